@@ -1,0 +1,232 @@
+// See cpu_engine.hpp: the registry of copies, argument checks, and the border where exceptions become a Status.
+#include "engine/cpu/cpu_engine.hpp"
+
+#include <atomic>
+#include <cblas.h>
+#include <map>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <stdexcept>
+
+#include "common/limits.hpp"
+#include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/cpu/thread_pool.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+/// Runs what may throw; no exception passes an Engine call.
+template <class Work>
+Status
+guarded(Work work)
+{
+	try
+	{
+		return work();
+	}
+	catch (const std::bad_alloc &)
+	{
+		return Status::error(StatusCode::kOutOfMemory, "out of memory in the CPU engine");
+	}
+	catch (const std::length_error &) // a size that no allocation has
+	{
+		return Status::error(StatusCode::kOutOfMemory, "out of memory in the CPU engine");
+	}
+	catch (const std::exception &failure)
+	{
+		return Status::error(StatusCode::kInternal, failure.what());
+	}
+}
+
+class CpuEngine final : public Engine
+{
+public:
+	explicit CpuEngine(const CpuEngineOptions &options) : options_(options), pool_(options.n_threads)
+	{
+		// Ours are the only threads: the products of several searches run side by side instead of queueing for BLAS's.
+		openblas_set_num_threads(1);
+	}
+
+	const char *
+	name() const override
+	{
+		return "cpu";
+	}
+
+	Status
+	create(const DistanceSpec &spec, CopyId *copy) override
+	{
+		return guarded(
+			[&]
+			{
+				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
+
+				if (!metric_supports(spec.metric, spec.element))
+					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
+				if (spec.dim < 1 || spec.dim > most)
+					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+
+				auto made = std::make_shared<CpuEngineCopy>(spec);
+				const std::unique_lock lock(mutex_);
+
+				copies_.emplace(next_copy_, std::move(made));
+				*copy = next_copy_++;
+				return Status::ok();
+			});
+	}
+
+	Status
+	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.load_segment(segment, rows); });
+	}
+
+	Status
+	seal_segment(CopyId copy, SegmentId segment) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.seal_segment(segment); });
+	}
+
+	Status
+	drop_segment(CopyId copy, SegmentId segment) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.drop_segment(segment); });
+	}
+
+	Status
+	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.append_delta(position, rows); });
+	}
+
+	Status
+	trim_delta(CopyId copy, uint64_t position) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.trim_delta(position); });
+	}
+
+	Status
+	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.set_tombstones(segment, bits); });
+	}
+
+	Status
+	set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.set_delta_tombstones(first_position, bits); });
+	}
+
+	Status
+	drop(CopyId copy) override
+	{
+		const std::unique_lock lock(mutex_);
+
+		if (copies_.erase(copy) == 0)
+			return not_resident();
+		return Status::ok();
+	}
+
+	Status
+	search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchControl *control) override
+	{
+		results->clear();
+		return with(copy,
+			[&](CpuEngineCopy &c)
+			{
+				for (const SearchQuery &query : queries)
+					if (query.query == nullptr)
+						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+
+				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
+
+				n_rescored_ += search_snapshot(c.spec(), *snapshot, queries, options_, pool_, results, control);
+				n_searches_ += queries.size();
+				n_batches_ += 1;
+				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				return Status::ok();
+			});
+	}
+
+	Status
+	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+	}
+
+	EngineStats
+	stats() const override
+	{
+		EngineStats stats;
+		const std::shared_lock lock(mutex_);
+
+		for (const auto &[id, copy] : copies_)
+			stats.resident_bytes += copy->memory_bytes();
+		stats.n_copies = copies_.size();
+		stats.n_searches = n_searches_;
+		stats.n_batches = n_batches_;
+		stats.n_rescored = n_rescored_;
+		return stats;
+	}
+
+private:
+	static Status
+	not_resident()
+	{
+		return {StatusCode::kNotFound, "the copy is not resident"};
+	}
+
+	template <class Work>
+	Status
+	with(CopyId id, Work work)
+	{
+		return guarded(
+			[&]
+			{
+				const std::shared_ptr<CpuEngineCopy> copy = find(id); // stays alive if it is dropped meanwhile
+
+				return copy == nullptr ? not_resident() : work(*copy);
+			});
+	}
+
+	std::shared_ptr<CpuEngineCopy>
+	find(CopyId id) const
+	{
+		const std::shared_lock lock(mutex_);
+		const auto found = copies_.find(id);
+
+		return found == copies_.end() ? nullptr : found->second;
+	}
+
+	const CpuEngineOptions options_;
+	ThreadPool pool_;
+	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
+	std::map<CopyId, std::shared_ptr<CpuEngineCopy>> copies_;
+	CopyId next_copy_ = 1;
+	std::atomic<uint64_t> n_searches_{0};
+	std::atomic<uint64_t> n_batches_{0};
+	std::atomic<uint64_t> n_rescored_{0};
+};
+
+} // namespace
+
+std::unique_ptr<Engine>
+make_cpu_engine(const CpuEngineOptions &options)
+{
+	try
+	{
+		return std::make_unique<CpuEngine>(options);
+	}
+	catch (const std::bad_alloc &)
+	{
+		return nullptr;
+	}
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,288 @@
+// See cpu_engine_copy.hpp. Each writer prepares everything that can fail, then changes the copy, so that out of memory
+// leaves it as it was.
+#include "engine/cpu/cpu_engine_copy.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+Status
+invalid(const char *message)
+{
+	return Status::error(StatusCode::kInvalidArgument, message);
+}
+
+Status
+check(const RowBlock &rows)
+{
+	if (rows.row_ids.size() != rows.n_rows)
+		return invalid("the number of row ids differs from the number of rows");
+	if (rows.n_rows > 0 && rows.vectors == nullptr)
+		return invalid("rows without vectors");
+	return Status::ok();
+}
+
+} // namespace
+
+CpuEngineCopy::CpuEngineCopy(const DistanceSpec &spec)
+	: spec_(spec), delta_(spec, RowList::Kind::kDelta), snapshot_(std::make_shared<const Snapshot>())
+{
+}
+
+std::shared_ptr<const Snapshot>
+CpuEngineCopy::snapshot() const
+{
+	const std::lock_guard lock(mutex_);
+
+	return snapshot_;
+}
+
+/// Makes what the members say visible to searches to come. Caller holds the mutex. Throws bad_alloc before any change.
+void
+CpuEngineCopy::publish()
+{
+	auto next = std::make_shared<Snapshot>();
+
+	for (const auto &[id, segment] : segments_)
+		if (segment.sealed != nullptr)
+		{
+			next->segments.push_back(segment.sealed);
+			next->n_rows += segment.rows.last();
+		}
+	next->delta = {delta_.view(), delta_dead_, delta_dead_first_};
+	next->n_rows += delta_.last() - delta_.first();
+	snapshot_ = std::move(next);
+	account();
+}
+
+void
+CpuEngineCopy::account()
+{
+	uint64_t bytes = delta_.memory_bytes() + (delta_dead_ != nullptr ? delta_dead_->size() : 0);
+
+	for (const auto &[id, segment] : segments_)
+	{
+		bytes += segment.rows.memory_bytes();
+		if (segment.sealed != nullptr && segment.sealed->dead != nullptr)
+			bytes += segment.sealed->dead->size();
+	}
+	memory_bytes_.store(bytes, std::memory_order_relaxed);
+}
+
+Status
+CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
+{
+	const std::lock_guard lock(mutex_);
+
+	if (Status status = check(rows); !status.is_ok())
+		return status;
+
+	const auto [found, is_new] = segments_.try_emplace(id, spec_);
+
+	if (found->second.sealed != nullptr)
+		return invalid("the segment is sealed");
+	try
+	{
+		found->second.rows.append(rows.row_ids.data(), static_cast<const uint8_t *>(rows.vectors), rows.n_rows);
+	}
+	catch (...)
+	{
+		if (is_new)
+			segments_.erase(found);
+		throw;
+	}
+	account();
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::seal_segment(SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	if (found == segments_.end())
+		return Status::error(StatusCode::kNotFound, "no such segment");
+
+	Segment &segment = found->second;
+
+	if (segment.sealed != nullptr)
+		return Status::ok();
+	segment.sealed = std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0});
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		segment.sealed = nullptr;
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::drop_segment(SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	auto dropped = segments_.extract(id);
+
+	if (dropped.empty())
+		return Status::error(StatusCode::kNotFound, "no such segment");
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		segments_.insert(std::move(dropped));
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::append_delta(uint64_t position, const RowBlock &rows)
+{
+	const std::lock_guard lock(mutex_);
+
+	if (Status status = check(rows); !status.is_ok())
+		return status;
+	if (position > delta_.last())
+		return invalid("the rows leave a gap behind the delta that is held");
+
+	const uint64_t held = delta_.last() - position;
+
+	if (held >= rows.n_rows)
+		return Status::ok();
+
+	const uint64_t last = delta_.last();
+
+	delta_.append(rows.row_ids.data() + held,
+		static_cast<const uint8_t *>(rows.vectors) + held * vector_bytes(spec_.element, spec_.dim), rows.n_rows - held);
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		delta_.truncate(last);
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::trim_delta(uint64_t position)
+{
+	const std::lock_guard lock(mutex_);
+	const RowList before = delta_; // its chunks are shared
+
+	delta_.trim(position);
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		delta_ = before;
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::set_tombstones(SegmentId id, std::span<const uint8_t> bits)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	if (found == segments_.end())
+		return Status::error(StatusCode::kNotFound, "no such segment");
+
+	Segment &segment = found->second;
+
+	if (segment.sealed == nullptr)
+		return invalid("the segment is not sealed");
+	if (bits.size() != (segment.rows.last() + 7) / 8)
+		return invalid("the tombstones do not fit the segment");
+
+	auto next = std::make_shared<RowsView>(*segment.sealed);
+
+	next->dead = std::make_shared<const Bitmap>(bits.begin(), bits.end());
+
+	std::shared_ptr<const RowsView> before = std::exchange(segment.sealed, std::move(next));
+
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		segment.sealed = std::move(before);
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits)
+{
+	const std::lock_guard lock(mutex_);
+	auto dead = std::make_shared<const Bitmap>(bits.begin(), bits.end());
+	const uint64_t first_before = std::exchange(delta_dead_first_, first_position);
+	std::shared_ptr<const Bitmap> before = std::exchange(delta_dead_, std::move(dead));
+
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		delta_dead_ = std::move(before);
+		delta_dead_first_ = first_before;
+		throw;
+	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
+{
+	RowListView rows;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		if (id == kDeltaSegment)
+			rows = delta_.view();
+		else if (const auto found = segments_.find(id); found != segments_.end())
+			rows = found->second.rows.view();
+		else
+			return Status::error(StatusCode::kNotFound, "no such segment");
+	}
+	if (first < rows.first || first > rows.last || n_rows > rows.last - first)
+		return invalid("rows that are not held");
+
+	const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
+	uint8_t *to = static_cast<uint8_t *>(vectors);
+
+	for (uint64_t slot = first - rows.chunk_start; n_rows > 0;)
+	{
+		const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
+		const size_t at = slot % rows.chunk_rows;
+		const size_t here = std::min(n_rows, rows.chunk_rows - at);
+
+		row_ids = std::copy_n(chunk.row_ids() + at, here, row_ids);
+		to = std::copy_n(chunk.vectors() + at * row_bytes, here * row_bytes, to);
+		slot += here;
+		n_rows -= here;
+	}
+	return Status::ok();
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,87 @@
+// One resident copy of an index in the CPU engine: segments, delta, tombstones. Writers take the copy's mutex and
+// publish a new immutable snapshot; searches take the snapshot and need no lock from then on.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine/cpu/cpu_engine_rows.hpp"
+#include "engine/engine.hpp"
+
+namespace vectorgpu::engine
+{
+
+using Bitmap = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
+
+/// A list of rows as one search sees it.
+struct RowsView
+{
+	RowListView rows;
+	std::shared_ptr<const Bitmap> dead; // null: none
+	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
+};
+
+/// What one search works on.
+struct Snapshot
+{
+	std::vector<std::shared_ptr<const RowsView>> segments; // sealed ones
+	RowsView delta;
+	uint64_t n_rows = 0; // dead ones included
+};
+
+class CpuEngineCopy
+{
+public:
+	explicit CpuEngineCopy(const DistanceSpec &spec);
+
+	const DistanceSpec &
+	spec() const
+	{
+		return spec_;
+	}
+	std::shared_ptr<const Snapshot> snapshot() const;
+	uint64_t
+	memory_bytes() const
+	{
+		return memory_bytes_.load(std::memory_order_relaxed);
+	}
+
+	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
+	Status load_segment(SegmentId segment, const RowBlock &rows);
+	Status seal_segment(SegmentId segment);
+	Status drop_segment(SegmentId segment);
+	Status append_delta(uint64_t position, const RowBlock &rows);
+	Status trim_delta(uint64_t position);
+	Status set_tombstones(SegmentId segment, std::span<const uint8_t> bits);
+	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
+	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
+
+private:
+	struct Segment
+	{
+		explicit Segment(const DistanceSpec &spec) : rows(spec, RowList::Kind::kSegment) {}
+
+		RowList rows;
+		std::shared_ptr<const RowsView> sealed; // null: still loading
+	};
+
+	void publish();
+	void account();
+
+	const DistanceSpec spec_;
+	mutable std::mutex mutex_; // all below
+	std::map<SegmentId, Segment> segments_;
+	RowList delta_;
+	std::shared_ptr<const Bitmap> delta_dead_;
+	uint64_t delta_dead_first_ = 0;
+	std::shared_ptr<const Snapshot> snapshot_;
+	std::atomic<uint64_t> memory_bytes_{0};
+};
+
+} // namespace vectorgpu::engine

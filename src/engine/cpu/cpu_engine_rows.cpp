@@ -1,0 +1,171 @@
+// See cpu_engine_rows.hpp.
+#include "engine/cpu/cpu_engine_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include <sys/mman.h>
+
+#include "engine/cpu/gemm_filter.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+// A segment's chunks are large, so that the kernel can back them by huge pages: a page fault for every 4 KB takes
+// longer than copying the rows. A delta's are small, so that a view of a long one is cheap to copy and a short one
+// takes little.
+constexpr size_t kSegmentChunkBytes = size_t{8} << 20;
+constexpr size_t kDeltaChunkBytes = size_t{1} << 20;
+constexpr size_t kMinChunkRows = 64;
+constexpr size_t kMaxChunkRows = size_t{1} << 17;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kCacheLineBytes = 64;
+
+size_t
+round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+size_t
+rows_per_chunk(size_t slot_bytes, RowList::Kind kind)
+{
+	const size_t bytes = kind == RowList::Kind::kSegment ? kSegmentChunkBytes : kDeltaChunkBytes;
+
+	return std::clamp(bytes / slot_bytes, kMinChunkRows, kMaxChunkRows);
+}
+
+/// n_bytes of zeroed memory that begin where a huge page does. Throws bad_alloc.
+void *
+map_memory(size_t n_bytes, bool huge_pages)
+{
+	const size_t asked = n_bytes + (huge_pages ? kHugePageBytes : 0);
+	void *mapped = mmap(nullptr, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mapped == MAP_FAILED)
+		throw std::bad_alloc();
+	if (!huge_pages)
+		return mapped;
+
+	uint8_t *start = static_cast<uint8_t *>(mapped);
+	const size_t before =
+		round_up(reinterpret_cast<uintptr_t>(start), kHugePageBytes) - reinterpret_cast<uintptr_t>(start);
+
+	if (before > 0)
+		munmap(start, before);
+	munmap(start + before + n_bytes, asked - before - n_bytes);
+	(void) madvise(start + before, n_bytes, MADV_HUGEPAGE); // where there are none, small pages do as well
+	return start + before;
+}
+
+} // namespace
+
+RowChunk::RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, bool huge_pages) : row_bytes_(row_bytes)
+{
+	const size_t vector_bytes = round_up(n_slots * row_bytes, kCacheLineBytes);
+	const size_t id_bytes = round_up(n_slots * sizeof(RowId), kCacheLineBytes);
+
+	memory_bytes_ = round_up(vector_bytes + id_bytes + (with_norms ? n_slots * sizeof(double) : 0), size_t{4096});
+	memory_ = map_memory(memory_bytes_, huge_pages);
+	vectors_ = static_cast<uint8_t *>(memory_);
+	row_ids_ = reinterpret_cast<RowId *>(vectors_ + vector_bytes);
+	square_norms_ = with_norms ? reinterpret_cast<double *>(vectors_ + vector_bytes + id_bytes) : nullptr;
+}
+
+RowChunk::~RowChunk()
+{
+	munmap(memory_, memory_bytes_);
+}
+
+void
+RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n)
+{
+	std::copy_n(row_ids, n, row_ids_ + at);
+	if (square_norms_ == nullptr)
+	{
+		std::copy_n(vectors, n * row_bytes_, vectors_ + at * row_bytes_);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+	{
+		uint8_t *row = vectors_ + (at + i) * row_bytes_;
+
+		std::memcpy(row, vectors + i * row_bytes_, row_bytes_);
+		square_norms_[at + i] = square_norm(spec, row); // of what is kept, while it is in the cache
+	}
+}
+
+RowList::RowList(const DistanceSpec &spec, Kind kind)
+	: spec_(spec), kind_(kind), row_bytes_(vector_bytes(spec.element, spec.dim)),
+	  with_norms_(gemm_filter_supports(spec)),
+	  slot_bytes_(row_bytes_ + sizeof(RowId) + (with_norms_ ? sizeof(double) : 0))
+{
+	chunk_rows_ = rows_per_chunk(slot_bytes_, kind);
+}
+
+void
+RowList::append(const RowId *row_ids, const uint8_t *vectors, size_t n)
+{
+	const uint64_t want = last_ + n;
+	const size_t had_chunks = chunks_.size();
+
+	// Room first: a failure here changes nothing.
+	try
+	{
+		while (chunk_start_ + writable_.size() * chunk_rows_ < want)
+		{
+			// A list may end in its first chunk: small pages take no more than what it has.
+			const bool huge_pages = kind_ == Kind::kSegment && !writable_.empty();
+			auto chunk = std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, huge_pages);
+
+			chunks_.push_back(chunk);
+			writable_.push_back(std::move(chunk));
+		}
+	}
+	catch (...)
+	{
+		chunks_.resize(had_chunks);
+		writable_.resize(had_chunks);
+		throw;
+	}
+
+	while (n > 0)
+	{
+		const size_t slot = last_ - chunk_start_;
+		const size_t at = slot % chunk_rows_;
+		const size_t here = std::min(n, chunk_rows_ - at);
+
+		writable_[slot / chunk_rows_]->fill(spec_, at, row_ids, vectors, here);
+		row_ids += here;
+		vectors += here * row_bytes_;
+		last_ += here;
+		n -= here;
+	}
+}
+
+void
+RowList::trim(uint64_t position)
+{
+	if (position <= first_)
+		return;
+	first_ = position;
+	if (position >= last_)
+	{
+		// Start anew: the slots behind may be beyond the position, and readers may hold these chunks.
+		chunks_.clear();
+		writable_.clear();
+		chunk_start_ = last_ = position;
+		return;
+	}
+
+	const size_t gone = (position - chunk_start_) / chunk_rows_;
+
+	chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<ptrdiff_t>(gone));
+	writable_.erase(writable_.begin(), writable_.begin() + static_cast<ptrdiff_t>(gone));
+	chunk_start_ += gone * chunk_rows_;
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,326 @@
+// See cpu_engine_search.hpp. The rows are cut into spans; each thread takes the next span and runs all queries over it,
+// with a selection of its own per query; the selections are merged at the end. (score, row) is a total order, so the
+// answer does not depend on who took which span.
+#include "engine/cpu/cpu_engine_search.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "engine/cpu/gemm_filter.hpp"
+#include "engine/distance.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr size_t kDirectBlockRows = 256;       // scores of a block on the stack; its rows stay in L2 for all queries
+constexpr size_t kSpanBytes = size_t{1} << 20; // what a thread takes at a time
+constexpr size_t kFirstBlockRows = 32;         // of a filter: all of them survive
+constexpr size_t kQueriesPerProduct = GemmFilter::kMaxQueries;
+constexpr size_t kTightenAfter = 64; // candidates taken between two cuts of a selection that steers a filter
+
+/// Consecutive rows in one chunk. `dead` is null or covers all of them.
+struct RowSpan
+{
+	const RowChunk *chunk;
+	size_t first; // slot
+	size_t n_rows;
+	const uint8_t *dead;
+	size_t dead_offset; // bit of the first row
+
+	bool
+	is_dead(size_t row) const
+	{
+		const size_t bit = dead_offset + row;
+
+		return dead != nullptr && ((dead[bit / 8] >> (bit % 8)) & 1) != 0;
+	}
+};
+
+/// Cuts a list at chunk borders, at both ends of its bitmap, and where a span gets long.
+void
+add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
+{
+	const uint64_t most = std::max<uint64_t>(kSpanBytes / row_bytes, kDirectBlockRows);
+	const RowListView &rows = view.rows;
+	const uint64_t dead_first = view.dead_first;
+	const uint64_t dead_last = view.dead == nullptr ? dead_first : dead_first + view.dead->size() * 8;
+
+	for (uint64_t position = rows.first; position < rows.last;)
+	{
+		const uint64_t slot = position - rows.chunk_start;
+		uint64_t end = std::min({rows.last, position + (rows.chunk_rows - slot % rows.chunk_rows), position + most});
+		const bool covered = position >= dead_first && position < dead_last;
+
+		if (covered)
+			end = std::min(end, dead_last);
+		else if (position < dead_first)
+			end = std::min(end, dead_first);
+		spans->push_back({rows.chunks[slot / rows.chunk_rows].get(), slot % rows.chunk_rows, end - position,
+			covered ? view.dead->data() : nullptr, covered ? position - dead_first : 0});
+		position = end;
+	}
+}
+
+/// A selection and its buffer.
+class Selection
+{
+public:
+	void
+	start(const SearchQuery &query, uint64_t n_rows)
+	{
+		const size_t k = std::min<uint64_t>(query.k, n_rows);
+		const size_t capacity =
+			std::clamp<uint64_t>(topk_buffer_bytes(k) / sizeof(Neighbor), 1, std::max<uint64_t>(n_rows, 1));
+
+		buffer_ = std::make_unique_for_overwrite<Neighbor[]>(capacity);
+		topk_init(&topk_, k, buffer_.get(), capacity, query.has_after ? &query.after : nullptr);
+	}
+
+	TopK *
+	topk()
+	{
+		return &topk_;
+	}
+
+	void
+	merge(Selection *other)
+	{
+		const size_t n = topk_finish(&other->topk_);
+
+		for (size_t i = 0; i < n; i++)
+			topk_push(&topk_, &other->buffer_[i].score, &other->buffer_[i].row, 1, nullptr, 0);
+	}
+
+	std::vector<Neighbor>
+	finish()
+	{
+		const size_t n = topk_finish(&topk_);
+
+		return {buffer_.get(), buffer_.get() + n};
+	}
+
+	/// For a filter's sake: keeps the threshold near its true value.
+	void
+	tighten()
+	{
+		if (topk_.size >= topk_.k && (!topk_.full || topk_.size - topk_.k >= std::max(kTightenAfter, topk_.k / 4)))
+			topk_tighten(&topk_);
+	}
+
+private:
+	TopK topk_;
+	std::unique_ptr<Neighbor[]> buffer_;
+};
+
+/// One thread's part of a search.
+class Searcher
+{
+public:
+	Searcher(const DistanceSpec &spec, std::span<const SearchQuery> queries, uint64_t n_rows)
+		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), queries_(queries), selections_(queries.size())
+	{
+		for (size_t i = 0; i < queries.size(); i++)
+			selections_[i].start(queries[i], n_rows);
+	}
+
+	/// From here on the queries that a filter can be trusted with go through one.
+	void
+	use_filter()
+	{
+		std::vector<const void *> trusted;
+
+		direct_.clear();
+		for (size_t i = 0; i < queries_.size(); i++)
+		{
+			if (!gemm_filter_trusts(spec_, square_norm(spec_, queries_[i].query)))
+			{
+				direct_.push_back(i);
+				continue;
+			}
+			if (trusted.size() == kQueriesPerProduct)
+			{
+				filters_.emplace_back(spec_, trusted);
+				trusted.clear();
+			}
+			trusted.push_back(queries_[i].query);
+			filtered_.push_back(i);
+		}
+		if (!trusted.empty())
+			filters_.emplace_back(spec_, trusted);
+		block_rows_.assign(filters_.size(), kFirstBlockRows);
+	}
+
+	void
+	use_no_filter()
+	{
+		for (size_t i = 0; i < queries_.size(); i++)
+			direct_.push_back(i);
+	}
+
+	void
+	search(const RowSpan &span)
+	{
+		if (!direct_.empty())
+			for (size_t first = 0; first < span.n_rows; first += kDirectBlockRows)
+				for (size_t query : direct_)
+					score_rows(query, span, first, std::min(kDirectBlockRows, span.n_rows - first));
+
+		size_t filter_start = 0;
+
+		for (GemmFilter &filter : filters_)
+		{
+			const size_t n_queries = std::min(kQueriesPerProduct, filtered_.size() - filter_start);
+
+			for (size_t first = 0; first < span.n_rows;)
+				first += filter_block(&filter, filter_start, n_queries, span, first);
+			filter_start += n_queries;
+		}
+	}
+
+	void
+	merge(Searcher *other)
+	{
+		for (size_t i = 0; i < selections_.size(); i++)
+			selections_[i].merge(&other->selections_[i]);
+		n_rescored_ += other->n_rescored_;
+	}
+
+	Selection &
+	selection(size_t query)
+	{
+		return selections_[query];
+	}
+	uint64_t
+	n_rescored() const
+	{
+		return n_rescored_;
+	}
+
+private:
+	/// Canonical scores of rows [first, first + n) of the span, n <= kDirectBlockRows.
+	void
+	score_rows(size_t query, const RowSpan &span, size_t first, size_t n)
+	{
+		const size_t slot = span.first + first;
+		double scores[kDirectBlockRows];
+
+		compute_scores(spec_, queries_[query].query, span.chunk->vectors() + slot * row_bytes_, row_bytes_, n, scores);
+		topk_push(
+			selections_[query].topk(), scores, span.chunk->row_ids() + slot, n, span.dead, span.dead_offset + first);
+	}
+
+	/// Returns how many rows it took: few at first, since all survive that come before there is a threshold.
+	size_t
+	filter_block(GemmFilter *filter, size_t filter_start, size_t n_queries, const RowSpan &span, size_t first)
+	{
+		const size_t n_rows = std::min(block_rows_[filter_start / kQueriesPerProduct], span.n_rows - first);
+		const size_t slot = span.first + first;
+		uint32_t survivors[GemmFilter::kBlockRows];
+
+		const TopK *topks[kQueriesPerProduct] = {};
+
+		for (size_t q = 0; q < n_queries; q++)
+			topks[q] = selections_[filtered_[filter_start + q]].topk();
+		filter->load_block(span.chunk->vectors() + slot * row_bytes_, span.chunk->square_norms() + slot, n_rows, topks);
+		for (size_t q = 0; q < n_queries; q++)
+		{
+			const size_t query = filtered_[filter_start + q];
+			const size_t n = filter->survivors(q, *topks[q], survivors);
+
+			if (n > 0)
+				rescore(query, span, first, survivors, n);
+		}
+
+		size_t &next = block_rows_[filter_start / kQueriesPerProduct];
+
+		next = std::min(2 * next, GemmFilter::kBlockRows);
+		return n_rows;
+	}
+
+	/// Canonical scores of the survivors of a block, neighbouring ones together.
+	void
+	rescore(size_t query, const RowSpan &span, size_t first, const uint32_t *survivors, size_t n)
+	{
+		for (size_t i = 0; i < n;)
+		{
+			size_t run = 0;
+
+			while (i + run < n && run < kDirectBlockRows && survivors[i + run] == survivors[i] + run &&
+				   !span.is_dead(first + survivors[i + run]))
+				run++;
+			if (run == 0)
+			{
+				i++;
+				continue;
+			}
+			score_rows(query, span, first + survivors[i], run);
+			n_rescored_ += run;
+			i += run;
+		}
+		selections_[query].tighten();
+	}
+
+	DistanceSpec spec_;
+	size_t row_bytes_;
+	std::span<const SearchQuery> queries_;
+	std::vector<Selection> selections_; // [n_queries]
+	std::vector<size_t> direct_;        // queries that score every row
+	std::vector<size_t> filtered_;      // the others, kQueriesPerProduct to a filter
+	std::vector<GemmFilter> filters_;
+	std::vector<size_t> block_rows_; // of each filter: the next block's
+	uint64_t n_rescored_ = 0;
+};
+
+} // namespace
+
+uint64_t
+search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	const CpuEngineOptions &options, ThreadPool &pool, std::vector<std::vector<Neighbor>> *results,
+	SearchControl *control)
+{
+	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
+	std::vector<RowSpan> spans;
+
+	for (const auto &segment : snapshot.segments)
+		add_spans(*segment, row_bytes, &spans);
+	add_spans(snapshot.delta, row_bytes, &spans);
+
+	const bool filtered = queries.size() >= options.gemm_min_queries && gemm_filter_supports(spec);
+	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), spans.size()));
+	std::vector<std::unique_ptr<Searcher>> searchers(n_workers);
+	std::atomic<size_t> next_span{0};
+
+	pool.run(n_workers,
+		[&](size_t worker)
+		{
+			auto searcher = std::make_unique<Searcher>(spec, queries, snapshot.n_rows);
+
+			if (filtered)
+				searcher->use_filter();
+			else
+				searcher->use_no_filter();
+			for (size_t span; (span = next_span.fetch_add(1, std::memory_order_relaxed)) < spans.size();)
+			{
+				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+					break;
+				searcher->search(spans[span]);
+				if (control != nullptr)
+					control->progress.fetch_add(1, std::memory_order_relaxed);
+			}
+			searchers[worker] = std::move(searcher);
+		});
+
+	for (size_t worker = 1; worker < n_workers; worker++)
+		if (searchers[worker] != nullptr) // null: the call was dropped
+			searchers[0]->merge(searchers[worker].get());
+	results->resize(queries.size());
+	for (size_t i = 0; i < queries.size(); i++)
+		(*results)[i] = searchers[0]->selection(i).finish();
+	return searchers[0]->n_rescored();
+}
+
+} // namespace vectorgpu::engine

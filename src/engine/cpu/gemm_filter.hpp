@@ -1,0 +1,87 @@
+// The GEMM filter of batched search: one fp32 matrix product gives every inner product of a block of rows with all
+// queries of a batch, with a proven bound on how far the canonical score can be from what they say (README.md, "The
+// GEMM filter"). Rows that the bound rules out are passed over; the others are scored canonically by the caller. Used
+// by the CPU engine only; threads may each have a filter of their own. Throws bad_alloc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/cpu/gemm_filter_kernels.hpp"
+#include "engine/distance.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// L2, inner product and cosine of float elements.
+bool gemm_filter_supports(const DistanceSpec &spec);
+
+/// Σ x² in double, within (dim + 1) * 2^-53 of it. vector: one vector of a spec that the filter supports.
+double square_norm(const DistanceSpec &spec, const void *vector);
+
+/// True if the error bound holds for such a vector: no sum with it can overflow or, for cosine, lose its digits.
+bool gemm_filter_trusts(const DistanceSpec &spec, double square_norm);
+
+/// Which rows of a block may matter to a query.
+class GemmFilter
+{
+public:
+	static constexpr size_t kBlockRows = 256; // 128 KB of 128 dimensions: the rows stay in L2 for all queries
+	static constexpr size_t kMaxQueries = 256;
+
+	/// queries [n_queries], at most kMaxQueries: each trusted, alive as long as the filter.
+	GemmFilter(const DistanceSpec &spec, const std::vector<const void *> &queries);
+
+	/// Multiplies. vectors [n_rows, dim] row-major, square_norms [n_rows]; n_rows <= kBlockRows. topks [n_queries]:
+	/// what each query is looking for; unchanged until survivors() was asked about that query.
+	void load_block(const uint8_t *vectors, const double *square_norms, size_t n_rows, const TopK *const *topks);
+
+	/// Writes to survivors [n_rows of the block] the ascending numbers of the rows whose canonical score may come
+	/// before topk's threshold and after its `after`; returns how many. Every other row certainly does not.
+	size_t survivors(size_t query, const TopK &topk, uint32_t *survivors) const;
+
+private:
+	struct Query
+	{
+		double norm;        // |x|
+		double square_norm; // |x|²
+	};
+
+	/// A row is ruled out if product < offset + row_term - slope * row norm (`below`), or > in `above`.
+	struct Bound
+	{
+		double offset;
+		double slope;
+	};
+
+	Bound lower_bound(const Query &query, double threshold) const;
+	Bound upper_bound(const Query &query, double after) const;
+	size_t find_hits(const FilterCall &call);
+	void sort_hits(size_t n_hits);
+
+	DistanceSpec spec_;
+	const FilterKernel *kernel_; // null: the BLAS multiplies
+	std::vector<Query> queries_;
+	std::vector<float> query_matrix_;  // [n_queries, dim] row-major, or the kernel's panels
+	std::vector<float> row_matrix_;    // [kBlockRows, dim], halves widened; empty for float32
+	std::vector<float> products_;      // [n_queries, n_rows] row-major, without a kernel
+	std::vector<double> norms_;        // [kBlockRows] |y|, 0 for rows that are not trusted
+	std::vector<double> below_terms_;  // [kBlockRows] what `below` adds, -infinity for rows that are not trusted
+	std::vector<double> above_terms_;  // [kBlockRows] what `above` adds, +infinity for rows that are not trusted
+	std::vector<float> quick_offsets_; // [panels of queries] `below` in fp32, on the safe side
+	std::vector<float> quick_slopes_;  // [panels of queries]
+	std::vector<float> quick_terms_;   // [kBlockRows]
+	std::vector<float> quick_norms_;   // [kBlockRows]
+	std::vector<FilterHit> found_;     // [kBlockRows * n_queries] as the kernel found them
+	std::vector<FilterHit> hits_;      // the same by query
+	std::vector<uint32_t> first_hit_;  // [n_queries + 1] where a query's begin
+
+	double gemm_error_;      // relative to |x||y|: rounding of a product of the matrix
+	double canonical_error_; // relative to Σ|terms|: rounding of a canonical sum
+	double double_error_;    // relative: everything done in double
+	double underflow_;       // absolute
+};
+
+} // namespace vectorgpu::engine

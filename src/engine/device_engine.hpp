@@ -1,0 +1,26 @@
+// How the worker gets the engine of a GPU without knowing which kind it is. Declared here, defined by gpu/cuda where that is
+// built (VECTORGPU_WITH_CUDA); no CUDA in this header.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "common/status.hpp"
+#include "engine/engine.hpp"
+
+namespace vectorgpu::engine
+{
+
+struct DeviceEngineOptions
+{
+	int device = 0;
+	uint64_t memory_bytes = 0;                  // for copies; 0: what the device has
+	std::function<void(const char *line)> log;  // any thread
+	std::function<void()> on_lost;              // the GPU cannot be used by this process any more: called once, may exit
+};
+
+/// kUnavailable: no usable GPU, or it computes wrongly; kOutOfMemory.
+Status make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *engine);
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,105 @@
+// The one interface of all engines (CPU, CUDA): resident copies of indexes and batched search over them.
+// No PostgreSQL and no CUDA here. See README.md.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/status.hpp"
+#include "common/types.hpp"
+#include "engine/distance.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// Names a resident copy inside one engine; given out by Engine::create, never reused.
+using CopyId = uint64_t;
+
+/// Names a segment inside a copy, as the index's manifest does: from 1.
+using SegmentId = uint32_t;
+constexpr SegmentId kDeltaSegment = 0; // for read_rows
+
+/// Rows handed to an engine: row_ids [n_rows] ascending within a segment, vectors [n_rows, dim] row-major, host memory.
+/// The engine copies what it keeps before it returns.
+struct RowBlock
+{
+	std::span<const RowId> row_ids;
+	const void *vectors = nullptr;
+	size_t n_rows = 0;
+};
+
+/// One query of a batch. query: [dim] of the copy's element type, host memory.
+struct SearchQuery
+{
+	const void *query = nullptr;
+	size_t k = 0;
+	bool has_after = false; // continue strictly after `after`
+	Neighbor after{};
+};
+
+/// What the caller of a search and the engine tell each other while it runs. May be shared by searches in a row.
+struct SearchControl
+{
+	std::atomic<uint64_t> progress{0}; // the engine counts up as work gets done, several times a second at least
+	std::atomic<bool> stop{false};     // the caller wants no results any more: the engine may return kCancelled
+};
+
+struct EngineStats
+{
+	uint64_t resident_bytes = 0;
+	uint64_t n_copies = 0;
+	uint64_t n_searches = 0; // queries answered
+	uint64_t n_batches = 0;
+	uint64_t n_rescored = 0; // candidates that a filter passed on to canonical rescoring
+};
+
+/// Life of a copy: create -> load segments -> append / tombstone as the index changes -> drop.
+/// Thread safety: every call may come from any thread; searches run beside appends and see a prefix of them.
+class Engine
+{
+public:
+	virtual ~Engine() = default;
+
+	/// "cpu" or "cuda".
+	virtual const char *name() const = 0;
+
+	virtual Status create(const DistanceSpec &spec, CopyId *copy) = 0;
+
+	/// Adds rows to an immutable segment; a segment is searched once it is sealed.
+	virtual Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) = 0;
+	virtual Status seal_segment(CopyId copy, SegmentId segment) = 0;
+	virtual Status drop_segment(CopyId copy, SegmentId segment) = 0;
+
+	/// Appends rows to the delta at `position` (rows since the index was built). Positions already held are passed
+	/// over, so that several senders may send the same rows; a gap is kInvalidArgument.
+	virtual Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) = 0;
+
+	/// Forgets delta rows before `position`: a merge has moved them into a segment. Beyond the last row the delta is empty
+	/// and goes on there.
+	virtual Status trim_delta(CopyId copy, uint64_t position) = 0;
+
+	/// Marks rows dead: bits [n_rows of the segment], bit i of byte i / 8 is 1 << (i % 8). Replaces the earlier bitmap.
+	/// The delta's bitmap begins at first_position and may reach beyond the rows held: those bits count once they come.
+	virtual Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) = 0;
+	virtual Status set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) = 0;
+
+	virtual Status drop(CopyId copy) = 0;
+
+	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact, canonical scores. Nothing in an answer
+	/// depends on the other queries of the batch.
+	virtual Status search(CopyId copy, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchControl *control = nullptr) = 0;
+
+	/// Reads back what is held, for checks: rows [first, first + n_rows) of a segment (sealed or not) or of the delta
+	/// (positions) into row_ids [n_rows] and vectors [n_rows, dim]. kInvalidArgument if it does not hold all of them.
+	virtual Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
+		void *vectors) = 0;
+
+	virtual EngineStats stats() const = 0;
+};
+
+} // namespace vectorgpu::engine
