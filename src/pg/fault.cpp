@@ -1,0 +1,179 @@
+// Fault points: see fault.hpp. Empty unless built with FAULTS=1.
+#include "pg/fault.hpp"
+
+#ifdef VECTORGPU_FAULTS
+
+#include "pg/postgres.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+extern "C"
+{
+#include "utils/guc.h"
+#include "storage/ipc.h"
+}
+
+namespace vectorgpu::pg
+{
+
+namespace
+{
+
+enum class FaultAction : uint8
+{
+	kError,
+	kSleep,
+	kExit,
+	kEnomem,
+	kCorrupt,
+};
+
+struct Fault
+{
+	char name[48];
+	int64 nth;
+	int64 hits;
+	FaultAction action;
+};
+
+constexpr int kMaxFaults = 8;
+constexpr long kSleepStepUs = 10000;
+constexpr int kSleepSteps = 500; // 5 s
+
+struct FaultPlan
+{
+	int n;
+	Fault faults[kMaxFaults];
+};
+
+char *fault_setting = nullptr;
+FaultPlan active_plan;
+
+bool
+parse_action(const char *text, FaultAction *action)
+{
+	static const struct
+	{
+		const char *name;
+		FaultAction action;
+	} kActions[] = {{"error", FaultAction::kError}, {"sleep", FaultAction::kSleep}, {"exit", FaultAction::kExit},
+		{"enomem", FaultAction::kEnomem}, {"corrupt", FaultAction::kCorrupt}};
+
+	for (const auto &known : kActions)
+	{
+		if (strcmp(text, known.name) == 0)
+		{
+			*action = known.action;
+			return true;
+		}
+	}
+	return false;
+}
+
+/// Parses one 'name:nth:action'.
+bool
+parse_fault(char *text, Fault *fault)
+{
+	char *nth = strchr(text, ':');
+	char *action = nth != nullptr ? strchr(nth + 1, ':') : nullptr;
+
+	if (action == nullptr)
+		return false;
+	*nth++ = '\0';
+	*action++ = '\0';
+	memset(fault, 0, sizeof(*fault));
+	strlcpy(fault->name, text, sizeof(fault->name));
+	fault->nth = atoll(nth);
+	return fault->nth > 0 && parse_action(action, &fault->action);
+}
+
+bool
+check_fault_setting(char **value, void **extra, GucSource source)
+{
+	FaultPlan plan;
+	char copy[512];
+	char *rest = nullptr;
+
+	memset(&plan, 0, sizeof(plan));
+	if (strlen(*value) >= sizeof(copy))
+		return false;
+	strlcpy(copy, *value, sizeof(copy));
+	for (char *item = strtok_r(copy, ", ", &rest); item != nullptr; item = strtok_r(nullptr, ", ", &rest))
+	{
+		if (plan.n == kMaxFaults || !parse_fault(item, &plan.faults[plan.n++]))
+		{
+			GUC_check_errdetail("Expected up to %d items of the form name:nth:action, separated by commas.",
+				kMaxFaults);
+			return false;
+		}
+	}
+	*extra = malloc(sizeof(plan));
+	if (*extra == nullptr)
+		return false;
+	memcpy(*extra, &plan, sizeof(plan));
+	return true;
+}
+
+void
+assign_fault_setting(const char *value, void *extra)
+{
+	if (extra != nullptr)
+		memcpy(&active_plan, extra, sizeof(active_plan));
+}
+
+void
+sleep_interruptibly()
+{
+	for (int i = 0; i < kSleepSteps; i++)
+	{
+		pg_usleep(kSleepStepUs);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+} // namespace
+
+bool
+fault_hit(const char *name)
+{
+	for (int i = 0; i < active_plan.n; i++)
+	{
+		Fault *fault = &active_plan.faults[i];
+
+		if (strcmp(fault->name, name) != 0 || ++fault->hits != fault->nth)
+			continue;
+		switch (fault->action)
+		{
+			case FaultAction::kError:
+				ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("fault point \"%s\" reached", name)));
+				break;
+			case FaultAction::kEnomem:
+				ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+						errdetail("Fault point \"%s\" was reached.", name)));
+				break;
+			case FaultAction::kSleep:
+				sleep_interruptibly();
+				break;
+			case FaultAction::kExit:
+				_exit(2); // as a crash: no cleanup, the postmaster restarts the server
+			case FaultAction::kCorrupt:
+				return true;
+		}
+	}
+	return false;
+}
+
+void
+fault_define_guc()
+{
+	DefineCustomStringVariable("vectorgpu.fault", "Fault points to trigger, for tests.",
+		"Items name:nth:action separated by commas; actions: error, sleep, exit, enomem, corrupt.", &fault_setting, "",
+		PGC_SUSET, GUC_NOT_IN_SAMPLE, check_fault_setting, assign_fault_setting, nullptr);
+}
+
+} // namespace vectorgpu::pg
+
+#endif

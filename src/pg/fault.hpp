@@ -1,0 +1,18 @@
+// Fault points for tests. VG_FAULT("name") does nothing in release builds; under VECTORGPU_FAULTS it counts its calls and,
+// when the superuser GUC vectorgpu.fault = 'name:nth:action' (several separated by commas) names it, acts at the nth
+// call: error (ERRCODE_INTERNAL_ERROR), sleep (5 s, interruptible), exit (immediate _exit of the process), enomem
+// (ERRCODE_OUT_OF_MEMORY), corrupt (returns true: the caller damages its data). May ereport: PG dialect only.
+#pragma once
+
+#ifdef VECTORGPU_FAULTS
+namespace vectorgpu::pg
+{
+bool fault_hit(const char *name);
+
+/// Defines vectorgpu.fault; called by _PG_init.
+void fault_define_guc();
+}
+#define VG_FAULT(name) (::vectorgpu::pg::fault_hit(name))
+#else
+#define VG_FAULT(name) (false)
+#endif

@@ -1,0 +1,151 @@
+// The maintenance worker and the way to ask for one. See maintenance.hpp.
+//
+// The worker lives for one merge. It connects as the bootstrap superuser, becomes the table's owner for the merge, and
+// runs no user code: a merge copies stored bytes and evaluates neither index expressions nor predicates. It waits for no
+// table lock, and gives way to whoever waits for its own, so that it holds up neither DDL nor DROP DATABASE.
+#include "pg/maintenance.hpp"
+
+#include "pg/fault.hpp"
+
+#include <climits>
+#include <cstring>
+
+extern "C"
+{
+#include "access/xact.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/backend_status.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+}
+
+namespace vectorgpu::pg
+{
+
+namespace
+{
+
+constexpr int kRememberedIndexes = 16;
+constexpr int kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often
+constexpr int kDefaultDeltaKb = 64 * 1024;
+constexpr int kMinDeltaKb = 64;
+
+/// What the worker is told, in bgw_extra.
+struct MaintenanceOrder
+{
+	Oid database;
+	Oid index;
+	uint64 threshold_bytes;
+};
+
+static_assert(sizeof(MaintenanceOrder) <= BGW_EXTRALEN);
+
+struct Request
+{
+	Oid index;
+	TimestampTz at;
+};
+
+bool auto_merge = true;
+int merge_delta_size = kDefaultDeltaKb; // kB
+MaintenanceTask maintenance_task = nullptr;
+Request recent_requests[kRememberedIndexes];
+int next_request = 0;
+
+/// True if this backend has not asked for the index lately; notes that it does now.
+bool
+note_request(Oid index)
+{
+	const TimestampTz now = GetCurrentTimestamp();
+
+	for (Request &request : recent_requests)
+	{
+		if (request.index != index)
+			continue;
+		if (!TimestampDifferenceExceeds(request.at, now, kRequestPauseMs))
+			return false;
+		request.at = now;
+		return true;
+	}
+	recent_requests[next_request] = {index, now};
+	next_request = (next_request + 1) % kRememberedIndexes;
+	return true;
+}
+
+} // namespace
+
+void
+maintenance_init(MaintenanceTask task)
+{
+	maintenance_task = task;
+	DefineCustomBoolVariable("vectorgpu.auto_merge", "Merges the delta of an index in the background when it has grown.",
+		"When off, only VACUUM and vectorgpu_merge() merge.", &auto_merge, true, PGC_SUSET, 0, nullptr, nullptr,
+		nullptr);
+	DefineCustomIntVariable("vectorgpu.merge_delta_size", "Size of an index's delta that starts a background merge.",
+		nullptr, &merge_delta_size, kDefaultDeltaKb, kMinDeltaKb, INT_MAX, PGC_SUSET, GUC_UNIT_KB, nullptr, nullptr,
+		nullptr);
+}
+
+void
+maintenance_request(Relation index, uint64 delta_bytes)
+{
+	const uint64 threshold = static_cast<uint64>(merge_delta_size) * 1024;
+	BackgroundWorker worker;
+	MaintenanceOrder order;
+
+	if (!auto_merge || delta_bytes < threshold || !IsUnderPostmaster || IsInParallelMode())
+		return;
+	// A worker could not see a temporary table, nor one that this transaction has made or rewritten.
+	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
+		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+		return;
+	if (!note_request(RelationGetRelid(index)))
+		return;
+
+	memset(&order, 0, sizeof(order));
+	order.database = MyDatabaseId;
+	order.index = RelationGetRelid(index);
+	order.threshold_bytes = threshold;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_name, BGW_MAXLEN, "vectorgpu maintenance of index %u", order.index);
+	strlcpy(worker.bgw_type, "vectorgpu maintenance", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "vectorgpu", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "vectorgpu_maintenance_main", BGW_MAXLEN);
+	memcpy(worker.bgw_extra, &order, sizeof(order));
+	// False means that no slot is free: the next request or VACUUM will see to it.
+	(void) RegisterDynamicBackgroundWorker(&worker, nullptr);
+}
+
+} // namespace vectorgpu::pg
+
+extern "C" PGDLLEXPORT void vectorgpu_maintenance_main(Datum argument);
+
+void
+vectorgpu_maintenance_main(Datum argument)
+{
+	vectorgpu::pg::MaintenanceOrder order;
+
+	memcpy(&order, MyBgworkerEntry->bgw_extra, sizeof(order));
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(order.database, InvalidOid, 0);
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	pgstat_report_activity(STATE_RUNNING, psprintf("vectorgpu: maintenance of index %u", order.index));
+	vectorgpu::pg::maintenance_task(order.index, order.threshold_bytes);
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, nullptr);
+	pgstat_report_stat(true);
+	proc_exit(0);
+}
