@@ -1,0 +1,147 @@
+// Casts of vector and halfvec: to their own type modifier, from and to arrays, from one to the other. PG dialect.
+#include "types/sql_function.hpp"
+
+extern "C"
+{
+#include "catalog/pg_type.h"
+#include "common/shortest_dec.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+}
+
+namespace vectorgpu::types
+{
+
+template <>
+uint16_t
+element_from_float<Float16>(float value)
+{
+	const uint16_t half = float_to_half(value);
+
+	if (unlikely(half_is_infinite(half) && !std::isinf(value)))
+	{
+		char number[FLOAT_SHORTEST_DECIMAL_LEN];
+
+		float_to_shortest_decimal_buf(value, number);
+		ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+						   errmsg("\"%s\" is out of range for type %s", number, Float16::kTypeName)));
+	}
+	return half;
+}
+
+namespace
+{
+
+// typmod(value, typmod, explicit): the length coercion.
+template <class E>
+Datum
+typmod_impl(PG_FUNCTION_ARGS)
+{
+	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
+
+	check_expected_dim(PG_GETARG_INT32(1), value->dim);
+	PG_RETURN_POINTER(value);
+}
+
+// One array element as a float; a double that is too large becomes an infinity, which check_element refuses.
+inline float
+float_from_datum(Datum datum, Oid element_type)
+{
+	switch (element_type)
+	{
+		case INT4OID:
+			return static_cast<float>(DatumGetInt32(datum));
+		case FLOAT4OID:
+			return DatumGetFloat4(datum);
+		case FLOAT8OID:
+			return static_cast<float>(DatumGetFloat8(datum));
+		default:
+			return DatumGetFloat4(DirectFunctionCall1(numeric_float4, datum));
+	}
+}
+
+// from_array(array, typmod, explicit). The array is of int4, float4, float8 or numeric.
+template <class E>
+Datum
+from_array_impl(PG_FUNCTION_ARGS)
+{
+	ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
+	const int32 typmod = PG_GETARG_INT32(1);
+	const Oid element_type = ARR_ELEMTYPE(array);
+
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("array must be 1-D")));
+	if (array_contains_nulls(array))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("array must not contain nulls")));
+	if (element_type != INT4OID && element_type != FLOAT4OID && element_type != FLOAT8OID && element_type != NUMERICOID)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("unsupported array type")));
+
+	int16 element_length;
+	bool element_by_value;
+	char element_align;
+	Datum *datums;
+	int dim;
+
+	get_typlenbyvalalign(element_type, &element_length, &element_by_value, &element_align);
+	deconstruct_array(array, element_type, element_length, element_by_value, element_align, &datums, NULL, &dim);
+	check_dim<E>(dim);
+	check_expected_dim(typmod, dim);
+
+	VectorValue *result = new_vector<E>(dim);
+	typename E::Storage *elements = elements_of<E>(result);
+
+	for (int i = 0; i < dim; i++)
+	{
+		elements[i] = element_from_float<E>(float_from_datum(datums[i], element_type));
+		check_element<E>(elements[i]);
+	}
+	pfree(datums);
+	PG_RETURN_POINTER(result);
+}
+
+template <class E>
+Datum
+to_float4_impl(PG_FUNCTION_ARGS)
+{
+	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
+	const typename E::Storage *elements = elements_of<E>(value);
+	Datum *datums = static_cast<Datum *>(palloc(value->dim * sizeof(Datum)));
+
+	for (int i = 0; i < value->dim; i++)
+		datums[i] = Float4GetDatum(E::to_float(elements[i]));
+
+	ArrayType *array = construct_array(datums, value->dim, FLOAT4OID, sizeof(float4), true, TYPALIGN_INT);
+
+	pfree(datums);
+	PG_RETURN_ARRAYTYPE_P(array);
+}
+
+// convert(value, typmod, explicit): From's type to To's.
+template <class From, class To>
+Datum
+convert(FunctionCallInfo fcinfo)
+{
+	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
+	const typename From::Storage *from = elements_of<From>(value);
+
+	check_dim<To>(value->dim);
+	check_expected_dim(PG_GETARG_INT32(1), value->dim);
+
+	VectorValue *result = new_vector<To>(value->dim);
+	typename To::Storage *to = elements_of<To>(result);
+
+	for (int i = 0; i < value->dim; i++)
+		to[i] = element_from_float<To>(From::to_float(from[i]));
+	PG_RETURN_POINTER(result);
+}
+
+} // namespace
+} // namespace vectorgpu::types
+
+VG_SQL_FUNCTION_BOTH(typmod)
+VG_SQL_FUNCTION_BOTH(to_float4)
+VG_SQL_FUNCTION_BOTH(from_array)
+VG_SQL_FUNCTION(
+	vector_to_halfvec, (vectorgpu::types::convert<vectorgpu::types::Float32, vectorgpu::types::Float16>(fcinfo)))
+VG_SQL_FUNCTION(
+	halfvec_to_vector, (vectorgpu::types::convert<vectorgpu::types::Float16, vectorgpu::types::Float32>(fcinfo)))

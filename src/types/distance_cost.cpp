@@ -1,0 +1,73 @@
+// What a distance costs to compute, for the planner: support functions of the distance functions. Core charges a function
+// call the same whether its argument lies in the row or in the TOAST table, so that a sequential scan over long vectors
+// would look many times cheaper than it is, and an exact index scan would never be taken. PG dialect.
+#include "types/sql_function.hpp"
+
+extern "C"
+{
+#include "access/heaptoast.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+}
+
+namespace vectorgpu::types
+{
+namespace
+{
+
+// A value in the TOAST table: an index descent and the chunks' pages. Measured on 784 dimensions, cached
+// (test/bench/cost_check.sql).
+constexpr double kDescentCost = 600; // x cpu_operator_cost
+constexpr double kPageCost = 1.0;    // x seq_page_cost for each page of chunks
+
+/// Bytes of a value as its type modifier tells; 0 if it does not.
+double
+value_bytes(ElementType element, const Node *argument)
+{
+	const int32 typmod = exprTypmod(argument);
+
+	return typmod > 0 ? static_cast<double>(vector_bytes(element, static_cast<size_t>(typmod))) : 0;
+}
+
+Cost
+argument_cost(ElementType element, const Node *argument)
+{
+	double bytes;
+
+	if (IsA(argument, Const) || IsA(argument, Param))
+		return 0; // detoasted once
+	bytes = value_bytes(element, argument);
+	if (bytes <= TOAST_TUPLE_TARGET)
+		return 0;
+	return kDescentCost * cpu_operator_cost + kPageCost * seq_page_cost * bytes / BLCKSZ;
+}
+
+Datum
+distance_support(FunctionCallInfo fcinfo, ElementType element)
+{
+	Node *request = reinterpret_cast<Node *>(PG_GETARG_POINTER(0));
+	SupportRequestCost *cost;
+	const List *arguments = NIL;
+
+	if (!IsA(request, SupportRequestCost))
+		PG_RETURN_POINTER(nullptr);
+	cost = reinterpret_cast<SupportRequestCost *>(request);
+	if (cost->node != nullptr && IsA(cost->node, OpExpr))
+		arguments = reinterpret_cast<const OpExpr *>(cost->node)->args;
+	else if (cost->node != nullptr && IsA(cost->node, FuncExpr))
+		arguments = reinterpret_cast<const FuncExpr *>(cost->node)->args;
+	cost->startup = 0;
+	cost->per_tuple = cpu_operator_cost;
+	for (int i = 0; i < list_length(arguments); i++)
+		cost->per_tuple += argument_cost(element, static_cast<const Node *>(list_nth(arguments, i)));
+	PG_RETURN_POINTER(cost);
+}
+
+} // namespace
+} // namespace vectorgpu::types
+
+VG_SQL_FUNCTION(vector_distance_support, vectorgpu::types::distance_support(fcinfo, vectorgpu::ElementType::kFloat32))
+VG_SQL_FUNCTION(halfvec_distance_support, vectorgpu::types::distance_support(fcinfo, vectorgpu::ElementType::kFloat16))
+VG_SQL_FUNCTION(bit_distance_support, vectorgpu::types::distance_support(fcinfo, vectorgpu::ElementType::kBit))

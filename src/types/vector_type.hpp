@@ -1,0 +1,185 @@
+// The types vector and halfvec in memory: one varlena layout, one set of traits for the two element types, and the
+// checks that every way into a value shares. PG dialect. Used by the files of this folder and by the access methods.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "pg/postgres.hpp"
+
+#include "common/half.hpp"
+#include "common/limits.hpp"
+#include "common/types.hpp"
+
+namespace vectorgpu::types
+{
+
+/// The varlena of both types; the elements follow the header. On disk a small value may carry a one-byte length word
+/// or lie in a TOAST table, so a Datum is read through vector_from_datum only.
+struct VectorValue
+{
+	int32 vl_len_; // varlena length word, set by SET_VARSIZE
+	int16 dim;     // elements, 1 .. kMaxDimensions
+	int16 unused;  // 0
+
+	const void *
+	elements() const
+	{
+		return this + 1;
+	}
+	void *
+	elements()
+	{
+		return this + 1;
+	}
+};
+
+static_assert(sizeof(VectorValue) == 8, "the elements start at byte 8");
+
+/// The value of a Datum of type vector or halfvec, detoasted; not to be written to.
+inline const VectorValue *
+vector_from_datum(Datum datum)
+{
+	return reinterpret_cast<const VectorValue *>(PG_DETOAST_DATUM(datum));
+}
+
+/// Element traits: how a type is called, what it stores, and how that becomes a float and back.
+struct Float32
+{
+	using Storage = float;
+	static constexpr ElementType kElement = ElementType::kFloat32;
+	static constexpr const char *kTypeName = "vector";
+
+	static float
+	to_float(Storage value)
+	{
+		return value;
+	}
+	static Storage
+	from_float(float value)
+	{
+		return value;
+	}
+	static bool
+	is_nan(Storage value)
+	{
+		return std::isnan(value);
+	}
+	static bool
+	is_infinite(Storage value)
+	{
+		return std::isinf(value);
+	}
+};
+
+struct Float16
+{
+	using Storage = uint16_t; // bits of an IEEE 754 binary16
+	static constexpr ElementType kElement = ElementType::kFloat16;
+	static constexpr const char *kTypeName = "halfvec";
+
+	static float
+	to_float(Storage value)
+	{
+		return half_to_float(value);
+	}
+	static Storage
+	from_float(float value)
+	{
+		return float_to_half(value);
+	}
+	static bool
+	is_nan(Storage value)
+	{
+		return half_is_nan(value);
+	}
+	static bool
+	is_infinite(Storage value)
+	{
+		return half_is_infinite(value);
+	}
+};
+
+/// elements [dim] of a value.
+template <class E>
+inline const typename E::Storage *
+elements_of(const VectorValue *value)
+{
+	return static_cast<const typename E::Storage *>(value->elements());
+}
+
+template <class E>
+inline typename E::Storage *
+elements_of(VectorValue *value)
+{
+	return static_cast<typename E::Storage *>(value->elements());
+}
+
+/// Raises an error unless `dim` is a number of dimensions that the type allows.
+template <class E>
+inline void
+check_dim(int64 dim)
+{
+	if (dim < 1)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("%s must have at least 1 dimension", E::kTypeName)));
+	if (dim > kMaxDimensions)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						   errmsg("%s cannot have more than %d dimensions", E::kTypeName, kMaxDimensions)));
+}
+
+/// Raises an error unless `dim` is what the type modifier asks for; -1 asks for nothing.
+inline void
+check_expected_dim(int32 typmod, int dim)
+{
+	if (typmod != -1 && typmod != dim)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %d dimensions, not %d", typmod, dim)));
+}
+
+/// Raises an error unless the operands of a binary operation have as many elements.
+template <class E>
+inline void
+check_same_dim(const VectorValue *a, const VectorValue *b)
+{
+	if (a->dim != b->dim)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+						   errmsg("different %s dimensions %d and %d", E::kTypeName, a->dim, b->dim)));
+}
+
+/// Raises an error if the element is NaN or infinite.
+template <class E>
+inline void
+check_element(typename E::Storage value)
+{
+	if (E::is_nan(value))
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("NaN not allowed in %s", E::kTypeName)));
+	if (E::is_infinite(value))
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("infinite value not allowed in %s", E::kTypeName)));
+}
+
+/// A new value of `dim` elements, palloc'd, its elements not set. `dim` must have passed check_dim.
+template <class E>
+inline VectorValue *
+new_vector(int dim)
+{
+	const Size size = sizeof(VectorValue) + dim * sizeof(typename E::Storage);
+	VectorValue *value = static_cast<VectorValue *>(palloc(size));
+
+	SET_VARSIZE(value, size);
+	value->dim = static_cast<int16>(dim);
+	value->unused = 0;
+	return value;
+}
+
+/// A float as an element; a finite one that the type has no place for raises the range error, which shows the number.
+template <class E> typename E::Storage element_from_float(float value);
+
+template <>
+inline float
+element_from_float<Float32>(float value)
+{
+	return value;
+}
+
+template <> uint16_t element_from_float<Float16>(float value); // in cast.cpp
+
+} // namespace vectorgpu::types
