@@ -1,0 +1,305 @@
+// See codec.hpp. C++ dialect without exceptions; called by the worker's dispatcher, by clients, and by the fuzz targets.
+#include "wire/codec.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::wire
+{
+namespace
+{
+
+/// Copies a structure out of memory that may change. The barrier keeps the compiler from reading the source again later.
+template <typename T>
+void
+copy_out(const uint8_t *data, T *to)
+{
+	memcpy(to, data, sizeof(T));
+	asm volatile("" : : : "memory");
+}
+
+bool
+all_zero(const void *data, size_t bytes)
+{
+	const uint8_t *p = static_cast<const uint8_t *>(data);
+
+	for (size_t i = 0; i < bytes; i++)
+		if (p[i] != 0)
+			return false;
+	return true;
+}
+
+/// The body is one structure and nothing else.
+template <typename T>
+ParseResult
+only(const uint8_t *body, size_t length, T *to)
+{
+	if (length < sizeof(T))
+		return ParseResult::kTruncated;
+	if (length > sizeof(T))
+		return ParseResult::kLength;
+	copy_out(body, to);
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_search(const uint8_t *body, size_t length, RequestView *view)
+{
+	SearchRequest &search = view->search;
+
+	if (length < sizeof(SearchRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &search);
+	if (!shape_valid(search.element, search.metric, search.dim))
+		return ParseResult::kType;
+	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)))
+		return ParseResult::kField;
+	if (length - sizeof(SearchRequest) != vector_bytes(search.element, search.dim))
+		return ParseResult::kLength;
+	view->vector = body + sizeof(SearchRequest);
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_rows(const uint8_t *body, size_t length, RequestView *view)
+{
+	RowsRequest &rows = view->rows;
+
+	if (length < sizeof(RowsRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &rows);
+	if (rows.n_rows == 0 || rows.position >= kMaxRowNumber)
+		return ParseResult::kField;
+	if ((view->header.type == RequestType::kAppend) != (rows.segment == 0))
+		return ParseResult::kField;
+
+	const size_t rest = length - sizeof(RowsRequest);
+	const size_t id_bytes = static_cast<size_t>(rows.n_rows) * sizeof(uint64_t); // 2^35 at most
+
+	if (rest <= id_bytes || (rest - id_bytes) % rows.n_rows != 0)
+		return ParseResult::kLength;
+	view->row_bytes = (rest - id_bytes) / rows.n_rows;
+	view->row_ids = body + sizeof(RowsRequest);
+	view->vectors = view->row_ids + id_bytes;
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_tombstones(const uint8_t *body, size_t length, RequestView *view)
+{
+	TombstonesRequest &tombstones = view->tombstones;
+
+	if (length < sizeof(TombstonesRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &tombstones);
+	if (tombstones.last > 1 || tombstones.zero != 0 || tombstones.first_bit >= kMaxRowNumber)
+		return ParseResult::kField;
+	if (tombstones.segment != 0 && tombstones.first_bit % 8 != 0)
+		return ParseResult::kField;
+	if (length - sizeof(TombstonesRequest) != (static_cast<size_t>(tombstones.n_bits) + 7) / 8)
+		return ParseResult::kLength;
+	view->bits = body + sizeof(TombstonesRequest);
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_manifest(const uint8_t *body, size_t length, RequestView *view)
+{
+	ManifestRequest &manifest = view->manifest;
+
+	if (length < sizeof(ManifestRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &manifest);
+	if (manifest.zero != 0 || manifest.n_segments > kMaxSegmentsPerCopy || manifest.delta_first > kMaxRowNumber)
+		return ParseResult::kField;
+	if (length - sizeof(ManifestRequest) != manifest.n_segments * sizeof(uint32_t))
+		return ParseResult::kLength;
+	memcpy(view->segment_ids, body + sizeof(ManifestRequest), manifest.n_segments * sizeof(uint32_t));
+	asm volatile("" : : : "memory");
+	for (uint32_t i = 0; i < manifest.n_segments; i++)
+		if (view->segment_ids[i] <= (i == 0 ? 0 : view->segment_ids[i - 1]))
+			return ParseResult::kField;
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_body(const uint8_t *body, size_t length, RequestView *view)
+{
+	ParseResult result = ParseResult::kOk;
+
+	switch (view->header.type)
+	{
+		case RequestType::kSearch:
+			return parse_search(body, length, view);
+		case RequestType::kNext:
+			return only(body, length, &view->next);
+		case RequestType::kCreate:
+			result = only(body, length, &view->create);
+			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
+				return ParseResult::kType;
+			if (result == ParseResult::kOk && (!all_zero(view->create.zero, sizeof(view->create.zero)) ||
+												  view->create.delta_first > kMaxRowNumber))
+				return ParseResult::kField;
+			return result;
+		case RequestType::kLoadRows:
+		case RequestType::kAppend:
+			return parse_rows(body, length, view);
+		case RequestType::kSeal:
+			result = only(body, length, &view->segment);
+			if (result == ParseResult::kOk && (view->segment.segment == 0 || view->segment.zero != 0))
+				return ParseResult::kField;
+			return result;
+		case RequestType::kTombstones:
+			return parse_tombstones(body, length, view);
+		case RequestType::kManifest:
+			return parse_manifest(body, length, view);
+		case RequestType::kInventory:
+			result = only(body, length, &view->inventory);
+			return result == ParseResult::kOk && view->inventory.zero != 0 ? ParseResult::kField : result;
+		case RequestType::kChecksum:
+			result = only(body, length, &view->checksum);
+			if (result == ParseResult::kOk && (view->checksum.zero != 0 || view->checksum.first > kMaxRowNumber ||
+												  view->checksum.n_rows > kMaxRowNumber))
+				return ParseResult::kField;
+			return result;
+		case RequestType::kDescribe:
+		case RequestType::kDrop:
+		case RequestType::kStats:
+		case RequestType::kPing:
+			return length == 0 ? ParseResult::kOk : ParseResult::kLength;
+	}
+	return ParseResult::kType;
+}
+
+/// What a good reply's body has: fixed bytes and bytes for each item. n_items is zero where item_bytes is.
+struct BodyShape
+{
+	size_t fixed_bytes;
+	size_t item_bytes;
+};
+
+BodyShape
+reply_shape(RequestType type)
+{
+	switch (type)
+	{
+		case RequestType::kSearch:
+		case RequestType::kNext:
+			return {0, sizeof(WireNeighbor)};
+		case RequestType::kDescribe:
+		case RequestType::kCreate:
+			return {sizeof(CopyState), sizeof(SegmentState)};
+		case RequestType::kStats:
+			return {sizeof(WorkerStats), 0};
+		case RequestType::kInventory:
+			return {0, sizeof(CopyInfo)};
+		case RequestType::kChecksum:
+			return {sizeof(ChecksumReply), 0};
+		case RequestType::kLoadRows:
+		case RequestType::kSeal:
+		case RequestType::kAppend:
+		case RequestType::kTombstones:
+		case RequestType::kManifest:
+		case RequestType::kDrop:
+		case RequestType::kPing:
+			break;
+	}
+	return {0, 0};
+}
+
+/// The total order of results; as engine::neighbor_less, which this folder cannot include.
+bool
+less(const WireNeighbor &a, const WireNeighbor &b)
+{
+	if (a.score < b.score)
+		return true;
+	if (a.score > b.score)
+		return false;
+
+	const bool a_nan = a.score != a.score;
+	const bool b_nan = b.score != b.score;
+
+	return a_nan != b_nan ? b_nan : a.row < b.row;
+}
+
+} // namespace
+
+bool
+shape_valid(ElementType element, Metric metric, uint32_t dim)
+{
+	if (dim < 1)
+		return false;
+	switch (element)
+	{
+		case ElementType::kFloat32:
+		case ElementType::kFloat16:
+			return dim <= static_cast<uint32_t>(kMaxDimensions) && static_cast<uint8_t>(metric) <= static_cast<uint8_t>(Metric::kL1);
+		case ElementType::kBit:
+			return dim <= static_cast<uint32_t>(kMaxBitDimensions) && (metric == Metric::kHamming || metric == Metric::kJaccard);
+	}
+	return false;
+}
+
+ParseResult
+parse_request(const uint8_t *data, size_t length, uint64_t sequence, RequestView *view)
+{
+	*view = RequestView{};
+	if (length < sizeof(RequestHeader))
+		return ParseResult::kTruncated;
+	copy_out(data, &view->header);
+
+	const RequestHeader &header = view->header;
+	const size_t body_bytes = length - sizeof(RequestHeader);
+
+	if (header.body_bytes != body_bytes)
+		return ParseResult::kLength;
+	if (header.sequence != sequence)
+		return ParseResult::kSequence;
+	if (header.key.zero != 0 || !all_zero(header.zero, sizeof(header.zero)))
+		return ParseResult::kField;
+	return parse_body(data + sizeof(RequestHeader), body_bytes, view);
+}
+
+ParseResult
+parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t sequence, ReplyHeader *header)
+{
+	*header = ReplyHeader{};
+	if (length < sizeof(ReplyHeader))
+		return ParseResult::kTruncated;
+	copy_out(data, header);
+
+	const size_t body_bytes = length - sizeof(ReplyHeader);
+
+	if (header->body_bytes != body_bytes)
+		return ParseResult::kLength;
+	if (header->sequence != sequence)
+		return ParseResult::kSequence;
+	if (static_cast<uint32_t>(header->status) > static_cast<uint32_t>(ReplyStatus::kInternal))
+		return ParseResult::kType;
+	if (header->more > 1 || header->zero0 != 0 || !all_zero(header->zero1, sizeof(header->zero1)))
+		return ParseResult::kField;
+
+	const BodyShape shape = header->status == ReplyStatus::kOk ? reply_shape(type) : BodyShape{0, 0};
+
+	if (header->more != 0 && shape.item_bytes != sizeof(WireNeighbor))
+		return ParseResult::kField;
+	if (shape.item_bytes == 0 && header->n_items != 0)
+		return ParseResult::kLength;
+	if (body_bytes != shape.fixed_bytes + static_cast<size_t>(header->n_items) * shape.item_bytes)
+		return ParseResult::kLength;
+	return ParseResult::kOk;
+}
+
+bool
+neighbors_valid(const WireNeighbor *items, size_t n, const WireNeighbor *after)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		const WireNeighbor *before = i > 0 ? &items[i - 1] : after;
+
+		if (items[i].row > kRowIdMask || (items[i].row & 0xFFFF) == 0 || (before != nullptr && !less(*before, items[i])))
+			return false;
+	}
+	return true;
+}
+
+} // namespace vectorgpu::wire

@@ -1,0 +1,317 @@
+// Bodies of requests and replies. Byte layout: see README.md; every structure is its own wire form (little endian, no
+// implicit padding, checked by static_assert). Enums are never renumbered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/limits.hpp"
+#include "common/types.hpp"
+
+namespace vectorgpu::wire
+{
+
+constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
+constexpr uint16_t kProtocolVersion = 1;
+
+constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
+constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
+constexpr uint32_t kReplyAreaBytes = 64 * 1024;
+constexpr uint32_t kMinAreaBytes = 8 * 1024; // what a client insists on: every structure and a full list of segments
+constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
+constexpr uint32_t kMaxSegmentsPerCopy = 16;  // of a manifest; as many again may be loading
+constexpr uint64_t kMaxSearchK = 1024 * 1024; // of one SEARCH; more by continuing behind the last result
+constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors in one CHECKSUM
+constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
+
+constexpr uint64_t kRowIdMask = kMaxRowNumber - 1; // row headers of the delta: the row id
+constexpr uint64_t kRowNull = uint64_t{1} << 48;   // ... the value is NULL: the row counts as dead
+constexpr uint64_t kRowDead = uint64_t{1} << 49;   // ... vacuum removed it
+
+enum class Role : uint16_t
+{
+	kBackend = 1,
+	kLoader = 2,
+	kSupervisor = 3,
+};
+
+enum class WelcomeStatus : uint16_t
+{
+	kWelcome = 0,
+	kOtherVersion = 1,
+	kOtherEpoch = 2,
+	kFull = 3,
+	kMalformed = 4,
+};
+
+enum class EngineKind : uint32_t
+{
+	kCpu = 1,
+	kCuda = 2,
+};
+
+struct Hello
+{
+	uint32_t magic;
+	uint16_t version;
+	Role role;
+	uint64_t epoch;
+	uint32_t pid;
+	uint32_t zero0;
+	uint64_t zero1;
+};
+static_assert(sizeof(Hello) == 32);
+
+struct Welcome
+{
+	uint32_t magic;
+	uint16_t version;
+	WelcomeStatus status;
+	uint64_t epoch;
+	uint64_t session;
+	uint32_t request_area_bytes;
+	uint32_t reply_area_bytes;
+	uint32_t worker_pid;
+	EngineKind engine;
+	uint64_t zero[3];
+};
+static_assert(sizeof(Welcome) == 64);
+
+enum class RequestType : uint32_t
+{
+	kSearch = 1,
+	kNext = 2,
+	kDescribe = 3,
+	kCreate = 4,
+	kLoadRows = 5,
+	kSeal = 6,
+	kAppend = 7,
+	kTombstones = 8,
+	kManifest = 9,
+	kDrop = 10,
+	kStats = 11,
+	kInventory = 12,
+	kChecksum = 13,
+	kPing = 14,
+};
+
+enum class ReplyStatus : uint32_t
+{
+	kOk = 0,
+	kAbsent = 1,
+	kBehind = 2,
+	kBusy = 3,
+	kRefused = 4,
+	kInvalid = 5,
+	kCancelled = 6,
+	kUnsupported = 7,
+	kOutOfMemory = 8,
+	kInternal = 9,
+};
+
+/// Names an index's copy inside one epoch. uuid: random at build, from the metapage.
+struct CopyKey
+{
+	uint32_t database;
+	uint32_t tablespace;
+	uint32_t relfilenode;
+	uint32_t zero;
+	uint64_t uuid_high;
+	uint64_t uuid_low;
+};
+static_assert(sizeof(CopyKey) == 32);
+
+struct CopyVersion
+{
+	uint64_t manifest_generation;
+	uint64_t delta_end;
+	uint64_t tombstone_generation;
+};
+
+struct RequestHeader
+{
+	RequestType type;
+	uint32_t body_bytes; // behind this header
+	uint64_t sequence;   // as in the slot
+	CopyKey key;         // zero where no copy is meant
+	uint64_t zero[2];
+};
+static_assert(sizeof(RequestHeader) == 64);
+
+struct ReplyHeader
+{
+	ReplyStatus status;
+	uint32_t body_bytes;
+	uint64_t sequence;
+	uint32_t n_items; // of the body's array
+	uint32_t more;    // 1: SEARCH has further results, ask NEXT
+	uint64_t engine_ns; // time that the engine worked on this request's batch
+	uint32_t batch_size;
+	uint32_t zero0;
+	uint64_t n_rescored; // by the batch
+	uint64_t zero1[2];
+};
+static_assert(sizeof(ReplyHeader) == 64);
+
+struct SearchRequest
+{
+	CopyVersion version;
+	uint64_t k; // 1 .. kMaxSearchK
+	double after_score; // continue strictly behind (after_score, after_row), if has_after
+	uint64_t after_row;
+	uint32_t has_after;
+	uint32_t dim;
+	ElementType element;
+	Metric metric;
+	uint8_t zero[6];
+};
+static_assert(sizeof(SearchRequest) == 64);
+
+struct NextRequest
+{
+	uint64_t search_sequence; // the SEARCH that this goes on with
+};
+
+struct WireNeighbor
+{
+	double score;
+	uint64_t row;
+};
+static_assert(sizeof(WireNeighbor) == 16);
+
+struct CopyState
+{
+	CopyVersion version;
+	uint64_t delta_first;
+	uint64_t delta_tombstone_generation;
+	uint32_t leased; // 1: some session is loading it
+	uint32_t current; // 1: MANIFEST has been given: it can be searched
+};
+static_assert(sizeof(CopyState) == 48);
+
+struct SegmentState
+{
+	uint32_t segment;
+	uint32_t sealed;
+	uint64_t n_rows;
+	uint64_t tombstone_generation;
+};
+static_assert(sizeof(SegmentState) == 24);
+
+struct CreateRequest
+{
+	uint64_t expected_bytes; // of all rows, for admission
+	uint64_t delta_first;    // number of the first delta row that will come
+	uint32_t dim;
+	ElementType element;
+	Metric metric;
+	uint8_t zero[2];
+};
+static_assert(sizeof(CreateRequest) == 24);
+
+struct RowsRequest
+{
+	uint64_t position; // first row's number: in the segment, or in the delta
+	uint32_t segment;  // 0 for the delta
+	uint32_t n_rows;
+};
+static_assert(sizeof(RowsRequest) == 16);
+
+struct SegmentRequest
+{
+	uint32_t segment;
+	uint32_t zero;
+	uint64_t n_rows;
+};
+static_assert(sizeof(SegmentRequest) == 16);
+
+struct TombstonesRequest
+{
+	uint64_t generation;
+	uint64_t first_bit; // of the segment's rows, a multiple of 8; or a delta row number
+	uint32_t n_bits;
+	uint32_t segment; // 0 for the delta
+	uint32_t last;    // 1: the generation holds from here on
+	uint32_t zero;
+};
+static_assert(sizeof(TombstonesRequest) == 32);
+
+struct ManifestRequest
+{
+	uint64_t manifest_generation;
+	uint64_t tombstone_generation;
+	uint64_t delta_first; // rows of the delta before it are forgotten
+	uint32_t n_segments;
+	uint32_t zero;
+};
+static_assert(sizeof(ManifestRequest) == 32);
+
+constexpr uint32_t kHistogramBuckets = 32; // bucket i: latency in [2^i, 2^(i+1)) units of 256 ns; the ends are open
+
+struct WorkerStats
+{
+	uint64_t started_ns; // CLOCK_MONOTONIC
+	uint64_t now_ns;
+	uint64_t n_sessions;
+	uint64_t n_copies;
+	uint64_t resident_bytes;
+	uint64_t budget_bytes;
+	uint64_t n_queued;
+	uint64_t n_searches;
+	uint64_t n_batches;
+	uint64_t n_cancelled;
+	uint64_t n_evictions;
+	uint64_t n_loads;
+	uint64_t n_rescored;
+	uint64_t n_invalid;
+	uint64_t n_refused; // for want of budget
+	uint64_t n_out_of_memory;
+	uint64_t n_internal;
+	uint64_t loaded_bytes; // by LOAD_ROWS and APPEND
+	uint64_t kept_bytes;   // results waiting for NEXT
+	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
+	char device[64];                               // zero-terminated
+};
+static_assert(sizeof(WorkerStats) == 19 * 8 + kHistogramBuckets * 8 + 64);
+
+struct InventoryRequest
+{
+	uint32_t first;
+	uint32_t zero;
+};
+
+struct CopyInfo
+{
+	CopyKey key;
+	CopyVersion version;
+	uint64_t resident_bytes;
+	uint64_t n_rows; // in segments
+	uint64_t delta_rows;
+	uint64_t n_dead; // of both
+	uint64_t n_searches;
+	uint64_t n_loads;
+	uint64_t last_used_ns; // CLOCK_MONOTONIC
+	uint32_t n_segments;
+	uint16_t current;
+	uint16_t leased;
+};
+static_assert(sizeof(CopyInfo) == 120);
+
+struct ChecksumRequest
+{
+	uint32_t segment; // 0 for the delta
+	uint32_t zero;
+	uint64_t first; // rows [first, first + n)
+	uint64_t n_rows;
+};
+static_assert(sizeof(ChecksumRequest) == 24);
+
+struct ChecksumReply
+{
+	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the row headers' TIDs)
+	uint64_t vectors_xxh3; // of the vectors, unpadded
+	uint64_t n_dead;       // tombstones set in the range
+};
+static_assert(sizeof(ChecksumReply) == 24);
+
+} // namespace vectorgpu::wire
