@@ -1,0 +1,396 @@
+// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to the
+// loading thread; the rest is answered at once.
+#include "worker/handler.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "worker/fault.hpp"
+#include "worker/reply.hpp"
+
+namespace vectorgpu::worker
+{
+
+using wire::ReplyStatus;
+using wire::RequestType;
+
+namespace
+{
+
+/// Runs what may run out of memory.
+template <class Work>
+ReplyStatus
+guarded(Work work)
+{
+	try
+	{
+		return work();
+	}
+	catch (const std::bad_alloc &)
+	{
+		return ReplyStatus::kOutOfMemory;
+	}
+	catch (const std::exception &)
+	{
+		return ReplyStatus::kInternal;
+	}
+}
+
+} // namespace
+
+Handler::Handler(const Options &options, engine::Engine &engine, Clock clock)
+	: options_(options), engine_(engine), clock_(clock), started_ns_(clock()),
+	  residency_(engine, options.memory_budget_bytes, clock),
+	  batcher_(engine, options.max_batch, options.spin_us, clock,
+		  [this](Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info)
+		  { searched(search, status, std::move(results), info); })
+{
+}
+
+void
+Handler::start()
+{
+	batcher_.start();
+	loader_.start();
+}
+
+void
+Handler::stop()
+{
+	batcher_.stop();
+	loader_.stop();
+}
+
+wire::EngineKind
+Handler::engine_kind() const
+{
+	return strcmp(engine_.name(), "cuda") == 0 ? wire::EngineKind::kCuda : wire::EngineKind::kCpu;
+}
+
+void
+Handler::handle(const SessionPtr &session, size_t length)
+{
+	const uint8_t *request = wire::slot_request(session->slot);
+
+	session->taken_ns = clock_();
+	session->search.cancelled.store(false, std::memory_order_relaxed);
+	session->slot.header->heartbeat_ns.store(session->taken_ns, std::memory_order_relaxed);
+	if (WORKER_FAULT_NO_THROW("receive") != Fault::kNone || length > session->slot.request_area_bytes ||
+		wire::parse_request(request, length, session->sequence, &session->view) != wire::ParseResult::kOk)
+	{
+		send_status(session.get(), ReplyStatus::kInvalid, &counters_);
+		return;
+	}
+
+	// dispatch() throws only as long as the session is its own.
+	const ReplyStatus status = guarded(
+		[&]
+		{
+			dispatch(session);
+			return ReplyStatus::kOk;
+		});
+
+	if (status != ReplyStatus::kOk)
+		send_status(session.get(), status, &counters_);
+}
+
+void
+Handler::dispatch(const SessionPtr &session)
+{
+	const wire::CopyKey &key = session->view.header.key;
+	const wire::RequestView &view = session->view;
+
+	switch (view.header.type)
+	{
+		case RequestType::kSearch:
+			return search(session);
+		case RequestType::kNext:
+			return next(session);
+		case RequestType::kDescribe:
+			return describe(session);
+		case RequestType::kStats:
+			return stats(session);
+		case RequestType::kInventory:
+			return inventory(session);
+		case RequestType::kManifest:
+			return manifest(session);
+		case RequestType::kChecksum:
+			return on_loader(session, [this, session] { checksum(session); });
+		case RequestType::kCreate:
+			return on_loader(session,
+				[this, session, key]
+				{
+					const ReplyStatus status = guarded([&] { return residency_.create(key, session->view.create, session->id); });
+
+					if (status == ReplyStatus::kOk)
+						describe(session);
+					else
+						send_status(session.get(), status, &counters_);
+				});
+		case RequestType::kLoadRows:
+		case RequestType::kAppend:
+			return on_loader(session,
+				[this, session] { send_status(session.get(), guarded([&] { return rows(session); }), &counters_); });
+		case RequestType::kSeal:
+			return on_loader(session,
+				[this, session, key]
+				{
+					send_status(session.get(),
+						guarded([&] { return residency_.seal(key, session->view.segment, session->id); }), &counters_);
+				});
+		case RequestType::kTombstones:
+			return on_loader(session,
+				[this, session, key]
+				{
+					const wire::TombstonesRequest &request = session->view.tombstones;
+					const auto work = [&]
+					{
+						// A private copy: the client may be changing the bits.
+						const Bits bits(session->view.bits, session->view.bits + (static_cast<size_t>(request.n_bits) + 7) / 8);
+
+						return residency_.tombstones(key, request, bits, session->id);
+					};
+
+					send_status(session.get(), guarded(work), &counters_);
+				});
+		case RequestType::kDrop:
+			return on_loader(session,
+				[this, session, key]
+				{ send_status(session.get(), guarded([&] { return residency_.drop(key); }), &counters_); });
+		case RequestType::kPing:
+			break;
+	}
+	send_status(session.get(), ReplyStatus::kOk, &counters_);
+}
+
+void
+Handler::search(const SessionPtr &session)
+{
+	const wire::SearchRequest &request = session->view.search;
+	Search &search = session->search;
+	const size_t bytes = vector_bytes(request.element, request.dim);
+	std::shared_ptr<Copy> copy;
+
+	forget_kept(session.get(), &counters_);
+
+	const ReplyStatus status = residency_.find(session->view.header.key, request, &copy);
+
+	if (status != ReplyStatus::kOk)
+	{
+		send_status(session.get(), status, &counters_);
+		return;
+	}
+	search.vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+	memcpy(search.vector.data(), session->view.vector, bytes);
+	search.query.query = search.vector.data();
+	search.query.k = request.k;
+	search.query.has_after = request.has_after != 0;
+	search.query.after = {request.after_score, request.after_row};
+	search.queue = &copy->queue;
+	search.copy_id = copy->id;
+	search.copy = std::move(copy);
+	search.owner = session;
+	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
+	batcher_.submit(&search);
+}
+
+/// On the engine's thread: the search has its result.
+void
+Handler::searched(Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info)
+{
+	// Moved out first: once the reply is sent, the dispatcher may use the search again.
+	const std::shared_ptr<void> owner = std::move(search->owner);
+	const std::shared_ptr<void> copy = std::move(search->copy);
+	Session *session = static_cast<Session *>(owner.get());
+	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(wire::WireNeighbor);
+	const size_t bytes = results.size() * sizeof(wire::WireNeighbor);
+
+	counters_.n_searches.fetch_add(1, std::memory_order_relaxed);
+	counters_.latency_histogram[Counters::bucket(clock_() - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
+	if (search->cancelled.load(std::memory_order_relaxed))
+		return send_status(session, ReplyStatus::kCancelled, &counters_);
+	if (!status.is_ok())
+		return send_status(session, reply_status(status), &counters_);
+	if (results.size() > room)
+	{
+		if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
+			return send_status(session, ReplyStatus::kRefused, &counters_);
+		counters_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
+		session->kept_sequence = session->sequence;
+		session->kept_total = &counters_.kept_bytes;
+	}
+	session->kept = std::move(results);
+	session->kept_at = 0;
+	send_kept(session, info, &counters_);
+}
+
+void
+Handler::next(const SessionPtr &session)
+{
+	if (session->kept_sequence == 0 || session->kept_sequence != session->view.next.search_sequence)
+		send_status(session.get(), ReplyStatus::kAbsent, &counters_);
+	else
+		send_kept(session.get(), {}, &counters_);
+}
+
+void
+Handler::describe(const SessionPtr &session)
+{
+	wire::CopyState state{};
+	std::vector<wire::SegmentState> segments;
+	const ReplyStatus status =
+		guarded([&] { return residency_.describe(session->view.header.key, &state, &segments); });
+	ReplyBody body;
+
+	if (status != ReplyStatus::kOk)
+		return send_status(session.get(), status, &counters_);
+	body.fixed = &state;
+	body.fixed_bytes = sizeof(state);
+	body.items = segments.data();
+	body.items_bytes = segments.size() * sizeof(wire::SegmentState);
+	body.n_items = static_cast<uint32_t>(segments.size());
+	send_reply(session.get(), status, body, {}, &counters_);
+}
+
+void
+Handler::stats(const SessionPtr &session)
+{
+	const ResidencyCounters resident = residency_.counters();
+	wire::WorkerStats stats{};
+	ReplyBody body;
+
+	stats.started_ns = started_ns_;
+	stats.now_ns = clock_();
+	stats.n_sessions = n_sessions_;
+	stats.n_copies = resident.n_copies;
+	stats.resident_bytes = resident.resident_bytes;
+	stats.budget_bytes = residency_.budget_bytes();
+	stats.n_queued = batcher_.n_queued();
+	stats.n_searches = counters_.n_searches;
+	stats.n_batches = batcher_.n_batches();
+	stats.n_cancelled = counters_.n_cancelled;
+	stats.n_evictions = resident.n_evictions;
+	stats.n_loads = resident.n_loads;
+	stats.n_rescored = engine_.stats().n_rescored;
+	stats.n_invalid = counters_.n_invalid;
+	stats.n_refused = counters_.n_refused;
+	stats.n_out_of_memory = counters_.n_out_of_memory;
+	stats.n_internal = counters_.n_internal;
+	stats.loaded_bytes = resident.loaded_bytes;
+	stats.kept_bytes = counters_.kept_bytes;
+	for (size_t i = 0; i < wire::kHistogramBuckets; i++)
+		stats.latency_histogram[i] = counters_.latency_histogram[i];
+	strncpy(stats.device, engine_.name(), sizeof(stats.device) - 1);
+	body.fixed = &stats;
+	body.fixed_bytes = sizeof(stats);
+	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);
+}
+
+void
+Handler::inventory(const SessionPtr &session)
+{
+	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(wire::CopyInfo);
+	std::vector<wire::CopyInfo> infos;
+	ReplyBody body;
+
+	residency_.inventory(session->view.inventory.first, room, &infos);
+	body.items = infos.data();
+	body.items_bytes = infos.size() * sizeof(wire::CopyInfo);
+	body.n_items = static_cast<uint32_t>(infos.size());
+	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);
+}
+
+/// Throws bad_alloc, and then the session is still the caller's.
+void
+Handler::on_loader(const SessionPtr &session, std::function<void()> work)
+{
+	session->stage.store(Stage::kLoad, std::memory_order_relaxed);
+	loader_.push(std::move(work));
+}
+
+/// LOAD_ROWS and APPEND, on the loading thread. Row ids are copied, since they are looked at; vectors go from the slot to
+/// the engine, which copies them once: a client that changes them meanwhile gets them as it deserves.
+ReplyStatus
+Handler::rows(const SessionPtr &session)
+{
+	const wire::RequestView &view = session->view;
+	engine::RowBlock block;
+
+	session->row_ids.resize(view.rows.n_rows);
+	memcpy(session->row_ids.data(), view.row_ids, view.rows.n_rows * sizeof(uint64_t));
+	block.row_ids = session->row_ids;
+	block.vectors = view.vectors;
+	block.n_rows = view.rows.n_rows;
+	return view.header.type == RequestType::kAppend
+			   ? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
+			   : residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
+}
+
+void
+Handler::manifest(const SessionPtr &session)
+{
+	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
+	batcher_.run_between(
+		[this, session]
+		{
+			const wire::RequestView &view = session->view;
+			const auto work = [&]
+			{ return residency_.manifest(view.header.key, view.manifest, view.segment_ids, session->id); };
+
+			send_status(session.get(), guarded(work), &counters_);
+		});
+}
+
+void
+Handler::checksum(const SessionPtr &session)
+{
+	wire::ChecksumReply reply{};
+	const auto work = [&]
+	{
+		return residency_.checksum(session->view.header.key, session->view.checksum, &reply, [this] { loader_.moved(); });
+	};
+	const ReplyStatus status = guarded(work);
+	ReplyBody body;
+
+	if (status == ReplyStatus::kOk)
+	{
+		body.fixed = &reply;
+		body.fixed_bytes = sizeof(reply);
+	}
+	send_reply(session.get(), status, body, {}, &counters_);
+}
+
+void
+Handler::cancel(const SessionPtr &session)
+{
+	// Only searches can be cancelled; what moves rows is short and finishes.
+	if (session->stage.load(std::memory_order_relaxed) != Stage::kEngine || session->view.header.type != RequestType::kSearch)
+		return;
+	if (!batcher_.cancel(&session->search))
+		return;
+
+	const std::shared_ptr<void> owner = std::move(session->search.owner);
+	const std::shared_ptr<void> copy = std::move(session->search.copy);
+
+	send_status(session.get(), ReplyStatus::kCancelled, &counters_);
+}
+
+void
+Handler::closed(const SessionPtr &session)
+{
+	if (session->busy.load(std::memory_order_acquire))
+		cancel(session);
+	else
+		forget_kept(session.get(), &counters_);
+	try
+	{
+		loader_.push([this, session] { residency_.end_leases(session->id); });
+	}
+	catch (const std::bad_alloc &)
+	{
+		residency_.end_leases(session->id); // slower for the others, but a lease must end
+	}
+}
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,71 @@
+// What the worker does with a request: parses it and sends it to the thread that it is for. Called by the dispatcher.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/engine.hpp"
+#include "worker/batcher.hpp"
+#include "worker/clock.hpp"
+#include "worker/counters.hpp"
+#include "worker/options.hpp"
+#include "worker/residency.hpp"
+#include "worker/session.hpp"
+#include "worker/task_thread.hpp"
+
+namespace vectorgpu::worker
+{
+
+class Handler
+{
+public:
+	Handler(const Options &options, engine::Engine &engine, Clock clock);
+
+	void start();
+	void stop();
+
+	/// The session's slot holds a request of `length` bytes that was just taken (busy is set). It is answered before this
+	/// returns or later, by another thread.
+	void handle(const std::shared_ptr<Session> &session, size_t length);
+
+	/// Nobody waits for the session's request any more.
+	void cancel(const std::shared_ptr<Session> &session);
+
+	/// The session is over: its search is cancelled, its leases end.
+	void closed(const std::shared_ptr<Session> &session);
+
+	/// How many sessions there are, for STATS.
+	void set_sessions(uint64_t n) { n_sessions_ = n; }
+
+	Batcher &batcher() { return batcher_; }
+	TaskThread &loader() { return loader_; }
+	wire::EngineKind engine_kind() const;
+
+private:
+	using SessionPtr = std::shared_ptr<Session>;
+
+	void dispatch(const SessionPtr &session);
+	void search(const SessionPtr &session);
+	void searched(Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info);
+	void next(const SessionPtr &session);
+	void describe(const SessionPtr &session);
+	void stats(const SessionPtr &session);
+	void inventory(const SessionPtr &session);
+	void on_loader(const SessionPtr &session, std::function<void()> work);
+	wire::ReplyStatus rows(const SessionPtr &session);
+	void manifest(const SessionPtr &session);
+	void checksum(const SessionPtr &session);
+
+	const Options &options_;
+	engine::Engine &engine_;
+	const Clock clock_;
+	const uint64_t started_ns_;
+	uint64_t n_sessions_ = 0; // the dispatcher's
+	Counters counters_;
+	Residency residency_;
+	TaskThread loader_;
+	Batcher batcher_; // after all that its thread uses
+};
+
+} // namespace vectorgpu::worker

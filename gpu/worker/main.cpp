@@ -1,0 +1,142 @@
+// vectorgpu_worker: what the supervisor starts. Sets the process up, then serves until its parent is gone.
+// Exit codes: 0 the parent is gone, 1 it could not start, 2 wrong arguments.
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/fault.hpp"
+#include "worker/log.hpp"
+#include "worker/options.hpp"
+#include "worker/worker.hpp"
+
+using namespace vectorgpu;
+
+namespace
+{
+
+constexpr int kLockTimeoutMs = 5000; // for a worker of the same data directory that is dying
+
+/// Whatever the server's children inherit: signals as a program expects them.
+void
+reset_signals()
+{
+	sigset_t none;
+
+	for (int signal = 1; signal < NSIG; signal++)
+		std::signal(signal, SIG_DFL); // fails for SIGKILL and SIGSTOP, which cannot be changed anyway
+	std::signal(SIGPIPE, SIG_IGN);	  // a closed log must not kill the worker
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// Descriptors of the server's files must not live on here: a dropped table's file would keep its space.
+void
+close_inherited(int keep)
+{
+	DIR *folder = opendir("/proc/self/fd");
+
+	if (folder == nullptr)
+	{
+		for (int fd = 3; fd < 65536; fd++)
+			if (fd != keep)
+				close(fd);
+		return;
+	}
+	while (const dirent *entry = readdir(folder))
+	{
+		const int fd = atoi(entry->d_name);
+
+		if (fd > 2 && fd != keep && fd != dirfd(folder))
+			close(fd);
+	}
+	closedir(folder);
+}
+
+/// When memory runs out, the cache goes before the server does.
+void
+prefer_in_out_of_memory()
+{
+	const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	[[maybe_unused]] const ssize_t written = write(fd, "500", 3);
+	close(fd);
+}
+
+/// Dies with the parent. False if it is gone already.
+bool
+follow_parent(const worker::Options &options)
+{
+	if (options.parent_pid == 0)
+		return true;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return getppid() == options.parent_pid;
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	worker::Options options;
+	Status status = worker::parse_options(argc, argv, &options);
+
+	if (!status.is_ok())
+	{
+		worker::log_line("%s", status.message.c_str());
+		return 2;
+	}
+	reset_signals();
+	if (!follow_parent(options))
+		return 0;
+	close_inherited(options.parent_fd);
+	if (options.parent_fd >= 0)
+		fcntl(options.parent_fd, F_SETFD, FD_CLOEXEC);
+	prefer_in_out_of_memory();
+	umask(077);
+#ifdef VECTORGPU_FAULTS
+	if (!worker::fault_setup(getenv("VECTORGPU_WORKER_FAULT")))
+	{
+		worker::log_line("VECTORGPU_WORKER_FAULT is not name:nth:action");
+		return 2;
+	}
+#endif
+	if (chdir(options.data_directory.c_str()) != 0)
+	{
+		worker::log_line("could not enter the data directory: %s", strerror(errno));
+		return 1;
+	}
+
+	auto engine = worker::make_engine(options);
+
+	if (engine == nullptr)
+	{
+		worker::log_line("could not make the engine \"%s\"", options.engine.c_str());
+		return 1;
+	}
+
+	worker::Worker served(options, std::move(engine));
+
+	status = served.listen(kLockTimeoutMs);
+	if (!status.is_ok())
+	{
+		worker::log_line("%s", status.message.c_str());
+		return 1;
+	}
+	worker::log_line("ready, engine %s, %u threads", options.engine.c_str(), options.n_threads);
+	served.run();
+	worker::log_line("the parent is gone");
+
+	// Not through destructors: freeing gigabytes takes time that the next worker would wait for.
+	_exit(0);
+}

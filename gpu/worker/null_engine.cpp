@@ -1,0 +1,88 @@
+// See null_engine.hpp.
+#include "worker/null_engine.hpp"
+
+#include <atomic>
+
+namespace vectorgpu::worker
+{
+namespace
+{
+
+using engine::CopyId;
+using engine::Neighbor;
+using engine::SegmentId;
+
+class NullEngine final : public engine::Engine
+{
+public:
+	const char *name() const override { return "null"; }
+
+	Status
+	create(const engine::DistanceSpec &, CopyId *copy) override
+	{
+		*copy = ++n_created_;
+		return Status::ok();
+	}
+
+	Status load_segment(CopyId, SegmentId, const engine::RowBlock &) override { return Status::ok(); }
+	Status seal_segment(CopyId, SegmentId) override { return Status::ok(); }
+	Status drop_segment(CopyId, SegmentId) override { return Status::ok(); }
+	Status append_delta(CopyId, uint64_t, const engine::RowBlock &) override { return Status::ok(); }
+	Status trim_delta(CopyId, uint64_t) override { return Status::ok(); }
+	Status set_tombstones(CopyId, SegmentId, std::span<const uint8_t>) override { return Status::ok(); }
+	Status set_delta_tombstones(CopyId, uint64_t, std::span<const uint8_t>) override { return Status::ok(); }
+	Status drop(CopyId) override { return Status::ok(); }
+
+	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one.
+	Status
+	search(CopyId, std::span<const engine::SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		engine::SearchControl *control) override
+	{
+		results->resize(queries.size());
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			const uint32_t first = queries[i].has_after ? row_id_block(queries[i].after.row) + 1 : 0;
+			std::vector<Neighbor> &result = (*results)[i];
+
+			result.resize(queries[i].k);
+			for (size_t j = 0; j < result.size(); j++)
+				result[j] = {static_cast<double>(first + j), make_row_id(static_cast<uint32_t>(first + j), 1)};
+		}
+		if (control != nullptr)
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+		n_searches_.fetch_add(queries.size(), std::memory_order_relaxed);
+		n_batches_.fetch_add(1, std::memory_order_relaxed);
+		return Status::ok();
+	}
+
+	Status
+	read_rows(CopyId, SegmentId, uint64_t, size_t, RowId *, void *) override
+	{
+		return Status::error(StatusCode::kUnsupported, "the null engine keeps no rows");
+	}
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats;
+
+		stats.n_searches = n_searches_.load(std::memory_order_relaxed);
+		stats.n_batches = n_batches_.load(std::memory_order_relaxed);
+		return stats;
+	}
+
+private:
+	std::atomic<uint64_t> n_created_{0};
+	std::atomic<uint64_t> n_searches_{0};
+	std::atomic<uint64_t> n_batches_{0};
+};
+
+} // namespace
+
+std::unique_ptr<engine::Engine>
+make_null_engine()
+{
+	return std::make_unique<NullEngine>();
+}
+
+} // namespace vectorgpu::worker

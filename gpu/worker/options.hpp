@@ -1,0 +1,30 @@
+// What the command line says. Parsed once by main; constant from then on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/status.hpp"
+
+namespace vectorgpu::worker
+{
+
+struct Options
+{
+	std::string data_directory;
+	std::string engine = "auto"; // auto, cpu, null
+	uint64_t epoch = 0;
+	uint64_t memory_budget_bytes = uint64_t{4} << 30; // of resident copies
+	uint64_t kept_budget_bytes = uint64_t{256} << 20; // of results waiting for NEXT, all sessions together
+	uint32_t n_threads = 1;                           // of the engine
+	uint32_t max_sessions = 1024;
+	uint32_t max_batch = 256; // queries that go to the engine together
+	uint32_t spin_us = 0;     // look at slots this long before sleeping
+	int parent_fd = -1;       // end of file on it: the parent is gone
+	int parent_pid = 0;       // 0: not given
+};
+
+/// Arguments as in README.md. kInvalidArgument names the first one that is wrong.
+Status parse_options(int argc, char **argv, Options *options);
+
+} // namespace vectorgpu::worker

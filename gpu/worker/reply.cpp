@@ -1,0 +1,120 @@
+// See reply.hpp. The order of the stores is the protocol's: src/wire/README.md, "Life of a request".
+#include "worker/reply.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "worker/fault.hpp"
+
+namespace vectorgpu::worker
+{
+
+using engine::Neighbor;
+
+static_assert(sizeof(Neighbor) == sizeof(wire::WireNeighbor) && offsetof(Neighbor, row) == offsetof(wire::WireNeighbor, row));
+
+void
+send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+{
+	wire::SlotHeader *slot = session->slot.header;
+	uint8_t *area = wire::slot_reply(session->slot);
+	const int wakeup = session->slot.wakeup;
+	wire::ReplyHeader header{};
+
+	header.status = status;
+	header.body_bytes = static_cast<uint32_t>(body.fixed_bytes + body.items_bytes);
+	header.sequence = session->sequence;
+	header.n_items = body.n_items;
+	header.more = body.more ? 1 : 0;
+	header.engine_ns = batch.engine_ns;
+	header.batch_size = batch.size;
+	header.n_rescored = batch.n_rescored;
+	switch (WORKER_FAULT_NO_THROW("reply"))
+	{
+		case Fault::kNone:
+			break;
+		case Fault::kError:
+			header.status = wire::ReplyStatus::kInternal;
+			header.body_bytes = header.n_items = header.more = 0;
+			break;
+		case Fault::kCorrupt:
+			header.body_bytes ^= 0x40;
+			header.n_items ^= 0x80000001;
+			break;
+	}
+	counters->count_reply(header.status);
+	memcpy(area, &header, sizeof(header));
+	if (header.status == status)
+	{
+		if (body.fixed_bytes > 0)
+			memcpy(area + sizeof(header), body.fixed, body.fixed_bytes);
+		if (body.items_bytes > 0)
+			memcpy(area + sizeof(header) + body.fixed_bytes, body.items, body.items_bytes);
+		slot->reply_length.store(static_cast<uint32_t>(sizeof(header) + body.fixed_bytes + body.items_bytes),
+			std::memory_order_relaxed);
+	}
+	else
+		slot->reply_length.store(sizeof(header), std::memory_order_relaxed);
+	slot->reply_sequence.store(session->sequence, std::memory_order_relaxed);
+
+	// Free before the state says so: the client may submit again at once, and the dispatcher must not pass that over.
+	session->stage.store(Stage::kNone, std::memory_order_relaxed);
+	session->busy.store(false, std::memory_order_release);
+	slot->state.store(static_cast<uint32_t>(wire::SlotState::kReplied), std::memory_order_release);
+
+	// Pairs with the fence in client_wait_begin: either the client sees the state before it sleeps, or this load sees that
+	// it waits. The slot may be idle again by now; then a wake-up too many does no harm.
+	wire::full_fence();
+	if (slot->client_waits.load(std::memory_order_relaxed) != 0)
+	{
+		const uint64_t one = 1;
+
+		while (write(wakeup, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+}
+
+void
+send_status(Session *session, wire::ReplyStatus status, Counters *counters)
+{
+	send_reply(session, status, {}, {}, counters);
+}
+
+void
+send_kept(Session *session, const BatchInfo &batch, Counters *counters)
+{
+	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(Neighbor);
+	const size_t left = session->kept.size() - session->kept_at;
+	const size_t n = std::min(room, left);
+	const std::vector<Neighbor> last = n == left ? std::move(session->kept) : std::vector<Neighbor>();
+	const Neighbor *items = (n == left ? last.data() : session->kept.data()) + session->kept_at;
+	ReplyBody body;
+
+	body.items = items;
+	body.items_bytes = n * sizeof(Neighbor);
+	body.n_items = static_cast<uint32_t>(n);
+	body.more = n < left;
+	session->kept_at += n;
+	if (!body.more)
+	{
+		counters->kept_bytes.fetch_sub(session->kept_sequence != 0 ? last.size() * sizeof(Neighbor) : 0,
+			std::memory_order_relaxed);
+		session->kept.clear();
+		session->kept_at = 0;
+		session->kept_sequence = 0;
+	}
+	send_reply(session, wire::ReplyStatus::kOk, body, batch, counters);
+}
+
+void
+forget_kept(Session *session, Counters *counters)
+{
+	if (session->kept_sequence != 0)
+		counters->kept_bytes.fetch_sub(session->kept.size() * sizeof(Neighbor), std::memory_order_relaxed);
+	session->kept = std::vector<Neighbor>();
+	session->kept_at = 0;
+	session->kept_sequence = 0;
+}
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,371 @@
+// See residency.hpp. Here: the registry, admission and eviction, leases, what others may see. Changes of a copy are in
+// residency_write.cpp.
+#include "worker/residency.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "worker/fault.hpp"
+
+namespace vectorgpu::worker
+{
+
+using wire::ReplyStatus;
+
+namespace
+{
+
+bool
+serves(const wire::CopyVersion &held, const wire::CopyVersion &wanted)
+{
+	return held.manifest_generation >= wanted.manifest_generation && held.delta_end >= wanted.delta_end &&
+		   held.tombstone_generation >= wanted.tombstone_generation;
+}
+
+bool
+same_shape(const engine::DistanceSpec &spec, ElementType element, Metric metric, uint32_t dim)
+{
+	return spec.element == element && spec.metric == metric && spec.dim == dim;
+}
+
+/// What a copy costs: while it is being loaded, what its loader announced.
+uint64_t
+charged_bytes(const Copy &copy)
+{
+	return std::max(copy.held_bytes, copy.reserved_bytes);
+}
+
+wire::CopyInfo
+info_of(const Copy &copy)
+{
+	wire::CopyInfo info{};
+
+	info.key = copy.key;
+	info.version = copy.version;
+	info.resident_bytes = copy.held_bytes;
+	info.delta_rows = copy.version.delta_end - copy.delta_first;
+	info.n_dead = copy.delta_n_dead;
+	for (const auto &[id, segment] : copy.segments)
+	{
+		info.n_rows += segment.n_rows;
+		info.n_dead += segment.n_dead;
+	}
+	info.n_searches = copy.n_searches;
+	info.n_loads = copy.n_loads;
+	info.last_used_ns = copy.last_used_ns;
+	info.n_segments = static_cast<uint32_t>(copy.segments.size());
+	info.current = copy.current ? 1 : 0;
+	info.leased = copy.lease != 0 ? 1 : 0;
+	return info;
+}
+
+} // namespace
+
+Copy::~Copy()
+{
+	// An engine that cannot drop has lost the copy already.
+	if (created)
+		[[maybe_unused]]
+		const Status status = engine.drop(id);
+}
+
+uint64_t
+rows_bytes(uint64_t n_rows, size_t row_bytes)
+{
+	return n_rows * (row_bytes + sizeof(RowId) + sizeof(double));
+}
+
+ReplyStatus
+reply_status(const Status &status)
+{
+	switch (status.code)
+	{
+		case StatusCode::kOk:
+			return ReplyStatus::kOk;
+		case StatusCode::kInvalidArgument:
+			return ReplyStatus::kInvalid;
+		case StatusCode::kOutOfMemory:
+			return ReplyStatus::kOutOfMemory;
+		case StatusCode::kUnsupported:
+			return ReplyStatus::kUnsupported;
+		case StatusCode::kNotFound:
+			return ReplyStatus::kAbsent;
+		case StatusCode::kCancelled:
+			return ReplyStatus::kCancelled;
+		case StatusCode::kUnavailable:
+		case StatusCode::kInternal:
+			break;
+	}
+	return ReplyStatus::kInternal;
+}
+
+size_t
+Residency::KeyHash::operator()(const wire::CopyKey &key) const
+{
+	// The uuid is random already; the rest tells clones of a database apart.
+	return static_cast<size_t>(key.uuid_low ^ (key.uuid_high << 1) ^ (uint64_t{key.database} << 32 | key.relfilenode));
+}
+
+bool
+Residency::KeyEqual::operator()(const wire::CopyKey &a, const wire::CopyKey &b) const
+{
+	return memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+Residency::Residency(engine::Engine &engine, uint64_t budget_bytes, Clock clock)
+	: engine_(engine), budget_bytes_(budget_bytes), clock_(clock)
+{
+}
+
+std::shared_ptr<Copy>
+Residency::lookup(const wire::CopyKey &key)
+{
+	const auto found = copies_.find(key);
+
+	return found == copies_.end() ? nullptr : found->second;
+}
+
+ReplyStatus
+Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, std::shared_ptr<Copy> *copy)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = copies_.find(key);
+
+	if (found == copies_.end())
+		return ReplyStatus::kAbsent;
+
+	Copy &held = *found->second;
+
+	if (!held.current)
+		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
+	if (!same_shape(held.spec, search.element, search.metric, search.dim))
+		return ReplyStatus::kInvalid;
+	if (!serves(held.version, search.version))
+		return ReplyStatus::kBehind;
+	held.n_searches++;
+	held.last_used_ns = clock_();
+	*copy = found->second;
+	return ReplyStatus::kOk;
+}
+
+ReplyStatus
+Residency::describe(const wire::CopyKey &key, wire::CopyState *state, std::vector<wire::SegmentState> *segments)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = copies_.find(key);
+
+	segments->clear();
+	if (found == copies_.end())
+		return ReplyStatus::kAbsent;
+
+	const Copy &copy = *found->second;
+
+	*state = wire::CopyState{};
+	state->version = copy.version;
+	state->delta_first = copy.delta_first;
+	state->delta_tombstone_generation = copy.delta_tombstone_generation;
+	state->leased = copy.lease != 0 ? 1 : 0;
+	state->current = copy.current ? 1 : 0;
+	for (const auto &[id, segment] : copy.segments)
+		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation});
+	return ReplyStatus::kOk;
+}
+
+void
+Residency::inventory(uint32_t first, size_t most, std::vector<wire::CopyInfo> *infos)
+{
+	const std::lock_guard lock(mutex_);
+	size_t at = 0;
+
+	infos->clear();
+	for (const auto &[key, copy] : copies_)
+		if (at++ >= first && infos->size() < most)
+			infos->push_back(info_of(*copy));
+}
+
+ResidencyCounters
+Residency::counters()
+{
+	const std::lock_guard lock(mutex_);
+	ResidencyCounters now = counters_;
+
+	now.n_copies = copies_.size();
+	for (const auto &[key, copy] : copies_)
+		now.resident_bytes += copy->held_bytes;
+	return now;
+}
+
+/// Makes `bytes` fit the budget by evicting copies that nobody uses, the longest unused first. Evicts nothing if that is
+/// not enough. Caller holds the mutex, and lets `evicted` go once it does not.
+bool
+Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted)
+{
+	std::vector<std::shared_ptr<Copy>> idle;
+	uint64_t charged = bytes;
+	uint64_t reclaimable = 0;
+
+	for (const auto &[key, copy] : copies_)
+	{
+		if (copy.get() == but_not)
+			continue; // its part is in `bytes`
+		charged += charged_bytes(*copy);
+		if (copy->lease == 0 && copy.use_count() == 1)
+		{
+			idle.push_back(copy);
+			reclaimable += charged_bytes(*copy);
+		}
+	}
+	if (bytes > budget_bytes_ || (charged > budget_bytes_ && charged - budget_bytes_ > reclaimable))
+		return false;
+	std::sort(idle.begin(), idle.end(), [](const auto &a, const auto &b) { return a->last_used_ns < b->last_used_ns; });
+	for (std::shared_ptr<Copy> &copy : idle)
+	{
+		if (charged <= budget_bytes_)
+			break;
+		evicted->push_back(copy);
+		charged -= charged_bytes(*copy);
+	}
+	for (const std::shared_ptr<Copy> &copy : *evicted)
+	{
+		copies_.erase(copy->key);
+		counters_.n_evictions++;
+	}
+	return true;
+}
+
+/// Takes `bytes` more for a copy's rows, or refuses.
+ReplyStatus
+Residency::reserve(Copy *copy, uint64_t bytes)
+{
+	std::vector<std::shared_ptr<Copy>> evicted; // goes after the lock: the engine may take its time
+	const std::lock_guard lock(mutex_);
+
+	if (copy->held_bytes + bytes > copy->reserved_bytes &&
+		!make_room(std::max(copy->held_bytes + bytes, copy->reserved_bytes), copy, &evicted))
+		return ReplyStatus::kRefused;
+	copy->held_bytes += bytes;
+	return ReplyStatus::kOk;
+}
+
+ReplyStatus
+Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session)
+{
+	const engine::DistanceSpec spec = {request.metric, request.element, request.dim};
+	std::vector<std::shared_ptr<Copy>> gone; // destroyed when the lock is not held any more
+	auto copy = std::make_shared<Copy>(engine_);
+
+	if (WORKER_FAULT("create") == Fault::kError)
+		return ReplyStatus::kInternal;
+	{
+		const std::lock_guard lock(mutex_);
+		const std::shared_ptr<Copy> old = lookup(key);
+
+		if (old != nullptr && old->lease != 0 && old->lease != session)
+			return ReplyStatus::kBusy;
+		if (old != nullptr && same_shape(old->spec, request.element, request.metric, request.dim))
+		{
+			if (!make_room(std::max(request.expected_bytes, old->held_bytes), old.get(), &gone))
+				return ReplyStatus::kRefused;
+			old->reserved_bytes = request.expected_bytes;
+			old->lease = session;
+			return ReplyStatus::kOk;
+		}
+		if (old != nullptr) // one key, another shape: what is there cannot be of this index
+		{
+			gone.push_back(old);
+			copies_.erase(key);
+		}
+		if (!make_room(request.expected_bytes, nullptr, &gone))
+			return ReplyStatus::kRefused;
+	}
+	gone.clear(); // before the engine allocates for the new one
+
+	Status status = engine_.create(spec, &copy->id);
+
+	if (!status.is_ok())
+		return reply_status(status);
+	copy->created = true;
+	status = engine_.trim_delta(copy->id, request.delta_first);
+	if (!status.is_ok())
+		return reply_status(status);
+	copy->key = key;
+	copy->spec = spec;
+	copy->row_bytes = vector_bytes(spec.element, spec.dim);
+	copy->delta_first = copy->version.delta_end = request.delta_first;
+	copy->delta_dead_first = request.delta_first / 8 * 8;
+	copy->lease = session;
+	copy->reserved_bytes = request.expected_bytes;
+	copy->last_used_ns = clock_();
+
+	const std::lock_guard lock(mutex_);
+
+	copies_.emplace(key, copy);
+	return ReplyStatus::kOk;
+}
+
+void
+Residency::remove(const std::shared_ptr<Copy> &copy)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = copies_.find(copy->key);
+
+	if (found != copies_.end() && found->second == copy)
+		copies_.erase(found);
+}
+
+ReplyStatus
+Residency::drop(const wire::CopyKey &key)
+{
+	std::shared_ptr<Copy> copy;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		copy = lookup(key);
+	}
+	if (copy == nullptr)
+		return ReplyStatus::kAbsent;
+	remove(copy);
+	return ReplyStatus::kOk;
+}
+
+void
+Residency::end_leases(uint64_t session)
+{
+	std::vector<std::shared_ptr<Copy>> leased;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		for (const auto &[key, copy] : copies_)
+			if (copy->lease == session)
+				leased.push_back(copy);
+	}
+	for (const std::shared_ptr<Copy> &copy : leased)
+	{
+		const std::lock_guard writing(copy->write_mutex);
+		bool current = false;
+
+		{
+			// A MANIFEST of the session may have ended the lease meanwhile, and another session may have taken it.
+			const std::lock_guard lock(mutex_);
+
+			if (copy->lease != session)
+				continue;
+			current = copy->current;
+		}
+		if (!current)
+		{
+			remove(copy);
+			continue;
+		}
+		drop_unpublished(copy.get());
+
+		const std::lock_guard lock(mutex_);
+
+		copy->reserved_bytes = 0;
+		copy->lease = 0;
+	}
+}
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,150 @@
+// Which copies the engine holds: their versions, leases, bytes, and who has to go when the budget is full.
+// One mutex guards what the copies say about themselves and is never held during an engine call; a copy's write mutex
+// keeps its writers (the loading thread, and MANIFEST on the engine's thread) apart. A copy lives as long as somebody
+// holds a pointer to it: what is dropped or evicted under a search goes when the search ends.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "wire/codec.hpp"
+#include "wire/messages.hpp"
+#include "worker/clock.hpp"
+#include "worker/queue.hpp"
+
+namespace vectorgpu::worker
+{
+
+using Bits = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
+
+struct Segment
+{
+	uint64_t n_rows = 0;
+	bool complete = false; // SEAL was given
+	bool live = false;     // of the current manifest: the engine searches it
+	uint64_t tombstone_generation = 0;
+	uint64_t n_dead = 0;
+	Bits dead;         // what holds, or will once the segment is live; empty: nothing is dead
+	Bits arriving;     // parts of the next bitmap
+	uint64_t next_bit = 0; // of `arriving`
+};
+
+struct Copy
+{
+	explicit Copy(engine::Engine &copy_engine) : engine(copy_engine) {}
+	~Copy();
+	Copy(const Copy &) = delete;
+	Copy &operator=(const Copy &) = delete;
+
+	engine::Engine &engine;
+	CopyQueue queue; // the batcher's
+	wire::CopyKey key{};
+	engine::DistanceSpec spec;
+	engine::CopyId id = 0;
+	bool created = false; // the engine knows it
+	size_t row_bytes = 0; // of one vector
+	std::mutex write_mutex;
+
+	// Under Residency's mutex; segments' bitmaps under write_mutex.
+	wire::CopyVersion version{};
+	uint64_t delta_first = 0;
+	uint64_t delta_tombstone_generation = 0;
+	Bits delta_dead; // from delta_dead_first on
+	uint64_t delta_dead_first = 0; // a multiple of 8
+	uint64_t delta_n_dead = 0;
+	std::map<uint32_t, Segment> segments;
+	bool current = false; // a manifest was given: it can be searched
+	uint64_t lease = 0;   // session that loads it, or 0
+	uint64_t reserved_bytes = 0;
+	uint64_t held_bytes = 0;
+	uint64_t n_searches = 0;
+	uint64_t n_loads = 0;
+	uint64_t last_used_ns = 0;
+};
+
+struct ResidencyCounters
+{
+	uint64_t n_copies = 0;
+	uint64_t resident_bytes = 0;
+	uint64_t n_evictions = 0;
+	uint64_t n_loads = 0;
+	uint64_t loaded_bytes = 0;
+};
+
+class Residency
+{
+public:
+	Residency(engine::Engine &engine, uint64_t budget_bytes, Clock clock);
+
+	// Any thread; quick.
+	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search, std::shared_ptr<Copy> *copy);
+	wire::ReplyStatus describe(const wire::CopyKey &key, wire::CopyState *state, std::vector<wire::SegmentState> *segments);
+	void inventory(uint32_t first, size_t most, std::vector<wire::CopyInfo> *infos);
+	ResidencyCounters counters();
+	uint64_t budget_bytes() const { return budget_bytes_; }
+
+	// The loading thread. `session` is who asks. They throw bad_alloc, and then the copy is as before.
+	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
+	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
+		size_t row_bytes, uint64_t session);
+	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
+
+	/// rows.row_ids are row headers here: flags above the row id.
+	wire::ReplyStatus append(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
+		size_t row_bytes, uint64_t session);
+	wire::ReplyStatus tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request,
+		std::span<const uint8_t> bits, uint64_t session);
+	wire::ReplyStatus drop(const wire::CopyKey &key);
+	wire::ReplyStatus checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+		const std::function<void()> &progress);
+
+	/// The session is gone: its leases end. Copies that were never current are dropped, segments that were not published too.
+	void end_leases(uint64_t session);
+
+	/// The engine's thread, between two batches.
+	wire::ReplyStatus manifest(const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids,
+		uint64_t session);
+
+private:
+	struct KeyHash
+	{
+		size_t operator()(const wire::CopyKey &key) const;
+	};
+	struct KeyEqual
+	{
+		bool operator()(const wire::CopyKey &a, const wire::CopyKey &b) const;
+	};
+
+	std::shared_ptr<Copy> lookup(const wire::CopyKey &key);
+	wire::ReplyStatus writable(const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy);
+	wire::ReplyStatus reserve(Copy *copy, uint64_t bytes);
+	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
+	void remove(const std::shared_ptr<Copy> &copy);
+	wire::ReplyStatus append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows);
+	wire::ReplyStatus segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
+	wire::ReplyStatus delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
+	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);
+	void drop_unpublished(Copy *copy);
+
+	engine::Engine &engine_;
+	const uint64_t budget_bytes_;
+	const Clock clock_;
+
+	std::mutex mutex_;
+	std::unordered_map<wire::CopyKey, std::shared_ptr<Copy>, KeyHash, KeyEqual> copies_;
+	ResidencyCounters counters_;
+};
+
+/// Bytes that `n_rows` rows take in an engine: vector, row id, norm.
+uint64_t rows_bytes(uint64_t n_rows, size_t row_bytes);
+
+wire::ReplyStatus reply_status(const Status &status);
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,67 @@
+// One connected client: its socket, its slot, and the request that the worker works on. The dispatcher owns the table of
+// sessions and is the only one to take requests; while `busy` is set, the request's fields belong to whoever works on it.
+// A session is freed when the last of them lets go, so that a reply can be written after the client has gone.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <unistd.h>
+
+#include "wire/codec.hpp"
+#include "wire/server.hpp"
+#include "worker/queue.hpp"
+
+namespace vectorgpu::worker
+{
+
+/// Which thread a request waits for: whose progress its heartbeat stands for.
+enum class Stage : uint8_t
+{
+	kNone = 0,
+	kEngine = 1,
+	kLoad = 2,
+};
+
+struct Session
+{
+	Session() = default;
+	~Session()
+	{
+		if (kept_sequence != 0 && kept_total != nullptr)
+			kept_total->fetch_sub(kept.size() * sizeof(engine::Neighbor), std::memory_order_relaxed);
+		wire::free_slot(&slot);
+		if (socket >= 0)
+			close(socket);
+	}
+	Session(const Session &) = delete;
+	Session &operator=(const Session &) = delete;
+
+	uint64_t id = 0;
+	wire::Role role = wire::Role::kBackend;
+	uint32_t pid = 0;
+	int socket = -1;
+	wire::SlotMemory slot;
+
+	std::atomic<bool> busy{false};
+	std::atomic<Stage> stage{Stage::kNone};
+
+	// The request; see above.
+	wire::RequestView view;
+	uint64_t sequence = 0;
+	uint64_t taken_ns = 0;
+	Search search;
+	std::vector<uint64_t> row_ids; // private copy
+	std::vector<engine::Neighbor> kept; // results for NEXT, from `kept_at` on
+	size_t kept_at = 0;
+	uint64_t kept_sequence = 0; // of their SEARCH; not 0: they count in *kept_total
+	std::atomic<uint64_t> *kept_total = nullptr;
+
+	// The dispatcher's.
+	bool polled = false; // worker_polls is set
+};
+
+} // namespace vectorgpu::worker

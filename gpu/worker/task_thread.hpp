@@ -1,0 +1,100 @@
+// The loading thread: one queue of tasks, one after the other, beside the searches. Keeps a count that moves as work gets
+// done, for heartbeats.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace vectorgpu::worker
+{
+
+class TaskThread
+{
+public:
+	~TaskThread() { stop(); }
+
+	void
+	start()
+	{
+		thread_ = std::thread([this] { run(); });
+	}
+
+	/// Ends the thread after the task that runs; what waits is dropped.
+	void
+	stop()
+	{
+		{
+			const std::lock_guard lock(mutex_);
+
+			stopping_ = true;
+			work_arrived_.notify_one();
+		}
+		if (thread_.joinable())
+			thread_.join();
+	}
+
+	/// Any thread. Throws bad_alloc. The task must not throw.
+	void
+	push(std::function<void()> task)
+	{
+		const std::lock_guard lock(mutex_);
+
+		tasks_.push_back(std::move(task));
+		work_arrived_.notify_one();
+	}
+
+	/// The task that runs has got on.
+	void moved() { n_moves_.fetch_add(1, std::memory_order_relaxed); }
+
+	/// False if a task is running and has not moved since the last time this was asked. One caller only.
+	bool
+	progressing()
+	{
+		const bool busy = busy_.load(std::memory_order_acquire);
+		const uint64_t n_moves = n_moves_.load(std::memory_order_relaxed);
+
+		return !busy || std::exchange(seen_moves_, n_moves) != n_moves;
+	}
+
+private:
+	void
+	run()
+	{
+		std::unique_lock lock(mutex_);
+
+		for (;;)
+		{
+			work_arrived_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+			if (stopping_)
+				return;
+
+			std::function<void()> task = std::move(tasks_.front());
+
+			tasks_.pop_front();
+			lock.unlock();
+			moved();
+			busy_.store(true, std::memory_order_release);
+			task();
+			task = nullptr; // what it holds goes here, not under the lock
+			busy_.store(false, std::memory_order_release);
+			lock.lock();
+		}
+	}
+
+	std::mutex mutex_; // tasks_, stopping_
+	std::condition_variable work_arrived_;
+	std::deque<std::function<void()>> tasks_;
+	bool stopping_ = false;
+	std::atomic<bool> busy_{false};
+	std::atomic<uint64_t> n_moves_{0};
+	uint64_t seen_moves_ = 0; // by progressing()
+	std::thread thread_;
+};
+
+} // namespace vectorgpu::worker
