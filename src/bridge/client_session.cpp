@@ -1,0 +1,481 @@
+// The session: connecting with pauses after failures, sending, waiting. See client_session.hpp.
+#include "bridge/client_session.hpp"
+
+#include "bridge/settings.hpp"
+#include "bridge/supervisor.hpp"
+#include "pg/fault.hpp"
+
+extern "C"
+{
+#include "pgstat.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+}
+
+namespace vectorgpu::bridge
+{
+
+namespace
+{
+
+constexpr int kConnectWaitMs = 100;
+constexpr uint32 kAckWaitUs = 1000;
+constexpr int kLoaderPatienceMs = 400; // without a sign of life
+constexpr uint64 kFirstPauseMs = 100;
+constexpr uint64 kLongestPauseMs = 5000;
+constexpr uint64 kNsPerMs = 1000 * 1000;
+constexpr uint32 kSpinMisses = 4;
+constexpr uint32 kSpinRetry = 16;
+constexpr uint64 kGiveUpFactor = 30; // timeouts after which a silent session is closed
+constexpr int kDescriptors = 3;      // of a session: socket, doorbell, wake-up
+
+struct Session
+{
+	bool initialized;
+	bool holds_fds; // kDescriptors external descriptors are reserved
+	wire::Role role;
+	wire::Client client;
+	WaitEventSet *events;
+	int socket_event;  // position in events
+	uint64 generation; // of the worker that the session is with
+	uint64 retry_at_ns;
+	uint64 pause_ms;
+	uint64 failed_generation;
+};
+
+Session session;
+
+void
+init_once()
+{
+	if (session.initialized)
+		return;
+	wire::client_init(&session.client);
+	if (static_cast<int>(session.role) == 0)
+		session.role = wire::Role::kBackend;
+	session.initialized = true;
+}
+
+void
+release_fds()
+{
+	if (!session.holds_fds)
+		return;
+	for (int i = 0; i < kDescriptors; i++)
+		ReleaseExternalFD();
+	session.holds_fds = false;
+}
+
+bool
+acquire_fds()
+{
+	if (session.holds_fds)
+		return true;
+	if (VG_FAULT("bridge_descriptors"))
+		return false;
+	for (int i = 0; i < kDescriptors; i++)
+	{
+		if (AcquireExternalFD())
+			continue;
+		while (i-- > 0)
+			ReleaseExternalFD();
+		return false;
+	}
+	session.holds_fds = true;
+	return true;
+}
+
+/// Notes a failure, so that the next attempts wait: each query would pay for the attempt otherwise.
+void
+pause_after_failure(SharedState *state)
+{
+	const uint64 generation = pg_atomic_read_u64(&state->generation);
+
+	if (session.failed_generation != generation || session.pause_ms == 0)
+		session.pause_ms = kFirstPauseMs;
+	else
+		session.pause_ms = Min(session.pause_ms * 2, kLongestPauseMs);
+	session.failed_generation = generation;
+	session.retry_at_ns = wire::monotonic_ns() + session.pause_ms * kNsPerMs;
+}
+
+void
+make_event_set()
+{
+	session.events = CreateWaitEventSet(TopMemoryContext, 4);
+	AddWaitEventToSet(session.events, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
+	AddWaitEventToSet(session.events, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
+	AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.wakeup, nullptr, nullptr);
+	session.socket_event =
+		AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.socket, nullptr, nullptr);
+}
+
+/// Waits for the greeting, kConnectWaitMs in all. kInProgress: it is still outstanding, and stays so.
+wire::ClientResult
+wait_for_welcome(wire::ClientResult result)
+{
+	const uint64 until = wire::monotonic_ns() + kConnectWaitMs * kNsPerMs;
+
+	while (result == wire::ClientResult::kInProgress)
+	{
+		const uint64 now = wire::monotonic_ns();
+		const int wanted =
+			session.client.phase == wire::ClientPhase::kConnecting ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
+		int events;
+
+		if (now >= until)
+			break;
+		events = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH | wanted,
+			session.client.socket, static_cast<long>((until - now) / kNsPerMs + 1), PG_WAIT_EXTENSION);
+		if ((events & WL_LATCH_SET) != 0)
+		{
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+		result = wire::client_connect_continue(&session.client);
+	}
+	return result;
+}
+
+const char *
+failure_detail(wire::ClientResult result)
+{
+	if (result != wire::ClientResult::kSystem)
+		return wire::client_result_text(result);
+	errno = session.client.error_number;
+	return psprintf("%s: %m", wire::client_result_text(result));
+}
+
+bool
+connect_session(SharedState *state, bool note)
+{
+	const bool fresh = session.client.phase == wire::ClientPhase::kClosed;
+	wire::ClientResult result;
+
+	if (fresh && !acquire_fds())
+	{
+		pause_after_failure(state);
+		if (note)
+			note_fallback(Fallback::kUnreachable, "no file descriptors are left");
+		return false;
+	}
+	if (fresh)
+	{
+		session.generation = pg_atomic_read_u64(&state->generation);
+		result = VG_FAULT("bridge_connect") ? wire::ClientResult::kUnavailable
+											: wire::client_connect_start(&session.client, state->epoch, session.role);
+		result = wait_for_welcome(result);
+	}
+	else
+		result = wire::client_connect_continue(&session.client);
+
+	if (result == wire::ClientResult::kOk)
+	{
+		make_event_set();
+		session.pause_ms = 0;
+		return true;
+	}
+	if (result == wire::ClientResult::kInProgress)
+	{
+		if (note)
+			note_fallback(Fallback::kSilent, "It has not greeted yet.");
+		return false;
+	}
+	session_close();
+	pause_after_failure(state);
+	if (note)
+		note_fallback(Fallback::kUnreachable, failure_detail(result));
+	return false;
+}
+
+/// An open session that can take a request now. Closes it if it cannot be used any more.
+bool
+slot_is_free(SharedState *state, Fallback *reason)
+{
+	uint64 silence_ns;
+	uint64 limit_ns;
+
+	switch (wire::client_poll(&session.client))
+	{
+		case wire::ClientState::kIdle:
+			return true;
+		case wire::ClientState::kReplied:
+			// Left over by an error between reply and taking it.
+			wire::client_abandon(&session.client);
+			if (wire::client_poll(&session.client) == wire::ClientState::kIdle)
+				return true;
+			break;
+		case wire::ClientState::kPending:
+			// The answer of a cancelled request has to come before the slot can be used: wait the moment it takes.
+			wire::client_abandon(&session.client);
+			silence_ns = wire::client_silence_ns(&session.client);
+			limit_ns = static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs;
+			if (silence_ns < limit_ns && wire::client_spin(&session.client, kAckWaitUs) == wire::ClientState::kIdle)
+				return true;
+			*reason = silence_ns < limit_ns ? Fallback::kSlotBusy : Fallback::kSilent;
+			if (silence_ns < kGiveUpFactor * limit_ns)
+				return false;
+			break;
+		case wire::ClientState::kBroken:
+			break;
+	}
+	session_close();
+	pause_after_failure(state);
+	*reason = Fallback::kGone;
+	return false;
+}
+
+/// Sleeps until something happens or the worker has been silent for too long. *gone: its end of the socket is closed.
+void
+sleep_for_reply(uint64 limit_ns, bool *gone)
+{
+	WaitEvent occurred[4];
+	const uint64 silence_ns = wire::client_silence_ns(&session.client);
+	const long timeout_ms = silence_ns >= limit_ns ? 0 : static_cast<long>((limit_ns - silence_ns) / kNsPerMs + 1);
+	int n;
+
+	if (!wire::client_wait_begin(&session.client))
+		return;
+	n = WaitEventSetWait(session.events, timeout_ms, occurred, lengthof(occurred), PG_WAIT_EXTENSION);
+	wire::client_wait_end(&session.client);
+	for (int i = 0; i < n; i++)
+	{
+		if ((occurred[i].events & WL_LATCH_SET) != 0)
+			ResetLatch(MyLatch);
+		if (occurred[i].pos == session.socket_event)
+			*gone = true;
+	}
+}
+
+/// Waits until the reply is there. False: see *reason; the request is then abandoned or the session closed.
+bool
+wait_for_reply(Fallback *reason)
+{
+	// A loader holds locks that a DROP may be waiting for.
+	const uint64 limit_ms = session.role == wire::Role::kLoader ? Min(kLoaderPatienceMs, settings.worker_timeout_ms)
+																: settings.worker_timeout_ms;
+	const uint64 limit_ns = limit_ms * kNsPerMs;
+	bool gone = false;
+
+	for (;;)
+	{
+		const wire::ClientState state = wire::client_poll(&session.client);
+
+		if (state == wire::ClientState::kReplied)
+			return true;
+		if (state == wire::ClientState::kBroken || gone)
+		{
+			*reason = Fallback::kGone;
+			return false;
+		}
+		if (wire::client_silence_ns(&session.client) >= limit_ns)
+		{
+			*reason = Fallback::kSilent;
+			wire::client_abandon(&session.client);
+			return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+		(void) VG_FAULT("bridge_wait");
+		sleep_for_reply(limit_ns, &gone);
+	}
+}
+
+/// Looks for the reply for a moment. Where that was in vain several times in a row (a slow engine, more clients than
+/// cores) it is tried now and then only: the time is somebody else's.
+bool
+spin_for_reply()
+{
+	static uint32 n_missed = 0;
+	const bool spin = n_missed < kSpinMisses || n_missed % kSpinRetry == 0;
+	const bool replied = wire::client_spin(&session.client, spin ? spin_us() : 0) == wire::ClientState::kReplied;
+
+	n_missed = replied ? 0 : n_missed + 1;
+	return replied;
+}
+
+/// As wait_for_reply; an interrupt tells the worker that nobody waits any more.
+bool
+wait_guarded(Fallback *reason)
+{
+	volatile bool done = false;
+
+	if (spin_for_reply())
+		return true;
+	PG_TRY();
+	{
+		done = wait_for_reply(reason);
+	}
+	PG_CATCH();
+	{
+		wire::client_abandon(&session.client);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return done;
+}
+
+bool
+fail_session(Fallback reason, Fallback *out)
+{
+	SharedState *state = shared_state();
+
+	session_close();
+	if (state != nullptr)
+		pause_after_failure(state);
+	*out = reason;
+	return false;
+}
+
+} // namespace
+
+void
+session_set_role(wire::Role role)
+{
+	session.role = role;
+}
+
+bool
+session_ready(bool note)
+{
+	SharedState *state = shared_state();
+	Fallback reason = Fallback::kGone;
+
+	if (state == nullptr)
+		return false;
+	init_once();
+	if (session.client.phase != wire::ClientPhase::kClosed &&
+		session.generation != pg_atomic_read_u64(&state->generation))
+		session_close(); // with a worker that is no more
+	if (session.client.phase == wire::ClientPhase::kOpen)
+	{
+		if (slot_is_free(state, &reason))
+			return true;
+		if (note)
+			note_fallback(reason, nullptr);
+		return false;
+	}
+	// The supervisor is the first to connect: it is what makes the worker ready.
+	if (session.role != wire::Role::kSupervisor)
+	{
+		if (pg_atomic_read_u32(&state->worker_ready) == 0)
+		{
+			supervisor_request(state);
+			if (note)
+				note_fallback(Fallback::kNotRunning, nullptr);
+			return false;
+		}
+		if (pg_atomic_read_u32(&state->worker_silent) != 0)
+		{
+			if (note)
+				note_fallback(Fallback::kSilent, nullptr);
+			return false;
+		}
+	}
+	if (session.client.phase == wire::ClientPhase::kClosed &&
+		session.failed_generation == pg_atomic_read_u64(&state->generation) &&
+		wire::monotonic_ns() < session.retry_at_ns)
+	{
+		if (note)
+			note_fallback(Fallback::kUnreachable, nullptr);
+		return false;
+	}
+	return connect_session(state, note);
+}
+
+bool
+session_submit(
+	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason)
+{
+	wire::ClientResult result;
+
+	if (VG_FAULT("bridge_send"))
+		return fail_session(Fallback::kGone, reason);
+	result = wire::client_submit(&session.client, type, key, parts, n_parts);
+	if (result == wire::ClientResult::kOk)
+		return true;
+	if (result == wire::ClientResult::kTooLarge || result == wire::ClientResult::kNotReady)
+	{
+		*reason = result == wire::ClientResult::kTooLarge ? Fallback::kTooLarge : Fallback::kSlotBusy;
+		return false;
+	}
+	return fail_session(Fallback::kGone, reason);
+}
+
+bool
+session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason)
+{
+	if (!wait_guarded(reason))
+		return *reason == Fallback::kSilent ? false : fail_session(*reason, reason);
+	if (VG_FAULT("bridge_receive"))
+		return fail_session(Fallback::kWrongAnswer, reason);
+	if (wire::client_take_reply(&session.client, header, body, body_capacity) != wire::ClientResult::kOk)
+		return fail_session(Fallback::kWrongAnswer, reason);
+	return true;
+}
+
+bool
+session_request(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts,
+	wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason)
+{
+	return session_submit(type, key, parts, n_parts, reason) && session_receive(header, body, body_capacity, reason);
+}
+
+size_t
+session_body_capacity()
+{
+	return session.initialized ? wire::client_body_capacity(&session.client) : 0;
+}
+
+uint64
+session_sequence()
+{
+	return session.client.sequence;
+}
+
+wire::EngineKind
+session_engine()
+{
+	return session.client.engine;
+}
+
+void
+session_close()
+{
+	if (!session.initialized)
+		return;
+	if (session.events != nullptr)
+	{
+		FreeWaitEventSet(session.events);
+		session.events = nullptr;
+	}
+	wire::client_close(&session.client);
+	release_fds();
+}
+
+Fallback
+fallback_of(wire::ReplyStatus status)
+{
+	switch (status)
+	{
+		case wire::ReplyStatus::kAbsent:
+		case wire::ReplyStatus::kBehind:
+		case wire::ReplyStatus::kBusy:
+			return Fallback::kLoading;
+		case wire::ReplyStatus::kRefused:
+			return Fallback::kTooLarge;
+		case wire::ReplyStatus::kCancelled:
+			return Fallback::kSlotBusy;
+		case wire::ReplyStatus::kOutOfMemory:
+			return Fallback::kOutOfMemory;
+		case wire::ReplyStatus::kOk:
+		case wire::ReplyStatus::kInvalid:
+		case wire::ReplyStatus::kUnsupported:
+		case wire::ReplyStatus::kInternal:
+			break;
+	}
+	return Fallback::kRefused;
+}
+
+} // namespace vectorgpu::bridge

@@ -1,0 +1,80 @@
+// Definitions of the worker's configuration parameters. See settings.hpp.
+#include "bridge/settings.hpp"
+
+#include <climits>
+#include <unistd.h>
+
+extern "C"
+{
+#include "utils/guc.h"
+}
+
+namespace vectorgpu::bridge
+{
+
+namespace
+{
+
+constexpr int kDefaultSpinUs = 20;
+
+} // namespace
+
+Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 1024, nullptr};
+
+void
+settings_define()
+{
+	DefineCustomBoolVariable("vectorgpu.worker", "Lets the worker process answer scans.",
+		"When off, scans are answered from the index's pages. The supervisor goes by the server's own setting.",
+		&settings.worker, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_timeout",
+		"Time without a sign of life after which a scan gives the worker up.",
+		"The scan is then answered from the index's pages.", &settings.worker_timeout_ms, 2000, 10, 3600 * 1000,
+		PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.spin_time_us",
+		"Microseconds that a scan looks for the worker's answer before it sleeps.",
+		"-1 stands for 20 where there are several processor cores, and 0 where there is one.", &settings.spin_time_us,
+		-1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_min_size",
+		"Smallest index, in bytes of its vectors, that the worker is asked about.",
+		"A smaller one is searched faster than the worker can be asked.", &settings.worker_min_size_kb, 2048, 0,
+		INT_MAX, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.inline_load_size",
+		"Largest index, in bytes of its vectors, that a scan itself copies to the worker.",
+		"A larger one is copied in the background.", &settings.inline_load_size_kb, 64 * 1024, 0, INT_MAX, PGC_USERSET,
+		GUC_UNIT_KB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.ship_limit",
+		"The most changes of an index that a scan itself brings to the worker's copy.",
+		"More than that is brought in the background.", &settings.ship_limit_kb, 16 * 1024, 0, INT_MAX, PGC_USERSET,
+		GUC_UNIT_KB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_threads", "Threads of the worker's engine.",
+		"0 stands for one a processor core. A change restarts the worker.", &settings.worker_threads, 0, 0, 1024,
+		PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_memory", "Memory that the worker's copies of indexes may take.",
+		"The copies that were used longest ago give way. A change restarts the worker.", &settings.worker_memory_mb,
+		4096, 16, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_max_sessions",
+		"The most server processes that the worker serves at a time.", "A change restarts the worker.",
+		&settings.worker_max_sessions, 1024, 1, 65536, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable("vectorgpu.worker_program", "Path of the worker's executable.",
+		"Empty stands for the one that was installed with the module. A change restarts the worker.",
+		&settings.worker_program, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
+		"Longest wait before a worker that dies early is started again.",
+		"The wait is one second after the first death and doubles with each.", &settings.worker_restart_delay_max, 60,
+		0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
+}
+
+uint32
+spin_us()
+{
+	static long n_cores = 0;
+
+	if (settings.spin_time_us >= 0)
+		return static_cast<uint32>(settings.spin_time_us);
+	if (n_cores == 0)
+		n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+	return n_cores > 1 ? kDefaultSpinUs : 0;
+}
+
+} // namespace vectorgpu::bridge

@@ -1,0 +1,72 @@
+// The few bytes that all server processes share about the worker: the cluster epoch, who runs, why scans fell back.
+// Made by the first process that asks, with or without shared_preload_libraries; below 1 KB, so that the server's spare
+// shared memory has room for it. Everything but the epoch is atomic; there is no lock. PG dialect.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+extern "C"
+{
+#include "port/atomics.h"
+}
+
+namespace vectorgpu::bridge
+{
+
+/// Why a scan was answered from the pages although the worker was wanted. Indexes of SharedState::fallbacks.
+enum class Fallback : uint32
+{
+	kNotRunning = 0,  // no worker process, or not ready yet
+	kSilent = 1,      // no sign of life within vectorgpu.worker_timeout
+	kUnreachable = 2, // no connection: refused, full, other version, no descriptors
+	kGone = 3,        // died or closed the connection while it had the request
+	kSlotBusy = 4,    // still working on a request that was given up
+	kLoading = 5,     // no copy that is new enough yet; one is being brought
+	kTooLarge = 6,    // over the worker's memory, or over a limit of the protocol
+	kRefused = 7,     // the worker said invalid, unsupported or internal error
+	kOutOfMemory = 8,
+	kWrongAnswer = 9, // the reply did not hold what it must
+	kCount = 10,
+};
+
+/// A short name, as the view shows it.
+const char *fallback_name(Fallback reason);
+
+constexpr int kLoaderSlots = 2; // indexes that are loaded in the background at a time
+
+/// A background load that is wanted or under way. `order` 0: free.
+struct LoaderSlot
+{
+	pg_atomic_uint64 order; // database << 32 | index
+	pg_atomic_uint64 since; // TimestampTz of the order
+	pg_atomic_uint32 pid;   // of the loader, once it runs
+};
+
+struct SharedState
+{
+	uint64 epoch;                      // random; of this life of the shared memory
+	pg_atomic_uint32 supervisor_pid;   // 0: none
+	pg_atomic_uint32 worker_pid;       // 0: none
+	pg_atomic_uint32 worker_ready;     // 1: it has greeted the supervisor
+	pg_atomic_uint32 worker_silent;    // 1: it does not answer the supervisor
+	pg_atomic_uint64 generation;       // worker processes started
+	pg_atomic_uint64 n_deaths;         // worker processes that ended by themselves
+	pg_atomic_uint64 supervisor_asked; // TimestampTz of the last request for a supervisor
+	pg_atomic_uint64 logged;           // TimestampTz of the last line about a fallback
+	pg_atomic_uint64 n_answered;       // batches of rows that came from the worker
+	pg_atomic_uint64 n_shipped_rows;   // delta rows that scans brought to the worker
+	pg_atomic_uint64 n_inline_loads;   // copies that scans brought to the worker
+	pg_atomic_uint64 n_background_loads;
+	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
+	LoaderSlot loaders[kLoaderSlots];
+};
+
+static_assert(sizeof(SharedState) <= 1024);
+
+/// Attaches on the first call in a process. Null if there is none: a standalone server, or no shared memory left.
+SharedState *shared_state();
+
+/// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null.
+void note_fallback(Fallback reason, const char *detail);
+
+} // namespace vectorgpu::bridge

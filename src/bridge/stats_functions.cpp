@@ -1,0 +1,311 @@
+// What the views vectorgpu_worker and vectorgpu_indexes show of the worker: SQL functions over shared state, STATS and
+// INVENTORY. They raise no error when the worker is not there: its columns are NULL then. PG dialect.
+#include "bridge/client_session.hpp"
+#include "bridge/settings.hpp"
+#include "bridge/shared_state.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "catalog/index.h"
+#include "catalog/pg_authid.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "utils/acl.h"
+#include "utils/relfilenodemap.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+	PG_FUNCTION_INFO_V1(vectorgpu_worker_stats);
+	PG_FUNCTION_INFO_V1(vectorgpu_worker_copies);
+}
+
+namespace vectorgpu::bridge
+{
+
+namespace
+{
+
+enum StatsColumn
+{
+	kPid,
+	kSupervisorPid,
+	kReady,
+	kEngine,
+	kDevice,
+	kUptime,
+	kRestarts,
+	kSessions,
+	kQueued,
+	kSearches,
+	kBatches,
+	kMeanBatchSize,
+	kLatencyP50,
+	kLatencyP99,
+	kCopies,
+	kResidentBytes,
+	kMemoryBytes,
+	kEvictions,
+	kAnswered,
+	kShippedRows,
+	kInlineLoads,
+	kBackgroundLoads,
+	kFallbacks,
+	kFallbackReasons,
+	kStatsColumns,
+};
+
+enum CopyColumn
+{
+	kTablespace,
+	kFileNode,
+	kUuid,
+	kCopyBytes,
+	kRows,
+	kDeltaRows,
+	kDeadRows,
+	kManifestGeneration,
+	kDeltaEnd,
+	kTombstoneGeneration,
+	kLoads,
+	kCopySearches,
+	kIdle,
+	kLoading,
+	kCopyColumns,
+};
+
+constexpr double kBucketUs = 0.256; // the histogram's unit
+constexpr uint32 kCopiesPerReply = 1024;
+
+struct Row
+{
+	Datum *values;
+	bool *nulls;
+};
+
+void
+set(const Row &row, int column, Datum value)
+{
+	row.values[column] = value;
+	row.nulls[column] = false;
+}
+
+void
+set_int8(const Row &row, int column, uint64 value)
+{
+	set(row, column, Int64GetDatum(static_cast<int64>(value)));
+}
+
+void
+check_columns(int n, int expected)
+{
+	if (n != expected)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+}
+
+/// Upper end of the bucket that holds the given share of all values, in us; *known is false if there are none.
+double
+percentile_us(const uint64_t *histogram, double share, bool *known)
+{
+	double total = 0;
+	double seen = 0;
+
+	for (uint32 i = 0; i < wire::kHistogramBuckets; i++)
+		total += static_cast<double>(histogram[i]);
+	*known = total > 0;
+	for (uint32 i = 0; i < wire::kHistogramBuckets; i++)
+	{
+		seen += static_cast<double>(histogram[i]);
+		if (seen >= share * total)
+			return kBucketUs * static_cast<double>(UINT64CONST(2) << i);
+	}
+	return 0;
+}
+
+void
+fill_latency(const Row &row, int column, const wire::WorkerStats *stats, double share)
+{
+	bool known;
+	const double value = percentile_us(stats->latency_histogram, share, &known);
+
+	if (known)
+		set(row, column, Float8GetDatum(value));
+}
+
+void
+fill_from_worker(const Row &row)
+{
+	wire::WorkerStats stats;
+	wire::ReplyHeader header;
+	Fallback reason;
+	Interval *uptime;
+
+	if (!session_ready(false) ||
+		!session_request(wire::RequestType::kStats, nullptr, nullptr, 0, &header, &stats, sizeof(stats), &reason) ||
+		header.status != wire::ReplyStatus::kOk)
+		return;
+	stats.device[sizeof(stats.device) - 1] = '\0';
+	uptime = static_cast<Interval *>(palloc0(sizeof(Interval)));
+	uptime->time = static_cast<TimeOffset>((stats.now_ns - stats.started_ns) / 1000);
+	set(row, kUptime, IntervalPGetDatum(uptime));
+	set(row, kEngine, CStringGetTextDatum(session_engine() == wire::EngineKind::kCuda ? "cuda" : "cpu"));
+	set(row, kDevice,
+		CStringGetTextDatum(pg_any_to_server(stats.device, static_cast<int>(strlen(stats.device)), PG_UTF8)));
+	set_int8(row, kSessions, stats.n_sessions);
+	set_int8(row, kQueued, stats.n_queued);
+	set_int8(row, kSearches, stats.n_searches);
+	set_int8(row, kBatches, stats.n_batches);
+	if (stats.n_batches > 0)
+		set(row, kMeanBatchSize,
+			Float8GetDatum(static_cast<double>(stats.n_searches) / static_cast<double>(stats.n_batches)));
+	fill_latency(row, kLatencyP50, &stats, 0.50);
+	fill_latency(row, kLatencyP99, &stats, 0.99);
+	set_int8(row, kCopies, stats.n_copies);
+	set_int8(row, kResidentBytes, stats.resident_bytes);
+	set_int8(row, kMemoryBytes, stats.budget_bytes);
+	set_int8(row, kEvictions, stats.n_evictions);
+}
+
+void
+fill_from_shared(const Row &row, SharedState *state)
+{
+	const uint32 pid = pg_atomic_read_u32(&state->worker_pid);
+	const uint32 supervisor = pg_atomic_read_u32(&state->supervisor_pid);
+	const uint64 generation = pg_atomic_read_u64(&state->generation);
+	StringInfoData reasons;
+	uint64 total = 0;
+
+	if (pid != 0)
+		set(row, kPid, Int32GetDatum(static_cast<int32>(pid)));
+	if (supervisor != 0)
+		set(row, kSupervisorPid, Int32GetDatum(static_cast<int32>(supervisor)));
+	set(row, kReady,
+		BoolGetDatum(pg_atomic_read_u32(&state->worker_ready) != 0 && pg_atomic_read_u32(&state->worker_silent) == 0));
+	set_int8(row, kRestarts, generation > 0 ? generation - 1 : 0);
+	set_int8(row, kAnswered, pg_atomic_read_u64(&state->n_answered));
+	set_int8(row, kShippedRows, pg_atomic_read_u64(&state->n_shipped_rows));
+	set_int8(row, kInlineLoads, pg_atomic_read_u64(&state->n_inline_loads));
+	set_int8(row, kBackgroundLoads, pg_atomic_read_u64(&state->n_background_loads));
+	initStringInfo(&reasons);
+	for (int i = 0; i < static_cast<int>(Fallback::kCount); i++)
+	{
+		const uint64 n = pg_atomic_read_u64(&state->fallbacks[i]);
+
+		appendStringInfo(
+			&reasons, "%s\"%s\": " UINT64_FORMAT, i == 0 ? "{" : ", ", fallback_name(static_cast<Fallback>(i)), n);
+		total += n;
+	}
+	appendStringInfoChar(&reasons, '}');
+	set_int8(row, kFallbacks, total);
+	set(row, kFallbackReasons, CStringGetTextDatum(reasons.data));
+}
+
+void
+put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
+{
+	Datum values[kCopyColumns];
+	bool nulls[kCopyColumns];
+	const Row row = {values, nulls};
+	Interval *idle = static_cast<Interval *>(palloc0(sizeof(Interval)));
+
+	memset(values, 0, sizeof(values));
+	memset(nulls, true, sizeof(nulls));
+	idle->time = copy->last_used_ns < now_ns ? static_cast<TimeOffset>((now_ns - copy->last_used_ns) / 1000) : 0;
+	set(row, kTablespace, ObjectIdGetDatum(copy->key.tablespace));
+	set(row, kFileNode, ObjectIdGetDatum(copy->key.relfilenode));
+	set(row, kUuid,
+		CStringGetTextDatum(psprintf("%016" INT64_MODIFIER "x%016" INT64_MODIFIER "x",
+			static_cast<uint64>(copy->key.uuid_high), static_cast<uint64>(copy->key.uuid_low))));
+	set_int8(row, kCopyBytes, copy->resident_bytes);
+	set_int8(row, kRows, copy->n_rows);
+	set_int8(row, kDeltaRows, copy->delta_rows);
+	set_int8(row, kDeadRows, copy->n_dead);
+	set_int8(row, kManifestGeneration, copy->version.manifest_generation);
+	set_int8(row, kDeltaEnd, copy->version.delta_end);
+	set_int8(row, kTombstoneGeneration, copy->version.tombstone_generation);
+	set_int8(row, kLoads, copy->n_loads);
+	set_int8(row, kCopySearches, copy->n_searches);
+	set(row, kIdle, IntervalPGetDatum(idle));
+	set(row, kLoading, BoolGetDatum(copy->leased != 0));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/// True if the caller may know of the copy: as the view vectorgpu_indexes, whoever may read the table.
+bool
+may_see(const wire::CopyKey *key)
+{
+	const Oid user = GetUserId();
+	Oid index;
+	Oid heap;
+
+	if (has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES))
+		return true;
+	index = RelidByRelfilenode(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
+	heap = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
+	return OidIsValid(heap) && pg_class_aclcheck(heap, user, ACL_SELECT) == ACLCHECK_OK;
+}
+
+} // namespace
+} // namespace vectorgpu::bridge
+
+/// vectorgpu_worker_stats(): one row.
+Datum
+vectorgpu_worker_stats(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::bridge;
+	SharedState *state = shared_state();
+	TupleDesc descriptor;
+	Datum values[kStatsColumns];
+	bool nulls[kStatsColumns];
+	const Row row = {values, nulls};
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
+		check_columns(0, kStatsColumns);
+	check_columns(descriptor->natts, kStatsColumns);
+	memset(values, 0, sizeof(values));
+	memset(nulls, true, sizeof(nulls));
+	if (state != nullptr)
+	{
+		fill_from_worker(row);
+		fill_from_shared(row, state);
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+/// vectorgpu_worker_copies(): the copies of this database's indexes, as far as the caller may see them.
+Datum
+vectorgpu_worker_copies(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu;
+	using namespace vectorgpu::bridge;
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	wire::CopyInfo *copies;
+	wire::ReplyHeader header;
+	Fallback reason;
+	uint32_t first = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result->setDesc->natts, kCopyColumns);
+	copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
+	do
+	{
+		const wire::InventoryRequest request = {first, 0};
+		const wire::Part part = {&request, sizeof(request)};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!session_ready(false) ||
+			!session_request(wire::RequestType::kInventory, nullptr, &part, 1, &header, copies,
+				sizeof(wire::CopyInfo) * kCopiesPerReply, &reason) ||
+			header.status != wire::ReplyStatus::kOk)
+			break;
+		for (uint32 i = 0; i < header.n_items; i++)
+			if (copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
+				put_copy(result, &copies[i], wire::monotonic_ns());
+		first += header.n_items;
+	} while (header.n_items > 0);
+	return (Datum) 0;
+}

@@ -1,0 +1,445 @@
+// See supervisor.hpp. It holds no database connection, answers interrupts within a moment (DROP DATABASE waits for
+// every process), and leaves only by exit status 0 or 1, since any other would restart the server.
+#include "bridge/supervisor.hpp"
+
+#include "bridge/client_session.hpp"
+#include "bridge/settings.hpp"
+#include "bridge/sweep.hpp"
+#include "bridge/worker_process.hpp"
+#include "pg/fault.hpp"
+#include "wire/address.hpp"
+
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C"
+{
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+}
+
+namespace vectorgpu::bridge
+{
+
+namespace
+{
+
+constexpr int kRestartSeconds = 5;     // of the supervisor itself
+constexpr int kAskPauseMs = 10 * 1000; // between two requests for a supervisor
+constexpr uint64 kNsPerMs = 1000 * 1000;
+constexpr uint64 kGreetPauseMs = 20;
+constexpr uint64 kPingPauseMs = 1000;
+constexpr uint64 kSweepPauseMs = 10 * 1000;
+constexpr uint64 kLongestSleepMs = 60 * 1000;
+constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived so long did not die early
+constexpr uint64 kSilenceLimit = 30;      // vectorgpu.worker_timeout's without an answer: then it is killed
+constexpr uint32 kQuietDeaths = 5;        // early deaths in a row that are logged as they come
+
+bool preloaded = false;
+
+/// What the one supervisor knows. Static, for the exit callback.
+struct Supervisor
+{
+	SharedState *state;
+	WorkerProcess process;
+	uint64 started_ns;
+	uint64 next_start_ns;
+	uint64 next_greet_ns;
+	uint64 next_ping_ns;
+	uint64 next_sweep_ns;
+	uint64 silent_since_ns; // 0: it answers
+	uint32 early_deaths;    // in a row
+	int threads;            // settings that the running worker was started with
+	int memory_mb;
+	int max_sessions;
+	char program[MAXPGPATH];
+};
+
+Supervisor supervisor;
+
+void
+fill_registration(BackgroundWorker *worker)
+{
+	memset(worker, 0, sizeof(*worker));
+	// A database connection (to none) gives it a ProcSignal slot: without, DROP DATABASE would not wait for it, but it
+	// could not be terminated from SQL either.
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_ConsistentState;
+	worker->bgw_restart_time = kRestartSeconds;
+	strlcpy(worker->bgw_name, "vectorgpu supervisor", BGW_MAXLEN);
+	strlcpy(worker->bgw_type, "vectorgpu supervisor", BGW_MAXLEN);
+	strlcpy(worker->bgw_library_name, "vectorgpu", BGW_MAXLEN);
+	strlcpy(worker->bgw_function_name, "vectorgpu_supervisor_main", BGW_MAXLEN);
+}
+
+bool
+process_exists(uint32 pid)
+{
+	return pid != 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+}
+
+/// The last thing that a supervisor does, however it ends short of a crash.
+void
+on_supervisor_exit(int code, Datum argument)
+{
+	SharedState *state = supervisor.state;
+
+	pg_atomic_write_u32(&state->worker_ready, 0);
+	worker_process_kill(&supervisor.process);
+	pg_atomic_write_u32(&state->worker_pid, 0);
+	pg_atomic_write_u32(&state->supervisor_pid, 0);
+}
+
+/// SIGQUIT: the server has crashed or is stopped at once. As core's handler, but the worker is killed and reaped first:
+/// where the postmaster is process 1 it would inherit it, and take its death for that of another backend. Makes
+/// async-signal-safe calls only.
+void
+on_crash_exit(SIGNAL_ARGS)
+{
+	worker_process_kill(&supervisor.process);
+	_exit(2);
+}
+
+/// The folder of the sockets, empty: one server has one supervisor, so any socket there is of an earlier life.
+void
+prepare_folder()
+{
+	DIR *folder;
+	struct dirent *entry;
+	char path[MAXPGPATH];
+
+	if (mkdir(wire::kSocketFolder, 0700) != 0 && errno != EEXIST)
+		ereport(
+			ERROR, (errcode_for_file_access(), errmsg("could not create directory \"%s\": %m", wire::kSocketFolder)));
+	(void) chmod(wire::kSocketFolder, 0700);
+	folder = AllocateDir(wire::kSocketFolder);
+	while ((entry = ReadDir(folder, wire::kSocketFolder)) != nullptr)
+	{
+		if (strncmp(entry->d_name, "w.", 2) != 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", wire::kSocketFolder, entry->d_name);
+		(void) unlink(path);
+	}
+	FreeDir(folder);
+}
+
+uint64
+restart_delay_ms()
+{
+	const uint64 longest = static_cast<uint64>(settings.worker_restart_delay_max) * 1000;
+	const uint32 doublings = Min(supervisor.early_deaths > 0 ? supervisor.early_deaths - 1 : 0, 10U);
+
+	return Min(UINT64CONST(1000) << doublings, longest);
+}
+
+/// After a start that failed or a worker that died: sets when to try next. One line for each of the first few failures,
+/// then one for each try, which are a minute apart by then.
+void
+plan_restart(uint64 now)
+{
+	const bool early = supervisor.started_ns == 0 || now - supervisor.started_ns < kLongLifeMs * kNsPerMs;
+
+	supervisor.early_deaths = early ? supervisor.early_deaths + 1 : 0;
+	supervisor.next_start_ns = now + restart_delay_ms() * kNsPerMs;
+	if (supervisor.early_deaths == kQuietDeaths)
+		ereport(LOG, (errmsg("vectorgpu worker ended early %u times in a row", supervisor.early_deaths),
+						 errdetail("It is started again after longer and longer pauses, up to %d seconds.",
+							 settings.worker_restart_delay_max)));
+}
+
+void
+start_worker(uint64 now)
+{
+	char path[MAXPGPATH];
+	char epoch[24];
+	char threads[16];
+	char memory[24];
+	char sessions[16];
+	char parent[16];
+	char name[] = "vectorgpu_worker";
+	char option_directory[] = "--data-directory";
+	char directory[] = ".";
+	char option_epoch[] = "--epoch";
+	char option_threads[] = "--threads";
+	char option_memory[] = "--memory-budget";
+	char option_sessions[] = "--max-sessions";
+	char option_parent[] = "--parent-pid";
+	long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+	char *argv[] = {name, option_directory, directory, option_epoch, epoch, option_threads, threads, option_memory,
+		memory, option_sessions, sessions, option_parent, parent, nullptr, nullptr, nullptr};
+
+	supervisor.threads = settings.worker_threads;
+	supervisor.memory_mb = settings.worker_memory_mb;
+	supervisor.max_sessions = settings.worker_max_sessions;
+	if (settings.worker_program != nullptr && settings.worker_program[0] != '\0')
+		strlcpy(path, settings.worker_program, sizeof(path));
+	else
+		snprintf(path, sizeof(path), "%s/vectorgpu_worker", pkglib_path);
+	strlcpy(supervisor.program, settings.worker_program, sizeof(supervisor.program));
+	snprintf(epoch, sizeof(epoch), "%" PRIx64, static_cast<uint64_t>(supervisor.state->epoch));
+	snprintf(threads, sizeof(threads), "%d",
+		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Max(1L, Min(n_cores, 1024L))));
+	snprintf(memory, sizeof(memory), "%" PRIu64, static_cast<uint64_t>(settings.worker_memory_mb) << 20);
+	// The supervisor's own session and a loader's come on top.
+	snprintf(sessions, sizeof(sessions), "%d", settings.worker_max_sessions + 2);
+	snprintf(parent, sizeof(parent), "%d", MyProcPid);
+
+	supervisor.started_ns = now;
+	if (access(path, X_OK) != 0 || !worker_process_start(&supervisor.process, path, argv))
+	{
+		supervisor.started_ns = 0;
+		plan_restart(now);
+		ereport(WARNING, (errmsg("could not start the vectorgpu worker \"%s\": %m", path),
+							 errdetail("Scans are answered from the pages of the indexes."),
+							 errhint("Build it with CMake and \"make install\", or set vectorgpu.worker to off.")));
+		return;
+	}
+	pg_atomic_write_u32(&supervisor.state->worker_silent, 0);
+	pg_atomic_write_u32(&supervisor.state->worker_pid, static_cast<uint32>(supervisor.process.pid));
+	pg_atomic_fetch_add_u64(&supervisor.state->generation, 1);
+	supervisor.next_greet_ns = now;
+	supervisor.silent_since_ns = 0;
+}
+
+void
+forget_worker()
+{
+	pg_atomic_write_u32(&supervisor.state->worker_ready, 0);
+	pg_atomic_write_u32(&supervisor.state->worker_pid, 0);
+	pg_atomic_write_u32(&supervisor.state->worker_silent, 0);
+	session_close();
+}
+
+/// Ends the worker on purpose; it is started again at once.
+void
+stop_worker(const char *why)
+{
+	ereport(LOG, (errmsg("stopping the vectorgpu worker (PID %d): %s", static_cast<int>(supervisor.process.pid), why)));
+	forget_worker();
+	worker_process_kill(&supervisor.process);
+	worker_process_close(&supervisor.process);
+	supervisor.next_start_ns = wire::monotonic_ns();
+	supervisor.silent_since_ns = 0;
+}
+
+/// Looks whether the worker has ended.
+void
+notice_death(uint64 now)
+{
+	const int pid = static_cast<int>(supervisor.process.pid);
+	int status;
+
+	if (!worker_process_reap(&supervisor.process, &status))
+		return;
+	forget_worker();
+	pg_atomic_fetch_add_u64(&supervisor.state->n_deaths, 1);
+	if (WIFSIGNALED(status))
+		ereport(LOG, (errmsg("vectorgpu worker (PID %d) ended by signal %d", pid, WTERMSIG(status))));
+	else
+		ereport(LOG, (errmsg("vectorgpu worker (PID %d) ended with status %d", pid, WEXITSTATUS(status))));
+	plan_restart(now);
+}
+
+/// Until the worker has greeted: tries to connect. Only then do scans turn to it.
+void
+greet(uint64 now)
+{
+	if (!session_ready(false))
+	{
+		supervisor.next_greet_ns = now + kGreetPauseMs * kNsPerMs;
+		return;
+	}
+	pg_atomic_write_u32(&supervisor.state->worker_ready, 1);
+	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
+	supervisor.next_sweep_ns = now + kSweepPauseMs * kNsPerMs;
+}
+
+/// Asks the worker for a sign of life. A silent one is passed over by scans, and killed in the end.
+void
+ping(uint64 now)
+{
+	wire::ReplyHeader header;
+	Fallback reason;
+	const bool answered = session_ready(false) &&
+						  session_request(wire::RequestType::kPing, nullptr, nullptr, 0, &header, nullptr, 0, &reason);
+
+	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
+	pg_atomic_write_u32(&supervisor.state->worker_silent, answered ? 0 : 1);
+	if (answered)
+		supervisor.silent_since_ns = 0;
+	else if (supervisor.silent_since_ns == 0)
+	{
+		supervisor.silent_since_ns = now;
+		ereport(LOG, (errmsg("vectorgpu worker (PID %d) does not answer", static_cast<int>(supervisor.process.pid)),
+						 errdetail("Scans are answered from the pages of the indexes until it does.")));
+	}
+	else if (now - supervisor.silent_since_ns >
+			 kSilenceLimit * static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs)
+		stop_worker("it has not answered for too long");
+}
+
+bool
+settings_changed()
+{
+	return supervisor.threads != settings.worker_threads || supervisor.memory_mb != settings.worker_memory_mb ||
+		   supervisor.max_sessions != settings.worker_max_sessions ||
+		   strcmp(supervisor.program, settings.worker_program) != 0;
+}
+
+/// Everything that is due. Returns when the next thing will be.
+uint64
+step(uint64 now)
+{
+	uint64 due = now + kLongestSleepMs * kNsPerMs;
+
+	if (supervisor.process.pid != 0)
+	{
+		if (!worker_process_read_output(&supervisor.process))
+			due = now + kGreetPauseMs * kNsPerMs; // its end of the pipe is closed: it is about to be reapable
+		notice_death(now);
+	}
+	if (supervisor.process.pid != 0 && !settings.worker)
+		stop_worker("vectorgpu.worker is off");
+	if (supervisor.process.pid != 0 && settings_changed())
+		stop_worker("its settings have changed");
+	if (supervisor.process.pid == 0)
+	{
+		if (!settings.worker)
+			return due;
+		if (now < supervisor.next_start_ns)
+			return Min(due, supervisor.next_start_ns);
+		start_worker(now);
+		return supervisor.process.pid != 0 ? now : Min(due, supervisor.next_start_ns);
+	}
+	if (pg_atomic_read_u32(&supervisor.state->worker_ready) == 0)
+	{
+		if (now >= supervisor.next_greet_ns)
+			greet(now);
+		return Min(due, supervisor.next_greet_ns);
+	}
+	if (now >= supervisor.next_ping_ns)
+		ping(now);
+	if (supervisor.process.pid != 0 && supervisor.silent_since_ns == 0 && now >= supervisor.next_sweep_ns)
+	{
+		sweep_copies();
+		supervisor.next_sweep_ns = now + kSweepPauseMs * kNsPerMs;
+	}
+	return Min(due, supervisor.next_ping_ns);
+}
+
+void
+sleep_until(uint64 due_ns)
+{
+	const uint64 now = wire::monotonic_ns();
+	const long timeout_ms = due_ns <= now ? 0 : static_cast<long>((due_ns - now) / kNsPerMs + 1);
+	int wanted = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH;
+
+	if (supervisor.process.output_fd >= 0)
+		wanted |= WL_SOCKET_READABLE;
+	(void) WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+} // namespace
+
+void
+supervisor_init()
+{
+	BackgroundWorker worker;
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	preloaded = true;
+	fill_registration(&worker);
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+supervisor_request(SharedState *state)
+{
+	BackgroundWorker worker;
+	const TimestampTz now = GetCurrentTimestamp();
+	uint64 asked = pg_atomic_read_u64(&state->supervisor_asked);
+
+	if (preloaded || pg_atomic_read_u32(&state->supervisor_pid) != 0)
+		return;
+	if (asked != 0 && !TimestampDifferenceExceeds(static_cast<TimestampTz>(asked), now, kAskPauseMs))
+		return;
+	if (!pg_atomic_compare_exchange_u64(&state->supervisor_asked, &asked, static_cast<uint64>(now)))
+		return;
+	fill_registration(&worker);
+	if (VG_FAULT("supervisor_register") || !RegisterDynamicBackgroundWorker(&worker, nullptr))
+		note_fallback(Fallback::kNotRunning, "No background worker slot is free: see max_worker_processes.");
+}
+
+void
+supervisor_run()
+{
+	SharedState *state = shared_state();
+	MemoryContext context;
+	uint32 other = 0;
+
+	if (state == nullptr)
+		proc_exit(0);
+	if (!pg_atomic_compare_exchange_u32(&state->supervisor_pid, &other, static_cast<uint32>(MyProcPid)))
+	{
+		// Two were asked for at the same time: one is enough. A dead one's number cannot be here: see
+		// on_supervisor_exit.
+		if (process_exists(other))
+			proc_exit(0);
+		pg_atomic_write_u32(&state->supervisor_pid, static_cast<uint32>(MyProcPid));
+	}
+	supervisor.state = state;
+	worker_process_init(&supervisor.process);
+	before_shmem_exit(on_supervisor_exit, 0);
+	pqsignal(SIGQUIT, on_crash_exit);
+	session_set_role(wire::Role::kSupervisor);
+	prepare_folder();
+	context = AllocSetContextCreate(TopMemoryContext, "vectorgpu supervisor", ALLOCSET_SMALL_SIZES);
+	for (;;)
+	{
+		uint64 due;
+
+		MemoryContextReset(context);
+		MemoryContextSwitchTo(context);
+		CHECK_FOR_INTERRUPTS();
+		due = step(wire::monotonic_ns());
+		sleep_until(due);
+	}
+}
+
+} // namespace vectorgpu::bridge
+
+extern "C" PGDLLEXPORT void vectorgpu_supervisor_main(Datum argument);
+
+void
+vectorgpu_supervisor_main(Datum argument)
+{
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+	vectorgpu::bridge::supervisor_run();
+}

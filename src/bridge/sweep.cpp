@@ -1,0 +1,101 @@
+// See sweep.hpp. PostgreSQL 15 tells an access method nothing of a DROP, and what it tells hooks can be rolled back;
+// the relation's file is the truth. An index always has a block, so an empty file is one that waits for the next
+// checkpoint to be removed. To drop a copy by mistake costs a load and nothing else.
+#include "bridge/sweep.hpp"
+
+#include "bridge/client_session.hpp"
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+#include <sys/stat.h>
+
+extern "C"
+{
+#include "catalog/pg_tablespace_d.h"
+#include "common/relpath.h"
+#include "storage/backendid.h"
+}
+
+namespace vectorgpu::bridge
+{
+
+namespace
+{
+
+constexpr uint32 kCopiesPerReply = 1024; // room for; the worker's reply area is smaller
+
+bool
+relation_is_gone(const wire::CopyKey *key)
+{
+	char *path = GetRelationPath(key->database, key->tablespace, key->relfilenode, InvalidBackendId, MAIN_FORKNUM);
+	struct stat status;
+	const bool gone = stat(path, &status) != 0 ? errno == ENOENT : status.st_size == 0;
+
+	pfree(path);
+	return gone;
+}
+
+/// If another copy has the same file, and so another uuid, the file was made anew: returns the copy of the two that was
+/// used longer ago, which is of the past. Null if there is no other.
+const wire::CopyInfo *
+older_twin(const wire::CopyInfo *copies, uint32 n, const wire::CopyInfo *copy)
+{
+	for (uint32 i = 0; i < n; i++)
+	{
+		const wire::CopyInfo *other = &copies[i];
+
+		if (other != copy && other->key.database == copy->key.database &&
+			other->key.tablespace == copy->key.tablespace && other->key.relfilenode == copy->key.relfilenode)
+			return other->last_used_ns < copy->last_used_ns ? other : copy;
+	}
+	return nullptr;
+}
+
+bool
+drop_copy(const wire::CopyKey *key)
+{
+	wire::ReplyHeader header;
+	Fallback reason;
+
+	return session_ready(false) &&
+		   session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);
+}
+
+} // namespace
+
+void
+sweep_copies()
+{
+	wire::CopyInfo *copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
+	wire::ReplyHeader header;
+	Fallback reason;
+	uint32 first = 0;
+
+	(void) VG_FAULT("sweep");
+	do
+	{
+		const wire::InventoryRequest request = {first, 0};
+		const wire::Part part = {&request, sizeof(request)};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!session_ready(false) ||
+			!session_request(wire::RequestType::kInventory, nullptr, &part, 1, &header, copies,
+				sizeof(wire::CopyInfo) * kCopiesPerReply, &reason) ||
+			header.status != wire::ReplyStatus::kOk)
+			break;
+		for (uint32 i = 0; i < header.n_items; i++)
+		{
+			const wire::CopyInfo *copy = &copies[i];
+
+			if (copy->leased == 0 &&
+				(relation_is_gone(&copy->key) || older_twin(copies, header.n_items, copy) == copy) &&
+				!drop_copy(&copy->key))
+				break;
+		}
+		first += header.n_items;
+	} while (header.n_items > 0);
+	pfree(copies);
+}
+
+} // namespace vectorgpu::bridge
