@@ -1,0 +1,12 @@
+// The access method gpuflat: exact search. See README.md.
+#pragma once
+
+#include "am/shared/am_interface.hpp"
+
+namespace vectorgpu::am
+{
+
+/// search.cpp. AccessMethod::search_segment: scores every row of the segment.
+bool flat_search_segment(const SegmentSearch *search);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,255 @@
+// One batch of a scan: a pass over the segments and the delta that keeps the next rows in order. See scan.hpp.
+// Holds content locks page by page only, and none while it allocates or waits.
+#include "am/shared/scan.hpp"
+
+#include "am/shared/delta.hpp"
+#include "am/shared/stream.hpp"
+#include "am/shared/worker_scan.hpp"
+#include "engine/distance.hpp"
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kTries = 4; // the first, and three after recycled pages
+constexpr Size kSliceBytes = 64 * 1024; // delta vectors read and scored at a time: stays in the CPU's cache
+constexpr uint64 kSliceRows = 1024;     // the most rows of a slice
+constexpr uint64 kRowIdsPerRead = kPayloadBytes / sizeof(RowId);
+
+/// Zeros, the scores of rows that are in row id order only.
+const double kNoScores[kSliceRows > kRowIdsPerRead ? kSliceRows : kRowIdsPerRead] = {};
+
+/// Index of the first row id of a stream that is greater than `after`. False if a page was foreign.
+bool
+first_row_after(Relation index, const ScanState *state, const SegmentEntry *segment, StreamKind kind, uint64 n_items,
+	RowId after, uint64 *first)
+{
+	uint64 low = 0;
+	uint64 high = n_items;
+
+	while (low < high)
+	{
+		const uint64 middle = low + (high - low) / 2;
+		RowId row;
+
+		if (!stream_read(index, &state->meta, segment, kind, middle * sizeof(RowId), sizeof(row), &row,
+				state->strategy))
+			return false;
+		if (row <= after)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*first = low;
+	return true;
+}
+
+/// Offers the row ids of one stream of a segment, from the first that can count until one that cannot any more.
+bool
+offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segment, StreamKind kind, uint64 n_items,
+	uint64 first_tombstone, engine::TopK *topk)
+{
+	RowId *rows = static_cast<RowId *>(palloc(kRowIdsPerRead * sizeof(RowId)));
+	uint8 *dead = static_cast<uint8 *>(palloc(kRowIdsPerRead / 8 + 2));
+	uint64 item = 0;
+
+	if (state->has_last && !first_row_after(index, state, segment, kind, n_items, state->last.row, &item))
+		return false;
+	while (item < n_items)
+	{
+		const uint64 n = Min(kRowIdsPerRead - item % kRowIdsPerRead, n_items - item); // to the page's end
+		const uint64 bit = first_tombstone + item;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!stream_read(index, &state->meta, segment, kind, item * sizeof(RowId), n * sizeof(RowId), rows,
+				state->strategy))
+			return false;
+		if (topk->full && rows[0] > topk->threshold.row)
+			break;
+		if (segment->n_dead > 0 && !stream_read(index, &state->meta, segment, StreamKind::kTombstones, bit / 8,
+									   (bit + n + 7) / 8 - bit / 8, dead, state->strategy))
+			return false;
+		engine::topk_push(topk, kNoScores, rows, n, segment->n_dead > 0 ? dead : nullptr, bit % 8);
+		item += n;
+	}
+	pfree(rows);
+	pfree(dead);
+	return true;
+}
+
+/// Scores a slice of the delta in place: compacts rows and scores to those that have a value and are alive.
+uint64
+score_slice(const ScanState *state, uint64 n, uint64 *headers, const char *vectors, Size stride, double *scores)
+{
+	const engine::DistanceSpec spec = {state->shape.metric, state->shape.element, state->shape.dim};
+	uint64 kept = 0;
+
+	engine::compute_scores(spec, state->query, vectors, stride, n, scores);
+	for (uint64 i = 0; i < n; i++)
+	{
+		if ((headers[i] & (kDeltaDead | kDeltaNull)) != 0)
+			continue;
+		scores[kept] = scores[i];
+		headers[kept++] = headers[i] & kDeltaRowIdMask;
+	}
+	return kept;
+}
+
+/// Keeps the row ids of a slice's live rows: the NULL ones or all.
+uint64
+pick_slice(const ScanState *state, uint64 n, uint64 *headers)
+{
+	uint64 kept = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		if ((headers[i] & kDeltaDead) != 0 || (state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0))
+			continue;
+		headers[kept++] = headers[i] & kDeltaRowIdMask;
+	}
+	return kept;
+}
+
+bool
+offer_delta(Relation index, const ScanState *state, engine::TopK *topk)
+{
+	const bool scored = state->phase == ScanPhase::kScored;
+	const Size stride = MAXALIGN(meta_vector_bytes(&state->meta));
+	const uint64 slice = scored ? Max(UINT64CONST(1), Min(kSliceRows, kSliceBytes / stride)) : kSliceRows;
+	uint64 *headers;
+	double *scores = nullptr;
+	char *vectors = nullptr;
+
+	if (state->delta_end <= state->meta.delta_first_row)
+		return true;
+	headers = static_cast<uint64 *>(palloc(slice * sizeof(uint64)));
+	if (scored)
+	{
+		scores = static_cast<double *>(palloc(slice * sizeof(double)));
+		vectors = static_cast<char *>(palloc0(slice * stride)); // NULL rows leave their place as it is
+	}
+	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += slice)
+	{
+		const uint64 n = Min(slice, state->delta_end - row);
+		uint64 kept;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!delta_read(index, &state->meta, row, n, headers, vectors, stride))
+			return false;
+		kept = scored ? score_slice(state, n, headers, vectors, stride, scores) : pick_slice(state, n, headers);
+		engine::topk_push(topk, scored ? scores : kNoScores, headers, kept, nullptr, 0);
+	}
+	return true;
+}
+
+bool
+offer_segment(Relation index, const ScanState *state, const SegmentEntry *segment, engine::TopK *topk)
+{
+	if (state->phase == ScanPhase::kScored)
+	{
+		const SegmentSearch search = {index, &state->meta, segment, state->strategy, state->query, topk};
+
+		return segment->n_rows == 0 || state->am->search_segment(&search);
+	}
+	if (state->phase == ScanPhase::kAll &&
+		!offer_row_ids(index, state, segment, StreamKind::kRowIds, segment->n_rows, 0, topk))
+		return false;
+	return offer_row_ids(index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, topk);
+}
+
+/// False if a page was foreign.
+bool
+try_batch(Relation index, ScanState *state)
+{
+	engine::TopK topk;
+
+	engine::topk_init(&topk, state->batch_size, state->rows, state->row_capacity,
+		state->has_last ? &state->last : nullptr);
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+		if (!offer_segment(index, state, &state->meta.segments[i], &topk))
+			return false;
+	if (!offer_delta(index, state, &topk))
+		return false;
+	state->n_rows = engine::topk_finish(&topk);
+	state->next_row = 0;
+	return true;
+}
+
+/// No more rows than these can be in the index.
+uint64
+rows_at_most(const ScanState *state)
+{
+	uint64 n = state->delta_end - Min(state->meta.delta_first_row, state->delta_end);
+
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+		n += state->meta.segments[i].n_rows + state->meta.segments[i].n_null_rows;
+	return n;
+}
+
+void
+reserve_rows(ScanState *state)
+{
+	uint64 capacity;
+
+	state->batch_size = Max(UINT64CONST(1), Min(state->batch_size, Min(state->max_batch_size, rows_at_most(state))));
+	capacity = engine::topk_buffer_bytes(state->batch_size) / sizeof(engine::Neighbor);
+	if (capacity <= state->row_capacity)
+		return;
+	if (state->rows != nullptr)
+		pfree(state->rows);
+	state->rows = nullptr;
+	state->row_capacity = 0;
+	state->rows = static_cast<engine::Neighbor *>(
+		MemoryContextAllocHuge(state->context, capacity * sizeof(engine::Neighbor)));
+	state->row_capacity = capacity;
+}
+
+} // namespace
+
+void
+scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
+{
+	for (int i = 0; i < kTries; i++)
+	{
+		bool foreign = false;
+
+		meta_read(index, snapshot, &state->meta);
+		state->delta_end = delta_end(index, &state->meta, &foreign);
+		if (!foreign)
+			return;
+	}
+	page_recycled(index, 0);
+}
+
+void
+scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
+{
+	const MemoryContext old = MemoryContextSwitchTo(state->batch_context);
+
+	reserve_rows(state);
+	if (worker_search(index, state))
+	{
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(state->batch_context);
+		return;
+	}
+	for (int i = 0;; i++)
+	{
+		bool done;
+
+		reserve_rows(state);
+		done = try_batch(index, state);
+		MemoryContextReset(state->batch_context);
+		if (done)
+			break;
+		if (i + 1 == kTries)
+			page_recycled(index, 0);
+		// A standby replayed a merge: what was found so far is thrown away, what was returned stays.
+		scan_read_version(index, snapshot, state);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,88 @@
+// The cost of an exact scan in the planner's units, from the index's size alone. See cost.hpp and README.md ("Cost").
+#include "am/shared/cost.hpp"
+
+#include "am/shared/page.hpp"
+#include "engine/topk.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "utils/selfuncs.h"
+#include "utils/spccache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// Measured with test/bench/cost_check.sql, which compares plans with a sequential scan of the same table, cached: cost for
+// each millisecond of processor time. All in units of a planner's parameter, so that they follow the machine's settings.
+constexpr double kScanCost = 3000;   // x cpu_operator_cost: a scan's beginning: metapage, memory, delta's end
+constexpr double kPageCost = 0.95;   // x seq_page_cost: reading, scoring and selecting from a page of vectors
+constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that does not depend on its bytes
+constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
+constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
+
+/// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).
+double
+passes_for(double rows)
+{
+	const double most = static_cast<double>(work_mem) * 1024 / (2 * sizeof(engine::Neighbor));
+	double batch = 100;
+	double passes = 0;
+
+	while (rows > 0 && batch < most)
+	{
+		rows -= batch;
+		batch *= 16;
+		passes++;
+	}
+	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
+}
+
+} // namespace
+
+void
+exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	const double rows = Max(index->tuples, 1.0);
+	const double n_pages = Max(static_cast<double>(index->pages), 1.0);
+	double seq_page = 0;
+
+	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
+	*selectivity = 1;
+	if (path->path.pathtype == T_IndexOnlyScan)
+	{
+		// Core asks for one where no column is needed (count(*)). The index returns no tuples, and without pins it could
+		// not trust the visibility map: a row may have been removed, and its page found all-visible, since it was read.
+		*startup_cost = *total_cost = disable_cost * 1e10;
+		*correlation = 0;
+		*pages = n_pages;
+		return;
+	}
+	if (path->indexorderbys == NIL)
+	{
+		// Row ids alone, in the order of the table.
+		*startup_cost = 0;
+		*pages = Max(std::ceil(rows * kPagesOfRowIds), 1.0);
+		*total_cost = *pages * seq_page + rows * cpu_operator_cost;
+		*correlation = 1;
+		return;
+	}
+	*pages = n_pages;
+	*correlation = 0;
+	*startup_cost = cpu_operator_cost * kScanCost + n_pages * seq_page * kPageCost + rows * cpu_operator_cost * kRowCost;
+	*total_cost = *startup_cost * passes_for(rows) + rows * cpu_tuple_cost * kFetchCost;
+	// A scan orders by one distance. Two would only be matched by ORDER BY v <-> a, v <-> b.
+	if (list_length(path->indexorderbys) > 1)
+		*startup_cost = *total_cost = disable_cost * 1e10;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,49 @@
+// How the SQL functions get at an index: the checks of kind, state and privilege, and the locks (table before index),
+// once for all of them. PG dialect.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+extern "C"
+{
+#include "storage/lockdefs.h"
+}
+
+namespace vectorgpu::am
+{
+
+/// What the caller must be allowed.
+enum class IndexRight
+{
+	kRead,     // SELECT on the table and no row security for the caller; or superuser, pg_stat_scan_tables
+	kMaintain, // what VACUUM asks for: owner of the table or of the database
+};
+
+struct IndexAccess
+{
+	Relation heap;
+	Relation index;
+	LOCKMODE heap_lock;
+	LOCKMODE index_lock;
+	Oid saved_user; // while the table's owner is the current user
+	int saved_context;
+	int guc_nest_level;
+};
+
+/// True if the access method of the index is one of vectorgpu's.
+bool is_vectorgpu_index(Relation index);
+
+/// Opens table and index, checked, or raises 42704, 42809, 42501, 0A000 or 55000. From here to the close the table's
+/// owner is the current user, restricted, so that functions in index expressions run with no other rights than his.
+void index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock, IndexRight right);
+
+/// The same for a background worker: never waits, never raises for what it finds; false if there is nothing to do.
+bool index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock);
+
+/// True if the current user may see this table's index contents.
+bool may_read_index(Oid heap_oid);
+
+/// Releases the locks as well.
+void index_access_close(IndexAccess *access);
+
+} // namespace vectorgpu::am

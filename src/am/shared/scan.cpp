@@ -1,0 +1,215 @@
+// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a batch.
+// Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no pins
+// between two rows.
+#include "am/shared/scan.hpp"
+
+#include "am/shared/row_value.hpp"
+#include "engine/distance.hpp"
+#include "pg/fault.hpp"
+#include "pg/limit_hook.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/relscan.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kFirstBatch = 100; // rows, when no LIMIT is known
+constexpr uint64 kBatchGrowth = 16;
+
+#ifdef VECTORGPU_ASSERTS
+constexpr bool kRecheckOrder = true; // core compares with the operator's own value: a tripwire
+#else
+constexpr bool kRecheckOrder = false;
+#endif
+
+/// The most rows of a batch whose buffer keeps within work_mem.
+uint64
+rows_in_work_mem()
+{
+	const Size bytes = static_cast<Size>(work_mem) * 1024;
+	uint64 rows = bytes / (2 * sizeof(engine::Neighbor));
+
+	while (rows > kFirstBatch && engine::topk_buffer_bytes(rows) > bytes)
+		rows -= rows / 8;
+	return Max(rows, kFirstBatch);
+}
+
+void
+start_phase(ScanState *state, ScanPhase phase)
+{
+	state->phase = phase;
+	state->phase_done = false;
+	state->has_last = false;
+}
+
+void
+copy_query(IndexScanDesc scan, ScanState *state)
+{
+	const ScanKey key = &scan->orderByData[0];
+	const IndexShape *shape = &state->shape;
+	const Size n_bytes = vector_bytes(shape->element, shape->dim);
+	RowValue value = row_value_for_query(shape->element, shape->dim, key->sk_argument);
+	char *copy = static_cast<char *>(MemoryContextAlloc(state->context, n_bytes));
+
+	memcpy(copy, value.vector, n_bytes);
+	row_value_close(&value);
+	state->query = copy;
+}
+
+/// The first call after a rescan.
+void
+start_scan(IndexScanDesc scan, ScanState *state)
+{
+	Relation index = scan->indexRelation;
+	uint64 limit;
+	bool exact;
+
+	if (!IsMVCCSnapshot(scan->xs_snapshot))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("non-MVCC snapshots are not supported with %s", state->am->name)));
+	pgstat_count_index_scan(index);
+	(void) VG_FAULT("scan_start");
+	state->heap = scan->heapRelation;
+	scan_read_version(index, scan->xs_snapshot, state);
+	if (state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->strategy = GetAccessStrategy(BAS_BULKREAD);
+		MemoryContextSwitchTo(old);
+	}
+	state->shape = {state->meta.element, state->meta.metric, state->meta.dim};
+	if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
+	{
+		copy_query(scan, state);
+		start_phase(state, ScanPhase::kScored);
+	}
+	else
+		start_phase(state, ScanPhase::kAll);
+
+	state->max_batch_size = rows_in_work_mem();
+	state->batch_size = kFirstBatch;
+	if (pg::scan_limit(scan, &limit, &exact))
+		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
+}
+
+/// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
+bool
+advance(IndexScanDesc scan, ScanState *state)
+{
+	for (;;)
+	{
+		if (state->phase_done)
+			start_phase(state, state->phase == ScanPhase::kScored ? ScanPhase::kNulls : ScanPhase::kDone);
+		if (state->phase == ScanPhase::kDone)
+			return false;
+		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
+		state->phase_done = state->n_rows < state->batch_size;
+		if (state->n_rows == 0)
+			continue;
+		state->last = state->rows[state->n_rows - 1];
+		state->has_last = true;
+		state->batch_size *= kBatchGrowth;
+		return true;
+	}
+}
+
+void
+store_order_value(IndexScanDesc scan, const ScanState *state, double score)
+{
+	const bool has_value = state->phase == ScanPhase::kScored;
+
+	if (scan->numberOfOrderBys == 0)
+		return;
+	scan->xs_recheckorderby = kRecheckOrder;
+	scan->xs_orderbynulls[0] = !has_value;
+	scan->xs_orderbyvals[0] =
+		has_value ? Float8GetDatum(engine::finish_score(state->shape.metric, score)) : static_cast<Datum>(0);
+}
+
+} // namespace
+
+IndexScanDesc
+shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(index, n_keys, n_orderbys);
+	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+
+	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
+	if (n_keys > 0 || n_orderbys > 1)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("access method %s can order by one distance only", am->name)));
+	if (n_orderbys > 0)
+	{
+		scan->xs_orderbyvals = static_cast<Datum *>(palloc0(sizeof(Datum)));
+		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
+	}
+	state->am = am;
+	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
+	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);
+	scan->opaque = state;
+	return scan;
+}
+
+void
+shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, int n_orderbys)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	if (orderbys != nullptr && scan->numberOfOrderBys > 0)
+		memmove(scan->orderByData, orderbys, scan->numberOfOrderBys * sizeof(ScanKeyData));
+	MemoryContextReset(state->context);
+	state->phase = ScanPhase::kStart;
+	state->query = nullptr;
+	state->strategy = nullptr;
+	state->phase_done = false;
+	state->has_last = false;
+	state->rows = nullptr;
+	state->row_capacity = 0;
+	state->n_rows = 0;
+	state->next_row = 0;
+}
+
+bool
+shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+	const engine::Neighbor *row;
+
+	Assert(ScanDirectionIsForward(direction));
+	if (state->phase == ScanPhase::kStart)
+		start_scan(scan, state);
+	if (state->next_row >= state->n_rows && !advance(scan, state))
+		return false;
+
+	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
+	row = &state->rows[state->next_row++];
+	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
+	scan->xs_recheck = false;
+	store_order_value(scan, state, row->score);
+	return true;
+}
+
+void
+shared_end_scan(IndexScanDesc scan)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	MemoryContextDelete(state->batch_context);
+	MemoryContextDelete(state->context);
+	pfree(state);
+	scan->opaque = nullptr;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,50 @@
+// The state of a scan. A scan answers batch by batch: each batch is the next k rows after the last one returned, in
+// (score, row id) order, found by a pass over all segments and the delta. PG dialect. Used by scan.cpp (callbacks,
+// phases) and batch.cpp (one batch).
+#pragma once
+
+#include "am/shared/am_interface.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Where a scan is. Phases follow one another in this order; kAll stands alone.
+enum class ScanPhase : uint8
+{
+	kStart,  // nothing read yet
+	kScored, // rows with a value, by (score, row id)
+	kNulls,  // rows with NULL, by row id: their distance is NULL and sorts last
+	kAll,    // all rows, by row id: no ORDER BY, or ORDER BY the distance to NULL
+	kDone,
+};
+
+struct ScanState
+{
+	const AccessMethod *am;
+	Relation heap; // or null: a scan for TIDs only
+	MemoryContext context;       // all that lives until the next rescan
+	MemoryContext batch_context; // child: scratch of one batch
+	ScanPhase phase;
+	IndexShape shape;
+	const char *query; // a copy, aligned; null in phase kAll
+	BufferAccessStrategy strategy;
+	uint64 delta_end; // rows of the delta from here on are newer than the scan
+	bool phase_done; // the last batch was short: the phase has no more rows
+	bool has_last;
+	engine::Neighbor last; // the last row of the batch before, in this phase
+	uint64 batch_size;     // rows to ask for next
+	uint64 max_batch_size;
+	engine::Neighbor *rows; // [row_capacity]: the batch
+	uint64 row_capacity;
+	uint64 n_rows;
+	uint64 next_row;
+	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
+};
+
+/// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
+void scan_next_batch(Relation index, Snapshot snapshot, ScanState *state);
+
+/// Reads the metapage and the delta's end. The snapshot must be set before: what it sees was indexed before.
+void scan_read_version(Relation index, Snapshot snapshot, ScanState *state);
+
+} // namespace vectorgpu::am

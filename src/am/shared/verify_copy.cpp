@@ -1,0 +1,227 @@
+// vectorgpu_check, the worker's copy: the checksums of its rows are those of the pages, and it knows the tombstones.
+// See verify.hpp.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "am/shared/verify.hpp"
+
+#include "am/shared/copy_feed.hpp"
+#include "am/shared/delta.hpp"
+#include "am/shared/stream.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/require.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "port/pg_bitutils.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kMaxStates = 2 * wire::kMaxSegmentsPerCopy;
+constexpr uint64 kBlockBytes = 1024 * 1024; // read at a time
+
+struct CopyCheck
+{
+	Relation index;
+	const MetaData *meta;
+	wire::CopyKey key;
+	Size vector_bytes;
+	uint64 block_rows;
+	char *row_ids; // [block_rows]
+	char *vectors; // [block_rows]
+	CheckResult *result;
+};
+
+/// What the pages say about rows [first, first + n) of a segment (null: of the delta). False: pages were recycled.
+bool
+page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, wire::ChecksumReply *sum)
+{
+	XXH3_state_t id_state;
+	XXH3_state_t vector_state;
+
+	memset(sum, 0, sizeof(*sum));
+	XXH3_64bits_reset(&id_state);
+	XXH3_64bits_reset(&vector_state);
+	for (uint64 done = 0; done < n;)
+	{
+		const uint64 step = Min(check->block_rows, n - done);
+		const uint64 row = first + done;
+
+		CHECK_FOR_INTERRUPTS();
+		if (segment != nullptr)
+		{
+			if (!stream_read(check->index, check->meta, segment, StreamKind::kRowIds, row * sizeof(RowId),
+					step * sizeof(RowId), check->row_ids, nullptr) ||
+				!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * check->vector_bytes,
+					step * check->vector_bytes, check->vectors, nullptr))
+				return false;
+		}
+		else
+		{
+			uint64 *headers = reinterpret_cast<uint64 *>(check->row_ids);
+
+			memset(check->vectors, 0, step * check->vector_bytes); // as it is sent
+			if (!delta_read(check->index, check->meta, row, step, headers, check->vectors, check->vector_bytes))
+				return false;
+			for (uint64 i = 0; i < step; i++)
+			{
+				sum->n_dead += (headers[i] & (kDeltaDead | kDeltaNull)) != 0 ? 1 : 0;
+				headers[i] &= kDeltaRowIdMask;
+			}
+		}
+		XXH3_64bits_update(&id_state, check->row_ids, step * sizeof(RowId));
+		XXH3_64bits_update(&vector_state, check->vectors, step * check->vector_bytes);
+		done += step;
+	}
+	sum->row_ids_xxh3 = XXH3_64bits_digest(&id_state);
+	sum->vectors_xxh3 = XXH3_64bits_digest(&vector_state);
+	return true;
+}
+
+/// Tombstones of a segment's rows [first, first + n).
+bool
+page_tombstones(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, uint64 *n_dead)
+{
+	uint8 bits[4096];
+
+	*n_dead = 0;
+	for (uint64 bit = first; bit < first + n;)
+	{
+		const uint64 from = bit / 8 * 8;
+		const uint64 step = Min(sizeof(bits) * 8, first + n - from);
+
+		if (!stream_read(
+				check->index, check->meta, segment, StreamKind::kTombstones, from / 8, (step + 7) / 8, bits, nullptr))
+			return false;
+		for (; bit < from + step; bit++)
+			*n_dead += (bits[(bit - from) / 8] >> ((bit - from) % 8)) & 1;
+	}
+	return true;
+}
+
+[[noreturn]] void
+copy_differs(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, const char *what)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_DATA_CORRUPTED),
+			errmsg("the worker's copy of index \"%s\" differs from its pages", RelationGetRelationName(check->index)),
+			segment != nullptr ? errdetail("In rows " UINT64_FORMAT " to " UINT64_FORMAT " of segment %u, %s differ.",
+									 first, first + n - 1, segment->id, what)
+							   : errdetail("In rows " UINT64_FORMAT " to " UINT64_FORMAT " of the delta, %s differ.",
+									 first, first + n - 1, what),
+			errhint("Drop the copy with vectorgpu_evict(); the index itself is intact.")));
+	pg_unreachable();
+}
+
+/// False: the copy has changed or gone meanwhile, so that there is nothing to compare any more. exact_dead: vacuum has
+/// finished all that the copy's tombstones are of, so that their numbers must be equal.
+bool
+check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, bool exact_dead)
+{
+	const wire::ChecksumRequest request = {segment != nullptr ? segment->id : 0, 0, first, n};
+	const wire::Part part = {&request, sizeof(request)};
+	wire::ReplyHeader header;
+	wire::ChecksumReply copy;
+	wire::ChecksumReply pages;
+	bridge::Fallback reason;
+
+	if (!bridge::session_request(
+			wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
+		bridge::raise_fallback(reason);
+	if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+		bridge::raise_fallback(bridge::fallback_of(header.status));
+	if (!page_checksum(check, segment, first, n, &pages) ||
+		(segment != nullptr && segment->n_dead > 0 && !page_tombstones(check, segment, first, n, &pages.n_dead)))
+		return false;
+	if (copy.row_ids_xxh3 != pages.row_ids_xxh3)
+		copy_differs(check, segment, first, n, "row ids");
+	if (copy.vectors_xxh3 != pages.vectors_xxh3)
+		copy_differs(check, segment, first, n, "vectors");
+	if (exact_dead ? copy.n_dead != pages.n_dead : copy.n_dead > pages.n_dead)
+		copy_differs(check, segment, first, n, "tombstones");
+	check->result->cache_rows_checked += n;
+	return true;
+}
+
+bool
+check_rows(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 end, bool exact_dead)
+{
+	const uint64 step = Max(UINT64CONST(1), wire::kMaxChecksumBytes / check->vector_bytes / 2);
+
+	for (uint64 row = first; row < end; row += step)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!check_range(check, segment, row, Min(step, end - row), exact_dead))
+			return false;
+	}
+	return true;
+}
+
+bool
+describe(const CopyCheck *check, wire::CopyState *state, wire::SegmentState *segments, uint32 *n_segments)
+{
+	char body[sizeof(wire::CopyState) + kMaxStates * sizeof(wire::SegmentState)];
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	if (!bridge::session_request(
+			wire::RequestType::kDescribe, &check->key, nullptr, 0, &header, body, sizeof(body), &reason))
+		bridge::raise_fallback(reason);
+	if (header.status == wire::ReplyStatus::kAbsent)
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+		bridge::raise_fallback(bridge::fallback_of(header.status));
+	memcpy(state, body, sizeof(*state));
+	*n_segments = Min(header.n_items, kMaxStates);
+	memcpy(segments, body + sizeof(*state), *n_segments * sizeof(wire::SegmentState));
+	return state->current != 0;
+}
+
+} // namespace
+
+void
+check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
+{
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	CopyCheck check = {};
+	wire::CopyState state;
+	wire::SegmentState segments[kMaxStates];
+	uint32 n_segments;
+	bool foreign = false;
+	bool exact;
+	uint64 end;
+
+	bridge::require_session();
+	meta_read(index, nullptr, meta);
+	end = delta_end(index, meta, &foreign);
+	check.index = index;
+	check.meta = meta;
+	check.vector_bytes = meta_vector_bytes(meta);
+	check.block_rows = Max(UINT64CONST(1), kBlockBytes / (check.vector_bytes + sizeof(RowId)));
+	check.row_ids = static_cast<char *>(palloc(check.block_rows * sizeof(RowId)));
+	check.vectors = static_cast<char *>(palloc(check.block_rows * check.vector_bytes));
+	check.result = result;
+	copy_key(index, meta, &check.key);
+	if (foreign || !describe(&check, &state, segments, &n_segments))
+		return;
+	exact = vacuum_excluded && state.version.tombstone_generation == meta->tombstone_generation &&
+			state.version.manifest_generation == meta->manifest_generation;
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		for (uint32 j = 0; j < n_segments; j++)
+			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
+				!check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact))
+				return;
+	(void) check_rows(
+		&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact);
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,103 @@
+// The SQL functions vectorgpu_prewarm and vectorgpu_evict. PG dialect.
+#include "am/shared/copy_feed.hpp"
+#include "am/shared/index_access.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/require.hpp"
+
+extern "C"
+{
+#include "storage/latch.h"
+#include "utils/wait_event.h"
+
+	PG_FUNCTION_INFO_V1(vectorgpu_prewarm);
+	PG_FUNCTION_INFO_V1(vectorgpu_evict);
+}
+
+namespace
+{
+
+using namespace vectorgpu;
+using namespace vectorgpu::am;
+
+constexpr int kTries = 1000; // while another session loads the index: 20 s
+constexpr long kPauseMs = 20;
+
+void
+open_for_worker(IndexAccess *access, Oid index_oid)
+{
+	index_access_open(access, index_oid, AccessShareLock, AccessShareLock, IndexRight::kRead);
+	if (RelationUsesLocalBuffers(access->index))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
+						   errdetail("Indexes of temporary tables are never copied to the worker.")));
+}
+
+/// Loads until the copy is what the pages are.
+void
+load(Relation index)
+{
+	const FeedLimits limits = {PG_UINT64_MAX, PG_UINT64_MAX, 0};
+	FeedOutcome outcome = {};
+
+	for (int i = 0; i < kTries; i++)
+	{
+		bridge::require_session();
+		feed_copy(index, &limits, &outcome);
+		if (outcome.result == FeedResult::kDone)
+			return;
+		if (outcome.result == FeedResult::kFailed)
+			break;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kPauseMs, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	bridge::session_close(); // and with it a lease
+	bridge::raise_fallback(outcome.reason);
+}
+
+} // namespace
+
+/// vectorgpu_prewarm(index regclass): brings the worker's copy up to date; returns the bytes of its vectors.
+Datum
+vectorgpu_prewarm(PG_FUNCTION_ARGS)
+{
+	IndexAccess access;
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	uint64 bytes;
+
+	open_for_worker(&access, PG_GETARG_OID(0));
+	PG_TRY();
+	{
+		load(access.index);
+	}
+	PG_CATCH();
+	{
+		bridge::session_close();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	meta_read(access.index, nullptr, meta);
+	bytes = copy_bytes(meta, meta->delta_first_row);
+	index_access_close(&access);
+	PG_RETURN_INT64(static_cast<int64>(bytes));
+}
+
+/// vectorgpu_evict(index regclass): drops the worker's copy; true if there was one.
+Datum
+vectorgpu_evict(PG_FUNCTION_ARGS)
+{
+	IndexAccess access;
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	wire::CopyKey key;
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	open_for_worker(&access, PG_GETARG_OID(0));
+	meta_read(access.index, nullptr, meta);
+	copy_key(access.index, meta, &key);
+	index_access_close(&access);
+	bridge::require_session();
+	if (!bridge::session_request(wire::RequestType::kDrop, &key, nullptr, 0, &header, nullptr, 0, &reason))
+		bridge::raise_fallback(reason);
+	PG_RETURN_BOOL(header.status == wire::ReplyStatus::kOk);
+}

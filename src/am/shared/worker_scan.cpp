@@ -1,0 +1,301 @@
+// See worker_scan.hpp. The scan's version (what it has read from the pages after its snapshot was set) goes with the
+// request: an answer is from a copy that has at least that. Every row id of an answer is checked before it is used.
+#include "am/shared/worker_scan.hpp"
+
+#include "am/shared/copy_feed.hpp"
+#include "am/shared/delta.hpp"
+#include "am/shared/loader.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/settings.hpp"
+#include "pg/fault.hpp"
+#include "wire/codec.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "storage/bufmgr.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kKnownCopies = 16;
+constexpr int kTries = 3; // a search, and again after the copy was brought up to date, and once more for a race
+constexpr uint64 kNsPerMs = 1000 * 1000;
+constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
+constexpr uint64 kBusyPauseMs = 100;
+constexpr uint64 kBytesPerKb = 1024;
+
+/// What this process last saw of a copy. A hint: the worker checks.
+struct KnownCopy
+{
+	wire::CopyKey key;
+	wire::CopyVersion version; // it served a scan of this version
+	uint64 no_feed_until_ns;
+	uint64 used;
+};
+
+KnownCopy known_copies[kKnownCopies];
+uint64 known_clock = 0;
+
+static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor) &&
+			  offsetof(wire::WireNeighbor, score) == offsetof(engine::Neighbor, score) &&
+			  offsetof(wire::WireNeighbor, row) == offsetof(engine::Neighbor, row));
+
+KnownCopy *
+known_copy(const wire::CopyKey *key)
+{
+	KnownCopy *oldest = &known_copies[0];
+
+	for (KnownCopy &copy : known_copies)
+	{
+		if (memcmp(&copy.key, key, sizeof(*key)) == 0)
+		{
+			copy.used = ++known_clock;
+			return &copy;
+		}
+		if (copy.used < oldest->used)
+			oldest = &copy;
+	}
+	memset(oldest, 0, sizeof(*oldest));
+	oldest->key = *key;
+	oldest->used = ++known_clock;
+	return oldest;
+}
+
+bool
+worth_asking(Relation index, const ScanState *state)
+{
+	if (!bridge::settings.worker || state->phase != ScanPhase::kScored || !IsUnderPostmaster)
+		return false;
+	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
+	if (RelationUsesLocalBuffers(index))
+		return false;
+	return copy_bytes(&state->meta, state->delta_end) >=
+		   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb;
+}
+
+/// The heap TIDs of an answer must be possible: ascending behind the last one, inside the table, as many as asked for.
+bool
+rows_valid(const ScanState *state, const engine::Neighbor *rows, uint64 n, uint64 first, uint64 wanted)
+{
+	const engine::Neighbor *after = first > 0 ? &rows[first - 1] : state->has_last ? &state->last : nullptr;
+	uint32 last_block = 0;
+
+	if (VG_FAULT("worker_rows") || n > wanted - first)
+		return false;
+	if (!wire::neighbors_valid(reinterpret_cast<const wire::WireNeighbor *>(rows + first), n,
+			reinterpret_cast<const wire::WireNeighbor *>(after)))
+		return false;
+	for (uint64 i = first; i < first + n; i++)
+	{
+		if (row_id_offset(rows[i].row) > MaxHeapTuplesPerPage)
+			return false;
+		last_block = Max(last_block, row_id_block(rows[i].row));
+	}
+	return n == 0 || state->heap == nullptr || last_block < RelationGetNumberOfBlocks(state->heap);
+}
+
+/// A worker that answers nonsense is not asked again about this index until it is loaded anew.
+void
+distrust(const wire::CopyKey *key, KnownCopy *known)
+{
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	bridge::note_fallback(bridge::Fallback::kWrongAnswer, "A reply had rows that cannot be. The copy is dropped.");
+	known->no_feed_until_ns = wire::monotonic_ns() + kRefusedPauseMs * kNsPerMs;
+	// Results that wait for NEXT are forgotten with the session.
+	bridge::session_close();
+	if (bridge::session_ready(false))
+		(void) bridge::session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);
+}
+
+/// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
+/// the batch.
+bool
+search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status)
+{
+	const wire::CopyVersion version = {
+		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
+	const uint64 wanted = Min(state->batch_size, wire::kMaxSearchK);
+	wire::SearchRequest search = {};
+	wire::NextRequest next = {};
+	const wire::Part parts[] = {{&search, sizeof(search)}, {state->query, meta_vector_bytes(&state->meta)}};
+	const wire::Part next_part = {&next, sizeof(next)};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+	uint64 n_rows = 0;
+	bool sent;
+
+	search.version = version;
+	search.k = wanted;
+	search.has_after = state->has_last ? 1 : 0;
+	search.after_score = state->has_last ? state->last.score : 0;
+	search.after_row = state->has_last ? state->last.row : 0;
+	search.dim = state->shape.dim;
+	search.element = state->shape.element;
+	search.metric = state->shape.metric;
+	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, state->rows,
+		state->row_capacity * sizeof(engine::Neighbor), &reason);
+	next.search_sequence = bridge::session_sequence();
+	for (;;)
+	{
+		if (!sent)
+		{
+			bridge::note_fallback(reason, nullptr);
+			return false;
+		}
+		*status = header.status;
+		if (header.status != wire::ReplyStatus::kOk)
+			return true;
+		if (!rows_valid(state, state->rows, header.n_items, n_rows, wanted))
+		{
+			distrust(key, known);
+			return false;
+		}
+		n_rows += header.n_items;
+		if (header.more == 0 || header.n_items == 0)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, state->rows + n_rows,
+			(state->row_capacity - n_rows) * sizeof(engine::Neighbor), &reason);
+	}
+	state->batch_size = wanted; // fewer rows than that mean the end
+	state->n_rows = n_rows;
+	state->next_row = 0;
+	known->version = version;
+	known->no_feed_until_ns = 0;
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
+	return true;
+}
+
+/// True if only rows were added to the delta since the copy last served this process, and few.
+bool
+only_rows_missing(const KnownCopy *known, const ScanState *state)
+{
+	const MetaData *meta = &state->meta;
+
+	return known->version.delta_end >= meta->delta_first_row && known->version.delta_end > 0 &&
+		   known->version.delta_end < state->delta_end &&
+		   known->version.manifest_generation == meta->manifest_generation &&
+		   known->version.tombstone_generation == meta->tombstone_generation &&
+		   (state->delta_end - known->version.delta_end) * delta_row_bytes(meta) <=
+			   static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
+}
+
+/// True if the same attempt would fail again for a while.
+bool
+is_lasting(bridge::Fallback reason)
+{
+	return reason == bridge::Fallback::kTooLarge || reason == bridge::Fallback::kOutOfMemory ||
+		   reason == bridge::Fallback::kRefused;
+}
+
+void
+count_feed(const FeedOutcome *outcome)
+{
+	bridge::SharedState *shared = bridge::shared_state();
+
+	pg_atomic_fetch_add_u64(&shared->n_shipped_rows, outcome->delta_rows);
+	if (outcome->made)
+		pg_atomic_fetch_add_u64(&shared->n_inline_loads, 1);
+}
+
+/// Brings the copy up to date, or has it brought. True if the search may be tried again.
+bool
+bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCopy *known)
+{
+	const uint64 now = wire::monotonic_ns();
+	const FeedLimits limits = {static_cast<uint64>(bridge::settings.inline_load_size_kb) * kBytesPerKb,
+		static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb, 0};
+	FeedOutcome outcome;
+
+	if (now < known->no_feed_until_ns)
+	{
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		return false;
+	}
+	if (status == wire::ReplyStatus::kBehind && only_rows_missing(known, state))
+	{
+		if (feed_delta(index, &state->meta, known->version.delta_end, state->delta_end, &outcome))
+		{
+			count_feed(&outcome);
+			return true;
+		}
+		known->version.delta_end = 0; // it is not what it was: ask
+		return bridge::session_ready(true);
+	}
+	PG_TRY();
+	{
+		feed_copy(index, &limits, &outcome);
+	}
+	PG_CATCH();
+	{
+		// A lease ends with the session only.
+		bridge::session_close();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	switch (outcome.result)
+	{
+		case FeedResult::kDone:
+			count_feed(&outcome);
+			return true;
+		case FeedResult::kTooMuch:
+			loader_request(index);
+			break;
+		case FeedResult::kBusy:
+			known->no_feed_until_ns = now + kBusyPauseMs * kNsPerMs;
+			break;
+		case FeedResult::kMore:
+		case FeedResult::kStale:
+			bridge::session_close();
+			break;
+		case FeedResult::kFailed:
+			known->no_feed_until_ns = now + (is_lasting(outcome.reason) ? kRefusedPauseMs : kBusyPauseMs) * kNsPerMs;
+			bridge::session_close();
+			break;
+	}
+	bridge::note_fallback(outcome.reason, nullptr);
+	return false;
+}
+
+} // namespace
+
+bool
+worker_search(Relation index, ScanState *state)
+{
+	wire::CopyKey key;
+	KnownCopy *known;
+
+	if (!worth_asking(index, state) || !bridge::session_ready(true))
+		return false;
+	copy_key(index, &state->meta, &key);
+	known = known_copy(&key);
+	for (int i = 0; i < kTries; i++)
+	{
+		wire::ReplyStatus status;
+
+		if (!search_once(&key, known, state, &status))
+			return false;
+		if (status == wire::ReplyStatus::kOk)
+			return true;
+		if (status != wire::ReplyStatus::kAbsent && status != wire::ReplyStatus::kBehind)
+		{
+			bridge::note_fallback(bridge::fallback_of(status), nullptr);
+			return false;
+		}
+		if (i + 1 == kTries || !bring(index, state, status, known))
+			return false;
+	}
+	return false;
+}
+
+} // namespace vectorgpu::am

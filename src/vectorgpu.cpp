@@ -1,0 +1,34 @@
+// Entry of the module: nothing but _PG_init.
+extern "C"
+{
+#include "postgres.h"
+#include "fmgr.h"
+}
+
+#include "am/shared/merge.hpp"
+#include "bridge/settings.hpp"
+#include "bridge/supervisor.hpp"
+#include "engine/distance.hpp"
+#include "pg/guc.hpp"
+#include "pg/limit_hook.hpp"
+#include "pg/maintenance.hpp"
+
+extern "C"
+{
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+}
+
+void
+_PG_init(void)
+{
+	using namespace vectorgpu;
+
+	pg::maintenance_init(am::merge_when_due); // before guc_define, which reserves the prefix
+	bridge::settings_define();
+	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
+		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
+	pg::limit_hook_install();
+	bridge::supervisor_init();
+}
