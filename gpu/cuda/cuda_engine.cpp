@@ -1,0 +1,318 @@
+// See cuda_engine.hpp: the registry of copies, the contexts of searches, and the border where exceptions become a Status.
+#include "cuda/cuda_engine.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "common/limits.hpp"
+#include "cuda/copy.hpp"
+#include "cuda/search.hpp"
+#include "cuda/self_test.hpp"
+#include "kernels/filter.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+constexpr size_t kUploadBytes = size_t{16} << 20;
+
+class Impl final : public CudaEngine
+{
+public:
+	explicit Impl(const CudaEngineOptions &options) : options_(options) {}
+
+	~Impl() override
+	{
+		copies_.clear(); // before the device's streams
+	}
+
+	/// What the constructor would do if it could fail.
+	Status
+	start()
+	{
+		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_, options_.on_fatal));
+		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
+		VECTORGPU_TRY(uploader_.stream.create(&device_));
+		VECTORGPU_TRY(uploader_.pinned.allocate(&device_, kUploadBytes, "uploads"));
+		VECTORGPU_TRY(uploader_.staging.allocate(&device_, kUploadBytes, "uploads"));
+		VECTORGPU_TRY(uploader_.scratch.allocate(&device_, 4096, "counters"));
+		for (int i = 0; i < options_.n_streams; i++)
+		{
+			contexts_.push_back(std::make_unique<SearchContext>());
+			VECTORGPU_TRY(contexts_.back()->create(&device_, options_.workspace_bytes, options_.pinned_bytes));
+			free_contexts_.push_back(contexts_.back().get());
+		}
+		budget_ = std::make_unique<Budget>(&device_, options_.memory_bytes);
+		if (options_.self_test)
+		{
+			VECTORGPU_TRY(self_test(this));
+			n_searches_ = n_batches_ = n_rescored_ = 0;
+		}
+		return Status::ok();
+	}
+
+	const char *name() const override { return "cuda"; }
+	bool fatal() const override { return device_.fatal(); }
+	const char *description() const override { return device_.description().c_str(); }
+
+	Status
+	create(const engine::DistanceSpec &spec, engine::CopyId *copy) override
+	{
+		return guarded(
+			[&]
+			{
+				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
+
+				if (!engine::metric_supports(spec.metric, spec.element))
+					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
+				if (spec.dim < 1 || spec.dim > most)
+					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+
+				auto made = std::make_shared<Copy>(spec, budget_.get(), &uploader_, options_.narrow);
+				const std::unique_lock lock(mutex_);
+
+				copies_.emplace(next_copy_, std::move(made));
+				*copy = next_copy_++;
+				return Status::ok();
+			});
+	}
+
+	Status
+	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
+	{
+		return with(copy, [&](Copy &c) { return c.load_segment(segment, rows); });
+	}
+
+	Status
+	seal_segment(engine::CopyId copy, engine::SegmentId segment) override
+	{
+		return with(copy, [&](Copy &c) { return c.seal_segment(segment); });
+	}
+
+	Status
+	drop_segment(engine::CopyId copy, engine::SegmentId segment) override
+	{
+		return with(copy, [&](Copy &c) { return c.drop_segment(segment); });
+	}
+
+	Status
+	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
+	{
+		return with(copy, [&](Copy &c) { return c.append_delta(position, rows); });
+	}
+
+	Status
+	trim_delta(engine::CopyId copy, uint64_t position) override
+	{
+		return with(copy, [&](Copy &c) { return c.trim_delta(position); });
+	}
+
+	Status
+	set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		return with(copy, [&](Copy &c) { return c.set_tombstones(segment, bits); });
+	}
+
+	Status
+	set_delta_tombstones(engine::CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
+	{
+		return with(copy, [&](Copy &c) { return c.set_delta_tombstones(first_position, bits); });
+	}
+
+	Status
+	drop(engine::CopyId copy) override
+	{
+		return guarded(
+			[&]
+			{
+				std::shared_ptr<Copy> dropped; // freed after the lock
+				const std::unique_lock lock(mutex_);
+				const auto found = copies_.find(copy);
+
+				if (found == copies_.end())
+					return not_resident();
+				dropped = std::move(found->second);
+				copies_.erase(found);
+				return Status::ok();
+			});
+	}
+
+	Status
+	search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
+	{
+		results->clear();
+		return with(copy,
+			[&](Copy &c)
+			{
+				for (const engine::SearchQuery &query : queries)
+					if (query.query == nullptr)
+						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+
+				const ContextLease context(this);
+				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
+				const SearchOptions search_options = {options_.filter_min_queries};
+				SearchCounts counts;
+
+				VECTORGPU_TRY(search_snapshot(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options,
+					results, &counts, control));
+				n_rescored_ += counts.n_rescored;
+				n_searches_ += queries.size();
+				n_batches_ += 1;
+				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				return Status::ok();
+			});
+	}
+
+	Status
+	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
+		void *vectors) override
+	{
+		return with(copy, [&](Copy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+	}
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats;
+		const std::shared_lock lock(mutex_);
+
+		stats.resident_bytes = budget_->used();
+		stats.n_copies = copies_.size();
+		stats.n_searches = n_searches_;
+		stats.n_batches = n_batches_;
+		stats.n_rescored = n_rescored_;
+		return stats;
+	}
+
+private:
+	/// A context for one search; waits until one is free.
+	class ContextLease
+	{
+	public:
+		explicit ContextLease(Impl *engine) : engine_(engine)
+		{
+			std::unique_lock lock(engine->contexts_mutex_);
+
+			engine->context_freed_.wait(lock, [&] { return !engine->free_contexts_.empty(); });
+			context_ = engine->free_contexts_.back();
+			engine->free_contexts_.pop_back();
+		}
+
+		~ContextLease()
+		{
+			{
+				const std::lock_guard lock(engine_->contexts_mutex_);
+
+				engine_->free_contexts_.push_back(context_); // has the room it had before
+			}
+			engine_->context_freed_.notify_one();
+		}
+
+		ContextLease(const ContextLease &) = delete;
+		ContextLease &operator=(const ContextLease &) = delete;
+
+		SearchContext *get() const { return context_; }
+
+	private:
+		Impl *engine_;
+		SearchContext *context_;
+	};
+
+	static Status
+	not_resident()
+	{
+		return Status::error(StatusCode::kNotFound, "the copy is not resident");
+	}
+
+	/// Runs what may throw, on our device; no exception passes an Engine call.
+	template <class Work>
+	Status
+	guarded(Work work)
+	{
+		try
+		{
+			VECTORGPU_TRY(device_.use());
+			return work();
+		}
+		catch (const std::bad_alloc &)
+		{
+			return Status::error(StatusCode::kOutOfMemory, "out of memory in the CUDA engine");
+		}
+		catch (const std::length_error &) // a size that no allocation has
+		{
+			return Status::error(StatusCode::kOutOfMemory, "out of memory in the CUDA engine");
+		}
+		catch (const std::exception &failure)
+		{
+			return Status::error(StatusCode::kInternal, failure.what());
+		}
+	}
+
+	template <class Work>
+	Status
+	with(engine::CopyId id, Work work)
+	{
+		return guarded(
+			[&]
+			{
+				const std::shared_ptr<Copy> copy = find(id); // stays alive if it is dropped meanwhile
+
+				return copy == nullptr ? not_resident() : work(*copy);
+			});
+	}
+
+	std::shared_ptr<Copy>
+	find(engine::CopyId id) const
+	{
+		const std::shared_lock lock(mutex_);
+		const auto found = copies_.find(id);
+
+		return found == copies_.end() ? nullptr : found->second;
+	}
+
+	const CudaEngineOptions options_;
+	Device device_; // before what it owns
+	std::unique_ptr<Budget> budget_;
+	Copy::Uploader uploader_;
+	std::vector<std::unique_ptr<SearchContext>> contexts_;
+	std::mutex contexts_mutex_;
+	std::condition_variable context_freed_;
+	std::vector<SearchContext *> free_contexts_;
+	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
+	std::map<engine::CopyId, std::shared_ptr<Copy>> copies_;
+	engine::CopyId next_copy_ = 1;
+	std::atomic<uint64_t> n_searches_{0};
+	std::atomic<uint64_t> n_batches_{0};
+	std::atomic<uint64_t> n_rescored_{0};
+};
+
+} // namespace
+
+Status
+make_cuda_engine(const CudaEngineOptions &options, std::unique_ptr<CudaEngine> *engine)
+{
+	try
+	{
+		auto made = std::make_unique<Impl>(options);
+
+		VECTORGPU_TRY(made->start());
+		*engine = std::move(made);
+		return Status::ok();
+	}
+	catch (const std::bad_alloc &)
+	{
+		return Status::error(StatusCode::kOutOfMemory, "out of memory");
+	}
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,43 @@
+// The CUDA engine: resident copies in device memory, exact batched search. The worker's engine where there is a GPU.
+// See README.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cuda/device.hpp"
+#include "engine/engine.hpp"
+
+namespace vectorgpu::cuda
+{
+
+struct CudaEngineOptions
+{
+	int device = 0;
+	int n_streams = 2;                              // searches at a time
+	size_t workspace_bytes = size_t{2} << 30;       // device memory of one search
+	size_t pinned_bytes = size_t{64} << 20;         // host memory of one search, for queries and results
+	uint64_t memory_bytes = 0;                      // budget for copies; 0: what the device has left
+	bool self_test = true;                          // every kernel against the CPU's before the engine is handed out
+	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
+	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
+	Log log;
+	std::function<void()> on_fatal;                 // see Device::open: the worker leaves here
+};
+
+class CudaEngine : public engine::Engine
+{
+public:
+	/// True once the GPU's context is broken: every call answers kUnavailable, and the process should exit, since a new
+	/// context needs a new process.
+	virtual bool fatal() const = 0;
+
+	/// The GPU in words.
+	virtual const char *description() const = 0;
+};
+
+/// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.
+Status make_cuda_engine(const CudaEngineOptions &options, std::unique_ptr<CudaEngine> *engine);
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,198 @@
+// See device.hpp.
+#include "cuda/device.hpp"
+
+#include <cstdio>
+#include <utility>
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+/// Errors after which the context can still be used.
+bool
+is_harmless(cudaError_t error)
+{
+	switch (error)
+	{
+		case cudaErrorMemoryAllocation:
+		case cudaErrorInvalidValue:
+		case cudaErrorInvalidConfiguration:
+		case cudaErrorLaunchOutOfResources:
+		case cudaErrorNotSupported:
+			return true;
+		default:
+			return false;
+	}
+}
+
+} // namespace
+
+Status
+Device::open(int ordinal, Log log, Device *device, std::function<void()> on_fatal)
+{
+	int n_devices = 0;
+	cudaDeviceProp properties{};
+
+	device->log_ = std::move(log);
+	device->on_fatal_ = std::move(on_fatal);
+	device->ordinal_ = ordinal;
+	if (const cudaError_t error = cudaGetDeviceCount(&n_devices); error != cudaSuccess)
+		return Status::error(StatusCode::kUnavailable, std::string("no usable GPU: ") + cudaGetErrorString(error));
+	if (ordinal < 0 || ordinal >= n_devices)
+		return Status::error(StatusCode::kUnavailable, "there is no GPU number " + std::to_string(ordinal));
+	VECTORGPU_TRY(device->check(cudaSetDevice(ordinal), "select the GPU"));
+	VECTORGPU_TRY(device->check(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties"));
+	VECTORGPU_TRY(device->check(cudaFree(nullptr), "start the GPU's context"));
+	if (properties.major < 8)
+		return Status::error(StatusCode::kUnsupported, "the GPU is older than compute capability 8.0");
+	device->total_bytes_ = properties.totalGlobalMem;
+	device->description_ = std::string(properties.name) + ", compute capability " + std::to_string(properties.major) + "." +
+						   std::to_string(properties.minor) + ", " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";
+	return Status::ok();
+}
+
+Status
+Device::use() const
+{
+	if (fatal())
+		return Status::error(StatusCode::kUnavailable, "the GPU's context is lost");
+	return check(cudaSetDevice(ordinal_), "select the GPU");
+}
+
+Status
+Device::check(cudaError_t error, const char *what) const
+{
+	if (error == cudaSuccess)
+		return Status::ok();
+
+	const std::string message = std::string("could not ") + what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
+
+	(void) cudaGetLastError(); // clears what is not sticky
+	if (error == cudaErrorMemoryAllocation)
+		return Status::error(StatusCode::kOutOfMemory, message);
+	if (is_harmless(error))
+		return Status::error(StatusCode::kInternal, message);
+	if (!fatal_.exchange(true, std::memory_order_acq_rel))
+	{
+		log(("GPU lost: " + message).c_str());
+		if (on_fatal_)
+			on_fatal_();
+	}
+	return Status::error(StatusCode::kUnavailable, message);
+}
+
+void
+Device::check_quietly(cudaError_t error, const char *what) const noexcept
+{
+	if (error == cudaSuccess || error == cudaErrorCudartUnloading)
+		return;
+	try
+	{
+		const Status status = check(error, what);
+
+		log(status.message.c_str());
+	}
+	catch (...) // no memory for a message
+	{
+		fatal_.store(true, std::memory_order_release);
+	}
+}
+
+void
+Device::log(const char *line) const noexcept
+{
+	try
+	{
+		if (log_)
+			log_(line);
+	}
+	catch (...)
+	{
+		// A log that fails must not fail its caller.
+	}
+}
+
+Status
+Stream::create(const Device *device)
+{
+	reset();
+	device_ = device;
+	return device->check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream");
+}
+
+void
+Stream::reset() noexcept
+{
+	if (stream_ != nullptr)
+		device_->check_quietly(cudaStreamDestroy(std::exchange(stream_, nullptr)), "destroy a stream");
+}
+
+Status
+Stream::synchronize() const
+{
+	return device_->check(cudaStreamSynchronize(stream_), "finish work on the GPU");
+}
+
+Status
+Event::create(const Device *device)
+{
+	reset();
+	device_ = device;
+	return device->check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "create an event");
+}
+
+void
+Event::reset() noexcept
+{
+	if (event_ != nullptr)
+		device_->check_quietly(cudaEventDestroy(std::exchange(event_, nullptr)), "destroy an event");
+}
+
+Status
+DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
+{
+	reset();
+	device_ = device;
+	if (bytes == 0)
+		return Status::ok();
+	VECTORGPU_TRY(device->check(cudaMalloc(&data_, bytes), (std::string("allocate device memory for ") + purpose).c_str()));
+	bytes_ = bytes;
+	return Status::ok();
+}
+
+void
+DeviceBuffer::reset() noexcept
+{
+	if (data_ != nullptr)
+		device_->check_quietly(cudaFree(std::exchange(data_, nullptr)), "free device memory");
+	bytes_ = 0;
+}
+
+void
+DeviceBuffer::swap(DeviceBuffer &other) noexcept
+{
+	std::swap(device_, other.device_);
+	std::swap(data_, other.data_);
+	std::swap(bytes_, other.bytes_);
+}
+
+Status
+PinnedBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
+{
+	reset();
+	device_ = device;
+	VECTORGPU_TRY(device->check(cudaMallocHost(&data_, bytes), (std::string("allocate pinned memory for ") + purpose).c_str()));
+	bytes_ = bytes;
+	return Status::ok();
+}
+
+void
+PinnedBuffer::reset() noexcept
+{
+	if (data_ != nullptr)
+		device_->check_quietly(cudaFreeHost(std::exchange(data_, nullptr)), "free pinned memory");
+	bytes_ = 0;
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,165 @@
+// Owners of CUDA resources and the check of every CUDA call. One move-only class per handle; destructors never throw and
+// log what fails. The only place of cudaMalloc and cudaMallocHost.
+//
+// A *sticky* error (illegal address, launch failure, ECC, lost device, ...) leaves the process's context broken for good: it
+// sets `fatal`, from then on every call answers kUnavailable, and the process should leave.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include "common/status.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Where lines for people go; may be called by any thread. Null: nowhere.
+using Log = std::function<void(const char *line)>;
+
+/// One GPU: which, its name and size, its health. Shared by all owners below, which must not outlive it.
+class Device
+{
+public:
+	/// kUnavailable if there is no such device or its driver does not work.
+	/// on_fatal, if there is one, is called once, by the thread that meets the first sticky error, after it is logged.
+	static Status open(int ordinal, Log log, Device *device, std::function<void()> on_fatal = nullptr);
+
+	/// Makes it the calling thread's device. Every entry into the engine does so first.
+	Status use() const;
+
+	/// Ok, or what went wrong while doing `what`. Sticky errors set fatal().
+	Status check(cudaError_t error, const char *what) const;
+
+	/// For destructors.
+	void check_quietly(cudaError_t error, const char *what) const noexcept;
+
+	bool fatal() const { return fatal_.load(std::memory_order_acquire); }
+	void log(const char *line) const noexcept;
+
+	int ordinal() const { return ordinal_; }
+	const std::string &description() const { return description_; }
+	uint64_t total_bytes() const { return total_bytes_; }
+
+private:
+	int ordinal_ = 0;
+	uint64_t total_bytes_ = 0;
+	std::string description_;
+	Log log_;
+	std::function<void()> on_fatal_;
+	mutable std::atomic<bool> fatal_{false};
+};
+
+class Stream
+{
+public:
+	Stream() = default;
+	~Stream() { reset(); }
+	Stream(const Stream &) = delete;
+	Stream &operator=(const Stream &) = delete;
+
+	Status create(const Device *device);
+	void reset() noexcept;
+	cudaStream_t get() const { return stream_; }
+
+	/// Waits for all work on the stream.
+	Status synchronize() const;
+
+private:
+	const Device *device_ = nullptr;
+	cudaStream_t stream_ = nullptr;
+};
+
+class Event
+{
+public:
+	Event() = default;
+	~Event() { reset(); }
+	Event(const Event &) = delete;
+	Event &operator=(const Event &) = delete;
+
+	Status create(const Device *device);
+	void reset() noexcept;
+	cudaEvent_t get() const { return event_; }
+
+private:
+	const Device *device_ = nullptr;
+	cudaEvent_t event_ = nullptr;
+};
+
+/// Device memory. `purpose` is for messages.
+class DeviceBuffer
+{
+public:
+	DeviceBuffer() = default;
+	~DeviceBuffer() { reset(); }
+	DeviceBuffer(DeviceBuffer &&other) noexcept { swap(other); }
+	DeviceBuffer &
+	operator=(DeviceBuffer &&other) noexcept
+	{
+		swap(other);
+		return *this;
+	}
+
+	/// kOutOfMemory if the device has too little.
+	Status allocate(const Device *device, size_t bytes, const char *purpose);
+	void reset() noexcept;
+
+	void *get() const { return data_; }
+	size_t bytes() const { return bytes_; }
+
+	template <class T>
+	T *
+	as() const
+	{
+		return static_cast<T *>(data_);
+	}
+
+private:
+	void swap(DeviceBuffer &other) noexcept;
+
+	const Device *device_ = nullptr;
+	void *data_ = nullptr;
+	size_t bytes_ = 0;
+};
+
+/// Page-locked host memory.
+class PinnedBuffer
+{
+public:
+	PinnedBuffer() = default;
+	~PinnedBuffer() { reset(); }
+	PinnedBuffer(const PinnedBuffer &) = delete;
+	PinnedBuffer &operator=(const PinnedBuffer &) = delete;
+
+	Status allocate(const Device *device, size_t bytes, const char *purpose);
+	void reset() noexcept;
+
+	size_t bytes() const { return bytes_; }
+
+	template <class T>
+	T *
+	as() const
+	{
+		return static_cast<T *>(data_);
+	}
+
+private:
+	const Device *device_ = nullptr;
+	void *data_ = nullptr;
+	size_t bytes_ = 0;
+};
+
+} // namespace vectorgpu::cuda
+
+/// Leaves the function with the status if it is not ok.
+#define VECTORGPU_TRY(expression)                                                                                              \
+	do                                                                                                                         \
+	{                                                                                                                          \
+		if (::vectorgpu::Status vectorgpu_status_ = (expression); !vectorgpu_status_.is_ok())                                  \
+			return vectorgpu_status_;                                                                                          \
+	} while (false)

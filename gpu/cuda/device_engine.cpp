@@ -1,0 +1,32 @@
+// The CUDA engine as the worker asks for it.
+#include "engine/device_engine.hpp"
+
+#include <utility>
+
+#include "cuda/cuda_engine.hpp"
+
+namespace vectorgpu::engine
+{
+
+Status
+make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *engine)
+{
+	cuda::CudaEngineOptions cuda;
+	std::unique_ptr<cuda::CudaEngine> made;
+
+	cuda.device = options.device;
+	cuda.memory_bytes = options.memory_bytes;
+	cuda.log = options.log;
+	cuda.on_fatal = options.on_lost;
+
+	Status status = make_cuda_engine(cuda, &made);
+
+	if (!status.is_ok())
+		return status;
+	if (options.log)
+		options.log(made->description());
+	*engine = std::move(made);
+	return Status::ok();
+}
+
+} // namespace vectorgpu::engine

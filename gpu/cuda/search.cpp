@@ -1,0 +1,720 @@
+// See search.hpp. A batch is cut into chunks that fit the workspace and the pinned buffers. Each chunk goes over the
+// sources (segments, blocks of the delta) one after another; what a query has found so far (Best) stays on the device and
+// sharpens the thresholds of the sources to come. Two ways over a source:
+//   direct  canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
+//   filter  tensor-core estimates of a sample -> threshold -> of all rows, keeping those below it -> rescore -> merge
+// Queries that the filter cannot take (and those it could not finish) are answered again by the direct way.
+// k beyond kMaxSelectK is answered by sorting all scores, or in slices where the workspace is too small for that.
+#include "cuda/search.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/distance.hpp"
+#include "kernels/filter.hpp"
+#include "kernels/tuning.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using engine::Neighbor;
+using engine::SearchQuery;
+using kernels::Entry;
+
+constexpr size_t kAlignment = 256;
+
+/// Cuts pieces from a buffer.
+class Arena
+{
+public:
+	Arena(void *data, size_t bytes) : data_(static_cast<uint8_t *>(data)), bytes_(bytes) {}
+
+	template <class T>
+	T *
+	take(size_t n)
+	{
+		const size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+
+		if (bytes > bytes_ - used_)
+		{
+			failed_ = true;
+			return nullptr;
+		}
+
+		T *piece = reinterpret_cast<T *>(data_ + used_);
+
+		used_ += bytes;
+		return piece;
+	}
+
+	size_t left() const { return bytes_ - used_; }
+	size_t mark() const { return used_; }
+	void release(size_t mark) { used_ = mark; }
+	bool failed() const { return failed_; }
+
+private:
+	uint8_t *data_;
+	size_t bytes_;
+	size_t used_ = 0;
+	bool failed_ = false;
+};
+
+uint32_t
+rows_per_group(uint32_t n_rows)
+{
+	const uint32_t least = (n_rows + kernels::kMaxGroups - 1) / kernels::kMaxGroups;
+
+	return std::max(32u, (least + 31) / 32 * 32);
+}
+
+Status
+too_small()
+{
+	return Status::error(StatusCode::kOutOfMemory, "the workspace on the GPU is too small for the search");
+}
+
+class Search
+{
+public:
+	Search(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+		const Snapshot &snapshot, std::span<const SearchQuery> queries, const SearchOptions &options,
+		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), snapshot_(snapshot),
+		  queries_(queries), options_(options), results_(results), counts_(counts), control_(control),
+		  arena_(context->workspace.get(), context->workspace.bytes())
+	{
+	}
+
+	Status
+	run()
+	{
+		std::vector<uint32_t> plain;
+
+		results_->clear();
+		results_->resize(queries_.size());
+		for (uint32_t i = 0; i < queries_.size(); i++)
+		{
+			const uint64_t k = std::min<uint64_t>(queries_[i].k, snapshot_.n_rows);
+
+			if (k == 0)
+				continue;
+			if (k <= kernels::kMaxSelectK)
+				plain.push_back(i);
+			else
+				VECTORGPU_TRY(search_large(i, k));
+		}
+		VECTORGPU_TRY(search_all(plain, true));
+
+		const std::vector<uint32_t> redo = std::move(redo_);
+
+		counts_->n_redone += redo.size();
+		return search_all(redo, false);
+	}
+
+private:
+	/// The queries of a chunk on the device.
+	struct Chunk
+	{
+		std::span<const uint32_t> numbers; // of queries_
+		kernels::Queries queries;
+		kernels::Best best;
+		kernels::FilterQueries prepared;
+		float *thresholds = nullptr;
+		uint64_t *n_rescored = nullptr;
+		uint32_t max_k = 0;
+		bool any_after = false;
+		bool filtered = false; // some source went through the filter
+	};
+
+	uint32_t
+	k_of(uint32_t number) const
+	{
+		return static_cast<uint32_t>(std::min<uint64_t>(queries_[number].k, snapshot_.n_rows));
+	}
+
+	bool stopped() const { return control_ != nullptr && control_->stop.load(std::memory_order_relaxed); }
+
+	void
+	progress()
+	{
+		if (control_ != nullptr)
+			control_->progress.fetch_add(1, std::memory_order_relaxed);
+	}
+
+	Status
+	check(cudaError_t error, const char *what) const
+	{
+		return device_->check(error, what);
+	}
+
+	Status
+	to_device(void *to, const void *from, size_t bytes)
+	{
+		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "send queries");
+	}
+
+	Status
+	to_host(void *to, const void *from, size_t bytes)
+	{
+		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "read results");
+	}
+
+	Status
+	search_all(std::span<const uint32_t> numbers, bool may_filter)
+	{
+		while (!numbers.empty())
+		{
+			if (stopped())
+				return Status::error(StatusCode::kCancelled, "the search was stopped");
+
+			const size_t n = chunk_size(numbers, may_filter);
+
+			VECTORGPU_TRY(search_chunk(numbers.first(n), may_filter));
+			numbers = numbers.subspan(n);
+		}
+		return Status::ok();
+	}
+
+	/// How many of the queries fit the buffers together, and no more after a stop has been asked for than that.
+	size_t
+	chunk_size(std::span<const uint32_t> numbers, bool may_filter) const
+	{
+		constexpr size_t kMostQueries = 16384;
+		const size_t in_each = shape_.query_bytes + 64;
+		size_t max_k = 1;
+		size_t n = 0;
+
+		for (const uint32_t number : numbers)
+		{
+			const size_t k = std::max<size_t>(max_k, k_of(number));
+			const size_t out_each = k * sizeof(Entry) + 16;
+			size_t scratch_each = 0;
+
+			if (may_filter)
+				for (const Source &source : snapshot_.sources)
+					if (source.block->filterable)
+						scratch_each = std::max(scratch_each, filter_bytes(source, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k)));
+
+			const size_t device_each = in_each + out_each + 64 + scratch_each;
+
+			// A quarter of the workspace is kept for the direct way.
+			if (n > 0 && (n == kMostQueries || (n + 1) * in_each + 4096 > context_->pinned_in.bytes() ||
+							 (n + 1) * out_each + 4096 > context_->pinned_out.bytes() ||
+							 (n + 1) * device_each + 65536 > context_->workspace.bytes() / 4 * 3))
+				break;
+			max_k = k;
+			n++;
+		}
+		return n;
+	}
+
+	struct FilterPlan
+	{
+		uint32_t n_tiles;
+		uint32_t n_sampled;
+		uint32_t stride;
+		uint32_t n_minima;
+		uint32_t n_first; // tiles of the first stage
+		uint32_t capacity;
+	};
+
+	static FilterPlan
+	plan_filter(const Source &source, uint32_t n_queries, uint32_t k)
+	{
+		FilterPlan plan;
+
+		plan.n_tiles = (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
+		plan.n_sampled = std::min(plan.n_tiles,
+			(kernels::filter_sample_groups(k) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
+		plan.stride = plan.n_tiles / plan.n_sampled;
+		plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
+		plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
+		plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.block->n_untrusted);
+		return plan;
+	}
+
+	size_t
+	filter_bytes(const Source &source, uint32_t n_queries, uint32_t k) const
+	{
+		const FilterPlan plan = plan_filter(source, n_queries, k);
+
+		return kernels::filter_operand_bytes(source.block->form, shape_.dim_pad) + plan.n_minima * sizeof(float) +
+			   plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
+	}
+
+	bool
+	wants_filter(const Source &source, const Chunk &chunk) const
+	{
+		const kernels::Form form = source.block->form;
+		const uint32_t least = options_.filter_min_queries != 0 ? options_.filter_min_queries : kernels::filter_min_queries(form);
+
+		return source.block->filterable && !chunk.any_after && chunk.queries.n_queries >= least &&
+			   source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= chunk.max_k &&
+			   source.block->n_untrusted <= source.n_rows / 64;
+	}
+
+	Status
+	search_chunk(std::span<const uint32_t> numbers, bool may_filter)
+	{
+		Chunk chunk;
+
+		arena_.release(0);
+		VECTORGPU_TRY(send_queries(numbers, &chunk));
+		for (const Source &source : snapshot_.sources)
+		{
+			const size_t mark = arena_.mark();
+
+			if (may_filter && wants_filter(source, chunk))
+				VECTORGPU_TRY(search_filter(source, &chunk));
+			else
+				VECTORGPU_TRY(search_direct(source, chunk));
+			arena_.release(mark); // the stream uses the pieces in order
+			progress();
+		}
+		return read_results(chunk);
+	}
+
+	void
+	put_query(const void *query, uint8_t *to) const
+	{
+		size_t written = shape_.row_bytes;
+
+		if (spec_.element == ElementType::kFloat16)
+		{
+			engine::widen_halves(query, spec_.dim, reinterpret_cast<float *>(to));
+			written = spec_.dim * sizeof(float);
+		}
+		else
+			std::memcpy(to, query, shape_.row_bytes);
+		std::memset(to + written, 0, shape_.query_bytes - written);
+	}
+
+	/// One copy to the device: vectors, k, after, has_after and zeros lie in both places alike.
+	Status
+	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	{
+		const size_t n = numbers.size();
+		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
+		const size_t first = arena_.mark();
+		uint8_t *h_vectors = host.take<uint8_t>(n * shape_.query_bytes);
+		uint32_t *h_k = host.take<uint32_t>(n);
+		Entry *h_after = host.take<Entry>(n);
+		uint8_t *h_has_after = host.take<uint8_t>(n);
+		const size_t h_zero = host.mark(); // of what follows the queries: n_best, redo, n_rescored
+
+		host.take<uint32_t>(n);
+		host.take<uint8_t>(n);
+		host.take<uint64_t>(1);
+
+		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
+		uint32_t *d_k = arena_.take<uint32_t>(n);
+		Entry *d_after = arena_.take<Entry>(n);
+		uint8_t *d_has_after = arena_.take<uint8_t>(n);
+
+		chunk->best.counts = arena_.take<uint32_t>(n);
+		chunk->prepared.redo = arena_.take<uint8_t>(n);
+		chunk->n_rescored = arena_.take<uint64_t>(1);
+
+		const size_t sent = arena_.mark() - first;
+
+		if (arena_.failed() || host.failed())
+			return too_small();
+		for (size_t i = 0; i < n; i++)
+		{
+			const SearchQuery &query = queries_[numbers[i]];
+
+			put_query(query.query, h_vectors + i * shape_.query_bytes);
+			h_k[i] = k_of(numbers[i]);
+			h_has_after[i] = query.has_after;
+			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
+			chunk->any_after |= query.has_after;
+			chunk->max_k = std::max(chunk->max_k, h_k[i]);
+		}
+		std::memset(context_->pinned_in.as<uint8_t>() + h_zero, 0, host.mark() - h_zero);
+		VECTORGPU_TRY(to_device(d_vectors, h_vectors, sent));
+
+		chunk->numbers = numbers;
+		chunk->queries.vectors = d_vectors;
+		chunk->queries.k = d_k;
+		chunk->queries.after = chunk->any_after ? d_after : nullptr;
+		chunk->queries.has_after = d_has_after;
+		chunk->queries.n_queries = static_cast<uint32_t>(n);
+		chunk->queries.dim_pad = shape_.dim_pad;
+
+		chunk->best.stride = chunk->max_k;
+		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
+		chunk->prepared.norms = arena_.take<double>(n);
+		chunk->thresholds = arena_.take<float>(n);
+		return arena_.failed() ? too_small() : Status::ok();
+	}
+
+	Status
+	search_filter(const Source &source, Chunk *chunk)
+	{
+		const kernels::Rows rows = source.rows();
+		const FilterPlan plan = plan_filter(source, chunk->queries.n_queries, chunk->max_k);
+		const size_t n = chunk->queries.n_queries;
+		kernels::FilterArgs filter;
+		kernels::FilterSelect select;
+		kernels::RescoreArgs rescore;
+		kernels::Candidates candidates;
+
+		chunk->filtered = true;
+		chunk->prepared.operand = arena_.take<uint8_t>(n * kernels::filter_operand_bytes(rows.form, shape_.dim_pad));
+
+		float *minima = arena_.take<float>(n * plan.n_minima);
+
+		candidates.capacity = plan.capacity;
+		candidates.keys = arena_.take<uint64_t>(n * plan.capacity);
+		candidates.rows = arena_.take<uint32_t>(n * plan.capacity);
+		candidates.estimates = arena_.take<float>(n * plan.capacity);
+		candidates.counts = arena_.take<uint32_t>(n);
+		if (arena_.failed())
+			return too_small();
+
+		filter.metric = spec_.metric;
+		filter.rows = rows;
+		filter.row_values = source.block->values.as<float>() + source.first;
+		filter.operand = chunk->prepared.operand;
+		filter.n_queries = chunk->queries.n_queries;
+		filter.dim_pad = shape_.dim_pad;
+		filter.n_tiles = plan.n_sampled;
+		filter.tile_stride = plan.stride;
+		filter.minima = minima;
+		filter.minima_stride = plan.n_minima;
+		filter.thresholds = chunk->thresholds;
+		filter.candidates = candidates;
+
+		select.bound = kernels::filter_bound(spec_.metric, rows.form, spec_.dim, source.block->max_norm);
+		select.queries = chunk->queries;
+		select.prepared = chunk->prepared;
+		select.best = chunk->best;
+		select.minima = minima;
+		select.n_minima = plan.n_minima;
+		select.thresholds = chunk->thresholds;
+		select.candidates = candidates;
+		select.n_rescored = chunk->n_rescored;
+
+		rescore.metric = spec_.metric;
+		rescore.rows = rows;
+		rescore.queries = chunk->queries;
+		rescore.candidates = candidates;
+
+		VECTORGPU_TRY(check(
+			kernels::launch_prepare_queries(spec_.metric, rows.form, chunk->queries, chunk->prepared, stream_), "prepare queries"));
+		VECTORGPU_TRY(check(kernels::launch_filter_minima(filter, stream_), "sample rows"));
+		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(select, stream_), "find thresholds"));
+		filter.tile_stride = 1;
+		for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles; first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
+		{
+			filter.first_tile = first;
+			filter.n_tiles = end - first;
+			VECTORGPU_TRY(check(kernels::launch_filter_candidates(filter, stream_), "filter rows"));
+			select.last = end == plan.n_tiles;
+			if (!select.last)
+				VECTORGPU_TRY(check(kernels::launch_filter_tighten(select, stream_), "tighten thresholds"));
+		}
+		if (chunk->max_k <= kernels::kFinishMostK)
+			return check(kernels::launch_finish(select, rescore, stream_), "rescore and merge rows");
+		VECTORGPU_TRY(check(kernels::launch_filter_tighten(select, stream_), "tighten thresholds"));
+		VECTORGPU_TRY(check(kernels::launch_rescore(rescore, stream_), "rescore rows"));
+		return check(kernels::launch_merge(chunk->queries, candidates, rows.row_ids, chunk->best, chunk->max_k, stream_), "merge");
+	}
+
+	/// Queries [first, first + n) of a chunk.
+	static void
+	cut(const Chunk &chunk, uint32_t first, uint32_t n, const Shape &shape, kernels::Queries *queries, kernels::Best *best)
+	{
+		*queries = chunk.queries;
+		*best = chunk.best;
+		queries->vectors = static_cast<const uint8_t *>(queries->vectors) + static_cast<size_t>(first) * shape.query_bytes;
+		queries->k += first;
+		if (queries->after != nullptr)
+			queries->after += first;
+		queries->has_after += first;
+		queries->n_queries = n;
+		best->entries += static_cast<size_t>(first) * best->stride;
+		best->counts += first;
+	}
+
+	Status
+	search_direct(const Source &source, const Chunk &chunk)
+	{
+		constexpr size_t kEachRow = 2 * sizeof(uint64_t) + sizeof(uint32_t);       // key; candidate's key and row
+		constexpr size_t kEachQuery = kernels::kMaxGroups * sizeof(uint64_t) + 64; // minima, threshold, count
+		constexpr uint32_t kPass = 8;                                              // queries of a pass over the rows
+		const uint32_t n = chunk.queries.n_queries;
+		const size_t room = arena_.left() > 16 * kAlignment ? arena_.left() - 16 * kAlignment : 0;
+		const size_t least_queries = std::min(n, kPass);
+
+		if (room / least_queries <= kEachQuery + 64 * kEachRow)
+			return too_small();
+
+		const uint32_t n_range = static_cast<uint32_t>(
+			std::min<size_t>(source.n_rows, (room / least_queries - kEachQuery) / kEachRow / 32 * 32));
+		size_t n_at_once = std::min<size_t>(n, room / (kEachQuery + n_range * kEachRow));
+
+		if (n_at_once > kPass)
+			n_at_once = std::min<size_t>(n_at_once / kPass * kPass, 32768); // grid.y of other kernels stays small
+
+		kernels::Candidates candidates;
+		uint64_t *keys = arena_.take<uint64_t>(n_at_once * n_range);
+		uint64_t *minima = arena_.take<uint64_t>(n_at_once * kernels::kMaxGroups);
+		uint64_t *thresholds = arena_.take<uint64_t>(n_at_once);
+
+		candidates.capacity = n_range;
+		candidates.keys = arena_.take<uint64_t>(n_at_once * n_range);
+		candidates.rows = arena_.take<uint32_t>(n_at_once * n_range);
+		candidates.counts = arena_.take<uint32_t>(n_at_once);
+		if (arena_.failed())
+			return too_small();
+
+		for (uint32_t first = 0; first < n; first += static_cast<uint32_t>(n_at_once))
+			for (uint32_t row = 0; row < source.n_rows; row += n_range)
+			{
+				kernels::ScoreArgs score;
+				kernels::Best best;
+
+				cut(chunk, first, std::min(static_cast<uint32_t>(n_at_once), n - first), shape_, &score.queries, &best);
+				score.metric = spec_.metric;
+				score.rows = part(source.rows(), row, std::min(n_range, source.n_rows - row));
+				score.keys = keys;
+				score.key_stride = n_range;
+				score.minima = minima;
+				score.group_rows = rows_per_group(score.rows.n_rows);
+
+				const uint32_t n_groups = (score.rows.n_rows + score.group_rows - 1) / score.group_rows;
+
+				if (stopped())
+					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score rows"));
+				VECTORGPU_TRY(check(
+					kernels::launch_thresholds(score.queries, minima, n_groups, best, thresholds, candidates.counts, stream_),
+					"find thresholds"));
+				VECTORGPU_TRY(check(
+					kernels::launch_compact(score.queries, keys, n_range, score.rows.n_rows, thresholds, candidates, stream_),
+					"collect rows"));
+				VECTORGPU_TRY(check(
+					kernels::launch_merge(score.queries, candidates, score.rows.row_ids, best, chunk.max_k, stream_), "merge"));
+			}
+		return Status::ok();
+	}
+
+	/// Rows [first, first + n) of a block of rows.
+	static kernels::Rows
+	part(kernels::Rows rows, uint32_t first, uint32_t n)
+	{
+		rows.vectors = static_cast<const uint8_t *>(rows.vectors) + static_cast<size_t>(first) * rows.pitch_bytes;
+		rows.row_ids += first;
+		rows.dead_start += first;
+		rows.n_rows = n;
+		return rows;
+	}
+
+	static Neighbor
+	neighbor(const Entry &entry)
+	{
+		return {kernels::key_to_score(entry.key), entry.row};
+	}
+
+	Status
+	read_results(const Chunk &chunk)
+	{
+		const size_t n = chunk.queries.n_queries;
+		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
+		uint32_t *counts = host.take<uint32_t>(n);
+		uint8_t *redo = host.take<uint8_t>(n);
+		uint64_t *n_rescored = host.take<uint64_t>(1);
+		const size_t head = host.mark();
+		Entry *entries = host.take<Entry>(n * chunk.best.stride);
+
+		if (host.failed())
+			return too_small();
+		// All lie in both places alike.
+		VECTORGPU_TRY(to_host(counts, chunk.best.counts, head + n * chunk.best.stride * sizeof(Entry)));
+		VECTORGPU_TRY(context_->stream.synchronize());
+		progress();
+		counts_->n_rescored += *n_rescored;
+		for (size_t i = 0; i < n; i++)
+		{
+			if (redo[i] != 0)
+			{
+				redo_.push_back(chunk.numbers[i]);
+				continue;
+			}
+
+			std::vector<Neighbor> &result = (*results_)[chunk.numbers[i]];
+			const Entry *from = entries + i * chunk.best.stride;
+
+			result.resize(counts[i]);
+			std::transform(from, from + counts[i], result.begin(), neighbor);
+		}
+		return Status::ok();
+	}
+
+	/// One query with a k that the selection does not reach.
+	Status
+	search_large(uint32_t number, uint64_t k)
+	{
+		const uint64_t n = snapshot_.n_rows;
+		size_t temp_bytes = 0;
+
+		VECTORGPU_TRY(check(kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n, false, stream_),
+			"ask for the room of a sort"));
+		if (4 * n * sizeof(uint64_t) + temp_bytes + shape_.query_bytes + 65536 > context_->workspace.bytes())
+			return search_in_slices(number, k);
+
+		const uint32_t numbers[] = {number};
+		Chunk chunk;
+
+		arena_.release(0);
+		VECTORGPU_TRY(send_one(numbers, &chunk));
+
+		uint64_t *keys = arena_.take<uint64_t>(n);
+		uint64_t *rows = arena_.take<uint64_t>(n);
+		uint64_t *sorted_keys = arena_.take<uint64_t>(n);
+		uint64_t *sorted_rows = arena_.take<uint64_t>(n);
+		uint8_t *temp = arena_.take<uint8_t>(temp_bytes);
+		uint64_t at = 0;
+
+		if (arena_.failed())
+			return search_in_slices(number, k);
+		for (const Source &source : snapshot_.sources)
+		{
+			kernels::ScoreArgs score;
+
+			score.metric = spec_.metric;
+			score.rows = source.rows();
+			score.queries = chunk.queries;
+			score.keys = keys + at;
+			score.key_stride = source.n_rows;
+			score.group_rows = rows_per_group(source.n_rows);
+			VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score rows"));
+			VECTORGPU_TRY(check(cudaMemcpyAsync(rows + at, score.rows.row_ids, source.n_rows * sizeof(uint64_t),
+									cudaMemcpyDeviceToDevice, stream_),
+				"copy row ids"));
+			at += source.n_rows;
+		}
+
+		const bool ascending = snapshot_.sources.size() == 1 && snapshot_.sources.front().rows_ascending;
+		Entry *zipped = reinterpret_cast<Entry *>(keys); // keys and rows together, not needed after the sort
+
+		VECTORGPU_TRY(check(
+			kernels::sort_entries(temp, &temp_bytes, keys, rows, sorted_keys, sorted_rows, n, ascending, stream_), "sort rows"));
+		VECTORGPU_TRY(check(kernels::launch_zip(sorted_keys, sorted_rows, k, zipped, stream_), "collect rows"));
+
+		const size_t per_round = context_->pinned_out.bytes() / sizeof(Entry);
+		Entry *pinned = context_->pinned_out.as<Entry>();
+		std::vector<Neighbor> &result = (*results_)[number];
+
+		result.reserve(k);
+		for (uint64_t done = 0; done < k;)
+		{
+			const size_t here = static_cast<size_t>(std::min<uint64_t>(per_round, k - done));
+
+			VECTORGPU_TRY(to_host(pinned, zipped + done, here * sizeof(Entry)));
+			VECTORGPU_TRY(context_->stream.synchronize());
+			progress();
+			for (size_t i = 0; i < here; i++)
+			{
+				if (pinned[i].key == kernels::kExcludedKey)
+					return Status::ok(); // only such follow
+				result.push_back(neighbor(pinned[i]));
+			}
+			done += here;
+		}
+		return Status::ok();
+	}
+
+	/// send_queries for one query without results to keep.
+	Status
+	send_one(std::span<const uint32_t> numbers, Chunk *chunk)
+	{
+		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
+		const SearchQuery &query = queries_[numbers[0]];
+		uint8_t *h_vector = host.take<uint8_t>(shape_.query_bytes);
+		Entry *h_after = host.take<Entry>(1);
+		uint8_t *h_has_after = host.take<uint8_t>(1);
+		uint8_t *d_vector = arena_.take<uint8_t>(shape_.query_bytes);
+		Entry *d_after = arena_.take<Entry>(1);
+		uint8_t *d_has_after = arena_.take<uint8_t>(1);
+
+		if (arena_.failed() || host.failed())
+			return too_small();
+		put_query(query.query, h_vector);
+		*h_after = {kernels::score_to_key(query.after.score), query.after.row};
+		*h_has_after = query.has_after;
+		VECTORGPU_TRY(to_device(d_vector, h_vector, arena_.mark()));
+		chunk->queries.vectors = d_vector;
+		chunk->queries.after = query.has_after ? d_after : nullptr;
+		chunk->queries.has_after = d_has_after;
+		chunk->queries.n_queries = 1;
+		chunk->queries.dim_pad = shape_.dim_pad;
+		return Status::ok();
+	}
+
+	/// kMaxSelectK results at a time, each time after the last.
+	Status
+	search_in_slices(uint32_t number, uint64_t k)
+	{
+		SearchQuery query = queries_[number];
+		std::vector<Neighbor> &result = (*results_)[number];
+
+		while (result.size() < k)
+		{
+			std::vector<std::vector<Neighbor>> slice;
+
+			query.k = static_cast<size_t>(std::min<uint64_t>(kernels::kMaxSelectK, k - result.size()));
+			VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, {&query, 1}, options_, &slice, counts_, control_));
+			result.insert(result.end(), slice[0].begin(), slice[0].end());
+			if (slice[0].size() < query.k)
+				break;
+			query.has_after = true;
+			query.after = result.back();
+		}
+		return Status::ok();
+	}
+
+	const Device *device_;
+	SearchContext *context_;
+	cudaStream_t stream_;
+	const engine::DistanceSpec &spec_;
+	const Shape &shape_;
+	const Snapshot &snapshot_;
+	std::span<const SearchQuery> queries_;
+	const SearchOptions &options_;
+	std::vector<std::vector<Neighbor>> *results_;
+	SearchCounts *counts_;
+	engine::SearchControl *control_;
+	Arena arena_;
+	std::vector<uint32_t> redo_;
+};
+
+} // namespace
+
+Status
+SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinned_bytes)
+{
+	VECTORGPU_TRY(stream.create(device));
+	VECTORGPU_TRY(workspace.allocate(device, workspace_bytes, "the workspace of a search"));
+	VECTORGPU_TRY(pinned_in.allocate(device, pinned_bytes / 2, "queries"));
+	return pinned_out.allocate(device, pinned_bytes, "results");
+}
+
+Status
+search_snapshot(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+	const Snapshot &snapshot, std::span<const SearchQuery> queries, const SearchOptions &options,
+	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
+{
+	Search search(device, context, spec, shape, snapshot, queries, options, results, counts, control);
+	const Status status = search.run();
+
+	// The snapshot's memory may go once we return: nothing on the stream may still read it.
+	if (!status.is_ok() && !device->fatal())
+		VECTORGPU_TRY(context->stream.synchronize());
+	return status;
+}
+
+} // namespace vectorgpu::cuda

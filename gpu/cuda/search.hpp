@@ -1,0 +1,43 @@
+// Batched exact search over a snapshot of a copy. A search runs on one context from start to end; contexts are the engine's
+// and used by one thread at a time. Throws bad_alloc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda/copy.hpp"
+#include "cuda/device.hpp"
+#include "engine/engine.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// What one search needs besides the rows; made once, nothing is allocated on the search path.
+struct SearchContext
+{
+	Stream stream;
+	DeviceBuffer workspace;
+	PinnedBuffer pinned_in;  // queries on their way to the device
+	PinnedBuffer pinned_out; // results on their way back
+
+	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
+};
+
+struct SearchOptions
+{
+	uint32_t filter_min_queries = 0; // 0: tuning.hpp
+};
+
+struct SearchCounts
+{
+	uint64_t n_rescored = 0; // rows that the filter passed on
+	uint64_t n_redone = 0;   // queries that the filter could not answer
+};
+
+/// results [queries.size()]: see Engine::search. kCancelled if control says stop. Waits for the stream.
+Status search_snapshot(const Device *device, SearchContext *context, const engine::DistanceSpec &spec,
+	const Shape &shape, const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, const SearchOptions &options,
+	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control);
+
+} // namespace vectorgpu::cuda

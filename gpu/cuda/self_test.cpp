@@ -1,0 +1,196 @@
+// See self_test.hpp. Rows are chosen so that each way of search is taken: direct and filter, each form of rows, delta and
+// tombstones, large k. The oracle is compute_scores and TopK, not the CPU engine.
+#include "cuda/self_test.hpp"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/half.hpp"
+#include "engine/distance.hpp"
+#include "engine/topk.hpp"
+#include "kernels/tuning.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using engine::Neighbor;
+
+constexpr uint32_t kRows = kernels::kFilterLeastRows + 1000;
+constexpr uint32_t kDeltaRows = 100;
+constexpr uint32_t kQueries = 12;
+
+enum class Values : uint8_t
+{
+	kReal,
+	kHalves, // exact in binary16
+	kBytes,  // whole numbers 0 ... 255
+};
+
+struct Case
+{
+	Metric metric;
+	ElementType element;
+	uint32_t dim;
+	Values values;
+	size_t k;
+	uint32_t n_queries;
+};
+
+constexpr Case kCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 40, Values::kReal, 10, kQueries},
+	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, kQueries},
+	{Metric::kL2, ElementType::kFloat32, 33, Values::kHalves, 100, kQueries},
+	{Metric::kL2, ElementType::kFloat32, 7, Values::kReal, 5000, 2},
+	{Metric::kInnerProduct, ElementType::kFloat32, 48, Values::kReal, 10, kQueries},
+	{Metric::kInnerProduct, ElementType::kFloat16, 48, Values::kHalves, 10, 1},
+	{Metric::kCosine, ElementType::kFloat32, 48, Values::kReal, 10, kQueries},
+	{Metric::kCosine, ElementType::kFloat16, 65, Values::kHalves, 10, kQueries},
+	{Metric::kCosine, ElementType::kFloat32, 31, Values::kBytes, 10, 2},
+	{Metric::kL1, ElementType::kFloat32, 48, Values::kReal, 10, 3},
+	{Metric::kL1, ElementType::kFloat16, 48, Values::kHalves, 10, 1},
+	{Metric::kHamming, ElementType::kBit, 200, Values::kReal, 10, 2},
+	{Metric::kJaccard, ElementType::kBit, 200, Values::kReal, 10, 2},
+};
+
+/// splitmix64: the same numbers everywhere.
+class Numbers
+{
+public:
+	uint64_t
+	next()
+	{
+		uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+
+		z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+		z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+		return z ^ (z >> 31);
+	}
+
+	float unit() { return static_cast<float>(static_cast<int32_t>(next() >> 40)) * 0x1p-23f - 1.0f; } // [-1, 1)
+
+private:
+	uint64_t state_ = 20170228;
+};
+
+std::vector<uint8_t>
+make_vectors(const Case &test, size_t n, Numbers *numbers)
+{
+	const size_t row_bytes = vector_bytes(test.element, test.dim);
+	std::vector<uint8_t> vectors(n * row_bytes);
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t e = 0; e < (test.element == ElementType::kBit ? row_bytes : test.dim); e++)
+		{
+			uint8_t *row = vectors.data() + i * row_bytes;
+
+			if (test.element == ElementType::kBit)
+				row[e] = static_cast<uint8_t>(numbers->next());
+			else
+			{
+				const float real = numbers->unit();
+				const uint16_t half = float_to_half(real);
+				const float value = test.values == Values::kBytes	 ? static_cast<float>(numbers->next() % 256)
+									: test.values == Values::kHalves ? half_to_float(half)
+																	 : real;
+
+				if (test.element == ElementType::kFloat16)
+					std::memcpy(row + e * 2, &half, 2);
+				else
+					std::memcpy(row + e * 4, &value, 4);
+			}
+		}
+	return vectors;
+}
+
+std::string
+describe(const Case &test)
+{
+	return "metric " + std::to_string(static_cast<int>(test.metric)) + ", element type " +
+		   std::to_string(static_cast<int>(test.element)) + ", " + std::to_string(test.dim) + " dimensions, values " +
+		   std::to_string(static_cast<int>(test.values));
+}
+
+Status
+run(engine::Engine *engine, const Case &test, engine::CopyId copy)
+{
+	const engine::DistanceSpec spec = {test.metric, test.element, test.dim};
+	const size_t row_bytes = vector_bytes(test.element, test.dim);
+	constexpr size_t kAll = kRows + kDeltaRows;
+	Numbers numbers;
+	const std::vector<uint8_t> rows = make_vectors(test, kAll, &numbers);
+	const std::vector<uint8_t> queries = make_vectors(test, test.n_queries, &numbers);
+	std::vector<RowId> ids(kAll);
+	std::vector<uint8_t> dead((kRows + 7) / 8);
+	std::vector<uint8_t> all_dead((kAll + 7) / 8);
+
+	for (size_t i = 0; i < kAll; i++)
+		ids[i] = i * 3 + 7;
+	for (size_t i = 0; i < kRows; i += 5)
+		all_dead[i / 8] |= dead[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
+	if (Status status = engine->load_segment(copy, 1, {std::span(ids).first(kRows), rows.data(), kRows}); !status.is_ok())
+		return status;
+	if (Status status = engine->seal_segment(copy, 1); !status.is_ok())
+		return status;
+	if (Status status = engine->set_tombstones(copy, 1, dead); !status.is_ok())
+		return status;
+	if (Status status = engine->append_delta(copy, 0, {std::span(ids).last(kDeltaRows), rows.data() + kRows * row_bytes, kDeltaRows});
+		!status.is_ok())
+		return status;
+
+	std::vector<engine::SearchQuery> batch(test.n_queries);
+	std::vector<std::vector<Neighbor>> found;
+
+	for (uint32_t q = 0; q < test.n_queries; q++)
+		batch[q] = {queries.data() + q * row_bytes, test.k, false, {}};
+	if (Status status = engine->search(copy, batch, &found); !status.is_ok())
+		return status;
+
+	std::vector<double> scores(kAll);
+	std::vector<Neighbor> buffer(2 * test.k + 1024);
+
+	for (uint32_t q = 0; q < test.n_queries; q++)
+	{
+		engine::TopK topk;
+
+		engine::compute_scores(spec, batch[q].query, rows.data(), row_bytes, kAll, scores.data());
+		engine::topk_init(&topk, test.k, buffer.data(), buffer.size(), nullptr);
+		engine::topk_push(&topk, scores.data(), ids.data(), kAll, all_dead.data(), 0);
+
+		const size_t n = engine::topk_finish(&topk);
+		bool same = n == found[q].size();
+
+		for (size_t i = 0; same && i < n; i++)
+			same = std::memcmp(&buffer[i].score, &found[q][i].score, sizeof(double)) == 0 && buffer[i].row == found[q][i].row;
+		if (!same)
+			return Status::error(StatusCode::kUnavailable, "the GPU's answer differs from the CPU's: " + describe(test));
+	}
+	return Status::ok();
+}
+
+} // namespace
+
+Status
+self_test(engine::Engine *engine)
+{
+	for (const Case &test : kCases)
+	{
+		engine::CopyId copy = 0;
+
+		if (Status status = engine->create({test.metric, test.element, test.dim}, &copy); !status.is_ok())
+			return status;
+
+		const Status status = run(engine, test, copy);
+		const Status dropped = engine->drop(copy);
+
+		if (!status.is_ok())
+			return status;
+		if (!dropped.is_ok())
+			return dropped;
+	}
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda

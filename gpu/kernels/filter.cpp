@@ -1,0 +1,126 @@
+// Which filter kernel for which form, and the constants of the filter's bound (README.md, "The filter").
+#include "kernels/filter.hpp"
+
+#include <atomic>
+#include <cmath>
+
+namespace vectorgpu::kernels
+{
+
+template <Form form, bool kMinima>
+cudaError_t launch_filter_form(const FilterArgs &args, cudaStream_t stream);
+template <Form form>
+cudaError_t prepare_filter_form();
+
+namespace
+{
+
+constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
+constexpr size_t kStagesBytes = 4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
+constexpr size_t kLeastQueries = 8;
+
+std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
+
+template <bool kMinima>
+cudaError_t
+launch(const FilterArgs &args, cudaStream_t stream)
+{
+	if (args.n_queries == 0 || args.n_tiles == 0)
+		return cudaSuccess;
+	switch (args.rows.form)
+	{
+		case Form::kFloat32:
+			return launch_filter_form<Form::kFloat32, kMinima>(args, stream);
+		case Form::kFloat16:
+			return launch_filter_form<Form::kFloat16, kMinima>(args, stream);
+		case Form::kByte:
+			return launch_filter_form<Form::kByte, kMinima>(args, stream);
+		case Form::kBit:
+			break;
+	}
+	return cudaErrorInvalidValue;
+}
+
+} // namespace
+
+FilterBound
+filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
+{
+	const double padded = (dim + 31) / 32 * 32;
+	const double roundings = std::ceil(dim / 32.0) + 8;
+	FilterBound bound;
+
+	bound.metric = metric;
+	bound.max_norm = max_norm;
+	bound.canonical = roundings * kUnit / (1 - roundings * kUnit);
+	bound.underflow = dim * 0x1p-110 + (4 * dim + 32) * 0x1p-126;
+	switch (form)
+	{
+		case Form::kByte: // whole numbers: only the conversion of the sum to float rounds
+			bound.product = 2 * kUnit;
+			break;
+		case Form::kFloat16: // exact products; sums as the tensor cores round them
+			bound.product = (padded + 32) * 4 * kUnit;
+			bound.sums = (padded / 16 + 2) * 8 * kUnit;
+			break;
+		default: // two bf16 terms leave 2^-18 of each factor, and low x low is left out
+			bound.product = 0x1p-16 + (3 * padded + 32) * 4 * kUnit;
+			bound.sums = (3 * padded / 16 + 2) * 8 * kUnit;
+			break;
+	}
+	return bound;
+}
+
+size_t
+filter_operand_bytes(Form form, uint32_t dim_pad)
+{
+	const size_t bytes = form == Form::kByte ? dim_pad : static_cast<size_t>(dim_pad) * 2;
+
+	return (bytes + 127) / 128 * 128 * (form == Form::kFloat32 ? 2 : 1);
+}
+
+size_t
+filter_most_shared()
+{
+	return most_shared.load(std::memory_order_relaxed);
+}
+
+bool
+filter_fits(Form form, uint32_t dim_pad)
+{
+	return form != Form::kBit && kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
+}
+
+cudaError_t
+launch_filter_minima(const FilterArgs &args, cudaStream_t stream)
+{
+	return launch<true>(args, stream);
+}
+
+cudaError_t
+launch_filter_candidates(const FilterArgs &args, cudaStream_t stream)
+{
+	return launch<false>(args, stream);
+}
+
+cudaError_t
+prepare_filter_kernels()
+{
+	int device = 0;
+	int bytes = 0;
+	cudaError_t error = cudaGetDevice(&device);
+
+	if (error == cudaSuccess)
+		error = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+	if (error != cudaSuccess)
+		return error;
+	most_shared.store(static_cast<size_t>(bytes), std::memory_order_relaxed);
+	error = prepare_filter_form<Form::kByte>();
+	if (error == cudaSuccess)
+		error = prepare_filter_form<Form::kFloat16>();
+	if (error == cudaSuccess)
+		error = prepare_filter_form<Form::kFloat32>();
+	return error;
+}
+
+} // namespace vectorgpu::kernels

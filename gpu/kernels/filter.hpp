@@ -1,0 +1,126 @@
+// The tensor-core filter of batches: estimates of all scores with a proven bound, of which only those survive that may be
+// among the k first. Survivors are rescored canonically. Proof of the bound: README.md, "The filter".
+//
+// Estimate a of row y for query x: L2: |y|² / 2 - x·y; inner product: -x·y; cosine: -x·y / |y|. Within one query a orders
+// as the score does.
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+#ifdef __CUDACC__
+#define VECTORGPU_HOST_DEVICE __host__ __device__
+#else
+#define VECTORGPU_HOST_DEVICE
+#endif
+
+namespace vectorgpu::kernels
+{
+
+constexpr double kFilterLargestNorm = 0x1p60;        // sums of squares stay far below overflow
+constexpr double kFilterSmallestCosineNorm = 0x1p-40; // below, a cosine loses its digits
+
+/// True if the bound holds for a vector of this norm; false for NaN.
+VECTORGPU_HOST_DEVICE inline bool
+filter_trusts(Metric metric, double norm)
+{
+	return norm <= kFilterLargestNorm && (metric != Metric::kCosine || norm >= kFilterSmallestCosineNorm);
+}
+
+/// The constants of the bound for a metric, form and source. All relative to |x||y| unless said otherwise.
+struct FilterBound
+{
+	Metric metric = Metric::kL2;
+	double max_norm = 0;   // of the source's trusted rows
+	double product = 0;    // |estimated - true x·y|
+	double sums = 0;       // rounding of sums that begin at a threshold, relative to max_norm² + |x| max_norm
+	double canonical = 0;  // canonical sum, relative to Σ|terms|
+	double underflow = 0;  // absolute
+};
+
+/// dim: true number of dimensions; max_norm: from RowStats.
+FilterBound filter_bound(Metric metric, Form form, uint32_t dim, double max_norm);
+
+/// True if there is a kernel whose shared memory holds the queries at this number of dimensions.
+bool filter_fits(Form form, uint32_t dim_pad);
+
+/// Bytes of one query's operand.
+size_t filter_operand_bytes(Form form, uint32_t dim_pad);
+
+/// The batch as the tensor cores take it.
+struct FilterQueries
+{
+	void *operand = nullptr;   // [n_queries, filter_operand_bytes]
+	double *norms = nullptr;   // [n_queries] |x|
+	uint8_t *redo = nullptr;   // [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow)
+};
+
+/// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.
+[[nodiscard]] cudaError_t launch_prepare_queries(Metric metric, Form form, const Queries &queries,
+	const FilterQueries &out, cudaStream_t stream);
+
+struct FilterArgs
+{
+	Metric metric = Metric::kL2;
+	Rows rows;
+	const float *row_values = nullptr; // [n_rows], launch_row_values
+	const void *operand = nullptr;     // FilterQueries::operand
+	uint32_t n_queries = 0;
+	uint32_t dim_pad = 0;
+
+	// Tiles first_tile, first_tile + stride, ... of the rows; n_tiles of them.
+	uint32_t first_tile = 0;
+	uint32_t n_tiles = 0;
+	uint32_t tile_stride = 1;
+
+	// Minima pass.
+	float *minima = nullptr;           // out [n_queries, minima_stride], one per kFilterGroupRows rows
+	uint32_t minima_stride = 0;
+
+	// Candidates pass.
+	const float *thresholds = nullptr; // [n_queries]
+	Candidates candidates;             // rows, estimates, counts
+};
+
+constexpr uint32_t kFilterTileRows = 128;
+constexpr uint32_t kFilterGroupRows = 32;
+constexpr uint32_t kFilterGroupsPerTile = kFilterTileRows / kFilterGroupRows;
+
+/// The smallest estimate of each group of the sampled tiles; dead and untrusted rows do not count. Reproducible.
+[[nodiscard]] cudaError_t launch_filter_minima(const FilterArgs &args, cudaStream_t stream);
+
+/// Appends all rows whose estimate is not above the threshold. Order not reproducible, the set is.
+[[nodiscard]] cudaError_t launch_filter_candidates(const FilterArgs &args, cudaStream_t stream);
+
+struct FilterSelect
+{
+	FilterBound bound;
+	Queries queries;
+	FilterQueries prepared;
+	Best best;
+	const float *minima = nullptr; // [n_queries, n_minima]
+	uint32_t n_minima = 0;
+	float *thresholds = nullptr;   // out of thresholds, in and out of tighten
+	Candidates candidates;
+	uint64_t *n_rescored = nullptr; // one counter, the last tighten adds to it
+	bool last = true;               // no candidates are to come from this source
+};
+
+/// thresholds: no row with an estimate above can be among the k first. Zeroes candidates.counts.
+[[nodiscard]] cudaError_t launch_filter_thresholds(const FilterSelect &args, cudaStream_t stream);
+
+/// Drops candidates that the k-th best estimate among them rules out, and sharpens thresholds for more to come. Marks a query whose candidates overflowed for redo.
+[[nodiscard]] cudaError_t launch_filter_tighten(const FilterSelect &args, cudaStream_t stream);
+
+/// The largest k of launch_finish.
+constexpr uint32_t kFinishMostK = 128;
+
+/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query.
+[[nodiscard]] cudaError_t launch_finish(const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream);
+
+/// Shared memory that a block may have, bytes; known once prepare_filter_kernels has run.
+size_t filter_most_shared();
+
+/// Sets shared-memory limits; once per device.
+[[nodiscard]] cudaError_t prepare_filter_kernels();
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,683 @@
+// The matrix product of the filter: rows stream through shared memory, the queries stay there, sums stay in registers and
+// are judged there; the matrix of estimates never reaches memory. Warp-level mma (sm_80 and later).
+//
+// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16, 16 bf16): fragments of all forms have the same
+// bytes in the same places. float32 rows are split on the way to registers into two bf16 numbers, high and low; queries are
+// split beforehand; three products (hh, hl, lh) make the estimate. For these, the 16 elements of a step are permuted, in
+// rows and queries alike, so that a thread's elements of a row are 16 consecutive bytes.
+#pragma once
+
+#include <atomic>
+
+#include <cuda_bf16.h>
+
+#include "kernels/filter.hpp"
+#include "kernels/order.cuh"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kChunkBytes = 128; // of a row, per stage of the pipeline
+
+__device__ __forceinline__ uint32_t
+shared_address(const void *p)
+{
+	return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void
+copy_async_16(uint32_t to, const void *from)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void
+load_matrix_x4(uint32_t (&r)[4], uint32_t address)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+				 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+				 : "r"(address)
+				 : "memory");
+}
+
+__device__ __forceinline__ void
+load_matrix_x2(uint32_t &r0, uint32_t &r1, uint32_t address)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(address) : "memory");
+}
+
+template <Form form> struct Accumulator { using Type = float; };
+template <> struct Accumulator<Form::kByte> { using Type = int; };
+
+template <Form form>
+__device__ __forceinline__ void
+multiply(typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+	if constexpr (form == Form::kByte)
+		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	else if constexpr (form == Form::kFloat16)
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	else
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+constexpr int kLargestByteThreshold = 1 << 30; // with any sum of products of bytes and any |y|² / 2 still an int
+
+__device__ __forceinline__ int
+byte_start(float threshold)
+{
+	constexpr float kMost = static_cast<float>(kLargestByteThreshold);
+
+	return __float2int_ru(fminf(fmaxf(threshold, -kMost), kMost - 128.0f)) + 1; // rounded so that no row is lost
+}
+
+/// A threshold as registers keep it: for bytes an int, except for cosine, where rows scale it.
+template <Form form>
+__device__ __forceinline__ uint32_t
+kept_threshold(float threshold, bool is_cosine)
+{
+	if (form == Form::kByte && !is_cosine)
+		return static_cast<uint32_t>(byte_start(threshold));
+	return __float_as_uint(threshold);
+}
+
+/// What a sum of products begins at so that it ends negative if and only if the estimate is above the threshold: threshold
+/// minus what the estimate has besides the products. norm: |y|, cosine only.
+template <Form form>
+__device__ __forceinline__ typename Accumulator<form>::Type
+start_sum(uint32_t kept, float norm, float value, bool is_cosine)
+{
+	if constexpr (form == Form::kByte)
+		return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
+	else
+		return is_cosine ? __uint_as_float(kept) * norm : __uint_as_float(kept) - value;
+}
+
+/// The estimate of a row that passed.
+template <Form form>
+__device__ __forceinline__ float
+estimate_of(typename Accumulator<form>::Type sum, float threshold, float value, bool is_cosine)
+{
+	if (value != value)
+		return value;
+	if constexpr (form == Form::kByte)
+	{
+		const uint32_t kept = kept_threshold<form>(threshold, is_cosine);
+		const float products = static_cast<float>(sum - start_sum<form>(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
+
+		return is_cosine ? products * value : value - products;
+	}
+	else
+		return is_cosine ? threshold + sum * value : threshold - sum;
+}
+
+__device__ __forceinline__ uint32_t
+sum_bits(float sum)
+{
+	return __float_as_uint(sum);
+}
+
+__device__ __forceinline__ uint32_t
+sum_bits(int sum)
+{
+	return static_cast<uint32_t>(sum);
+}
+
+/// Two floats as bf16 pairs: high parts, and what is left of them.
+__device__ __forceinline__ void
+split(float x, float y, uint32_t &high, uint32_t &low)
+{
+	const __nv_bfloat162 h = __floats2bfloat162_rn(x, y);
+	const __nv_bfloat162 l = __floats2bfloat162_rn(x - __low2float(h), y - __high2float(h));
+
+	high = *reinterpret_cast<const uint32_t *>(&h);
+	low = *reinterpret_cast<const uint32_t *>(&l);
+}
+
+/// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
+template <Form form_, int MT_, int NT_, int WM_, int WN_, int kStages_>
+struct FilterShape
+{
+	static constexpr Form form = form_;
+	static constexpr int MT = MT_, NT = NT_, WM = WM_, WN = WN_, kStages = kStages_;
+	static constexpr int kThreads = 32 * WM * WN;
+	static constexpr int kRows = MT * 16 * WM;    // of a tile
+	static constexpr int kQueries = NT * 8 * WN;
+	static constexpr int kTerms = form == Form::kFloat32 ? 2 : 1; // operands of a query: high, low
+	static constexpr int kBlocks = form == Form::kFloat32 && NT == 8 ? 1 : 2; // of a processor, for the register limit
+	static constexpr size_t kStageBytes = static_cast<size_t>(kRows) * kChunkBytes;
+
+	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
+};
+
+/// Bytes of one term of a query's operand.
+VECTORGPU_HOST_DEVICE inline size_t
+term_bytes(Form form, uint32_t dim_pad)
+{
+	const size_t bytes = form == Form::kByte ? dim_pad : static_cast<size_t>(dim_pad) * 2;
+
+	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+}
+
+/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time.
+struct Staged
+{
+	uint32_t row;
+	uint32_t query;
+	float estimate;
+};
+
+constexpr uint32_t kMostStaged = 1024;
+constexpr uint32_t kFlushStaged = 512; // flushed at the next tile once so many wait
+
+template <class Shape>
+size_t
+filter_shared_bytes(uint32_t dim_pad)
+{
+	return Shape::kStages * Shape::kStageBytes + Shape::kQueries * Shape::kTerms * term_bytes(Shape::form, dim_pad) +
+		   kMostStaged * sizeof(Staged) + 16;
+}
+
+static __device__ __noinline__ void
+append(uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, uint32_t query, uint32_t row, float estimate)
+{
+	const uint32_t at = atomicAdd(&counts[query], 1u);
+
+	if (at < capacity)
+	{
+		rows[static_cast<size_t>(query) * capacity + at] = row;
+		estimates[static_cast<size_t>(query) * capacity + at] = estimate;
+	}
+}
+
+/// Starts the copy of one chunk of a tile's rows into a stage. Units of 16 bytes are permuted within their row against bank
+/// conflicts: unit ^ (row % 8) for ldmatrix, unit ^ 4 (row % 2) for 16-byte loads.
+template <class Shape>
+__device__ __forceinline__ void
+load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
+{
+	constexpr int kUnits = kChunkBytes / 16;
+
+#pragma unroll
+	for (int i = threadIdx.x; i < Shape::kRows * kUnits; i += Shape::kThreads)
+	{
+		const uint32_t row = i / kUnits;
+		const uint32_t unit = i % kUnits;
+		const uint32_t place = Shape::form == Form::kFloat32 ? unit ^ ((row & 1) * 4) : unit ^ (row & 7);
+		const uint32_t offset = chunk * kChunkBytes + unit * 16;
+
+		if (offset < rows.pitch_bytes)
+			copy_async_16(stage + row * kChunkBytes + place * 16,
+				static_cast<const char *>(rows.vectors) +
+					static_cast<size_t>(min(first_row + row, rows.n_rows - 1)) * rows.pitch_bytes + offset);
+	}
+}
+
+/// Grid (stripes * query tiles), query tile fastest, so that blocks that run together read the same rows; block
+/// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries.
+/// kMinima: writes minima of groups; else appends candidates.
+template <class Shape, bool kMinima>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_stripe)
+{
+	using Sum = typename Accumulator<Shape::form>::Type;
+	constexpr int MT = Shape::MT, NT = Shape::NT;
+	extern __shared__ __align__(128) unsigned char shared[];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp_m = threadIdx.x / 32 % Shape::WM;
+	const uint32_t warp_n = threadIdx.x / 32 / Shape::WM;
+	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
+	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
+	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
+	const uint32_t pitch = args.rows.pitch_bytes;
+	const uint32_t n_chunks = (pitch + kChunkBytes - 1) / kChunkBytes;
+	const uint32_t bytes_of_term = static_cast<uint32_t>(term_bytes(Shape::form, args.dim_pad));
+	const uint32_t stages = shared_address(shared);
+	const uint32_t operand = stages + Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes);
+
+	uint32_t *n_staged = reinterpret_cast<uint32_t *>(
+		shared + Shape::kStages * Shape::kStageBytes + Shape::kQueries * Shape::kTerms * bytes_of_term);
+	Staged *staged = reinterpret_cast<Staged *>(n_staged + 4);
+
+	if (n_tiles == 0)
+		return;
+	if (threadIdx.x == 0)
+		*n_staged = 0;
+	__syncthreads(); // the first vote reads it
+
+	// All threads, between two barriers.
+	auto flush = [&]
+	{
+		const uint32_t n = min(*n_staged, kMostStaged);
+
+		for (uint32_t i = threadIdx.x; i < n; i += Shape::kThreads)
+			append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity,
+				staged[i].query, staged[i].row, staged[i].estimate);
+		__syncthreads();
+		if (threadIdx.x == 0)
+			*n_staged = 0;
+		__syncthreads();
+	};
+
+	// The queries: [kTerms][kQueries, bytes_of_term], units permuted within 128 bytes.
+	{
+		const uint32_t units = bytes_of_term / 16;
+
+		for (uint32_t i = threadIdx.x; i < Shape::kQueries * Shape::kTerms * units; i += Shape::kThreads)
+		{
+			const uint32_t unit = i % units;
+			const uint32_t q = i / units % Shape::kQueries;
+			const uint32_t term = i / units / Shape::kQueries;
+			const uint32_t query = min(first_query + q, args.n_queries - 1);
+
+			copy_async_16(operand + (term * Shape::kQueries + q) * bytes_of_term + (unit / 8 * 8 + ((unit ^ q) & 7)) * 16,
+				static_cast<const char *>(args.operand) +
+					(static_cast<size_t>(query) * Shape::kTerms + term) * bytes_of_term + unit * 16);
+		}
+	}
+
+	uint32_t thresholds[2 * NT];
+	float values[MT][2]; // of this thread's rows of the tile
+	float next_values[MT][2];
+	const bool is_cosine = args.metric == Metric::kCosine;
+
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+	{
+		const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
+
+		thresholds[i] = kept_threshold<Shape::form>(
+			!kMinima && query < args.n_queries ? args.thresholds[query] : -__int_as_float(0x7F800000), is_cosine);
+	}
+
+	auto row_of = [&](uint32_t tile, int m, int half)
+	{ return (args.first_tile + tile * args.tile_stride) * kFilterTileRows + warp_m * MT * 16 + m * 16 + half * 8 + lane / 4; };
+	auto read_values = [&](uint32_t tile)
+	{
+#pragma unroll
+		for (int m = 0; m < MT; m++)
+#pragma unroll
+			for (int half = 0; half < 2; half++)
+			{
+				const uint32_t row = row_of(tile, m, half);
+
+				next_values[m][half] = row < args.rows.n_rows ? __ldg(args.row_values + row) : 0.0f;
+			}
+	};
+
+	const uint32_t n_steps = n_tiles * n_chunks;
+	uint32_t load_tile = first_tile;
+	uint32_t load_chunk = 0;
+	uint32_t loaded = 0;
+	auto load_next = [&]
+	{
+		if (loaded < n_steps)
+		{
+			load_stage<Shape>(stages + loaded % Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes), args.rows,
+				(args.first_tile + load_tile * args.tile_stride) * kFilterTileRows, load_chunk);
+			if (++load_chunk == n_chunks)
+			{
+				load_chunk = 0;
+				load_tile++;
+			}
+		}
+		loaded++;
+		asm volatile("cp.async.commit_group;" ::: "memory");
+	};
+
+	for (int i = 0; i < Shape::kStages - 1; i++)
+		load_next();
+	read_values(first_tile);
+
+	Sum sums[MT][NT][4];
+	uint32_t chunk = 0;
+	uint32_t tile = first_tile;
+
+	for (uint32_t step = 0; step < n_steps; step++)
+	{
+		asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 2) : "memory");
+		// The stage has arrived for all, and all have left the stage that is loaded next. The threads must agree on a flush,
+		// whenever they read the count: the barrier takes the vote.
+		if constexpr (kMinima)
+			__syncthreads();
+		else if (__syncthreads_or(*reinterpret_cast<volatile uint32_t *>(n_staged) > kFlushStaged))
+			flush();
+		load_next();
+
+		const uint32_t stage = stages + step % Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes);
+
+		if (chunk == 0)
+		{
+#pragma unroll
+			for (int m = 0; m < MT; m++)
+#pragma unroll
+				for (int half = 0; half < 2; half++)
+				{
+					values[m][half] = next_values[m][half];
+
+					const float norm = is_cosine && !kMinima ? -1.0f / values[m][half] : 1.0f;
+
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+						sums[m][i / 2][half * 2 + i % 2] =
+							kMinima ? Sum{0} : start_sum<Shape::form>(thresholds[i], norm, values[m][half], is_cosine);
+				}
+			if (tile + 1 < first_tile + n_tiles)
+				read_values(tile + 1);
+		}
+
+		// Queries' fragments: 32 bytes of K at byte k of a term.
+		auto load_queries = [&](uint32_t (&b)[NT][2], uint32_t term, uint32_t k)
+		{
+			const uint32_t base = operand + term * Shape::kQueries * bytes_of_term;
+			const uint32_t segment = k / kChunkBytes * kChunkBytes;
+			const uint32_t unit = k % kChunkBytes / 16;
+
+			if constexpr (NT == 1)
+			{
+				const uint32_t q = warp_n * 8 + lane % 8;
+
+				load_matrix_x2(b[0][0], b[0][1], base + q * bytes_of_term + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
+			}
+			else
+			{
+#pragma unroll
+				for (int n = 0; n < NT; n += 2)
+				{
+					const uint32_t q = warp_n * NT * 8 + n * 8 + lane / 16 * 8 + lane % 8;
+					uint32_t r[4];
+
+					load_matrix_x4(r, base + q * bytes_of_term + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
+					b[n][0] = r[0];
+					b[n][1] = r[1];
+					b[n + 1][0] = r[2];
+					b[n + 1][1] = r[3];
+				}
+			}
+		};
+
+		const uint32_t bytes = min(kChunkBytes, pitch - chunk * kChunkBytes);
+
+		if constexpr (Shape::form == Form::kFloat32)
+		{
+			const unsigned char *rows = shared + (stage - stages);
+
+#pragma unroll
+			for (uint32_t k = 0; k < kChunkBytes; k += 64)
+			{
+				if (k >= bytes)
+					break;
+
+				uint32_t high[MT][4];
+				uint32_t low[MT][4];
+				uint32_t b[NT][2];
+
+#pragma unroll
+				for (int m = 0; m < MT; m++)
+#pragma unroll
+					for (int half = 0; half < 2; half++)
+					{
+						const uint32_t row = warp_m * MT * 16 + m * 16 + half * 8 + lane / 4;
+						const uint32_t unit = (k / 16 + lane % 4) ^ ((row & 1) * 4);
+						const float4 v = *reinterpret_cast<const float4 *>(rows + row * kChunkBytes + unit * 16);
+
+						split(v.x, v.y, high[m][half], low[m][half]);
+						split(v.z, v.w, high[m][half + 2], low[m][half + 2]);
+					}
+				load_queries(b, 0, chunk * (kChunkBytes / 2) + k / 2);
+#pragma unroll
+				for (int m = 0; m < MT; m++)
+#pragma unroll
+					for (int n = 0; n < NT; n++)
+					{
+						multiply<Shape::form>(sums[m][n], low[m], b[n]);
+						multiply<Shape::form>(sums[m][n], high[m], b[n]);
+					}
+				load_queries(b, 1, chunk * (kChunkBytes / 2) + k / 2);
+#pragma unroll
+				for (int m = 0; m < MT; m++)
+#pragma unroll
+					for (int n = 0; n < NT; n++)
+						multiply<Shape::form>(sums[m][n], high[m], b[n]);
+			}
+		}
+		else
+		{
+#pragma unroll
+			for (uint32_t k = 0; k < kChunkBytes; k += 32)
+			{
+				if (k >= bytes)
+					break;
+
+				uint32_t a[MT][4];
+				uint32_t b[NT][2];
+
+#pragma unroll
+				for (int m = 0; m < MT; m++)
+				{
+					const uint32_t row = warp_m * MT * 16 + m * 16 + lane % 16;
+
+					load_matrix_x4(a[m], stage + row * kChunkBytes + (((k / 16 + lane / 16) ^ row) & 7) * 16);
+				}
+				load_queries(b, 0, chunk * kChunkBytes + k);
+#pragma unroll
+				for (int m = 0; m < MT; m++)
+#pragma unroll
+					for (int n = 0; n < NT; n++)
+						multiply<Shape::form>(sums[m][n], a[m], b[n]);
+			}
+		}
+
+		if (++chunk < n_chunks)
+			continue;
+		chunk = 0;
+
+		// The tile's sums are complete: thread has rows group + 8 half of each m, queries 2 (lane % 4) + {0, 1} of each n.
+		float smallest[2 * NT];
+
+#pragma unroll
+		for (int m = 0; m < MT; m++)
+		{
+			if constexpr (kMinima)
+			{
+#pragma unroll
+				for (int i = 0; i < 2 * NT; i++)
+					smallest[i] = m % 2 == 0 ? __int_as_float(0x7F800000) : smallest[i];
+			}
+#pragma unroll
+			for (int half = 0; half < 2; half++)
+			{
+				const uint32_t row = row_of(tile, m, half);
+				const float value = values[m][half];
+
+				if constexpr (kMinima)
+				{
+					const bool counts = row < args.rows.n_rows && !row_is_dead(args.rows, row);
+
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+					{
+						const float estimate = __fmaf_rn(static_cast<float>(sums[m][i / 2][half * 2 + i % 2]),
+							is_cosine ? value : -1.0f, is_cosine ? 0.0f : value);
+
+						smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf passes NaN over
+					}
+				}
+				else
+				{
+					// Sums began at what makes them negative unless the row passes: the signs say all.
+					uint32_t signs = 0x80000000u;
+
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+						signs &= sum_bits(sums[m][i / 2][half * 2 + i % 2]);
+					if (signs != 0 && value == value) // NaN: a row that the bound does not cover, always passed on
+						continue;
+					if (row >= args.rows.n_rows || row_is_dead(args.rows, row))
+						continue;
+
+					uint32_t passed = 0;
+
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+						passed |= ((~sum_bits(sums[m][i / 2][half * 2 + i % 2])) >> 31) << i;
+					if (value != value)
+						passed = (1u << (2 * NT - 1) << 1) - 1;
+					for (; passed != 0; passed &= passed - 1)
+					{
+						const int hit = __ffs(static_cast<int>(passed)) - 1;
+						const uint32_t query = first_query + warp_n * NT * 8 + hit / 2 * 8 + lane % 4 * 2 + hit % 2;
+						Sum sum = sums[m][0][half * 2];
+
+#pragma unroll
+						for (int i = 1; i < 2 * NT; i++) // registers cannot be indexed
+							sum = hit == i ? sums[m][i / 2][half * 2 + i % 2] : sum;
+						if (query >= args.n_queries)
+							continue;
+
+						const Staged candidate = {row, query, estimate_of<Shape::form>(sum, args.thresholds[query], value, is_cosine)};
+						const uint32_t at = atomicAdd(n_staged, 1u);
+
+						if (at < kMostStaged)
+							staged[at] = candidate;
+						else
+							append(args.candidates.counts, args.candidates.rows, args.candidates.estimates,
+								args.candidates.capacity, query, row, candidate.estimate);
+					}
+				}
+			}
+			if constexpr (kMinima)
+			{
+				if (m % 2 == 1) // a group of 32 rows is complete
+				{
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+					{
+						const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
+						float least = smallest[i];
+
+						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 4));
+						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 8));
+						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 16));
+						if (lane < 4 && query < args.n_queries)
+							args.minima[static_cast<size_t>(query) * args.minima_stride + tile * kFilterGroupsPerTile +
+										warp_m * (MT / 2) + m / 2] = least;
+					}
+				}
+			}
+		}
+		tile++;
+	}
+	if constexpr (!kMinima)
+	{
+		__syncthreads();
+		flush();
+	}
+	asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/// Least number of queries first: shapes for few, some and many.
+template <Form form> using FilterShape8 = FilterShape<form, 2, 1, 4, 1, 3>;
+template <Form form> using FilterShape16 = FilterShape<form, 2, 1, 4, 2, 4>;
+template <Form form> using FilterShape32 = FilterShape<form, 2, 2, 4, 2, 4>;
+template <Form form> using FilterShape64 = FilterShape<form, 2, 4, 4, 2, 4>;
+template <Form form> using FilterShape128 = FilterShape<form, 2, 8, 4, 2, 4>;
+
+template <class Shape, bool kMinima>
+cudaError_t
+launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
+{
+	static std::atomic<uint64_t> known{0}; // dim_pad << 32 | blocks that run at a time: asking takes microseconds
+	const size_t shared = filter_shared_bytes<Shape>(args.dim_pad);
+	uint64_t answer = known.load(std::memory_order_relaxed);
+
+	if (answer >> 32 != args.dim_pad)
+	{
+		int device = 0;
+		int n_processors = 0;
+		int blocks = 0;
+
+		if (cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
+			return error;
+		if (cudaError_t error = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
+			error != cudaSuccess)
+			return error;
+		if (cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+				&blocks, filter_kernel<Shape, kMinima>, Shape::kThreads, shared);
+			error != cudaSuccess)
+			return error;
+		answer = static_cast<uint64_t>(args.dim_pad) << 32 | static_cast<uint32_t>(n_processors * (blocks > 0 ? blocks : 1));
+		known.store(answer, std::memory_order_relaxed);
+	}
+
+	const uint32_t n_query_tiles = (args.n_queries + Shape::kQueries - 1) / Shape::kQueries;
+	const uint32_t slots = static_cast<uint32_t>(answer);
+	// One wave where the queries fit one tile (loads of memory in flight count); else several, for balance.
+	const uint32_t wanted = n_query_tiles == 1 ? slots : 6 * slots;
+	uint32_t stripes = wanted / n_query_tiles;
+
+	stripes = stripes < 1 ? 1 : stripes > args.n_tiles ? args.n_tiles : stripes;
+
+	const uint32_t per_stripe = (args.n_tiles + stripes - 1) / stripes;
+
+	stripes = (args.n_tiles + per_stripe - 1) / per_stripe;
+	filter_kernel<Shape, kMinima><<<stripes * n_query_tiles, Shape::kThreads, shared, stream>>>(args, n_query_tiles, per_stripe);
+	return cudaGetLastError();
+}
+
+/// The largest shape that the batch fills and whose queries fit.
+template <Form form, bool kMinima>
+cudaError_t
+launch_filter_form(const FilterArgs &args, cudaStream_t stream)
+{
+	const uint32_t n = args.n_queries;
+
+	if (n > 64 && filter_shared_bytes<FilterShape128<form>>(args.dim_pad) <= filter_most_shared())
+		return launch_filter_shape<FilterShape128<form>, kMinima>(args, stream);
+	if (n > 32 && filter_shared_bytes<FilterShape64<form>>(args.dim_pad) <= filter_most_shared())
+		return launch_filter_shape<FilterShape64<form>, kMinima>(args, stream);
+	if (n > 16 && filter_shared_bytes<FilterShape32<form>>(args.dim_pad) <= filter_most_shared())
+		return launch_filter_shape<FilterShape32<form>, kMinima>(args, stream);
+	if (n > 8 && filter_shared_bytes<FilterShape16<form>>(args.dim_pad) <= filter_most_shared())
+		return launch_filter_shape<FilterShape16<form>, kMinima>(args, stream);
+	if (filter_shared_bytes<FilterShape8<form>>(args.dim_pad) <= filter_most_shared())
+		return launch_filter_shape<FilterShape8<form>, kMinima>(args, stream);
+	return cudaErrorInvalidValue;
+}
+
+template <class Shape>
+cudaError_t
+prepare_filter_shape()
+{
+	if (cudaError_t error = cudaFuncSetAttribute(filter_kernel<Shape, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+			static_cast<int>(filter_most_shared()));
+		error != cudaSuccess)
+		return error;
+	return cudaFuncSetAttribute(filter_kernel<Shape, false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+		static_cast<int>(filter_most_shared()));
+}
+
+template <Form form>
+cudaError_t
+prepare_filter_form()
+{
+	cudaError_t error = prepare_filter_shape<FilterShape8<form>>();
+
+	if (error == cudaSuccess)
+		error = prepare_filter_shape<FilterShape16<form>>();
+	if (error == cudaSuccess)
+		error = prepare_filter_shape<FilterShape32<form>>();
+	if (error == cudaSuccess)
+		error = prepare_filter_shape<FilterShape64<form>>();
+	if (error == cudaSuccess)
+		error = prepare_filter_shape<FilterShape128<form>>();
+	return error;
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,12 @@
+# Every file of kernels, once. Kernels that exist per metric or per form have one file each, so that they build in parallel.
+set(vectorgpu_kernel_sources)
+foreach(metric l2 inner_product cosine l1)
+  list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu)
+endforeach()
+foreach(form byte float16 float32)
+  list(APPEND vectorgpu_kernel_sources kernels/filter_${form}.cu)
+endforeach()
+list(APPEND vectorgpu_kernel_sources
+  kernels/bits.cu kernels/filter.cpp kernels/filter_select.cu kernels/rows.cu kernels/scores.cpp kernels/select.cu
+  kernels/select_rows.cu
+  kernels/sort.cu)

@@ -1,0 +1,166 @@
+// Host side of the kernels: argument structures and launchers. Everything is asynchronous on the given stream; a launcher
+// only launches and returns cudaGetLastError(). Pointers are device memory. Called by gpu/cuda; no locks, no allocation.
+//
+// Names of dimensions: n_rows of one block of rows ("source"), n_queries of one chunk of a batch, dim_pad = dim rounded up
+// to 32 elements, filled with zeros, in rows and queries alike (canonical lanes beyond the end add zeros).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include "common/types.hpp"
+
+namespace vectorgpu::kernels
+{
+
+/// How the elements of a source are kept on the device. A narrower form is used only where it is exact.
+enum class Form : uint8_t
+{
+	kFloat32 = 0,
+	kFloat16 = 1,
+	kByte = 2, // whole numbers 0 ... 255
+	kBit = 3,
+};
+
+constexpr uint32_t kLanes = 32;          // canonical lanes, elements of a padding group
+constexpr uint32_t kBitPadBytes = 16;    // rows of bits are padded to this
+constexpr uint32_t kMaxSelectK = 2048;   // largest k of the selection kernels
+constexpr uint32_t kMaxGroups = 4096;    // groups of rows with a minimum each
+
+constexpr uint64_t kNanKey = 0xFFFFFFFFFFFFFFFEu;      // sorts after all numbers
+constexpr uint64_t kExcludedKey = 0xFFFFFFFFFFFFFFFFu; // dead, or not after `after`: never returned
+
+/// One result: key orders as the score does (order.cuh), ties by row.
+struct Entry
+{
+	uint64_t key;
+	uint64_t row;
+};
+
+/// The score of a key; kNanKey is the quiet NaN.
+double key_to_score(uint64_t key);
+uint64_t score_to_key(double score);
+
+/// A block of rows.
+struct Rows
+{
+	const void *vectors = nullptr;     // [n_rows, pitch_bytes], 16-byte aligned
+	const uint64_t *row_ids = nullptr; // [n_rows]
+	const uint8_t *dead = nullptr;     // bitmap, bit i of byte i / 8 is 1 << (i % 8); null: none dead
+	int64_t dead_start = 0;            // bit of row 0; bits outside [0, dead_bits) are alive
+	uint64_t dead_bits = 0;
+	uint32_t n_rows = 0;
+	uint32_t pitch_bytes = 0;
+	Form form = Form::kFloat32;
+};
+
+/// A chunk of a batch.
+struct Queries
+{
+	const void *vectors = nullptr;   // [n_queries, dim_pad] float32, or [n_queries, bit pitch]
+	const uint32_t *k = nullptr;     // [n_queries], 1 ... kMaxSelectK
+	const Entry *after = nullptr;    // [n_queries]; null: none. {0, 0} and has_after 0: none for this query
+	const uint8_t *has_after = nullptr; // [n_queries]
+	uint32_t n_queries = 0;
+	uint32_t dim_pad = 0;            // elements; bits: bytes of the pitch
+};
+
+/// What a query has found so far, ascending: best [n_queries, stride], n_best [n_queries].
+struct Best
+{
+	Entry *entries = nullptr;
+	uint32_t *counts = nullptr;
+	uint32_t stride = 0;
+};
+
+/// Candidates of each query: [n_queries, capacity]. counts may exceed capacity: the rest was not stored.
+struct Candidates
+{
+	uint64_t *keys = nullptr;
+	uint32_t *rows = nullptr;   // row of the source
+	float *estimates = nullptr; // filter only; NaN: no estimate, keep
+	uint32_t *counts = nullptr;
+	uint32_t capacity = 0;
+};
+
+// --- scores.cu, bits.cu: canonical scores of all rows ---------------------------------------------------------------
+
+struct ScoreArgs
+{
+	Metric metric = Metric::kL2;
+	Rows rows;
+	Queries queries;
+	uint64_t *keys = nullptr;   // out [n_queries, key_stride]
+	uint64_t key_stride = 0;
+	uint64_t *minima = nullptr; // out [n_queries, kMaxGroups], smallest key of each group; null: not wanted
+	uint32_t group_rows = 0;    // multiple of 32, ceil(n_rows / group_rows) <= kMaxGroups
+};
+
+/// Keys of all rows for all queries. Reproducible: each key is the canonical score.
+[[nodiscard]] cudaError_t launch_scores(const ScoreArgs &args, cudaStream_t stream);
+
+struct RescoreArgs
+{
+	Metric metric = Metric::kL2;
+	Rows rows;
+	Queries queries;
+	Candidates candidates; // keys are written for the first min(count, capacity)
+};
+
+[[nodiscard]] cudaError_t launch_rescore(const RescoreArgs &args, cudaStream_t stream);
+
+// --- select.cu: the k first -----------------------------------------------------------------------------------------
+
+/// thresholds [n_queries]: a key such that at least k rows (or all) are not above it, from the minima of n_groups groups
+/// and from what best holds already. Also sets candidates.counts to 0.
+[[nodiscard]] cudaError_t launch_thresholds(const Queries &queries, const uint64_t *minima, uint32_t n_groups,
+	const Best &best, uint64_t *thresholds, uint32_t *counts, cudaStream_t stream);
+
+/// Appends the rows with key <= threshold to the candidates; their order is not reproducible.
+[[nodiscard]] cudaError_t launch_compact(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
+	uint32_t n_rows, const uint64_t *thresholds, const Candidates &candidates, cudaStream_t stream);
+
+/// best = the k first of best and the candidates. max_k: largest k of the chunk. Reproducible (a total order).
+[[nodiscard]] cudaError_t launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
+	const Best &best, uint32_t max_k, cudaStream_t stream);
+
+/// Sets the shared-memory limits of all kernels; once per device, before any launch.
+[[nodiscard]] cudaError_t prepare_select_kernels();
+
+// --- sort.cu: all rows in order, for large k ------------------------------------------------------------------------
+
+/// keys, rows [n]: sorted by (key, row) into sorted_keys, sorted_rows. rows_ascending: rows are ascending already.
+/// With temp == nullptr only *temp_bytes is set.
+[[nodiscard]] cudaError_t sort_entries(void *temp, size_t *temp_bytes, uint64_t *keys, uint64_t *rows,
+	uint64_t *sorted_keys, uint64_t *sorted_rows, uint64_t n, bool rows_ascending, cudaStream_t stream);
+
+/// out [n]: entries of keys and rows.
+[[nodiscard]] cudaError_t launch_zip(const uint64_t *keys, const uint64_t *rows, uint64_t n, Entry *out,
+	cudaStream_t stream);
+
+// --- rows.cu: taking rows in ----------------------------------------------------------------------------------------
+
+/// flags[0] |= 1 if some element is no whole number 0 ... 255, |= 2 if some element is not exact in binary16.
+/// vectors [n_rows, dim] float32, dense.
+[[nodiscard]] cudaError_t launch_narrow_check(const float *vectors, uint64_t n_elements, uint32_t *flags,
+	cudaStream_t stream);
+
+/// to [n_rows, pitch_bytes] in `form`, zeros beyond dim; from [n_rows, row_bytes] dense in `element`.
+[[nodiscard]] cudaError_t launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t n_rows, void *to,
+	Form form, uint32_t pitch_bytes, cudaStream_t stream);
+
+/// What the filter needs to know of a source.
+struct RowStats
+{
+	uint32_t max_norm_bits;   // bits of the largest |row| of trusted rows, a float rounded up
+	uint32_t n_untrusted;
+};
+
+/// values [n_rows]: L2: |y|² / 2; inner product: 0; cosine: -1 / |y|; NaN for rows whose norm the filter's bound does not
+/// cover. stats must be zero before.
+[[nodiscard]] cudaError_t launch_row_values(Metric metric, const Rows &rows, uint32_t dim_pad, float *values,
+	RowStats *stats, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,11 @@
+// The canonical scores of one metric; one file each, so that they build in parallel (instances.cmake).
+#include "kernels/scores.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_scores_metric<Metric::kInnerProduct>(const ScoreArgs &args, cudaStream_t stream);
+template cudaError_t launch_rescore_metric<Metric::kInnerProduct>(const RescoreArgs &args, cudaStream_t stream);
+template cudaError_t launch_finish_metric<Metric::kInnerProduct>(const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

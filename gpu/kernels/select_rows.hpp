@@ -1,0 +1,26 @@
+// The k smallest numbers of each row of a matrix.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kSelectRowsMostK = 2048;
+
+struct SelectRowsArgs
+{
+	const float *values = nullptr;   // [n_rows, n_columns] row-major, device
+	uint32_t n_rows = 0;
+	uint32_t n_columns = 0;
+	uint32_t k = 0;                  // 1 ... kSelectRowsMostK
+	float *out_values = nullptr;     // [n_rows, k] ascending, NaN last, ties by the smaller column; min(k, n_columns) are written
+	uint32_t *out_columns = nullptr; // [n_rows, k]
+};
+
+/// Async on stream; reproducible.
+[[nodiscard]] cudaError_t launch_select_rows(const SelectRowsArgs &args, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels
