@@ -1,0 +1,807 @@
+-- vectorgpu 0.1.0: install script
+\echo Use "CREATE EXTENSION vectorgpu" to load this file. \quit
+
+-- Types
+
+CREATE TYPE vector;
+
+CREATE FUNCTION vector_in(cstring, oid, integer) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_out(vector) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_typmod_in(cstring[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_typmod_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_recv(internal, oid, integer) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_send(vector) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE vector (
+	INPUT = vector_in,
+	OUTPUT = vector_out,
+	TYPMOD_IN = vector_typmod_in,
+	RECEIVE = vector_recv,
+	SEND = vector_send,
+	STORAGE = external
+);
+
+CREATE TYPE halfvec;
+
+CREATE FUNCTION halfvec_in(cstring, oid, integer) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_out(halfvec) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_typmod_in(cstring[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_typmod_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_recv(internal, oid, integer) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_send(halfvec) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE halfvec (
+	INPUT = halfvec_in,
+	OUTPUT = halfvec_out,
+	TYPMOD_IN = halfvec_typmod_in,
+	RECEIVE = halfvec_recv,
+	SEND = halfvec_send,
+	STORAGE = external
+);
+
+-- What a distance costs: for the planner
+
+CREATE FUNCTION vector_distance_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_distance_support' LANGUAGE C STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_distance_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_distance_support' LANGUAGE C STRICT PARALLEL SAFE;
+
+CREATE FUNCTION bit_distance_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'vectorgpu_bit_distance_support' LANGUAGE C STRICT PARALLEL SAFE;
+
+-- Functions on vector and halfvec
+
+CREATE FUNCTION l2_distance(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION inner_product(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION cosine_distance(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION l1_distance(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_l1_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION vector_dims(vector) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_dims' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_norm(vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_norm' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION l2_normalize(vector) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_l2_normalize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION binary_quantize(vector) RETURNS bit
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION subvector(vector, integer, integer) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_subvector' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION l2_distance(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION inner_product(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION cosine_distance(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION l1_distance(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_l1_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION vector_dims(halfvec) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_dims' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION l2_norm(halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_norm' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION l2_normalize(halfvec) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_l2_normalize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION binary_quantize(halfvec) RETURNS bit
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION subvector(halfvec, integer, integer) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_subvector' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- Functions behind operators, operator classes and aggregates
+
+CREATE FUNCTION vector_add(vector, vector) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_add' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_sub(vector, vector) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_sub' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_mul(vector, vector) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_mul' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_concat(vector, vector) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_lt(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_le(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_eq(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_ne(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_ge(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_gt(vector, vector) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_cmp(vector, vector) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_l2_squared_distance(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_l2_squared_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION vector_negative_inner_product(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_negative_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION vector_spherical_distance(vector, vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_spherical_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT vector_distance_support;
+
+CREATE FUNCTION vector_accum(double precision[], vector) RETURNS double precision[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_accum' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_avg(double precision[]) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_avg' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_combine(double precision[], double precision[]) RETURNS double precision[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_combine' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_add(halfvec, halfvec) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_add' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_sub(halfvec, halfvec) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_sub' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_mul(halfvec, halfvec) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_mul' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_concat(halfvec, halfvec) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_lt(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_le(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_eq(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_ne(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_ge(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_gt(halfvec, halfvec) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_cmp(halfvec, halfvec) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_l2_squared_distance(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_l2_squared_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION halfvec_negative_inner_product(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_negative_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION halfvec_spherical_distance(halfvec, halfvec) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_spherical_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT halfvec_distance_support;
+
+CREATE FUNCTION halfvec_accum(double precision[], halfvec) RETURNS double precision[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_accum' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_avg(double precision[]) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_avg' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_combine(double precision[], double precision[]) RETURNS double precision[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_combine' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- Aggregates
+
+CREATE AGGREGATE avg(vector) (
+	SFUNC = vector_accum,
+	STYPE = double precision[],
+	FINALFUNC = vector_avg,
+	COMBINEFUNC = vector_combine,
+	INITCOND = '{0}',
+	PARALLEL = SAFE
+);
+
+CREATE AGGREGATE sum(vector) (
+	SFUNC = vector_add,
+	STYPE = vector,
+	COMBINEFUNC = vector_add,
+	PARALLEL = SAFE
+);
+
+CREATE AGGREGATE avg(halfvec) (
+	SFUNC = halfvec_accum,
+	STYPE = double precision[],
+	FINALFUNC = halfvec_avg,
+	COMBINEFUNC = halfvec_combine,
+	INITCOND = '{0}',
+	PARALLEL = SAFE
+);
+
+CREATE AGGREGATE sum(halfvec) (
+	SFUNC = halfvec_add,
+	STYPE = halfvec,
+	COMBINEFUNC = halfvec_add,
+	PARALLEL = SAFE
+);
+
+-- Cast functions
+
+CREATE FUNCTION vector(vector, integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_typmod' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_vector(integer[], integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_vector(real[], integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_vector(double precision[], integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_vector(numeric[], integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_to_float4(vector, integer, boolean) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_to_float4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec(halfvec, integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_typmod' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_halfvec(integer[], integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_halfvec(real[], integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_halfvec(double precision[], integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION array_to_halfvec(numeric[], integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_from_array' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_to_float4(halfvec, integer, boolean) RETURNS real[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_to_float4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vector_to_halfvec(vector, integer, boolean) RETURNS halfvec
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_to_halfvec' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_to_vector(halfvec, integer, boolean) RETURNS vector
+	AS 'MODULE_PATHNAME', 'vectorgpu_halfvec_to_vector' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- Casts
+
+CREATE CAST (vector AS vector)
+	WITH FUNCTION vector(vector, integer, boolean) AS IMPLICIT;
+
+CREATE CAST (integer[] AS vector)
+	WITH FUNCTION array_to_vector(integer[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (real[] AS vector)
+	WITH FUNCTION array_to_vector(real[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (double precision[] AS vector)
+	WITH FUNCTION array_to_vector(double precision[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (numeric[] AS vector)
+	WITH FUNCTION array_to_vector(numeric[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (vector AS real[])
+	WITH FUNCTION vector_to_float4(vector, integer, boolean) AS IMPLICIT;
+
+CREATE CAST (halfvec AS halfvec)
+	WITH FUNCTION halfvec(halfvec, integer, boolean) AS IMPLICIT;
+
+CREATE CAST (integer[] AS halfvec)
+	WITH FUNCTION array_to_halfvec(integer[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (real[] AS halfvec)
+	WITH FUNCTION array_to_halfvec(real[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (double precision[] AS halfvec)
+	WITH FUNCTION array_to_halfvec(double precision[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (numeric[] AS halfvec)
+	WITH FUNCTION array_to_halfvec(numeric[], integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (halfvec AS real[])
+	WITH FUNCTION halfvec_to_float4(halfvec, integer, boolean) AS ASSIGNMENT;
+
+CREATE CAST (vector AS halfvec)
+	WITH FUNCTION vector_to_halfvec(vector, integer, boolean) AS IMPLICIT;
+
+CREATE CAST (halfvec AS vector)
+	WITH FUNCTION halfvec_to_vector(halfvec, integer, boolean) AS ASSIGNMENT;
+
+-- Operators
+
+CREATE OPERATOR <-> (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = l2_distance,
+	COMMUTATOR = <->
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_negative_inner_product,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <=> (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = cosine_distance,
+	COMMUTATOR = <=>
+);
+
+CREATE OPERATOR <+> (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = l1_distance,
+	COMMUTATOR = <+>
+);
+
+CREATE OPERATOR + (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_add,
+	COMMUTATOR = +
+);
+
+CREATE OPERATOR - (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_sub
+);
+
+CREATE OPERATOR * (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_mul,
+	COMMUTATOR = *
+);
+
+CREATE OPERATOR || (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_concat
+);
+
+CREATE OPERATOR < (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_lt,
+	COMMUTATOR = >, NEGATOR = >=,
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+
+CREATE OPERATOR <= (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_le,
+	COMMUTATOR = >=, NEGATOR = >,
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+
+CREATE OPERATOR = (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_eq,
+	COMMUTATOR = =, NEGATOR = <>,
+	RESTRICT = eqsel, JOIN = eqjoinsel
+);
+
+CREATE OPERATOR <> (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_ne,
+	COMMUTATOR = <>, NEGATOR = =,
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+
+CREATE OPERATOR >= (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_ge,
+	COMMUTATOR = <=, NEGATOR = <,
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+
+CREATE OPERATOR > (
+	LEFTARG = vector, RIGHTARG = vector, FUNCTION = vector_gt,
+	COMMUTATOR = <, NEGATOR = <=,
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+
+CREATE OPERATOR <-> (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = l2_distance,
+	COMMUTATOR = <->
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_negative_inner_product,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <=> (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = cosine_distance,
+	COMMUTATOR = <=>
+);
+
+CREATE OPERATOR <+> (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = l1_distance,
+	COMMUTATOR = <+>
+);
+
+CREATE OPERATOR + (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_add,
+	COMMUTATOR = +
+);
+
+CREATE OPERATOR - (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_sub
+);
+
+CREATE OPERATOR * (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_mul,
+	COMMUTATOR = *
+);
+
+CREATE OPERATOR || (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_concat
+);
+
+CREATE OPERATOR < (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_lt,
+	COMMUTATOR = >, NEGATOR = >=,
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+
+CREATE OPERATOR <= (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_le,
+	COMMUTATOR = >=, NEGATOR = >,
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+
+CREATE OPERATOR = (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_eq,
+	COMMUTATOR = =, NEGATOR = <>,
+	RESTRICT = eqsel, JOIN = eqjoinsel
+);
+
+CREATE OPERATOR <> (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_ne,
+	COMMUTATOR = <>, NEGATOR = =,
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+
+CREATE OPERATOR >= (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_ge,
+	COMMUTATOR = <=, NEGATOR = <,
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+
+CREATE OPERATOR > (
+	LEFTARG = halfvec, RIGHTARG = halfvec, FUNCTION = halfvec_gt,
+	COMMUTATOR = <, NEGATOR = <=,
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+
+-- Distances of bit
+
+CREATE FUNCTION hamming_distance(bit, bit) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_hamming_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT bit_distance_support;
+
+CREATE FUNCTION jaccard_distance(bit, bit) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_jaccard_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	SUPPORT bit_distance_support;
+
+CREATE OPERATOR <~> (
+	LEFTARG = bit, RIGHTARG = bit, FUNCTION = hamming_distance,
+	COMMUTATOR = <~>
+);
+
+CREATE OPERATOR <%> (
+	LEFTARG = bit, RIGHTARG = bit, FUNCTION = jaccard_distance,
+	COMMUTATOR = <%>
+);
+
+-- btree operator classes
+
+CREATE OPERATOR CLASS vector_ops
+	DEFAULT FOR TYPE vector USING btree AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 vector_cmp(vector, vector);
+
+CREATE OPERATOR CLASS halfvec_ops
+	DEFAULT FOR TYPE halfvec USING btree AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 halfvec_cmp(halfvec, halfvec);
+
+-- Access methods
+
+CREATE FUNCTION gpuflat_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME', 'vectorgpu_gpuflat_handler' LANGUAGE C;
+
+CREATE ACCESS METHOD gpuflat TYPE INDEX HANDLER gpuflat_handler;
+
+COMMENT ON ACCESS METHOD gpuflat IS 'exact similarity search';
+
+-- Support function 1 of the operator classes: which elements, which metric
+
+CREATE FUNCTION vector_l2_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_l2' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_ip_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_ip' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_cosine_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_cosine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_l1_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_l1' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_l2_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_halfvec_l2' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_ip_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_halfvec_ip' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_cosine_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_halfvec_cosine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION halfvec_l1_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_halfvec_l1' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION bit_hamming_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_bit_hamming' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION bit_jaccard_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_bit_jaccard' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- Operator classes of gpuflat
+
+CREATE OPERATOR CLASS vector_l2_ops
+	DEFAULT FOR TYPE vector USING gpuflat AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l2_shape();
+
+CREATE OPERATOR CLASS vector_ip_ops
+	FOR TYPE vector USING gpuflat AS
+	OPERATOR 1 <#> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_ip_shape();
+
+CREATE OPERATOR CLASS vector_cosine_ops
+	FOR TYPE vector USING gpuflat AS
+	OPERATOR 1 <=> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_cosine_shape();
+
+CREATE OPERATOR CLASS vector_l1_ops
+	FOR TYPE vector USING gpuflat AS
+	OPERATOR 1 <+> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l1_shape();
+
+CREATE OPERATOR CLASS halfvec_l2_ops
+	DEFAULT FOR TYPE halfvec USING gpuflat AS
+	OPERATOR 1 <-> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l2_shape();
+
+CREATE OPERATOR CLASS halfvec_ip_ops
+	FOR TYPE halfvec USING gpuflat AS
+	OPERATOR 1 <#> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_ip_shape();
+
+CREATE OPERATOR CLASS halfvec_cosine_ops
+	FOR TYPE halfvec USING gpuflat AS
+	OPERATOR 1 <=> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_cosine_shape();
+
+CREATE OPERATOR CLASS halfvec_l1_ops
+	FOR TYPE halfvec USING gpuflat AS
+	OPERATOR 1 <+> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l1_shape();
+
+CREATE OPERATOR CLASS bit_hamming_ops
+	DEFAULT FOR TYPE bit USING gpuflat AS
+	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_hamming_shape();
+
+CREATE OPERATOR CLASS bit_jaccard_ops
+	FOR TYPE bit USING gpuflat AS
+	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_jaccard_shape();
+
+-- Maintenance functions
+
+CREATE FUNCTION vectorgpu_merge(
+	index regclass,
+	OUT segments_before int4,
+	OUT segments_after int4,
+	OUT rows_moved int8,
+	OUT rows_dropped int8,
+	OUT bytes_written int8,
+	OUT wal_bytes int8)
+	AS 'MODULE_PATHNAME', 'vectorgpu_merge' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION vectorgpu_merge(regclass) IS 'merges an index into one segment; for the owner of the table';
+
+CREATE FUNCTION vectorgpu_check(
+	index regclass,
+	heapallindexed boolean DEFAULT false,
+	check_cache boolean DEFAULT false,
+	OUT pages_checked int8,
+	OUT segments int4,
+	OUT rows int8,
+	OUT null_rows int8,
+	OUT dead_rows int8,
+	OUT delta_rows int8,
+	OUT heap_rows_checked int8,
+	OUT free_blocks int8,
+	OUT leaked_blocks int8,
+	OUT cache_rows_checked int8)
+	AS 'MODULE_PATHNAME', 'vectorgpu_check' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION vectorgpu_check(regclass, boolean, boolean) IS
+	'verifies every page of an index and, if asked to, that it has every row of the table, and that the worker''s copy equals it';
+
+REVOKE ALL ON FUNCTION vectorgpu_check(regclass, boolean, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION vectorgpu_check(regclass, boolean, boolean) TO pg_stat_scan_tables;
+
+-- Shows indexes on tables that the caller may read, and no others: safe for everybody.
+CREATE FUNCTION vectorgpu_index_stats(
+	OUT index_oid oid,
+	OUT element text,
+	OUT metric text,
+	OUT dimensions int4,
+	OUT rows int8,
+	OUT null_rows int8,
+	OUT dead_rows int8,
+	OUT segments int4,
+	OUT delta_rows int8,
+	OUT delta_bytes int8,
+	OUT index_bytes int8,
+	OUT manifest_generation int8,
+	OUT tombstone_generation int8,
+	OUT free_blocks int8,
+	OUT leaked_blocks int8,
+	OUT format_version int4,
+	OUT is_valid boolean,
+	OUT needs_reindex boolean)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_index_stats' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+-- Sizes and counts of this database's copies by file number, no contents.
+CREATE FUNCTION vectorgpu_worker_copies(
+	OUT tablespace oid,
+	OUT filenode oid,
+	OUT uuid text,
+	OUT resident_bytes int8,
+	OUT rows int8,
+	OUT delta_rows int8,
+	OUT dead_rows int8,
+	OUT manifest_generation int8,
+	OUT delta_end int8,
+	OUT tombstone_generation int8,
+	OUT loads int8,
+	OUT searches int8,
+	OUT idle interval,
+	OUT loading boolean)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_worker_copies' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW vectorgpu_indexes AS
+	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
+		s.element, s.metric, s.dimensions, s.rows, s.null_rows, s.dead_rows, s.segments, s.delta_rows, s.delta_bytes,
+		s.index_bytes, s.manifest_generation, s.tombstone_generation, s.free_blocks, s.leaked_blocks,
+		s.format_version, s.is_valid, s.needs_reindex,
+		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
+		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches
+	FROM vectorgpu_index_stats() s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
+		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
+		JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) i.indrelid
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		JOIN pg_catalog.pg_database d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		LEFT JOIN LATERAL (
+			SELECT * FROM vectorgpu_worker_copies() k
+			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
+				AND k.tablespace OPERATOR(pg_catalog.=)
+					CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
+			ORDER BY k.idle LIMIT 1) w ON true;
+
+COMMENT ON VIEW vectorgpu_indexes IS
+	'indexes of this database; rows and null_rows count segments, dead rows included, as of the last merge';
+
+GRANT SELECT ON vectorgpu_indexes TO PUBLIC;
+
+-- Worker
+
+-- Says nothing of any index's contents: safe for everybody.
+CREATE FUNCTION vectorgpu_worker_stats(
+	OUT pid int4,
+	OUT supervisor_pid int4,
+	OUT ready boolean,
+	OUT engine text,
+	OUT device text,
+	OUT uptime interval,
+	OUT restarts int8,
+	OUT sessions int8,
+	OUT queued int8,
+	OUT searches int8,
+	OUT batches int8,
+	OUT mean_batch_size float8,
+	OUT latency_p50_us float8,
+	OUT latency_p99_us float8,
+	OUT copies int8,
+	OUT resident_bytes int8,
+	OUT memory_bytes int8,
+	OUT evictions int8,
+	OUT answered int8,
+	OUT shipped_rows int8,
+	OUT inline_loads int8,
+	OUT background_loads int8,
+	OUT fallbacks int8,
+	OUT fallback_reasons text)
+	AS 'MODULE_PATHNAME', 'vectorgpu_worker_stats' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW vectorgpu_worker AS
+	SELECT pid, supervisor_pid, ready, engine, device, uptime, restarts, sessions, queued, searches, batches,
+		mean_batch_size, latency_p50_us, latency_p99_us, copies, resident_bytes, memory_bytes, evictions, answered,
+		shipped_rows, inline_loads, background_loads, fallbacks, fallback_reasons::pg_catalog.jsonb AS fallback_reasons
+	FROM vectorgpu_worker_stats();
+
+COMMENT ON VIEW vectorgpu_worker IS
+	'the worker process of this server; columns are NULL while there is none. answered and fallbacks count batches of rows';
+
+GRANT SELECT ON vectorgpu_worker TO PUBLIC;
+
+CREATE FUNCTION vectorgpu_prewarm(index regclass) RETURNS int8
+	AS 'MODULE_PATHNAME', 'vectorgpu_prewarm' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION vectorgpu_prewarm(regclass) IS
+	'copies an index to the worker, or brings its copy up to date; returns the bytes of its vectors';
+
+CREATE FUNCTION vectorgpu_evict(index regclass) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_evict' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION vectorgpu_evict(regclass) IS 'drops the worker''s copy of an index; true if there was one';
+
+REVOKE ALL ON FUNCTION vectorgpu_prewarm(regclass) FROM PUBLIC;
+REVOKE ALL ON FUNCTION vectorgpu_evict(regclass) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION vectorgpu_prewarm(regclass) TO pg_stat_scan_tables;
+GRANT EXECUTE ON FUNCTION vectorgpu_evict(regclass) TO pg_stat_scan_tables;
