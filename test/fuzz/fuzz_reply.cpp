@@ -1,0 +1,52 @@
+// libFuzzer target: a reply as a client sees it. Byte 0 says which request it answers, the next 8 bytes are its sequence
+// number, the rest is the reply area.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "wire/codec.hpp"
+
+using namespace vectorgpu::wire;
+
+namespace
+{
+
+void
+require(bool condition)
+{
+	if (!condition)
+		std::abort();
+}
+
+} // namespace
+
+extern "C" int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t sequence = 0;
+	ReplyHeader header;
+
+	if (size < 1 + sizeof(sequence))
+		return 0;
+	memcpy(&sequence, data + 1, sizeof(sequence));
+
+	const RequestType type = static_cast<RequestType>(data[0] % 16);
+	const std::vector<uint8_t> reply(data + 1 + sizeof(sequence), data + size);
+
+	if (parse_reply(reply.data(), reply.size(), type, sequence, &header) != ParseResult::kOk)
+		return 0;
+	require(header.body_bytes + sizeof(header) == reply.size() && header.sequence == sequence);
+	require(header.status == ReplyStatus::kOk || (header.body_bytes == 0 && header.n_items == 0 && header.more == 0));
+	if (type != RequestType::kSearch && type != RequestType::kNext)
+		return 0;
+
+	std::vector<WireNeighbor> items(header.n_items);
+
+	if (!items.empty())
+		memcpy(items.data(), reply.data() + sizeof(header), items.size() * sizeof(WireNeighbor));
+	if (neighbors_valid(items.data(), items.size(), nullptr))
+		for (size_t i = 1; i < items.size(); i++)
+			require(items[i - 1].row != items[i].row || items[i - 1].score != items[i].score);
+	return 0;
+}

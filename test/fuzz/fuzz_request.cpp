@@ -1,0 +1,77 @@
+// libFuzzer target: a request as the worker sees it. The first 8 bytes are the sequence number that the slot names, the rest
+// is the request area. What the parser lets through must hold what it promises.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "wire/codec.hpp"
+
+using namespace vectorgpu;
+using namespace vectorgpu::wire;
+
+namespace
+{
+
+volatile uint64_t sink;
+
+void
+require(bool condition)
+{
+	if (!condition)
+		std::abort();
+}
+
+/// Reads every byte, so that the sanitizer sees one that is not there.
+void
+touch(const uint8_t *data, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += data[i];
+	sink = sum;
+}
+
+} // namespace
+
+extern "C" int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t sequence = 0;
+	RequestView view;
+
+	if (size < sizeof(sequence))
+		return 0;
+	memcpy(&sequence, data, sizeof(sequence));
+
+	const std::vector<uint8_t> request(data + sizeof(sequence), data + size); // of just that size
+
+	if (parse_request(request.data(), request.size(), sequence, &view) != ParseResult::kOk)
+		return 0;
+	require(view.header.sequence == sequence && view.header.body_bytes + sizeof(RequestHeader) == request.size());
+	switch (view.header.type)
+	{
+		case RequestType::kSearch:
+			require(view.search.k >= 1 && view.search.k <= kMaxSearchK && view.search.dim >= 1);
+			touch(view.vector, vector_bytes(view.search.element, view.search.dim));
+			break;
+		case RequestType::kLoadRows:
+		case RequestType::kAppend:
+			require(view.rows.n_rows > 0 && view.row_bytes > 0);
+			touch(view.row_ids, view.rows.n_rows * sizeof(uint64_t));
+			touch(view.vectors, view.rows.n_rows * view.row_bytes);
+			break;
+		case RequestType::kTombstones:
+			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);
+			break;
+		case RequestType::kManifest:
+			require(view.manifest.n_segments <= kMaxSegmentsPerCopy);
+			for (uint32_t i = 1; i < view.manifest.n_segments; i++)
+				require(view.segment_ids[i - 1] < view.segment_ids[i]);
+			break;
+		default:
+			break;
+	}
+	return 0;
+}

@@ -1,0 +1,152 @@
+// The CUDA engine and the CPU engine side by side, holding the same rows: what one answers the other must answer, bit for
+// bit. Shared by the tests of this folder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cuda/cuda_engine.hpp"
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/held_rows.hpp"
+
+namespace vectorgpu::cuda::test
+{
+
+using namespace engine::test;
+using engine::CopyId;
+using engine::DistanceSpec;
+using engine::Engine;
+using engine::Neighbor;
+using engine::SearchQuery;
+using engine::SegmentId;
+
+/// Made once: opening a GPU takes a second. `narrow` off keeps float32 rows as they are.
+inline CudaEngine *
+cuda_engine(bool narrow = true)
+{
+	static std::unique_ptr<CudaEngine> engines[2];
+	std::unique_ptr<CudaEngine> &engine = engines[narrow];
+
+	if (engine == nullptr)
+	{
+		CudaEngineOptions options;
+
+		options.narrow = narrow;
+		options.workspace_bytes = size_t{512} << 20;
+		options.filter_min_queries = 2;
+
+		const Status status = make_cuda_engine(options, &engine);
+
+		EXPECT_TRUE(status.is_ok()) << status.message;
+	}
+	return engine.get();
+}
+
+inline Engine *
+cpu_engine()
+{
+	static std::unique_ptr<Engine> engine = engine::make_cpu_engine({.n_threads = 8});
+
+	return engine.get();
+}
+
+/// The same copy in both engines, dropped at the end.
+class Both
+{
+public:
+	explicit Both(const DistanceSpec &spec, bool narrow = true) : cuda_(cuda_engine(narrow)), cpu_(cpu_engine())
+	{
+		EXPECT_TRUE(cuda_->create(spec, &cuda_copy_).is_ok());
+		EXPECT_TRUE(cpu_->create(spec, &cpu_copy_).is_ok());
+	}
+
+	~Both()
+	{
+		EXPECT_TRUE(cuda_->drop(cuda_copy_).is_ok());
+		EXPECT_TRUE(cpu_->drop(cpu_copy_).is_ok());
+	}
+
+	Both(const Both &) = delete;
+	Both &operator=(const Both &) = delete;
+
+	/// Does the same to both and expects the same code.
+	template <class Work>
+	void
+	change(Work work)
+	{
+		const Status on_gpu = work(*static_cast<Engine *>(cuda_), cuda_copy_);
+		const Status on_cpu = work(*cpu_, cpu_copy_);
+
+		ASSERT_EQ(on_gpu.code, on_cpu.code) << on_gpu.message << " / " << on_cpu.message;
+	}
+
+	void
+	load(SegmentId segment, const Rows &rows, size_t first, size_t n)
+	{
+		ASSERT_NO_FATAL_FAILURE(change([&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows.block(first, n)); }));
+		ASSERT_NO_FATAL_FAILURE(change([&](Engine &e, CopyId c) { return e.seal_segment(c, segment); }));
+	}
+
+	/// One batch; results must be the same.
+	void
+	expect_same_answers(const std::vector<SearchQuery> &queries)
+	{
+		std::vector<std::vector<Neighbor>> on_gpu;
+		std::vector<std::vector<Neighbor>> on_cpu;
+
+		ASSERT_OK(cuda_->search(cuda_copy_, queries, &on_gpu, nullptr));
+		ASSERT_OK(cpu_->search(cpu_copy_, queries, &on_cpu, nullptr));
+		ASSERT_EQ(on_gpu.size(), on_cpu.size());
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			SCOPED_TRACE(testing::Message() << "query " << i << " of " << queries.size() << ", k " << queries[i].k);
+			ASSERT_NO_FATAL_FAILURE(expect_same(on_gpu[i], on_cpu[i]));
+		}
+	}
+
+	/// The first n of the queries in one batch.
+	void
+	expect_same_answers(const Rows &queries, size_t n, size_t k)
+	{
+		std::vector<SearchQuery> batch;
+
+		for (size_t i = 0; i < n; i++)
+			batch.push_back({queries.vector(i), k, false, {}});
+		expect_same_answers(batch);
+	}
+
+	CopyId cuda_copy() const { return cuda_copy_; }
+
+private:
+	CudaEngine *cuda_;
+	Engine *cpu_;
+	CopyId cuda_copy_ = 0;
+	CopyId cpu_copy_ = 0;
+};
+
+/// Whole numbers 0 ... most: many ties, and rows that a narrower form holds.
+inline void
+add_whole_numbers(Rows *rows, size_t n, unsigned most, std::mt19937 &rng, RowId first_id)
+{
+	std::vector<uint8_t> vector(rows->row_bytes);
+
+	for (size_t i = 0; i < n; i++)
+	{
+		for (size_t e = 0; e < rows->spec.dim; e++)
+		{
+			const float value = static_cast<float>(rng() % (most + 1));
+			const uint16_t half = float_to_half(value);
+
+			if (rows->spec.element == ElementType::kFloat16)
+				std::memcpy(vector.data() + 2 * e, &half, 2);
+			else
+				std::memcpy(vector.data() + 4 * e, &value, 4);
+		}
+		rows->add(first_id + i, vector.data());
+	}
+}
+
+} // namespace vectorgpu::cuda::test

@@ -1,0 +1,190 @@
+"""The lint rules. A rule is a name, a sentence, and a function from a Tree to problems (and, for sizes, warnings)."""
+import collections
+import posixpath
+import re
+
+import includes
+
+Rule = collections.namedtuple("Rule", "name what find warn", defaults=(None,))
+
+CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".pl", ".pm", ".py", ".sql", ".spec", ".sh", ".cmake", ".md")
+MAX_LINES, WARN_LINES = 800, 600
+# Spelled in parts, so that this file does not trip over its own list.
+MARKS = ["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK", "TB" "D"]
+WORDS = ["st" "ubs?", "st" "ubbed", "place" "holders?", "work in pro" "gress"]
+UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
+MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
+FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
+FAULT_LIST = "test/faults.txt"
+
+
+def check(rule, tree):
+    """(problems, warnings) of one rule."""
+    return rule.find(tree), rule.warn(tree) if rule.warn else []
+
+
+def schedule(tree, name):
+    """Test names of a schedule file, in order (`test: a b`)."""
+    names = []
+    for _, line in tree.lines(name):
+        if line.startswith("test:"):
+            names += line[len("test:"):].split()
+    return names
+
+
+def listed_once(tree, kind, list_name, inputs, expected_of):
+    """Every input is in the schedule once and has an expected file; the schedule and the expected files name nothing else."""
+    problems = []
+    names = schedule(tree, list_name)
+    for name, path in sorted(inputs.items()):
+        if names.count(name) != 1:
+            problems.append(f"{path}: {kind} is in {list_name} {names.count(name)} times")
+        if name not in expected_of:
+            problems.append(f"{path}: {kind} has no expected output")
+    problems += [f"{list_name}: names {name}, which does not exist" for name in sorted(set(names)) if name not in inputs]
+    problems += [f"{path}: expected output without a {kind}" for name, path in sorted(expected_of.items())
+                 if name not in inputs]
+    return problems
+
+
+def stems(paths, variants=False):
+    """{file name without suffix: path}; with variants, NAME_1.out stands for NAME when NAME.out is there too."""
+    found = {posixpath.splitext(posixpath.basename(path))[0]: path for path in paths}
+    if variants:
+        return {name: path for name, path in found.items() if re.sub(r"_[1-9]$", "", name) not in set(found) - {name}}
+    return found
+
+
+def tests_are_scheduled(tree):
+    regress = [path for path in tree.matching("sql/", ".sql") if not path.startswith(("sql/vectorgpu--", "sql/include/"))]
+    problems = listed_once(tree, "regression test", "sql/schedule", stems(regress),
+                           stems(tree.matching("expected/", ".out"), variants=True))
+    problems += listed_once(tree, "isolation test", "test/isolation/schedule",
+                            stems(tree.matching("test/isolation/specs/", ".spec")),
+                            stems(tree.matching("test/isolation/expected/", ".out"), variants=True))
+    for path in tree.matching("sql/include/", ".sql"):
+        if not any(path[len("sql/"):] in tree.text(test) for test in regress):
+            problems.append(f"{path}: included by no test")
+    for path in tree.matching("test/", ".spec"):
+        if not re.fullmatch(r"test/isolation/specs/[^/]+", path):
+            problems.append(f"{path}: an isolation test outside of test/isolation/specs is not run")
+    for path in tree.matching("test/", ".pl"):
+        if not re.fullmatch(r"test/(t|long)/\d{3}_\w+\.pl", path):
+            problems.append(f"{path}: scripts/test runs test/t/NNN_name.pl and test/long/NNN_name.pl only")
+    for path in tree.matching("test/unit/", ".cpp"):
+        if re.search(r"^(TEST|TEST_F|TEST_P|TYPED_TEST)\(", tree.text(path), re.MULTILINE) and not re.fullmatch(
+                r"test/unit/\w+/\w+_test\.cpp", path):
+            problems.append(f"{path}: CMake builds test/unit/MODULE/NAME_test.cpp only")
+    for path in tree.matching("test/t/", ".pl") + tree.matching("test/long/", ".pl"):
+        if "done_testing" not in tree.text(path) and "plan " not in tree.text(path):
+            problems.append(f"{path}: neither done_testing nor a plan")
+    return problems
+
+
+def counted_files(tree):
+    # One install script per version is PostgreSQL's rule, and expected output is as long as its test.
+    return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
+            if not path.startswith(("expected/", "test/isolation/expected/", "sql/vectorgpu--"))]
+
+
+def n_lines(tree, path):
+    return tree.text(path).count("\n")
+
+
+def files_are_short(tree):
+    return [f"{path}: {n_lines(tree, path)} lines, the limit is {MAX_LINES}" for path in counted_files(tree)
+            if n_lines(tree, path) > MAX_LINES]
+
+
+def files_grow(tree):
+    return [f"{path}: {n_lines(tree, path)} lines, split it before {MAX_LINES}" for path in counted_files(tree)
+            if WARN_LINES < n_lines(tree, path) <= MAX_LINES]
+
+
+def matches(tree, pattern, message):
+    problems = []
+    for path in tree.files:
+        for number, line in tree.lines(path):
+            match = pattern.search(line)
+            if match:
+                problems.append(f"{path}:{number}: {message} \"{match.group(0)}\"")
+    return problems
+
+
+def nothing_is_unfinished(tree):
+    return matches(tree, UNFINISHED, "mark of unfinished work")
+
+
+def no_machine_paths(tree):
+    return matches(tree, MACHINE_PATH, "path of one machine")
+
+
+def whitespace_is_clean(tree):
+    problems = []
+    for path in tree.files:
+        if path.startswith(("expected/", "test/isolation/expected/")):
+            continue
+        text = tree.text(path)
+        if "\r" in text:
+            problems.append(f"{path}: carriage return")
+        if text and not text.endswith("\n"):
+            problems.append(f"{path}: no newline at the end")
+        if text.endswith("\n\n"):
+            problems.append(f"{path}: empty line at the end")
+        problems += [f"{path}:{number}: trailing white space" for number, line in tree.lines(path)
+                     if line.rstrip(" \t") != line]
+    for path in tree.matching("src/", *includes.SOURCES) + tree.matching("gpu/", *includes.SOURCES):
+        problems += [f"{path}:{number}: indented by spaces" for number, line in tree.lines(path)
+                     if re.match(r"^ {4,}\S", line)]
+    return problems
+
+
+def folders_have_readmes(tree):
+    """src, every folder below it with sources (a folder of an engine is described by its parent), every folder of gpu."""
+    folders = {posixpath.dirname(path) for path in tree.files
+               if path.startswith(("src/", "gpu/")) and path.endswith(includes.SOURCES)}
+    files = set(tree.files)
+    problems = []
+    for folder in sorted(folders | {"src"}):
+        parent = posixpath.dirname(folder) if folder.count("/") == 2 and not folder.startswith("src/am/") else folder
+        if not {f"{folder}/README.md", f"{parent}/README.md"} & files:
+            problems.append(f"{folder}: no README.md")
+    return problems
+
+
+def faults_are_listed(tree):
+    sites = collections.defaultdict(list)
+    for path in tree.matching("src/", *includes.SOURCES):
+        for number, line in tree.lines(path):
+            if line.lstrip().startswith(("//", "#define")):
+                continue
+            for name in FAULT.findall(line):
+                sites[name].append(f"{path}:{number}")
+    listed = [line.split()[0] for _, line in tree.lines(FAULT_LIST) if line.strip() and not line.startswith("#")]
+    problems = [f"{where[1]}: fault point \"{name}\" is at {where[0]} already" for name, where in sorted(sites.items())
+                if len(where) > 1]
+    problems += [f"{where[0]}: fault point \"{name}\" is not in {FAULT_LIST}" for name, where in sorted(sites.items())
+                 if name not in listed]
+    problems += [f"{FAULT_LIST}: \"{name}\" is nowhere in src/" for name in sorted(set(listed)) if name not in sites]
+    problems += [f"{FAULT_LIST}: \"{name}\" is listed twice" for name in sorted(set(listed)) if listed.count(name) > 1]
+    return problems
+
+
+def commands_are_executable(tree):
+    return [f"{path}: not executable" for path in tree.files
+            if (path in (".ci/run", "test/lint/run") or re.fullmatch(r"scripts/[\w-]+", path)) and not tree.executable(path)]
+
+
+ALL = [
+    Rule("include-direction", "includes follow the table of src/README.md; no server headers below, no CUDA in src/",
+         includes.directions),
+    Rule("include-cycles", "no circular includes", includes.cycles),
+    Rule("tests-scheduled", "every test is run and every expected output has its test", tests_are_scheduled),
+    Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
+    Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
+    Rule("machine-paths", "no paths of one machine", no_machine_paths),
+    Rule("white-space", "no trailing white space, tabs indent C++", whitespace_is_clean),
+    Rule("readmes", "every source folder has a README.md", folders_have_readmes),
+    Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),
+    Rule("executable", "commands are executable", commands_are_executable),
+]

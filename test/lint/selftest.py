@@ -1,0 +1,127 @@
+"""Proof that each lint rule can fail: a small clean tree passes all of them, and each change below breaks one rule."""
+import pathlib
+import tempfile
+
+import rules
+import tree
+
+CLEAN = {
+    "src/README.md": "map\n",
+    "src/vectorgpu.cpp": '#include "postgres.h"\n#include "pg/postgres.hpp"\n#include "am/flat/flat.hpp"\n',
+    "src/common/README.md": "common\n",
+    "src/common/types.hpp": "#include <cstdint>\n",
+    "src/pg/README.md": "pg\n",
+    "src/pg/postgres.hpp": '#include "postgres.h"\n#include "utils/rel.h"\n#include "common/types.hpp"\n',
+    "src/engine/README.md": "engine\n",
+    "src/engine/engine.hpp": '#include "common/types.hpp"\n',
+    "src/engine/cpu/cpu.cpp": '#include "engine/engine.hpp"\n',
+    "src/am/shared/README.md": "shared\n",
+    "src/am/shared/store.hpp": '#include "pg/postgres.hpp"\n',
+    "src/am/shared/store.cpp": '#include "am/shared/store.hpp"\n\tif (VG_FAULT("store.read"))\n',
+    "src/am/flat/README.md": "flat\n",
+    "src/am/flat/flat.hpp": '#include "am/shared/store.hpp"\n#include "engine/engine.hpp"\n',
+    "src/am/graph/README.md": "graph\n",
+    "src/am/graph/graph.hpp": '#include "am/shared/store.hpp"\n',
+    "sql/schedule": "test: first\ntest: second\n",
+    "sql/first.sql": "\\i include/shared.sql\nSELECT 1;\n",
+    "sql/include/shared.sql": "SELECT 0;\n",
+    "sql/second.sql": "SELECT 2;\n",
+    "sql/vectorgpu--0.1.0.sql": "-- install\n",
+    "expected/first.out": "1  \n",
+    "expected/second.out": "2\n",
+    "expected/second_1.out": "2\n",
+    "test/isolation/schedule": "test: two\n",
+    "test/isolation/specs/two.spec": "session s1\n",
+    "test/isolation/expected/two.out": "two\n",
+    "test/t/001_start.pl": "done_testing();\n",
+    "test/faults.txt": "# name  where\nstore.read  reading a page\n",
+    "scripts/test": "#!/bin/sh\n",
+}
+
+# (rule, {path: new text; None deletes the file; "x+" + text appends})
+BREAKS = [
+    ("include-direction", {"src/engine/engine.hpp": 'x+#include "pg/postgres.hpp"\n'}),
+    ("include-direction", {"src/engine/engine.hpp": 'x+#include "postgres.h"\n'}),
+    ("include-direction", {"src/engine/engine.hpp": 'x+#include <utils/rel.h>\n'}),
+    ("include-direction", {"src/engine/cpu/cpu.cpp": 'x+#include "cpu/absent.hpp"\n'}),
+    ("include-direction", {"src/am/flat/flat.hpp": "x+#include <cuda_runtime.h>\n"}),
+    ("include-direction", {"src/am/flat/flat.hpp": 'x+#include "am/graph/graph.hpp"\n'}),
+    ("include-direction", {"src/am/flat/flat.cpp": '#include "flat.hpp"\n'}),
+    ("include-direction", {"src/am/shared/store.cpp": 'x+#include "am/graph/graph.hpp"\n'}),
+    ("include-direction", {"src/pg/postgres.hpp": 'x+#include "engine/engine.hpp"\n'}),
+    ("include-direction", {"src/common/kernel.cu": "\n#pragma once\n"}),
+    ("include-direction", {"src/other/new.hpp": "#pragma once\n", "src/other/README.md": "new\n"}),
+    ("include-cycles", {"src/common/types.hpp": '#include "common/more.hpp"\n',
+                        "src/common/more.hpp": '#include "common/types.hpp"\n'}),
+    ("tests-scheduled", {"sql/third.sql": "SELECT 3;\n", "expected/third.out": "3\n"}),
+    ("tests-scheduled", {"sql/third.sql": "SELECT 3;\n", "sql/schedule": "x+test: third\n"}),
+    ("tests-scheduled", {"sql/schedule": "x+test: gone\n"}),
+    ("tests-scheduled", {"sql/schedule": "x+test: first\n"}),
+    ("tests-scheduled", {"expected/gone.out": "0\n"}),
+    ("tests-scheduled", {"test/isolation/specs/three.spec": "session s1\n", "test/isolation/expected/three.out": "3\n"}),
+    ("tests-scheduled", {"test/isolation/two.spec": "session s1\n"}),
+    ("tests-scheduled", {"test/t/start.pl": "done_testing();\n"}),
+    ("tests-scheduled", {"test/t/more/002_more.pl": "done_testing();\n"}),
+    ("tests-scheduled", {"test/t/002_more.pl": "ok(1);\n"}),
+    ("tests-scheduled", {"sql/include/gone.sql": "SELECT 1;\n"}),
+    ("tests-scheduled", {"test/unit/common/types.cpp": "TEST(types, sort)\n"}),
+    ("file-size", {"src/common/types.hpp": "\t;\n" * (rules.MAX_LINES + 1)}),
+    ("finished", {"src/common/types.hpp": "x+// TO" "DO: more\n"}),
+    ("finished", {"src/README.md": "x+This is a st" "ub.\n"}),
+    ("machine-paths", {"scripts/test": "x+cd /ho" "me/me/vectorgpu\n"}),
+    ("machine-paths", {"src/README.md": "x+See /wo" "rk/notes.\n"}),
+    ("white-space", {"src/common/types.hpp": "x+int a; \n"}),
+    ("white-space", {"src/common/types.hpp": "x+    int a;\n"}),
+    ("white-space", {"src/common/types.hpp": "int a;"}),
+    ("white-space", {"src/common/types.hpp": "int a;\r\n"}),
+    ("readmes", {"src/am/flat/README.md": None}),
+    ("readmes", {"src/README.md": None}),
+    ("faults", {"src/am/shared/store.cpp": 'x+\tif (VG_FAULT("store.write"))\n'}),
+    ("faults", {"src/am/shared/store.cpp": 'x+\tif (VG_FAULT("store.read"))\n'}),
+    ("faults", {"test/faults.txt": "x+store.gone  nowhere\n"}),
+    ("executable", {"scripts/other": "#!/bin/sh\n"}),
+]
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        if text is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("x+"):
+            text = path.read_text() + text[2:]
+        path.write_bytes(text.encode())
+        if name == "scripts/test":
+            path.chmod(0o755)
+
+
+def failing(root):
+    source = tree.Tree(root)
+    return {rule.name: problems for rule in rules.ALL if (problems := rule.find(source))}
+
+
+def run():
+    """Problems of the lint itself; the empty list when each rule passes the clean tree and fails on every break."""
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="vectorgpu-lint-") as folder:
+        clean = pathlib.Path(folder) / "clean"
+        write(clean, CLEAN)
+        problems += [f"{rule} fails on the clean tree: {found[0]}" for rule, found in failing(clean).items()]
+        for number, (rule, files) in enumerate(BREAKS):
+            broken = pathlib.Path(folder) / f"broken{number}"
+            write(broken, CLEAN)
+            write(broken, files)
+            found = set(failing(broken))
+            if rule not in found:
+                problems.append(f"{rule} passes a tree that breaks it: {sorted(files)}")
+            elif found != {rule} and rule != "include-direction":
+                problems.append(f"{sorted(found)} fail where only {rule} should: {sorted(files)}")
+        covered = {rule for rule, _ in BREAKS}
+        problems += [f"{rule.name} has no break that proves it" for rule in rules.ALL if rule.name not in covered]
+        large = pathlib.Path(folder) / "large"
+        write(large, {**CLEAN, "src/common/types.hpp": "\t;\n" * (rules.WARN_LINES + 1)})
+        if not rules.files_grow(tree.Tree(large)):
+            problems.append(f"no warning for a file of {rules.WARN_LINES + 1} lines")
+    return problems

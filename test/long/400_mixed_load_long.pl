@@ -1,0 +1,10 @@
+# test/t/400_mixed_load.pl for ten minutes with 100 clients (F34).
+use strict;
+use warnings;
+
+use FindBin;
+
+$ENV{VECTORGPU_SECONDS} //= 600;
+$ENV{VECTORGPU_CLIENTS} //= 100;
+# The other file has its own done_testing.
+exec $^X, (map { "-I$_" } @INC), "$FindBin::RealBin/../t/400_mixed_load.pl" or die "exec: $!";

@@ -1,0 +1,51 @@
+# The shared library as it is loaded into a backend (C44): no start-up code that changes floating point arithmetic, no
+# GPU or BLAS library, no C++ exception that escapes.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $node    = make_node('library');
+my $library = $node->config_data('--pkglibdir') . '/vectorgpu.so';
+
+ok(-f $library, 'the library is installed');
+my $symbols = `nm --defined-only '$library' 2>/dev/null` . `nm -D --defined-only '$library' 2>/dev/null`;
+like($symbols, qr/_PG_init/, 'nm reads the library');
+unlike($symbols, qr/set_fast_math/, 'the library was not linked with -ffast-math');
+my $needed = `ldd '$library'`;
+like($needed, qr/libc\.so/, 'ldd reads the library');
+unlike($needed, qr/libcuda|libcudart|libcublas|libopenblas|libblas|libgomp/, 'no GPU, BLAS or OpenMP library in a backend');
+
+# Denormal numbers, before and after the library is in the process. A table keeps the planner from folding constants.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE denormal (d float8, f float4);
+INSERT INTO denormal VALUES (9.88131291682493e-324, 2.8e-45), (2.2250738585072014e-308, 1.17549435e-38);
+SQL
+my $arithmetic = "SELECT string_agg(encode(float8send(d * 1.0) || float8send(d / 2) || float4send((f * 1::float4)::float4) || float4send(f / 2::float4), 'hex'), ' ' ORDER BY d) FROM denormal";
+my $before = $node->safe_psql('postgres', $arithmetic);
+my $after  = $node->safe_psql('postgres', "LOAD 'vectorgpu'; $arithmetic");
+is($after, $before, 'denormal arithmetic is unchanged by LOAD');
+like($before, qr/^0000000000000002/, 'denormals were not flushed before either');
+
+make_table($node, 't', dims => 16);
+fill_vectors($node, 't', rows => 500, dims => 16);
+$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+my $query = query_vector($node, 1, dims => 16);
+$after = $node->safe_psql('postgres',
+	"SET enable_seqscan = off; SELECT count(id) FROM (SELECT id FROM t ORDER BY v <-> $query LIMIT 100) s; $arithmetic");
+is($after, "100\n$before", 'nor by a search');
+is($node->safe_psql('postgres', "SELECT '[1e-40,0]'::vector <+> '[0,0]'::vector > 0, vector_send('[1e-40]'::vector * '[1]'::vector) = vector_send('[1e-40]'::vector)"),
+	't|t', 'denormal elements count in distances');
+
+# Allocation failure arrives as an ordinary error, the session goes on.
+my ($state) = psql_state($node, "SELECT array_agg(NULL::int) FROM generate_series(1, 1); SELECT '[1,2]'::vector <-> '[1]'::vector");
+is($state, '22000', 'an error inside the library has its SQLSTATE');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,75 @@
+# Snapshots: indexes built over HOT chains that an old snapshot needs (C14), prepared transactions over a crash (C31), snapshots
+# that old_snapshot_threshold has ended (C21).
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $node = make_node('snapshots', conf => "max_prepared_transactions = 5\nold_snapshot_threshold = 0\n");
+my $zero = "'[0,0,0,0,0,0,0,0]'::vector";
+create_comparer($node);
+
+# C21: with old_snapshot_threshold = 0 the reader's own sequential scan prunes what others have deleted and ends its
+# snapshot. An index scan must say so too, once the index has changed, and may not return fewer rows.
+make_table($node, 's', dims => 8);
+fill_vectors($node, 's', dims => 8, rows => 600);
+$node->safe_psql('postgres', 'CREATE INDEX s_v ON s USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', 'VACUUM ANALYZE s');
+my $reader = $node->background_psql('postgres', on_error_stop => 0);
+my $scan   = "SELECT count(*) FROM (SELECT id FROM s ORDER BY v <-> $zero) x";
+is($reader->query_safe("SET enable_seqscan = off; SET enable_sort = off; BEGIN ISOLATION LEVEL REPEATABLE READ; $scan; SAVEPOINT a"), 600, 'a fresh snapshot');
+$node->safe_psql('postgres', 'DELETE FROM s WHERE id % 2 = 0');
+sleep 6;    # core keeps five seconds even of a threshold of 0
+is($reader->query_safe($scan), 600, 'an old one that still has its rows');
+$reader->query('SET LOCAL enable_seqscan = on; SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off; SELECT count(*) FROM s');
+like($reader->{stderr}, qr/snapshot too old/, 'the sequential scan finds its snapshot too old');
+$reader->{stderr} = '';
+$reader->query_safe('ROLLBACK TO a');
+$node->safe_psql('postgres', "INSERT INTO s SELECT id + 1000, category, v FROM s LIMIT 50; SELECT vectorgpu_merge('s_v')");
+my $answer = $reader->query($scan) // '';
+like($reader->{stderr}, qr/snapshot too old/, 'so does the index scan once the index has changed') or diag("it returned $answer");
+$reader->{stderr} = '';
+$reader->query('ROLLBACK');
+$reader->quit;
+$node->append_conf('postgresql.conf', "old_snapshot_threshold = -1\n");
+$node->restart;
+answers_equal($node, 's', dims => 8, name => 'a new snapshot sees the rest');
+
+# C14: an index built over broken HOT chains is not used by a snapshot that needs the old versions.
+make_table($node, 'o', dims => 8, with => 'WITH (fillfactor = 50)');
+fill_vectors($node, 'o', dims => 8, rows => 200);
+my $old = $node->background_psql('postgres');
+$old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM o');
+$node->safe_psql('postgres', "UPDATE o SET v = '[9,9,9,9,9,9,9,9]', category = category + 1; DELETE FROM o WHERE id > 150;
+	CREATE INDEX o_v ON o USING gpuflat (v vector_l2_ops)");
+my $old_rows = $old->query_safe("SET enable_seqscan = off; SELECT count(*), count(*) FILTER (WHERE v <> '[9,9,9,9,9,9,9,9]') FROM (SELECT v FROM o ORDER BY v <-> $zero) s");
+is($old_rows, '200|200', 'an old snapshot sees the old versions');
+$old->query_safe('COMMIT');
+$old->quit;
+answers_equal($node, 'o', dims => 8, name => 'a new snapshot the new ones');
+is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'the build counts the live rows of the table');
+$node->safe_psql('postgres', 'CREATE INDEX o_part ON o USING gpuflat (v vector_cosine_ops) WHERE id < 20');
+is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'a partial index leaves it alone');
+
+# C31: a prepared transaction over a crash.
+$node->safe_psql('postgres', "BEGIN; INSERT INTO o SELECT i, 0, $zero FROM generate_series(5001, 5020) i; PREPARE TRANSACTION 'two'");
+answers_equal($node, 'o', dims => 8, name => 'rows of a prepared transaction are not there');
+crash_restart($node);
+answers_equal($node, 'o', dims => 8, name => 'nor after a crash');
+my $warm = $node->background_psql('postgres');
+$warm->query_safe("SET enable_seqscan = off; SELECT id FROM o ORDER BY v <-> $zero LIMIT 5");
+$node->safe_psql('postgres', "COMMIT PREPARED 'two'");
+is($warm->query_safe("SELECT count(*) FROM (SELECT id FROM o ORDER BY v <-> $zero LIMIT 20) s WHERE id > 5000"), 20, 'COMMIT PREPARED brings them at once');
+$warm->quit;
+$node->safe_psql('postgres', "BEGIN; DELETE FROM o WHERE id > 5010; PREPARE TRANSACTION 'three'; ROLLBACK PREPARED 'three'; BEGIN; DELETE FROM o WHERE id > 5015; PREPARE TRANSACTION 'four'; COMMIT PREPARED 'four'; VACUUM o");
+answers_equal($node, 'o', dims => 8, name => 'after ROLLBACK PREPARED and vacuum');
+check_index($node, 'o_v', name => 'check after prepared transactions');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,190 @@
+# Changes of tables and indexes: TRUNCATE, REINDEX and rewrites, committed and rolled back (C11, F55), CREATE DATABASE
+# TEMPLATE (C11), temp tables in two sessions (C10, F48), CREATE INDEX and REINDEX CONCURRENTLY under inserts (C17), their
+# leftovers (C30, F10), DROP EXTENSION under a cursor (F47).
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $node = make_node('ddl');
+my $zero = "'[0,0,0,0,0,0,0,0]'::vector";
+create_comparer($node);
+
+# Another session keeps scanning throughout: its caches are warm at every step.
+my $warm = $node->background_psql('postgres');
+$warm->query_safe('SET enable_seqscan = off');
+my $warm_query = "SELECT count(*), coalesce(sum(id), 0) FROM (SELECT id FROM t ORDER BY v <-> $zero) s";
+
+sub step
+{
+	my ($what, $sql) = @_;
+
+	$node->safe_psql('postgres', $sql) if $sql ne '';
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($warm->query_safe($warm_query), $node->safe_psql('postgres', 'SELECT count(*), coalesce(sum(id), 0) FROM t'),
+		"$what: a session that has scanned before sees all rows");
+	answers_equal($node, 't', dims => 8, queries => 1, name => "$what: index and sequential scans agree");
+	check_index($node, 't_v', name => "$what: check");
+	return;
+}
+
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 500);
+$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+my $more = 'INSERT INTO t SELECT i, 0, ' . random_vector_sql('i', dims => 8, seed => 3) . ' FROM generate_series';
+step('after build', '');
+step('TRUNCATE rolled back', "BEGIN; TRUNCATE t; $more(1001, 1100) i; SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK");
+step('TRUNCATE in a savepoint rolled back', "BEGIN; $more(1201, 1210) i; SAVEPOINT a; TRUNCATE t; $more(1101, 1110) i; ROLLBACK TO a; $more(1211, 1220) i; COMMIT");
+step('TRUNCATE', 'TRUNCATE t');
+step('rows after TRUNCATE', "$more(2001, 2400) i");
+step('REINDEX rolled back', "BEGIN; REINDEX INDEX t_v; $more(2401, 2410) i; ROLLBACK; $more(2411, 2420) i");
+step('REINDEX', 'DELETE FROM t WHERE id % 5 = 0; REINDEX INDEX t_v');
+step('VACUUM FULL', 'DELETE FROM t WHERE id % 7 = 0; VACUUM FULL t');
+step('CLUSTER on another index rolled back', "BEGIN; CLUSTER t USING t_pkey; $more(2501, 2510) i; ROLLBACK");
+step('CLUSTER on another index', 'CLUSTER t USING t_pkey');
+step('ALTER TYPE of another column', 'ALTER TABLE t ALTER category TYPE bigint');
+step('ALTER TYPE rolled back', "BEGIN; ALTER TABLE t ALTER v TYPE vector(8) USING v + v; SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK");
+step('ALTER TYPE of the column', 'ALTER TABLE t ALTER v TYPE vector(8) USING v + v');
+step('DROP INDEX rolled back', "BEGIN; DROP INDEX t_v; $more(2601, 2610) i; ROLLBACK");
+step('DROP and CREATE INDEX', 'DROP INDEX t_v; CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+step('SET UNLOGGED', 'ALTER TABLE t SET UNLOGGED');
+step('rows in the unlogged table', "$more(2701, 2720) i");
+step('SET LOGGED', 'ALTER TABLE t SET LOGGED');
+my $space = PostgreSQL::Test::Utils::tempdir();
+$node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION '$space'");
+step('SET TABLESPACE rolled back', 'BEGIN; ALTER INDEX t_v SET TABLESPACE other; ROLLBACK');
+step('SET TABLESPACE', 'ALTER INDEX t_v SET TABLESPACE other');
+step('and back, after more rows', "$more(2801, 2850) i; ALTER INDEX t_v SET TABLESPACE pg_default");
+my ($state) = psql_state($node, 'CLUSTER t USING t_v');
+is($state, '0A000', 'CLUSTER on the index itself is refused');
+($state) = psql_state($node, 'CREATE UNIQUE INDEX ON t USING gpuflat (v vector_l2_ops)');
+is($state, '0A000', 'so is UNIQUE');
+($state) = psql_state($node, 'CREATE INDEX ON t USING gpuflat (v vector_l2_ops, v vector_ip_ops)');
+is($state, '0A000', 'and a second column');
+$warm->quit;
+
+# CREATE DATABASE TEMPLATE: equal relfilenodes, equal page bytes; each copy goes its own way.
+$node->safe_psql('postgres', 'CREATE DATABASE clone TEMPLATE postgres');
+$node->safe_psql('clone', "DELETE FROM t WHERE id % 2 = 0; $more(5001, 5100) i; VACUUM t; $more(5101, 5150) i");
+for my $db ('postgres', 'clone')
+{
+	answers_equal($node, 't', db => $db, dims => 8, name => "database $db: index and sequential scans agree");
+	check_index($node, 't_v', db => $db, name => "database $db: check");
+}
+$node->safe_psql('postgres', "$more(6001, 6050) i");
+answers_equal($node, 't', db => $_, dims => 8, name => "database $_ again") for 'postgres', 'clone';
+$node->safe_psql('postgres', 'DROP DATABASE clone');
+
+# Temp tables: the same name in two sessions.
+my @sessions = map { $node->background_psql('postgres') } 1 .. 2;
+for my $number (0, 1)
+{
+	$sessions[$number]->query_safe(<<SQL);
+SET enable_seqscan = off; SET client_min_messages = error;
+CREATE TEMP TABLE own (id bigint, category int, v vector(8)) ON COMMIT DELETE ROWS;
+CREATE TEMP TABLE kept (id bigint, category int, v vector(8));
+CREATE INDEX own_v ON own USING gpuflat (v vector_l2_ops);
+CREATE INDEX kept_v ON kept USING gpuflat (v vector_l2_ops);
+SQL
+}
+my @answers;
+for my $number (0, 1, 0, 1)
+{
+	my $base = 1000 * (@answers + 1);
+	my $rows = "SELECT $base + i, 0, " . random_vector_sql('i', dims => 8, seed => 11 + $number) . ' FROM generate_series(1, 60) i';
+
+	push @answers, $sessions[$number]->query_safe(<<SQL);
+BEGIN;
+INSERT INTO own $rows;
+SELECT count(*), min(id) > $base, max(id) <= $base + 60 FROM (SELECT id FROM own ORDER BY v <-> $zero) s;
+COMMIT;
+SELECT count(*) FROM (SELECT id FROM own ORDER BY v <-> $zero) s;
+INSERT INTO kept $rows;
+DELETE FROM kept WHERE id % 10 = 0;
+VACUUM kept;
+SELECT vectorgpu_merge('kept_v') IS NULL AND false;
+SELECT vectorgpu_check('kept_v', true) IS NULL AND false;
+SELECT compare_answers('kept', '<->', quote_literal('[0,0,0,0,0,0,0,0]') || '::vector', NULL);
+SQL
+}
+is($answers[$_], "60|t|t\n0\nf\nf\n", 'temp tables, session ' . ($_ % 2 + 1) . ', round ' . (int($_ / 2) + 1)) for 0 .. 3;
+($state) = psql_state($node, "SELECT vectorgpu_check(c.oid::regclass, false) FROM pg_class c WHERE relname = 'kept_v'");
+is($state, '0A000', "another session's temp index is refused");
+$_->quit for @sessions;
+
+# CREATE INDEX CONCURRENTLY and REINDEX CONCURRENTLY under inserts, updates and deletes.
+make_table($node, 'busy', dims => 8);
+fill_vectors($node, 'busy', dims => 8, rows => 3000);
+$node->safe_psql('postgres', 'CREATE SEQUENCE busy_id START 100000');
+my $load = start_load($node, {
+		insert => "INSERT INTO busy SELECT nextval('busy_id'), 1, test_vector((random() * 1e9)::bigint, 8)::vector;\n",
+		update => "\\set i random(1, 3000)\nUPDATE busy SET v = test_vector((random() * 1e9)::bigint, 8)::vector WHERE id = :i;\n",
+		abort  => "BEGIN;\nINSERT INTO busy SELECT nextval('busy_id'), 1, test_vector((random() * 1e9)::bigint, 8)::vector;\nROLLBACK;\n" },
+	clients => 3, seconds => 8);
+for my $round (1 .. 3)
+{
+	sleep 0.3;
+	$node->safe_psql('postgres', 'CREATE INDEX CONCURRENTLY busy_v ON busy USING gpuflat (v vector_l2_ops)');
+	sleep 0.3;
+	$node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY busy_v');
+	is($node->safe_psql('postgres', <<SQL), 't|t', "round $round: every row once after CREATE and REINDEX INDEX CONCURRENTLY");
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+CREATE TEMP TABLE found ON COMMIT DROP AS SELECT 0::bigint AS n, 0::bigint AS d LIMIT 0;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off;
+INSERT INTO found SELECT count(*), count(DISTINCT ctid) FROM (SELECT ctid FROM busy ORDER BY v <-> $zero) s;
+SET LOCAL enable_seqscan = on; SET LOCAL enable_indexscan = off;
+SELECT n = d, n = (SELECT count(*) FROM busy) FROM found;
+COMMIT;
+SQL
+	$node->safe_psql('postgres', $round < 3 ? 'DROP INDEX CONCURRENTLY busy_v' : 'SELECT 1');
+}
+my ($transactions, $problem) = finish_load($load);
+is($problem, '', 'the writers met no error');
+cmp_ok($transactions, '>', 100, "they did $transactions transactions");
+answers_equal($node, 'busy', dims => 8, name => 'afterwards both scans agree');
+check_index($node, 'busy_v', name => 'and the check is clean');
+
+# Cancelled at many moments (F10, C30): absent or invalid, inserts go on, drop and rebuild work.
+my %commands = (
+	'CREATE INDEX'              => 'CREATE INDEX busy_c ON busy USING gpuflat (v vector_ip_ops)',
+	'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY busy_c ON busy USING gpuflat (v vector_ip_ops)',
+	'REINDEX CONCURRENTLY'      => 'REINDEX INDEX CONCURRENTLY busy_v');
+fill_vectors($node, 'busy', dims => 8, rows => 5000, first => 10001);
+for my $what (sort keys %commands)
+{
+	my $cancelled = 0;
+	for my $ms (1, 3, 6, 10, 15, 25, 40)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '${ms}ms'; $commands{$what}");
+		$cancelled++ if $rc != 0 && $err =~ /statement timeout/;
+		fail("$what: unexpected error $err") if $rc != 0 && $err !~ /statement timeout/;
+		$node->safe_psql('postgres', "INSERT INTO busy SELECT nextval('busy_id'), 1, $zero; DROP INDEX IF EXISTS busy_c; DROP INDEX IF EXISTS busy_v_ccnew");
+	}
+	cmp_ok($cancelled, '>', 0, "$what was cancelled $cancelled times");
+}
+$node->safe_psql('postgres', 'CREATE INDEX busy_c ON busy USING gpuflat (v vector_ip_ops)');
+answers_equal($node, 'busy', dims => 8, op => $_, queries => 1, name => "after the cancels, $_") for '<->', '<#>';
+check_index($node, $_) for 'busy_v', 'busy_c';
+is($node->safe_psql('postgres', "SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0, 'no invalid index is left');
+
+# F47: DROP EXTENSION waits for a cursor's transaction; the extension can come back.
+my $cursor = $node->background_psql('postgres');
+$cursor->query_safe("BEGIN; SET enable_seqscan = off; DECLARE one CURSOR FOR SELECT id FROM busy ORDER BY v <-> $zero; FETCH 2 FROM one");
+($state) = psql_state($node, "SET lock_timeout = '200ms'; DROP EXTENSION vectorgpu CASCADE");
+is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
+is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
+$cursor->query_safe('COMMIT');
+$node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu');
+is($cursor->query_safe("CREATE TEMP TABLE again (id int, v vector(2)); INSERT INTO again VALUES (1, '[1,2]'); CREATE INDEX ON again USING gpuflat (v vector_l2_ops); SELECT id FROM again ORDER BY v <-> '[0,0]' LIMIT 1"),
+	1, 'after CREATE EXTENSION the same session can use it');
+$cursor->quit;
+
+$node->stop;
+done_testing();

@@ -1,0 +1,178 @@
+# Primary and streaming standby: equal answers at every step of build, insert, delete, vacuum and merge, in sessions of the
+# standby that stay open (C6, F38), under wal_consistency_checking (C7); old snapshots on the standby (C18, F39);
+# standby scans while the primary writes; promote under load (C33, F40).
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $primary = make_node('primary', streaming => 1, conf => "wal_consistency_checking = 'generic'\nmax_prepared_transactions = 2\n");
+create_comparer($primary);
+make_table($primary, 't', dims => 12);
+make_table($primary, 'wide', dims => 1100);    # more than a page a row
+
+my $standby = make_standby($primary, 'standby', conf => "max_standby_streaming_delay = 3s\nhot_standby_feedback = off\n");
+wait_standby($primary, $standby);
+
+my $open = $standby->background_psql('postgres');
+$open->query_safe('SET enable_seqscan = off; SET enable_sort = off');
+
+sub step
+{
+	my ($what, $sql) = @_;
+
+	$primary->safe_psql('postgres', $sql);
+	wait_standby($primary, $standby);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	for my $table ('t', 'wide')
+	{
+		my $dims  = $table eq 't' ? 12 : 1100;
+		my $query = query_vector($primary, 3, dims => $dims);
+		my $rows  = "SELECT md5(string_agg(id || ':' || encode(float8send(d), 'hex'), ',')) FROM (SELECT id, coalesce(v <-> $query, 'NaN') d FROM $table ORDER BY v <-> $query) s";
+		my $expected = $primary->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; $rows");
+
+		is($open->query_safe($rows), $expected, "$what: $table, an open session of the standby answers as the primary");
+		answers_equal($standby, $table, dims => $dims, queries => 1, name => "$what: $table, both scans agree on the standby");
+		answers_equal($primary, $table, dims => $dims, queries => 1, limits => [ 7, undef ], name => "$what: $table, and on the primary");
+	}
+	return;
+}
+
+sub rows_sql
+{
+	my ($first, $last, $seed) = @_;
+
+	return "INSERT INTO t SELECT i, i % 10, CASE WHEN i % 41 = 0 THEN NULL ELSE " . random_vector_sql('i', dims => 12, seed => $seed) . " END FROM generate_series($first, $last) i;"
+	  . "INSERT INTO wide SELECT i, 0, " . random_vector_sql('i', dims => 1100, seed => $seed) . " FROM generate_series($first, $first + ($last - $first) / 40) i;";
+}
+
+step('build on empty tables', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops); CREATE INDEX wide_v ON wide USING gpuflat (v vector_l2_ops)');
+step('first rows', rows_sql(1, 1000, 1));
+step('single rows', join('', map { "INSERT INTO t VALUES ($_, 0, array_fill(${_}::float4 / 3000, ARRAY[12])::vector);" } 2001 .. 2020));
+step('delete', 'DELETE FROM t WHERE id % 3 = 0; DELETE FROM wide WHERE id % 3 = 0');
+step('vacuum', 'VACUUM t; VACUUM wide');
+step('rows in used places', rows_sql(3001, 3600, 2));
+step('merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')");
+step('rows after merge', rows_sql(4001, 4400, 3));
+step('update', "UPDATE t SET v = v + v WHERE id % 5 = 0; UPDATE wide SET category = 2");
+step('delete and vacuum', 'DELETE FROM t WHERE id % 4 = 0; DELETE FROM wide WHERE id % 4 = 0; VACUUM t; VACUUM wide');
+step('second merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')");
+step('aborted rows', 'BEGIN;' . rows_sql(5001, 5400, 4) . 'ROLLBACK');
+step('reindex', 'REINDEX INDEX t_v; REINDEX INDEX CONCURRENTLY wide_v');
+step('truncate and rows', 'TRUNCATE wide;' . rows_sql(6001, 6400, 5));
+for my $turn (1 .. 4)
+{
+	step("extents used again, turn $turn",
+		"DELETE FROM t WHERE id % 2 = $turn % 2; VACUUM t;" . rows_sql(7000 + 500 * $turn, 7300 + 500 * $turn, 10 + $turn) . "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')");
+}
+check_index($primary, $_, name => "check of $_ on the primary") for 't_v', 'wide_v';
+check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide_v';
+my ($state) = psql_state($standby, "SELECT vectorgpu_merge('t_v')");
+is($state, '25006', 'merge on a standby is refused as any write is');
+
+# C18, F39: a long snapshot of the standby, no feedback. Its rows are all there or it is cancelled; never fewer.
+my $long = $standby->background_psql('postgres', on_error_stop => 0);
+$long->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM t");
+my $count = 'SELECT count(*), md5(string_agg(id::text, \',\')) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s';
+my $before = $long->query_safe($count);
+$primary->safe_psql('postgres', "UPDATE t SET category = category + 1, v = v + v WHERE id % 2 = 0; DELETE FROM t WHERE id % 5 = 1;" . rows_sql(9501, 9600, 21));
+wait_standby($primary, $standby);
+my $meanwhile = eval { $long->query($count) } // '';
+ok($meanwhile eq $before || $meanwhile eq '', 'a long snapshot of the standby sees no change or was cancelled') or diag("before $before, now $meanwhile");
+$primary->safe_psql('postgres', "VACUUM t; SELECT vectorgpu_merge('t_v');" . rows_sql(9701, 9800, 22) . "VACUUM t; SELECT vectorgpu_merge('t_v')");
+wait_standby($primary, $standby);
+my $after = eval { $long->query($count) } // '';
+ok($after eq $before || $after eq '', 'after vacuum and merge it has all its rows or was cancelled') or diag("before $before, after $after");
+note($after eq '' ? 'cancelled' : 'all rows');
+eval { $long->quit };
+
+# Scans of the standby while the primary writes, vacuums and merges. Recovery conflicts and recycled pages (40001) may
+# cancel a scan; a wrong answer, a corruption report or a hang may not occur.
+$primary->safe_psql('postgres', 'CREATE SEQUENCE t_id START 200000');
+wait_standby($primary, $standby);
+my $write = start_load($primary, {
+		insert => "INSERT INTO t SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 12)::vector FROM generate_series(1, 10);\n",
+		delete => "DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 12);\n",
+		'merge@1' => "SELECT vectorgpu_merge('t_v');\n",
+		'vacuum@1' => "VACUUM t;\n" },
+	clients => 2, seconds => 8);
+my ($scans, $cancelled, @wrong) = (0, 0);
+my $slowest = 0;
+my $until   = time + 8;
+my $number  = 0;
+while (time < $until)
+{
+	my $start = time;
+	my ($rc, $out, $err) = $standby->psql('postgres', join(';', 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+			(map { $number++; "SELECT assert_answers('t', '<->', quote_literal(test_vector($number, 12)) || '::vector', 15)" } 1 .. 5),
+			'COMMIT'), timeout => 30);
+	$slowest = time - $start if time - $start > $slowest;
+	$scans++;
+	next if $rc == 0;
+	if   ($err =~ /conflict with recovery|recycled|could not serialize/) { $cancelled++; }
+	else                                                               { push @wrong, $err; }
+}
+my ($writes, $problem) = finish_load($write);
+is($problem, '', "the primary did $writes transactions");
+is("@wrong[0 .. ($#wrong < 2 ? $#wrong : 2)]", '', "no wrong answer in $scans rounds of standby scans ($cancelled cancelled)");
+cmp_ok($slowest, '<', 10, 'replay and scans do not block each other');
+wait_standby($primary, $standby);
+answers_equal($standby, 't', dims => 12, name => 'after the load: both scans agree on the standby');
+check_index($standby, 't_v', name => 'after the load: check on the standby');
+is($standby->safe_psql('postgres', "SELECT compare_answers('t', '<->', quote_literal(test_vector(1, 12)) || '::vector')"), '', 'after the load, all rows');
+unlike(slurp_file($standby->logfile), qr/inconsistent page found|PANIC/, 'wal_consistency_checking found no difference');
+
+# C19: a standby scan is held up between the manifest and the pages while the primary writes the extents anew.
+SKIP:
+{
+	skip 'needs a build with FAULTS=1', 2 if !faults_enabled($standby);
+	my $held = $standby->background_psql('postgres', on_error_stop => 0);
+	my $pid  = session_pid($held);
+	my $rows = $held->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM t");
+
+	$held->{stdin} .= "SET vectorgpu.fault = 'page_read:2:sleep'; SELECT 'rows ' || count(*) || '/' || count(DISTINCT id) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s;\n";
+	$held->{run}->pump_nb;
+	sleep 0.5;
+	for my $turn (1 .. 4)
+	{
+		$primary->safe_psql('postgres', "DELETE FROM t WHERE id % 7 = $turn; VACUUM t;" . rows_sql(400_000 + 1000 * $turn, 400_300 + 1000 * $turn, 40 + $turn) . "SELECT vectorgpu_merge('t_v')");
+	}
+	my $answer = eval { $held->query("SELECT 'end'") } // '';    # a recovery conflict may end the session
+	my $error = $held->{stderr} // '';
+	ok($answer =~ m{rows $rows/$rows\b} || $error =~ /conflict with recovery|recycled|could not serialize/,
+		'a scan over recycled extents returns its snapshot or is cancelled') or diag("expected $rows rows: $answer\n$error");
+	unlike($error, qr/corrupt/, 'and does not speak of corruption');
+	note("$answer $error");
+	eval { $held->quit };
+	wait_standby($primary, $standby);
+	answers_equal($standby, 't', dims => 12, name => 'afterwards both scans agree on the standby');
+}
+
+# Promote while the primary writes; the standby becomes a primary that can be changed, merged and checked.
+$write = start_load($primary, {
+		insert => "INSERT INTO t SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 12)::vector;\n",
+		merge  => "SELECT vectorgpu_merge('t_v');\n" },
+	clients => 2, seconds => 4);
+sleep 2;
+$standby->promote;
+is($open->query_safe("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s"),
+	$standby->safe_psql('postgres', 'SELECT count(*) FROM t'), 'promoted: a session from before sees all rows');
+answers_equal($standby, 't', dims => 12, name => 'promoted: both scans agree');
+$standby->safe_psql('postgres', rows_sql(300_001, 300_400, 30) . "DELETE FROM t WHERE id % 6 = 0; VACUUM t; SELECT vectorgpu_merge('t_v')");
+is($open->query_safe("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s"),
+	$standby->safe_psql('postgres', 'SELECT count(*) FROM t'), 'promoted: after changes too');
+answers_equal($standby, 't', dims => 12, name => 'promoted: both scans agree after changes');
+check_index($standby, 't_v', name => 'promoted: check');
+($writes, $problem) = finish_load($write);
+is($problem, '', 'the old primary was not disturbed');
+$open->quit;
+$standby->stop;
+$primary->stop;
+done_testing();

@@ -1,0 +1,204 @@
+# Crash recovery: immediate stop at random moments of a mixed load (F14), with asynchronous commit (C4, F13), a backend
+# killed in the middle of a build, an insert and a vacuum (C45, F9, F11), a killed postmaster (F12), unlogged tables
+# crashed twice (C9, F49), wal_level = minimal (C8). After each: no lost row, answers as the sequential scan, check clean.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $rounds = $ENV{VECTORGPU_CRASH_ROUNDS} // 4;
+my $seed   = $ENV{VECTORGPU_SEED}         // time ^ $$;
+my $node   = make_node('crash', conf => "wal_writer_delay = 200ms\ncheckpoint_timeout = 30s\nmax_wal_size = 64MB\n");
+note("seed $seed");
+srand($seed);
+create_comparer($node);
+
+sub sound
+{
+	my ($what, %tables) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	for my $table (sort keys %tables)
+	{
+		answers_equal($node, $table, dims => $tables{$table}, queries => 1, limits => [ 10, undef ], name => "$what: both scans of $table agree");
+		check_index($node, "${table}_v", name => "$what: check of ${table}_v");
+	}
+	return;
+}
+
+# Rows across pages in one of them, so that an insert is more than one WAL record.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE s (id bigint, category int, v vector(16));
+CREATE TABLE w (id bigint, category int, v vector(1500));
+CREATE INDEX s_v ON s USING gpuflat (v vector_l2_ops);
+CREATE INDEX w_v ON w USING gpuflat (v vector_l2_ops);
+CREATE TABLE acknowledged (n bigint);
+CREATE SEQUENCE ids;
+SQL
+my %load = (
+	'insert@10' => "INSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::vector FROM generate_series(1, 5);\n",
+	'wide@3'    => "INSERT INTO w SELECT nextval('ids'), 1, test_vector((random() * 1e6)::bigint, 1500)::vector;\n",
+	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
+	'abort@2'   => "BEGIN;\nINSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::vector FROM generate_series(1, 5);\nROLLBACK;\n",
+	'vacuum@1'  => "VACUUM s;\nVACUUM w;\n",
+	'merge@1'   => "SELECT vectorgpu_merge('s_v');\nSELECT vectorgpu_merge('w_v');\n",
+	'reindex@1' => "REINDEX INDEX s_v;\n");
+for my $round (1 .. $rounds)
+{
+	my $pause = 0.5 + rand 2;
+	my $load  = start_load($node, \%load, clients => 4, seconds => 60);
+
+	sleep $pause;
+	my $acknowledged = $node->safe_psql('postgres', "INSERT INTO s SELECT -nextval('ids'), 2, test_vector($round, 16)::vector RETURNING id");
+	sleep 0.01 + rand 0.3;
+	$node->stop('immediate');
+	finish_load($load);
+	$node->start;
+	is($node->safe_psql('postgres', "SELECT count(*) FROM s WHERE id = $acknowledged"), 1, "round $round: an acknowledged row is there");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM s ORDER BY v <-> test_vector($round, 16)::vector LIMIT 20) x WHERE id = $acknowledged"),
+		1, "round $round: and the index finds it");
+	sound(sprintf('round %d, stopped after %.2f s', $round, $pause), s => 16, w => 1500);
+	$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v')");
+	sound("round $round, after vacuum and merge", s => 16, w => 1500);
+}
+
+# Asynchronous commit: rows that a session has seen in the index may be gone after the stop, others take their place.
+$node->append_conf('postgresql.conf', "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");
+$node->restart;
+for my $round (1 .. 3)
+{
+	my $first = 1_000_000 * $round;
+
+	$node->safe_psql('postgres', "INSERT INTO s SELECT $first + i, 3, test_vector($first + i, 16)::vector FROM generate_series(1, 50) i");
+	my $seen = $node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM s ORDER BY v <-> test_vector($first + 1, 16)::vector LIMIT 10) x WHERE id = $first + 1");
+	crash_restart($node);
+	my $left = $node->safe_psql('postgres', "SELECT count(*) FROM s WHERE id > $first AND id <= $first + 50");
+	is($seen, 1, "asynchronous commit, round $round: seen before, $left of 50 rows after the stop");
+	$node->safe_psql('postgres', "INSERT INTO s SELECT $first + 500 + i, 3, test_vector($first + 500 + i, 16)::vector FROM generate_series(1, 30) i");
+	sound("asynchronous commit, round $round", s => 16);
+}
+$node->append_conf('postgresql.conf', "synchronous_commit = on\nwal_writer_delay = 200ms\n");
+$node->restart;
+
+# Killed backends. The server restarts by itself; the statement has not happened. Core removes no files of a crashed
+# CREATE INDEX, so bytes are compared after DROP of the table: what is left over is at most the orphaned file.
+$node->append_conf('postgresql.conf', "restart_after_crash = on\nremove_temp_files_after_crash = on\n");
+$node->restart;
+make_table($node, 'b', dims => 64);
+fill_vectors($node, 'b', dims => 64, rows => 15_000);
+$node->safe_psql('postgres', 'CHECKPOINT');
+my %killed = (
+	'CREATE INDEX'              => 'CREATE INDEX b_v ON b USING gpuflat (v vector_l2_ops)',
+	'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY b_v ON b USING gpuflat (v vector_l2_ops)');
+my $started = time;
+$node->safe_psql('postgres', "$killed{'CREATE INDEX'}; DROP INDEX b_v");
+my $build_time = time - $started;
+my $files = $node->safe_psql('postgres', 'SELECT count(*) FROM pg_class WHERE relkind IN (\'i\', \'r\')');
+for my $what ('CREATE INDEX', 'CREATE INDEX', 'CREATE INDEX', 'CREATE INDEX CONCURRENTLY')
+{
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my $pid     = session_pid($session);
+	my $bytes   = data_folder_bytes($node);
+
+	$session->{stdin} .= "$killed{$what};\n";
+	$session->{run}->pump_nb;
+	sleep rand $build_time;
+	kill 'KILL', $pid;
+	ok(wait_for_restart($node), "$what killed: the server is back");
+	eval { $session->quit };
+	my $state = $node->safe_psql('postgres', "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('b_v')");
+	$state = $state eq '' ? 'absent' : $state eq 't' ? 'complete' : 'invalid';
+	if ($what eq 'CREATE INDEX') { isnt($state, 'invalid', "$what killed: the index is $state"); }
+	else                         { ok(1, "$what killed: the index is $state"); }
+	fill_vectors($node, 'b', dims => 64, rows => 20, first => $node->safe_psql('postgres', 'SELECT max(id) + 1 FROM b'));
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS b_v; CHECKPOINT');
+	my $growth = data_folder_bytes($node) - $bytes;
+	cmp_ok($growth, '<', 15_000 * 64 * 4 * 1.3, "$what killed: at most one orphaned file is left ($growth bytes), as core leaves one");
+	is(scalar(glob($node->data_dir . '/base/pgsql_tmp/*')) // '', '', "$what killed: no temporary file is left");
+	$node->safe_psql('postgres', $killed{'CREATE INDEX'});
+	sound("$what killed, then built", b => 64);
+	$node->safe_psql('postgres', 'DROP INDEX b_v');
+}
+
+# A backend killed at random in a mixed load of inserts, deletes, vacuums and merges.
+for my $round (1 .. 2)
+{
+	my $load = start_load($node, \%load, clients => 3, seconds => 4);
+
+	sleep 0.7 + rand 1;
+	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' AND state = 'active' ORDER BY random() LIMIT 1");
+	kill 'KILL', $pid if $pid =~ /^\d+$/;
+	finish_load($load);
+	ok(wait_for_restart($node), "backend killed in a mixed load, round $round: the server is back");
+	sound("backend killed in a mixed load, round $round", s => 16, w => 1500);
+}
+
+# The postmaster killed under load.
+my $load = start_load($node, \%load, clients => 3, seconds => 60);
+sleep 1.2;
+$node->kill9;
+finish_load($load);
+for (1 .. 100)
+{
+	last if $node->start(fail_ok => 1);
+	$node->{_pid} = undef;    # of the postmaster that was killed
+	sleep 0.1;
+}
+sound('postmaster killed', s => 16, w => 1500);
+$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v')");
+sound('postmaster killed, after vacuum and merge', s => 16, w => 1500);
+
+# Unlogged: two crashes with other rows between; empty after each, right after new rows; then logged.
+make_table($node, 'u', dims => 8, kind => 'UNLOGGED');
+$node->safe_psql('postgres', 'CREATE INDEX u_v ON u USING gpuflat (v vector_l2_ops)');
+for my $round (1 .. 3)
+{
+	fill_vectors($node, 'u', dims => 8, rows => 300 + 50 * $round, first => 1, seed => $round);
+	$node->safe_psql('postgres', "DELETE FROM u WHERE id % 9 = 0; VACUUM u; SELECT vectorgpu_merge('u_v')") if $round == 2;
+	$node->safe_psql('postgres', 'REINDEX INDEX u_v') if $round == 3;
+	sound("unlogged, round $round", u => 8);
+	$node->safe_psql('postgres', 'CHECKPOINT') if $round == 2;
+	crash_restart($node);
+	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM u ORDER BY v <-> '[0,0,0,0,0,0,0,0]') x}), 0,
+		"unlogged, round $round: empty after a crash");
+	check_index($node, 'u_v', name => "unlogged, round $round: check of the empty index");
+}
+fill_vectors($node, 'u', dims => 8, rows => 200, seed => 9);
+$node->restart;
+sound('unlogged over a clean restart', u => 8);
+$node->safe_psql('postgres', 'ALTER TABLE u SET LOGGED');
+crash_restart($node);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM u'), 200, 'SET LOGGED: rows survive a crash');
+sound('SET LOGGED', u => 8);
+
+# wal_level = minimal: a build in the transaction that makes the table writes no WAL and is fsynced instead.
+$node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\nwal_skip_threshold = 0\n");
+$node->restart;
+my $vector = random_vector_sql('i', dims => 16, seed => 4);
+$node->safe_psql('postgres', <<SQL);
+BEGIN;
+CREATE TABLE m (id bigint, category int, v vector(16));
+INSERT INTO m SELECT i, 0, $vector FROM generate_series(1, 2000) i;
+CREATE INDEX m_v ON m USING gpuflat (v vector_l2_ops);
+INSERT INTO m SELECT i, 0, $vector FROM generate_series(2001, 2500) i;
+COMMIT;
+SQL
+crash_restart($node);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM m'), 2500, 'wal_level = minimal: rows survive a crash');
+sound('wal_level = minimal', m => 16);
+$node->safe_psql('postgres', "BEGIN; TRUNCATE m; INSERT INTO m SELECT i, 0, $vector FROM generate_series(1, 700) i; SAVEPOINT a; INSERT INTO m SELECT i, 0, $vector FROM generate_series(701, 900) i; ROLLBACK TO a; COMMIT; DELETE FROM m WHERE id % 8 = 0; VACUUM m; SELECT vectorgpu_merge('m_v')");
+crash_restart($node);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM m'), 700 - 87, 'wal_level = minimal: TRUNCATE and vacuum survive');
+sound('wal_level = minimal, after TRUNCATE, vacuum, merge', m => 16);
+
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|server process .* was terminated by signal (?:4|6|7|8|11)\b/, 'no crash of our own making');
+$node->stop;
+done_testing();

@@ -1,0 +1,228 @@
+# Every fault point of test/faults.txt, in every kind of statement that reaches it, at its first, second, third … call until
+# the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
+# both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
+# reported, REINDEX heals. VECTORGPU_LONG=1: every call number, and exit at every point in every kind of statement.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $list = $ENV{VECTORGPU_FAULT_LIST} // "$FindBin::RealBin/../faults.txt";
+my $long = $ENV{VECTORGPU_LONG};
+my $node = make_node('faults', conf => "restart_after_crash = on\nfsync = off\nmaintenance_work_mem = '2MB'\nmin_parallel_table_scan_size = 0\n");
+
+if (!faults_enabled($node))
+{
+	$node->stop;
+	plan skip_all => 'the library was built without FAULTS=1';
+}
+# Those between server and worker are 247_worker_fault_points.pl's.
+my @names = grep { !/^(?:bridge|worker|feed|loader|supervisor)_|^sweep$/ } fault_names($list);
+cmp_ok(scalar @names, '>', 5, scalar(@names) . ' fault points');
+create_comparer($node);
+
+# Rows of w lie on two pages about every second time, rows of y on three or four; one value in eleven is NULL.
+my %dims  = (w => 1100, y => 4200);
+my %query = map { my $table = $_; $table => "'[" . join(',', map { $_ % 7 } 1 .. $dims{$table}) . "]'::vector" } keys %dims;
+my $next_id = 1000;
+
+sub new_rows
+{
+	my ($table, $n) = @_;
+	my $sql = "INSERT INTO $table SELECT i, 0, CASE WHEN i % 11 = 0 THEN NULL ELSE (SELECT array_agg(((hashint8extended(i * 1100 + d, 3) & 255) - 128)::float4) FROM generate_series(1, $dims{$table}) d)::vector END FROM generate_series($next_id, $next_id + $n - 1) i";
+
+	$next_id += $n;
+	return $sql;
+}
+
+for my $table (sort keys %dims)
+{
+	$node->safe_psql('postgres', "CREATE TABLE $table (id bigint, category int, v vector($dims{$table}))");
+	$node->safe_psql('postgres', new_rows($table, 40));
+	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING gpuflat (v vector_l2_ops)");
+}
+
+# For each kind: the table; what runs before the fault is set; the statements under the fault; what tidies up. Each a list.
+my $create = 'CREATE INDEX w_x ON w USING gpuflat (v vector_ip_ops)';
+my $drop   = 'DROP INDEX IF EXISTS w_x';
+my %kinds = (
+	build        => [ 'w', [], ['SET max_parallel_maintenance_workers = 0', $create], [$drop] ],
+	parallel     => [ 'w', [], ['SET max_parallel_maintenance_workers = 2', q{SET maintenance_work_mem = '128MB'}, $create], [$drop] ],
+	concurrently => [ 'w', [], ['CREATE INDEX CONCURRENTLY w_x ON w USING gpuflat (v vector_ip_ops)'], [$drop] ],
+	reindex      => [ 'w', [], ['REINDEX INDEX w_v'], [] ],
+	unlogged     => [ 'w', [], [ 'CREATE UNLOGGED TABLE w_u (id int, v vector(3))', 'CREATE INDEX w_u_v ON w_u USING gpuflat (v vector_l2_ops)', "INSERT INTO w_u VALUES (1, '[1,2,3]')" ], ['DROP TABLE IF EXISTS w_u'] ],
+	insert       => [ 'w', [], [ sub { new_rows('w', 14) } ], [] ],
+	long_insert  => [ 'y', [], [ sub { new_rows('y', 4) } ], [] ],
+	scan         => [ 'w', [], ["SELECT count(*) FROM (SELECT id FROM w ORDER BY v <-> $query{w}) s"], [] ],
+	vacuum       => [ 'w', [ sub { new_rows('w', 8) }, "SELECT vectorgpu_merge('w_v')", sub { new_rows('w', 8) }, sub { 'DELETE FROM w WHERE id % 3 = 0 AND id >= ' . ($next_id - 16) } ], ['VACUUM (INDEX_CLEANUP on) w'], [] ],
+	merge        => [ 'w', [ sub { new_rows('w', 12) } ], ["SELECT vectorgpu_merge('w_v')"], [] ],
+	check        => [ 'w', [], ["SELECT vectorgpu_check('w_v', true)"], [] ],
+	view         => [ 'w', [], ['SELECT count(*) FROM vectorgpu_indexes'], [] ]);
+
+# One try in one session: SQLSTATE of the first statement that failed (00000: none; 08006: the connection was lost), the
+# error text, and '' or what is wrong with table and index afterwards.
+sub try_faults
+{
+	my ($kind, $setting) = @_;
+	my ($table, @lists) = @{ $kinds{$kind} };
+	my ($before, $statements, $after) = map { [ map { ref $_ ? $_->() : $_ } @$_ ] } @lists;
+	my $sql = join '', "SET enable_seqscan = off; SET enable_sort = off; LOAD 'vectorgpu';\n", map({ "$_;\n" } @$before),
+	  "SET vectorgpu.fault = '$setting';\n", map({ "$_;\n\\echo state :SQLSTATE\n" } @$statements), "SET vectorgpu.fault = '';\n",
+	  map({ "$_;\n" } @$after), "\\echo afterwards\n", state_sql($table);
+	my ($rc, $out, $err) = $node->psql('postgres', $sql, on_error_stop => 0, timeout => 60);
+	my ($state) = grep { $_ ne '00000' } $out =~ /^state (\S+)$/mg;
+
+	if ($rc != 0 || $out !~ /^afterwards$/m)
+	{
+		wait_for_restart($node) or die 'the server did not come back';
+		$node->safe_psql('postgres', join ';', @$after) if @$after;
+		(my $ignored, $out) = $node->psql('postgres', state_sql($table), on_error_stop => 0);
+		$state = '08006';
+	}
+	return ($state // '00000', $err, $out =~ /^answer $/m && $out =~ /^check 00000$/m ? '' : "afterwards: $out $err");
+}
+
+sub state_sql
+{
+	my ($table) = @_;
+
+	return "SELECT 'answer ' || compare_answers('$table', '<->', \$q\$$query{$table}\$q\$);\nSELECT vectorgpu_check('${table}_v', true);\n\\echo check :SQLSTATE\n";
+}
+
+sub tidy
+{
+	$node->safe_psql('postgres', "DELETE FROM $_ WHERE id NOT IN (SELECT id FROM $_ ORDER BY id LIMIT 40); VACUUM $_; SELECT vectorgpu_merge('${_}_v')") for sort keys %dims;
+	return;
+}
+
+# First call of every point that a kind of statement reaches: eight points at a time, until none of them is reached.
+my (%reached, %problems);
+for my $kind (sort keys %kinds)
+{
+	my @left = @names;
+
+	while (my @group = splice @left, 0, 8)
+	{
+		while (@group)
+		{
+			my ($state, $error, $wrong) = try_faults($kind, join ',', map { "$_:1:error" } @group);
+			my ($name) = $error =~ /fault point "(\w+)" reached/;
+
+			$problems{"$kind, " . ($name // 'no fault')} = $wrong if $wrong ne '';
+			last if $state eq '00000';
+			if ($state ne 'XX000' || !defined $name)
+			{
+				$problems{"$kind, one of @group"} = "SQLSTATE $state: $error";
+				last;
+			}
+			$reached{$name}{$kind} = 1;
+			@group = grep { $_ ne $name } @group;
+		}
+	}
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$kind fails cleanly at " . join(', ', grep { exists $reached{$_} && $reached{$_}{$kind} } @names));
+	%problems = ();
+	tidy();
+}
+my @never = grep { !$reached{$_} } @names;
+note("not reached by these statements: @never") if @never;
+cmp_ok(scalar(keys %reached), '>', @names * 0.75, 'most fault points were reached');
+
+# Later calls, until the statement ends before the call; and no memory at the first.
+for my $name (sort keys %reached)
+{
+	for my $kind (sort keys %{ $reached{$name} })
+	{
+		for (my $nth = 2; $nth < 5000; $nth = $long ? $nth + 1 : $nth * 3)
+		{
+			my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:error");
+
+			$problems{"$kind, call $nth"} = $wrong if $wrong ne '';
+			last if $state eq '00000';
+			$reached{$name}{$kind} = $nth;
+			$problems{"$kind, call $nth"} = "SQLSTATE $state: $error" if $state ne 'XX000';
+		}
+		my ($state, $error, $wrong) = try_faults($kind, "$name:1:enomem");
+		$problems{"$kind, enomem"} = "SQLSTATE $state: $error $wrong" if $state ne '53200' || $wrong ne '';
+	}
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '',
+		"$name, later calls (" . join(', ', map { "$_ $reached{$name}{$_}" } sort keys %{ $reached{$name} }) . '), no memory');
+	%problems = ();
+	tidy();
+}
+
+# The process ends at the point, as by a crash.
+my $turn = 0;
+for my $name (sort keys %reached)
+{
+	my @list = sort keys %{ $reached{$name} };
+
+	@list = ($list[ $turn++ % @list ]) if !$long;
+	for my $kind (@list)
+	{
+		my $nth = $reached{$name}{$kind} > 2 ? 1 + int($reached{$name}{$kind} / 2) : 1;
+		my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:exit");
+
+		# Where the number of calls depends on what went before.
+		($state, $error, $wrong) = try_faults($kind, "$name:1:exit") if $state eq '00000' && $nth > 1;
+		$problems{"$kind, call $nth"} = "SQLSTATE $state instead of a lost connection: $error" if $state ne '08006';
+		$problems{"$kind, call $nth, afterwards"} = $wrong if $wrong ne '';
+		my $table = $kinds{$kind}[0];
+		my ($rc, $out, $err) = $node->psql('postgres', new_rows($table, 5) . "; DELETE FROM $table WHERE id % 7 = $turn % 7; VACUUM $table; SELECT vectorgpu_merge('${table}_v');" . state_sql($table), on_error_stop => 0);
+		$problems{"$kind, call $nth, after vacuum and merge"} = "$out $err" if $err ne '' || $out !~ /^answer $/m;
+	}
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: the server recovers from an exit in " . join(', ', @list));
+	%problems = ();
+}
+
+# What a failed merge has taken is given back by the next vacuum, at whatever point that one fails in turn.
+SKIP:
+{
+	skip 'merge_row is not reached', 1 if !$reached{merge_row};
+	try_faults('merge', 'merge_row:1:error');
+	$kinds{bare_vacuum} = [ 'w', [], ['VACUUM (INDEX_CLEANUP on) w'], [] ];
+	my ($state, $error, $wrong) = try_faults('bare_vacuum', 'reclaim_pending:1:error');
+	is("$state $wrong", 'XX000 ', 'an error while the extent of a failed merge is given back') or diag($error);
+	($state, $error, $wrong) = try_faults('bare_vacuum', 'page_read:100000:error');
+	is("$state $wrong", '00000 ', 'and the next vacuum does it') or diag($error);
+}
+
+# The point damages its data: reported as corruption or without effect on answers; REINDEX heals.
+for my $name (slurp_file($list) =~ /^(\w+)\b.*corrupt:/mg)
+{
+	for my $kind (grep { $reached{$name} && $reached{$name}{$_} } sort keys %kinds)
+	{
+		my $table = $kinds{$kind}[0];
+		my ($state, $error, $wrong) = try_faults($kind, "$name:1:corrupt");
+
+		$problems{$kind} = "SQLSTATE $state: $error" if $state !~ /^(?:00000|XX002)$/;
+		$problems{"$kind, text"} = $error if $state eq 'XX002' && $error !~ /"${table}_\w+"/;
+		my ($rc, $out, $err) = $node->psql('postgres', "REINDEX INDEX ${table}_v;" . state_sql($table), on_error_stop => 0);
+		$problems{"$kind, after REINDEX"} = "$out $err" if $err ne '' || $out !~ /^answer $/m;
+	}
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: damage is reported, REINDEX heals");
+	%problems = ();
+}
+
+# A sleeping scan can be cancelled.
+my $start = time;
+my ($state) = psql_state($node, "LOAD 'vectorgpu'; SET vectorgpu.fault = 'page_read:2:sleep'; SET enable_seqscan = off; SET enable_sort = off; SET statement_timeout = '200ms'; SELECT count(*) FROM (SELECT id FROM w ORDER BY v <-> $query{w}) s");
+is($state, '57014', 'statement_timeout ends a scan that is held up');
+cmp_ok(time - $start, '<', 2, 'at once');
+
+# Bad settings.
+for my $setting ('x', 'page_read:0:error', 'page_read:1:explode', 'a:1', ':::', 'page_read:1:error,' x 20)
+{
+	($state) = psql_state($node, "LOAD 'vectorgpu'; SET vectorgpu.fault = '$setting'");
+	is($state, '22023', 'vectorgpu.fault refuses ' . substr($setting, 0, 20));
+}
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,97 @@
+# A full disk during build, insert, merge and vacuum (F15): SQLSTATE 53100, nothing lost, and all works again once there is
+# room. Needs a small file system: VECTORGPU_SMALL_FS names a folder on one of at most 256 MB that the test may fill;
+# without it the test mounts one, which only root can.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $folder = $ENV{VECTORGPU_SMALL_FS};
+if (!defined $folder)
+{
+	my $mount_point = PostgreSQL::Test::Utils::tempdir();
+	my $user        = getpwuid $<;
+
+	$folder = $mount_point if system("sudo -n mount -t tmpfs -o size=64m,uid=$<,mode=0700 tmpfs '$mount_point' 2>/dev/null") == 0;
+}
+plan skip_all => 'no small file system: VECTORGPU_SMALL_FS is not set and mounting one is not allowed' if !defined $folder || !-w $folder;
+my ($size_kb) = `df -k --output=size '$folder'` =~ /(\d+)\s*$/;
+plan skip_all => "VECTORGPU_SMALL_FS is larger than 256 MB" if $size_kb > 256 * 1024;
+
+my $location = "$folder/vectorgpu_" . $$;
+mkdir $location or die "$location: $!";
+my $node = make_node('full', conf => "fsync = off\n");
+create_comparer($node);
+$node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$location'");
+
+my $rows = int($size_kb * 1024 / (512 * 4) * 0.6);    # the index takes 60 % of the room
+make_table($node, 't', dims => 512);
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, 0, array_fill((i % 1000)::float4, ARRAY[512])::vector FROM generate_series(1, $rows) i");
+$node->safe_psql('postgres', 'CREATE TABLE s (id bigint, category int, v vector(512)); CREATE INDEX s_v ON s USING gpuflat (v vector_l2_ops) TABLESPACE small');
+
+sub free_kb
+{
+	my ($kb) = `df -k --output=avail '$folder'` =~ /(\d+)\s*$/;
+	return $kb;
+}
+my $empty = free_kb();
+my $query = "quote_literal(array_fill(3.3, ARRAY[512])::vector::text) || '::vector'";
+
+sub sound
+{
+	my ($what, $table) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($node->safe_psql('postgres', "SELECT compare_answers('$table', '<->', $query, 20)"), '', "$what: both scans agree");
+	check_index($node, "${table}_v", name => "$what: check");
+	return;
+}
+
+# Two builds do not fit.
+my $create = 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops) TABLESPACE small';
+$node->safe_psql('postgres', $create);
+for my $sql ('CREATE INDEX t_x ON t USING gpuflat (v vector_ip_ops) TABLESPACE small', 'REINDEX INDEX t_v', 'REINDEX INDEX CONCURRENTLY t_v')
+{
+	my ($state, $message) = psql_state($node, $sql, timeout => 120);
+	is($state, '53100', "$sql: disk full") or diag($message);
+	sound("after $sql", 't');
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_v_ccnew; CHECKPOINT');
+	cmp_ok(free_kb(), '>', $empty * 0.3, "$sql: the room was given back");
+}
+
+# Inserts until the disk is full; then room, then again.
+my $insert = 'INSERT INTO s SELECT i, 0, array_fill((i %% 1000)::float4, ARRAY[512])::vector FROM generate_series(%d, %d) i';
+my ($state, $message, $batch) = ('00000', '', 0);
+while ($state eq '00000' && $batch < 1000)
+{
+	($state, $message) = psql_state($node, sprintf($insert, 500 * $batch + 1, 500 * $batch + 500));
+	$batch++;
+}
+is($state, '53100', "insert $batch: disk full") or diag($message);
+sound('after a failed insert', 's');
+for my $sql ('SELECT vectorgpu_merge(\'s_v\')', 'DELETE FROM s WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP on) s')
+{
+	($state, $message) = psql_state($node, $sql, timeout => 120);
+	like($state, qr/^(?:53100|00000)$/, "$sql on a full disk: $state") or diag($message);
+	sound("after $sql on a full disk", 's');
+}
+$node->safe_psql('postgres', 'DROP INDEX t_v; CHECKPOINT');
+$node->safe_psql('postgres', sprintf($insert, 900_001, 900_300));
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('s_v')");
+sound('with room again', 's');
+$node->safe_psql('postgres', 'DELETE FROM s; VACUUM s; CHECKPOINT');
+$node->safe_psql('postgres', 'REINDEX INDEX s_v; CHECKPOINT');
+cmp_ok(free_kb(), '>', $empty * 0.9, 'no file is left over');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process crashed');
+
+$node->safe_psql('postgres', 'DROP TABLE s; DROP TABLE t; CHECKPOINT; DROP TABLESPACE small');
+$node->stop;
+rmdir $location;
+system("sudo -n umount '$folder' 2>/dev/null") if !defined $ENV{VECTORGPU_SMALL_FS};
+done_testing();

@@ -1,0 +1,129 @@
+# Life of the worker process: started by the first use or with the server, restarted when it dies, stopped with the server;
+# missing or broken executables; settings. Whatever happens, clients see right answers and no errors.
+use strict;
+use warnings;
+use File::Copy qw(copy);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main', conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 1\n");
+my $worker_file = worker_file($node);
+
+plan skip_all => 'the worker is not installed' unless -x $worker_file;
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 500);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+
+# Without shared_preload_libraries
+ok(!defined worker_pid($node), 'nothing runs before the first scan');
+compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'the first scan is answered');
+ok(wait_worker($node), 'a scan has started the supervisor and the worker');
+my $answered = worker_stat($node, 'answered');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the worker');
+cmp_ok(worker_stat($node, 'answered'), '>', $answered, 'the worker has answered them');
+is(worker_stat($node, 'engine'), 'cpu', 'the view names the engine');
+
+my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
+is(sprintf('%o', (stat $socket_folder)[2] & 07777), '700', 'only the owner may enter the folder of the socket');
+my @sockets = glob("$socket_folder/w.*");
+is(scalar @sockets, 1, 'there is one socket');
+is((stat $sockets[0])[2] & 077, 0, 'and it is the owner\'s alone');
+cmp_ok(slurp_file('/proc/' . worker_pid($node) . '/oom_score_adj'), '>', 0, 'the worker goes first when memory runs out');
+is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),
+	0, 'the worker holds no file of a database');
+
+# Death
+for my $signal (qw(KILL SEGV ABRT TERM))
+{
+	my $pid = worker_pid($node);
+
+	kill $signal, $pid;
+	wait_gone($pid);
+	compare_scans($node, 't', '<->', query_vector($node, 2, dims => 8), limit => 10,
+		name => "right answers right after SIG$signal");
+	ok(wait_worker($node), "a new worker after SIG$signal");
+	isnt(worker_pid($node), $pid, 'another process');
+}
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the new worker');
+
+# The supervisor
+my $old = worker_pid($node);
+my $supervisor = supervisor_pid($node);
+is($node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)"), 't', 'the supervisor can be terminated');
+ok(wait_gone($old), 'the worker goes with its supervisor');
+compare_scans($node, 't', '<->', query_vector($node, 3, dims => 8), limit => 10, name => 'right answers without a supervisor');
+ok(wait_worker($node, 30), 'supervisor and worker come back');
+isnt(supervisor_pid($node), $supervisor, 'another supervisor');
+
+# Settings
+$old = worker_pid($node);
+$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 64MB\n");
+$node->reload;
+wait_gone($old);
+ok(wait_worker($node), 'a change of worker_memory restarts the worker');
+is(worker_stat($node, 'memory_bytes'), 64 * 1024 * 1024, 'with the new size');
+
+$old = worker_pid($node);
+$node->append_conf('postgresql.conf', "vectorgpu.worker = off\n");
+$node->reload;
+wait_gone($old);
+compare_scans($node, 't', '<->', query_vector($node, 4, dims => 8), limit => 10, name => 'right answers with the worker off');
+ok(!defined worker_pid($node), 'no worker while vectorgpu.worker is off');
+$node->append_conf('postgresql.conf', "vectorgpu.worker = on\n");
+$node->reload;
+ok(wait_worker($node), 'it is back when the setting is on again');
+
+# Stops of the server
+for my $mode (qw(fast immediate smart))
+{
+	$old = worker_pid($node);
+	$node->stop($mode);
+	ok(wait_gone($old), "the worker ends with the server ($mode)");
+	$node->start;
+	$node->safe_psql('postgres', scan_sql());
+	ok(wait_worker($node), "and another one starts (after $mode)");
+}
+is(scalar(my @left = glob("$socket_folder/w.*")), 1, 'no socket is left over');
+
+# With shared_preload_libraries
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'vectorgpu'\n");
+$node->restart;
+ok(wait_worker($node), 'preloaded, the worker starts with the server');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with a preloaded module');
+$supervisor = supervisor_pid($node);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)");
+ok(wait_worker($node, 30, $supervisor), 'the preloaded supervisor comes back as well');
+
+# The postmaster killed
+$old = worker_pid($node);
+kill 'KILL', $node->safe_psql('postgres', 'SELECT pg_read_file(\'postmaster.pid\')') =~ /^(\d+)/;
+ok(wait_gone($old), 'the worker ends when the postmaster is killed');
+start_after_kill($node);
+ok(wait_worker($node), 'the next server has a worker');
+
+# Executables that are missing, not executable, or end at once
+my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
+my $log_offset = -s $node->logfile;
+$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+$node->reload;
+ok(wait_log($node, qr/could not start the vectorgpu worker/, $log_offset), 'a missing executable is a warning in the log');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'right answers without the executable');
+my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", on_error_stop => 0,
+	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+like($err, qr/08006: could not reach the vectorgpu worker.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
+
+copy('/bin/false', $program) or die "could not copy: $!";
+chmod 0755, $program;
+ok(wait_log($node, qr/vectorgpu worker \(PID \d+\) ended with status 1/, -s $node->logfile), 'a crash loop is tried and logged');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'right answers during a crash loop');
+chmod 0000, $program;
+compare_scans($node, 't', '<->', query_vector($node, 5, dims => 8), limit => 10, name => 'right answers, not executable');
+unlink $program;
+symlink($worker_file, $program) or die "could not link: $!";
+ok(wait_worker($node, 30), 'the worker is back with its executable');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'and answers');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+done_testing();

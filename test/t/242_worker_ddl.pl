@@ -1,0 +1,135 @@
+# DDL with warm copies and with a stopped worker: right answers, no waiting, no copies left over.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "allow_in_place_tablespaces = on\nmax_prepared_transactions = 5\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 1000);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+ok(wait_worker($node), 'the worker is ready');
+
+# One test: the worker has the copy, and answers as a sequential scan does.
+sub agrees
+{
+	my ($name, %opt) = @_;
+	my $before = worker_stat($node, 'answered');
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	compare_sweep($node, 't', '<->', dims => 8, queries => 2, limits => [ 10, undef ], strict_ties => 1, %opt, name => $name);
+	cmp_ok(worker_stat($node, 'answered'), '>', $before, "$name: by the worker");
+	return;
+}
+
+agrees('warm copy');
+$node->safe_psql('postgres', 'BEGIN; TRUNCATE t; ROLLBACK');
+agrees('TRUNCATE rolled back');
+$node->safe_psql('postgres', "BEGIN; TRUNCATE t; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(1, ARRAY[8])::vector) s; ROLLBACK");
+agrees('TRUNCATE, scanned, rolled back');
+$node->safe_psql('postgres', 'TRUNCATE t');
+fill_vectors($node, 't', dims => 8, rows => 700, seed => 3);
+agrees('after TRUNCATE', seed => 3);
+$node->safe_psql('postgres', 'REINDEX INDEX i');
+agrees('after REINDEX');
+$node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY i');
+agrees('after REINDEX CONCURRENTLY');
+$node->safe_psql('postgres', 'BEGIN; REINDEX INDEX i; ROLLBACK');
+agrees('REINDEX rolled back');
+$node->safe_psql('postgres', 'VACUUM FULL t');
+agrees('after VACUUM FULL');
+$node->safe_psql('postgres', 'CLUSTER t USING t_pkey');
+agrees('after CLUSTER');
+$node->safe_psql('postgres', 'ALTER TABLE t ALTER COLUMN v TYPE vector(8) USING v * v');
+agrees('after ALTER TYPE');
+$node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION ''");
+$node->safe_psql('postgres', 'ALTER INDEX i SET TABLESPACE other');
+agrees('in another tablespace');
+$node->safe_psql('postgres', 'ALTER INDEX i SET TABLESPACE pg_default');
+agrees('and back');
+
+# Rows that a transaction inserts are seen by itself, and by nobody once it is rolled back.
+my $own = $node->safe_psql('postgres', <<'SQL');
+SET enable_seqscan = off;
+BEGIN;
+INSERT INTO t VALUES (100001, 1, '[9,9,9,9,9,9,9,9]');
+SELECT id FROM t ORDER BY v <-> '[9,9,9,9,9,9,9,9]' LIMIT 1;
+SAVEPOINT s;
+INSERT INTO t VALUES (100002, 1, '[8,8,8,8,8,8,8,8]');
+SELECT id FROM t ORDER BY v <-> '[8,8,8,8,8,8,8,8]' LIMIT 1;
+ROLLBACK TO s;
+SELECT id FROM t ORDER BY v <-> '[8,8,8,8,8,8,8,8]' LIMIT 1;
+ROLLBACK;
+SELECT id < 100000 FROM t ORDER BY v <-> '[9,9,9,9,9,9,9,9]' LIMIT 1;
+SQL
+is($own, "100001\n100002\n100001\nt", 'a transaction sees its own rows, and only while they live');
+
+# Prepared transactions
+$node->safe_psql('postgres', "BEGIN; INSERT INTO t VALUES (100003, 1, '[7,7,7,7,7,7,7,7]'); PREPARE TRANSACTION 'p'");
+agrees('beside a prepared transaction');
+$node->safe_psql('postgres', "COMMIT PREPARED 'p'");
+is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> '[7,7,7,7,7,7,7,7]' LIMIT 1"),
+	100003, 'rows of a prepared transaction come with its commit');
+agrees('after it');
+
+# Vacuum gives line pointers to new rows: a copy without the tombstones would show strangers.
+for my $round (1 .. 3)
+{
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 7 = $round");
+	$node->safe_psql('postgres', 'VACUUM t');
+	fill_vectors($node, 't', dims => 8, rows => 100, first => 200000 + 1000 * $round, seed => 10 + $round);
+	agrees("after delete, vacuum, insert ($round)");
+}
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+agrees('after a merge');
+is($node->safe_psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the pages');
+
+# A clone of the database: the same file number, the same uuid, its own rows.
+$node->safe_psql('postgres', 'CREATE DATABASE clone TEMPLATE postgres');
+$node->safe_psql('clone', 'DELETE FROM t WHERE id % 2 = 0; VACUUM t');
+fill_vectors($node, 't', dims => 8, rows => 50, first => 300000, seed => 20, db => 'clone');
+agrees('in the clone', db => 'clone');
+agrees('in its template');
+
+# Unlogged and temporary tables
+$node->safe_psql('postgres', 'CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE INDEX ui ON u USING gpuflat (v vector_l2_ops)');
+my $answered = worker_stat($node, 'answered');
+compare_sweep($node, 'u', '<->', dims => 8, queries => 1, name => 'an unlogged table');
+cmp_ok(worker_stat($node, 'answered'), '>', $answered, 'is answered by the worker');
+$answered = worker_stat($node, 'answered');
+is($node->safe_psql('postgres', 'CREATE TEMP TABLE x AS SELECT * FROM t; CREATE INDEX ON x USING gpuflat (v vector_l2_ops); '
+		  . 'SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM x ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s'),
+	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'a temporary table is answered');
+is(worker_stat($node, 'answered'), $answered, 'but never by the worker');
+
+# Parallel workers have sessions of their own.
+is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
+	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'in a parallel worker');
+
+# Copies of what was dropped are swept, and nothing waits for a stopped worker.
+$node->safe_psql('postgres', 'CREATE TABLE d AS SELECT * FROM t; CREATE INDEX di ON d USING gpuflat (v vector_l2_ops)');
+compare_scans($node, 'd', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'another table');
+my $pid = worker_pid($node);
+kill 'STOP', $pid;
+cmp_ok(timed($node, 'DROP INDEX di'), '<', 1, 'DROP INDEX with a stopped worker');
+cmp_ok(timed($node, 'DROP TABLE d'), '<', 1, 'DROP TABLE with a stopped worker');
+cmp_ok(timed($node, 'DROP DATABASE clone'), '<', 1, 'DROP DATABASE with a stopped worker');
+$node->safe_psql('postgres', 'ALTER INDEX i SET TABLESPACE other');
+$node->safe_psql('postgres', 'ALTER INDEX i SET TABLESPACE pg_default');
+cmp_ok(timed($node, 'DROP TABLESPACE other'), '<', 1, 'DROP TABLESPACE with a stopped worker');
+cmp_ok(timed($node, 'CREATE DATABASE third'), '<', 5, 'CREATE DATABASE with a stopped worker');
+kill 'CONT', $pid;
+ok(wait_worker($node), 'the worker goes on');
+$node->safe_psql('postgres', 'DROP TABLE u');
+ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
+agrees('at last');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+done_testing();

@@ -1,0 +1,119 @@
+# Peers that break the protocol, on both sides of the socket: clients get right answers all the same.
+use strict;
+use warnings;
+use File::Copy qw(copy);
+use IO::Socket::UNIX;
+use Socket;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nvectorgpu.worker_timeout = 200ms\n"
+	  . "shared_preload_libraries = 'vectorgpu'\n");
+my $worker_file = worker_file($node);
+
+plan skip_all => 'the worker is not installed' unless -x $worker_file;
+plan skip_all => 'no python3' if system('python3 -c "import os; os.eventfd" 2>/dev/null') != 0;
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 500);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+make_answers($node, 20);
+ok(wait_worker($node), 'the worker is ready');
+
+# Strangers on the worker's socket
+my $pid = worker_pid($node);
+my ($path) = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*');
+my ($epoch) = $path =~ /w\.([0-9a-f]+)$/;
+my $run = start_clients($node, clients => 6, seconds => 8);
+my $hello = sub {
+	my (%with) = (magic => 0x4B574756, version => 1, role => 1, epoch => hex(substr($epoch, 8)), high => hex(substr($epoch, 0, 8)), @_);
+	return pack('V v v V V V V Q<', $with{magic}, $with{version}, $with{role}, $with{epoch}, $with{high}, $$, 0, 0);
+};
+my @open;
+for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version => 2), $hello->(epoch => 1), $hello->(role => 9),
+	$hello->(magic => 1), substr($hello->(), 0, 31), $hello->() . 'z')
+{
+	for (1 .. 3)
+	{
+		socket(my $socket, PF_UNIX, SOCK_SEQPACKET, 0) or die "socket: $!";
+		# The name is too long for an address where the data directory is deep; a short link leads there.
+		my $link = PostgreSQL::Test::Utils::tempdir_short() . '/s';
+		symlink($node->data_dir . '/pgsql_tmp_vectorgpu', $link);
+		connect($socket, pack_sockaddr_un("$link/w.$epoch")) or die "connect: $!";
+		send($socket, $message, 0) if $message ne '';
+		push @open, $socket;
+	}
+}
+my ($done, $wrong) = finish_clients($run);
+is($wrong, '', 'strangers on the socket disturb no client');
+cmp_ok($done, '>', 100, "clients were answered ($done transactions)");
+is(worker_pid($node), $pid, 'and the worker lives');
+$_->close for @open;
+my $answered = worker_stat($node, 'answered');
+compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'a scan');
+cmp_ok(worker_stat($node, 'answered'), '>', $answered, 'is answered by it');
+
+# A false worker
+my $mode_file = $node->data_dir . '/fake_mode';
+my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
+append_to_file($mode_file, "silent\n");
+(my $lib = __FILE__) =~ s/[^\/]+$/lib/;
+copy("$lib/fake_worker.py", $program) or die "could not copy: $!";
+chmod 0755, $program;
+$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+$node->reload;
+ok(wait_gone($pid), 'the worker gives way to a false one');
+
+my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
+	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
+} 1 .. 8;
+
+sub with_mode
+{
+	my ($mode, $greets) = @_;
+	my $old = worker_pid($node);
+
+	open(my $file, '>', $mode_file) or die "could not write $mode_file: $!";
+	print $file "$mode\n";
+	close $file;
+	kill 'KILL', $old if defined $old;
+	wait_gone($old) if defined $old;
+	if ($greets)
+	{
+		ok(wait_worker($node), "$mode: the supervisor takes it for a worker");
+	}
+	else
+	{
+		sleep 0.7;
+	}
+	my $start = time();
+	my ($rc, $out, $err) = $node->psql('postgres', $sweep);
+	my $seconds = time() - $start;
+	is("$rc $err", '0 ', "$mode: no error");
+	is(join(',', split /\n/, $out), join(',', ('t') x 8), "$mode: right answers");
+	cmp_ok($seconds, '<', 3, sprintf('%s: in time (%.1f s)', $mode, $seconds));
+	return;
+}
+
+with_mode($_, 0) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
+with_mode($_, 1)
+  for qw(garbage too_long count_lies too_many order twice no_such_block bad_offset other_sequence state status close silent);
+is($node->safe_psql('postgres', "SELECT (fallback_reasons->>'wrong_answer')::int > 0 FROM vectorgpu_worker"), 't',
+	'wrong answers are counted');
+ok(wait_log($node, qr/answered without the worker/, 0), 'and told in the log');
+cmp_ok(scalar(() = slurp_file($node->logfile) =~ /answered without the worker/g), '<=', 3, 'once a minute');
+
+$node->append_conf('postgresql.conf', "vectorgpu.worker_program = ''\n");
+$node->reload;
+sleep 1;
+ok(wait_worker($node, 30), 'the real worker is back');
+$answered = worker_stat($node, 'answered');
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree');
+cmp_ok(worker_stat($node, 'answered'), '>', $answered, 'and are answered by it');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+done_testing();

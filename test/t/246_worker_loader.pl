@@ -1,0 +1,136 @@
+# Large indexes are loaded in the background: complete in the end, and in nobody's way meanwhile.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "vectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "vectorgpu.inline_load_size = 1MB\nvectorgpu.ship_limit = 64kB\nvectorgpu.auto_merge = off\nshared_buffers = 256MB\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+
+# Vectors that are quick to make: 1000 equal elements, which differ from row to row.
+sub fill
+{
+	my ($db, $first, $rows) = @_;
+
+	$node->safe_psql($db, "INSERT INTO t SELECT i, i % 10, array_fill((hashint8(i) % 100000) / 1000.0, ARRAY[1000])::vector "
+		  . "FROM generate_series($first, $first + $rows - 1) i");
+	return;
+}
+
+sub make_database
+{
+	my ($db) = @_;
+
+	$node->safe_psql('postgres', "CREATE DATABASE $db");
+	create_extension($node, $db);
+	make_table($node, 't', dims => 1000, db => $db);
+	fill($db, 1, 30000);
+	$node->safe_psql($db, 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+	return;
+}
+
+sub scan_in
+{
+	my ($db) = @_;
+	return $node->safe_psql($db, 'SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(1, ARRAY[1000])::vector LIMIT 10) s');
+}
+
+sub wait_copy
+{
+	my ($db, $condition) = @_;
+	my $until = time() + 60;
+
+	while (time() < $until)
+	{
+		scan_in($db);
+		return 1 if $node->safe_psql($db, "SELECT count(*) FROM vectorgpu_indexes WHERE $condition") eq '1';
+		sleep 0.1;
+	}
+	return 0;
+}
+
+make_database('big');
+$node->safe_psql('postgres', 'CREATE TABLE t (id int, v vector(3)); INSERT INTO t VALUES (1, \'[1,2,3]\')');
+ok(wait_worker($node), 'the worker is ready');
+is(scan_in('big'), 10, 'a scan of a large index is answered at once');
+ok(wait_copy('big', 'copy_manifest_generation = manifest_generation AND searches > 0'), 'the loader brings it to the worker');
+cmp_ok(worker_stat($node, 'background_loads'), '>=', 1, 'in the background');
+is(worker_stat($node, 'inline_loads'), 0, 'and no scan did');
+is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', false, true)"), 30000, 'the copy equals the pages');
+compare_scans($node, 't', '<->', 'array_fill(7, ARRAY[1000])::vector', limit => 50, db => 'big', name => 'scans agree');
+
+# More than a scan ships, and a new segment
+fill('big', 40001, 2000);
+is(scan_in('big'), 10, 'a scan is answered while the copy is behind by 8 MB');
+ok(wait_copy('big', 'copy_delta_end = 2000'), 'the loader brings the new rows');
+$node->safe_psql('big', "SELECT vectorgpu_merge('i')");
+ok(wait_copy('big', 'copy_manifest_generation = manifest_generation'), 'the loader brings the merged segment');
+is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', true, true)"), 32000, 'the copy equals the pages');
+
+# Vacuums and inserts during loads
+for my $round (1 .. 3)
+{
+	$node->safe_psql('big', "SELECT vectorgpu_evict('i')");
+	scan_in('big');
+	$node->safe_psql('big', "DELETE FROM t WHERE id % 50 = $round; VACUUM t");
+	fill('big', 50000 + 1000 * $round, 300);
+	ok(wait_copy('big', 'copy_tombstone_generation = tombstone_generation AND copy_manifest_generation = manifest_generation'),
+		"round $round: loaded while rows were deleted and inserted");
+	compare_scans($node, 't', '<->', 'array_fill(3, ARRAY[1000])::vector', limit => 100, db => 'big', name => "round $round: scans agree");
+}
+
+# DROP while a load is under way, with the worker at work and with a stopped one
+for my $stopped (0, 1)
+{
+	my $with = $stopped ? 'with a stopped worker' : 'with the worker at work';
+
+	for my $what ('DROP DATABASE load', 'DROP INDEX i', 'CREATE DATABASE copy TEMPLATE load')
+	{
+		make_database('load');
+		my $db = $what =~ /INDEX/ ? 'load' : 'postgres';
+		my $pid = worker_pid($node);
+		my $stop = $stopped ? "\\! kill -STOP $pid\n" : '';
+
+		scan_in('load');
+		my ($rc, $out, $err) = $node->psql($db, <<"SQL");
+DO \$\$ BEGIN
+	FOR i IN 1 .. 300 LOOP
+		PERFORM pg_stat_clear_snapshot();
+		EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu loader');
+		PERFORM pg_sleep(0.002);
+	END LOOP;
+END \$\$;
+$stop\\timing on
+$what;
+\\timing off
+SQL
+		kill 'CONT', $pid;
+		my ($ms) = $out =~ /Time: ([\d.]+) ms/;
+		is("$rc $err", '0 ', "$what during a load, $with");
+		# A copy of 200 MB of files takes its own time.
+		cmp_ok($ms // 1e9, '<', $what =~ /CREATE/ ? 6000 : 1000, sprintf('takes %.0f ms', $ms // -1));
+		ok(wait_worker($node), 'the worker is ready');
+		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $_") for qw(load copy);
+	}
+}
+
+# More than the worker may hold: refused, answered from the pages
+$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\n");
+$node->reload;
+ok($node->poll_query_until('postgres', 'SELECT memory_bytes = 16777216 FROM vectorgpu_worker'), 'a worker with little memory');
+for (1 .. 5)
+{
+	is(scan_in('big'), 10, 'an index that does not fit is answered');
+	sleep 0.2;
+}
+my ($rc, $out, $err) = $node->psql('big', "SELECT vectorgpu_prewarm('i')");
+like($err, qr/no room for this index/, 'vectorgpu_prewarm says why');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+done_testing();

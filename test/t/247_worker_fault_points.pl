@@ -1,0 +1,100 @@
+# Every fault point on the server's side of the worker, at its n-th call, for n = 1, 2, ... until it is not reached any more:
+# what goes wrong between server and worker never reaches the client; an error that is raised on purpose leaves the session,
+# the lease and the copy such that the next answers are right.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "vectorgpu.auto_merge = off\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+plan skip_all => 'built without FAULTS=1' unless faults_enabled($node);
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 400);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
+ok(wait_worker($node), 'the worker is ready');
+make_answers($node, 3);
+
+my @points = qw(bridge_shmem bridge_descriptors bridge_connect bridge_send bridge_wait bridge_receive worker_rows feed_buffer
+  feed_segment feed_delta feed_tombstones feed_publish loader_register);
+my $right = join ';', map {
+	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
+} 1 .. 3;
+
+# A session that loads the copy anew (with tombstones), is a little behind, and scans. The rows that it adds are far away.
+sub course
+{
+	my ($point, $n, $action) = @_;
+
+	return <<"SQL";
+SELECT count(vectorgpu_evict('i')) AS evicted;
+\\c -
+SET enable_seqscan = off;
+SET enable_sort = off;
+SET vectorgpu.spin_time_us = 0;
+SET vectorgpu.fault = '$point:$n:$action';
+$right;
+INSERT INTO t VALUES (-$n, 0, array_fill(100 + $n, ARRAY[8])::vector);
+$right;
+RESET vectorgpu.spin_time_us;
+SET vectorgpu.inline_load_size = 0;
+DO \$\$ BEGIN PERFORM vectorgpu_evict('i'); EXCEPTION WHEN OTHERS THEN NULL; END \$\$;
+$right;
+DELETE FROM t WHERE id < 0;
+RESET vectorgpu.fault;
+$right;
+SQL
+}
+
+$node->safe_psql('postgres', 'INSERT INTO t SELECT -1000 - i, 0, array_fill(500, ARRAY[8])::vector FROM generate_series(1, 10) i');
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id < -1000; VACUUM t');
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id = 399; VACUUM t');
+make_answers($node, 3);
+for my $point (@points)
+{
+	for my $action (qw(corrupt error enomem))
+	{
+		my ($problems, $reached) = ('', 0);
+
+		for my $n (1 .. 40)
+		{
+			my ($rc, $out, $err) = $node->psql('postgres', course($point, $n, $action), on_error_stop => 0);
+			my $errors = () = $err =~ /ERROR:/g;
+			my $n_right = () = $out =~ /^t$/mg;
+			my $n_wrong = () = $out =~ /^f$/mg;
+
+			$problems .= "call $n: $n_wrong wrong answers; " if $n_wrong > 0;
+			# An error that the DO block has caught was the fault as well.
+			$problems .= "call $n: $errors errors: $err; " if $errors > ($action eq 'corrupt' ? 0 : 1);
+			$problems .= "call $n: $n_right of 12 answers; " if $n_right < 12 - $errors;
+			last if $action ne 'corrupt' && $errors == 0;
+			last if $action eq 'corrupt' && $n >= 12;
+			$reached = $n;
+		}
+		is($problems, '', "$point, $action: right answers" . ($reached ? " (up to call $reached)" : ''));
+	}
+}
+
+# Points of the supervisor and of the loader
+for my $setting ('sweep:1:error', 'worker_pipe:1:corrupt', 'worker_fork:1:corrupt', 'loader_slice:1:error', 'bridge_connect:1:error')
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()");
+	$node->safe_psql('postgres', "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker");
+	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right");
+	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', "$setting in the background: right answers");
+	$node->safe_psql('postgres', "ALTER SYSTEM RESET vectorgpu.fault; SELECT pg_reload_conf()");
+	ok(wait_worker($node, 40), "$setting: there is a worker afterwards");
+}
+compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree at last');
+is($node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the pages');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+done_testing();

@@ -1,0 +1,157 @@
+# Real data (VECTORGPU_DATA; unset: skipped): on SIFT and Fashion-MNIST an index scan answers as the sequential scan, bit for
+# bit in distances and in ids up to equal distances, at LIMIT 1, 10, 100, 1000 and without LIMIT; and has recall 1.0 against
+# the published ground truth. Normal run: BIGANN 10k whole, Fashion-MNIST whole with few queries, a part of SIFT.
+# VECTORGPU_LONG=1: all rows, 1,000 queries and 20 without LIMIT.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $data = data_folder();
+plan skip_all => 'VECTORGPU_DATA is not set' if !defined $data;
+
+my $long = $ENV{VECTORGPU_LONG};
+my @sets = (
+	{ name => 'bigann10k-128', rows => 10_000, queries => 100, whole => 2 },
+	{ name => 'fashion-mnist-784', rows => 60_000, queries => 30, whole => 1 },
+	{ name => 'sift-bsds-128', rows => $long ? 894_717 : 100_000, queries => 30, whole => 1 });
+if ($long)
+{
+	@$_{ 'queries', 'whole' } = (1000, 20) for @sets[ 1, 2 ];
+}
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my $node = make_node('recall', conf => "fsync = off\nshared_buffers = 1GB\nmaintenance_work_mem = 256MB\nmax_wal_size = 4GB\nwork_mem = 64MB\n");
+create_comparer($node);
+
+# One sequential scan for the largest limit: the answer for a smaller one is its beginning.
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION compare_limits(tab text, query vector, limits int[]) RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = on SET enable_indexscan = on SET enable_sort = on SET enable_bitmapscan = off
+AS $$
+DECLARE
+	body text := format('SELECT array_agg(id ORDER BY n), array_agg(encode(float8send(d), ''hex'') ORDER BY n) FROM '
+		'(SELECT id, d, row_number() OVER () n FROM (SELECT id, v <-> %L::vector AS d FROM %s ORDER BY v <-> %L::vector LIMIT %%s) a) b', query, tab, query);
+	seq_ids int[];
+	seq_distances text[];
+	ids int[];
+	distances text[];
+	k int;
+BEGIN
+	PERFORM set_config('enable_indexscan', 'off', true);
+	EXECUTE format(body, limits[cardinality(limits)]) INTO seq_ids, seq_distances;
+	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
+	FOREACH k IN ARRAY limits LOOP
+		EXECUTE format(body, k) INTO ids, distances;
+		IF distances IS DISTINCT FROM seq_distances[1:k] THEN
+			RETURN format('LIMIT %s: distances differ', k);
+		END IF;
+		-- Equal distances at the end may be cut differently.
+		IF (SELECT array_agg(i ORDER BY d, i) FROM unnest(ids, distances) u(i, d) WHERE d <> distances[k])
+			IS DISTINCT FROM (SELECT array_agg(i ORDER BY d, i) FROM unnest(seq_ids[1:k], seq_distances[1:k]) u(i, d) WHERE d <> distances[k])
+			OR (SELECT count(DISTINCT i) FROM unnest(ids) i) <> k THEN
+			RETURN format('LIMIT %s: ids differ', k);
+		END IF;
+	END LOOP;
+	RETURN '';
+END
+$$;
+SQL
+
+# Loads the first rows of a .u8bin file into a table (id, category, v); returns the dimensions.
+sub load_u8bin
+{
+	my ($table, $file, $rows) = @_;
+	my @floats = map { pack 'f>', $_ } 0 .. 255;
+	my $head;
+
+	open my $in, '-|:raw', 'gzip', '-dc', $file or die "$file: $!";
+	read $in, $head, 8;
+	my ($total, $dims) = unpack 'VV', $head;
+	$rows = $total if $rows > $total;
+	open my $out, '>:raw', "$folder/$table" or die "$folder/$table: $!";
+	print $out "PGCOPY\n\xff\r\n\0", pack('NN', 0, 0);
+	for my $id (0 .. $rows - 1)
+	{
+		my $row;
+		read($in, $row, $dims) == $dims or die "$file is too short";
+		print $out pack('nNNNnn', 2, 4, $id, 4 + 4 * $dims, $dims, 0), join('', @floats[ unpack 'C*', $row ]);
+	}
+	print $out pack('n', 0xffff);
+	close $out or die "$folder/$table: $!";
+	close $in;
+	$node->safe_psql('postgres', "CREATE TABLE $table (id int, v vector($dims)); COPY $table FROM '$folder/$table' (FORMAT binary)", timeout => 1800);
+	unlink "$folder/$table";
+	return ($dims, $rows == $total);
+}
+
+# Ground truth of the first queries: [ids], [distances] each.
+sub read_truth
+{
+	my ($file, $queries) = @_;
+	my $bytes = `gzip -dc '$file'`;
+	my ($n, $k) = unpack 'VV', $bytes;
+	my @truth;
+
+	for my $q (0 .. $queries - 1)
+	{
+		push @truth, [ [ unpack "V$k", substr($bytes, 8 + 4 * $k * $q, 4 * $k) ], [ unpack "f<$k", substr($bytes, 8 + 4 * $k * $n + 4 * $k * $q, 4 * $k) ] ];
+	}
+	return @truth;
+}
+
+for my $set (@sets)
+{
+	my ($name, $queries) = @$set{ 'name', 'queries' };
+	my $start = time;
+
+	my ($dims, $all) = load_u8bin('base', "$data/$name.base.u8bin.gz", $set->{rows});
+	load_u8bin('query', "$data/$name.query.u8bin.gz", $queries);
+	$node->safe_psql('postgres', 'CREATE INDEX base_v ON base USING gpuflat (v vector_l2_ops)', timeout => 1800);
+	note(sprintf '%s: %d rows, %d dimensions, loaded and indexed in %.1f s', $name, $set->{rows}, $dims, time - $start);
+	check_index($node, 'base_v', name => "$name: check");
+
+	my $limits = $dims > 500 || $set->{rows} > 1000 ? '{1,10,100,1000}' : '{1,10,100}';
+	my $wrong = $node->safe_psql('postgres', "SELECT count(*), min(format('query %s: %s', id, answer)) FROM (SELECT id, compare_limits('base', v, '$limits') AS answer FROM query) s WHERE answer <> ''", timeout => 3000);
+	is($wrong, '0|', "$name: $queries queries at LIMIT 1, 10, 100, 1000 as the sequential scan");
+	$wrong = $node->safe_psql('postgres', "SET work_mem = '512MB'; SELECT count(*), min(answer) FROM (SELECT compare_answers('base', '<->', quote_literal(v) || '::vector') AS answer FROM query WHERE id < $set->{whole}) s WHERE answer <> ''", timeout => 3000);
+	is($wrong, '0|', "$name: $set->{whole} without LIMIT as the sequential scan");
+
+	if ($all)
+	{
+		my @truth = read_truth("$data/$name.gt100.bin.gz", $queries);
+		my %found;
+		for my $line (split /\n/, $node->safe_psql('postgres',
+				'SET enable_seqscan = off; SET enable_sort = off; SELECT q.id, b.id, b.d FROM query q, LATERAL (SELECT id, v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 100) b', timeout => 3000))
+		{
+			my ($query, $id, $distance) = split /\|/, $line;
+			push @{ $found{$query} }, [ $id, $distance ];
+		}
+		my ($hits, @outside) = (0);
+		for my $query (0 .. $queries - 1)
+		{
+			my ($ids, $distances) = @{ $truth[$query] };
+			my %true = map { $_ => 1 } @$ids;
+			my $last = $distances->[99];
+
+			for my $row (@{ $found{$query} })
+			{
+				# A tie that crosses rank 100 may be cut elsewhere.
+				if ($true{ $row->[0] } || unpack('f<', pack 'f<', $row->[1]) == $last) { $hits++; }
+				else                                                                   { push @outside, "query $query: id $row->[0] at $row->[1], rank 100 is at $last"; }
+			}
+		}
+		is($hits, 100 * $queries, "$name: recall at 100 is 1.0 over $queries queries") or diag(join "\n", @outside[ 0 .. ($#outside < 9 ? $#outside : 9) ]);
+	}
+	note(sprintf '%s: %.1f s in all', $name, time - $start);
+	$node->safe_psql('postgres', 'DROP TABLE base; DROP TABLE query');
+}
+
+$node->stop;
+done_testing();

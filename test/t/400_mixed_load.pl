@@ -1,0 +1,87 @@
+# Insert, update, delete, vacuum and merge beside scans, each compared with the sequential scan of the same snapshot (F34);
+# prepared and simple protocol; parallel mode (C32). VECTORGPU_SECONDS (default 20) and VECTORGPU_CLIENTS (4) for soaks.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $seconds = $ENV{VECTORGPU_SECONDS} // 20;
+my $clients = $ENV{VECTORGPU_CLIENTS} // 4;
+my $node = make_node('mixed', conf => "fsync = off\nmax_connections = 150\nautovacuum = on\nautovacuum_naptime = 1s\n");
+create_comparer($node);
+
+make_table($node, 't', dims => 16, with => 'WITH (fillfactor = 70, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0)');
+fill_vectors($node, 't', dims => 16, rows => 1500, null_every => 60, zero_every => 70);
+$node->safe_psql('postgres', <<'SQL');
+CREATE INDEX t_l2 ON t USING gpuflat (v vector_l2_ops);
+CREATE INDEX t_cos ON t USING gpuflat (v vector_cosine_ops);
+CREATE SEQUENCE t_id START 10000;
+CREATE TABLE w (id bigint, category int, v vector(2500));
+INSERT INTO w SELECT i, i % 3, test_vector(i, 2500)::vector FROM generate_series(1, 60) i;
+CREATE INDEX w_v ON w USING gpuflat (v vector_l1_ops);
+SQL
+
+my $any = 'test_vector((random() * 1e9)::bigint, 16)::vector';
+my $compare = sub {
+	my ($table, $op, $dims, $k, $filter) = @_;
+	return "\\set q random(1, 100000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('$table', '$op', quote_literal(test_vector(:q, $dims)) || '::vector', $k, '$filter');\nCOMMIT;\n";
+};
+my %scripts = (
+	'insert@6'    => "INSERT INTO t SELECT nextval('t_id'), 1, CASE WHEN random() < 0.02 THEN NULL ELSE $any END FROM generate_series(1, 8);\n",
+	'update@3'    => "UPDATE t SET v = $any WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED);\n",
+	'hot@3'       => "UPDATE t SET category = (category + 1) % 10 WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED);\n",
+	'delete@6'    => "DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 9 FOR UPDATE SKIP LOCKED);\n",
+	'abort@2'     => "BEGIN;\nINSERT INTO t SELECT nextval('t_id'), 1, $any FROM generate_series(1, 5);\nSAVEPOINT a;\nDELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED);\nROLLBACK TO a;\nROLLBACK;\n",
+	'wide@2'      => "BEGIN;\nINSERT INTO w SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 2500)::vector;\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED);\nCOMMIT;\n",
+	'vacuum@1'    => "VACUUM t;\nVACUUM w;\n",
+	'merge@1'     => "SELECT vectorgpu_merge('t_l2');\nSELECT vectorgpu_merge('w_v');\nSELECT vectorgpu_merge('t_cos');\n",
+	'near@8'      => $compare->('t', '<->', 16, 10, 'true'),
+	'many@2'      => $compare->('t', '<->', 16, 400, 'true'),
+	'all@1'       => $compare->('t', '<=>', 16, 'NULL', 'true'),
+	'cosine@4'    => $compare->('t', '<=>', 16, 10, 'true'),
+	'filter@3'    => $compare->('t', '<->', 16, 10, 'category = 3'),
+	'widescan@2'  => $compare->('w', '<+>', 2500, 5, 'true'),
+	'own@2'       => "\\set q random(1, 100000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nINSERT INTO t SELECT nextval('t_id'), 2, test_vector(:q, 16)::vector;\nDELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED);\nSELECT assert_answers('t', '<->', quote_literal(test_vector(:q, 16)) || '::vector', 5);\nCOMMIT;\n");
+
+for my $protocol ('simple', 'prepared')
+{
+	my $load = start_load($node, \%scripts, clients => $clients, seconds => int($seconds / 2) + 1, extra => [ '-M', $protocol ]);
+	my ($transactions, $problem) = finish_load($load);
+	is($problem, '', "$protocol protocol: no error and no wrong answer in $transactions transactions");
+	cmp_ok($transactions, '>', 50, "$protocol protocol: work was done");
+}
+for my $index ('t_l2', 't_cos', 'w_v')
+{
+	check_index($node, $index, name => "afterwards: check of $index");
+}
+answers_equal($node, 't', dims => 16, name => 'afterwards: both scans agree');
+answers_equal($node, 't', dims => 16, op => '<=>', name => 'afterwards: cosine too');
+answers_equal($node, 'w', dims => 2500, op => '<+>', name => 'afterwards: rows over several pages');
+
+# C32: everything inside parallel workers, as far as the planner will go.
+for my $mode ('regress', 'on')
+{
+	my $rows = "SELECT id FROM t ORDER BY v <-> '[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]'::vector LIMIT 7";
+	is($node->safe_psql('postgres', "SET force_parallel_mode = $mode; SET enable_seqscan = off; SET enable_sort = off; $rows"),
+		$node->safe_psql('postgres', "SET enable_indexscan = off; $rows"), "force_parallel_mode = $mode");
+}
+like($node->safe_psql('postgres', <<'SQL'), qr/Parallel Seq Scan/, 'distances run in parallel workers');
+SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET max_parallel_workers_per_gather = 2;
+SET enable_indexscan = off;
+EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v <-> '[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]'::vector LIMIT 7
+SQL
+
+# Many sessions, few queries each: a scan of each is right from its first to its last.
+my $burst = start_load($node, { 'near@1' => $scripts{'near@8'}, 'insert@1' => $scripts{'insert@6'} }, clients => 60, seconds => 4);
+my ($transactions, $problem) = finish_load($burst);
+is($problem, '', "60 clients: no wrong answer in $transactions transactions");
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal|deadlock/, 'no crash, no deadlock');
+
+$node->stop;
+done_testing();

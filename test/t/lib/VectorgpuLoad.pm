@@ -1,0 +1,268 @@
+# Helpers of the TAP tests for work that runs beside other work: a comparison of both scans in SQL (one snapshot, one
+# call, usable from pgbench), pgbench in the background, memory of a backend, faults. See VectorgpuTest for the rest.
+package VectorgpuLoad;
+
+use strict;
+use warnings;
+
+use Carp;
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuTest;
+
+our @EXPORT = qw(
+  create_comparer answers_equal start_load finish_load backend_memory_kb psql_state crash_restart wait_for_restart
+  data_folder_bytes relation_file fault_names session_pid
+);
+
+# Creates in the node
+#   test_vector(seed bigint, dims int) returns text    a literal that depends on its arguments only
+#   compare_answers(table, op, query, k, filter)       '' or what differs between index scan and sequential scan
+#   assert_answers(...)                                the same, but raises an error on a difference
+# Both scans run in the caller's transaction: where others write, the caller's is REPEATABLE READ, so that both see the
+# same rows. Ids are compared as sets inside each distance; the last distance, which k may cut, only by count.
+sub create_comparer
+{
+	my ($node, %opt) = @_;
+
+	$node->safe_psql($opt{db} // 'postgres', <<'SQL');
+CREATE FUNCTION test_vector(seed bigint, dims int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+	SELECT '[' || string_agg((((hashint8extended($1 * $2 + d, 42) & 65535) - 32768) / 32768.0)::float4::text, ',' ORDER BY d) || ']'
+	FROM generate_series(1, $2) d
+$$;
+
+CREATE FUNCTION compare_answers(tab text, op text, query text, k bigint DEFAULT NULL, filter text DEFAULT 'true')
+RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = on SET enable_indexscan = on SET enable_sort = on SET enable_bitmapscan = off
+SET max_parallel_workers_per_gather = 0
+AS $$
+DECLARE
+	body text := format('SELECT id, coalesce(encode(float8send(v %1$s %2$s), ''hex''), ''null'') AS d, row_number() OVER () AS n '
+		'FROM (SELECT id, v FROM %3$s WHERE %4$s ORDER BY v %1$s %2$s LIMIT %5$s) s',
+		op, query, tab, filter, coalesce(k::text, 'ALL'));
+	whole text := format('SELECT array_agg(id ORDER BY n), array_agg(d ORDER BY n) FROM (%s) s', body);
+	index_ids bigint[];
+	index_distances text[];
+	seq_ids bigint[];
+	seq_distances text[];
+	line text;
+	by_index boolean := false;
+	i int;
+	only_index bigint[];
+	only_seq bigint[];
+BEGIN
+	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || body LOOP
+		by_index := by_index OR line ~ 'Index Scan using';
+	END LOOP;
+	IF NOT by_index THEN
+		RETURN 'the plan has no index scan';
+	END IF;
+	EXECUTE whole INTO index_ids, index_distances;
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true),
+		set_config('enable_indexscan', 'off', true);
+	EXECUTE whole INTO seq_ids, seq_distances;
+
+	IF index_distances IS DISTINCT FROM seq_distances THEN
+		FOR i IN 1 .. greatest(cardinality(index_distances), cardinality(seq_distances), 0) LOOP
+			IF index_distances[i] IS DISTINCT FROM seq_distances[i] THEN
+				RETURN format('%s rows by index, %s by sequential scan; first difference at row %s: distance %s (id %s) by index, %s (id %s) by sequential scan',
+					coalesce(cardinality(index_distances), 0), coalesce(cardinality(seq_distances), 0), i,
+					index_distances[i], index_ids[i], seq_distances[i], seq_ids[i]);
+			END IF;
+		END LOOP;
+		RETURN format('%s rows by index, %s by sequential scan',
+			coalesce(cardinality(index_distances), 0), coalesce(cardinality(seq_distances), 0));
+	END IF;
+	IF (SELECT count(DISTINCT u) <> count(u) FROM unnest(index_ids) u) THEN
+		RETURN 'the index scan returns a row twice';
+	END IF;
+	SELECT array_agg(u) INTO only_index FROM (
+		SELECT u FROM unnest(index_ids, index_distances) x(u, d) WHERE k IS NULL OR d <> index_distances[cardinality(index_distances)]
+		EXCEPT SELECT u FROM unnest(seq_ids, seq_distances) x(u, d)) s;
+	SELECT array_agg(u) INTO only_seq FROM (
+		SELECT u FROM unnest(seq_ids, seq_distances) x(u, d) WHERE k IS NULL OR d <> index_distances[cardinality(index_distances)]
+		EXCEPT SELECT u FROM unnest(index_ids, index_distances) x(u, d)) s;
+	IF only_index IS NOT NULL OR only_seq IS NOT NULL THEN
+		RETURN format('ids only by index: %s; only by sequential scan: %s', only_index, only_seq);
+	END IF;
+	RETURN '';
+END
+$$;
+
+CREATE FUNCTION assert_answers(tab text, op text, query text, k bigint DEFAULT NULL, filter text DEFAULT 'true')
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	difference text := compare_answers(tab, op, query, k, filter);
+BEGIN
+	IF difference <> '' THEN
+		RAISE EXCEPTION 'wrong answer from %: %', tab, difference;
+	END IF;
+END
+$$;
+SQL
+	return;
+}
+
+# One test: for some query vectors and limits, both scans agree. Needs create_comparer.
+#   dims, op (<->), queries (2), limits ([1, 10, undef]), seed, filter
+sub answers_equal
+{
+	my ($node, $table, %opt) = @_;
+	my $dims    = $opt{dims}    // 16;
+	my $op      = $opt{op}      // '<->';
+	my $queries = $opt{queries} // 2;
+	my $seed    = $opt{seed}    // 900001;
+	my $type    = $opt{type}    // 'vector';
+	my $filter  = $opt{filter}  // 'true';
+	my $limits  = join ', ', map { '(' . ($_ // 'NULL') . '::bigint)' } @{ $opt{limits} // [ 1, 10, undef ] };
+	my $sql     = <<SQL;
+SELECT format('query %s limit %s: %s', q, coalesce(k::text, 'none'), answer)
+FROM (SELECT q, k, compare_answers('$table', '$op', quote_literal(test_vector($seed + q, $dims)) || '::$type', k, \$f\$$filter\$f\$) AS answer
+	FROM generate_series(1, $queries) q, (VALUES $limits) l(k)) s
+WHERE answer <> ''
+SQL
+	my ($rc, $out, $err) = $node->psql($opt{db} // 'postgres', ($opt{setup} // '') . $sql);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $good = $rc == 0 && $out eq '' && $err eq '';
+	ok($good, $opt{name} // "$table: index and sequential scans agree for $op") or diag("exit status $rc\n$out\n$err");
+	return $good;
+}
+
+# Starts pgbench in the background. scripts: name => text, "name\@weight" for weights.
+#   clients (4), seconds (10), db, extra (list of further arguments)
+sub start_load
+{
+	my ($node, $scripts, %opt) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my @files;
+	my %load = (out => '', err => '', name => $opt{name} // 'load');
+
+	for my $name (sort keys %$scripts)
+	{
+		my ($file, $weight) = split /@/, $name;
+		append_to_file("$folder/$file.sql", $scripts->{$name});
+		push @files, '-f', "$folder/$file.sql" . (defined $weight ? "\@$weight" : '');
+	}
+
+	my $clients = $opt{clients} // 4;
+	my @command = (
+		$node->installed_command('pgbench'),
+		'-n', '-c', $clients, '-j', ($clients < 2 ? 1 : 2), '-T', $opt{seconds} // 10,
+		'-h', $node->host, '-p', $node->port, '--max-tries=20', @{ $opt{extra} // [] },
+		@files, $opt{db} // 'postgres');
+
+	$load{seconds} = $opt{seconds} // 10;
+	$load{harness} = IPC::Run::start(\@command, '<', \undef, '>', \$load{out}, '2>', \$load{err},
+		IPC::Run::timeout($load{seconds} + 120));
+	return \%load;
+}
+
+# Waits for the end of a load. Returns (transactions, error text); error text is empty when no client was aborted.
+#   expect_abort  1: the server goes away under it, errors are no failure
+sub finish_load
+{
+	my ($load, %opt) = @_;
+
+	eval { $load->{harness}->finish; 1 } or $load->{err} .= "\n$@";
+	my ($transactions) = $load->{out} =~ /number of transactions actually processed: (\d+)/;
+	my $problem = $load->{err} =~ /(^pgbench: error.*|.*aborted.*|.*timeout.*)/m ? $load->{err} : '';
+	my ($failed) = $load->{out} =~ /number of failed transactions: (\d+)/;
+
+	$problem = "$failed transactions failed" if !$problem && $failed;
+	return ($transactions // 0, $problem);
+}
+
+# Private memory (RssAnon) of a process, in kB.
+sub backend_memory_kb
+{
+	my ($pid) = @_;
+
+	open my $status, '<', "/proc/$pid/status" or return undef;
+	while (<$status>)
+	{
+		return $1 if /^RssAnon:\s+(\d+) kB/;
+	}
+	return undef;
+}
+
+# Runs SQL and returns (SQLSTATE, first error line): ('00000', '') when all went well.
+sub psql_state
+{
+	my ($node, $sql, %opt) = @_;
+	my ($rc, $out, $err) = $node->psql($opt{db} // 'postgres', "\\set VERBOSITY verbose\n$sql",
+		on_error_stop => 1, timeout => $opt{timeout} // 60);
+
+	return ('00000', '', $out) if $rc == 0;
+	my ($state) = $err =~ /(?:ERROR|FATAL|PANIC):\s+([0-9A-Z]{5}):/;
+	return ($state // '08006', $err, $out);
+}
+
+# Immediate stop and start: what a power failure leaves, as far as the server can tell.
+sub crash_restart
+{
+	my ($node) = @_;
+
+	$node->stop('immediate');
+	$node->start;
+	return;
+}
+
+# Waits until the server has come back by itself after a crash of one of its processes.
+sub wait_for_restart
+{
+	my ($node) = @_;
+
+	for (1 .. 300)
+	{
+		my ($rc, $out) = $node->psql('postgres', 'SELECT pg_is_in_recovery()');
+		return 1 if $rc == 0 && $out =~ /^[ft]$/m;
+		sleep 0.1;
+	}
+	return 0;
+}
+
+# Bytes of all relation files of a database.
+sub data_folder_bytes
+{
+	my ($node, $db) = @_;
+	my $oid = $node->safe_psql('postgres', "SELECT oid FROM pg_database WHERE datname = '" . ($db // 'postgres') . "'");
+	my $bytes = 0;
+
+	for my $file (glob($node->data_dir . "/base/$oid/*"))
+	{
+		my ($name) = $file =~ m{([^/]+)$};
+		$bytes += -s $file if $name =~ /^\d/;
+	}
+	return $bytes;
+}
+
+# Absolute path of a relation's main fork.
+sub relation_file
+{
+	my ($node, $relation, $db) = @_;
+
+	return $node->data_dir . '/' . $node->safe_psql($db // 'postgres', "SELECT pg_relation_filepath('$relation')");
+}
+
+# Names of all fault points: the first words of the lines of test/faults.txt.
+sub fault_names
+{
+	my ($file) = @_;
+
+	return map { /^(\w+)/ ? $1 : () } split /\n/, slurp_file($file);
+}
+
+sub session_pid
+{
+	my ($session) = @_;
+
+	return $session->query_safe('SELECT pg_backend_pid()');
+}
+
+1;

@@ -1,0 +1,278 @@
+# Shared helpers of the TAP tests: a node with the extension, seeded data, the comparison of an index scan with a
+# sequential scan, the structure check, a streaming standby. Everything here runs through PostgreSQL::Test::Cluster;
+# a comparison adds one test result to the caller's plan, the other helpers die when they cannot do their work.
+package VectorgpuTest;
+
+use strict;
+use warnings;
+
+use Carp;
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(
+  make_node create_extension make_table fill_vectors query_vector random_vector_sql
+  scan_rows compare_scans compare_sweep check_index make_standby wait_standby
+  faults_enabled data_folder
+);
+
+# A started node with the extension in database postgres.
+#   conf       text appended to postgresql.conf
+#   streaming  1: the node may have standbys
+#   extension  0: leave CREATE EXTENSION to the caller
+sub make_node
+{
+	my ($name, %opt) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
+	$node->append_conf('postgresql.conf',
+		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\n");
+	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
+	$node->start;
+	create_extension($node) unless defined $opt{extension} && !$opt{extension};
+	return $node;
+}
+
+sub create_extension
+{
+	my ($node, $db) = @_;
+	$node->safe_psql($db // 'postgres', 'CREATE EXTENSION vectorgpu');
+	return;
+}
+
+# SQL text of a vector that depends only on (seed, row expression, dims): core's 64-bit hash gives every element, so
+# the rows are the same on every machine and in every order of execution.
+#   type    vector (default), halfvec or bit
+#   levels  n: elements are the integers 0 .. n-1, which makes many equal distances; default: 16-bit steps in [-1, 1)
+sub random_vector_sql
+{
+	my ($row, %opt) = @_;
+	my $dims = $opt{dims} // 16;
+	my $seed = $opt{seed} // 1;
+	my $type = $opt{type} // 'vector';
+	my $hash = "hashint8extended(($row)::bigint * $dims + d, $seed)";
+
+	if ($type eq 'bit')
+	{
+		return "(SELECT string_agg(($hash & 1)::text, '' ORDER BY d) FROM generate_series(1, $dims) d)::bit($dims)";
+	}
+
+	my $element =
+	  defined $opt{levels}
+	  ? "(($hash & 1048575) % $opt{levels})::float4"
+	  : "((($hash & 65535) - 32768) / 32768.0)::float4";
+
+	return "(SELECT array_agg($element ORDER BY d) FROM generate_series(1, $dims) d)::$type($dims)";
+}
+
+# A literal of the same distribution, for the ORDER BY of a query.
+sub query_vector
+{
+	my ($node, $number, %opt) = @_;
+	my $type = $opt{type} // 'vector';
+	my $text = $node->safe_psql($opt{db} // 'postgres',
+		'SELECT ' . random_vector_sql($number, %opt, seed => ($opt{seed} // 1) + 7919));
+
+	return $type eq 'bit' ? "B'$text'" : "'$text'::$type";
+}
+
+sub make_table
+{
+	my ($node, $table, %opt) = @_;
+	my $dims = $opt{dims} // 16;
+	my $type = $opt{type} // 'vector';
+	my $kind = $opt{kind} // '';     # UNLOGGED, TEMP
+	my $with = $opt{with} // '';     # WITH (fillfactor = 50)
+
+	$node->safe_psql($opt{db} // 'postgres',
+		"CREATE $kind TABLE $table (id bigint PRIMARY KEY, category int NOT NULL, v $type($dims)) $with");
+	return;
+}
+
+# Inserts rows first .. first + rows - 1 (id = row number, category = id % 10).
+#   null_every, zero_every  n: every n-th row has a NULL or a zero vector (not for bit: zero_every)
+sub fill_vectors
+{
+	my ($node, $table, %opt) = @_;
+	my $rows  = $opt{rows}  // 1000;
+	my $first = $opt{first} // 1;
+	my $last  = $first + $rows - 1;
+	my $dims  = $opt{dims}  // 16;
+	my $type  = $opt{type}  // 'vector';
+	my $v     = random_vector_sql('i', %opt);
+
+	$v = "CASE WHEN i % $opt{zero_every} = 0 THEN array_fill(0::float4, ARRAY[$dims])::$type($dims) ELSE $v END"
+	  if $opt{zero_every};
+	$v = "CASE WHEN i % $opt{null_every} = 0 THEN NULL ELSE $v END" if $opt{null_every};
+
+	$node->safe_psql($opt{db} // 'postgres',
+		"INSERT INTO $table SELECT i, i % 10, $v FROM generate_series($first, $last) i");
+	return;
+}
+
+# Rows of SELECT … ORDER BY column op query [LIMIT n], as [id, hex of the float8 distance or 'null'], with the plan.
+#   index  1: the plan has to be an index scan; 0: a sequential scan
+sub scan_rows
+{
+	my ($node, $table, $op, $query, %opt) = @_;
+	my $column   = $opt{column} // 'v';
+	my $where    = defined $opt{where} ? "WHERE $opt{where}" : '';
+	my $limit    = defined $opt{limit} ? "LIMIT $opt{limit}" : '';
+	my $distance = "$column $op $query";
+	# The sequential scan breaks ties by the row's place, as an exact index scan does.
+	my $order = $opt{index} ? $distance : "$distance, ctid";
+	my $body =
+	    "SELECT id, coalesce(encode(float8send($distance), 'hex'), 'null') FROM "
+	  . ($opt{only} ? 'ONLY ' : '')
+	  . "$table $where ORDER BY $order $limit";
+	my $settings =
+	  $opt{index}
+	  ? 'SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;'
+	  : 'SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;';
+	my $setup = $opt{setup} // '';
+	my $db    = $opt{db} // 'postgres';
+
+	my $plan = $node->safe_psql($db, "$settings $setup EXPLAIN (COSTS OFF) $body");
+	my @rows = map { [ split /\|/ ] } split /\n/, $node->safe_psql($db, "$settings $setup $body");
+	return (\@rows, $plan);
+}
+
+# One test: the index scan answers as the sequential scan does. Distances bit for bit, ids equal within each group of
+# equal distances; the group that LIMIT cuts may hold other rows of the same distance, but none twice.
+#   strict_ties  1: ids in the sequential scan's order (distance, place) too
+sub compare_scans
+{
+	my ($node, $table, $op, $query, %opt) = @_;
+	my $name = delete $opt{name} // "$table: ORDER BY v $op query"
+	  . (defined $opt{where} ? " WHERE $opt{where}" : '')
+	  . (defined $opt{limit} ? " LIMIT $opt{limit}" : '');
+	my ($got, $plan) = scan_rows($node, $table, $op, $query, %opt, index => 1);
+	my ($expected) = scan_rows($node, $table, $op, $query, %opt, index => 0);
+	my $problem = $plan =~ /Index Scan using/ ? '' : "the plan has no index scan:\n$plan";
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$problem ||= first_difference($got, $expected, $opt{limit}, $opt{strict_ties});
+	ok(!$problem, $name) or diag($problem);
+	return !$problem;
+}
+
+# compare_scans for several limits and query vectors; one test.
+sub compare_sweep
+{
+	my ($node, $table, $op, %opt) = @_;
+	my $queries = delete $opt{queries} // 3;
+	my $limits  = delete $opt{limits}  // [ 1, 10, 100, undef ];
+	my $name    = delete $opt{name}    // "$table: index and sequential scans agree for $op";
+	my @problems;
+
+	for my $number (1 .. $queries)
+	{
+		my $query = query_vector($node, $number, %opt);
+		for my $limit (@$limits)
+		{
+			my ($got, $plan) = scan_rows($node, $table, $op, $query, %opt, limit => $limit, index => 1);
+			my ($expected) = scan_rows($node, $table, $op, $query, %opt, limit => $limit, index => 0);
+			my $problem = $plan =~ /Index Scan using/ ? '' : "the plan has no index scan:\n$plan";
+
+			$problem ||= first_difference($got, $expected, $limit, $opt{strict_ties});
+			push @problems, 'query ' . $number . ' limit ' . ($limit // 'none') . ": $problem" if $problem;
+		}
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok(!@problems, $name) or diag(join("\n", @problems));
+	return !@problems;
+}
+
+# Text of the first difference between two answers, or the empty string.
+sub first_difference
+{
+	my ($got, $expected, $limit, $strict_ties) = @_;
+	my %seen;
+
+	return 'rows: ' . @$got . ' by index, ' . @$expected . ' by sequential scan' if @$got != @$expected;
+	for my $i (0 .. $#$got)
+	{
+		return "row $i: distance $got->[$i][1] (id $got->[$i][0]) by index, "
+		  . "$expected->[$i][1] (id $expected->[$i][0]) by sequential scan"
+		  if $got->[$i][1] ne $expected->[$i][1];
+		return "row $i: id $got->[$i][0] comes twice" if $seen{ $got->[$i][0] }++;
+		return "row $i: id $got->[$i][0] by index, $expected->[$i][0] by sequential scan"
+		  if $strict_ties && $got->[$i][0] ne $expected->[$i][0];
+	}
+
+	my $start = 0;
+	while ($start < @$got)
+	{
+		my $end = $start;
+		$end++ while $end < $#$got && $got->[ $end + 1 ][1] eq $got->[$start][1];
+		my $cut = defined $limit && $end == $#$got;
+		my $ids = join ',', sort { $a <=> $b } map { $_->[0] } @$got[ $start .. $end ];
+		my $expected_ids = join ',', sort { $a <=> $b } map { $_->[0] } @$expected[ $start .. $end ];
+
+		return "rows $start to $end, all at one distance: ids $ids by index, $expected_ids by sequential scan"
+		  if !$cut && $ids ne $expected_ids;
+		$start = $end + 1;
+	}
+	return '';
+}
+
+# One test: vectorgpu_check finds nothing wrong.
+#   heap  0: the structure only, without visiting the table
+sub check_index
+{
+	my ($node, $index, %opt) = @_;
+	my $heap = defined $opt{heap} && !$opt{heap} ? 'false' : 'true';
+	my ($rc, $out, $err) =
+	  $node->psql($opt{db} // 'postgres', "SELECT vectorgpu_check('$index'::regclass, $heap)");
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok($rc == 0 && $err eq '', $opt{name} // "vectorgpu_check of $index") or diag("exit status $rc\n$out\n$err");
+	return $rc == 0;
+}
+
+# A started streaming standby of a node made with streaming => 1.
+sub make_standby
+{
+	my ($primary, $name, %opt) = @_;
+	my $backup  = "backup_for_$name";
+	my $standby = PostgreSQL::Test::Cluster->new($name);
+
+	$primary->backup($backup);
+	$standby->init_from_backup($primary, $backup, has_streaming => 1);
+	$standby->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
+	$standby->start;
+	return $standby;
+}
+
+# Waits until the standby has replayed all that the primary has written, unflushed records included.
+sub wait_standby
+{
+	my ($primary, $standby) = @_;
+	# An insert position may lie past the last flushed record with synchronous_commit = off: a switch flushes it.
+	my $lsn = $primary->safe_psql('postgres', 'SELECT pg_switch_wal()');
+
+	$primary->wait_for_catchup($standby, 'replay', $lsn);
+	return;
+}
+
+# Whether the server was built with FAULTS=1 (vectorgpu.fault exists once the module is loaded).
+sub faults_enabled
+{
+	my ($node) = @_;
+	my ($rc, $out) = $node->psql('postgres', "LOAD 'vectorgpu'; SELECT count(*) FROM pg_settings WHERE name = 'vectorgpu.fault'");
+
+	return $rc == 0 && $out =~ /\b1\s*$/ ? 1 : 0;
+}
+
+# Folder of the data sets, or undef: the caller then skips by name.
+sub data_folder
+{
+	my $folder = $ENV{VECTORGPU_DATA};
+
+	return defined $folder && -d $folder ? $folder : undef;
+}
+
+1;

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""A worker that breaks the protocol, for test/t/245_worker_peers.pl. It is what vectorgpu.worker_program names, reads its
+mode from the file fake_mode in the data directory, greets rightly unless the mode says otherwise, answers PING rightly so
+that the supervisor counts on it, and answers everything else as the mode says."""
+import fcntl
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+
+MAGIC, VERSION = 0x4B574756, 1
+AREA = 64 * 1024
+HEADER = 4096
+SEARCH, CREATE, PING = 1, 4, 14
+
+
+class Session:
+    def __init__(self, connection):
+        self.connection = connection
+        self.memory = os.memfd_create("slot", os.MFD_ALLOW_SEALING)
+        size = HEADER + 2 * AREA
+        os.posix_fallocate(self.memory, 0, size)
+        self.map = mmap.mmap(self.memory, size)
+        fcntl.fcntl(self.memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK)
+        self.wakeup = os.eventfd(0, os.EFD_NONBLOCK)
+
+    def word(self, offset, kind="<I"):
+        return struct.unpack_from(kind, self.map, offset)[0]
+
+    def reply(self, status, body=b"", n_items=0, more=0, sequence=None, length=None, header=None):
+        if sequence is None:
+            sequence = self.word(8, "<Q")
+        head = header or struct.pack("<IIQIIQIIQQQ", status, len(body), sequence, n_items, more, 1, 1, 0, 0, 0, 0)
+        data = head + body
+        self.map[HEADER + AREA:HEADER + AREA + len(data)] = data
+        struct.pack_into("<Q", self.map, 72, sequence)
+        struct.pack_into("<I", self.map, 80, len(data) if length is None else length)
+        struct.pack_into("<I", self.map, 0, 3)
+        os.eventfd_write(self.wakeup, 1)
+
+    def answer(self, mode):
+        if self.word(0) != 1:
+            return
+        kind = self.word(HEADER)
+        k = self.word(HEADER + 64 + 24, "<Q")
+        rows = lambda *pairs: b"".join(struct.pack("<dQ", score, row) for score, row in pairs)
+        struct.pack_into("<I", self.map, 0, 2)
+        if kind == PING:
+            self.reply(0)
+        elif kind != SEARCH:
+            self.reply(9)
+        elif mode == "garbage":
+            self.reply(0, header=os.urandom(64))
+        elif mode == "too_long":
+            self.reply(0, length=0xFFFFFFF0)
+        elif mode == "count_lies":
+            self.reply(0, rows((0.0, 1 << 16 | 1)), n_items=0x10000001)
+        elif mode == "too_many":
+            self.reply(0, rows(*((float(i), 1 + i) for i in range(k + 1))), n_items=k + 1)
+        elif mode == "order":
+            self.reply(0, rows((2.0, 2), (1.0, 1)), n_items=2)
+        elif mode == "twice":
+            self.reply(0, rows((1.0, 1), (1.0, 1)), n_items=2)
+        elif mode == "no_such_block":
+            self.reply(0, rows((0.0, 0x0FFFFFFF << 16 | 1)), n_items=1)
+        elif mode == "bad_offset":
+            self.reply(0, rows((0.0, 0)), n_items=1)
+        elif mode == "other_sequence":
+            self.reply(0, rows((0.0, 1)), n_items=1, sequence=self.word(8, "<Q") + 1)
+        elif mode == "state":
+            struct.pack_into("<I", self.map, 0, 77)
+            os.eventfd_write(self.wakeup, 1)
+        elif mode == "more_forever":
+            self.reply(0, b"", n_items=0, more=1)
+        elif mode == "status":
+            self.reply(4711)
+        elif mode == "close":
+            self.connection.close()
+        # "silent": nothing
+
+
+def greet(connection, mode, epoch):
+    connection.recv(4096)
+    session = Session(connection)
+    version = 99 if mode == "version" else VERSION
+    area = 16 if mode == "small_area" else 0xFFFFFF00 if mode == "large_area" else AREA
+    welcome = struct.pack("<IHHQQIIII24x", MAGIC, version, 0, epoch + (mode == "epoch"), 1, area, area, os.getpid(), 1)
+    fds = [session.memory, session.doorbell, session.wakeup]
+    if mode == "no_fds":
+        fds = fds[:1]
+    if mode == "short_memory":
+        fds[0] = os.memfd_create("short", os.MFD_ALLOW_SEALING)
+        fcntl.fcntl(fds[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    if mode == "unsealed":
+        fds[0] = os.memfd_create("unsealed")
+        os.posix_fallocate(fds[0], 0, HEADER + 2 * AREA)
+    socket.send_fds(connection, [welcome[:10] if mode == "half_welcome" else welcome], fds)
+    return session
+
+
+def main():
+    options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+    os.chdir(options["--data-directory"])
+    epoch = int(options["--epoch"], 16)
+    with open("fake_mode") as file:
+        mode = file.read().strip()
+    path = f"pgsql_tmp_vectorgpu/w.{epoch:016x}"
+    if os.path.exists(path):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    parent = int(options["--parent-fd"])
+    sessions = {}
+    while True:
+        ready, _, _ = select.select([listener, parent, *sessions], [], [], 0.05)
+        if parent in ready:
+            return
+        for item in ready:
+            if item is listener:
+                connection, _ = listener.accept()
+                if mode == "mute":
+                    sessions[connection] = None
+                    continue
+                try:
+                    sessions[connection] = greet(connection, mode, epoch)
+                except OSError:
+                    connection.close()
+            elif item in sessions:
+                sessions.pop(item).connection.close() if sessions[item] else sessions.pop(item).close()
+        for session in list(sessions.values()):
+            if session is not None:
+                session.answer(mode)
+                if session.connection.fileno() < 0:
+                    sessions = {c: s for c, s in sessions.items() if s is not session}
+
+
+main()

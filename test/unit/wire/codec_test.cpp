@@ -1,0 +1,288 @@
+// The parsers against requests and replies that are cut short, too long, or say what must not be said.
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "wire/codec.hpp"
+
+namespace vectorgpu::wire
+{
+namespace
+{
+
+using Bytes = std::vector<uint8_t>;
+
+template <class T>
+void
+put(Bytes *bytes, const T &value)
+{
+	const size_t at = bytes->size();
+
+	bytes->resize(at + sizeof(T));
+	memcpy(bytes->data() + at, &value, sizeof(T));
+}
+
+/// A request of `type` with the given pieces as its body.
+template <class... T>
+Bytes
+request(RequestType type, const T &...pieces)
+{
+	Bytes body;
+	Bytes whole;
+
+	(put(&body, pieces), ...);
+	put(&whole, RequestHeader{type, static_cast<uint32_t>(body.size()), 7, CopyKey{1, 2, 3, 0, 4, 5}, {}});
+	for (const uint8_t byte : body)
+		whole.push_back(byte);
+	return whole;
+}
+
+template <size_t n>
+struct Filler
+{
+	uint8_t bytes[n];
+};
+
+const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}};
+
+/// One good request of every type.
+std::vector<Bytes>
+good_requests()
+{
+	return {
+		request(RequestType::kSearch, kSearch, Filler<20>{}),
+		request(RequestType::kNext, NextRequest{3}),
+		request(RequestType::kDescribe),
+		request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, {}}),
+		request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, Filler<24>{}, Filler<60>{}),
+		request(RequestType::kSeal, SegmentRequest{1, 0, 3}),
+		request(RequestType::kAppend, RowsRequest{5, 0, 3}, Filler<24>{}, Filler<60>{}),
+		request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 1, 0}, Filler<2>{}),
+		request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{1}, uint32_t{4}),
+		request(RequestType::kDrop),
+		request(RequestType::kStats),
+		request(RequestType::kInventory, InventoryRequest{0, 0}),
+		request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, 3}),
+		request(RequestType::kPing),
+	};
+}
+
+ParseResult
+parse(const Bytes &bytes, uint64_t sequence = 7)
+{
+	// A copy of just that size, so that a sanitizer sees a read behind the end.
+	const std::vector<uint8_t> exact(bytes.begin(), bytes.end());
+	RequestView view;
+
+	return parse_request(exact.data(), exact.size(), sequence, &view);
+}
+
+TEST(Codec, accepts_one_good_request_of_every_type)
+{
+	for (const Bytes &bytes : good_requests())
+		EXPECT_EQ(parse(bytes), ParseResult::kOk) << "type " << int{bytes[0]};
+}
+
+TEST(Codec, rejects_every_truncation_and_every_extra_byte)
+{
+	for (const Bytes &bytes : good_requests())
+	{
+		for (size_t length = 0; length < bytes.size(); length++)
+		{
+			Bytes cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
+
+			EXPECT_NE(parse(cut), ParseResult::kOk) << "type " << int{bytes[0]} << " length " << length;
+
+			// The same with a header that owns up to the length.
+			const uint32_t body_bytes = static_cast<uint32_t>(length - sizeof(RequestHeader));
+
+			if (length < sizeof(RequestHeader))
+				continue;
+			memcpy(cut.data() + offsetof(RequestHeader, body_bytes), &body_bytes, 4);
+
+			// Rows alone may come in another size: then each vector is shorter, which the copy does not accept.
+			const RequestType type = static_cast<RequestType>(bytes[0]);
+			RequestView view;
+
+			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
+			{
+				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend) << int{bytes[0]} << " " << length;
+				EXPECT_LT(view.row_bytes, 20u);
+			}
+		}
+		Bytes longer = bytes;
+
+		longer.push_back(0);
+		EXPECT_NE(parse(longer), ParseResult::kOk);
+	}
+}
+
+TEST(Codec, rejects_counts_that_overflow)
+{
+	for (const uint32_t n : {0u, 5u, 0x20000003u, 0x7fffffffu, 0x80000000u, 0xffffffffu})
+	{
+		EXPECT_NE(parse(request(RequestType::kLoadRows, RowsRequest{0, 1, n}, Filler<84>{})), ParseResult::kOk) << n;
+		EXPECT_NE(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, n, 1, 1, 0}, Filler<2>{})), ParseResult::kOk);
+		EXPECT_NE(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, n, 0}, uint32_t{1}, uint32_t{2})),
+			ParseResult::kOk);
+	}
+	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{uint64_t{1} << 48, 1, 3}, Filler<84>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, uint64_t{1} << 63, 13, 1, 1, 0}, Filler<2>{})),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, ~uint64_t{0}, 3})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, ~uint64_t{0}})), ParseResult::kField);
+}
+
+TEST(Codec, rejects_a_search_that_makes_no_sense)
+{
+	const auto with = [](const std::function<void(SearchRequest *)> &change)
+	{
+		SearchRequest search = kSearch;
+
+		change(&search);
+		return parse(request(RequestType::kSearch, search, Filler<20>{}));
+	};
+
+	EXPECT_EQ(with([](SearchRequest *) {}), ParseResult::kOk);
+	EXPECT_EQ(with([](SearchRequest *s) { s->k = 0; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->k = kMaxSearchK + 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->has_after = 2; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->zero[5] = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 0; }), ParseResult::kType);
+	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 16001; }), ParseResult::kType);
+	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 6; }), ParseResult::kLength);
+	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 0x40000005; }), ParseResult::kType);
+	EXPECT_EQ(with([](SearchRequest *s) { s->metric = Metric::kHamming; }), ParseResult::kType);
+	EXPECT_EQ(with([](SearchRequest *s) { s->metric = static_cast<Metric>(6); }), ParseResult::kType);
+	EXPECT_EQ(with([](SearchRequest *s) { s->element = static_cast<ElementType>(3); }), ParseResult::kType);
+}
+
+TEST(Codec, rejects_wrong_headers)
+{
+	const Bytes good = request(RequestType::kPing);
+	const auto with = [&](size_t offset, uint8_t value)
+	{
+		Bytes bytes = good;
+
+		bytes[offset] = value;
+		return parse(bytes);
+	};
+
+	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
+	EXPECT_EQ(with(0, 0), ParseResult::kType);
+	EXPECT_EQ(with(0, 15), ParseResult::kType);
+	EXPECT_EQ(with(3, 1), ParseResult::kType);
+	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
+	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);
+}
+
+TEST(Codec, rejects_fields_that_do_not_go_together)
+{
+	// The delta is segment 0 and nothing else is.
+	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{0, 0, 3}, Filler<84>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kAppend, RowsRequest{0, 1, 3}, Filler<84>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSeal, SegmentRequest{0, 0, 3})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 1, 1, 0}, Filler<2>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 0, 1, 0}, Filler<2>{})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 2, 0}, Filler<2>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{4}, uint32_t{4})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{0}, uint32_t{4})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 17, 0}, Filler<68>{})), ParseResult::kField);
+}
+
+TEST(Codec, survives_random_changes_of_good_requests)
+{
+	const std::vector<Bytes> good = good_requests();
+	std::mt19937 random(20240607);
+
+	for (int round = 0; round < 300000; round++)
+	{
+		Bytes bytes = good[random() % good.size()];
+
+		for (uint32_t i = 0, n = 1 + random() % 4; i < n; i++)
+			bytes[random() % bytes.size()] = static_cast<uint8_t>(random());
+		(void) parse(bytes);
+	}
+}
+
+Bytes
+reply(ReplyStatus status, uint32_t n_items, uint32_t more, size_t body_bytes)
+{
+	ReplyHeader header{};
+	Bytes whole;
+
+	header.status = status;
+	header.body_bytes = static_cast<uint32_t>(body_bytes);
+	header.sequence = 9;
+	header.n_items = n_items;
+	header.more = more;
+	put(&whole, header);
+	whole.resize(whole.size() + body_bytes);
+	return whole;
+}
+
+ParseResult
+parse_as(RequestType type, const Bytes &bytes, uint64_t sequence = 9)
+{
+	ReplyHeader header;
+
+	return parse_reply(bytes.data(), bytes.size(), type, sequence, &header);
+}
+
+TEST(Codec, accepts_good_replies)
+{
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 3, 1, 48)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kBehind, 0, 0, 0)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kNext, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 96)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, sizeof(WorkerStats))), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 240)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kChecksum, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
+}
+
+TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)
+{
+	const Bytes good = reply(ReplyStatus::kOk, 3, 1, 48);
+
+	for (size_t length = 0; length < good.size(); length++)
+		EXPECT_NE(parse_as(RequestType::kSearch, Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(length))), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kSearch, good, 10), ParseResult::kSequence);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 4, 0, 48)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 0x10000003, 0, 48)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 3, 2, 48)), ParseResult::kField);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kBehind, 3, 0, 48)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kSearch, reply(static_cast<ReplyStatus>(10), 0, 0, 0)), ParseResult::kType);
+	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 16)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 0, 1, 48)), ParseResult::kField);
+	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kLength);
+}
+
+TEST(Codec, rejects_neighbors_out_of_order)
+{
+	const double nan = std::numeric_limits<double>::quiet_NaN();
+	const WireNeighbor good[] = {{-1, 1}, {0, 0x10001}, {0, 0x10002}, {nan, 1}, {nan, 2}};
+	const WireNeighbor twice[] = {{1, 1}, {1, 1}};
+	const WireNeighbor down[] = {{1, 1}, {0, 2}};
+	const WireNeighbor no_offset[] = {{1, 0x10000}};
+	const WireNeighbor large[] = {{1, uint64_t{1} << 48 | 1}};
+	const WireNeighbor after_nan[] = {{nan, 1}, {0, 2}};
+
+	EXPECT_TRUE(neighbors_valid(good, 5, nullptr));
+	EXPECT_TRUE(neighbors_valid(good + 1, 4, &good[0]));
+	EXPECT_FALSE(neighbors_valid(good, 5, &good[0]));
+	EXPECT_FALSE(neighbors_valid(twice, 2, nullptr));
+	EXPECT_FALSE(neighbors_valid(down, 2, nullptr));
+	EXPECT_FALSE(neighbors_valid(no_offset, 1, nullptr));
+	EXPECT_FALSE(neighbors_valid(large, 1, nullptr));
+	EXPECT_FALSE(neighbors_valid(after_nan, 2, nullptr));
+}
+
+} // namespace
+} // namespace vectorgpu::wire

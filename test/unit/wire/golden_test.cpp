@@ -1,0 +1,197 @@
+// The bytes of every structure, written out. A test here fails when a layout changes: then README.md, kProtocolVersion and
+// this file change together.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "wire/address.hpp"
+#include "wire/messages.hpp"
+#include "wire/slot.hpp"
+
+namespace vectorgpu::wire
+{
+namespace
+{
+
+/// Bytes as hexadecimal digits, groups of eight bytes apart.
+template <class T>
+std::string
+hex(const T &value)
+{
+	uint8_t bytes[sizeof(T)];
+	std::string text;
+
+	memcpy(bytes, &value, sizeof(T));
+	for (size_t i = 0; i < sizeof(T); i++)
+	{
+		char digits[4];
+
+		snprintf(digits, sizeof(digits), "%s%02x", i > 0 && i % 8 == 0 ? " " : "", bytes[i]);
+		text += digits;
+	}
+	return text;
+}
+
+/// n groups of zeros.
+std::string
+zeros(int n)
+{
+	std::string text;
+
+	for (int i = 0; i < n; i++)
+		text += " 0000000000000000";
+	return text;
+}
+
+const CopyKey kKey = {0x01020304, 0x05060708, 0x090a0b0c, 0, 0x1112131415161718, 0x2122232425262728};
+const CopyVersion kVersion = {0x0a0b, 0x0c0d, 0x0e0f};
+const std::string kKeyBytes = "0403020108070605 0c0b0a0900000000 1817161514131211 2827262524232221";
+const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e000000000000";
+
+TEST(Golden, protocol_version_is_the_one_of_these_bytes)
+{
+	EXPECT_EQ(kProtocolVersion, 1);
+}
+
+TEST(Golden, greeting)
+{
+	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
+	Welcome welcome{};
+
+	EXPECT_EQ(hex(hello), "5647574b01000200 efcdab8967452301 6712000000000000 0000000000000000");
+	welcome.magic = kMagic;
+	welcome.version = kProtocolVersion;
+	welcome.status = WelcomeStatus::kFull;
+	welcome.epoch = 0x0123456789abcdef;
+	welcome.session = 9;
+	welcome.request_area_bytes = kRequestAreaBytes;
+	welcome.reply_area_bytes = kReplyAreaBytes;
+	welcome.worker_pid = 4712;
+	welcome.engine = EngineKind::kCuda;
+	EXPECT_EQ(hex(welcome),
+		"5647574b01000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+}
+
+TEST(Golden, headers)
+{
+	RequestHeader request{RequestType::kChecksum, 24, 77, kKey, {}};
+	ReplyHeader reply{};
+
+	EXPECT_EQ(hex(request), "0d00000018000000 4d00000000000000 " + kKeyBytes + zeros(2));
+	reply.status = ReplyStatus::kInternal;
+	reply.body_bytes = 32;
+	reply.sequence = 77;
+	reply.n_items = 2;
+	reply.more = 1;
+	reply.engine_ns = 0x100;
+	reply.batch_size = 3;
+	reply.n_rescored = 0x200;
+	EXPECT_EQ(hex(reply), "0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000000000000 "
+						  "0002000000000000" + zeros(2));
+}
+
+TEST(Golden, search)
+{
+	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}};
+	const NextRequest next{5};
+	const WireNeighbor neighbor{-2.0, 0x30002};
+
+	EXPECT_EQ(hex(search), kVersionBytes + " 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
+										   "0102000000000000");
+	EXPECT_EQ(hex(next), "0500000000000000");
+	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
+}
+
+TEST(Golden, loading)
+{
+	const CreateRequest create{0x1000, 0x20, 64, ElementType::kBit, Metric::kHamming, {}};
+	const RowsRequest rows{0x30, 2, 7};
+	const SegmentRequest segment{2, 0, 7};
+	const TombstonesRequest tombstones{4, 8, 16, 2, 1, 0};
+	const ManifestRequest manifest{6, 4, 0x20, 2, 0};
+
+	EXPECT_EQ(hex(create), "0010000000000000 2000000000000000 4000000002040000");
+	EXPECT_EQ(hex(rows), "3000000000000000 0200000007000000");
+	EXPECT_EQ(hex(segment), "0200000000000000 0700000000000000");
+	EXPECT_EQ(hex(tombstones), "0400000000000000 0800000000000000 1000000002000000 0100000000000000");
+	EXPECT_EQ(hex(manifest), "0600000000000000 0400000000000000 2000000000000000 0200000000000000");
+}
+
+TEST(Golden, state)
+{
+	const CopyState state{kVersion, 0x20, 3, 1, 1};
+	const SegmentState segment{2, 1, 7, 4};
+	const InventoryRequest inventory{3, 0};
+	CopyInfo info{};
+
+	EXPECT_EQ(hex(state), kVersionBytes + " 2000000000000000 0300000000000000 0100000001000000");
+	EXPECT_EQ(hex(segment), "0200000001000000 0700000000000000 0400000000000000");
+	EXPECT_EQ(hex(inventory), "0300000000000000");
+	info.key = kKey;
+	info.version = kVersion;
+	info.resident_bytes = 1;
+	info.n_rows = 2;
+	info.delta_rows = 3;
+	info.n_dead = 4;
+	info.n_searches = 5;
+	info.n_loads = 6;
+	info.last_used_ns = 7;
+	info.n_segments = 8;
+	info.current = 1;
+	info.leased = 1;
+	EXPECT_EQ(hex(info), kKeyBytes + " " + kVersionBytes +
+							 " 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 "
+							 "0600000000000000 0700000000000000 0800000001000100");
+}
+
+TEST(Golden, checks)
+{
+	const ChecksumRequest request{2, 0, 8, 16};
+	const ChecksumReply reply{1, 2, 3};
+
+	EXPECT_EQ(hex(request), "0200000000000000 0800000000000000 1000000000000000");
+	EXPECT_EQ(hex(reply), "0100000000000000 0200000000000000 0300000000000000");
+}
+
+TEST(Golden, statistics)
+{
+	WorkerStats stats{};
+	uint64_t *fields = &stats.started_ns;
+
+	for (uint64_t i = 0; i < 19; i++)
+		fields[i] = i + 1;
+	EXPECT_EQ(stats.n_queued, 7u);
+	EXPECT_EQ(stats.n_invalid, 14u);
+	EXPECT_EQ(stats.kept_bytes, 19u);
+	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 152u);
+	EXPECT_EQ(offsetof(WorkerStats, device), 408u);
+	EXPECT_EQ(sizeof(WorkerStats), 472u);
+}
+
+TEST(Golden, slot)
+{
+	EXPECT_EQ(offsetof(SlotHeader, state), 0u);
+	EXPECT_EQ(offsetof(SlotHeader, client_waits), 4u);
+	EXPECT_EQ(offsetof(SlotHeader, request_sequence), 8u);
+	EXPECT_EQ(offsetof(SlotHeader, cancel), 16u);
+	EXPECT_EQ(offsetof(SlotHeader, request_length), 24u);
+	EXPECT_EQ(offsetof(SlotHeader, heartbeat_ns), 64u);
+	EXPECT_EQ(offsetof(SlotHeader, reply_sequence), 72u);
+	EXPECT_EQ(offsetof(SlotHeader, reply_length), 80u);
+	EXPECT_EQ(offsetof(SlotHeader, worker_polls), 84u);
+	EXPECT_EQ(slot_bytes(kRequestAreaBytes, kReplyAreaBytes), 331776u);
+}
+
+TEST(Golden, socket_path)
+{
+	char path[kSocketPathBytes];
+
+	format_socket_path(0x00000000deadbeef, path);
+	EXPECT_STREQ(path, "pgsql_tmp_vectorgpu/w.00000000deadbeef");
+}
+
+} // namespace
+} // namespace vectorgpu::wire

@@ -1,0 +1,1 @@
+list(APPEND unit_libraries vectorgpu_wire)

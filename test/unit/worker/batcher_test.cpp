@@ -1,0 +1,259 @@
+// The batcher with the gate of a hooked engine and a clock that the test sets.
+#include "worker/hook_engine.hpp"
+#include "worker/support.hpp"
+
+namespace vectorgpu::worker_test
+{
+namespace
+{
+
+std::atomic<uint64_t> fake_now{1000};
+
+uint64_t
+fake_clock()
+{
+	return fake_now;
+}
+
+struct Finished
+{
+	worker::Search *search;
+	StatusCode code;
+	std::vector<Neighbor> results;
+	worker::BatchInfo info;
+};
+
+struct BatcherTest : testing::Test
+{
+	BatcherTest()
+		: batcher(engine, 8, 0, fake_clock,
+			  [this](worker::Search *search, const Status &status, std::vector<Neighbor> &&results, const worker::BatchInfo &info)
+			  {
+				  const std::lock_guard lock(mutex);
+
+				  finished.push_back({search, status.code, std::move(results), info});
+			  })
+	{
+		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
+		const std::vector<float> vectors = {1, 2, 3, 4, 5};
+
+		for (engine::CopyId &id : copies)
+		{
+			EXPECT_TRUE(engine.create({Metric::kL2, ElementType::kFloat32, 1}, &id).is_ok());
+			EXPECT_TRUE(engine.load_segment(id, 1, {row_ids, vectors.data(), 5}).is_ok());
+			EXPECT_TRUE(engine.seal_segment(id, 1).is_ok());
+		}
+		batcher.start();
+	}
+
+	~BatcherTest() override
+	{
+		engine.set_gate(true);
+		batcher.stop();
+	}
+
+	worker::Search *
+	add(size_t copy, size_t k)
+	{
+		searches.push_back(std::make_unique<worker::Search>());
+
+		worker::Search *search = searches.back().get();
+
+		search->queue = &queues[copy];
+		search->copy_id = copies[copy];
+		search->vector.resize(1);
+		search->query.query = search->vector.data(); // the vector (0)
+		search->query.k = k;
+		batcher.submit(search);
+		batcher.wake();
+		return search;
+	}
+
+	size_t
+	n_finished()
+	{
+		const std::lock_guard lock(mutex);
+
+		return finished.size();
+	}
+
+	bool
+	wait_for(size_t n)
+	{
+		return wait_until([&] { return n_finished() >= n; });
+	}
+
+	HookEngine engine;
+	engine::CopyId copies[2];
+	worker::CopyQueue queues[2];
+	std::vector<std::unique_ptr<worker::Search>> searches;
+	std::mutex mutex;
+	std::vector<Finished> finished;
+	worker::Batcher batcher;
+};
+
+TEST_F(BatcherTest, sends_a_lone_search_at_once_without_any_time_passing)
+{
+	add(0, 2);
+	ASSERT_TRUE(wait_for(1)); // the clock stands still
+	EXPECT_EQ(finished[0].info.size, 1u);
+	EXPECT_EQ(finished[0].results.size(), 2u);
+	EXPECT_EQ(finished[0].results[0].row, 1u);
+}
+
+TEST_F(BatcherTest, sends_together_what_came_while_the_engine_was_busy)
+{
+	engine.set_gate(false);
+	add(0, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	for (int i = 0; i < 5; i++)
+		add(0, 2);
+	add(0, 4000);
+	add(1, 1);
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(8));
+
+	const std::vector<SearchCall> calls = engine.calls();
+
+	ASSERT_EQ(calls.size(), 4u);
+	EXPECT_EQ(calls[0].ks, (std::vector<size_t>{1}));
+	EXPECT_EQ(calls[1].ks, (std::vector<size_t>{2, 2, 2, 2, 2}));
+	EXPECT_EQ(calls[2].copy, copies[1]); // its turn comes before the rest of the first copy
+	EXPECT_EQ(calls[3].ks, (std::vector<size_t>{4000}));
+}
+
+TEST_F(BatcherTest, holds_for_a_test_and_splits_at_the_largest_batch)
+{
+	batcher.hold(true);
+	for (int i = 0; i < 20; i++)
+		add(0, 3);
+	EXPECT_EQ(batcher.n_queued(), 20u);
+	batcher.hold(false);
+	ASSERT_TRUE(wait_for(20));
+	for (const SearchCall &call : engine.calls())
+		EXPECT_LE(call.ks.size(), 8u);
+	EXPECT_EQ(engine.calls().size(), 3u);
+}
+
+TEST_F(BatcherTest, answers_do_not_depend_on_batch_mates)
+{
+	batcher.hold(true);
+
+	worker::Search *two = add(0, 2);
+	worker::Search *five = add(0, 5);
+	worker::Search *one = add(0, 1);
+
+	batcher.hold(false);
+	ASSERT_TRUE(wait_for(3));
+	for (const Finished &f : finished)
+	{
+		const size_t k = f.search == two ? 2 : f.search == five ? 5 : 1;
+
+		ASSERT_EQ(f.results.size(), k);
+		for (size_t i = 0; i < k; i++)
+			EXPECT_EQ(f.results[i].row, i + 1);
+	}
+	EXPECT_NE(one, nullptr);
+}
+
+TEST_F(BatcherTest, cancels_what_waits_and_stops_the_engine_when_nobody_waits)
+{
+	engine.set_gate(false);
+
+	worker::Search *running = add(0, 1);
+
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+
+	worker::Search *waiting = add(0, 1);
+
+	EXPECT_TRUE(batcher.cancel(waiting));
+	EXPECT_FALSE(batcher.cancel(waiting));
+	EXPECT_EQ(batcher.n_queued(), 0u);
+	EXPECT_FALSE(batcher.cancel(running)); // the gate stays shut: only the stop flag lets the engine return
+	ASSERT_TRUE(wait_for(1));
+	EXPECT_EQ(finished[0].search, running);
+	EXPECT_EQ(finished[0].code, StatusCode::kCancelled);
+
+	// The next search is not stopped by the last one's flag.
+	engine.set_gate(true);
+	add(0, 1);
+	ASSERT_TRUE(wait_for(2));
+	EXPECT_EQ(finished[1].code, StatusCode::kOk);
+}
+
+TEST_F(BatcherTest, does_not_stop_a_batch_that_somebody_waits_for)
+{
+	batcher.hold(true);
+
+	worker::Search *given_up = add(0, 1);
+
+	add(0, 1);
+	engine.set_gate(false);
+	batcher.hold(false);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	EXPECT_FALSE(batcher.cancel(given_up));
+	std::this_thread::sleep_for(std::chrono::milliseconds(50));
+	EXPECT_EQ(n_finished(), 0u);
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(2));
+	EXPECT_EQ(finished[0].code, StatusCode::kOk);
+	EXPECT_EQ(finished[1].code, StatusCode::kOk);
+}
+
+TEST_F(BatcherTest, says_whether_the_engine_moves)
+{
+	EXPECT_TRUE(batcher.progressing()); // idle
+	engine.set_gate(false);
+	add(0, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	EXPECT_TRUE(batcher.progressing()); // it has begun since
+	EXPECT_FALSE(batcher.progressing());
+	EXPECT_FALSE(batcher.progressing());
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(1));
+	ASSERT_TRUE(wait_until([&] { return batcher.progressing() && batcher.progressing(); }));
+}
+
+TEST_F(BatcherTest, runs_tasks_between_batches)
+{
+	std::atomic<bool> ran{false};
+
+	engine.set_gate(false);
+	add(0, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	batcher.run_between([&] { ran = true; });
+	std::this_thread::sleep_for(std::chrono::milliseconds(30));
+	EXPECT_FALSE(ran);
+	engine.set_gate(true);
+	EXPECT_TRUE(wait_until([&] { return ran.load(); }));
+}
+
+TEST_F(BatcherTest, reports_out_of_memory_to_each_search_and_goes_on)
+{
+	batcher.hold(true);
+	add(0, 1);
+	add(0, 1);
+	engine.out_of_memory = true;
+	batcher.hold(false);
+	ASSERT_TRUE(wait_for(2));
+	EXPECT_EQ(finished[0].code, StatusCode::kOutOfMemory);
+	EXPECT_EQ(finished[1].code, StatusCode::kOutOfMemory);
+	engine.out_of_memory = false;
+	add(0, 1);
+	ASSERT_TRUE(wait_for(3));
+	EXPECT_EQ(finished[2].code, StatusCode::kOk);
+}
+
+TEST_F(BatcherTest, measures_the_engine_with_its_clock)
+{
+	engine.set_gate(false);
+	add(0, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	fake_now += 5000;
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(1));
+	EXPECT_EQ(finished[0].info.engine_ns, 5000u);
+}
+
+} // namespace
+} // namespace vectorgpu::worker_test

@@ -1,0 +1,123 @@
+// Every fault point of the worker with every action: the client sees an answer, an error, or the end of the connection,
+// never a wrong answer and never a hang; and the worker lives unless it was told to die.
+#include <sys/wait.h>
+
+#include "worker/support.hpp"
+
+namespace vectorgpu::worker_test
+{
+namespace
+{
+
+#ifdef VECTORGPU_FAULTS
+
+constexpr const char *kPoints[] = {"accept", "make_slot", "send_welcome", "receive", "create", "load_segment",
+	"append_delta", "tombstones", "manifest", "search", "reply"};
+
+struct WorkerFault : testing::TestWithParam<std::tuple<const char *, const char *>>
+{
+	DataDirectory directory;
+};
+
+/// Connects, trying again: true once there is a session.
+bool
+connect(Client *client)
+{
+	wire::client_init(client);
+	for (int i = 0; i < 200; i++)
+	{
+		if (wire::client_connect(client, kEpoch, Role::kLoader, 2000) == ClientResult::kOk)
+			return true;
+		std::this_thread::sleep_for(std::chrono::milliseconds(10));
+	}
+	return false;
+}
+
+/// Loads the table and searches it; false at the first thing that does not go well. Sets *wrong if an answer is wrong.
+bool
+course(Client *client, const Table &table, bool *wrong)
+{
+	const uint8_t none[2] = {};
+	const wire::TombstonesRequest tombstones{1, 0, 10, 0, 1, 0};
+	std::vector<Neighbor> found;
+
+	if (!create(client, table).ok() || !send_rows(client, table, 1, 0, 0, 50).ok() || !seal(client, table, 1, 50).ok() ||
+		!send_rows(client, table, 0, 0, 50, 60).ok() ||
+		!exchange(client, RequestType::kTombstones, table.key, {part_of(tombstones), {none, 2}}).ok() ||
+		!manifest(client, table, 1, {1}, 0, 1).ok() ||
+		!search(client, table, table.query(3), 100, &found, {1, 10, 1}).ok())
+		return false;
+	*wrong = !same(found, table.nearest(table.query(3), 100, 60));
+	return true;
+}
+
+TEST_P(WorkerFault, is_an_error_and_no_wrong_answer)
+{
+	const auto [point, action] = GetParam();
+	const bool deadly = strcmp(action, "exit") == 0 || strcmp(action, "abort") == 0;
+	const std::string fault = std::string(point) + ":1:" + action;
+	ProcessWorker served({"--engine", "cpu"}, fault.c_str());
+	const Table table(60, 8, 1);
+	bool done = false;
+
+	for (int attempt = 0; attempt < 5 && !done; attempt++)
+	{
+		Client client;
+		bool wrong = false;
+
+		if (deadly && attempt > 0)
+			break;
+		if (connect(&client))
+		{
+			done = course(&client, table, &wrong);
+			EXPECT_FALSE(wrong);
+			if (!done && !deadly)
+				(void) exchange(&client, RequestType::kDrop, table.key, {});
+		}
+		wire::client_close(&client);
+		if (!done)
+			std::this_thread::sleep_for(std::chrono::milliseconds(50)); // for the lease of the session to end
+	}
+	if (deadly)
+	{
+		const int status = served.reap();
+
+		EXPECT_FALSE(done);
+		EXPECT_TRUE(strcmp(action, "exit") == 0 ? WIFEXITED(status) && WEXITSTATUS(status) == 3
+												 : WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
+			<< status;
+	}
+	else
+		EXPECT_TRUE(done);
+}
+
+INSTANTIATE_TEST_SUITE_P(every, WorkerFault,
+	testing::Combine(testing::ValuesIn(kPoints), testing::Values("error", "enomem", "corrupt", "exit", "abort")),
+	[](const auto &with) { return std::string(std::get<0>(with.param)) + "_" + std::get<1>(with.param); });
+
+TEST(WorkerFaultSleep, of_an_engine_is_seen_by_its_heartbeat)
+{
+	const DataDirectory directory;
+	ProcessWorker served({"--engine", "cpu"}, "search:1:sleep");
+	Connection backend;
+	Connection other;
+	const Table table(60, 8, 1);
+
+	load(&backend.client, table, 60);
+	ASSERT_EQ(submit_search(&backend.client, table, table.query(1), 5), ClientResult::kOk);
+	EXPECT_EQ(wire::client_wait(&backend.client, 1500), ClientState::kPending);
+	EXPECT_GT(wire::client_silence_ns(&backend.client), uint64_t{1000} * 1000 * 1000);
+	EXPECT_TRUE(exchange(&other.client, RequestType::kPing, CopyKey{}, {}).ok());
+}
+
+#else
+
+TEST(WorkerFault, needs_a_build_with_fault_points)
+{
+	GTEST_SKIP() << "configure with -DVECTORGPU_FAULTS=ON";
+}
+
+#endif
+
+} // namespace
+} // namespace vectorgpu::worker_test

@@ -1,0 +1,129 @@
+// An engine for tests: the CPU engine, with a gate before each search and a record of what was asked.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "engine/cpu/cpu_engine.hpp"
+
+namespace vectorgpu::worker_test
+{
+
+struct SearchCall
+{
+	engine::CopyId copy;
+	std::vector<size_t> ks;
+};
+
+class HookEngine final : public engine::Engine
+{
+public:
+	HookEngine() : inner_(engine::make_cpu_engine({})) {}
+
+	/// Searches wait until it is open again; while they wait they make no progress.
+	void
+	set_gate(bool open)
+	{
+		const std::lock_guard lock(mutex_);
+
+		open_ = open;
+		changed_.notify_all();
+	}
+
+	bool
+	waiting()
+	{
+		const std::lock_guard lock(mutex_);
+
+		return waiting_;
+	}
+
+	std::vector<SearchCall>
+	calls()
+	{
+		const std::lock_guard lock(mutex_);
+
+		return calls_;
+	}
+
+	std::atomic<bool> out_of_memory{false}; // searches and loads say so
+
+	const char *name() const override { return "hook"; }
+	Status create(const engine::DistanceSpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
+
+	Status
+	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
+	{
+		if (out_of_memory)
+			return Status::error(StatusCode::kOutOfMemory, "told so");
+		return inner_->load_segment(copy, segment, rows);
+	}
+
+	Status seal_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->seal_segment(c, s); }
+	Status drop_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->drop_segment(c, s); }
+
+	Status
+	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
+	{
+		if (out_of_memory)
+			return Status::error(StatusCode::kOutOfMemory, "told so");
+		return inner_->append_delta(copy, position, rows);
+	}
+
+	Status trim_delta(engine::CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
+
+	Status
+	set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_tombstones(copy, segment, bits);
+	}
+
+	Status
+	set_delta_tombstones(engine::CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_delta_tombstones(copy, first, bits);
+	}
+
+	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
+
+	Status
+	search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
+	{
+		{
+			std::unique_lock lock(mutex_);
+			SearchCall &call = calls_.emplace_back();
+
+			call.copy = copy;
+			for (const engine::SearchQuery &query : queries)
+				call.ks.push_back(query.k);
+			waiting_ = true;
+			while (!open_ && !control->stop)
+				changed_.wait_for(lock, std::chrono::milliseconds(5));
+			waiting_ = false;
+		}
+		if (out_of_memory)
+			throw std::bad_alloc();
+		return inner_->search(copy, queries, results, control);
+	}
+
+	Status
+	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	{
+		return inner_->read_rows(copy, segment, first, n, ids, vectors);
+	}
+
+	engine::EngineStats stats() const override { return inner_->stats(); }
+
+private:
+	std::unique_ptr<engine::Engine> inner_;
+	std::mutex mutex_;
+	std::condition_variable changed_;
+	bool open_ = true;
+	bool waiting_ = false;
+	std::vector<SearchCall> calls_;
+};
+
+} // namespace vectorgpu::worker_test
