@@ -1,0 +1,84 @@
+# PGXS build of the server module vectorgpu.so, and of the worker executable through CMake where there is one. Unit tests
+# and benchmarks are CMake's alone.
+#   make [PG_CONFIG=...] [FAULTS=1] [WERROR=1]   make install   make installcheck
+EXTENSION = vectorgpu
+MODULE_big = vectorgpu
+DATA = $(wildcard sql/vectorgpu--*.sql)
+
+# The engine of the worker has threads, and its GEMM filter needs OpenBLAS, which starts some when it is loaded: neither
+# belongs in a backend.
+SOURCES := $(filter-out src/engine/cpu/gemm%.cpp src/engine/cpu/cpu_engine%.cpp src/engine/cpu/thread_pool.cpp, \
+	$(wildcard src/*.cpp src/*/*.cpp src/engine/cpu/*.cpp src/am/*/*.cpp))
+OBJS = $(SOURCES:.cpp=.o)
+
+REGRESS = $(shell sed -n 's/^test: //p' sql/schedule)
+ISOLATION = $(shell sed -n 's/^test: //p' test/isolation/schedule)
+ISOLATION_OPTS = --inputdir=$(CURDIR)/test/isolation
+TAP_TESTS = 1
+PROVE_TESTS = test/t/*.pl
+PROVE_FLAGS = -I $(CURDIR)/test/t/lib
+
+PG_CONFIG ?= pg_config
+override with_llvm = no
+PG_CPPFLAGS = -I$(CURDIR)/src -isystem $(shell $(PG_CONFIG) --includedir-server)
+SHLIB_LINK = -lstdc++ -lm
+
+EXTRA_CLEAN = $(WORKER_BUILD) $(WORKER_BUILD).log $(OBJS:.o=.d) $(shell find src -name '*.d' -o -name '*.o' 2>/dev/null)
+
+# The worker: a program of its own, built by CMake. Without CMake the module works alone.
+CMAKE ?= cmake
+WORKER_BUILD = build/worker
+WORKER = $(WORKER_BUILD)/bin/vectorgpu_worker
+HAVE_CMAKE := $(shell command -v $(CMAKE) 2>/dev/null)
+ifneq ($(wildcard gpu/worker/main.cpp),)
+WORKER_TARGETS = worker
+endif
+
+all: $(WORKER_TARGETS)
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+.PHONY: worker install-worker uninstall-worker
+ifeq ($(HAVE_CMAKE),)
+worker:
+	@echo "no cmake found: the worker is not built, scans will be answered inside the server"
+else
+worker:
+	@mkdir -p $(WORKER_BUILD)
+	@$(CMAKE) -S . -B $(WORKER_BUILD) -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$(CURDIR)/$(WORKER_BUILD)/bin \
+		-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF -DVECTORGPU_WERROR=$(if $(filter 1,$(WERROR)),ON,OFF) \
+		-DVECTORGPU_FAULTS=$(if $(filter 1,$(FAULTS)),ON,OFF) -DVECTORGPU_CUDA=OFF >$(WORKER_BUILD).log 2>&1 \
+		|| { cat $(WORKER_BUILD).log; exit 1; }
+	+@$(CMAKE) --build $(WORKER_BUILD) --target vectorgpu_worker
+endif
+
+# Installed under a new name first: the old file may be running.
+install: install-worker
+install-worker: $(WORKER_TARGETS)
+	@if [ -x $(WORKER) ]; then \
+		$(MKDIR_P) '$(DESTDIR)$(pkglibdir)' && \
+		$(INSTALL_PROGRAM) $(WORKER) '$(DESTDIR)$(pkglibdir)/vectorgpu_worker.new' && \
+		mv -f '$(DESTDIR)$(pkglibdir)/vectorgpu_worker.new' '$(DESTDIR)$(pkglibdir)/vectorgpu_worker'; \
+	else echo "no worker to install"; fi
+
+uninstall: uninstall-worker
+uninstall-worker:
+	rm -f '$(DESTDIR)$(pkglibdir)/vectorgpu_worker'
+
+# Same bits everywhere: no contraction, no -march=native, no fast-math; vector code is chosen at run time, one file per ISA.
+override CXXFLAGS += -std=c++20 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -ffp-contract=off -fPIC -MMD -MP
+ifeq ($(WERROR),1)
+override CXXFLAGS += -Werror
+endif
+ifeq ($(FAULTS),1)
+override CXXFLAGS += -DVECTORGPU_FAULTS
+endif
+ifeq ($(ASSERTS),1)
+override CXXFLAGS += -DVECTORGPU_ASSERTS
+endif
+
+src/engine/cpu/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
+src/engine/cpu/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+
+-include $(OBJS:.o=.d)

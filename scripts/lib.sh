@@ -1,0 +1,166 @@
+# shellcheck shell=bash disable=SC2034
+# Shared by the commands in this folder (bash): packages, the unprivileged user, a private copy of the server, builds
+# outside of the checkout, throw-away clusters. The caller sets ROOT (the checkout) and WORK (a temporary folder that
+# it removes itself). Nothing here writes into the system's PostgreSQL: the extension is installed into the copy.
+
+PG_MAJOR=15
+JOBS=$(nproc 2>/dev/null || echo 2)
+[ "$JOBS" -le 16 ] || JOBS=16
+
+say() {
+	printf '== %s\n' "$*"
+}
+
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+is_root() {
+	[ "$(id -u)" -eq 0 ]
+}
+
+missing_packages() {
+	local package
+
+	for package in $(printf '%s\n' "$@" | sort -u); do
+		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || printf '%s\n' "$package"
+	done
+}
+
+# need_packages LOG PACKAGE…: installs by apt what is missing, without letting Debian start a cluster of its own.
+need_packages() {
+	local log=$1 missing conf=/etc/postgresql-common/createcluster.d/vectorgpu-no-main.conf status=0
+
+	shift
+	missing=$(missing_packages "$@" | tr '\n' ' ')
+	[ -n "$missing" ] || return 0
+	is_root || die "these packages are missing: ${missing}(run as root, or: apt-get install $missing)"
+	say "installing: $missing"
+	export DEBIAN_FRONTEND=noninteractive
+	if ! apt-get -o DPkg::Lock::Timeout=900 update >"$log" 2>&1; then
+		tail -n 20 "$log"
+		die "apt-get update failed, see $log"
+	fi
+	mkdir -p "${conf%/*}"
+	echo "create_main_cluster = false" >"$conf"
+	# shellcheck disable=SC2086
+	apt-get -o DPkg::Lock::Timeout=900 -o Dpkg::Options::=--force-confold install -y --no-install-recommends \
+		$missing >>"$log" 2>&1 || status=$?
+	rm -f "$conf"
+	rmdir --ignore-fail-on-non-empty "${conf%/*}" 2>/dev/null || true
+	if [ "$status" -ne 0 ]; then
+		tail -n 20 "$log"
+		die "apt-get install failed, see $log"
+	fi
+}
+
+# Sets PG_CONFIG from VECTORGPU_PG_CONFIG, or to Debian's PostgreSQL.
+pick_pg_config() {
+	PG_CONFIG=${VECTORGPU_PG_CONFIG:-/usr/lib/postgresql/$PG_MAJOR/bin/pg_config}
+	[ -x "$PG_CONFIG" ] || die "no pg_config at $PG_CONFIG (set VECTORGPU_PG_CONFIG, or run without --no-install)"
+}
+
+# Sets RUN_USER: whoever runs this, or, for root, postgres or a system user made for the purpose (initdb refuses root).
+pick_run_user() {
+	RUN_USER=$(id -un)
+	if is_root; then
+		RUN_USER=postgres
+		if ! id "$RUN_USER" >/dev/null 2>&1; then
+			RUN_USER=vectorgpu
+			id "$RUN_USER" >/dev/null 2>&1 || useradd --system --no-create-home --shell /bin/sh "$RUN_USER"
+		fi
+	fi
+}
+
+# run_as COMMAND…: runs it as RUN_USER, in WORK and with its HOME there, so that an unreadable checkout is no trouble.
+run_as() {
+	if is_root; then
+		(cd "$WORK" && exec runuser -u "$RUN_USER" -- env HOME="$WORK" "$@")
+	else
+		(cd "$WORK" && exec "$@")
+	fi
+}
+
+# make_work NAME: sets WORK to a new folder of RUN_USER. The path is short: it holds unix sockets (at most 107 bytes).
+make_work() {
+	WORK=$(mktemp -d "${TMPDIR:-/tmp}/$1.XXXXXX")
+	chmod 755 "$WORK"
+	if is_root; then
+		chown "$RUN_USER" "$WORK"
+	fi
+}
+
+# copy_server: copies the server's programs, modules and share files to WORK/pg (PostgreSQL finds its files relative to
+# the program) and sets SERVER_BIN, SERVER_PGXS. Two runs and the system's own server so never meet.
+copy_server() {
+	local folder
+
+	for folder in --bindir --pkglibdir --sharedir; do
+		folder=$("$PG_CONFIG" "$folder")
+		mkdir -p "$WORK/pg$folder"
+		cp -a "$folder/." "$WORK/pg$folder/"
+	done
+	rm -rf "$WORK/pg$("$PG_CONFIG" --pkglibdir)/bitcode"
+	SERVER_BIN=$WORK/pg$("$PG_CONFIG" --bindir)
+	SERVER_PGXS=$WORK/pg$("$PG_CONFIG" --pkglibdir)/pgxs
+	[ -x "$SERVER_BIN/postgres" ] || die "$PG_CONFIG belongs to a PostgreSQL without a server"
+}
+
+# mirror_tree FOLDER: brings FOLDER up to date with the checkout, with its times, and keeps what was built there.
+mirror_tree() {
+	local tree=$1 name
+
+	mkdir -p "$tree"
+	(cd "$tree" && find . -path ./build -prune -o -type f ! -name '*.o' ! -name '*.d' ! -name '*.so' ! -name .flags -print) | while read -r name; do
+		if [ ! -e "$ROOT/$name" ]; then
+			rm -f "$tree/$name" "$tree"/*.so
+		fi
+	done
+	tar -C "$ROOT" --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.d' --exclude='*.so' -cf - . |
+		tar -C "$tree" --no-same-owner -xf -
+}
+
+# build_extension FOLDER LOG [FLAG=1 …]: builds a copy of the checkout in FOLDER with these make variables and installs
+# it into the server copy. Objects built with other flags or another server are thrown away first; the checkout's own
+# objects are neither used nor touched, so a test build is never taken for a release one.
+build_extension() {
+	local tree=$1 log=$2 flags
+
+	shift 2
+	flags="$* $PG_CONFIG $("$PG_CONFIG" --version) $(c++ -dumpfullversion 2>/dev/null)"
+	mirror_tree "$tree"
+	if [ "$(cat "$tree/.flags" 2>/dev/null)" != "$flags" ]; then
+		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' \) -delete
+		printf '%s\n' "$flags" >"$tree/.flags"
+	fi
+	make -C "$tree" -j "$JOBS" PG_CONFIG="$PG_CONFIG" "$@" >"$log" 2>&1 &&
+		make -C "$tree" install DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1
+}
+
+# start_cluster FOLDER [SETTING…]: makes and starts a cluster that listens on a unix socket in FOLDER only; sets PGHOST,
+# PGPORT, PGUSER and PGDATABASE for the clients. Log: FOLDER/server.log.
+start_cluster() {
+	local folder=$1 setting
+
+	shift
+	run_as mkdir -p "$folder" || return 1
+	run_as "$SERVER_BIN/initdb" -D "$folder/data" -U postgres -A trust --no-locale --encoding=UTF8 --no-sync \
+		>/dev/null || return 1
+	{
+		printf "listen_addresses = ''\nunix_socket_directories = '%s'\n" "$folder"
+		for setting in "$@"; do
+			printf '%s\n' "$setting"
+		done
+	} | run_as tee -a "$folder/data/postgresql.conf" >/dev/null
+	export PGHOST=$folder PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
+	run_as "$SERVER_BIN/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 60 -s start
+}
+
+# stop_cluster FOLDER: stops it if it runs.
+stop_cluster() {
+	if [ -f "$1/data/postmaster.pid" ]; then
+		run_as "$SERVER_BIN/pg_ctl" -D "$1/data" -m fast -w -t 60 -s stop ||
+			run_as "$SERVER_BIN/pg_ctl" -D "$1/data" -m immediate -w -t 20 -s stop || true
+	fi
+}
