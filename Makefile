@@ -8,7 +8,7 @@ DATA = $(wildcard sql/vectorgpu--*.sql)
 # The engine of the worker has threads, and its GEMM filter needs OpenBLAS, which starts some when it is loaded: neither
 # belongs in a backend.
 SOURCES := $(filter-out src/engine/cpu/gemm%.cpp src/engine/cpu/cpu_engine%.cpp src/engine/cpu/thread_pool.cpp, \
-	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/cpu/*.cpp src/engine/match/*.cpp src/am/*/*.cpp))
+	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/*/*.cpp src/am/*/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
 
 REGRESS = $(shell sed -n 's/^test: //p' sql/schedule)
@@ -80,5 +80,7 @@ endif
 
 src/engine/cpu/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/cpu/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+src/engine/ivf/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
+src/engine/ivf/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 
 -include $(OBJS:.o=.d)

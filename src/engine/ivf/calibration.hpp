@@ -1,0 +1,36 @@
+// How many lists to look at for a wanted recall: a small table made at build time from held-out rows, kept in the
+// index.
+#pragma once
+
+#include "engine/ivf/call.hpp"
+
+namespace vectorgpu::engine::ivf
+{
+
+constexpr size_t kMaxCalibrationPoints = 64;
+
+/// Stored in the index as it is: recall[i] at probes[i] lists, both ascending (recall not strictly).
+struct Calibration
+{
+	uint32_t n_points = 0;
+	uint32_t n_queries = 0; // held-out rows that it was measured with
+	uint32_t probes[kMaxCalibrationPoints] = {};
+	float recall[kMaxCalibrationPoints] = {};
+};
+
+/// The numbers of lists to measure at: 1, 2, 3, 4, 6, 8, 12, … n_lists, about two a doubling. Sets probes and n_points.
+void calibration_points(uint32_t n_lists, Calibration *calibration);
+
+/// Recall when the lists are scanned exactly, or codes refined from enough candidates: a true neighbour is found when
+/// its list is looked at. ranks [n_queries, k]: position (from 0) of each true neighbour's list in the query's order of
+/// lists; UINT32_MAX where a query has fewer than k. Sets recall and n_queries; calibration_points first.
+void calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration);
+
+/// The fewest probes whose recall is at least the target, between points by linear interpolation over log(probes). The
+/// last point's probes if no point reaches it.
+uint32_t probes_for(const Calibration &calibration, double recall_target);
+
+/// The other way round: the recall to expect of so many probes.
+double recall_of(const Calibration &calibration, uint32_t probes);
+
+} // namespace vectorgpu::engine::ivf

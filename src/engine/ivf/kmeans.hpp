@@ -1,0 +1,72 @@
+// k-means: training of the coarse centroids, of product quantiser codebooks, and the SQL function. See README.md,
+// "k-means". Deterministic: the same rows, spec and seed give the same bits whatever the instruction set and n_threads.
+#pragma once
+
+#include "common/types.hpp"
+#include "engine/ivf/call.hpp"
+
+namespace vectorgpu::engine::ivf
+{
+
+/// What a centroid is, and what a row is assigned by.
+enum class ClusterKind : uint8_t
+{
+	kL2 = 0,        // means; the nearest by squared Euclidean distance
+	kSpherical = 1, // means scaled to length 1, of rows of length 1 (normalise_rows); the nearest is the same then
+};
+
+/// Spherical for cosine, kL2 for the others (inner product too: see README.md, "Metrics").
+ClusterKind cluster_kind(Metric metric);
+
+struct KMeansSpec
+{
+	uint32_t dim = 0;        // 1 .. kMaxDimensions
+	uint32_t n_clusters = 0; // from 1, at most kMaxClusters; may exceed n_rows
+	uint64_t n_rows = 0;     // training rows, 0 .. 2^32 - 1
+	ClusterKind kind = ClusterKind::kL2;
+	uint64_t seed = 1;
+	uint32_t max_iterations = 10; // of Lloyd over all clusters, after the seeding
+	float tolerance = 1e-3f;      // stop when an iteration lowers the inertia by less than this share of it
+	float balance = 0;    // 0: off. From 1: a cluster smaller than mean size / balance is moved into a large one
+	size_t n_threads = 1; // that the work memory is for; Call::n_threads may be less
+};
+
+constexpr uint32_t kMaxClusters = 1 << 20;
+
+/// Rows [n_rows, dim] of float32, `row_stride` floats apart.
+struct RowsView
+{
+	const float *rows = nullptr;
+	size_t row_stride = 0;
+};
+
+/// What became of a training.
+struct KMeansReport
+{
+	double inertia = 0;        // Σ squared distance of the rows to their centroids; spherical: of rows of length 1
+	uint32_t n_iterations = 0; // of Lloyd over all clusters
+	uint32_t n_splits = 0;     // empty (or, when balancing, small) clusters that were moved
+	uint32_t n_used = 0;  // clusters 0 .. n_used - 1 have rows; the others are copies of cluster 0, which no row is
+						  // assigned to. Less than n_clusters only if there are fewer different rows
+	uint64_t largest = 0; // rows of the largest cluster
+	bool converged = false;
+};
+
+/// A training size that is worth its time for a table of n_table_rows: at most kTrainingRowsPerCluster a cluster, and
+/// no more than fit in budget_bytes (0: no bound) together with the work memory; at least 1 if there is a row.
+uint64_t kmeans_training_rows(uint64_t n_table_rows, uint32_t n_clusters, uint32_t dim, size_t budget_bytes);
+constexpr uint64_t kTrainingRowsPerCluster = 64;
+
+/// Bytes of kmeans_train's work memory.
+size_t kmeans_work_bytes(const KMeansSpec &spec);
+
+/// Trains. centroids [n_clusters, dim]; sizes [n_clusters] rows of each, or null; report may be null. Rows must be
+/// finite (kInvalidArgument else). Without rows all centroids are zero and n_used is 0.
+Outcome kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uint64_t *sizes,
+	KMeansReport *report, void *work, size_t work_bytes, const Call &call = {});
+
+/// Scales rows [n_rows, dim] to length 1 in place (norm in double, one rounding per element); a zero row stays zero.
+/// For cosine: clustering, SQ8 and PQ work on such rows and such queries.
+void normalise_rows(float *rows, size_t n_rows, size_t dim);
+
+} // namespace vectorgpu::engine::ivf
