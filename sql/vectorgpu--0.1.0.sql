@@ -775,6 +775,7 @@ CREATE FUNCTION vectorgpu_worker_stats(
 	OUT shipped_rows int8,
 	OUT inline_loads int8,
 	OUT background_loads int8,
+	OUT background_updates int8,
 	OUT fallbacks int8,
 	OUT fallback_reasons text)
 	AS 'MODULE_PATHNAME', 'vectorgpu_worker_stats' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
@@ -782,7 +783,8 @@ CREATE FUNCTION vectorgpu_worker_stats(
 CREATE VIEW vectorgpu_worker AS
 	SELECT pid, supervisor_pid, ready, engine, device, uptime, restarts, sessions, queued, searches, batches,
 		mean_batch_size, latency_p50_us, latency_p99_us, copies, resident_bytes, memory_bytes, evictions, answered,
-		shipped_rows, inline_loads, background_loads, fallbacks, fallback_reasons::pg_catalog.jsonb AS fallback_reasons
+		shipped_rows, inline_loads, background_loads, background_updates, fallbacks,
+		fallback_reasons::pg_catalog.jsonb AS fallback_reasons
 	FROM vectorgpu_worker_stats();
 
 COMMENT ON VIEW vectorgpu_worker IS

@@ -143,9 +143,9 @@ const char *
 failure_detail(wire::ClientResult result)
 {
 	if (result != wire::ClientResult::kSystem)
-		return wire::client_result_text(result);
+		return psprintf("The reason is: %s.", wire::client_result_text(result));
 	errno = session.client.error_number;
-	return psprintf("%s: %m", wire::client_result_text(result));
+	return psprintf("The reason is: %s: %m.", wire::client_result_text(result));
 }
 
 bool
@@ -158,7 +158,7 @@ connect_session(SharedState *state, bool note)
 	{
 		pause_after_failure(state);
 		if (note)
-			note_fallback(Fallback::kUnreachable, "no file descriptors are left");
+			note_fallback(Fallback::kUnreachable, "No file descriptors are left.");
 		return false;
 	}
 	if (fresh)

@@ -20,15 +20,53 @@ namespace
 constexpr int kWaitMs = 5000;
 constexpr int kStepMs = 20;
 
+/// Waiting would be in vain: says what an administrator has to do first.
+[[noreturn]] void
+raise_obstacle(Obstacle obstacle)
+{
+	switch (obstacle)
+	{
+		case Obstacle::kOff:
+			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker is switched off"),
+							   errdetail("vectorgpu.worker is off in the server's configuration."),
+							   errhint("Set it to on in postgresql.conf and reload the configuration.")));
+			break;
+		case Obstacle::kNoProgram:
+			ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
+					errdetail("Its executable is missing or is not one."),
+					errhint("The server log names the file. Install it, or set vectorgpu.worker_program to where it is.")));
+			break;
+		case Obstacle::kNoSlot:
+			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
+							   errdetail("No background worker slot is free for its supervisor."),
+							   errhint("Raise max_worker_processes, or add \"vectorgpu\" to shared_preload_libraries.")));
+			break;
+		case Obstacle::kNone:
+			break;
+	}
+	pg_unreachable();
+}
+
 } // namespace
 
 void
 require_session()
 {
+	SharedState *state = shared_state();
+
 	for (int waited_ms = 0; !session_ready(false); waited_ms += kStepMs)
 	{
-		if (waited_ms >= kWaitMs || shared_state() == nullptr)
+		Obstacle obstacle;
+
+		if (state == nullptr)
 			raise_fallback(Fallback::kNotRunning);
+		obstacle = static_cast<Obstacle>(pg_atomic_read_u32(&state->obstacle));
+		if (obstacle != Obstacle::kNone)
+			raise_obstacle(obstacle);
+		if (waited_ms >= kWaitMs)
+			raise_fallback(
+				pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent : Fallback::kNotRunning);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -48,21 +86,25 @@ raise_fallback(Fallback reason)
 		case Fallback::kTooLarge:
 			ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("the vectorgpu worker has no room for this index"),
-					errdetail("Its copies may take %d MB.", settings.worker_memory_mb),
-					errhint("Raise vectorgpu.worker_memory.")));
+					errdetail("%s", fallback_text(reason)), errhint("Raise vectorgpu.worker_memory.")));
 			break;
 		case Fallback::kOutOfMemory:
-			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("the vectorgpu worker is out of memory")));
+			ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("the vectorgpu worker is out of memory"),
+					errdetail("%s", fallback_text(reason)),
+					errhint("Lower vectorgpu.worker_memory, or drop copies with vectorgpu_evict().")));
 			break;
 		case Fallback::kLoading:
 			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("another session is loading this index"),
+							   errdetail("One session at a time brings an index to the vectorgpu worker."),
 							   errhint("Try again when it has finished.")));
 			break;
 		case Fallback::kRefused:
 		case Fallback::kWrongAnswer:
 			ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the vectorgpu worker did not do what it was asked to"),
-					errdetail("The reason is \"%s\".", fallback_name(reason))));
+					errdetail("%s", fallback_text(reason)),
+					errhint("Worker and module may be of different builds: install both anew, then restart the worker by ending it.")));
 			break;
 		case Fallback::kNotRunning:
 		case Fallback::kSilent:
@@ -73,8 +115,8 @@ raise_fallback(Fallback reason)
 			break;
 	}
 	ereport(ERROR,
-		(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("could not reach the vectorgpu worker: %s", fallback_name(reason)),
-			errdetail("Its socket is \"%s\" under the data directory.", path),
+		(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("could not reach the vectorgpu worker"),
+			errdetail("%s Its socket is \"%s\" under the data directory.", fallback_text(reason), path),
 			errhint("The view vectorgpu_worker tells whether it runs; the server log tells why it does not.")));
 	pg_unreachable();
 }

@@ -1,6 +1,7 @@
 // Makes or finds the shared state. See shared_state.hpp.
 #include "bridge/shared_state.hpp"
 
+#include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -23,6 +24,8 @@ constexpr int kLogPauseMs = 60 * 1000;
 
 SharedState *attached = nullptr;
 bool unavailable = false;
+uint64 n_own_fallbacks = 0;
+Fallback last_reason = Fallback::kNotRunning;
 
 void
 init_state(SharedState *state)
@@ -34,8 +37,10 @@ init_state(SharedState *state)
 	pg_atomic_init_u32(&state->worker_pid, 0);
 	pg_atomic_init_u32(&state->worker_ready, 0);
 	pg_atomic_init_u32(&state->worker_silent, 0);
+	pg_atomic_init_u32(&state->obstacle, static_cast<uint32>(Obstacle::kNone));
 	for (pg_atomic_uint64 *counter : {&state->generation, &state->n_deaths, &state->supervisor_asked, &state->logged,
-			 &state->n_answered, &state->n_shipped_rows, &state->n_inline_loads, &state->n_background_loads})
+			 &state->n_answered, &state->n_shipped_rows, &state->n_inline_loads, &state->n_background_loads,
+			 &state->n_background_updates})
 		pg_atomic_init_u64(counter, 0);
 	for (pg_atomic_uint64 &counter : state->fallbacks)
 		pg_atomic_init_u64(&counter, 0);
@@ -110,6 +115,51 @@ fallback_name(Fallback reason)
 	return kNames[static_cast<int>(reason)];
 }
 
+const char *
+fallback_text(Fallback reason)
+{
+	switch (reason)
+	{
+		case Fallback::kNotRunning:
+			return "The worker does not run, or has not finished starting.";
+		case Fallback::kSilent:
+			return psprintf(
+				"The worker has given no sign of life for %d ms (vectorgpu.worker_timeout).", settings.worker_timeout_ms);
+		case Fallback::kUnreachable:
+			return "No connection to the worker could be made.";
+		case Fallback::kGone:
+			return "The worker ended, or closed the connection, while it had the request.";
+		case Fallback::kSlotBusy:
+			return "The worker has not yet let go of this session's last request, which was given up.";
+		case Fallback::kLoading:
+			return "The worker's copy of the index is not there or not new enough yet; it is being brought.";
+		case Fallback::kTooLarge:
+			return psprintf("The worker's copies may take %d MB (vectorgpu.worker_memory), and there is no room for the index.",
+				settings.worker_memory_mb);
+		case Fallback::kRefused:
+			return "The worker has refused the request.";
+		case Fallback::kOutOfMemory:
+			return "The worker, or its device, is out of memory.";
+		case Fallback::kWrongAnswer:
+			return "The worker's reply was not an answer to what it was asked.";
+		case Fallback::kCount:
+			break;
+	}
+	return "";
+}
+
+uint64
+own_fallbacks()
+{
+	return n_own_fallbacks;
+}
+
+Fallback
+last_fallback()
+{
+	return last_reason;
+}
+
 void
 note_fallback(Fallback reason, const char *detail)
 {
@@ -117,6 +167,8 @@ note_fallback(Fallback reason, const char *detail)
 	TimestampTz now;
 	uint64 logged;
 
+	n_own_fallbacks++;
+	last_reason = reason;
 	if (state == nullptr)
 		return;
 	pg_atomic_fetch_add_u64(&state->fallbacks[static_cast<int>(reason)], 1);
@@ -131,8 +183,8 @@ note_fallback(Fallback reason, const char *detail)
 	if (!pg_atomic_compare_exchange_u64(&state->logged, &logged, static_cast<uint64>(now)))
 		return;
 	ereport(LOG_SERVER_ONLY,
-		(errmsg("vectorgpu scans are answered without the worker: %s", fallback_name(reason)),
-			detail != nullptr ? errdetail("%s", detail) : 0,
+		(errmsg("vectorgpu scans are answered without the worker"),
+			detail != nullptr ? errdetail("%s %s", fallback_text(reason), detail) : errdetail("%s", fallback_text(reason)),
 			errhint("The view vectorgpu_worker counts the reasons; this line comes once a minute at most.")));
 }
 

@@ -29,8 +29,20 @@ enum class Fallback : uint32
 	kCount = 10,
 };
 
-/// A short name, as the view shows it.
+/// A short name: the key of the view's column fallback_reasons. README.md explains each.
 const char *fallback_name(Fallback reason);
+
+/// The same as a sentence, for messages. The text lives as long as the process or the current memory context.
+const char *fallback_text(Fallback reason);
+
+/// What keeps the supervisor from having a worker, where it knows: waiting would be in vain.
+enum class Obstacle : uint32
+{
+	kNone = 0,
+	kOff = 1,       // vectorgpu.worker is off in the server's configuration
+	kNoProgram = 2, // the executable could not be started
+	kNoSlot = 3,    // no background worker slot for the supervisor
+};
 
 constexpr int kLoaderSlots = 2; // indexes that are loaded in the background at a time
 
@@ -49,6 +61,7 @@ struct SharedState
 	pg_atomic_uint32 worker_pid;       // 0: none
 	pg_atomic_uint32 worker_ready;     // 1: it has greeted the supervisor
 	pg_atomic_uint32 worker_silent;    // 1: it does not answer the supervisor
+	pg_atomic_uint32 obstacle;         // an Obstacle
 	pg_atomic_uint64 generation;       // worker processes started
 	pg_atomic_uint64 n_deaths;         // worker processes that ended by themselves
 	pg_atomic_uint64 supervisor_asked; // TimestampTz of the last request for a supervisor
@@ -56,7 +69,8 @@ struct SharedState
 	pg_atomic_uint64 n_answered;       // batches of rows that came from the worker
 	pg_atomic_uint64 n_shipped_rows;   // delta rows that scans brought to the worker
 	pg_atomic_uint64 n_inline_loads;   // copies that scans brought to the worker
-	pg_atomic_uint64 n_background_loads;
+	pg_atomic_uint64 n_background_loads;   // copies that loaders brought to it
+	pg_atomic_uint64 n_background_updates; // copies that loaders brought up to date
 	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
 	LoaderSlot loaders[kLoaderSlots];
 };
@@ -66,7 +80,12 @@ static_assert(sizeof(SharedState) <= 1024);
 /// Attaches on the first call in a process. Null if there is none: a standalone server, or no shared memory left.
 SharedState *shared_state();
 
-/// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null.
+/// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null; it
+/// is a sentence.
 void note_fallback(Fallback reason, const char *detail);
+
+/// The fallbacks that this process has counted, and the reason of the last one: how a scan learns of its own.
+uint64 own_fallbacks();
+Fallback last_fallback();
 
 } // namespace vectorgpu::bridge

@@ -3,6 +3,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
+#include "pg/privilege.hpp"
 
 #include <cstring>
 
@@ -53,6 +54,7 @@ enum StatsColumn
 	kShippedRows,
 	kInlineLoads,
 	kBackgroundLoads,
+	kBackgroundUpdates,
 	kFallbacks,
 	kFallbackReasons,
 	kStatsColumns,
@@ -190,6 +192,7 @@ fill_from_shared(const Row &row, SharedState *state)
 	set_int8(row, kShippedRows, pg_atomic_read_u64(&state->n_shipped_rows));
 	set_int8(row, kInlineLoads, pg_atomic_read_u64(&state->n_inline_loads));
 	set_int8(row, kBackgroundLoads, pg_atomic_read_u64(&state->n_background_loads));
+	set_int8(row, kBackgroundUpdates, pg_atomic_read_u64(&state->n_background_updates));
 	initStringInfo(&reasons);
 	for (int i = 0; i < static_cast<int>(Fallback::kCount); i++)
 	{
@@ -238,15 +241,15 @@ put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
 bool
 may_see(const wire::CopyKey *key)
 {
-	const Oid user = GetUserId();
 	Oid index;
 	Oid heap;
 
-	if (has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES))
+	// Also of a copy whose index is gone and that is not swept yet.
+	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		return true;
 	index = RelidByRelfilenode(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
 	heap = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
-	return OidIsValid(heap) && pg_class_aclcheck(heap, user, ACL_SELECT) == ACLCHECK_OK;
+	return OidIsValid(heap) && pg::may_read_table(heap);
 }
 
 } // namespace

@@ -94,6 +94,12 @@ process_exists(uint32 pid)
 	return pid != 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
 }
 
+void
+set_obstacle(SharedState *state, Obstacle obstacle)
+{
+	pg_atomic_write_u32(&state->obstacle, static_cast<uint32>(obstacle));
+}
+
 /// The last thing that a supervisor does, however it ends short of a crash.
 void
 on_supervisor_exit(int code, Datum argument)
@@ -104,6 +110,7 @@ on_supervisor_exit(int code, Datum argument)
 	worker_process_kill(&supervisor.process);
 	pg_atomic_write_u32(&state->worker_pid, 0);
 	pg_atomic_write_u32(&state->supervisor_pid, 0);
+	set_obstacle(state, Obstacle::kNone);
 }
 
 /// SIGQUIT: the server has crashed or is stopped at once. As core's handler, but the worker is killed and reaped first:
@@ -204,12 +211,14 @@ start_worker(uint64 now)
 	if (access(path, X_OK) != 0 || !worker_process_start(&supervisor.process, path, argv))
 	{
 		supervisor.started_ns = 0;
+		set_obstacle(supervisor.state, Obstacle::kNoProgram);
 		plan_restart(now);
 		ereport(WARNING, (errmsg("could not start the vectorgpu worker \"%s\": %m", path),
 							 errdetail("Scans are answered from the pages of the indexes."),
 							 errhint("Build it with CMake and \"make install\", or set vectorgpu.worker to off.")));
 		return;
 	}
+	set_obstacle(supervisor.state, Obstacle::kNone);
 	pg_atomic_write_u32(&supervisor.state->worker_silent, 0);
 	pg_atomic_write_u32(&supervisor.state->worker_pid, static_cast<uint32>(supervisor.process.pid));
 	pg_atomic_fetch_add_u64(&supervisor.state->generation, 1);
@@ -321,7 +330,13 @@ step(uint64 now)
 	if (supervisor.process.pid == 0)
 	{
 		if (!settings.worker)
+		{
+			set_obstacle(supervisor.state, Obstacle::kOff);
 			return due;
+		}
+		// What was in the way before the setting was changed is so no more.
+		if (pg_atomic_read_u32(&supervisor.state->obstacle) == static_cast<uint32>(Obstacle::kOff))
+			set_obstacle(supervisor.state, Obstacle::kNone);
 		if (now < supervisor.next_start_ns)
 			return Min(due, supervisor.next_start_ns);
 		start_worker(now);
@@ -391,7 +406,12 @@ supervisor_request(SharedState *state)
 		return;
 	fill_registration(&worker);
 	if (VG_FAULT("supervisor_register") || !RegisterDynamicBackgroundWorker(&worker, nullptr))
+	{
+		set_obstacle(state, Obstacle::kNoSlot);
 		note_fallback(Fallback::kNotRunning, "No background worker slot is free: see max_worker_processes.");
+	}
+	else
+		set_obstacle(state, Obstacle::kNone);
 }
 
 void

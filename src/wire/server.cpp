@@ -115,7 +115,7 @@ listen_at(int folder, uint64_t epoch, int *listening)
 	if (fd < 0)
 		return system_error("could not make a socket");
 
-	const mode_t before = umask(077);
+	const mode_t before = umask(0177); // 0600: to connect takes the right to write
 	const int bound = bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof(address));
 
 	umask(before);

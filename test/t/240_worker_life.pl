@@ -30,7 +30,7 @@ my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
 is(sprintf('%o', (stat $socket_folder)[2] & 07777), '700', 'only the owner may enter the folder of the socket');
 my @sockets = glob("$socket_folder/w.*");
 is(scalar @sockets, 1, 'there is one socket');
-is((stat $sockets[0])[2] & 077, 0, 'and it is the owner\'s alone');
+is(sprintf('%o', (stat $sockets[0])[2] & 07777), '600', 'and it is the owner\'s alone');
 cmp_ok(slurp_file('/proc/' . worker_pid($node) . '/oom_score_adj'), '>', 0, 'the worker goes first when memory runs out');
 is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),
 	0, 'the worker holds no file of a database');
@@ -72,6 +72,12 @@ $node->reload;
 wait_gone($old);
 compare_scans($node, 't', '<->', query_vector($node, 4, dims => 8), limit => 10, name => 'right answers with the worker off');
 ok(!defined worker_pid($node), 'no worker while vectorgpu.worker is off');
+for my $function ("vectorgpu_prewarm('i')", "vectorgpu_evict('i')", "vectorgpu_check('i', false, true)")
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT $function", on_error_stop => 0,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	like($err, qr/08006: the vectorgpu worker is switched off.*DETAIL.*HINT/s, "$function says that the worker is off");
+}
 $node->append_conf('postgresql.conf', "vectorgpu.worker = on\n");
 $node->reload;
 ok(wait_worker($node), 'it is back when the setting is on again');
@@ -113,7 +119,7 @@ ok(wait_log($node, qr/could not start the vectorgpu worker/, $log_offset), 'a mi
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'right answers without the executable');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", on_error_stop => 0,
 	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/08006: could not reach the vectorgpu worker.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
+like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
 
 copy('/bin/false', $program) or die "could not copy: $!";
 chmod 0755, $program;

@@ -61,7 +61,7 @@ $node->safe_psql('postgres', 'CREATE TABLE t (id int, v vector(3)); INSERT INTO 
 ok(wait_worker($node), 'the worker is ready');
 is(scan_in('big'), 10, 'a scan of a large index is answered at once');
 ok(wait_copy('big', 'copy_manifest_generation = manifest_generation AND searches > 0'), 'the loader brings it to the worker');
-cmp_ok(worker_stat($node, 'background_loads'), '>=', 1, 'in the background');
+ok($node->poll_query_until('postgres', 'SELECT background_loads = 1 FROM vectorgpu_worker'), 'in the background');
 is(worker_stat($node, 'inline_loads'), 0, 'and no scan did');
 is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', false, true)"), 30000, 'the copy equals the pages');
 compare_scans($node, 't', '<->', 'array_fill(7, ARRAY[1000])::vector', limit => 50, db => 'big', name => 'scans agree');
@@ -70,6 +70,8 @@ compare_scans($node, 't', '<->', 'array_fill(7, ARRAY[1000])::vector', limit => 
 fill('big', 40001, 2000);
 is(scan_in('big'), 10, 'a scan is answered while the copy is behind by 8 MB');
 ok(wait_copy('big', 'copy_delta_end = 2000'), 'the loader brings the new rows');
+ok($node->poll_query_until('postgres', 'SELECT background_updates > 0 AND background_loads = 1 FROM vectorgpu_worker'),
+	'which counts as an update and not as another load');
 $node->safe_psql('big', "SELECT vectorgpu_merge('i')");
 ok(wait_copy('big', 'copy_manifest_generation = manifest_generation'), 'the loader brings the merged segment');
 is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', true, true)"), 32000, 'the copy equals the pages');

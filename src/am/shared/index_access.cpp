@@ -123,15 +123,6 @@ is_vectorgpu_index(Relation index)
 	return index->rd_indam != nullptr && index->rd_indam->ambulkdelete == shared_bulkdelete;
 }
 
-bool
-may_read_index(Oid heap_oid)
-{
-	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
-		return true;
-	return pg_class_aclcheck(heap_oid, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
-		check_enable_rls(heap_oid, InvalidOid, true) != RLS_ENABLED;
-}
-
 void
 index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock, IndexRight right)
 {

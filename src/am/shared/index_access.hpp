@@ -40,9 +40,6 @@ void index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, L
 /// The same for a background worker: never waits, never raises for what it finds; false if there is nothing to do.
 bool index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock);
 
-/// True if the current user may see this table's index contents.
-bool may_read_index(Oid heap_oid);
-
 /// Releases the locks as well.
 void index_access_close(IndexAccess *access);
 

@@ -143,11 +143,15 @@ enum class Slice
 Slice
 after_feed(const FeedOutcome *outcome, int *stales)
 {
+	static bool made = false; // in one of the slices
+
+	made = made || outcome->made;
 	*stales = outcome->result == FeedResult::kStale ? *stales + 1 : 0;
 	switch (outcome->result)
 	{
 		case FeedResult::kDone:
-			pg_atomic_fetch_add_u64(&bridge::shared_state()->n_background_loads, 1);
+			pg_atomic_fetch_add_u64(
+				made ? &bridge::shared_state()->n_background_loads : &bridge::shared_state()->n_background_updates, 1);
 			return Slice::kEnd;
 		case FeedResult::kMore:
 			return Slice::kMore;

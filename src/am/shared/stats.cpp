@@ -4,6 +4,7 @@
 #include "am/shared/index_access.hpp"
 #include "am/shared/vacuum.hpp"
 #include "pg/fault.hpp"
+#include "pg/privilege.hpp"
 
 #include <cstring>
 
@@ -313,7 +314,7 @@ put_index(ReturnSetInfo *result, Oid index_oid)
 	const Oid heap_oid = IndexGetRelation(index_oid, true);
 	StatsRow row;
 
-	if (!OidIsValid(heap_oid) || !may_read_index(heap_oid))
+	if (!OidIsValid(heap_oid) || !pg::may_read_table(heap_oid))
 		return;
 	memset(row.values, 0, sizeof(row.values));
 	memset(row.nulls, true, sizeof(row.nulls));
