@@ -5,10 +5,12 @@ extern "C"
 #include "fmgr.h"
 }
 
+#include "am/shared/explain_scan.hpp"
 #include "am/shared/merge.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "engine/distance.hpp"
+#include "pg/explain_hook.hpp"
 #include "pg/guc.hpp"
 #include "pg/limit_hook.hpp"
 #include "pg/maintenance.hpp"
@@ -30,5 +32,6 @@ _PG_init(void)
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
 	pg::limit_hook_install();
+	pg::explain_hook_install(am::scan_explainer);
 	bridge::supervisor_init();
 }

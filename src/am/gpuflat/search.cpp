@@ -85,6 +85,7 @@ flat_search_segment(const SegmentSearch *search)
 	{
 		engine::compute_scores(spec, search->query, vectors, stride, n, group.scores + group.n, cursor.read_ahead);
 		group.n += n;
+		*search->n_compared += n;
 		if (group.n < group.rows_wanted)
 			continue;
 		stream_release(&cursor);

@@ -23,6 +23,7 @@ struct SegmentSearch
 	BufferAccessStrategy strategy;
 	const void *query;   // one vector of the index's element type, as stored in streams
 	engine::TopK *topk;  // takes the candidates: scores of engine::compute_scores, row ids
+	uint64 *n_compared;  // to be increased by the rows whose distance was computed
 };
 
 struct AccessMethod

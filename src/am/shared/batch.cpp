@@ -138,6 +138,7 @@ offer_delta(Relation index, const ScanState *state, engine::TopK *topk)
 		CHECK_FOR_INTERRUPTS();
 		if (!delta_read(index, &state->meta, row, n, headers, vectors, stride))
 			return false;
+		state->counters->n_compared += scored ? n : 0;
 		kept = scored ? score_slice(state, n, headers, vectors, stride, scores) : pick_slice(state, n, headers);
 		engine::topk_push(topk, scored ? scores : kNoScores, headers, kept, nullptr, 0);
 	}
@@ -149,7 +150,8 @@ offer_segment(Relation index, const ScanState *state, const SegmentEntry *segmen
 {
 	if (state->phase == ScanPhase::kScored)
 	{
-		const SegmentSearch search = {index, &state->meta, segment, state->strategy, state->query, topk};
+		const SegmentSearch search = {index, &state->meta, segment, state->strategy, state->query, topk,
+			&state->counters->n_compared};
 
 		return segment->n_rows == 0 || state->am->search_segment(&search);
 	}
@@ -229,12 +231,16 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 	const MemoryContext old = MemoryContextSwitchTo(state->batch_context);
 
 	reserve_rows(state);
+	state->counters->n_asked += state->batch_size;
+	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
 	if (worker_search(index, state))
 	{
+		state->counters->n_worker_batches++;
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(state->batch_context);
 		return;
 	}
+	state->counters->n_backend_batches++;
 	for (int i = 0;; i++)
 	{
 		bool done;

@@ -98,6 +98,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	else
 		start_phase(state, ScanPhase::kAll);
 
+	state->counters->n_searches++;
+	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
 	state->max_batch_size = rows_in_work_mem();
 	state->batch_size = kFirstBatch;
 	if (pg::scan_limit(scan, &limit, &exact))
@@ -156,6 +158,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
 	}
 	state->am = am;
+	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
 	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
 	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);
 	scan->opaque = state;
@@ -208,6 +211,7 @@ shared_end_scan(IndexScanDesc scan)
 
 	MemoryContextDelete(state->batch_context);
 	MemoryContextDelete(state->context);
+	pfree(state->counters);
 	pfree(state);
 	scan->opaque = nullptr;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "am/shared/am_interface.hpp"
+#include "am/shared/scan_counters.hpp"
 
 namespace vectorgpu::am
 {
@@ -21,6 +22,7 @@ enum class ScanPhase : uint8
 struct ScanState
 {
 	const AccessMethod *am;
+	ScanCounters *counters; // for EXPLAIN
 	Relation heap; // or null: a scan for TIDs only
 	MemoryContext context;       // all that lives until the next rescan
 	MemoryContext batch_context; // child: scratch of one batch

@@ -69,16 +69,21 @@ known_copy(const wire::CopyKey *key)
 	return oldest;
 }
 
-bool
-worth_asking(Relation index, const ScanState *state)
+/// kNone: the worker is worth asking.
+Bypass
+bypass_of(Relation index, const ScanState *state)
 {
-	if (!bridge::settings.worker || state->phase != ScanPhase::kScored || !IsUnderPostmaster)
-		return false;
+	if (!bridge::settings.worker || !IsUnderPostmaster)
+		return Bypass::kSettingOff;
+	if (state->phase != ScanPhase::kScored)
+		return Bypass::kNoOrder;
 	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
 	if (RelationUsesLocalBuffers(index))
-		return false;
+		return Bypass::kTemporary;
 	return copy_bytes(&state->meta, state->delta_end) >=
-		   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb;
+				   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
+			   ? Bypass::kNone
+			   : Bypass::kSmall;
 }
 
 /// The heap TIDs of an answer must be possible: ascending behind the last one, inside the table, as many as asked for.
@@ -115,6 +120,15 @@ distrust(const wire::CopyKey *key, KnownCopy *known)
 	bridge::session_close();
 	if (bridge::session_ready(false))
 		(void) bridge::session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);
+}
+
+void
+count_reply(ScanCounters *counters, const wire::ReplyHeader *header)
+{
+	counters->engine = bridge::session_engine();
+	counters->engine_ns += header->engine_ns;
+	counters->n_rescored += header->n_rescored;
+	counters->largest_engine_batch = Max(counters->largest_engine_batch, header->batch_size);
 }
 
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
@@ -161,6 +175,7 @@ search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::
 			return false;
 		}
 		n_rows += header.n_items;
+		count_reply(state->counters, &header);
 		if (header.more == 0 || header.n_items == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
@@ -199,10 +214,11 @@ is_lasting(bridge::Fallback reason)
 }
 
 void
-count_feed(const FeedOutcome *outcome)
+count_feed(const FeedOutcome *outcome, ScanCounters *counters)
 {
 	bridge::SharedState *shared = bridge::shared_state();
 
+	counters->n_shipped += outcome->delta_rows;
 	pg_atomic_fetch_add_u64(&shared->n_shipped_rows, outcome->delta_rows);
 	if (outcome->made)
 		pg_atomic_fetch_add_u64(&shared->n_inline_loads, 1);
@@ -226,7 +242,7 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	{
 		if (feed_delta(index, &state->meta, known->version.delta_end, state->delta_end, &outcome))
 		{
-			count_feed(&outcome);
+			count_feed(&outcome, state->counters);
 			return true;
 		}
 		known->version.delta_end = 0; // it is not what it was: ask
@@ -246,7 +262,7 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	switch (outcome.result)
 	{
 		case FeedResult::kDone:
-			count_feed(&outcome);
+			count_feed(&outcome, state->counters);
 			return true;
 		case FeedResult::kTooMuch:
 			loader_request(index);
@@ -267,15 +283,14 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	return false;
 }
 
-} // namespace
-
+/// True if the worker has answered. False: the reason has been counted.
 bool
-worker_search(Relation index, ScanState *state)
+ask_worker(Relation index, ScanState *state)
 {
 	wire::CopyKey key;
 	KnownCopy *known;
 
-	if (!worth_asking(index, state) || !bridge::session_ready(true))
+	if (!bridge::session_ready(true))
 		return false;
 	copy_key(index, &state->meta, &key);
 	known = known_copy(&key);
@@ -292,9 +307,33 @@ worker_search(Relation index, ScanState *state)
 			bridge::note_fallback(bridge::fallback_of(status), nullptr);
 			return false;
 		}
-		if (i + 1 == kTries || !bring(index, state, status, known))
+		if (i + 1 < kTries && !bring(index, state, status, known))
 			return false;
 	}
+	// Others evicted the copy, or merged, each time that it had just been brought up to date.
+	bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+	return false;
+}
+
+} // namespace
+
+bool
+worker_search(Relation index, ScanState *state)
+{
+	const Bypass bypass = bypass_of(index, state);
+	const uint64 noted = bridge::own_fallbacks();
+	bridge::Fallback reason = bridge::Fallback::kNotRunning; // without shared memory nothing is counted
+
+	if (bypass != Bypass::kNone)
+	{
+		state->counters->bypasses[static_cast<int>(bypass)]++;
+		return false;
+	}
+	if (ask_worker(index, state))
+		return true;
+	if (bridge::own_fallbacks() != noted)
+		reason = bridge::last_fallback();
+	state->counters->fallbacks[static_cast<int>(reason)]++;
 	return false;
 }
 

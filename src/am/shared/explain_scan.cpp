@@ -1,0 +1,171 @@
+// See explain_scan.hpp. The names of the properties are documented in the project's README.md.
+#include "am/shared/explain_scan.hpp"
+
+#include "am/shared/index_access.hpp"
+#include "am/shared/scan.hpp"
+
+extern "C"
+{
+#include "access/relscan.h"
+#include "lib/stringinfo.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr double kNsPerMs = 1000 * 1000;
+
+const char *
+bypass_name(Bypass bypass)
+{
+	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small"};
+
+	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));
+	return kNames[static_cast<int>(bypass)];
+}
+
+const char *
+engine_text(wire::EngineKind engine)
+{
+	return engine == wire::EngineKind::kCuda ? "cuda" : "cpu";
+}
+
+const char *
+answered_by(const ScanCounters *counters)
+{
+	if (counters->n_worker_batches == 0)
+		return counters->n_backend_batches == 0 ? "nobody" : "backend";
+	return counters->n_backend_batches == 0 ? "worker" : "worker and backend";
+}
+
+const char *
+bypass_name_at(int i)
+{
+	return bypass_name(static_cast<Bypass>(i));
+}
+
+const char *
+fallback_name_at(int i)
+{
+	return bridge::fallback_name(static_cast<bridge::Fallback>(i));
+}
+
+/// A line as "Fallback: loading (3 batches), silent (1 batch)", of what was counted; none if nothing was.
+void
+text_counts(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int))
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; i < n; i++)
+		if (counts[i] > 0)
+			appendStringInfo(&list, "%s%s (" UINT64_FORMAT " %s)", list.len > 0 ? ", " : "", item_name(i), counts[i],
+				counts[i] == 1 ? "batch" : "batches");
+	if (list.len > 0)
+		ExplainPropertyText(name, list.data, es);
+}
+
+void
+text_number(ExplainState *es, const char *name, uint64 value)
+{
+	appendStringInfo(es->str, "  %s: " UINT64_FORMAT, name, value);
+}
+
+void
+explain_as_text(const ScanCounters *counters, ExplainState *es)
+{
+	pg::explain_begin_line(es);
+	appendStringInfo(es->str, "Answered By: %s", answered_by(counters));
+	if (counters->n_worker_batches > 0)
+		appendStringInfo(es->str, "  Worker Engine: %s", engine_text(counters->engine));
+	text_number(es, "Searches", counters->n_searches);
+	if (counters->n_worker_batches > 0)
+		text_number(es, "Worker Batches", counters->n_worker_batches);
+	if (counters->n_backend_batches > 0)
+		text_number(es, "Backend Batches", counters->n_backend_batches);
+	appendStringInfoChar(es->str, '\n');
+	pg::explain_begin_line(es);
+	appendStringInfo(es->str, "Rows Asked: " UINT64_FORMAT, counters->n_asked);
+	if (counters->largest_batch != counters->n_asked)
+		text_number(es, "Largest Batch", counters->largest_batch);
+	if (counters->n_backend_batches > 0)
+		text_number(es, "Compared", counters->n_compared);
+	if (counters->n_worker_batches > 0)
+		text_number(es, "Rescored", counters->n_rescored);
+	text_number(es, "Delta Rows", counters->delta_rows);
+	if (counters->n_shipped > 0)
+		text_number(es, "Shipped", counters->n_shipped);
+	appendStringInfoChar(es->str, '\n');
+	if (counters->n_worker_batches > 0 && es->timing)
+	{
+		pg::explain_begin_line(es);
+		appendStringInfo(es->str, "Engine Time: %.3f ms  Largest Engine Batch: %u\n",
+			static_cast<double>(counters->engine_ns) / kNsPerMs, counters->largest_engine_batch);
+	}
+	text_counts(es, "Worker Not Asked", counters->bypasses, static_cast<int>(Bypass::kCount), bypass_name_at);
+	text_counts(es, "Fallback", counters->fallbacks, static_cast<int>(bridge::Fallback::kCount), fallback_name_at);
+}
+
+void
+number(ExplainState *es, const char *name, uint64 value)
+{
+	ExplainPropertyUInteger(name, nullptr, value, es);
+}
+
+void
+number_group(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int))
+{
+	ExplainOpenGroup(name, name, true, es);
+	for (int i = 0; i < n; i++)
+		if (counts[i] > 0)
+			number(es, item_name(i), counts[i]);
+	ExplainCloseGroup(name, name, true, es);
+}
+
+/// The same in JSON, XML and YAML: every property, those that are zero as well.
+void
+explain_as_properties(const ScanCounters *counters, ExplainState *es)
+{
+	ExplainPropertyText("Answered By", answered_by(counters), es);
+	if (counters->n_worker_batches > 0)
+		ExplainPropertyText("Worker Engine", engine_text(counters->engine), es);
+	number(es, "Searches", counters->n_searches);
+	number(es, "Worker Batches", counters->n_worker_batches);
+	number(es, "Backend Batches", counters->n_backend_batches);
+	number(es, "Rows Asked", counters->n_asked);
+	number(es, "Largest Batch", counters->largest_batch);
+	number(es, "Compared", counters->n_compared);
+	number(es, "Rescored", counters->n_rescored);
+	number(es, "Delta Rows", counters->delta_rows);
+	number(es, "Shipped", counters->n_shipped);
+	if (es->timing)
+	{
+		ExplainPropertyFloat("Engine Time", "ms", static_cast<double>(counters->engine_ns) / kNsPerMs, 3, es);
+		number(es, "Largest Engine Batch", counters->largest_engine_batch);
+	}
+	number_group(es, "Worker Not Asked", counters->bypasses, static_cast<int>(Bypass::kCount), bypass_name_at);
+	number_group(es, "Fallback", counters->fallbacks, static_cast<int>(bridge::Fallback::kCount), fallback_name_at);
+}
+
+void
+explain(const IndexScanState *scan, ExplainState *es)
+{
+	const ScanCounters *counters;
+
+	if (scan->iss_ScanDesc == nullptr)
+		return; // by parallel workers only
+	counters = static_cast<const ScanState *>(scan->iss_ScanDesc->opaque)->counters;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+		explain_as_text(counters, es);
+	else
+		explain_as_properties(counters, es);
+}
+
+} // namespace
+
+const pg::ScanExplainer scan_explainer = {is_vectorgpu_index, explain};
+
+} // namespace vectorgpu::am

@@ -1,0 +1,40 @@
+// What a scan tells of itself to EXPLAIN (ANALYZE): who answered its batches and why not the worker. PG dialect.
+#pragma once
+
+#include "bridge/shared_state.hpp"
+#include "wire/messages.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Why a batch came from the pages without the worker being asked. Unlike a bridge::Fallback nothing is amiss.
+enum class Bypass : uint8
+{
+	kNone = 0,
+	kSettingOff, // vectorgpu.worker is off in the session
+	kNoOrder,    // rows in the table's order: no ORDER BY, ORDER BY NULL, or the NULL rows at the end
+	kTemporary,  // the index is on a temporary table
+	kSmall,      // below vectorgpu.worker_min_size
+	kCount,
+};
+
+/// Sums over all searches of a scan: a rescan is another search. Rows unless said otherwise.
+struct ScanCounters
+{
+	uint64 n_searches;
+	uint64 n_worker_batches;
+	uint64 n_backend_batches;
+	uint64 n_asked;       // of all batches
+	uint64 largest_batch; // asked for at a time
+	uint64 n_compared;    // by the backend: distances computed
+	uint64 n_rescored;    // by the worker's engine, together with the searches of the same engine batch
+	uint64 engine_ns;     // of those engine batches
+	uint64 n_shipped;     // of the delta, brought to the worker's copy
+	uint64 delta_rows;    // of the last search, dead ones included
+	uint32 largest_engine_batch; // searches that the engine answered together
+	wire::EngineKind engine;     // of the worker, if it answered
+	uint64 bypasses[static_cast<int>(Bypass::kCount)];
+	uint64 fallbacks[static_cast<int>(bridge::Fallback::kCount)];
+};
+
+} // namespace vectorgpu::am
