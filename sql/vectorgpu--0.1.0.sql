@@ -532,6 +532,78 @@ CREATE OPERATOR <%> (
 	COMMUTATOR = <%>
 );
 
+-- Match count: the number of elements in common
+
+CREATE FUNCTION match_count(integer[], integer[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(integer[], integer[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(integer[], integer[], integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_count(bigint[], bigint[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(bigint[], bigint[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(bigint[], bigint[], integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_count(text[], text[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(text[], text[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(text[], text[], integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_count(uuid[], uuid[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(uuid[], uuid[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(uuid[], uuid[], integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_count(tsvector, tsvector) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_tsvector_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(tsvector, tsvector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_tsvector_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(tsvector, tsvector, integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_tsvector_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR <#> (
+	LEFTARG = integer[], RIGHTARG = integer[], FUNCTION = match_distance,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = bigint[], RIGHTARG = bigint[], FUNCTION = match_distance,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = text[], RIGHTARG = text[], FUNCTION = match_distance,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = uuid[], RIGHTARG = uuid[], FUNCTION = match_distance,
+	COMMUTATOR = <#>
+);
+
+CREATE OPERATOR <#> (
+	LEFTARG = tsvector, RIGHTARG = tsvector, FUNCTION = match_distance,
+	COMMUTATOR = <#>
+);
+
 -- btree operator classes
 
 CREATE OPERATOR CLASS vector_ops

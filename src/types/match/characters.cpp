@@ -1,0 +1,32 @@
+// Strings as characters of the server's encoding. PG dialect.
+#include "types/match/characters.hpp"
+
+namespace vectorgpu::types
+{
+
+Characters
+characters_of(const char *text, Size length)
+{
+	uint32 *offsets;
+	int32 n = 0;
+	bool one_byte = pg_database_encoding_max_length() == 1;
+
+	if (!one_byte) // a string of ASCII is the rule in every encoding
+	{
+		Size i = 0;
+
+		while (i < length && !IS_HIGHBIT_SET(text[i]))
+			i++;
+		one_byte = i == length;
+	}
+	if (one_byte)
+		return {text, nullptr, static_cast<int32>(length)};
+
+	offsets = static_cast<uint32 *>(allocate_array(length + 1, sizeof(uint32)));
+	for (Size i = 0; i < length; i += Max(Min(static_cast<Size>(pg_mblen(text + i)), length - i), 1))
+		offsets[n++] = static_cast<uint32>(i);
+	offsets[n] = static_cast<uint32>(length);
+	return {text, offsets, n};
+}
+
+} // namespace vectorgpu::types

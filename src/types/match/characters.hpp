@@ -1,0 +1,31 @@
+// A string as characters of the server's encoding. PG dialect.
+#pragma once
+
+#include "types/match/element_list.hpp"
+
+extern "C"
+{
+#include "mb/pg_wchar.h"
+}
+
+namespace vectorgpu::types
+{
+
+/// Where the characters of a string begin.
+struct Characters
+{
+	const char *text;
+	const uint32 *offsets; // [n + 1] bytes from text; NULL where each character is a byte
+	int32 n;
+
+	const char *
+	at(int32 i) const
+	{
+		return text + (offsets != nullptr ? offsets[i] : static_cast<uint32>(i));
+	}
+};
+
+/// The characters of text [length bytes]; offsets are palloc'd. A character cut off at the end is one of fewer bytes.
+extern Characters characters_of(const char *text, Size length);
+
+} // namespace vectorgpu::types
