@@ -760,10 +760,11 @@ CREATE FUNCTION vectorgpu_index_stats(
 	OUT metric text,
 	OUT dimensions int4,
 	OUT rows int8,
+	OUT segment_rows int8,
 	OUT null_rows int8,
+	OUT delta_rows int8,
 	OUT dead_rows int8,
 	OUT segments int4,
-	OUT delta_rows int8,
 	OUT delta_bytes int8,
 	OUT index_bytes int8,
 	OUT manifest_generation int8,
@@ -797,8 +798,8 @@ CREATE FUNCTION vectorgpu_worker_copies(
 
 CREATE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
-		s.element, s.metric, s.dimensions, s.rows, s.null_rows, s.dead_rows, s.segments, s.delta_rows, s.delta_bytes,
-		s.index_bytes, s.manifest_generation, s.tombstone_generation, s.free_blocks, s.leaked_blocks,
+		s.element, s.metric, s.dimensions, s.rows, s.segment_rows, s.null_rows, s.delta_rows, s.dead_rows, s.segments,
+		s.delta_bytes, s.index_bytes, s.manifest_generation, s.tombstone_generation, s.free_blocks, s.leaked_blocks,
 		s.format_version, s.is_valid, s.needs_reindex,
 		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
 		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches
@@ -817,7 +818,36 @@ CREATE VIEW vectorgpu_indexes AS
 			ORDER BY k.idle LIMIT 1) w ON true;
 
 COMMENT ON VIEW vectorgpu_indexes IS
-	'indexes of this database; rows and null_rows count segments, dead rows included, as of the last merge';
+	'indexes of this database on tables that the caller may read; NULL where an index cannot be read now, or has no copy';
+COMMENT ON COLUMN vectorgpu_indexes.schema_name IS 'schema of table and index';
+COMMENT ON COLUMN vectorgpu_indexes.table_name IS 'table';
+COMMENT ON COLUMN vectorgpu_indexes.index_name IS 'index';
+COMMENT ON COLUMN vectorgpu_indexes.access_method IS 'access method';
+COMMENT ON COLUMN vectorgpu_indexes.element IS 'type of the elements';
+COMMENT ON COLUMN vectorgpu_indexes.metric IS 'distance that the index orders by';
+COMMENT ON COLUMN vectorgpu_indexes.dimensions IS 'elements of a vector';
+COMMENT ON COLUMN vectorgpu_indexes.rows IS
+	'rows that searches see: segment_rows + delta_rows - dead_rows; those that no vacuum has marked yet are among them';
+COMMENT ON COLUMN vectorgpu_indexes.segment_rows IS 'rows in segments, with NULL ones and dead ones';
+COMMENT ON COLUMN vectorgpu_indexes.null_rows IS 'rows in segments whose value is NULL, with dead ones';
+COMMENT ON COLUMN vectorgpu_indexes.delta_rows IS 'rows inserted since the last merge, with NULL ones and dead ones';
+COMMENT ON COLUMN vectorgpu_indexes.dead_rows IS 'rows in segments and delta that vacuum has marked, until a merge drops them';
+COMMENT ON COLUMN vectorgpu_indexes.segments IS 'number of segments';
+COMMENT ON COLUMN vectorgpu_indexes.delta_bytes IS 'bytes of the delta''s rows';
+COMMENT ON COLUMN vectorgpu_indexes.index_bytes IS 'bytes of the index''s file';
+COMMENT ON COLUMN vectorgpu_indexes.manifest_generation IS 'merges that have changed the list of segments';
+COMMENT ON COLUMN vectorgpu_indexes.tombstone_generation IS 'vacuums that have marked rows';
+COMMENT ON COLUMN vectorgpu_indexes.free_blocks IS 'blocks that merges have freed and inserts or merges will use again';
+COMMENT ON COLUMN vectorgpu_indexes.leaked_blocks IS 'blocks that only REINDEX gives back';
+COMMENT ON COLUMN vectorgpu_indexes.format_version IS 'version of the index''s format';
+COMMENT ON COLUMN vectorgpu_indexes.is_valid IS 'false while or after a concurrent build that has not succeeded';
+COMMENT ON COLUMN vectorgpu_indexes.needs_reindex IS 'true if the index is not valid, damaged, or of another release';
+COMMENT ON COLUMN vectorgpu_indexes.resident_bytes IS 'bytes of the worker''s copy; NULL: it has none';
+COMMENT ON COLUMN vectorgpu_indexes.copy_manifest_generation IS 'manifest_generation that the copy has';
+COMMENT ON COLUMN vectorgpu_indexes.copy_delta_end IS 'rows ever inserted that the copy has';
+COMMENT ON COLUMN vectorgpu_indexes.copy_tombstone_generation IS 'tombstone_generation that the copy has';
+COMMENT ON COLUMN vectorgpu_indexes.loads IS 'times that the copy was loaded';
+COMMENT ON COLUMN vectorgpu_indexes.searches IS 'searches that the copy has answered';
 
 GRANT SELECT ON vectorgpu_indexes TO PUBLIC;
 
@@ -860,7 +890,32 @@ CREATE VIEW vectorgpu_worker AS
 	FROM vectorgpu_worker_stats();
 
 COMMENT ON VIEW vectorgpu_worker IS
-	'the worker process of this server; columns are NULL while there is none. answered and fallbacks count batches of rows';
+	'the worker process of this server; one row; what the worker itself counts is NULL while there is none';
+COMMENT ON COLUMN vectorgpu_worker.pid IS 'process id of the worker; NULL: it does not run';
+COMMENT ON COLUMN vectorgpu_worker.supervisor_pid IS 'process id of the background worker that starts and watches it';
+COMMENT ON COLUMN vectorgpu_worker.ready IS 'true if scans ask it';
+COMMENT ON COLUMN vectorgpu_worker.engine IS 'cpu or cuda';
+COMMENT ON COLUMN vectorgpu_worker.device IS 'name of the device';
+COMMENT ON COLUMN vectorgpu_worker.uptime IS 'time since it started';
+COMMENT ON COLUMN vectorgpu_worker.restarts IS 'worker processes started since the server started, but the first';
+COMMENT ON COLUMN vectorgpu_worker.sessions IS 'server processes that it serves now';
+COMMENT ON COLUMN vectorgpu_worker.queued IS 'requests that wait now';
+COMMENT ON COLUMN vectorgpu_worker.searches IS 'searches since it started';
+COMMENT ON COLUMN vectorgpu_worker.batches IS 'groups of searches that the engine answered together, since it started';
+COMMENT ON COLUMN vectorgpu_worker.mean_batch_size IS 'searches for each of those groups';
+COMMENT ON COLUMN vectorgpu_worker.latency_p50_us IS 'median time from request to reply in microseconds, upper end of a histogram bucket';
+COMMENT ON COLUMN vectorgpu_worker.latency_p99_us IS '99th percentile of the same';
+COMMENT ON COLUMN vectorgpu_worker.copies IS 'copies of indexes that it holds now, of all databases';
+COMMENT ON COLUMN vectorgpu_worker.resident_bytes IS 'bytes of those copies';
+COMMENT ON COLUMN vectorgpu_worker.memory_bytes IS 'bytes that they may have: vectorgpu.worker_memory';
+COMMENT ON COLUMN vectorgpu_worker.evictions IS 'copies dropped to make room, since it started';
+COMMENT ON COLUMN vectorgpu_worker.answered IS 'batches of rows that scans got from the worker, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.shipped_rows IS 'delta rows that scans brought to it, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.inline_loads IS 'copies that scans brought to it, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.background_loads IS 'copies that loaders in the background brought to it, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.background_updates IS 'copies that loaders brought up to date, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.fallbacks IS 'batches of rows that came from the pages although the worker was wanted, since the server started';
+COMMENT ON COLUMN vectorgpu_worker.fallback_reasons IS 'the same by reason: {"reason": batches}';
 
 GRANT SELECT ON vectorgpu_worker TO PUBLIC;
 

@@ -16,6 +16,7 @@ UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
+REASONS = "src/bridge/shared_state.cpp"
 
 
 def check(rule, tree):
@@ -170,6 +171,39 @@ def faults_are_listed(tree):
     return problems
 
 
+def names_in_table(tree, path, title):
+    """Names in back-quotes that begin the rows of the tables whose first column has this title."""
+    names, inside = [], False
+    for _, line in tree.lines(path):
+        if line.lstrip().startswith(f"| {title} |"):
+            inside = True
+        elif not line.lstrip().startswith("|"):
+            inside = False
+        elif inside and (match := re.match(r"\s*\| `([^`]+)`", line)):
+            names.append(match.group(1))
+    return names
+
+
+def same_names(what, in_code, code, in_table, table):
+    problems = [f"{code}: {what} \"{name}\" is not in the table of {table}" for name in in_code if name not in in_table]
+    problems += [f"{table}: {what} \"{name}\" is not in {code}" for name in in_table if name not in in_code]
+    return problems + [f"{table}: {what} \"{name}\" is there twice" for name in sorted(set(in_table)) if in_table.count(name) > 1]
+
+
+def reasons_are_documented(tree):
+    array = re.search(r"\nfallback_name\(.*?\{([^{}]*)\};", tree.text(REASONS), re.DOTALL)
+    names = re.findall(r'"(\w+)"', array.group(1)) if array else []
+    return same_names("fallback reason", names, REASONS, names_in_table(tree, "README.md", "reason"), "README.md")
+
+
+def settings_are_documented(tree):
+    names = []
+    for path in tree.matching("src/", ".cpp"):
+        text = tree.text(path)
+        names += [name for name in re.findall(r'\bDefineCustom\w+Variable\(\s*"([\w.]+)"', text) if name != "vectorgpu.fault"]
+    return same_names("setting", names, "src", names_in_table(tree, "README.md", "setting"), "README.md")
+
+
 def commands_are_executable(tree):
     return [f"{path}: not executable" for path in tree.files
             if (path in (".ci/run", "test/lint/run") or re.fullmatch(r"scripts/[\w-]+", path)) and not tree.executable(path)]
@@ -186,5 +220,7 @@ ALL = [
     Rule("white-space", "no trailing white space, tabs indent C++", whitespace_is_clean),
     Rule("readmes", "every source folder has a README.md", folders_have_readmes),
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),
+    Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
+    Rule("settings", "README.md has each setting, and no other", settings_are_documented),
     Rule("executable", "commands are executable", commands_are_executable),
 ]

@@ -22,6 +22,10 @@ CLEAN = {
     "src/am/flat/flat.hpp": '#include "am/shared/store.hpp"\n#include "engine/engine.hpp"\n',
     "src/am/graph/README.md": "graph\n",
     "src/am/graph/graph.hpp": '#include "am/shared/store.hpp"\n',
+    "README.md": "| reason | what |\n|---|---|\n| `gone` | dead |\n\n| setting | what |\n|---|---|\n| `vectorgpu.simd` | level |\n",
+    "src/bridge/README.md": "bridge\n",
+    "src/bridge/shared_state.cpp": 'const char *\nfallback_name(Fallback reason)\n{\n\tkNames[] = {"gone"};\n}\n',
+    "src/pg/guc.cpp": '\tDefineCustomBoolVariable("vectorgpu.simd",\n\tDefineCustomStringVariable(\n\t\t"vectorgpu.fault",\n',
     "sql/schedule": "test: first\ntest: second\n",
     "sql/first.sql": "\\i include/shared.sql\nSELECT 1;\n",
     "sql/include/shared.sql": "SELECT 0;\n",
@@ -79,6 +83,11 @@ BREAKS = [
     ("faults", {"src/am/shared/store.cpp": 'x+\tif (VG_FAULT("store.write"))\n'}),
     ("faults", {"src/am/shared/store.cpp": 'x+\tif (VG_FAULT("store.read"))\n'}),
     ("faults", {"test/faults.txt": "x+store.gone  nowhere\n"}),
+    ("reasons", {"README.md": "x+\n| reason | what |\n|---|---|\n| `lost` | other |\n"}),
+    ("reasons", {"README.md": "x+\n| reason | what |\n|---|---|\n| `gone` | again |\n"}),
+    ("reasons", {"src/bridge/shared_state.cpp": 'fallback\n\nfallback_name(int i)\n{\n\tkNames[] = {"gone", "late"};\n}\n'}),
+    ("settings", {"src/pg/guc.cpp": 'x+\tDefineCustomIntVariable(\n\t\t"vectorgpu.more",\n'}),
+    ("settings", {"README.md": "x+\n| setting | what |\n|---|---|\n| `vectorgpu.gone` | no more |\n"}),
     ("executable", {"scripts/other": "#!/bin/sh\n"}),
 ]
 

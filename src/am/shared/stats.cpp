@@ -46,10 +46,11 @@ enum StatsColumn
 	kMetric,
 	kDimensions,
 	kRows,
+	kSegmentRows,
 	kNullRows,
+	kDeltaRows,
 	kDeadRows,
 	kSegments,
-	kDeltaRows,
 	kDeltaBytes,
 	kIndexBytes,
 	kManifestGeneration,
@@ -149,8 +150,9 @@ void
 fill_from_metapage(Relation index, StatsRow *row)
 {
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	uint64 rows = 0;
+	uint64 segment_rows = 0;
 	uint64 null_rows = 0;
+	uint64 delta_rows;
 	uint64 dead_rows;
 	uint64 free_blocks = 0;
 	uint64 end = 0;
@@ -165,10 +167,11 @@ fill_from_metapage(Relation index, StatsRow *row)
 	if (foreign)
 		page_recycled(index, 0);
 
+	delta_rows = end - meta->delta_first_row;
 	dead_rows = meta->delta_dead;
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
-		rows += meta->segments[i].n_rows;
+		segment_rows += meta->segments[i].n_rows + meta->segments[i].n_null_rows;
 		null_rows += meta->segments[i].n_null_rows;
 		dead_rows += meta->segments[i].n_dead;
 	}
@@ -180,11 +183,13 @@ fill_from_metapage(Relation index, StatsRow *row)
 	row->nulls[kDimensions] = false;
 	row->values[kSegments] = Int32GetDatum(meta->n_segments);
 	row->nulls[kSegments] = false;
-	set_int8(row, kRows, rows);
+	// Not below zero, should a crash have lost the count of rows that vacuum was marking.
+	set_int8(row, kRows, segment_rows + delta_rows - Min(dead_rows, segment_rows + delta_rows));
+	set_int8(row, kSegmentRows, segment_rows);
 	set_int8(row, kNullRows, null_rows);
+	set_int8(row, kDeltaRows, delta_rows);
 	set_int8(row, kDeadRows, dead_rows);
-	set_int8(row, kDeltaRows, end - meta->delta_first_row);
-	set_int8(row, kDeltaBytes, (end - meta->delta_first_row) * delta_row_bytes(meta));
+	set_int8(row, kDeltaBytes, delta_rows * delta_row_bytes(meta));
 	set_int8(row, kManifestGeneration, meta->manifest_generation);
 	set_int8(row, kTombstoneGeneration, meta->tombstone_generation);
 	set_int8(row, kFreeBlocks, free_blocks);
