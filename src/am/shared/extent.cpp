@@ -129,7 +129,9 @@ extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("index \"%s\" cannot have more than %u blocks", RelationGetRelationName(update->index),
-					MaxBlockNumber)));
+					MaxBlockNumber),
+				errdetail("It has %u blocks and needs %u more in a row.", meta->high_water, n_blocks),
+				errhint("Rebuild it with REINDEX INDEX, or partition the table.")));
 	start = meta->high_water;
 	meta->high_water += n_blocks;
 	return start;

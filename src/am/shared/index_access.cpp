@@ -31,7 +31,8 @@ namespace
 [[noreturn]] void
 no_such_index(Oid index_oid)
 {
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("index with OID %u does not exist", index_oid)));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("index with OID %u does not exist", index_oid),
+						   errhint("The view vectorgpu_indexes lists the indexes that you can name.")));
 	pg_unreachable();
 }
 
@@ -89,16 +90,20 @@ check_kind(Relation index)
 		ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				errmsg("index \"%s\" is not a vectorgpu index", RelationGetRelationName(index)),
-				errdetail("Its access method is %s.", get_am_name(index->rd_rel->relam))));
+				errdetail("Its access method is %s.", get_am_name(index->rd_rel->relam)),
+				errhint("The view vectorgpu_indexes lists the indexes that you can name.")));
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("cannot access temporary indexes of other sessions"),
-				errdetail("Index \"%s\" is on a temporary table of another session.", RelationGetRelationName(index))));
+				errdetail("Index \"%s\" is on a temporary table of another session.", RelationGetRelationName(index)),
+				errhint("Call the function in that session.")));
 	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("cannot access temporary or unlogged relations during recovery")));
+				errmsg("cannot access temporary or unlogged relations during recovery"),
+				errdetail("Index \"%s\" is not replicated.", RelationGetRelationName(index)),
+				errhint("Call the function on the primary server.")));
 }
 
 bool

@@ -95,7 +95,9 @@ take_extent(Merge *merge)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("index \"%s\" is too large to be merged into one segment",
-					RelationGetRelationName(merge->index))));
+					RelationGetRelationName(merge->index)),
+				errdetail("The segment would have " UINT64_FORMAT " blocks, and an index at most %u.", n_blocks, MaxBlockNumber),
+				errhint("Partition the table.")));
 	(void) VG_FAULT("merge_take");
 	meta_update_begin(&update, merge->index);
 	memset(&taken, 0, sizeof(taken));

@@ -96,7 +96,8 @@ send_message(RowSender *sender)
 	(void) VG_FAULT("build_send");
 	if (shm_mq_send(sender->queue, sender->size, sender->message, false, false) != SHM_MQ_SUCCESS)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						   errmsg("the leader of a parallel index build went away")));
+						   errmsg("the leader of a parallel index build went away"),
+						   errdetail("It ended or was cancelled; the build is undone.")));
 	sender->size = 0;
 }
 
@@ -168,7 +169,9 @@ worker_lost(Leader *leader)
 {
 	WaitForParallelWorkersToFinish(leader->context);
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					   errmsg("a worker of the parallel index build ended before its work was done")));
+					   errmsg("a worker of the parallel index build ended before its work was done"),
+					   errdetail("The build is undone."),
+					   errhint("The server log may tell why. With max_parallel_maintenance_workers = 0 a build needs no workers.")));
 	pg_unreachable();
 }
 

@@ -77,7 +77,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("non-MVCC snapshots are not supported with %s", state->am->name)));
+						   errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
+						   errdetail("A search needs one state of the table from its first row to its last.")));
 	pgstat_count_index_scan(index);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
@@ -151,7 +152,8 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
 	if (n_keys > 0 || n_orderbys > 1)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("access method %s can order by one distance only", am->name)));
+						   errmsg("access method %s can order by one distance only", am->name),
+						   errhint("Order by the second distance in an outer query.")));
 	if (n_orderbys > 0)
 	{
 		scan->xs_orderbyvals = static_cast<Datum *>(palloc0(sizeof(Datum)));

@@ -389,7 +389,9 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), snapshot->xmin))
 		ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				errmsg("index \"%s\" cannot be verified using transaction snapshot", RelationGetRelationName(index))));
+				errmsg("index \"%s\" cannot be verified using transaction snapshot", RelationGetRelationName(index)),
+				errdetail("The transaction is older than the index, which may rightly lack rows that it sees."),
+				errhint("Check it in a new transaction.")));
 
 	meta_read(index, snapshot, meta);
 	check->index = index;

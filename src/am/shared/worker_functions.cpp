@@ -29,7 +29,7 @@ open_for_worker(IndexAccess *access, Oid index_oid)
 	if (RelationUsesLocalBuffers(access->index))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
-						   errdetail("Indexes of temporary tables are never copied to the worker.")));
+						   errdetail("Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
 }
 
 /// Loads until the copy is what the pages are.
