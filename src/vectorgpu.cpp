@@ -5,6 +5,7 @@ extern "C"
 #include "fmgr.h"
 }
 
+#include "am/gpuflat/gpuflat.hpp"
 #include "am/shared/explain_scan.hpp"
 #include "am/shared/merge.hpp"
 #include "bridge/settings.hpp"
@@ -28,6 +29,8 @@ _PG_init(void)
 	using namespace vectorgpu;
 
 	pg::maintenance_init(am::merge_when_due); // before guc_define, which reserves the prefix
+	am::flat_init();
+	am::scan_define_gucs();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});

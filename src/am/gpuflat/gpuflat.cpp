@@ -22,7 +22,17 @@ supports(ElementType element, Metric metric)
 	return engine::metric_supports(metric, element);
 }
 
-const AccessMethod kFlat = {"gpuflat", AmId::kFlat, supports, flat_search_segment};
+const AccessMethod kFlat = {
+	.name = "gpuflat",
+	.id = AmId::kFlat,
+	.supports = supports,
+	.search_segment = flat_search_segment,
+	.approximate = false,
+	.in_worker = true,
+	.format = nullptr,
+	.store_options = nullptr,
+	.phase_name = nullptr,
+};
 
 IndexBuildResult *
 flatbuild(Relation heap, Relation index, IndexInfo *info)
@@ -43,6 +53,12 @@ flatinsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relatio
 	return shared_insert(&kFlat, index, values, isnull, tid, heap);
 }
 
+char *
+flatbuildphasename(int64 phase)
+{
+	return shared_build_phase_name(&kFlat, phase);
+}
+
 bool
 flatvalidate(Oid opclass_oid)
 {
@@ -56,6 +72,13 @@ flatbeginscan(Relation index, int n_keys, int n_orderbys)
 }
 
 } // namespace
+
+void
+flat_init()
+{
+	register_access_method(&kFlat);
+}
+
 } // namespace vectorgpu::am
 
 Datum
@@ -71,7 +94,7 @@ vectorgpu_gpuflat_handler(PG_FUNCTION_ARGS)
 	routine->amvacuumcleanup = shared_vacuumcleanup;
 	routine->amcostestimate = exact_cost_estimate;
 	routine->amoptions = no_options;
-	routine->ambuildphasename = shared_build_phase_name;
+	routine->ambuildphasename = flatbuildphasename;
 	routine->amvalidate = flatvalidate;
 	routine->ambeginscan = flatbeginscan;
 	routine->amrescan = shared_rescan;

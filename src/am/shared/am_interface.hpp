@@ -2,7 +2,7 @@
 // sets IndexAmRoutine's callbacks to thin functions, each passing its AccessMethod to a function below. PG dialect.
 #pragma once
 
-#include "am/shared/metapage.hpp"
+#include "am/shared/segment_format.hpp"
 #include "engine/topk.hpp"
 
 extern "C"
@@ -14,6 +14,14 @@ extern "C"
 namespace vectorgpu::am
 {
 
+/// How much of a segment a search has looked at. Ascending.
+enum class Coverage : uint8
+{
+	kPart,   // a part; a later round looks at more
+	kScored, // all rows but those whose score is NaN
+	kAll,
+};
+
 /// One query against one segment.
 struct SegmentSearch
 {
@@ -24,7 +32,23 @@ struct SegmentSearch
 	const void *query;   // one vector of the index's element type, as stored in streams
 	engine::TopK *topk;  // takes the candidates: scores of engine::compute_scores, row ids
 	uint64 *n_compared;  // to be increased by the rows whose distance was computed
+
+	// For approximate access methods; others look at every row and leave these alone.
+	uint32 round;      // how wide to search: from 0, one more whenever a round has not given enough rows
+	bool exact;        // look at every row
+	uint64 wanted;     // rows that the batch asks for
+	void **am_state;   // of this query, in am_context: null in the beginning, and after the manifest was read again
+	MemoryContext am_context;
+	const RowId *returned; // [n_returned] ascending: rows to leave out (search_offer does)
+	uint64 n_returned;
+	Coverage *coverage; // to be lowered if the search leaves rows out
 };
+
+/// batch.cpp. Offers candidates that have no tombstone to the selection, but for those that were returned before and,
+/// unless the search is exact, those whose score is NaN (*coverage is lowered for them). Compacts both arrays in place.
+void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
+
+struct IndexShape;
 
 struct AccessMethod
 {
@@ -38,7 +62,30 @@ struct AccessMethod
 	/// holds no content lock when it returns. Returns false if a page was foreign (see page_read): what it offered till
 	/// then is thrown away. The delta and the NULL rows are the scan driver's.
 	bool (*search_segment)(const SegmentSearch *search);
+
+	/// Approximate: a search may look at a part of a segment and has rounds (SegmentSearch::round).
+	bool approximate;
+
+	/// The worker can hold copies of such an index and search them. Else every scan is answered from the pages.
+	bool in_worker;
+
+	/// How its segments differ from plain ones; null: not at all.
+	const SegmentFormat *format;
+
+	/// Fills MetaData::am_options [kAmOptionBytes, zero before] of a new index from its storage parameters. May raise errors
+	/// for what does not fit the shape. Null: there are none.
+	void (*store_options)(Relation index, const IndexShape *shape, uint8 *options);
+
+	/// A build has written its rows and goes on to SegmentFormat::prepare and write: names of its phases of
+	/// pg_stat_progress_create_index, from kPhaseOfAm (build.hpp) on. May be null.
+	const char *(*phase_name)(int64 phase);
 };
+
+/// registry.cpp. Makes an access method known by its id; called once for each, from _PG_init.
+void register_access_method(const AccessMethod *am);
+
+/// The access method of an index. Raises ERRCODE_INDEX_CORRUPTED if the metapage names none that is known.
+const AccessMethod *access_method(Relation index, const MetaData *meta);
 
 /// What an index column is: read from the operator class (support function 1) and the column's type modifier.
 struct IndexShape
@@ -73,10 +120,13 @@ bytea *no_options(Datum reloptions, bool validate);
 /// validate.cpp. amvalidate.
 bool shared_validate(const AccessMethod *am, Oid opclass_oid);
 
+/// scan.cpp. Defines vectorgpu.scan_order; called by _PG_init.
+void scan_define_gucs();
+
 /// build.cpp. ambuild, ambuildempty, ambuildphasename, aminsert.
 IndexBuildResult *shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *info);
 void shared_build_empty(const AccessMethod *am, Relation index);
-char *shared_build_phase_name(int64 phase);
+char *shared_build_phase_name(const AccessMethod *am, int64 phase);
 bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap);
 
 /// scan.cpp. ambeginscan, amrescan, amgettuple, amendscan.

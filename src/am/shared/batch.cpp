@@ -7,12 +7,16 @@
 #include "am/shared/worker_scan.hpp"
 #include "engine/distance.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace vectorgpu::am
 {
 
 namespace
 {
 
+constexpr uint32 kLastRound = 12; // after which a search is exact, whatever the access method says
 constexpr int kTries = 4; // the first, and three after recycled pages
 constexpr Size kSliceBytes = 64 * 1024; // delta vectors read and scored at a time: stays in the CPU's cache
 constexpr uint64 kSliceRows = 1024;     // the most rows of a slice
@@ -113,7 +117,7 @@ pick_slice(const ScanState *state, uint64 n, uint64 *headers)
 }
 
 bool
-offer_delta(Relation index, const ScanState *state, engine::TopK *topk)
+offer_delta(Relation index, const ScanState *state, const SegmentSearch *search)
 {
 	const bool scored = state->phase == ScanPhase::kScored;
 	const Size stride = MAXALIGN(meta_vector_bytes(&state->meta));
@@ -140,43 +144,83 @@ offer_delta(Relation index, const ScanState *state, engine::TopK *topk)
 			return false;
 		state->counters->n_compared += scored ? n : 0;
 		kept = scored ? score_slice(state, n, headers, vectors, stride, scores) : pick_slice(state, n, headers);
-		engine::topk_push(topk, scored ? scores : kNoScores, headers, kept, nullptr, 0);
+		if (scored && state->am->approximate)
+			search_offer(search, scores, headers, kept);
+		else
+			engine::topk_push(search->topk, scored ? scores : kNoScores, headers, kept, nullptr, 0);
 	}
 	return true;
 }
 
 bool
-offer_segment(Relation index, const ScanState *state, const SegmentEntry *segment, engine::TopK *topk)
+offer_segment(Relation index, const ScanState *state, const SegmentEntry *segment, SegmentSearch *search)
 {
 	if (state->phase == ScanPhase::kScored)
 	{
-		const SegmentSearch search = {index, &state->meta, segment, state->strategy, state->query, topk,
-			&state->counters->n_compared};
-
-		return segment->n_rows == 0 || state->am->search_segment(&search);
+		search->segment = segment;
+		return segment->n_rows == 0 || state->am->search_segment(search);
 	}
 	if (state->phase == ScanPhase::kAll &&
-		!offer_row_ids(index, state, segment, StreamKind::kRowIds, segment->n_rows, 0, topk))
+		!offer_row_ids(index, state, segment, StreamKind::kRowIds, segment->n_rows, 0, search->topk))
 		return false;
-	return offer_row_ids(index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, topk);
+	return offer_row_ids(
+		index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, search->topk);
 }
 
-/// False if a page was foreign.
+/// One pass over segments and delta. *coverage: what it has looked at. False if a page was foreign.
 bool
-try_batch(Relation index, ScanState *state)
+one_pass(Relation index, ScanState *state, bool exact, Coverage *coverage)
 {
 	engine::TopK topk;
+	SegmentSearch search = {
+		.index = index,
+		.meta = &state->meta,
+		.segment = nullptr,
+		.strategy = state->strategy,
+		.query = state->query,
+		.topk = &topk,
+		.n_compared = &state->counters->n_compared,
+		.round = state->round,
+		.exact = exact,
+		.wanted = state->batch_size,
+		.am_state = &state->am_state,
+		.am_context = state->context,
+		.returned = state->returned,
+		.n_returned = state->n_returned,
+		.coverage = coverage,
+	};
 
+	*coverage = Coverage::kAll;
 	engine::topk_init(&topk, state->batch_size, state->rows, state->row_capacity,
 		state->has_last ? &state->last : nullptr);
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
-		if (!offer_segment(index, state, &state->meta.segments[i], &topk))
+		if (!offer_segment(index, state, &state->meta.segments[i], &search))
 			return false;
-	if (!offer_delta(index, state, &topk))
+	if (!offer_delta(index, state, &search))
 		return false;
 	state->n_rows = engine::topk_finish(&topk);
 	state->next_row = 0;
 	return true;
+}
+
+/// A batch; for an approximate access method passes until it is full or nothing was left out. False if a page was foreign.
+bool
+try_batch(Relation index, ScanState *state)
+{
+	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
+	Coverage coverage;
+
+	for (;;)
+	{
+		const bool exact = !approximate || state->exhaustive || state->round > kLastRound;
+
+		if (!one_pass(index, state, exact, &coverage))
+			return false;
+		state->exhaustive = exact || coverage == Coverage::kAll;
+		if (state->exhaustive || state->n_rows == state->batch_size)
+			return true;
+		state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;
+	}
 }
 
 /// No more rows than these can be in the index.
@@ -211,6 +255,27 @@ reserve_rows(ScanState *state)
 } // namespace
 
 void
+search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
+{
+	uint64 kept = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (std::isnan(scores[i]) && !search->exact)
+		{
+			*search->coverage = Min(*search->coverage, Coverage::kScored);
+			continue;
+		}
+		if (search->n_returned > 0 &&
+			std::binary_search(search->returned, search->returned + search->n_returned, rows[i]))
+			continue;
+		scores[kept] = scores[i];
+		rows[kept++] = rows[i];
+	}
+	engine::topk_push(search->topk, scores, rows, kept, nullptr, 0);
+}
+
+void
 scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 {
 	for (int i = 0; i < kTries; i++)
@@ -218,6 +283,7 @@ scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 		bool foreign = false;
 
 		meta_read(index, snapshot, &state->meta);
+		state->am_state = nullptr;
 		state->delta_end = delta_end(index, &state->meta, &foreign);
 		if (!foreign)
 			return;

@@ -45,6 +45,14 @@ shape_of_built_index(const AccessMethod *am, Relation index)
 	return {meta.element, meta.metric, meta.dim};
 }
 
+void
+init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexShape *shape)
+{
+	meta_init(meta, am->id, shape->element, shape->metric, shape->dim);
+	if (am->store_options != nullptr)
+		am->store_options(index, shape, meta->am_options);
+}
+
 double
 serial_build_scan(BuildState *state)
 {
@@ -80,6 +88,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	IndexBuildResult *result = static_cast<IndexBuildResult *>(palloc0(sizeof(IndexBuildResult)));
 	Page page = new_page();
 	double heap_tuples;
+	uint64 n_blocks;
 
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
@@ -89,15 +98,20 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->info = info;
 	state->shape = index_shape(am, index);
 	state->meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	meta_init(state->meta, am->id, state->shape.element, state->shape.metric, state->shape.dim);
+	init_meta(state->meta, am, index, &state->shape);
+	state->plan.index = index;
+	state->plan.mode = WriteMode::kBulk;
+	state->plan.meta = state->meta;
 
 	bulk_write_page(index, MAIN_FORKNUM, 0, page);
-	segment_write_begin(&state->writer, index, WriteMode::kBulk, state->meta, kFirstSegmentId, 0, 1);
+	segment_write_begin(&state->writer, am->format, &state->plan);
+	segment_write_place(&state->writer, kFirstSegmentId, 1);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseWriteRows);
 	if (!parallel_build_scan(state, &heap_tuples))
 		heap_tuples = serial_build_scan(state);
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(state->n_tuples));
+	(void) segment_write_prepare(&state->writer, &n_blocks); // nobody makes a build give way
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseFinish);
 	state->meta->high_water = segment_write_end(&state->writer);
 	state->meta->next_segment_id = kFirstSegmentId + 1;
@@ -128,7 +142,7 @@ shared_build_empty(const AccessMethod *am, Relation index)
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	Page page = new_page();
 
-	meta_init(meta, am->id, shape.element, shape.metric, shape.dim);
+	init_meta(meta, am, index, &shape);
 	meta_form_page(meta, page);
 	bulk_write_page(index, INIT_FORKNUM, 0, page);
 	bulk_finish(index, INIT_FORKNUM);
@@ -137,7 +151,7 @@ shared_build_empty(const AccessMethod *am, Relation index)
 }
 
 char *
-shared_build_phase_name(int64 phase)
+shared_build_phase_name(const AccessMethod *am, int64 phase)
 {
 	switch (phase)
 	{
@@ -148,7 +162,7 @@ shared_build_phase_name(int64 phase)
 		case kPhaseFinish:
 			return const_cast<char *>("writing row ids and metapage");
 		default:
-			return nullptr;
+			return am->phase_name != nullptr ? const_cast<char *>(am->phase_name(phase)) : nullptr;
 	}
 }
 

@@ -58,6 +58,7 @@ struct BuildState
 	IndexInfo *info;
 	IndexShape shape;
 	MetaData *meta;
+	SegmentPlan plan;
 	SegmentWriter writer;
 	uint64 n_tuples; // written so far
 };
@@ -75,6 +76,7 @@ enum BuildPhase
 	kPhaseInitialize = 1,
 	kPhaseWriteRows = 2,
 	kPhaseFinish = 3,
+	kPhaseOfAm = 4, // and what follows: AccessMethod::phase_name
 };
 
 } // namespace vectorgpu::am

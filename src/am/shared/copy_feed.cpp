@@ -2,6 +2,7 @@
 // only be newer by then, and the version last.
 #include "am/shared/copy_feed.hpp"
 
+#include "am/shared/am_interface.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
@@ -468,7 +469,9 @@ feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome)
 		set_shape(&feed, feed.meta);
 		if (feed.meta->high_water > static_cast<BlockNumber>(NBuffers / 2))
 			feed.strategy = GetAccessStrategy(BAS_BULKREAD);
-		if (foreign)
+		if (!access_method(index, feed.meta)->in_worker)
+			stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
+		else if (foreign)
 			stop(&feed, FeedResult::kStale, bridge::Fallback::kLoading);
 		else
 			(void) run(&feed);

@@ -38,6 +38,7 @@ struct Merge
 	Relation index;
 	Relation heap;
 	MetaData meta; // as the merge found it
+	const SegmentFormat *format;
 	uint64 delta_end;
 	uint32 n_sources;
 	uint32 sources[kMaxSegments]; // indexes into meta.segments
@@ -83,11 +84,20 @@ resolve_sources(Merge *merge, const MergePlan *plan)
 			RelationGetRelationName(merge->index));
 }
 
+/// SegmentPlan::give_way.
+bool
+must_give_way(void *state)
+{
+	Merge *merge = static_cast<Merge *>(state);
+
+	CHECK_FOR_INTERRUPTS();
+	return merge->give_way && somebody_waits(merge);
+}
+
 /// Takes the new segment's blocks and its id.
 void
-take_extent(Merge *merge)
+take_extent(Merge *merge, uint64 n_blocks)
 {
-	const uint64 n_blocks = segment_blocks(&merge->meta, merge->counts.rows, merge->counts.null_rows);
 	MetaUpdate update;
 	FreeExtent taken;
 
@@ -119,12 +129,19 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 	const uint64 n_rows = merge->counts.rows + merge->counts.null_rows;
 	SegmentWriter *writer = static_cast<SegmentWriter *>(palloc(sizeof(SegmentWriter)));
 	RowMerge *rows = static_cast<RowMerge *>(palloc(sizeof(RowMerge)));
+	const SegmentPlan plan = {merge->index, WriteMode::kBuffers, &merge->meta, merge->sources, merge->n_sources,
+		must_give_way, merge};
 	MergedRow row;
 	BlockNumber end;
+	uint64 n_blocks;
 	uint64 n = 0;
 
-	segment_write_begin(writer, merge->index, WriteMode::kBuffers, &merge->meta, merge->segment_id, tier_level(n_rows),
-		merge->start_block);
+	segment_write_begin(writer, merge->format, &plan);
+	if (merge->format == nullptr)
+	{
+		take_extent(merge, segment_blocks(&merge->meta, merge->counts.rows, merge->counts.null_rows));
+		segment_write_place(writer, merge->segment_id, merge->start_block);
+	}
 	row_merge_begin(rows, merge->index, &merge->meta, merge->sources, merge->n_sources, delta, true, strategy);
 	// In the maintenance worker only catalog look-ups have made a snapshot: a long merge must not keep VACUUM from rows.
 	InvalidateCatalogSnapshotConditionally();
@@ -136,9 +153,8 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 			CHECK_FOR_INTERRUPTS();
 			if (merge->give_way && somebody_waits(merge))
 			{
-				BufFileClose(writer->row_ids);
-				BufFileClose(writer->null_row_ids);
 				row_merge_end(rows);
+				segment_write_abandon(writer);
 				return false;
 			}
 		}
@@ -149,11 +165,27 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		elog(ERROR, "merge of index \"%s\" found " UINT64_FORMAT " rows after it had counted " UINT64_FORMAT,
 			RelationGetRelationName(merge->index), n, n_rows);
 	(void) VG_FAULT("merge_segment_end");
+	if (!segment_write_prepare(writer, &n_blocks))
+	{
+		segment_write_abandon(writer);
+		return false;
+	}
+	if (merge->format != nullptr)
+	{
+		take_extent(merge, n_blocks);
+		segment_write_place(writer, merge->segment_id, merge->start_block);
+	}
 	end = segment_write_end(writer);
+	if (end == InvalidBlockNumber)
+	{
+		segment_write_abandon(writer);
+		return false;
+	}
 	if (end != merge->start_block + merge->n_blocks)
 		elog(ERROR, "merge of index \"%s\" wrote up to block %u instead of %u", RelationGetRelationName(merge->index),
 			end, static_cast<BlockNumber>(merge->start_block + merge->n_blocks));
 	*entry = writer->entry;
+	entry->level = tier_level(n_rows);
 	pfree(rows);
 	pfree(writer);
 	FreeAccessStrategy(strategy);
@@ -241,6 +273,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	merge->give_way = give_way;
 	merge->last_look = GetCurrentTimestamp();
 	meta_read(index, nullptr, &merge->meta);
+	merge->format = access_method(index, &merge->meta)->format;
 	merge->delta_end = delta_end(index, &merge->meta, nullptr);
 	resolve_sources(merge, plan);
 
@@ -254,10 +287,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	merge->counts.dead_rows += delta_counts.dead_rows;
 
 	if (merge->counts.rows + merge->counts.null_rows > 0)
-	{
-		take_extent(merge);
 		done = write_rows(merge, delta, &entry);
-	}
 	if (done)
 		publish(merge, plan, merge->n_blocks > 0 ? &entry : nullptr);
 	else

@@ -37,16 +37,18 @@ enum class PageRole : uint16
 	kDelta = 3,  // rows inserted since the last merge
 };
 
-/// Which stream of a segment a page belongs to. Stored: never renumber. 0 to 3 are common to all access methods.
+/// Which stream of a segment a page belongs to. Stored: never renumber. 0 to 3 are common to all access methods; those from
+/// kFirstAmStream on are what the index's own access method says (AccessMethod::format).
 enum class StreamKind : uint16
 {
-	kVectors = 0,    // n_rows vectors, vector_bytes each, in TID order
+	kVectors = 0,    // n_rows vectors, vector_bytes each, in TID order unless the format has another
 	kRowIds = 1,     // n_rows uint64 row ids, ascending
 	kNullRowIds = 2, // n_null_rows uint64 row ids of NULL values, ascending
 	kTombstones = 3, // n_rows + n_null_rows bits: rows, then null rows
+	kFirstAmStream = 4,
 };
 
-constexpr uint32 kMaxStreams = 8; // streams of one segment
+constexpr uint32 kMaxStreams = 12; // streams of one segment
 
 /// What a page is. 40 bytes, right behind the page header.
 struct PageTag

@@ -84,8 +84,11 @@ fill_from_segment(RowMerge *merge, RowSource *source)
 	read_tombstones(merge, segment, (source->null_rows ? segment->n_rows : 0) + source->next, n, source->dead);
 	if (source->vectors != nullptr)
 		must_not_be_foreign(merge->index,
-			stream_read(merge->index, merge->meta, segment, StreamKind::kVectors, source->next * vector_size,
-				n * vector_size, source->vectors, merge->strategy),
+			merge->format != nullptr && merge->format->read_vectors != nullptr
+				? merge->format->read_vectors(merge->index, merge->meta, segment, source->next, n, source->vectors,
+					  merge->strategy)
+				: stream_read(merge->index, merge->meta, segment, StreamKind::kVectors, source->next * vector_size,
+					  n * vector_size, source->vectors, merge->strategy),
 			segment_block(segment, StreamKind::kVectors));
 	source->n_batch = n;
 	source->next += n;
@@ -294,6 +297,7 @@ row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uin
 	merge->index = index;
 	merge->meta = meta;
 	merge->strategy = strategy;
+	merge->format = access_method(index, meta)->format;
 	merge->delta = delta;
 	merge->batch_rows = with_vectors
 		? static_cast<uint32>(Max(Min(kBatchBytes / meta_vector_bytes(meta), kBatchRows), 1))

@@ -2,8 +2,8 @@
 // compares. Holds no pin and no lock between calls. PG dialect.
 #pragma once
 
+#include "am/shared/am_interface.hpp"
 #include "am/shared/delta.hpp"
-#include "am/shared/stream.hpp"
 
 extern "C"
 {
@@ -59,6 +59,7 @@ struct RowMerge
 {
 	Relation index;
 	const MetaData *meta;
+	const SegmentFormat *format;
 	BufferAccessStrategy strategy;
 	Tuplesortstate *delta;
 	MemoryContext context;

@@ -8,12 +8,14 @@
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 extern "C"
 {
 #include "access/relscan.h"
 #include "pgstat.h"
+#include "utils/guc.h"
 #include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
 }
@@ -32,6 +34,20 @@ constexpr bool kRecheckOrder = true; // core compares with the operator's own va
 #else
 constexpr bool kRecheckOrder = false;
 #endif
+
+enum ScanOrder
+{
+	kStrict,
+	kRelaxed,
+};
+
+const struct config_enum_entry kScanOrders[] = {
+	{"strict", kStrict, false},
+	{"relaxed", kRelaxed, false},
+	{nullptr, 0, false},
+};
+
+int scan_order = kStrict;
 
 /// The most rows of a batch whose buffer keeps within work_mem.
 uint64
@@ -103,8 +119,58 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
 	state->max_batch_size = rows_in_work_mem();
 	state->batch_size = kFirstBatch;
+	state->round = 0;
+	state->exhaustive = false;
+	state->relaxed = scan_order == kRelaxed;
 	if (pg::scan_limit(scan, &limit, &exact))
+	{
 		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
+		// What a filter lets through lies further away than the nearest rows: begin wider.
+		if (!exact)
+			state->round = 1;
+	}
+}
+
+/// Notes the rows of a batch that is about to be returned.
+void
+note_returned(ScanState *state)
+{
+	const uint64 n = state->n_returned + state->n_rows;
+
+	if (n > state->returned_capacity)
+	{
+		const uint64 capacity = Max(n, 2 * state->returned_capacity);
+		RowId *grown =
+			static_cast<RowId *>(MemoryContextAllocHuge(state->context, capacity * sizeof(RowId)));
+
+		std::copy(state->returned, state->returned + state->n_returned, grown);
+		if (state->returned != nullptr)
+			pfree(state->returned);
+		state->returned = grown;
+		state->returned_capacity = capacity;
+	}
+	for (uint64 i = 0; i < state->n_rows; i++)
+		state->returned[state->n_returned + i] = state->rows[i].row;
+	state->n_returned = n;
+	std::sort(state->returned, state->returned + n);
+}
+
+/// Where the next batch goes on behind this one.
+void
+note_batch(ScanState *state)
+{
+	const bool scored = state->am->approximate && state->phase == ScanPhase::kScored;
+
+	if (scored && state->relaxed && !state->exhaustive)
+		note_returned(state);
+	else
+	{
+		state->last = state->rows[state->n_rows - 1];
+		state->has_last = true;
+	}
+	if (scored)
+		state->round++;
+	state->batch_size *= kBatchGrowth;
 }
 
 /// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
@@ -121,9 +187,7 @@ advance(IndexScanDesc scan, ScanState *state)
 		state->phase_done = state->n_rows < state->batch_size;
 		if (state->n_rows == 0)
 			continue;
-		state->last = state->rows[state->n_rows - 1];
-		state->has_last = true;
-		state->batch_size *= kBatchGrowth;
+		note_batch(state);
 		return true;
 	}
 }
@@ -142,6 +206,15 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 }
 
 } // namespace
+
+void
+scan_define_gucs()
+{
+	DefineCustomEnumVariable("vectorgpu.scan_order",
+		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
+		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
+		nullptr, nullptr);
+}
 
 IndexScanDesc
 shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys)
@@ -177,6 +250,10 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	MemoryContextReset(state->context);
 	state->phase = ScanPhase::kStart;
 	state->query = nullptr;
+	state->am_state = nullptr;
+	state->returned = nullptr;
+	state->n_returned = 0;
+	state->returned_capacity = 0;
 	state->strategy = nullptr;
 	state->phase_done = false;
 	state->has_last = false;

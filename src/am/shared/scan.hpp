@@ -1,6 +1,11 @@
 // The state of a scan. A scan answers batch by batch: each batch is the next k rows after the last one returned, in
 // (score, row id) order, found by a pass over all segments and the delta. PG dialect. Used by scan.cpp (callbacks,
 // phases) and batch.cpp (one batch).
+//
+// An approximate access method's pass looks at a part of the rows. It is repeated with a wider one until the batch is full,
+// and at last with an exact one, so that a batch is short only at the end; the batch after it begins one round wider. What
+// a later round finds before the last row returned is dropped (vectorgpu.scan_order = strict), or returned late (relaxed):
+// then rows are told apart by the list of those returned instead of by their place in the order.
 #pragma once
 
 #include "am/shared/am_interface.hpp"
@@ -40,6 +45,14 @@ struct ScanState
 	uint64 row_capacity;
 	uint64 n_rows;
 	uint64 next_row;
+	// Approximate access methods only.
+	uint32 round;      // how wide the next pass searches
+	bool exhaustive;   // the last pass has looked at all rows
+	bool relaxed;      // vectorgpu.scan_order as of the scan's start
+	void *am_state;    // SegmentSearch::am_state, in context
+	RowId *returned;   // [n_returned] ascending, relaxed only: rows that the exact passes must leave out
+	uint64 n_returned;
+	uint64 returned_capacity;
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
 

@@ -43,6 +43,18 @@ tombstone_bytes(uint64 n_rows, uint64 n_null_rows)
 	return (n_rows + n_null_rows + 7) / 8;
 }
 
+/// Lets the format close what it has open, and frees its memory.
+void
+end_format(SegmentWriter *writer)
+{
+	const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
+
+	writer->format->end(writer->format_state);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(writer->format_context);
+	writer->format_context = nullptr;
+}
+
 } // namespace
 
 uint64
@@ -54,18 +66,34 @@ segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows)
 }
 
 void
-segment_write_begin(SegmentWriter *writer, Relation index, WriteMode mode, const MetaData *meta, uint32 segment_id,
-	uint32 level, BlockNumber start_block)
+segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, const SegmentPlan *plan)
 {
 	memset(writer, 0, sizeof(*writer));
-	writer->index = index;
-	writer->mode = mode;
-	writer->meta = meta;
-	writer->entry.id = segment_id;
-	writer->entry.level = level;
+	writer->index = plan->index;
+	writer->mode = plan->mode;
+	writer->meta = plan->meta;
+	writer->format = format;
 	writer->row_ids = BufFileCreateTemp(false);
 	writer->null_row_ids = BufFileCreateTemp(false);
-	stream_write_begin(&writer->vectors, index, mode, meta->uuid, segment_id, StreamKind::kVectors, start_block);
+	if (format != nullptr)
+	{
+		MemoryContext old;
+
+		writer->format_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu segment", ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(writer->format_context);
+		writer->format_state = format->begin(plan);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+void
+segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_block)
+{
+	writer->entry.id = segment_id;
+	writer->start_block = start_block;
+	if (writer->format == nullptr)
+		stream_write_begin(&writer->vectors, writer->index, writer->mode, writer->meta->uuid, segment_id,
+			StreamKind::kVectors, start_block);
 }
 
 void
@@ -88,8 +116,46 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector)
 		return;
 	}
 	BufFileWrite(writer->row_ids, &row, sizeof(row));
-	stream_write(&writer->vectors, vector, meta_vector_bytes(writer->meta));
+	if (writer->format != nullptr)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
+
+		writer->format->put(writer->format_state, row, vector);
+		MemoryContextSwitchTo(old);
+	}
+	else
+		stream_write(&writer->vectors, vector, meta_vector_bytes(writer->meta));
 	writer->entry.n_rows++;
+}
+
+bool
+segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks)
+{
+	const SegmentEntry *entry = &writer->entry;
+	MemoryContext old;
+	bool done;
+
+	*n_blocks = segment_blocks(writer->meta, entry->n_rows, entry->n_null_rows);
+	if (writer->format == nullptr)
+		return true;
+	old = MemoryContextSwitchTo(writer->format_context);
+	done = writer->format->prepare(writer->format_state, &writer->entry);
+	MemoryContextSwitchTo(old);
+	if (!done)
+		return false;
+	*n_blocks -= stream_blocks(entry->n_rows * meta_vector_bytes(writer->meta));
+	for (const StreamEntry &stream : entry->streams)
+		*n_blocks += stream_blocks(stream.n_bytes);
+	return true;
+}
+
+void
+segment_write_abandon(SegmentWriter *writer)
+{
+	BufFileClose(writer->row_ids);
+	BufFileClose(writer->null_row_ids);
+	if (writer->format != nullptr)
+		end_format(writer);
 }
 
 BlockNumber
@@ -101,8 +167,21 @@ segment_write_end(SegmentWriter *writer)
 	StreamWriter stream;
 	BlockNumber block;
 
-	stream_write_end(&writer->vectors, vectors);
-	block = vectors->start_block + stream_blocks(vectors->n_bytes);
+	if (writer->format != nullptr)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
+
+		block = writer->format->write(writer->format_state, entry, writer->start_block);
+		MemoryContextSwitchTo(old);
+		if (block == InvalidBlockNumber)
+			return block;
+		end_format(writer);
+	}
+	else
+	{
+		stream_write_end(&writer->vectors, vectors);
+		block = vectors->start_block + stream_blocks(vectors->n_bytes);
+	}
 	block = write_spooled(writer, writer->row_ids, StreamKind::kRowIds, entry->n_rows, block);
 	block = write_spooled(writer, writer->null_row_ids, StreamKind::kNullRowIds, entry->n_null_rows, block);
 	BufFileClose(writer->row_ids);

@@ -1,6 +1,7 @@
 // vectorgpu_check, the metapage: its numbers must fit each other, and every block have one owner. See verify.hpp.
 #include "am/shared/verify.hpp"
 
+#include "am/shared/am_interface.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/segment_writer.hpp"
 #include "common/limits.hpp"
@@ -69,6 +70,25 @@ check_stream(Relation index, const SegmentEntry *segment, StreamKind kind, uint6
 				static_cast<int>(kind), segment->id, stream->n_bytes, n_bytes));
 }
 
+/// The vectors, and the streams that only the access method knows.
+void
+check_vector_streams(Relation index, const MetaData *meta, const SegmentEntry *segment)
+{
+	const SegmentFormat *format = access_method(index, meta)->format;
+	const char *problem;
+
+	if (format == nullptr)
+	{
+		check_stream(index, segment, StreamKind::kVectors, segment->n_rows * meta_vector_bytes(meta));
+		for (uint32 i = static_cast<uint32>(StreamKind::kFirstAmStream); i < kMaxStreams; i++)
+			check_stream(index, segment, static_cast<StreamKind>(i), 0);
+		return;
+	}
+	problem = format->check_entry(meta, segment);
+	if (problem != nullptr)
+		page_corrupted(index, 0, psprintf("Segment %u: %s", segment->id, problem));
+}
+
 void
 check_segments(Relation index, const MetaData *meta, ExtentList *list)
 {
@@ -92,7 +112,7 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 		require(index, segment->n_dead <= segment->n_rows + segment->n_null_rows, "A segment has more dead rows than rows.");
 		require(index, segment->tombstone_generation <= meta->tombstone_generation,
 			"A segment's tombstones are newer than the index's.");
-		check_stream(index, segment, StreamKind::kVectors, segment->n_rows * meta_vector_bytes(meta));
+		check_vector_streams(index, meta, segment);
 		check_stream(index, segment, StreamKind::kRowIds, segment->n_rows * sizeof(RowId));
 		check_stream(index, segment, StreamKind::kNullRowIds, segment->n_null_rows * sizeof(RowId));
 		check_stream(index, segment, StreamKind::kTombstones, (segment->n_rows + segment->n_null_rows + 7) / 8);

@@ -1,4 +1,5 @@
 // The SQL functions vectorgpu_prewarm and vectorgpu_evict. PG dialect.
+#include "am/shared/am_interface.hpp"
 #include "am/shared/copy_feed.hpp"
 #include "am/shared/index_access.hpp"
 #include "bridge/client_session.hpp"
@@ -23,13 +24,19 @@ constexpr int kTries = 1000; // while another session loads the index: 20 s
 constexpr long kPauseMs = 20;
 
 void
-open_for_worker(IndexAccess *access, Oid index_oid)
+open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 {
 	index_access_open(access, index_oid, AccessShareLock, AccessShareLock, IndexRight::kRead);
 	if (RelationUsesLocalBuffers(access->index))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
 						   errdetail("Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
+	meta_read(access->index, nullptr, meta);
+	if (!access_method(access->index, meta)->in_worker)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("the worker does not hold copies of %s indexes", access_method(access->index, meta)->name),
+						   errdetail("Scans of index \"%s\" are answered from its pages.",
+							   RelationGetRelationName(access->index))));
 }
 
 /// Loads until the copy is what the pages are.
@@ -65,7 +72,7 @@ vectorgpu_prewarm(PG_FUNCTION_ARGS)
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	uint64 bytes;
 
-	open_for_worker(&access, PG_GETARG_OID(0));
+	open_for_worker(&access, PG_GETARG_OID(0), meta);
 	PG_TRY();
 	{
 		load(access.index);
@@ -92,8 +99,7 @@ vectorgpu_evict(PG_FUNCTION_ARGS)
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	open_for_worker(&access, PG_GETARG_OID(0));
-	meta_read(access.index, nullptr, meta);
+	open_for_worker(&access, PG_GETARG_OID(0), meta);
 	copy_key(access.index, meta, &key);
 	index_access_close(&access);
 	bridge::require_session();

@@ -73,6 +73,8 @@ known_copy(const wire::CopyKey *key)
 Bypass
 bypass_of(Relation index, const ScanState *state)
 {
+	if (!state->am->in_worker)
+		return Bypass::kAccessMethod;
 	if (!bridge::settings.worker || !IsUnderPostmaster)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
