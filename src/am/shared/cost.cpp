@@ -47,42 +47,60 @@ passes_for(double rows)
 
 } // namespace
 
+bool
+common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+	double *correlation, double *pages)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	double seq_page = 0;
+
+	*selectivity = 1;
+	*correlation = 0;
+	*pages = Max(static_cast<double>(index->pages), 1.0);
+	// Core asks for an index-only scan where no column is needed (count(*)). The index returns no tuples, and without pins it
+	// could not trust the visibility map: a row may have been removed, and its page found all-visible, since it was read.
+	// And a scan orders by one distance: two would only be matched by ORDER BY v <-> a, v <-> b.
+	if (path->path.pathtype == T_IndexOnlyScan || list_length(path->indexorderbys) > 1)
+	{
+		*startup_cost = *total_cost = disable_cost * 1e10;
+		return true;
+	}
+	if (path->indexorderbys != NIL)
+		return false;
+	// Row ids alone, in the order of the table.
+	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
+	*startup_cost = 0;
+	*pages = Max(std::ceil(Max(index->tuples, 1.0) * kPagesOfRowIds), 1.0);
+	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost;
+	*correlation = 1;
+	return true;
+}
+
+Cost
+pass_cost(const IndexPath *path, double pages, double rows)
+{
+	double seq_page = 0;
+
+	get_tablespace_page_costs(path->indexinfo->reltablespace, nullptr, &seq_page);
+	return cpu_operator_cost * kScanCost + pages * seq_page * kPageCost + rows * cpu_operator_cost * kRowCost;
+}
+
+Cost
+fetch_cost(double rows)
+{
+	return rows * cpu_tuple_cost * kFetchCost;
+}
+
 void
 exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	const IndexOptInfo *index = path->indexinfo;
-	const double rows = Max(index->tuples, 1.0);
-	const double n_pages = Max(static_cast<double>(index->pages), 1.0);
-	double seq_page = 0;
+	const double rows = Max(path->indexinfo->tuples, 1.0);
 
-	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
-	*selectivity = 1;
-	if (path->path.pathtype == T_IndexOnlyScan)
-	{
-		// Core asks for one where no column is needed (count(*)). The index returns no tuples, and without pins it could
-		// not trust the visibility map: a row may have been removed, and its page found all-visible, since it was read.
-		*startup_cost = *total_cost = disable_cost * 1e10;
-		*correlation = 0;
-		*pages = n_pages;
+	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
-	}
-	if (path->indexorderbys == NIL)
-	{
-		// Row ids alone, in the order of the table.
-		*startup_cost = 0;
-		*pages = Max(std::ceil(rows * kPagesOfRowIds), 1.0);
-		*total_cost = *pages * seq_page + rows * cpu_operator_cost;
-		*correlation = 1;
-		return;
-	}
-	*pages = n_pages;
-	*correlation = 0;
-	*startup_cost = cpu_operator_cost * kScanCost + n_pages * seq_page * kPageCost + rows * cpu_operator_cost * kRowCost;
-	*total_cost = *startup_cost * passes_for(rows) + rows * cpu_tuple_cost * kFetchCost;
-	// A scan orders by one distance. Two would only be matched by ORDER BY v <-> a, v <-> b.
-	if (list_length(path->indexorderbys) > 1)
-		*startup_cost = *total_cost = disable_cost * 1e10;
+	*startup_cost = pass_cost(path, *pages, rows);
+	*total_cost = *startup_cost * passes_for(rows) + fetch_cost(rows);
 }
 
 } // namespace vectorgpu::am

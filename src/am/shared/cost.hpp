@@ -15,4 +15,15 @@ namespace vectorgpu::am
 void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 
+/// For an amcostestimate: answers for the scans that cost the same with every access method (in TID order) or that none can
+/// do. False: it is a scan ordered by a distance; all but the two costs are set.
+bool common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+	double *correlation, double *pages);
+
+/// The cost of beginning a scan and scoring so many rows on so many pages of the index.
+Cost pass_cost(const IndexPath *path, double pages, double rows);
+
+/// The cost of returning so many rows: a heap fetch out of order each.
+Cost fetch_cost(double rows);
+
 } // namespace vectorgpu::am

@@ -50,8 +50,9 @@ struct SegmentFormat
 	const char *(*check_entry)(const MetaData *meta, const SegmentEntry *segment);
 
 	/// vectorgpu_check: raises ERRCODE_INDEX_CORRUPTED if the contents of its streams are wrong. Their pages, vectors and row
-	/// ids have been found intact.
-	void (*check)(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy);
+	/// ids have been found intact. deep: heapallindexed was asked for, and what takes long may be checked too.
+	void (*check)(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
+		BufferAccessStrategy strategy);
 };
 
 } // namespace vectorgpu::am

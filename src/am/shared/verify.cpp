@@ -197,14 +197,14 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 
 /// What the access method knows of its own streams.
 void
-check_am_streams(PageCheck *check)
+check_am_streams(PageCheck *check, bool deep)
 {
 	const SegmentFormat *format = access_method(check->index, check->meta)->format;
 
 	if (format == nullptr)
 		return;
 	for (uint32 i = 0; i < check->meta->n_segments; i++)
-		format->check(check->index, check->meta, &check->meta->segments[i], check->strategy);
+		format->check(check->index, check->meta, &check->meta->segments[i], deep, check->strategy);
 }
 
 /// Finds the delta's end from the tags, last page first: then rows appended meanwhile cannot make an earlier page look
@@ -425,7 +425,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 				psprintf("Segment %u has fewer dead rows than the metapage says.", meta->segments[i].id));
 		result->dead_rows += n_dead;
 	}
-	check_am_streams(check);
+	check_am_streams(check, heap_all_indexed);
 	end = check_delta_fill(check);
 	check_delta(check, end);
 	check_rows_once(check, end);
