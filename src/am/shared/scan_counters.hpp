@@ -15,6 +15,7 @@ enum class Bypass : uint8
 	kNoOrder,    // rows in the table's order: no ORDER BY, ORDER BY NULL, or the NULL rows at the end
 	kTemporary,  // the index is on a temporary table
 	kSmall,      // below vectorgpu.worker_min_size
+	kAccessMethod, // the worker holds no copies of such indexes
 	kCount,
 };
 
