@@ -1,0 +1,93 @@
+// The inverted index of a segment in host memory, and its search: the CPU engine of the match-count model. Rows are cut into
+// tiles of 65,536; a tile has its own lists, by code of the key, of 16-bit places, so that its counters stay in the cache
+// while all queries of a batch go over it. C++ dialect: may throw std::bad_alloc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/match/element_set.hpp"
+#include "engine/match/run_builder.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine::match
+{
+
+constexpr size_t kTileRows = 65536;
+
+/// Bytes of a stored value or of a query.
+struct Bytes
+{
+	const void *data = nullptr;
+	size_t size = 0;
+};
+
+/// One query of a batch.
+struct MatchQuery
+{
+	Bytes query;
+	size_t k = 0;
+	bool has_after = false; // continue strictly after `after`
+	Neighbor after{};
+};
+
+/// Codes [first, last) of keys: what an item matches. Exact, whatever the range.
+struct CodeRange
+{
+	uint32_t first;
+	uint32_t last;
+};
+
+class MatchIndex
+{
+public:
+	/// values [n] and row_ids [n], ascending: inverts them. False if a value is not one.
+	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
+
+	size_t n_rows() const { return row_ids_.size(); }
+	size_t n_keys() const { return key_ends_.size(); }
+	uint64_t n_postings() const { return n_postings_; }
+	uint64_t memory_bytes() const;
+
+	/// The key with a code; codes go up from 0 in the order of keys.
+	Key key(uint32_t code) const;
+
+	/// The codes of every item of a query, empty ranges left out.
+	std::vector<CodeRange> resolve(const Parts &query) const;
+
+	/// results[i]: the first k rows of query i in the order (-count, row id); rows that match nothing come last. dead: null or a
+	/// bitmap of rows to leave out (bit i % 8 of byte i / 8). False if a query is not one.
+	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
+		std::vector<std::vector<Neighbor>> *results) const;
+
+	/// counts[i] = count of row i, for all rows.
+	std::vector<uint32_t> count_all(const Parts &query) const;
+
+	/// A part of the index: its codes, ascending, where each one's list ends, and the lists, of places within the tile.
+	struct Tile
+	{
+		std::vector<uint32_t> codes;
+		std::vector<uint32_t> ends;
+		std::vector<uint16_t> rows;
+	};
+
+	std::span<const Tile> tiles() const { return tiles_; }
+	uint64_t max_elements() const { return max_elements_; } // of one row
+
+private:
+	uint32_t first_code(Key key) const;
+	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
+	uint64_t most(std::span<const CodeRange> ranges) const;
+
+	std::vector<uint8_t> key_bytes_;
+	std::vector<uint64_t> key_ends_;
+	std::vector<uint64_t> prefixes_; // of the keys, for the first steps of a bisection
+	std::vector<Tile> tiles_;
+	std::vector<RowId> row_ids_;
+	uint64_t n_postings_ = 0;
+	uint64_t max_elements_ = 0;
+};
+
+} // namespace vectorgpu::engine::match
