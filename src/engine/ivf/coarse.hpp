@@ -34,15 +34,16 @@ Outcome coarse_init(
 /// Bytes of work memory of coarse_assign for so many threads.
 size_t coarse_assign_work_bytes(const Coarse &coarse, size_t n_threads);
 
-/// labels [n_rows]; scores [n_rows] canonical L2 scores (squared distances) to the label's centroid, or null. rows
-/// [n_rows, dim] float32, `row_stride` floats apart; for cosine of length 1 (normalise_rows). A row with NaN goes to
-/// list 0 with score NaN. Costs 2 n_rows n_lists dim operations; a few hundred rows a call are enough for full speed.
+/// labels [n_rows]; scores [n_rows] canonical L2 scores (squared distances, binary32 sums as they are) to the label's
+/// centroid, or null. rows [n_rows, dim] float32, `row_stride` floats apart; for cosine of length 1 (normalise_rows). A
+/// row with NaN goes to list 0 with score NaN. Costs 2 n_rows n_lists dim operations; a few hundred rows a call are
+/// enough for full speed. Any threads may call with the same Coarse, each with work memory of its own.
 Outcome coarse_assign(const Coarse &coarse, const float *rows, size_t row_stride, size_t n_rows, uint32_t *labels,
-	double *scores, void *work, size_t work_bytes, const Call &call = {});
+	float *scores, void *work, size_t work_bytes, const Call &call = {});
 
 /// The n_probes first lists for a query, by (canonical score of `metric` between query and centroid, list): lists
-/// [n_probes], scores [n_probes]; both have room for n_lists (scratch behind n_probes). n_probes <= n_lists. query
-/// [dim] float32. NaN scores come last.
+/// [n_lists], of which the first n_probes are in order and the others behind them in none; scores [n_lists]: of each
+/// list, scores[lists[i]] belongs to lists[i]. query [dim] float32. NaN scores come last.
 void coarse_rank(
 	const Coarse &coarse, Metric metric, const float *query, size_t n_probes, uint32_t *lists, double *scores);
 

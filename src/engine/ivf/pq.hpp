@@ -11,6 +11,7 @@
 // codeword.
 #pragma once
 
+#include "engine/ivf/coarse.hpp"
 #include "engine/ivf/codec.hpp"
 #include "engine/ivf/kmeans.hpp"
 
@@ -53,10 +54,16 @@ pq_codebook_floats(const PqSpec &spec)
 {
 	return size_t{pq_n_codewords(spec)} * pq_padded_dim(spec);
 }
+/// Floats from one row of the rotation to the next.
+constexpr size_t
+pq_rotation_stride(const PqSpec &spec)
+{
+	return (size_t{spec.dim} + 15) / 16 * 16;
+}
 constexpr size_t
 pq_rotation_floats(const PqSpec &spec)
 {
-	return spec.opq ? size_t{spec.dim} * spec.dim : 0;
+	return spec.opq ? spec.dim * pq_rotation_stride(spec) : 0;
 }
 constexpr bool
 pq_has_row_terms(const PqSpec &spec)
@@ -71,8 +78,8 @@ Outcome pq_check(const PqSpec &spec);
 struct PqModel
 {
 	PqSpec spec;
-	float *codebook = nullptr; // [m, n_codewords, sub_dim]
-	float *rotation = nullptr; // [dim, dim] row-major, orthogonal; null without opq
+	float *codebook = nullptr; // [m, sub_dim, n_codewords]: element d of codeword i at [j, d, i]
+	float *rotation = nullptr; // [dim, rotation_stride], transposed: R x = Σ x[d] rotation[d]; null without opq
 };
 
 struct PqTraining
@@ -87,7 +94,8 @@ struct PqTraining
 	size_t n_threads = 1;
 };
 
-constexpr size_t kPqTrainingRows = 65536; // more change nothing that can be measured
+constexpr uint32_t kMaxOpqDimensions = 2048; // training takes dim³ operations, encoding dim² a row
+constexpr size_t kPqTrainingRows = 65536;    // worth giving to pq_train
 
 size_t pq_train_work_bytes(const PqSpec &spec, const PqTraining &training);
 /// mean_error: mean squared length of what is lost of a row, or null.
@@ -102,7 +110,9 @@ struct PqEncoder
 {
 	const PqModel *model = nullptr;
 	const float *rotated_centroids = nullptr; // [n_lists, padded_dim], the caller's (pq_rotate)
-	const void *packed = nullptr;
+	const Coarse *quantisers = nullptr;       // [m], panels of the codewords
+	const float *codewords = nullptr;         // [m, n_codewords, sub_dim]
+	const float *rotation = nullptr;          // in panels
 };
 
 size_t pq_encoder_bytes(const PqSpec &spec);
@@ -127,18 +137,22 @@ struct PqQuery
 	const uint8_t *byte_table = nullptr; // 4 bits: [m rounded up to even, 16]; table ≈ byte * byte_scale + its minimum
 	double byte_scale = 0;
 	double byte_base = 0; // Σ of the minima
-	double error = 0;     // a score is within this of the one with exact tables, beside rounding
+	double error = 0;     // of the byte table: a score is within this of the one with exact tables
 };
 
 size_t pq_query_bytes(const PqSpec &spec);
 /// query [dim] float32; for cosine of length 1.
-void pq_prepare(const PqModel &model, const float *query, void *memory, size_t memory_bytes, PqQuery *prepared);
+Outcome pq_prepare(const PqModel &model, const float *query, void *memory, size_t memory_bytes, PqQuery *prepared);
 
 /// scores [n_rows] of the rows of one list. codes interleaved (interleave_codes), row_terms [n_rows] or null,
 /// list_constant: coarse_rank's score of the list for L2 (squared distance) and inner product, minus the inner product
 /// for cosine (pq_list_constant).
 void pq_scores(const PqQuery &query, double list_constant, const uint8_t *codes, const float *row_terms, size_t n_rows,
 	double *scores);
+
+/// How far a score may be from the sum of list constant, |y|² + 2 z_c · y and exact sums of the table's entries as they
+/// are: rounding of fp32 sums, of the row term, and with 4 bits of the byte table. A worst case over all codes.
+double pq_score_error(const PqQuery &query, double list_constant, double largest_row_term);
 
 /// The constant of a list from its coarse_rank score.
 constexpr double

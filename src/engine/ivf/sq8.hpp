@@ -40,7 +40,10 @@ struct Sq8Query
 Sq8Query sq8_prepare(const Sq8Ranges &ranges, Metric metric, const float *query, size_t dim, float *state);
 
 /// scores [n_rows]: the metric's score between the query and the decoded rows, within sq8_score_error of the exact
-/// one. codes [n_rows, dim] row-major, any alignment.
+/// one; the same bits at every level. codes [n_rows, dim] row-major, any alignment.
 void sq8_scores(const Sq8Query &query, const uint8_t *codes, size_t n_rows, double *scores);
+
+/// How far a score may be from the exact one of the decoded row, rounding included. A worst case over all codes.
+double sq8_score_error(const Sq8Query &query);
 
 } // namespace vectorgpu::engine::ivf

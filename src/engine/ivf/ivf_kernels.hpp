@@ -1,0 +1,87 @@
+// What the per-ISA files of this folder offer to the others: a table of function pointers each. Declarations only, as
+// in cpu/score_kernels.hpp: nothing that an ISA file compiles may be shared with code for other CPUs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Inlined at every level of optimisation: what holds vector registers must not be passed through memory.
+#define VECTORGPU_IVF_INLINE inline __attribute__((always_inline))
+
+namespace vectorgpu::engine::ivf
+{
+
+/// A matrix that rows are multiplied with, in panels of panel_width columns: panels [n_panels, depth, panel_width].
+struct Panels
+{
+	const float *values;
+	size_t n_panels;
+};
+
+/// Rows as a product reads them: element d of row r is rows[r * row_stride + d * element_stride].
+struct ProductRows
+{
+	const float *rows;
+	size_t row_stride;
+	size_t element_stride;
+	size_t n_rows;
+	size_t depth;
+};
+
+/// By row and lane the smallest of half_norms[c] - x · c over the columns c that the lane sees, where it was (column =
+/// group * lanes + lane), and the smallest of all others. All [n_rows, lanes]; the kernel sets them.
+struct NearestState
+{
+	float *best;
+	uint32_t *group;
+	float *second;
+};
+
+struct Sq8Block
+{
+	const uint8_t *codes; // [n_rows, dim] row-major, any alignment
+	size_t n_rows;
+	size_t dim;
+	const float *offset; // [dim rounded up to 32], filled up with zeros
+	const float *weight; // [dim rounded up to 32], filled up with zeros
+	float *sums;         // [n_rows]
+};
+
+struct IvfKernels
+{
+	size_t panel_width;
+	size_t lanes; // half of it
+	/// element_stride 1.
+	void (*nearest)(const ProductRows &rows, const Panels &panels, const float *half_norms, const NearestState &state);
+	/// products [n_rows, n_panels * panel_width], rows `stride` floats apart: sums of fma from +0, d ascending. The
+	/// same bits at every level.
+	void (*multiply)(const ProductRows &rows, const Panels &panels, float *products, size_t stride);
+	/// out[i] = fma(factor, in[i], out[i]); n a multiple of 16.
+	void (*multiply_add)(float factor, const float *in, size_t n, float *out);
+	/// out[i] += factor * in[i], rounded twice.
+	void (*multiply_add_double)(double factor, const double *in, size_t n, double *out);
+	/// sums[i] += row[i]
+	void (*add_row)(const float *row, size_t n, double *sums);
+	/// Σ x² in double, within (n + 1) * 2^-53 of it.
+	double (*square_norm)(const float *row, size_t n);
+	/// 32 lanes and the tree of the canonical distance: Σ (offset - weight code)², Σ |offset - weight code|, Σ weight
+	/// code.
+	void (*sq8_l2)(const Sq8Block &block);
+	void (*sq8_l1)(const Sq8Block &block);
+	void (*sq8_dot)(const Sq8Block &block);
+	/// One block of 32 rows: codes [code_bytes, 32]; sums [32] of table [code_bytes, 256], added in order of the bytes.
+	void (*pq8)(const uint8_t *codes, size_t code_bytes, const float *table, float *sums);
+	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Cannot overflow.
+	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
+};
+
+extern const IvfKernels kScalarIvfKernels;
+extern const IvfKernels kAvx2IvfKernels;   // call only on a CPU with AVX2, FMA
+extern const IvfKernels kAvx512IvfKernels; // call only on a CPU with AVX-512 F, BW, DQ, VL, FMA
+
+/// The table of the instruction set in use (simd_level()).
+const IvfKernels &ivf_kernels();
+/// The table whose panels have this width.
+const IvfKernels &ivf_kernels_of_width(size_t panel_width);
+
+} // namespace vectorgpu::engine::ivf

@@ -1,0 +1,317 @@
+// See pq.hpp: training of codebooks, and of the rotation together with them (Ge, He, Ke, Sun, "Optimized product
+// quantization", 2013, the non-parametric solution).
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ivf/ivf_kernels.hpp"
+#include "engine/ivf/kmeans_more.hpp"
+#include "engine/ivf/polar.hpp"
+#include "engine/ivf/pq_more.hpp"
+#include "engine/ivf/work.hpp"
+
+namespace vectorgpu::engine::ivf
+{
+namespace
+{
+
+constexpr size_t kWidestPanel = 32;
+constexpr size_t kProductRows = 240;     // rows of a block of the matrix products
+constexpr uint32_t kFirstIterations = 4; // of the codebooks before the first rotation
+
+struct Memory
+{
+	float *residuals; // [n_rows, dim]
+	float *rotated;   // [n_rows, padded_dim]
+	uint32_t *labels; // [n_rows] of one sub-quantiser
+	float *codewords; // [m, n_codewords, sub_dim]
+	uint8_t *kmeans;  // work memory of a sub-quantiser's training
+	size_t kmeans_bytes;
+	// with opq only:
+	uint8_t *codes;      // [n_rows, m]
+	float *panels;       // [rotated_stride / width, max(dim, kProductRows), width]
+	float *products;     // [max(dim, kProductRows), rotated_stride]
+	double *correlation; // [dim, dim]
+	double *scratch;     // [2, dim, dim]
+};
+
+KMeansSpec
+kmeans_spec(const PqSpec &spec, const PqTraining &training, size_t sub_quantiser)
+{
+	KMeansSpec kmeans;
+
+	kmeans.dim = pq_sub_dim(spec);
+	kmeans.n_clusters = pq_n_codewords(spec);
+	kmeans.n_rows = training.n_rows;
+	kmeans.seed = training.seed + sub_quantiser;
+	kmeans.max_iterations = training.max_iterations;
+	kmeans.n_threads = training.n_threads;
+	return kmeans;
+}
+
+Memory
+take_memory(Arena *arena, const PqSpec &spec, const PqTraining &training)
+{
+	const size_t n = training.n_rows;
+	const size_t opq = spec.opq ? 1 : 0;
+	const size_t dim = spec.dim;
+	const size_t depth = std::max(dim, kProductRows);
+	Memory memory;
+
+	memory.residuals = arena->take<float>(n * dim);
+	memory.rotated = arena->take<float>(n * pq_padded_dim(spec));
+	memory.labels = arena->take<uint32_t>(n);
+	memory.codewords = arena->take<float>(pq_codebook_floats(spec));
+	memory.kmeans_bytes = kmeans_work_bytes(kmeans_spec(spec, training, 0));
+	memory.kmeans = arena->take<uint8_t>(memory.kmeans_bytes);
+	memory.codes = arena->take<uint8_t>(opq * n * spec.m);
+	memory.panels = arena->take<float>(opq * depth * pq_rotated_stride(spec));
+	memory.products = arena->take<float>(opq * depth * pq_rotated_stride(spec));
+	memory.correlation = arena->take<double>(opq * dim * dim);
+	memory.scratch = arena->take<double>(opq * 2 * dim * dim);
+	return memory;
+}
+
+struct Run
+{
+	const PqModel &model;
+	const PqTraining &training;
+	const Memory &memory;
+	const Call &call;
+	Progress progress; // in trainings of a sub-quantiser
+};
+
+struct ProgressOfRun
+{
+	const Run *run;
+};
+
+/// A sub-quantiser's training reports as nothing but that it goes on.
+bool
+forward_progress(void *context, uint64_t, uint64_t)
+{
+	const Run &run = *static_cast<ProgressOfRun *>(context)->run;
+
+	return go_on(run.call, run.progress);
+}
+
+/// rotated = pad(R residuals).
+Outcome
+rotate_sample(const Run &run)
+{
+	const PqSpec &spec = run.model.spec;
+	const IvfKernels &kernels = ivf_kernels();
+	const size_t dim = spec.dim;
+	const size_t padded = pq_padded_dim(spec);
+	const size_t stride = pq_rotated_stride(spec);
+
+	if (spec.opq)
+		pq_pack_rotation(run.model, kernels.panel_width, run.memory.panels);
+	for (size_t first = 0; first < run.training.n_rows; first += kProductRows)
+	{
+		const size_t n = std::min(kProductRows, run.training.n_rows - first);
+		const float *z = run.memory.residuals + first * dim;
+
+		if (!go_on(run.call, run.progress))
+			return cancelled();
+		if (spec.opq)
+		{
+			kernels.multiply(
+				{z, dim, 1, n, dim}, {run.memory.panels, stride / kernels.panel_width}, run.memory.products, stride);
+			z = run.memory.products;
+		}
+		for (size_t i = 0; i < n; i++)
+		{
+			float *out = run.memory.rotated + (first + i) * padded;
+
+			std::copy_n(z + i * (spec.opq ? stride : dim), dim, out);
+			std::fill(out + dim, out + padded, 0.0f);
+		}
+	}
+	return {};
+}
+
+/// Trains all codebooks on the rotated sample, from those that are there if `given`. error: Σ squared.
+Outcome
+train_codebooks(Run *run, uint32_t n_iterations, bool given, bool want_codes, double *error)
+{
+	const PqSpec &spec = run->model.spec;
+	const size_t sub_dim = pq_sub_dim(spec);
+	const size_t n_codewords = pq_n_codewords(spec);
+
+	*error = 0;
+	for (size_t j = 0; j < spec.m; j++)
+	{
+		KMeansSpec kmeans = kmeans_spec(spec, run->training, j);
+		KMeansReport report;
+		ProgressOfRun context = {run};
+		Call call = run->call;
+
+		kmeans.max_iterations = n_iterations;
+		call.progress = forward_progress;
+		call.progress_context = &context;
+
+		const Outcome trained = kmeans_train_more(kmeans, {run->memory.rotated + j * sub_dim, pq_padded_dim(spec)},
+			{true, given, want_codes ? run->memory.labels : nullptr}, run->memory.codewords + j * n_codewords * sub_dim,
+			nullptr, &report, run->memory.kmeans, run->memory.kmeans_bytes, call);
+
+		if (!trained.is_ok())
+			return trained;
+		for (size_t i = 0; want_codes && i < run->training.n_rows; i++)
+			run->memory.codes[i * spec.m + j] = static_cast<uint8_t>(run->memory.labels[i]);
+		*error += report.inertia;
+		run->progress.done = std::min(run->progress.done + 1, run->progress.total);
+	}
+	return {};
+}
+
+/// correlation [d, e] = Σ over the sample of residual[d] * quantised[e]: what the next rotation has to line up.
+Outcome
+correlate(const Run &run)
+{
+	const PqSpec &spec = run.model.spec;
+	const IvfKernels &kernels = ivf_kernels();
+	const size_t dim = spec.dim;
+	const size_t width = kernels.panel_width;
+	const size_t stride = pq_rotated_stride(spec);
+	const size_t sub_dim = pq_sub_dim(spec);
+
+	std::fill_n(run.memory.correlation, dim * dim, 0.0);
+	for (size_t first = 0; first < run.training.n_rows; first += kProductRows)
+	{
+		const size_t n = std::min(kProductRows, run.training.n_rows - first);
+
+		if (!go_on(run.call, run.progress))
+			return cancelled();
+		std::fill_n(run.memory.panels, n * stride, 0.0f);
+		for (size_t i = 0; i < n; i++)
+			for (size_t e = 0; e < dim; e++)
+			{
+				const size_t j = e / sub_dim;
+				const size_t code = run.memory.codes[(first + i) * spec.m + j];
+
+				run.memory.panels[e / width * width * n + i * width + e % width] =
+					run.memory.codewords[(j * pq_n_codewords(spec) + code) * sub_dim + e % sub_dim];
+			}
+		// The "rows" of this product are the columns of the sample.
+		kernels.multiply({run.memory.residuals + first * dim, 1, dim, dim, n}, {run.memory.panels, stride / width},
+			run.memory.products, stride);
+		for (size_t d = 0; d < dim; d++)
+			for (size_t e = 0; e < dim; e++)
+				run.memory.correlation[d * dim + e] += static_cast<double>(run.memory.products[d * stride + e]);
+	}
+	return {};
+}
+
+/// The rotation that brings the sample nearest to its quantised form. Where the data says nothing (directions without
+/// variance) the present rotation does: a small share of it is added, which also keeps the matrix regular.
+Outcome
+rotate_to_codes(const Run &run)
+{
+	constexpr double kShare = 1e-5;
+	const size_t dim = run.model.spec.dim;
+	const size_t stride = pq_rotation_stride(run.model.spec);
+	double *matrix = run.memory.correlation;
+	double squares = 0;
+
+	for (size_t i = 0; i < dim * dim; i++)
+		squares += matrix[i] * matrix[i];
+
+	const double scale = squares > 0 ? std::sqrt(static_cast<double>(dim) / squares) : 0;
+
+	for (size_t d = 0; d < dim; d++)
+		for (size_t e = 0; e < dim; e++)
+			matrix[d * dim + e] =
+				matrix[d * dim + e] * scale + kShare * static_cast<double>(run.model.rotation[d * stride + e]);
+
+	const Outcome turned = polar_factor(matrix, dim, run.memory.scratch, run.call, run.progress);
+
+	for (size_t d = 0; turned.is_ok() && d < dim; d++)
+		for (size_t e = 0; e < dim; e++)
+			run.model.rotation[d * stride + e] = static_cast<float>(matrix[d * dim + e]);
+	return turned;
+}
+
+Outcome
+train_rotation(Run *run)
+{
+	const PqSpec &spec = run->model.spec;
+	const size_t stride = pq_rotation_stride(spec);
+	double error = 0;
+
+	std::fill_n(run->model.rotation, pq_rotation_floats(spec), 0.0f);
+	for (size_t d = 0; d < spec.dim; d++)
+		run->model.rotation[d * stride + d] = 1;
+	for (uint32_t iteration = 0; iteration < run->training.opq_iterations; iteration++)
+	{
+		Outcome outcome = rotate_sample(*run);
+
+		if (outcome.is_ok())
+			outcome = train_codebooks(run, iteration == 0 ? kFirstIterations : 1, iteration > 0, true, &error);
+		if (outcome.is_ok())
+			outcome = correlate(*run);
+		if (outcome.is_ok())
+			outcome = rotate_to_codes(*run);
+		if (outcome.code == StatusCode::kInternal)
+			return {}; // the rotation so far is as good as it gets
+		if (!outcome.is_ok())
+			return outcome;
+	}
+	return {};
+}
+
+} // namespace
+
+size_t
+pq_train_work_bytes(const PqSpec &spec, const PqTraining &training)
+{
+	Arena arena;
+
+	take_memory(&arena, spec, training);
+	return arena.bytes_needed();
+}
+
+Outcome
+pq_train(const PqModel &model, const PqTraining &training, double *mean_error, void *work, size_t work_bytes,
+	const Call &call)
+{
+	const PqSpec &spec = model.spec;
+	const Outcome possible = pq_check(spec);
+
+	if (!possible.is_ok())
+		return possible;
+
+	Arena arena(work, work_bytes);
+	const Memory memory = take_memory(&arena, spec, training);
+	const size_t n_codewords = pq_n_codewords(spec);
+	const size_t sub_dim = pq_sub_dim(spec);
+	Run run = {model, training, memory, call, {0, spec.m * (1 + (spec.opq ? training.opq_iterations : 0))}};
+	double error = 0;
+
+	if (arena.is_short())
+		return work_memory_short();
+	for (size_t i = 0; i < training.n_rows; i++)
+		for (size_t d = 0; d < spec.dim; d++)
+			memory.residuals[i * spec.dim + d] =
+				training.rows[i * spec.dim + d] -
+				(training.labels == nullptr ? 0 : training.centroids[training.labels[i] * spec.dim + d]);
+
+	Outcome outcome = spec.opq ? train_rotation(&run) : Outcome{};
+
+	if (outcome.is_ok())
+		outcome = rotate_sample(run);
+	if (outcome.is_ok())
+		outcome =
+			train_codebooks(&run, training.max_iterations, spec.opq && training.opq_iterations > 0, false, &error);
+	if (!outcome.is_ok())
+		return outcome;
+	for (size_t j = 0; j < spec.m; j++)
+		for (size_t i = 0; i < n_codewords; i++)
+			for (size_t d = 0; d < sub_dim; d++)
+				model.codebook[(j * sub_dim + d) * n_codewords + i] =
+					memory.codewords[(j * n_codewords + i) * sub_dim + d];
+	if (mean_error != nullptr)
+		*mean_error = training.n_rows == 0 ? 0 : error / static_cast<double>(training.n_rows);
+	return {};
+}
+
+} // namespace vectorgpu::engine::ivf
