@@ -106,7 +106,7 @@ my $load = start_load($node, {
 	clients => 3, seconds => 8);
 my ($transactions, $problem) = finish_load($load);
 is($problem, '', "no wrong answer in $transactions transactions beside autovacuum");
-cmp_ok($node->safe_psql('postgres', "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = 'f'"), '>', 0, 'autovacuum came by');
+ok($node->poll_query_until('postgres', "SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'f'"), 'autovacuum came by');
 $node->safe_psql('postgres', 'VACUUM f');
 check_index($node, 'f_v', name => 'check after autovacuum');
 

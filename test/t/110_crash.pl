@@ -131,11 +131,16 @@ for my $what ('CREATE INDEX', 'CREATE INDEX', 'CREATE INDEX', 'CREATE INDEX CONC
 # A backend killed at random in a mixed load of inserts, deletes, vacuums and merges.
 for my $round (1 .. 2)
 {
-	my $load = start_load($node, \%load, clients => 3, seconds => 4);
+	my $load = start_load($node, \%load, clients => 3, seconds => 60);
 
 	sleep 0.7 + rand 1;
-	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' AND state = 'active' ORDER BY random() LIMIT 1");
-	kill 'KILL', $pid if $pid =~ /^\d+$/;
+	my ($pid, $until) = ('', time + $PostgreSQL::Test::Utils::timeout_default);
+	while ($pid eq '')
+	{
+		die 'no client is at work' if time > $until;
+		$pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' AND state = 'active' ORDER BY random() LIMIT 1");
+	}
+	kill 'KILL', $pid;
 	finish_load($load);
 	ok(wait_for_restart($node), "backend killed in a mixed load, round $round: the server is back");
 	sound("backend killed in a mixed load, round $round", s => 16, w => 1500);
@@ -146,12 +151,7 @@ my $load = start_load($node, \%load, clients => 3, seconds => 60);
 sleep 1.2;
 $node->kill9;
 finish_load($load);
-for (1 .. 100)
-{
-	last if $node->start(fail_ok => 1);
-	$node->{_pid} = undef;    # of the postmaster that was killed
-	sleep 0.1;
-}
+start_after_kill($node);
 sound('postmaster killed', s => 16, w => 1500);
 $node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v')");
 sound('postmaster killed, after vacuum and merge', s => 16, w => 1500);

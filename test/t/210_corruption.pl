@@ -19,7 +19,7 @@ my $n       = $flips < 120 ? $flips : 120;     # tables: one flip in each, per r
 my $rounds  = int(($flips + $n - 1) / $n);
 my $block   = 8192;
 my $covered = 28;                              # the checksum covers a page from here on, itself at 24
-my $node    = make_node('corruption', conf => "fsync = off\nstatement_timeout = 20s\nmax_locks_per_transaction = 512\n");
+my $node    = make_node('corruption', conf => "fsync = off\nstatement_timeout = 100s\nmax_locks_per_transaction = 512\n");
 note("seed $seed");
 srand($seed);
 create_comparer($node);
@@ -112,7 +112,7 @@ sub write_at
 sub judge
 {
 	my ($table, $what, %allow) = @_;
-	my ($rc, $out, $err) = $node->psql('postgres', "SELECT state, replace(message, E'\\n', ' '), what FROM probe('$table', true)", timeout => 120);
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT state, replace(message, E'\\n', ' '), what FROM probe('$table', true)");
 	my (@problems, $reported);
 
 	return ([ "$what: the session was lost: $err" ], 0) if $rc != 0;
@@ -228,9 +228,9 @@ for my $i (1 .. @damages)
 	my ($wrong, $reported) = judge("f$i", $what, states => $what =~ /stranger|exchanged|repeated|as the/ ? '40001' : undef);
 	is(join("\n", @$wrong), '', "$what: right answers or a clear error");
 	ok($reported, "$what: the check reports it") if $what !~ /appended/;
-	my ($state, $message) = psql_state($node, "DELETE FROM f$i WHERE id = 1; VACUUM (INDEX_CLEANUP on) f$i", timeout => 60);
+	my ($state, $message) = psql_state($node, "DELETE FROM f$i WHERE id = 1; VACUUM (INDEX_CLEANUP on) f$i");
 	like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: VACUUM ends in order") or diag($message);
-	($state, $message) = psql_state($node, "SELECT vectorgpu_merge('f${i}_v')", timeout => 60);
+	($state, $message) = psql_state($node, "SELECT vectorgpu_merge('f${i}_v')");
 	like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: merge ends in order") or diag($message);
 	is(heal("f$i"), '', "$what: REINDEX heals");
 }

@@ -58,7 +58,7 @@ my $create = 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops) TABLESPACE s
 $node->safe_psql('postgres', $create);
 for my $sql ('CREATE INDEX t_x ON t USING gpuflat (v vector_ip_ops) TABLESPACE small', 'REINDEX INDEX t_v', 'REINDEX INDEX CONCURRENTLY t_v')
 {
-	my ($state, $message) = psql_state($node, $sql, timeout => 120);
+	my ($state, $message) = psql_state($node, $sql);
 	is($state, '53100', "$sql: disk full") or diag($message);
 	sound("after $sql", 't');
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_v_ccnew; CHECKPOINT');
@@ -77,7 +77,7 @@ is($state, '53100', "insert $batch: disk full") or diag($message);
 sound('after a failed insert', 's');
 for my $sql ('SELECT vectorgpu_merge(\'s_v\')', 'DELETE FROM s WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP on) s')
 {
-	($state, $message) = psql_state($node, $sql, timeout => 120);
+	($state, $message) = psql_state($node, $sql);
 	like($state, qr/^(?:53100|00000)$/, "$sql on a full disk: $state") or diag($message);
 	sound("after $sql on a full disk", 's');
 }

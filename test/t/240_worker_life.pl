@@ -6,6 +6,7 @@ use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuLoad;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -21,9 +22,9 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 ok(!defined worker_pid($node), 'nothing runs before the first scan');
 compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'the first scan is answered');
 ok(wait_worker($node), 'a scan has started the supervisor and the worker');
-my $answered = worker_stat($node, 'answered');
-compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the worker');
-cmp_ok(worker_stat($node, 'answered'), '>', $answered, 'the worker has answered them');
+by_worker($node, 'scans with the worker', sub {
+	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the worker');
+});
 is(worker_stat($node, 'engine'), 'cpu', 'the view names the engine');
 
 my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
@@ -38,14 +39,13 @@ is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/p
 # Death
 for my $signal (qw(KILL SEGV ABRT TERM))
 {
-	my $pid = worker_pid($node);
+	my $pid = wait_worker($node);
 
 	kill $signal, $pid;
-	wait_gone($pid);
+	ok(wait_gone($pid), "SIG$signal ends the worker");
 	compare_scans($node, 't', '<->', query_vector($node, 2, dims => 8), limit => 10,
 		name => "right answers right after SIG$signal");
-	ok(wait_worker($node), "a new worker after SIG$signal");
-	isnt(worker_pid($node), $pid, 'another process');
+	ok(wait_worker($node, not_pid => $pid), "a new worker after SIG$signal");
 }
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the new worker');
 
@@ -55,23 +55,21 @@ my $supervisor = supervisor_pid($node);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)"), 't', 'the supervisor can be terminated');
 ok(wait_gone($old), 'the worker goes with its supervisor');
 compare_scans($node, 't', '<->', query_vector($node, 3, dims => 8), limit => 10, name => 'right answers without a supervisor');
-ok(wait_worker($node, 30), 'supervisor and worker come back');
-isnt(supervisor_pid($node), $supervisor, 'another supervisor');
+ok(wait_worker($node, not_supervisor => $supervisor), 'another supervisor and worker come');
 
 # Settings
 $old = worker_pid($node);
 $node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 64MB\n");
 $node->reload;
-wait_gone($old);
-ok(wait_worker($node), 'a change of worker_memory restarts the worker');
-is(worker_stat($node, 'memory_bytes'), 64 * 1024 * 1024, 'with the new size');
+ok(wait_worker($node, not_pid => $old), 'a change of worker_memory restarts the worker');
+ok($node->poll_query_until('postgres', 'SELECT memory_bytes = 64 << 20 FROM vectorgpu_worker'), 'with the new size');
 
-$old = worker_pid($node);
+$old = wait_worker($node);
 $node->append_conf('postgresql.conf', "vectorgpu.worker = off\n");
 $node->reload;
-wait_gone($old);
+ok(wait_gone($old), 'the worker ends when the setting is off');
 compare_scans($node, 't', '<->', query_vector($node, 4, dims => 8), limit => 10, name => 'right answers with the worker off');
-ok(!defined worker_pid($node), 'no worker while vectorgpu.worker is off');
+ok($node->poll_query_until('postgres', 'SELECT pid IS NULL FROM vectorgpu_worker'), 'no worker while vectorgpu.worker is off');
 for my $function ("vectorgpu_prewarm('i')", "vectorgpu_evict('i')", "vectorgpu_check('i', false, true)")
 {
 	my ($rc, $out, $err) = $node->psql('postgres', "SELECT $function", on_error_stop => 0,
@@ -85,7 +83,7 @@ ok(wait_worker($node), 'it is back when the setting is on again');
 # Stops of the server
 for my $mode (qw(fast immediate smart))
 {
-	$old = worker_pid($node);
+	$old = wait_worker($node);
 	$node->stop($mode);
 	ok(wait_gone($old), "the worker ends with the server ($mode)");
 	$node->start;
@@ -101,10 +99,10 @@ ok(wait_worker($node), 'preloaded, the worker starts with the server');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with a preloaded module');
 $supervisor = supervisor_pid($node);
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)");
-ok(wait_worker($node, 30, $supervisor), 'the preloaded supervisor comes back as well');
+ok(wait_worker($node, not_supervisor => $supervisor), 'the preloaded supervisor comes back as well');
 
 # The postmaster killed
-$old = worker_pid($node);
+$old = wait_worker($node);
 kill 'KILL', $node->safe_psql('postgres', 'SELECT pg_read_file(\'postmaster.pid\')') =~ /^(\d+)/;
 ok(wait_gone($old), 'the worker ends when the postmaster is killed');
 start_after_kill($node);
@@ -113,6 +111,7 @@ ok(wait_worker($node), 'the next server has a worker');
 # Executables that are missing, not executable, or end at once
 my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
 my $log_offset = -s $node->logfile;
+$old = wait_worker($node);
 $node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
 $node->reload;
 ok(wait_log($node, qr/could not start the vectorgpu worker/, $log_offset), 'a missing executable is a warning in the log');
@@ -121,15 +120,19 @@ my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", 
 	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
 
-copy('/bin/false', $program) or die "could not copy: $!";
-chmod 0755, $program;
-ok(wait_log($node, qr/vectorgpu worker \(PID \d+\) ended with status 1/, -s $node->logfile), 'a crash loop is tried and logged');
+$log_offset = -s $node->logfile;
+copy('/bin/false', "$program.new") or die "could not copy: $!";
+chmod 0755, "$program.new";
+rename("$program.new", $program) or die "could not rename: $!";
+ok(wait_log($node, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $log_offset), 'a crash loop is tried and logged');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'right answers during a crash loop');
 chmod 0000, $program;
 compare_scans($node, 't', '<->', query_vector($node, 5, dims => 8), limit => 10, name => 'right answers, not executable');
 unlink $program;
 symlink($worker_file, $program) or die "could not link: $!";
-ok(wait_worker($node, 30), 'the worker is back with its executable');
-compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'and answers');
+ok(wait_worker($node), 'the worker is back with its executable');
+by_worker($node, 'with its executable', sub {
+	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'and answers');
+});
 is(count_restarts($node), 0, 'the server never restarted by itself');
 done_testing();

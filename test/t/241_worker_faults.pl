@@ -20,44 +20,48 @@ fill_vectors($node, 't', dims => 16, rows => 3000);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
-my $log_start = -s $node->logfile;
 
 for my $signal (qw(KILL SEGV))
 {
-	my $run = start_clients($node, clients => 20, seconds => $seconds);
-	my $until = time() + $seconds - 1;
-	my $kills = 0;
+	my ($kills, $done, @wrong) = (0, 0);
 
-	while (time() < $until)
+	# Rounds, until there were deaths enough: a busy machine starts few workers in one.
+	for my $round (1 .. 10)
 	{
-		my $pid = worker_pid($node);
+		my $run = start_clients($node, clients => 20, seconds => $seconds);
+		my $until = time() + $seconds - 1;
 
-		$kills += kill $signal, $pid if defined $pid;
-		sleep 0.4;
+		while (time() < $until)
+		{
+			my $pid = worker_pid($node);
+
+			$kills += kill $signal, $pid if defined $pid;
+			sleep 0.4;
+		}
+		my ($transactions, $wrong) = finish_clients($run);
+		$done += $transactions;
+		push @wrong, $wrong if $wrong ne '';
+		last if $kills > 3 && $done > 100;
 	}
-	my ($done, $wrong) = finish_clients($run);
-	is($wrong, '', "no client error, no wrong row while the worker dies by SIG$signal");
+	is("@wrong", '', "no client error, no wrong row while the worker dies by SIG$signal");
 	cmp_ok($done, '>', 100, "clients were answered ($done transactions, $kills kills)");
 	cmp_ok($kills, '>', 3, 'the worker died several times');
 	ok(wait_worker($node), 'there is a worker again');
 }
 
 # Stopped: each client waits once, at most for the deadline; later ones do not wait at all.
-my $pid = worker_pid($node);
+my $log_start = -s $node->logfile;
+my $pid = wait_worker($node);
 my $run = start_clients($node, clients => 10, seconds => 6);
 sleep 1;
 kill 'STOP', $pid;
-sleep 2;
-my $start = time();
-$node->safe_psql('postgres', scan_sql());
-cmp_ok(time() - $start, '<', 2, 'a new session is not held up by a stopped worker');
-ok(wait_log($node, qr/does not answer/, $log_start), 'the supervisor has noticed');
+ok(wait_log($node, qr/does not answer/, $log_start), 'the supervisor notices a stopped worker');
+soon($node, 2, 'a new session is not held up by it', scan_sql());
+sleep 1;
 kill 'CONT', $pid;
 my ($done, $wrong) = finish_clients($run);
 is($wrong, '', 'no client error, no wrong row while the worker is stopped and goes on');
-ok(wait_worker($node), 'the worker answers again');
-is(worker_pid($node), $pid, 'the same one');
-sleep 1.5; # the supervisor looks each second whether it is silent
+is(wait_worker($node), $pid, 'the same worker answers again');
 
 # statement_timeout is honoured while a backend waits for a stopped worker, and its next answer is its own.
 my $setup = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker_timeout = 10000;';
@@ -66,13 +70,27 @@ my $nearest = sub {
 	return "SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $q) LIMIT $limit)";
 };
 my $right = sub { return "\\unset is_right\n" . $nearest->($_[0], 10) . " = (SELECT ids FROM answers WHERE q = $_[0]) AS is_right \\gset\n\\echo answer :is_right\n"; };
-my $check = "$setup " . $nearest->(1, 5) . ";\n\\! kill -STOP $pid\n\\timing on\nSET statement_timeout = 200;\n"
-  . $nearest->(2, 5) . ";\n\\timing off\n\\! kill -CONT $pid\nSET statement_timeout = 0;\n" . $right->(3);
-my ($rc, $out, $err) = $node->psql('postgres', $check, on_error_stop => 0);
-like($err, qr/canceling statement due to statement timeout/, 'statement_timeout fires');
-my ($waited) = reverse($out =~ /Time: ([\d.]+) ms/g);
-cmp_ok($waited // 9999, '<', 2000, 'long before worker_timeout');
+# The timeout holds for the statement that ends it too: on a busy machine one SET may be cancelled itself.
+my $calm = "SET statement_timeout = 0;\n" x 8;
+my $check = "$setup SET vectorgpu.worker_timeout = '10min';\n" . $nearest->(1, 5) . ";\n\\! kill -STOP $pid\nSET statement_timeout = 200;\n"
+  . $nearest->(2, 5) . ";\n\\! kill -CONT $pid\n$calm" . $right->(3);
+# The supervisor would pass over a worker that is silent, and no scan would wait for it.
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = '10min'\n");
+$node->reload;
+my ($rc, $out, $err, $waits);
+my $tries = 0;
+do
+{
+	wait_worker($node);
+	my $before = $node->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker');
+	($rc, $out, $err) = $node->psql('postgres', $check, on_error_stop => 0);
+	$waits = $node->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker') == $before;
+} until $waits || $tries++ > 20;
+ok($waits, 'a scan waits for a stopped worker');
+like($err, qr/canceling statement due to statement timeout/, 'statement_timeout ends it, ten minutes before worker_timeout');
 like($out, qr/^answer t$/m, 'and the next answer is right');
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
+$node->reload;
 
 # A storm of cancelled queries: the late answer of one is never taken for the next one's.
 ok(wait_worker($node), 'the worker is ready');
@@ -81,8 +99,6 @@ for my $i (1 .. 300)
 {
 	my $q = 1 + $i % 20;
 
-	# The timeout holds for the statement that ends it too: on a busy machine one SET may be cancelled itself.
-	my $calm = "SET statement_timeout = 0;\n" x 8;
 	$storm .= "SET statement_timeout = '1ms';\n" . $nearest->($q, 3000) . " IS NULL;\n" . $calm . $right->($q);
 }
 ($rc, $out, $err) = $node->psql('postgres', $storm, on_error_stop => 0);
@@ -94,16 +110,19 @@ is($n_wrong, 0, 'and no query after them was answered wrongly');
 is($n_right, 300, 'each of them was answered');
 
 # A client that vanishes in the middle leaves its session to be closed.
-my $sessions = worker_stat($node, 'sessions');
+my $sessions = wait_until(sub { worker_stat($node, 'sessions') });
 my $vanishing = $node->background_psql('postgres');
 $vanishing->query_safe('SET enable_seqscan = off; BEGIN; DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1); FETCH 1 FROM c');
-cmp_ok(worker_stat($node, 'sessions'), '>', $sessions, 'a session of its own');
+ok(wait_until(sub {
+	$vanishing->query_safe('MOVE 1 FROM c; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 2) LIMIT 3) s');
+	return $node->safe_psql('postgres', "SELECT sessions > $sessions FROM vectorgpu_worker") eq 't';
+}), 'a session of its own');
 my $backend = $vanishing->query_safe('SELECT pg_backend_pid()');
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($backend)");
 ok($node->poll_query_until('postgres', "SELECT sessions <= $sessions FROM vectorgpu_worker"), 'is closed with its backend');
 
 # No memory, no descriptors: refused, never an error.
-$pid = worker_pid($node);
+$pid = wait_worker($node);
 SKIP:
 {
 	skip 'no prlimit', 2 if system('command -v prlimit >/dev/null') != 0;
@@ -111,13 +130,12 @@ SKIP:
 	($done, $wrong) = finish_clients(start_clients($node, clients => 20, seconds => 3));
 	is($wrong, '', 'no client error while the worker is out of descriptors');
 	kill 'KILL', $pid;
-	wait_gone($pid);
-	ok(wait_worker($node), 'a fresh worker');
+	ok(wait_worker($node, not_pid => $pid), 'a fresh worker');
 }
 
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_index($node, 'i');
-is($node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)"), 't',
+ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }),
 	'the worker\'s copy equals the pages');
 done_testing();

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuLoad;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -31,7 +32,7 @@ SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(50 + $round, AR
 SQL
 	is($inserted, 50, "round $round: the rows are seen before the crash");
 
-	my $pid = worker_pid($node);
+	my $pid = wait_worker($node);
 	kill 'STOP', $pid; # so that it does nothing of its own while the server dies
 	$node->stop('immediate');
 	ok(wait_gone($pid), 'the stopped worker ends with the server');
@@ -41,34 +42,35 @@ SQL
 	$lost++ if $table == 0;
 	# Other rows under the same row ids, and the same delta numbers.
 	fill_vectors($node, 't', dims => 8, rows => 50, first => $first + 50000, seed => 100 + $round);
-	ok(wait_worker($node), 'there is a new worker');
-	my $before = worker_stat($node, 'answered');
-	compare_sweep($node, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => "round $round: scans agree after the crash");
-	compare_sweep($node, 'u', '<->', dims => 8, queries => 1, limits => [ 10, undef ], name => "round $round: and those of the unlogged table");
-	cmp_ok(worker_stat($node, 'answered'), '>', $before, 'the worker has answered');
+	ok(wait_worker($node, not_pid => $pid), 'there is a new worker');
+	by_worker($node, "round $round, after the crash", sub {
+		compare_sweep($node, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => "round $round: scans agree after the crash");
+	});
+	by_worker($node, "round $round, the unlogged table", sub {
+		compare_sweep($node, 'u', '<->', dims => 8, queries => 1, limits => [ 10, undef ], name => "round $round: and those of the unlogged table");
+	});
 	$node->safe_psql('postgres', 'INSERT INTO u SELECT id, category, v FROM t LIMIT ' . (100 + 10 * $round)) if $round > 1;
 	$node->safe_psql('postgres', 'TRUNCATE u; INSERT INTO u SELECT * FROM t') if $round == 1;
 }
 cmp_ok($lost, '>', 0, "the crashes lost rows ($lost of $rounds), so that there was something to get wrong");
 
 # A backend is killed: the server restarts itself, the worker with it.
-my $pid = worker_pid($node);
+my $pid = wait_worker($node);
 my $session = $node->background_psql('postgres');
 my $backend = $session->query_safe('SELECT pg_backend_pid()');
 kill 'KILL', $backend;
 ok(wait_gone($pid), 'after a crash of a backend the worker ends');
 eval { $session->quit };
-ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is back');
-ok(wait_worker($node), 'and so is a worker');
-isnt(worker_pid($node), $pid, 'another one');
+ok(wait_for_restart($node), 'the server is back');
+ok(wait_worker($node, not_pid => $pid), 'and so is a worker');
 compare_sweep($node, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'scans agree');
 
 # The supervisor is killed: the server restarts itself as for any of its processes; there is never a second worker.
-$pid = worker_pid($node);
+$pid = wait_worker($node);
 kill 'KILL', supervisor_pid($node);
-ok(wait_gone($pid, 2), 'after SIGKILL of the supervisor the worker is gone in a moment');
-ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is back');
-ok(wait_worker($node), 'and so is a worker');
+ok(wait_gone($pid), 'after SIGKILL of the supervisor the worker is gone');
+ok(wait_for_restart($node), 'the server is back');
+ok(wait_worker($node, not_pid => $pid), 'and so is a worker');
 is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*')), 1, 'with one socket');
 check_index($node, 'i');
 done_testing();

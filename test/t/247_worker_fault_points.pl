@@ -11,7 +11,7 @@ use VectorgpuWorker;
 
 my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
-	  . "vectorgpu.auto_merge = off\n");
+	  . "vectorgpu.auto_merge = off\nvectorgpu.worker_timeout = 60s\n");
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 plan skip_all => 'built without FAULTS=1' unless faults_enabled($node);
@@ -91,10 +91,10 @@ for my $setting ('sweep:1:error', 'worker_pipe:1:corrupt', 'worker_fork:1:corrup
 	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right");
 	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', "$setting in the background: right answers");
 	$node->safe_psql('postgres', "ALTER SYSTEM RESET vectorgpu.fault; SELECT pg_reload_conf()");
-	ok(wait_worker($node, 40), "$setting: there is a worker afterwards");
+	ok(wait_worker($node), "$setting: there is a worker afterwards");
 }
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree at last');
-is($node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the pages');
+ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }), 'the copy equals the pages');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 done_testing();

@@ -16,6 +16,7 @@ use VectorgpuTest;
 
 our @EXPORT = qw(
   create_comparer answers_equal start_load finish_load backend_memory_kb psql_state crash_restart wait_for_restart
+  start_after_kill
   data_folder_bytes relation_file fault_names session_pid
 );
 
@@ -159,7 +160,7 @@ sub start_load
 
 	$load{seconds} = $opt{seconds} // 10;
 	$load{harness} = IPC::Run::start(\@command, '<', \undef, '>', \$load{out}, '2>', \$load{err},
-		IPC::Run::timeout($load{seconds} + 120));
+		IPC::Run::timeout($load{seconds} + $PostgreSQL::Test::Utils::timeout_default));
 	return \%load;
 }
 
@@ -196,7 +197,7 @@ sub psql_state
 {
 	my ($node, $sql, %opt) = @_;
 	my ($rc, $out, $err) = $node->psql($opt{db} // 'postgres', "\\set VERBOSITY verbose\n$sql",
-		on_error_stop => 1, timeout => $opt{timeout} // 60);
+		on_error_stop => 1, timeout => $opt{timeout} // $PostgreSQL::Test::Utils::timeout_default);
 
 	return ('00000', '', $out) if $rc == 0;
 	my ($state) = $err =~ /(?:ERROR|FATAL|PANIC):\s+([0-9A-Z]{5}):/;
@@ -213,18 +214,47 @@ sub crash_restart
 	return;
 }
 
-# Waits until the server has come back by itself after a crash of one of its processes.
+# Waits until the server has come back by itself after a crash of one of its processes. That it answers is not enough: it
+# may not have noticed yet, and throw its sessions out in a moment. So its log has to tell of a restart that no earlier
+# call has waited for.
 sub wait_for_restart
 {
 	my ($node) = @_;
+	my $until = time() + $PostgreSQL::Test::Utils::timeout_default;
 
-	for (1 .. 300)
+	while (time() < $until)
 	{
-		my ($rc, $out) = $node->psql('postgres', 'SELECT pg_is_in_recovery()');
-		return 1 if $rc == 0 && $out =~ /^[ft]$/m;
+		my $n = () = slurp_file($node->logfile) =~ /all server processes terminated; reinitializing/g;
+
+		if ($n > ($node->{vectorgpu_restarts} // 0))
+		{
+			my ($rc, $out) = $node->psql('postgres', 'SELECT pg_is_in_recovery()');
+
+			if ($rc == 0 && $out =~ /^[ft]$/m)
+			{
+				$node->{vectorgpu_restarts} = $n;
+				return 1;
+			}
+		}
 		sleep 0.1;
 	}
 	return 0;
+}
+
+# Starts a server whose postmaster has been killed: possible once its processes are gone.
+sub start_after_kill
+{
+	my ($node) = @_;
+	my $until = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	for (;;)
+	{
+		$node->{_pid} = undef; # a failed start reads it from the old file
+		last if $node->start(fail_ok => 1);
+		die 'the server does not start' if time() > $until;
+		sleep 0.2;
+	}
+	return;
 }
 
 # Bytes of all relation files of a database.
