@@ -604,6 +604,229 @@ CREATE OPERATOR <#> (
 	COMMUTATOR = <#>
 );
 
+-- Types of relational match count
+
+CREATE TYPE matchrow;
+
+CREATE FUNCTION matchrow_in(cstring) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_out(matchrow) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_recv(internal) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_send(matchrow) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE matchrow (
+	INPUT = matchrow_in,
+	OUTPUT = matchrow_out,
+	RECEIVE = matchrow_recv,
+	SEND = matchrow_send,
+	STORAGE = extended
+);
+
+CREATE TYPE matchquery;
+
+CREATE FUNCTION matchquery_in(cstring) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_out(matchquery) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_recv(internal) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_send(matchquery) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE matchquery (
+	INPUT = matchquery_in,
+	OUTPUT = matchquery_out,
+	RECEIVE = matchquery_recv,
+	SEND = matchquery_send,
+	STORAGE = extended
+);
+
+CREATE FUNCTION matchrow(VARIADIC "any") RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION matchquery(VARIADIC "any") RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- A call with one string is no cast: without these the parser would read matchquery('Private') as the type's text form
+
+CREATE FUNCTION matchrow(unknown) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_from_text(text) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (text AS matchrow) WITH FUNCTION matchrow_from_text(text);
+
+CREATE FUNCTION matchrow_from_text(varchar) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (varchar AS matchrow) WITH FUNCTION matchrow_from_text(varchar);
+
+CREATE FUNCTION matchrow_from_text(bpchar) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (bpchar AS matchrow) WITH FUNCTION matchrow_from_text(bpchar);
+
+CREATE FUNCTION matchrow_from_text(name) RETURNS matchrow
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_from_name' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (name AS matchrow) WITH FUNCTION matchrow_from_text(name);
+
+CREATE FUNCTION matchquery(unknown) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_from_text(text) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (text AS matchquery) WITH FUNCTION matchquery_from_text(text);
+
+CREATE FUNCTION matchquery_from_text(varchar) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (varchar AS matchquery) WITH FUNCTION matchquery_from_text(varchar);
+
+CREATE FUNCTION matchquery_from_text(bpchar) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_from_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (bpchar AS matchquery) WITH FUNCTION matchquery_from_text(bpchar);
+
+CREATE FUNCTION matchquery_from_text(name) RETURNS matchquery
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchquery_from_name' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (name AS matchquery) WITH FUNCTION matchquery_from_text(name);
+
+-- Comparison of matchrow and matchquery
+
+CREATE FUNCTION matchrow_eq(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_ne(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_hash(matchrow) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_hash_extended(matchrow, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_eq(matchquery, matchquery) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_ne(matchquery, matchquery) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_ne' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_hash(matchquery) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchquery_hash_extended(matchquery, bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_hash_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_lt(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_lt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_le(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_le' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_ge(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_ge' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_gt(matchrow, matchrow) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_gt' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION matchrow_cmp(matchrow, matchrow) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_cmp' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE OPERATOR = (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_eq,
+	COMMUTATOR = =, NEGATOR = <>,
+	RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
+);
+
+CREATE OPERATOR <> (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_ne,
+	COMMUTATOR = <>, NEGATOR = =,
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+
+CREATE OPERATOR = (
+	LEFTARG = matchquery, RIGHTARG = matchquery, FUNCTION = matchquery_eq,
+	COMMUTATOR = =, NEGATOR = <>,
+	RESTRICT = eqsel, JOIN = eqjoinsel, HASHES
+);
+
+CREATE OPERATOR <> (
+	LEFTARG = matchquery, RIGHTARG = matchquery, FUNCTION = matchquery_ne,
+	COMMUTATOR = <>, NEGATOR = =,
+	RESTRICT = neqsel, JOIN = neqjoinsel
+);
+
+CREATE OPERATOR < (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_lt,
+	COMMUTATOR = >, NEGATOR = >=,
+	RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+
+CREATE OPERATOR <= (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_le,
+	COMMUTATOR = >=, NEGATOR = >,
+	RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+
+CREATE OPERATOR >= (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_ge,
+	COMMUTATOR = <=, NEGATOR = <,
+	RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+
+CREATE OPERATOR > (
+	LEFTARG = matchrow, RIGHTARG = matchrow, FUNCTION = matchrow_gt,
+	COMMUTATOR = <, NEGATOR = <=,
+	RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+
+CREATE OPERATOR CLASS matchrow_hash_ops
+	DEFAULT FOR TYPE matchrow USING hash AS
+	OPERATOR 1 =,
+	FUNCTION 1 matchrow_hash(matchrow),
+	FUNCTION 2 matchrow_hash_extended(matchrow, bigint);
+
+CREATE OPERATOR CLASS matchquery_hash_ops
+	DEFAULT FOR TYPE matchquery USING hash AS
+	OPERATOR 1 =,
+	FUNCTION 1 matchquery_hash(matchquery),
+	FUNCTION 2 matchquery_hash_extended(matchquery, bigint);
+
+CREATE OPERATOR CLASS matchrow_btree_ops
+	DEFAULT FOR TYPE matchrow USING btree AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 matchrow_cmp(matchrow, matchrow);
+
+CREATE FUNCTION match_count(matchrow, matchquery) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_distance(matchrow, matchquery) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_match_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION match_at_least(matchrow, matchquery, integer) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_match_at_least' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR <#> (
+	LEFTARG = matchrow, RIGHTARG = matchquery, FUNCTION = match_distance
+);
+
 -- btree operator classes
 
 CREATE OPERATOR CLASS vector_ops

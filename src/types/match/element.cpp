@@ -232,6 +232,8 @@ elements_of_value(ElementSource source, const ElementOptions &options, Datum val
 			return lexeme_elements(value);
 		case ElementSource::kTextGrams:
 			return gram_elements(value, options.gram_length);
+		case ElementSource::kMatchrow:
+			return row_elements(value);
 		default:
 			break;
 	}
@@ -241,6 +243,8 @@ elements_of_value(ElementSource source, const ElementOptions &options, Datum val
 SliceList
 slices_of_query(ElementSource source, const ElementOptions &options, Datum query)
 {
+	if (source == ElementSource::kMatchrow)
+		return query_slices(query);
 	return slices_of_elements(elements_of_value(source, options, query));
 }
 

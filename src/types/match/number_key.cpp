@@ -17,6 +17,7 @@ constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to 
 constexpr int kExponentBias = 1 << 23;
 constexpr int kDoubleDigits = 767; // no binary64 number has more significant decimal digits
 constexpr int kShortDigits = 15;   // every whole number of so many digits is a binary64 number
+constexpr int kShortExact = 20;   // digits of a binary64 number that is written exactly, such as 2^63
 constexpr int kExactPower = 22;    // 10^22 is the largest power of ten that is one
 
 constexpr double kPowers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
@@ -270,7 +271,7 @@ decimal_text(const Decimal &value, char *text)
 
 	if (value.negative)
 		*p++ = '-';
-	if (value.exponent < -4 || value.exponent > 25)
+	if (value.exponent < -4 || value.exponent > 21)
 	{
 		*p++ = value.digits[0];
 		if (value.n_digits > 1)
@@ -338,6 +339,7 @@ int
 number_text(const NumberFromKey &number, char *text)
 {
 	char digits[32];
+	char exact_digits[kDoubleDigits + 16];
 	uint8_t key[kMaxNumberKey];
 
 	if (!number.is_double)
@@ -351,13 +353,19 @@ number_text(const NumberFromKey &number, char *text)
 	}
 
 	const Decimal shortest = shortest_decimal(number.value, digits);
-	int length = decimal_text(shortest, text);
 
-	if (number_key(shortest, key) != kNumberKeyHead)
-	{
-		text[length++] = 'f';
-		text[length] = '\0';
-	}
+	if (number_key(shortest, key) == kNumberKeyHead)
+		return decimal_text(shortest, text);
+
+	Decimal exact = exact_decimal(std::fabs(number.value), exact_digits);
+	int length;
+
+	exact.negative = number.value < 0;
+	if (exact.n_digits <= kShortExact)
+		return decimal_text(exact, text);
+	length = decimal_text(shortest, text);
+	text[length++] = 'f';
+	text[length] = '\0';
 	return length;
 }
 

@@ -54,7 +54,7 @@ bool read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey
 constexpr int kMaxNumberText = kMaxNumberDigits + 32; // bytes of a number's text, terminator included
 
 /// Writes the text of a key, which read_number turns into the same key: decimal, in plain form or with an exponent; binary64
-/// numbers that are not their shortest decimal form are that form followed by "f". Returns its length; the text ends in 0.
+/// numbers of many digits are their shortest decimal form followed by "f". Returns its length; the text ends in 0.
 int number_text(const NumberFromKey &number, char *text);
 
 enum class ReadNumber

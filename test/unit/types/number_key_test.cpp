@@ -228,7 +228,9 @@ TEST(NumberKey, a_binary_fraction_is_not_its_decimal)
 	EXPECT_EQ(text_of(key_of(-1234567.0)), "-1234567");
 	EXPECT_EQ(text_of(key_of(1e300)), "1e+300f");
 	EXPECT_EQ(text_of(key_of("1e300")), "1e+300");
-	EXPECT_EQ(text_of(key_of("123e20")), "12300000000000000000000");
+	EXPECT_EQ(text_of(key_of(std::numeric_limits<int64_t>::min())), "-9223372036854775808");
+	EXPECT_EQ(text_of(key_of(std::ldexp(1.0, 80))), "1.2089258196146292e+24f");
+	EXPECT_EQ(text_of(key_of("123e18")), "123000000000000000000");
 }
 
 TEST(NumberKey, whole_numbers_and_doubles_have_short_keys)
