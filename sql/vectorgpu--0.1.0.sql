@@ -940,6 +940,35 @@ CREATE OPERATOR CLASS bit_jaccard_ops
 	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
 	FUNCTION 1 bit_jaccard_shape();
 
+-- gpumatch
+
+CREATE FUNCTION gpumatch_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME', 'vectorgpu_gpumatch_handler' LANGUAGE C;
+
+CREATE ACCESS METHOD gpumatch TYPE INDEX HANDLER gpumatch_handler;
+
+COMMENT ON ACCESS METHOD gpumatch IS 'search by match count, with an inverted index';
+
+CREATE FUNCTION array_match_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_array_match' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION tsvector_match_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_tsvector_match' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- One operator class for all arrays; the index learns from its column what the elements are.
+CREATE OPERATOR CLASS array_match_ops
+	DEFAULT FOR TYPE anyarray USING gpumatch AS
+	OPERATOR 1 <#> (integer[], integer[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <#> (bigint[], bigint[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <#> (text[], text[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <#> (uuid[], uuid[]) FOR ORDER BY float_ops,
+	FUNCTION 1 array_match_shape();
+
+CREATE OPERATOR CLASS tsvector_match_ops
+	DEFAULT FOR TYPE tsvector USING gpumatch AS
+	OPERATOR 1 <#> (tsvector, tsvector) FOR ORDER BY float_ops,
+	FUNCTION 1 tsvector_match_shape();
+
 -- Maintenance functions
 
 CREATE FUNCTION vectorgpu_merge(

@@ -147,6 +147,8 @@ launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t 
 			return store<__half, __half>(from, dim, n_rows, to, pitch_bytes, stream);
 		case ElementType::kBit:
 			return store<uint8_t, uint8_t>(from, (dim + 7) / 8, n_rows, to, pitch_bytes, stream);
+		case ElementType::kSet:
+			break; // no vector
 	}
 	return cudaErrorInvalidValue;
 }

@@ -44,6 +44,9 @@ launch_scores(const ScoreArgs &args, cudaStream_t stream)
 		case Metric::kHamming:
 		case Metric::kJaccard:
 			return launch_bit_scores(args, stream);
+		case Metric::kMatchCount:
+		case Metric::kEdit:
+			break; // not of vectors
 	}
 	return cudaErrorInvalidValue;
 }

@@ -13,6 +13,7 @@ enum class ElementType : uint8_t
 	kFloat32 = 0,
 	kFloat16 = 1, // IEEE 754 binary16
 	kBit = 2,     // packed, most significant bit first, pad bits zero
+	kSet = 3,     // a stored value of any size (engine/match): no vector; `dim` is what its places in pages are cut into
 };
 
 enum class Metric : uint8_t
@@ -23,6 +24,8 @@ enum class Metric : uint8_t
 	kL1 = 3,           // <+>  sum of absolute differences
 	kHamming = 4,      // <~>  number of differing bits
 	kJaccard = 5,      // <%>  1 - |a and b| / |a or b|
+	kMatchCount = 6,   // <#>  minus the match count
+	kEdit = 7,         // <~>  Levenshtein distance of texts
 };
 
 /// A heap TID as one integer that sorts as TIDs do: block number << 16 | offset number.
@@ -58,6 +61,8 @@ vector_bytes(ElementType element, size_t dim)
 			return dim * 2;
 		case ElementType::kBit:
 			return (dim + 7) / 8;
+		case ElementType::kSet:
+			return dim;
 	}
 	return 0;
 }

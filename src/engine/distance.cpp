@@ -78,6 +78,9 @@ find_kernel(const ScoreKernels &kernels, const DistanceSpec &spec)
 			return kernels.hamming;
 		case Metric::kJaccard:
 			return kernels.jaccard;
+		case Metric::kMatchCount:
+		case Metric::kEdit:
+			break; // not of vectors
 	}
 	return nullptr;
 }
@@ -99,6 +102,9 @@ metric_supports(Metric metric, ElementType element)
 		case Metric::kHamming:
 		case Metric::kJaccard:
 			return bits;
+		case Metric::kMatchCount:
+		case Metric::kEdit:
+			break; // not of vectors
 	}
 	return false;
 }

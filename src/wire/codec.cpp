@@ -235,6 +235,8 @@ shape_valid(ElementType element, Metric metric, uint32_t dim)
 			return dim <= static_cast<uint32_t>(kMaxDimensions) && static_cast<uint8_t>(metric) <= static_cast<uint8_t>(Metric::kL1);
 		case ElementType::kBit:
 			return dim <= static_cast<uint32_t>(kMaxBitDimensions) && (metric == Metric::kHamming || metric == Metric::kJaccard);
+		case ElementType::kSet:
+			return false; // the worker holds vectors only
 	}
 	return false;
 }

@@ -49,6 +49,7 @@ struct SegmentSearch
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
 
 struct IndexShape;
+struct ValueFormat;
 
 struct AccessMethod
 {
@@ -72,6 +73,12 @@ struct AccessMethod
 	/// How its segments differ from plain ones; null: not at all.
 	const SegmentFormat *format;
 
+	/// The values of its indexes, if they are no vectors (ElementType::kSet); else null.
+	const ValueFormat *values;
+
+	/// The number of the support function that defines options of operator classes; 0: there is none.
+	int16 options_support;
+
 	/// Fills MetaData::am_options [kAmOptionBytes, zero before] of a new index from its storage parameters. May raise errors
 	/// for what does not fit the shape. Null: there are none.
 	void (*store_options)(Relation index, const IndexShape *shape, uint8 *options);
@@ -93,9 +100,18 @@ struct IndexShape
 	ElementType element;
 	Metric metric;
 	uint32 dim; // elements (bits for kBit)
+	AmId am;
+	uint8 am_options[kAmOptionBytes]; // MetaData::am_options; access methods with values of their own only
 };
 
-/// Support function 1 of every operator class returns this code: element << 8 | metric.
+/// value_format.hpp. The values of the index, or null for vectors.
+const ValueFormat *value_format(const IndexShape *shape);
+
+/// The shape of an index that is built.
+IndexShape shape_of_meta(const MetaData *meta);
+
+/// Support function 1 of every operator class returns this code: element << 8 | metric; what is above is the access
+/// method's.
 constexpr int16 kShapeSupport = 1;
 
 constexpr int32

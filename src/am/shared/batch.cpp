@@ -3,6 +3,7 @@
 #include "am/shared/scan.hpp"
 
 #include "am/shared/delta.hpp"
+#include "am/shared/value_format.hpp"
 #include "am/shared/stream.hpp"
 #include "am/shared/worker_scan.hpp"
 #include "engine/distance.hpp"
@@ -109,11 +110,46 @@ pick_slice(const ScanState *state, uint64 n, uint64 *headers)
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		if ((headers[i] & kDeltaDead) != 0 || (state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0))
+		if (!delta_starts_row(headers[i]) || (headers[i] & kDeltaDead) != 0 ||
+			(state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0))
 			continue;
 		headers[kept++] = headers[i] & kDeltaRowIdMask;
 	}
 	return kept;
+}
+
+/// offer_delta for rows with a stored value: their slots are found by the headers, each value is read and scored alone.
+bool
+offer_delta_values(Relation index, const ScanState *state, const SegmentSearch *search)
+{
+	const ValueFormat *values = state->am->values;
+	uint64 *headers = static_cast<uint64 *>(palloc(kSliceRows * sizeof(uint64)));
+	ValueBuffer value = {nullptr, 0};
+
+	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += kSliceRows)
+	{
+		const uint64 n = Min(kSliceRows, state->delta_end - row);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!delta_read(index, &state->meta, row, n, headers, nullptr, 0))
+			return false;
+		for (uint64 i = 0; i < n; i++)
+		{
+			RowId row_id = headers[i] & kDeltaRowIdMask;
+			double score;
+
+			if ((headers[i] & (kDeltaContinued | kDeltaDead | kDeltaNull)) != 0)
+				continue;
+			if (!delta_read_value(index, &state->meta, row + i, &value))
+				return false;
+			score = values->score(&state->shape, search->query, value.data);
+			if (state->am->approximate)
+				search_offer(search, &score, &row_id, 1);
+			else
+				engine::topk_push(search->topk, &score, &row_id, 1, nullptr, 0);
+		}
+	}
+	return true;
 }
 
 bool
@@ -128,6 +164,8 @@ offer_delta(Relation index, const ScanState *state, const SegmentSearch *search)
 
 	if (state->delta_end <= state->meta.delta_first_row)
 		return true;
+	if (scored && state->am->values != nullptr)
+		return offer_delta_values(index, state, search);
 	headers = static_cast<uint64 *>(palloc(slice * sizeof(uint64)));
 	if (scored)
 	{

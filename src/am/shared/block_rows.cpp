@@ -1,6 +1,8 @@
 // Puts the rows of one heap block in TID order. See build.hpp.
 #include "am/shared/build.hpp"
 
+#include "am/shared/value_format.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,12 +12,48 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr int kFirstSlots = 64;
+constexpr Size kFirstBytes = 64 * 1024;
 
-char *
-slot_of(BlockRows *rows, int slot)
+/// Room for n_bytes more, at an aligned place; returns its offset.
+Size
+reserve(BlockRows *rows, Size n_bytes)
 {
-	return rows->vectors + static_cast<Size>(slot) * rows->vector_bytes;
+	const Size offset = MAXALIGN(rows->n_bytes);
+
+	while (offset + n_bytes > rows->capacity)
+	{
+		rows->capacity *= 2;
+		rows->vectors = static_cast<char *>(repalloc_huge(rows->vectors, rows->capacity));
+	}
+	rows->n_bytes = offset + n_bytes;
+	return offset;
+}
+
+/// Copies the value of a row; returns its offset.
+Size
+add_value(BlockRows *rows, Datum datum)
+{
+	Size offset;
+
+	if (rows->values != nullptr)
+	{
+		char *value = rows->values->store(rows->shape, datum);
+		const Size n_bytes = stored_bytes(value);
+
+		offset = reserve(rows, n_bytes);
+		memcpy(rows->vectors + offset, value, n_bytes);
+		pfree(value);
+	}
+	else
+	{
+		const Size n_bytes = vector_bytes(rows->shape->element, rows->shape->dim);
+		RowValue vector = row_value_for_index(rows->shape->element, rows->shape->dim, datum);
+
+		offset = reserve(rows, n_bytes);
+		memcpy(rows->vectors + offset, vector.vector, n_bytes);
+		row_value_close(&vector);
+	}
+	return offset;
 }
 
 } // namespace
@@ -24,20 +62,19 @@ void
 block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink)
 {
 	memset(rows, 0, sizeof(*rows));
-	rows->element = shape->element;
-	rows->dim = shape->dim;
-	rows->vector_bytes = vector_bytes(shape->element, shape->dim);
+	rows->shape = shape;
+	rows->values = value_format(shape);
 	rows->sink = sink;
 	rows->block = InvalidBlockNumber;
-	rows->slot_capacity = kFirstSlots;
-	rows->vectors = static_cast<char *>(palloc(kFirstSlots * rows->vector_bytes));
+	rows->capacity = kFirstBytes;
+	rows->vectors = static_cast<char *>(palloc(rows->capacity));
 }
 
 void
 block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
 {
 	const BlockNumber block = ItemPointerGetBlockNumber(tid);
-	int slot = -1;
+	int64 offset = -1;
 
 	if (block != rows->block)
 	{
@@ -47,20 +84,8 @@ block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
 	if (rows->n_rows == static_cast<int>(MaxHeapTuplesPerPage))
 		elog(ERROR, "too many rows in block %u", block);
 	if (!is_null)
-	{
-		RowValue vector = row_value_for_index(rows->element, rows->dim, value);
-
-		if (rows->n_slots == rows->slot_capacity)
-		{
-			rows->slot_capacity *= 2;
-			rows->vectors =
-				static_cast<char *>(repalloc_huge(rows->vectors, rows->slot_capacity * rows->vector_bytes));
-		}
-		slot = rows->n_slots++;
-		memcpy(slot_of(rows, slot), vector.vector, rows->vector_bytes);
-		row_value_close(&vector);
-	}
-	rows->rows[rows->n_rows++] = {make_row_id(block, ItemPointerGetOffsetNumber(tid)), slot};
+		offset = static_cast<int64>(add_value(rows, value));
+	rows->rows[rows->n_rows++] = {make_row_id(block, ItemPointerGetOffsetNumber(tid)), offset};
 }
 
 void
@@ -72,9 +97,9 @@ block_rows_flush(BlockRows *rows)
 		std::sort(rows->rows, rows->rows + rows->n_rows, by_row);
 	for (int i = 0; i < rows->n_rows; i++)
 		rows->sink.put(rows->sink.state, rows->rows[i].row,
-			rows->rows[i].slot < 0 ? nullptr : slot_of(rows, rows->rows[i].slot));
+			rows->rows[i].offset < 0 ? nullptr : rows->vectors + rows->rows[i].offset);
 	rows->n_rows = 0;
-	rows->n_slots = 0;
+	rows->n_bytes = 0;
 }
 
 void

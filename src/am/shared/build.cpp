@@ -4,6 +4,7 @@
 #include "am/shared/build.hpp"
 
 #include "am/shared/delta.hpp"
+#include "am/shared/value_format.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -39,10 +40,10 @@ shape_of_built_index(const AccessMethod *am, Relation index)
 {
 	MetaData meta;
 
-	if (TupleDescAttr(RelationGetDescr(index), 0)->atttypmod >= 1)
+	if (am->values == nullptr && TupleDescAttr(RelationGetDescr(index), 0)->atttypmod >= 1)
 		return index_shape(am, index);
 	meta_read(index, nullptr, &meta);
-	return {meta.element, meta.metric, meta.dim};
+	return shape_of_meta(&meta);
 }
 
 void
@@ -158,7 +159,7 @@ shared_build_phase_name(const AccessMethod *am, int64 phase)
 		case kPhaseInitialize:
 			return const_cast<char *>("initializing");
 		case kPhaseWriteRows:
-			return const_cast<char *>("scanning table and writing vectors");
+			return const_cast<char *>(am->values != nullptr ? "scanning table and writing values" : "scanning table and writing vectors");
 		case kPhaseFinish:
 			return const_cast<char *>("writing row ids and metapage");
 		default:
@@ -177,6 +178,11 @@ shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnul
 	{
 		delta_append(index, heap, row, nullptr);
 		return false;
+	}
+	if (am->values != nullptr)
+	{
+		delta_append(index, heap, row, am->values->store(&shape, values[0]));
+		return false; // core resets the context
 	}
 	vector = row_value_for_index(shape.element, shape.dim, values[0]);
 	delta_append(index, heap, row, vector.vector);

@@ -24,22 +24,22 @@ struct RowSink
 /// chain's root, so that a block's rows are collected and sorted before they go on.
 struct BlockRows
 {
-	ElementType element;
-	uint32 dim;
-	Size vector_bytes;
+	const IndexShape *shape;
+	const ValueFormat *values; // null: vectors
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;
-	int n_slots; // vectors held: rows that are not NULL
-	int slot_capacity;
-	char *vectors; // [slot_capacity, vector_bytes], grows
+	Size n_bytes; // of the vectors or stored values held, one behind the other
+	Size capacity;
+	char *vectors; // [capacity], grows
 	struct
 	{
 		RowId row;
-		int slot; // -1 for NULL
+		int64 offset; // -1 for NULL
 	} rows[MaxHeapTuplesPerPage];
 };
 
+/// The shape must live as long.
 void block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink);
 void block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null);
 

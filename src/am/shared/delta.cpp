@@ -48,6 +48,20 @@ chunk_capacity(const MetaData *meta, const DeltaChunk *chunk)
 uint64
 delta_end(Relation index, const MetaData *meta, bool *foreign)
 {
+	bool met_foreign = false;
+	uint64 end = delta_visible_end(index, meta, foreign);
+
+	if (meta->element != ElementType::kSet || (foreign != nullptr && *foreign))
+		return end;
+	end = delta_whole_end(index, meta, end, foreign != nullptr ? foreign : &met_foreign);
+	if (met_foreign)
+		page_recycled(index, 0);
+	return end;
+}
+
+uint64
+delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
+{
 	const uint64 hint = Max(delta_end_hint(index, meta->uuid), meta->delta_first_row);
 	const DeltaChunk *chunk = delta_find_chunk(meta, hint);
 	uint64 low;  // rows before it are visible

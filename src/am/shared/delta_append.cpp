@@ -28,7 +28,6 @@ namespace
 {
 
 constexpr uint32 kMinChunkBlocks = 8;
-constexpr uint32 kMostMerges = 100; // no more than these can end during one insert
 constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
 
 /// A row's bytes as they are laid out: header, vector, zero padding.
@@ -190,9 +189,10 @@ next_chunk_blocks(const MetaData *meta)
 	return Max(Max(kMinChunkBlocks, one_row), static_cast<uint32>(Min(have / 4, UINT64CONST(1) << 20)));
 }
 
-/// Adds a chunk unless another inserter has: the delta's room must end at `room_end` for it.
+} // namespace
+
 void
-add_chunk(Relation index, Relation heap, uint64 room_end)
+delta_add_chunk(Relation index, Relation heap, uint64 room_end)
 {
 	MetaUpdate update;
 	MetaData meta;
@@ -234,8 +234,6 @@ add_chunk(Relation index, Relation heap, uint64 room_end)
 	pg::maintenance_request(index, (room_end - Min(room_end, meta.delta_first_row)) * delta_row_bytes(&meta));
 }
 
-} // namespace
-
 void
 delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 {
@@ -246,6 +244,11 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 	uint64 number;
 
 	meta_read(index, nullptr, &meta);
+	if (meta.element == ElementType::kSet)
+	{
+		delta_append_value(index, heap, row_id, static_cast<const char *>(vector));
+		return;
+	}
 	row.header = row_id | (vector == nullptr ? kDeltaNull : 0);
 	row.vector = static_cast<const char *>(vector);
 	row.vector_bytes = meta_vector_bytes(&meta);
@@ -277,7 +280,7 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 		if (chunk == nullptr)
 		{
 			if (number >= delta_room_end(&meta))
-				add_chunk(index, heap, delta_room_end(&meta));
+				delta_add_chunk(index, heap, delta_room_end(&meta));
 			meta_read(index, nullptr, &meta);
 			number = delta_end(index, &meta, &foreign);
 			continue;

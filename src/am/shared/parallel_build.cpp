@@ -9,6 +9,8 @@
 // No lock of its own: workers take the locks that the leader holds already, as members of its lock group. PG dialect.
 #include "am/shared/build.hpp"
 
+#include "am/shared/value_format.hpp"
+
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -77,9 +79,10 @@ struct SharedBuild
 struct RowSender
 {
 	shm_mq_handle *queue;
-	Size vector_bytes;
+	Size vector_bytes; // 0: stored values
 	Size size;
-	char *message; // [kMessageBytes + the longest row]
+	Size capacity;
+	char *message; // [capacity], grows to hold the row behind kMessageBytes
 };
 
 Size
@@ -107,13 +110,21 @@ send_row(void *state, RowId row, const char *vector)
 {
 	RowSender *sender = static_cast<RowSender *>(state);
 	const uint64 header = vector == nullptr ? row | kNullRow : row;
+	const Size n_bytes = vector == nullptr ? 0 : sender->vector_bytes > 0 ? sender->vector_bytes : stored_bytes(vector);
+
+	if (sender->size + sizeof(header) + padded_vector(n_bytes) > sender->capacity)
+	{
+		sender->capacity = sender->size + sizeof(header) + padded_vector(n_bytes);
+		sender->message = static_cast<char *>(repalloc_huge(sender->message, sender->capacity));
+	}
 
 	memcpy(sender->message + sender->size, &header, sizeof(header));
 	sender->size += sizeof(header);
 	if (vector != nullptr)
 	{
-		memcpy(sender->message + sender->size, vector, sender->vector_bytes);
-		sender->size += padded_vector(sender->vector_bytes);
+		memcpy(sender->message + sender->size, vector, n_bytes);
+		memset(sender->message + sender->size + n_bytes, 0, padded_vector(n_bytes) - n_bytes);
+		sender->size += padded_vector(n_bytes);
 	}
 	if (sender->size >= kMessageBytes)
 		send_message(sender);
@@ -158,7 +169,7 @@ struct Leader
 	ParallelContext *context;
 	SharedBuild *shared;
 	Snapshot snapshot;
-	Size padded_bytes;
+	Size padded_bytes; // of a vector; 0: stored values
 	int n_sources;
 	RowSource *sources;
 };
@@ -201,7 +212,8 @@ write_head(Leader *leader, RowSource *source)
 
 	build_write_row(leader->state, source->row, is_null ? nullptr : source->next);
 	if (!is_null)
-		source->next += leader->padded_bytes;
+		source->next +=
+			leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
 	next_row(leader, source);
 }
 
@@ -375,7 +387,9 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	if (n_workers == 0)
 		return false;
 	leader.state = state;
-	leader.padded_bytes = padded_vector(vector_bytes(state->shape.element, state->shape.dim));
+	leader.padded_bytes = value_format(&state->shape) != nullptr
+		? 0
+		: padded_vector(vector_bytes(state->shape.element, state->shape.dim));
 	launched = launch(&leader, n_workers);
 	if (launched)
 	{
@@ -412,8 +426,11 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	shm_mq_set_sender(queue, MyProc);
 	sender.queue = shm_mq_attach(queue, segment, nullptr);
-	sender.vector_bytes = vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
-	sender.message = static_cast<char *>(palloc0(kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes)));
+	sender.vector_bytes = value_format(&shared->shape) != nullptr
+		? 0
+		: vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
+	sender.capacity = kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes);
+	sender.message = static_cast<char *>(palloc(sender.capacity));
 	block_rows_init(rows, &shared->shape, {send_row, &sender});
 
 	// The modes that the leader holds.

@@ -1,5 +1,5 @@
 // The access methods by their ids, for code that meets an index without its handler: merge, check, worker. PG dialect.
-#include "am/shared/am_interface.hpp"
+#include "am/shared/value_format.hpp"
 
 namespace vectorgpu::am
 {
@@ -19,6 +19,15 @@ register_access_method(const AccessMethod *am)
 {
 	Assert(n_access_methods < kMaxAccessMethods);
 	access_methods[n_access_methods++] = am;
+}
+
+const ValueFormat *
+value_format(const IndexShape *shape)
+{
+	for (int i = 0; i < n_access_methods; i++)
+		if (access_methods[i]->id == shape->am)
+			return access_methods[i]->values;
+	return nullptr;
 }
 
 const AccessMethod *

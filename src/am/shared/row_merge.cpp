@@ -133,6 +133,24 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	}
 }
 
+/// The stored value of the source's current row.
+const char *
+read_value(RowMerge *merge, const RowSource *source)
+{
+	const MemoryContext old = MemoryContextSwitchTo(merge->context);
+	bool intact;
+
+	if (source->segment != nullptr)
+		intact = merge->values->read_value(merge->index, merge->meta, source->segment,
+			source->next - source->n_batch + source->at, &merge->value, merge->strategy);
+	else
+		intact = delta_read_value(merge->index, merge->meta, source->numbers[source->at], &merge->value);
+	MemoryContextSwitchTo(old);
+	must_not_be_foreign(merge->index, intact,
+		source->segment != nullptr ? segment_block(source->segment, StreamKind::kVectors) : 0);
+	return merge->value.data;
+}
+
 /// Steps to the source's next live row, reading on as needed.
 void
 advance(RowMerge *merge, RowSource *source)
@@ -179,7 +197,7 @@ add_source(RowMerge *merge, const SegmentEntry *segment, bool null_rows, bool wi
 		source->is_null = static_cast<bool *>(palloc(merge->batch_rows * sizeof(bool)));
 	}
 	source->rows = static_cast<RowId *>(palloc(merge->batch_rows * sizeof(RowId)));
-	if (with_vectors && !null_rows)
+	if (with_vectors && !null_rows && merge->values == nullptr)
 		source->vectors = static_cast<char *>(palloc(merge->batch_rows * meta_vector_bytes(merge->meta)));
 }
 
@@ -267,6 +285,8 @@ sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCo
 			const bool is_null = (headers[i] & kDeltaNull) != 0;
 			DeltaKey key;
 
+			if (!delta_starts_row(headers[i]))
+				continue;
 			if ((headers[i] & kDeltaDead) != 0)
 			{
 				counts->dead_rows++;
@@ -298,8 +318,10 @@ row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uin
 	merge->meta = meta;
 	merge->strategy = strategy;
 	merge->format = access_method(index, meta)->format;
+	merge->values = access_method(index, meta)->values;
+	merge->with_vectors = with_vectors;
 	merge->delta = delta;
-	merge->batch_rows = with_vectors
+	merge->batch_rows = with_vectors && merge->values == nullptr
 		? static_cast<uint32>(Max(Min(kBatchBytes / meta_vector_bytes(meta), kBatchRows), 1))
 		: kBatchRows;
 	merge->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu row merge", ALLOCSET_DEFAULT_SIZES);
@@ -354,6 +376,8 @@ row_merge_next(RowMerge *merge, MergedRow *row)
 	row->vector = row->is_null || best->vectors == nullptr
 		? nullptr
 		: best->vectors + best->at * meta_vector_bytes(merge->meta);
+	if (merge->values != nullptr && merge->with_vectors && !row->is_null)
+		row->vector = read_value(merge, best);
 	if (unlikely(row->row <= merge->last))
 		page_corrupted(merge->index, source_block(best),
 			psprintf("Row (%u,%u) of %s is out of order or indexed twice.", row_id_block(row->row),

@@ -60,6 +60,9 @@ struct RowMerge
 	Relation index;
 	const MetaData *meta;
 	const SegmentFormat *format;
+	const ValueFormat *values; // null: vectors
+	bool with_vectors;
+	ValueBuffer value;         // stored values: of the current row
 	BufferAccessStrategy strategy;
 	Tuplesortstate *delta;
 	MemoryContext context;

@@ -4,6 +4,7 @@
 #include "am/shared/scan.hpp"
 
 #include "am/shared/row_value.hpp"
+#include "am/shared/value_format.hpp"
 #include "engine/distance.hpp"
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"
@@ -74,6 +75,15 @@ copy_query(IndexScanDesc scan, ScanState *state)
 {
 	const ScanKey key = &scan->orderByData[0];
 	const IndexShape *shape = &state->shape;
+
+	if (state->am->values != nullptr)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->query = static_cast<const char *>(state->am->values->query(shape, key->sk_argument));
+		MemoryContextSwitchTo(old);
+		return;
+	}
 	const Size n_bytes = vector_bytes(shape->element, shape->dim);
 	RowValue value = row_value_for_query(shape->element, shape->dim, key->sk_argument);
 	char *copy = static_cast<char *>(MemoryContextAlloc(state->context, n_bytes));
@@ -106,7 +116,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		state->strategy = GetAccessStrategy(BAS_BULKREAD);
 		MemoryContextSwitchTo(old);
 	}
-	state->shape = {state->meta.element, state->meta.metric, state->meta.dim};
+	state->shape = shape_of_meta(&state->meta);
 	if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
 	{
 		copy_query(scan, state);
@@ -199,10 +209,13 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 
 	if (scan->numberOfOrderBys == 0)
 		return;
-	scan->xs_recheckorderby = kRecheckOrder;
+	scan->xs_recheckorderby = kRecheckOrder || (has_value && state->am->values != nullptr &&
+												   state->am->values->recheck_order(&state->shape));
 	scan->xs_orderbynulls[0] = !has_value;
-	scan->xs_orderbyvals[0] =
-		has_value ? Float8GetDatum(engine::finish_score(state->shape.metric, score)) : static_cast<Datum>(0);
+	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
+	if (has_value)
+		scan->xs_orderbyvals[0] = Float8GetDatum(
+			state->am->values != nullptr ? score : engine::finish_score(state->shape.metric, score));
 }
 
 } // namespace

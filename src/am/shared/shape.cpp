@@ -1,6 +1,6 @@
 // What an index is made of, as the catalogs say, and the parts of a handler that are the same for every access method.
 // PG dialect.
-#include "am/shared/am_interface.hpp"
+#include "am/shared/value_format.hpp"
 
 #include "common/limits.hpp"
 
@@ -30,8 +30,17 @@ index_shape(const AccessMethod *am, Relation index)
 	const Form_pg_attribute attribute = TupleDescAttr(RelationGetDescr(index), 0);
 	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
 	const int dim = attribute->atttypmod;
-	IndexShape shape;
+	IndexShape shape = {};
 
+	if (am->values != nullptr)
+	{
+		shape = am->values->shape(am, index);
+		shape.am = am->id;
+		if (am->store_options != nullptr)
+			am->store_options(index, &shape, shape.am_options);
+		return shape;
+	}
+	shape.am = am->id;
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	if (!am->supports(shape.element, shape.metric))
@@ -50,6 +59,19 @@ index_shape(const AccessMethod *am, Relation index)
 						   errdetail("The column has %d.", dim),
 						   errhint("Index an expression that takes a part of the value, or fewer dimensions of the data.")));
 	shape.dim = static_cast<uint32>(dim);
+	return shape;
+}
+
+IndexShape
+shape_of_meta(const MetaData *meta)
+{
+	IndexShape shape = {};
+
+	shape.element = meta->element;
+	shape.metric = meta->metric;
+	shape.dim = meta->dim;
+	shape.am = meta->am;
+	memcpy(shape.am_options, meta->am_options, sizeof(shape.am_options));
 	return shape;
 }
 

@@ -94,6 +94,8 @@ element_name(ElementType element)
 			return "halfvec";
 		case ElementType::kBit:
 			return "bit";
+		case ElementType::kSet:
+			return "set";
 	}
 	return "unknown";
 }
@@ -115,6 +117,10 @@ metric_name(Metric metric)
 			return "hamming";
 		case Metric::kJaccard:
 			return "jaccard";
+		case Metric::kMatchCount:
+			return "match_count";
+		case Metric::kEdit:
+			return "edit";
 	}
 	return "unknown";
 }
@@ -167,7 +173,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	if (foreign)
 		page_recycled(index, 0);
 
-	delta_rows = end - meta->delta_first_row;
+	delta_rows = delta_count_rows(index, meta, end);
 	dead_rows = meta->delta_dead;
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
@@ -179,8 +185,11 @@ fill_from_metapage(Relation index, StatsRow *row)
 		free_blocks += meta->free_extents[i].n_blocks;
 	set_text(row, kElement, element_name(meta->element));
 	set_text(row, kMetric, metric_name(meta->metric));
-	row->values[kDimensions] = Int32GetDatum(meta->dim);
-	row->nulls[kDimensions] = false;
+	if (meta->element != ElementType::kSet)
+	{
+		row->values[kDimensions] = Int32GetDatum(meta->dim);
+		row->nulls[kDimensions] = false;
+	}
 	row->values[kSegments] = Int32GetDatum(meta->n_segments);
 	row->nulls[kSegments] = false;
 	// Not below zero, should a crash have lost the count of rows that vacuum was marking.
@@ -189,7 +198,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	set_int8(row, kNullRows, null_rows);
 	set_int8(row, kDeltaRows, delta_rows);
 	set_int8(row, kDeadRows, dead_rows);
-	set_int8(row, kDeltaBytes, delta_rows * delta_row_bytes(meta));
+	set_int8(row, kDeltaBytes, (end - meta->delta_first_row) * delta_row_bytes(meta));
 	set_int8(row, kManifestGeneration, meta->manifest_generation);
 	set_int8(row, kTombstoneGeneration, meta->tombstone_generation);
 	set_int8(row, kFreeBlocks, free_blocks);

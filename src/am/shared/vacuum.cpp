@@ -159,6 +159,8 @@ vacuum_delta(BulkDelete *pass)
 			page_corrupted(pass->index, 0, "A chunk of the delta belongs to something else.");
 		for (uint64 i = 0; i < n; i++)
 		{
+			if (!delta_starts_row(pass->headers[i]))
+				continue;
 			if ((pass->headers[i] & kDeltaDead) != 0)
 				pass->delta_dead++;
 			else if (is_deletable(pass, pass->headers[i] & kDeltaRowIdMask))
@@ -209,7 +211,8 @@ fill_stats(Relation index, IndexBulkDeleteResult *stats)
 	uint64 n_free;
 
 	meta_read(index, nullptr, meta);
-	live = delta_end(index, meta, nullptr) - meta->delta_first_row - meta->delta_dead;
+	live = delta_count_rows(index, meta, delta_end(index, meta, nullptr));
+	live -= Min(live, meta->delta_dead);
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		live += meta->segments[i].n_rows + meta->segments[i].n_null_rows - meta->segments[i].n_dead;
 	n_free = meta->leaked_blocks;

@@ -1,6 +1,6 @@
 // amvalidate: an operator class has support function 1 and, for ORDER BY, strategy 1 with a float8 distance operator.
 // PG dialect. Called by core's amvalidate() and CREATE OPERATOR CLASS checks in tests.
-#include "am/shared/am_interface.hpp"
+#include "am/shared/value_format.hpp"
 
 extern "C"
 {
@@ -69,6 +69,8 @@ type_holds(Oid type, ElementType element)
 		case ElementType::kFloat16:
 			expected = "halfvec";
 			break;
+		case ElementType::kSet:
+			return false;
 	}
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (expected == nullptr || !HeapTupleIsValid(tuple))
@@ -85,6 +87,9 @@ check_support(Subject *subject, Form_pg_amproc form)
 
 	if (form->amproclefttype != form->amprocrighttype)
 		return complain(subject, "contains a support function for two different types");
+	if (form->amprocnum == subject->am->options_support && form->amprocnum > 0)
+		return check_amoptsproc_signature(form->amproc) ||
+			   complain(subject, "contains a support function with a wrong signature");
 	if (form->amprocnum != kShapeSupport)
 		return complain(subject, "contains a support function with a wrong number");
 	if (!check_amproc_signature(form->amproc, INT4OID, true, 0, 0))
@@ -93,11 +98,14 @@ check_support(Subject *subject, Form_pg_amproc form)
 		return true;
 
 	code = DatumGetInt32(OidFunctionCall0(form->amproc));
-	subject->shape = {static_cast<ElementType>(code >> 8 & 0xFF), static_cast<Metric>(code & 0xFF), 0};
+	subject->shape = {};
+	subject->shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
+	subject->shape.metric = static_cast<Metric>(code & 0xFF);
 	subject->shape_known = true;
 	if (!subject->am->supports(subject->shape.element, subject->shape.metric))
 		return complain(subject, "has a support function that names a metric the access method cannot search");
-	if (!type_holds(subject->input_type, subject->shape.element))
+	if (subject->am->values != nullptr ? !subject->am->values->type_holds(subject->input_type, code)
+									  : !type_holds(subject->input_type, subject->shape.element))
 		return complain(subject, "has a support function for another type of element");
 	return true;
 }
@@ -109,7 +117,7 @@ check_operator(Subject *subject, Form_pg_amop form)
 		return complain(subject, "contains an operator with a wrong strategy number");
 	if (form->amoppurpose != AMOP_ORDER)
 		return complain(subject, "contains an operator that is not for ordering");
-	if (form->amoplefttype != form->amoprighttype)
+	if (form->amoplefttype != form->amoprighttype && subject->am->values == nullptr)
 		return complain(subject, "contains an operator of two different types");
 	if (!check_amop_signature(form->amopopr, FLOAT8OID, form->amoplefttype, form->amoprighttype))
 		return complain(subject, "contains an operator that does not return double precision");
@@ -150,7 +158,8 @@ shared_validate(const AccessMethod *am, Oid opclass_oid)
 		Form_pg_amop form = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&operators->members[i]->tuple));
 
 		valid &= check_operator(&subject, form);
-		has_operator |= form->amoplefttype == subject.input_type && form->amoprighttype == subject.input_type;
+		has_operator |= am->values != nullptr ||
+			(form->amoplefttype == subject.input_type && form->amoprighttype == subject.input_type);
 	}
 	if (!subject.shape_known)
 		valid = complain(&subject, "lacks support function 1");

@@ -23,6 +23,8 @@ namespace vectorgpu::am
 namespace
 {
 
+constexpr Size kMaxPieceBytes = 1024; // of a stored value in one slot
+
 struct PageCheck
 {
 	Relation index;
@@ -132,6 +134,8 @@ check_vectors(PageCheck *check, BlockNumber block, const char *bytes, uint64 fir
 					page_corrupted(check->index, block, "A bit string has bits behind its end.");
 			break;
 		}
+		case ElementType::kSet:
+			break; // the access method's (SegmentFormat::check)
 	}
 	if (!finite)
 		page_corrupted(check->index, block, "A vector has an element that is not finite.");
@@ -245,6 +249,18 @@ check_delta_fill(PageCheck *check)
 	return end;
 }
 
+/// Where the whole rows of the delta end.
+uint64
+whole_end(PageCheck *check, uint64 visible_end)
+{
+	bool foreign = false;
+	const uint64 end = delta_whole_end(check->index, check->meta, visible_end, &foreign);
+
+	if (foreign)
+		page_recycled(check->index, 0);
+	return end;
+}
+
 /// Copies bytes of a chunk, whose page `position` is in check->copy (PG_UINT32_MAX: none).
 void
 read_chunk_bytes(PageCheck *check, const DeltaChunk *chunk, uint32 *position, uint64 from, Size n, char *out)
@@ -293,6 +309,64 @@ check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 		check->result->rows++;
 }
 
+/// The delta of an index of stored values: flags, slots, padding, the values themselves.
+void
+check_delta_values(PageCheck *check, uint64 end)
+{
+	const MetaData *meta = check->meta;
+	const ValueFormat *values = access_method(check->index, meta)->values;
+	const Size piece = meta_vector_bytes(meta);
+	const uint64 dead_before = check->result->dead_rows;
+	ValueBuffer value = {nullptr, 0};
+
+	for (uint64 row = meta->delta_first_row; row < end;)
+	{
+		const char *problem = nullptr;
+		uint64 header;
+		uint64 n_slots;
+		char first[kMaxPieceBytes];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!delta_read(check->index, meta, row, 1, &header, first, piece))
+			page_recycled(check->index, 0);
+		if (!delta_starts_row(header) || (header & ~(kDeltaRowIdMask | kDeltaNull | kDeltaDead)) != 0 ||
+			!valid_row_id(header & kDeltaRowIdMask))
+			page_corrupted(check->index, 0,
+				psprintf("Slot " UINT64_FORMAT " of the delta does not begin a row.", row));
+		n_slots = (header & kDeltaNull) != 0 ? 1 : delta_slots(meta, first);
+		if (n_slots == 0 || n_slots > end - row)
+			page_corrupted(check->index, 0, psprintf("Row " UINT64_FORMAT " of the delta is not whole.", row));
+		if ((header & kDeltaNull) != 0)
+		{
+			if (!all_zero(first, piece))
+				problem = "A NULL row of the delta has a value.";
+		}
+		else
+		{
+			if (!delta_read_value(check->index, meta, row, &value))
+				page_recycled(check->index, 0);
+			if (!all_zero(value.data + stored_bytes(value.data), n_slots * piece - stored_bytes(value.data)))
+				problem = "There are bytes between two rows of the delta.";
+			else if ((header & kDeltaDead) == 0)
+				problem = values->check(value.data);
+		}
+		if (problem != nullptr)
+			page_corrupted(check->index, 0, psprintf("Row " UINT64_FORMAT " of the delta: %s", row, problem));
+		if ((header & kDeltaDead) != 0)
+			check->result->dead_rows++;
+		else if ((header & kDeltaNull) != 0)
+			check->result->null_rows++;
+		else
+			check->result->rows++;
+		check->result->delta_rows++;
+		row += n_slots;
+	}
+	if (check->result->dead_rows - dead_before < meta->delta_dead)
+		page_corrupted(check->index, 0, "The delta has fewer dead rows than the metapage says.");
+	if (value.data != nullptr)
+		pfree(value.data);
+}
+
 void
 check_delta(PageCheck *check, uint64 end)
 {
@@ -303,6 +377,11 @@ check_delta(PageCheck *check, uint64 end)
 	const DeltaChunk *chunk = nullptr;
 	uint32 position = PG_UINT32_MAX;
 
+	if (meta->element == ElementType::kSet)
+	{
+		check_delta_values(check, end);
+		return;
+	}
 	for (uint64 row = meta->delta_first_row; row < end; row++)
 	{
 		const uint64 n_before = check->result->rows;
@@ -427,6 +506,8 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	}
 	check_am_streams(check, heap_all_indexed);
 	end = check_delta_fill(check);
+	if (meta->element == ElementType::kSet)
+		end = whole_end(check, end);
 	check_delta(check, end);
 	check_rows_once(check, end);
 	check_rest_of_file(check);

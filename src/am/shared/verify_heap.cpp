@@ -4,6 +4,7 @@
 
 #include "am/shared/build.hpp"
 #include "am/shared/row_merge.hpp"
+#include "am/shared/value_format.hpp"
 
 #include <cstring>
 
@@ -55,7 +56,8 @@ check_row(void *state, RowId row, const char *vector)
 					RelationGetRelationName(check->heap)),
 				errhint("Rebuild it with REINDEX INDEX.")));
 	if (check->at.is_null != (vector == nullptr) ||
-		(vector != nullptr && memcmp(vector, check->at.vector, meta_vector_bytes(check->meta)) != 0))
+		(vector != nullptr && (row_bytes(check->meta, vector) != row_bytes(check->meta, check->at.vector) ||
+								  memcmp(vector, check->at.vector, row_bytes(check->meta, vector)) != 0)))
 		ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
@@ -71,7 +73,7 @@ void
 check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot,
 	CheckResult *result)
 {
-	const IndexShape shape = {meta->element, meta->metric, meta->dim};
+	const IndexShape shape = shape_of_meta(meta);
 	HeapCheck *check = static_cast<HeapCheck *>(palloc0(sizeof(HeapCheck)));
 	BlockRows *block = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);

@@ -49,10 +49,17 @@ add_extent(ExtentList *list, uint64 start, uint64 n_blocks, const char *owner, u
 void
 check_shape(Relation index, const MetaData *meta)
 {
+	const AccessMethod *am = access_method(index, meta);
 	const int max_dim = meta->element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 	const int32 typmod = TupleDescAttr(RelationGetDescr(index), 0)->atttypmod;
 
-	require(index, engine::metric_supports(meta->metric, meta->element), "The metapage names no known kind of index.");
+	require(index, am->supports(meta->element, meta->metric), "The metapage names no known kind of index.");
+	if (meta->element == ElementType::kSet)
+	{
+		require(index, meta->dim > sizeof(uint32) && meta->dim <= 1024 && kPayloadBytes % delta_row_bytes(meta) == 0,
+			"The size of a slot in the metapage is out of range.");
+		return;
+	}
 	require(index, meta->dim >= 1 && meta->dim <= static_cast<uint32>(max_dim),
 		"The number of dimensions in the metapage is out of range.");
 	if (typmod >= 1 && static_cast<uint32>(typmod) != meta->dim)

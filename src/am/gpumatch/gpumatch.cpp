@@ -1,0 +1,114 @@
+// The handler of gpumatch: the shared callbacks, given this access method. PG dialect. Called by core.
+#include "am/gpumatch/gpumatch.hpp"
+
+#include "am/shared/build.hpp"
+#include "am/shared/cost.hpp"
+#include "am/shared/vacuum.hpp"
+
+extern "C"
+{
+PG_FUNCTION_INFO_V1(vectorgpu_gpumatch_handler);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+bool
+supports(ElementType element, Metric metric)
+{
+	return element == ElementType::kSet && (metric == Metric::kMatchCount || metric == Metric::kEdit);
+}
+
+const char *
+phase_name(int64 phase)
+{
+	return phase == kPhaseOfAm ? "merging inverted lists" : nullptr;
+}
+
+const AccessMethod kMatch = {
+	.name = "gpumatch",
+	.id = AmId::kMatch,
+	.supports = supports,
+	.search_segment = match_search_segment,
+	.approximate = false,
+	.in_worker = false,
+	.format = &kMatchFormat,
+	.values = &kMatchValues,
+	.options_support = kOptionsSupport,
+	.store_options = match_store_options,
+	.phase_name = phase_name,
+};
+
+IndexBuildResult *
+matchbuild(Relation heap, Relation index, IndexInfo *info)
+{
+	return shared_build(&kMatch, heap, index, info);
+}
+
+void
+matchbuildempty(Relation index)
+{
+	shared_build_empty(&kMatch, index);
+}
+
+bool
+matchinsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
+	bool index_unchanged, IndexInfo *info)
+{
+	return shared_insert(&kMatch, index, values, isnull, tid, heap);
+}
+
+bool
+matchvalidate(Oid opclass_oid)
+{
+	return shared_validate(&kMatch, opclass_oid);
+}
+
+char *
+matchbuildphasename(int64 phase)
+{
+	return shared_build_phase_name(&kMatch, phase);
+}
+
+IndexScanDesc
+matchbeginscan(Relation index, int n_keys, int n_orderbys)
+{
+	return shared_begin_scan(&kMatch, index, n_keys, n_orderbys);
+}
+
+} // namespace
+
+void
+match_init()
+{
+	register_access_method(&kMatch);
+}
+
+} // namespace vectorgpu::am
+
+Datum
+vectorgpu_gpumatch_handler(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::am;
+	IndexAmRoutine *routine = new_routine();
+
+	routine->amsupport = kOptionsSupport;
+	routine->amoptsprocnum = kOptionsSupport;
+	routine->ambuild = matchbuild;
+	routine->ambuildempty = matchbuildempty;
+	routine->aminsert = matchinsert;
+	routine->ambulkdelete = shared_bulkdelete;
+	routine->amvacuumcleanup = shared_vacuumcleanup;
+	routine->amcostestimate = exact_cost_estimate;
+	routine->amoptions = no_options;
+	routine->ambuildphasename = matchbuildphasename;
+	routine->amvalidate = matchvalidate;
+	routine->ambeginscan = matchbeginscan;
+	routine->amrescan = shared_rescan;
+	routine->amgettuple = shared_get_tuple;
+	routine->amendscan = shared_end_scan;
+	PG_RETURN_POINTER(routine);
+}

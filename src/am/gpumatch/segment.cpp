@@ -1,0 +1,383 @@
+// Writing a segment of gpumatch: rows in TID order become values, a dictionary and lists. See README.md ("Build") and
+// segment_format.hpp for the callbacks, which run in one memory context.
+//
+// Rows are inverted in memory (engine/match/run_builder.hpp) until the run has grown to maintenance_work_mem; then it goes to
+// a temporary file. Rows come in order, so that the lists of a key, taken run by run, are in order.
+#include "am/gpumatch/gpumatch.hpp"
+
+#include "am/shared/build.hpp"
+#include "engine/match/run_builder.hpp"
+#include "pg/fault.hpp"
+
+extern "C"
+{
+#include "commands/progress.h"
+#include "storage/buffile.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+using engine::match::Key;
+using engine::match::RunBuilder;
+
+constexpr uint32 kMostRuns = 512;
+constexpr uint32 kPostingsPerCopy = 4096;
+constexpr uint64 kKeysBetweenLooks = 1024;
+
+/// The sorted keys of one run, read from its file.
+struct RunReader
+{
+	BufFile *file;
+	uint32 left; // keys behind the current one
+	uint32 key_size;
+	uint32 n_rows;
+	uint8 *key; // [key_capacity]
+	uint32 key_capacity;
+	bool at_end;
+};
+
+struct MatchSegment
+{
+	SegmentPlan plan;
+	RunBuilder run;
+	uint32 n_runs;
+	BufFile *runs[kMostRuns];
+	uint32 run_keys[kMostRuns];
+	uint64 n_rows;
+	uint64 value_bytes;
+	uint64 key_bytes;
+	uint64 n_keys;
+	uint64 n_postings;
+	BufFile *values;
+	BufFile *ends;
+	BufFile *keys;
+	BufFile *dictionary;
+	BufFile *postings;
+};
+
+void *
+resize(void *context, void *old, size_t bytes)
+{
+	if (bytes == 0)
+	{
+		if (old != nullptr)
+			pfree(old);
+		return nullptr;
+	}
+	if (old == nullptr)
+		return MemoryContextAllocHuge(static_cast<MemoryContext>(context), bytes);
+	return repalloc_huge(old, bytes);
+}
+
+void
+read_exactly(BufFile *file, void *dest, Size n_bytes)
+{
+	if (BufFileRead(file, dest, n_bytes) != n_bytes)
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
+}
+
+void
+rewind_file(BufFile *file)
+{
+	if (BufFileSeek(file, 0, 0, SEEK_SET) != 0)
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not rewind a temporary file of the index build")));
+}
+
+void *
+match_begin(const SegmentPlan *plan)
+{
+	MatchSegment *state = static_cast<MatchSegment *>(palloc0(sizeof(MatchSegment)));
+
+	state->plan = *plan;
+	engine::match::run_init(&state->run, {resize, CurrentMemoryContext});
+	state->values = BufFileCreateTemp(false);
+	state->ends = BufFileCreateTemp(false);
+	return state;
+}
+
+/// Sorts the run and writes it to a file of its own: for each key its size, its bytes, the number of its rows, the rows.
+void
+flush_run(MatchSegment *state)
+{
+	RunBuilder *run = &state->run;
+	BufFile *file;
+
+	if (run->n_keys == 0)
+		return;
+	if (state->n_runs == kMostRuns)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						   errmsg("too many elements to index within maintenance_work_mem"),
+						   errhint("Increase maintenance_work_mem.")));
+	(void) VG_FAULT("match_flush_run");
+	file = BufFileCreateTemp(false);
+	engine::match::run_sort(run);
+	for (uint32 i = 0; i < run->n_keys; i++)
+	{
+		const Key key = engine::match::run_key(run, i);
+		uint32 key_size = static_cast<uint32>(key.size);
+		size_t n;
+		const uint32 *rows = engine::match::run_rows(run, i, &n);
+		uint32 n_rows = static_cast<uint32>(n);
+
+		if (i % kKeysBetweenLooks == 0)
+			CHECK_FOR_INTERRUPTS();
+		BufFileWrite(file, &key_size, sizeof(key_size));
+		BufFileWrite(file, const_cast<uint8 *>(key.data), key.size);
+		BufFileWrite(file, &n_rows, sizeof(n_rows));
+		BufFileWrite(file, const_cast<uint32 *>(rows), n * sizeof(uint32));
+	}
+	state->run_keys[state->n_runs] = run->n_keys;
+	state->runs[state->n_runs++] = file;
+	engine::match::run_free(run);
+}
+
+void
+match_put(void *opaque, RowId row, const void *vector)
+{
+	MatchSegment *state = static_cast<MatchSegment *>(opaque);
+	const char *value = static_cast<const char *>(vector);
+	const Size n_bytes = stored_bytes(value) - sizeof(uint32);
+	engine::match::Parts parts;
+	uint64 item;
+
+	if (!engine::match::open_parts(value + sizeof(uint32), n_bytes, &parts))
+		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
+	if (state->n_rows == PG_UINT32_MAX)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						   errmsg("a segment of a gpumatch index cannot have more than %u rows", PG_UINT32_MAX)));
+	state->value_bytes += n_bytes;
+	item = state->value_bytes | Min(parts.size, kMaxValueSize) << kValueSizeShift;
+	BufFileWrite(state->values, const_cast<char *>(value) + sizeof(uint32), n_bytes);
+	BufFileWrite(state->ends, &item, sizeof(item));
+	if (!engine::match::run_add_value(&state->run, static_cast<uint32>(state->n_rows), parts))
+		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
+	state->n_rows++;
+	if (engine::match::run_bytes(&state->run) > static_cast<Size>(maintenance_work_mem) * 1024)
+		flush_run(state);
+}
+
+/// Steps to the next key of a run.
+void
+next_key(RunReader *reader)
+{
+	if (reader->left == 0)
+	{
+		reader->at_end = true;
+		return;
+	}
+	reader->left--;
+	read_exactly(reader->file, &reader->key_size, sizeof(reader->key_size));
+	if (reader->key_size > reader->key_capacity)
+	{
+		reader->key_capacity = reader->key_size;
+		reader->key = static_cast<uint8 *>(repalloc(reader->key, reader->key_capacity));
+	}
+	read_exactly(reader->file, reader->key, reader->key_size);
+	read_exactly(reader->file, &reader->n_rows, sizeof(reader->n_rows));
+}
+
+void
+write_entry(MatchSegment *state, Key key)
+{
+	DictionaryEntry entry = {engine::match::key_prefix(key), state->key_bytes + key.size, state->n_postings};
+
+	BufFileWrite(state->keys, const_cast<uint8 *>(key.data), key.size);
+	BufFileWrite(state->dictionary, &entry, sizeof(entry));
+	state->key_bytes += key.size;
+	state->n_keys++;
+}
+
+/// The reader whose key is the smallest; of equal ones the first, whose rows are the smallest. Null at the end.
+RunReader *
+smallest(RunReader *readers, uint32 n)
+{
+	RunReader *best = nullptr;
+
+	for (uint32 i = 0; i < n; i++)
+		if (!readers[i].at_end &&
+			(best == nullptr || engine::match::key_compare({readers[i].key, readers[i].key_size},
+									{best->key, best->key_size}) < 0))
+			best = &readers[i];
+	return best;
+}
+
+/// Merges the runs' files into keys, dictionary and postings. False if it gave way.
+bool
+merge_runs(MatchSegment *state)
+{
+	RunReader *readers = static_cast<RunReader *>(palloc0(sizeof(RunReader) * Max(state->n_runs, 1)));
+	uint32 *rows = static_cast<uint32 *>(palloc(kPostingsPerCopy * sizeof(uint32)));
+
+	for (uint32 i = 0; i < state->n_runs; i++)
+	{
+		rewind_file(state->runs[i]);
+		readers[i].file = state->runs[i];
+		readers[i].left = state->run_keys[i];
+		readers[i].key_capacity = 64;
+		readers[i].key = static_cast<uint8 *>(palloc(readers[i].key_capacity));
+		next_key(&readers[i]);
+	}
+	for (RunReader *reader = smallest(readers, state->n_runs); reader != nullptr;)
+	{
+		RunReader *next;
+
+		if (state->n_keys % kKeysBetweenLooks == 0)
+		{
+			CHECK_FOR_INTERRUPTS();
+			(void) VG_FAULT("match_merge_runs");
+			if (state->plan.give_way != nullptr && state->plan.give_way(state->plan.give_way_state))
+				return false;
+		}
+		for (uint32 done = 0; done < reader->n_rows;)
+		{
+			const uint32 n = Min(reader->n_rows - done, kPostingsPerCopy);
+
+			read_exactly(reader->file, rows, n * sizeof(uint32));
+			BufFileWrite(state->postings, rows, n * sizeof(uint32));
+			done += n;
+		}
+		state->n_postings += reader->n_rows;
+
+		// The entry is written when the key's last list is. Its bytes must outlast the step of the reader.
+		const Key key = {static_cast<const uint8 *>(memcpy(palloc(Max(reader->key_size, 1)), reader->key,
+							 reader->key_size)),
+			reader->key_size};
+
+		next_key(reader);
+		next = smallest(readers, state->n_runs);
+		if (next == nullptr || engine::match::key_compare(key, {next->key, next->key_size}) != 0)
+			write_entry(state, key);
+		pfree(const_cast<uint8 *>(key.data));
+		reader = next;
+	}
+	return true;
+}
+
+/// The only run, in memory.
+void
+write_run(MatchSegment *state)
+{
+	RunBuilder *run = &state->run;
+
+	engine::match::run_sort(run);
+	for (uint32 i = 0; i < run->n_keys; i++)
+	{
+		size_t n;
+		const uint32 *rows = engine::match::run_rows(run, i, &n);
+
+		if (i % kKeysBetweenLooks == 0)
+			CHECK_FOR_INTERRUPTS();
+		BufFileWrite(state->postings, const_cast<uint32 *>(rows), n * sizeof(uint32));
+		state->n_postings += n;
+		write_entry(state, engine::match::run_key(run, i));
+	}
+	engine::match::run_free(run);
+}
+
+bool
+match_prepare(void *opaque, SegmentEntry *entry)
+{
+	MatchSegment *state = static_cast<MatchSegment *>(opaque);
+
+	if (state->plan.mode == WriteMode::kBulk)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseOfAm);
+	state->keys = BufFileCreateTemp(false);
+	state->dictionary = BufFileCreateTemp(false);
+	state->postings = BufFileCreateTemp(false);
+	if (state->n_runs == 0)
+		write_run(state);
+	else
+	{
+		flush_run(state);
+		if (!merge_runs(state))
+			return false;
+	}
+	entry->streams[static_cast<int>(StreamKind::kVectors)].n_bytes = state->value_bytes;
+	entry->streams[static_cast<int>(kValueEnds)].n_bytes = state->n_rows * sizeof(uint64);
+	entry->streams[static_cast<int>(kKeyBytes)].n_bytes = state->key_bytes;
+	entry->streams[static_cast<int>(kDictionary)].n_bytes = state->n_keys * sizeof(DictionaryEntry);
+	entry->streams[static_cast<int>(kPostings)].n_bytes = state->n_postings * sizeof(uint32);
+	return true;
+}
+
+/// Copies a temporary file into a stream, whose size prepare has set. Returns the block behind, or InvalidBlockNumber.
+BlockNumber
+copy_stream(MatchSegment *state, SegmentEntry *entry, StreamKind kind, BufFile *file, BlockNumber start)
+{
+	StreamEntry *stream = &entry->streams[static_cast<int>(kind)];
+	uint64 left = stream->n_bytes;
+	char chunk[BLCKSZ];
+	StreamWriter writer;
+
+	if (left == 0)
+		return start;
+	rewind_file(file);
+	stream_write_begin(&writer, state->plan.index, state->plan.mode, state->plan.meta->uuid, entry->id, kind, start);
+	for (uint64 n = 0; left > 0; n++)
+	{
+		const Size part = Min(left, sizeof(chunk));
+
+		if (n % kKeysBetweenLooks == 0 && state->plan.give_way != nullptr &&
+			state->plan.give_way(state->plan.give_way_state))
+			return InvalidBlockNumber;
+		read_exactly(file, chunk, part);
+		stream_write(&writer, chunk, part);
+		left -= part;
+	}
+	stream_write_end(&writer, stream);
+	return start + stream_blocks(stream->n_bytes);
+}
+
+BlockNumber
+match_write(void *opaque, SegmentEntry *entry, BlockNumber start)
+{
+	MatchSegment *state = static_cast<MatchSegment *>(opaque);
+	const struct
+	{
+		StreamKind kind;
+		BufFile *file;
+	} streams[] = {{StreamKind::kVectors, state->values}, {kValueEnds, state->ends}, {kKeyBytes, state->keys},
+		{kDictionary, state->dictionary}, {kPostings, state->postings}};
+
+	for (const auto &stream : streams)
+	{
+		start = copy_stream(state, entry, stream.kind, stream.file, start);
+		if (start == InvalidBlockNumber)
+			break;
+	}
+	return start;
+}
+
+void
+match_end(void *opaque)
+{
+	MatchSegment *state = static_cast<MatchSegment *>(opaque);
+
+	BufFile *const files[] = {state->values, state->ends, state->keys, state->dictionary, state->postings};
+
+	for (BufFile *file : files)
+		if (file != nullptr)
+			BufFileClose(file);
+	for (uint32 i = 0; i < state->n_runs; i++)
+		BufFileClose(state->runs[i]);
+}
+
+} // namespace
+
+const SegmentFormat kMatchFormat = {
+	.begin = match_begin,
+	.put = match_put,
+	.prepare = match_prepare,
+	.write = match_write,
+	.end = match_end,
+	.read_vectors = nullptr,
+	.check_entry = match_check_entry,
+	.check = match_check,
+};
+
+} // namespace vectorgpu::am

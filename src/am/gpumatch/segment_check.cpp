@@ -1,0 +1,217 @@
+// vectorgpu_check of a segment of gpumatch: sizes, dictionary, lists; deep: that the lists hold exactly the elements of the
+// values. See segment_format.hpp. PG dialect.
+#include "am/gpumatch/gpumatch.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+using engine::match::Key;
+
+struct SegmentCheck
+{
+	Relation index;
+	const MetaData *meta;
+	const SegmentEntry *segment;
+	BufferAccessStrategy strategy;
+	uint64 pairs; // sum over all (key, row) of their hashes: does not depend on their order
+	uint64 n_pairs;
+};
+
+uint64
+bytes_of(const SegmentEntry *segment, StreamKind kind)
+{
+	return segment->streams[static_cast<int>(kind)].n_bytes;
+}
+
+void
+require(const SegmentCheck *check, bool holds, StreamKind kind, const char *what)
+{
+	if (!holds)
+		page_corrupted(check->index, check->segment->streams[static_cast<int>(kind)].start_block,
+			psprintf("Segment %u: %s", check->segment->id, what));
+}
+
+void
+read(const SegmentCheck *check, StreamKind kind, uint64 offset, Size n_bytes, void *dest)
+{
+	if (!stream_read(check->index, check->meta, check->segment, kind, offset, n_bytes, dest, check->strategy))
+		page_recycled(check->index, check->segment->streams[static_cast<int>(kind)].start_block);
+}
+
+/// A hash that begins with a key's and goes on with a row.
+uint64
+pair_hash(uint64 key_hash, uint32 row)
+{
+	uint64 hash = (key_hash ^ row) * UINT64CONST(0xFF51AFD7ED558CCD);
+
+	hash ^= hash >> 32;
+	return hash * UINT64CONST(0xC4CEB9FE1A85EC53);
+}
+
+void
+check_ends(SegmentCheck *check)
+{
+	uint64 items[kPayloadBytes / sizeof(uint64)];
+	uint64 last = 0;
+
+	for (uint64 row = 0; row < check->segment->n_rows; row += lengthof(items))
+	{
+		const uint64 n = Min(static_cast<uint64>(lengthof(items)), check->segment->n_rows - row);
+
+		CHECK_FOR_INTERRUPTS();
+		read(check, kValueEnds, row * sizeof(uint64), n * sizeof(uint64), items);
+		for (uint64 i = 0; i < n; i++)
+		{
+			require(check, value_end(items[i]) > last, kValueEnds, "The ends of the values are out of order.");
+			last = value_end(items[i]);
+		}
+	}
+	require(check, last == bytes_of(check->segment, StreamKind::kVectors), kValueEnds,
+		"The values do not end where their stream does.");
+}
+
+/// The list of one key: rows ascend and exist.
+void
+check_list(SegmentCheck *check, uint64 key_hash, uint64 first, uint64 last)
+{
+	uint32 rows[kPayloadBytes / sizeof(uint32)];
+	int64 before = -1;
+
+	require(check, first < last, kDictionary, "A key has no rows.");
+	for (uint64 at = first; at < last; at += lengthof(rows))
+	{
+		const uint64 n = Min(static_cast<uint64>(lengthof(rows)), last - at);
+
+		CHECK_FOR_INTERRUPTS();
+		read(check, kPostings, at * sizeof(uint32), n * sizeof(uint32), rows);
+		for (uint64 i = 0; i < n; i++)
+		{
+			require(check, rows[i] > before && rows[i] < check->segment->n_rows, kPostings,
+				"The rows of a key are out of order.");
+			before = rows[i];
+			check->pairs += pair_hash(key_hash, rows[i]);
+			check->n_pairs++;
+		}
+	}
+}
+
+void
+check_dictionary(SegmentCheck *check)
+{
+	const uint64 n_keys = bytes_of(check->segment, kDictionary) / sizeof(DictionaryEntry);
+	DictionaryEntry before = {0, 0, 0};
+	ValueBuffer keys[2] = {};
+	Size last_size = 0;
+
+	for (uint64 code = 0; code < n_keys; code++)
+	{
+		ValueBuffer *own = &keys[code % 2];
+		DictionaryEntry entry;
+		Size size;
+		Key key;
+
+		read(check, kDictionary, code * sizeof(entry), sizeof(entry), &entry);
+		require(check,
+			entry.key_end >= before.key_end && entry.key_end <= bytes_of(check->segment, kKeyBytes) &&
+				entry.postings_end >= before.postings_end &&
+				entry.postings_end <= bytes_of(check->segment, kPostings) / sizeof(uint32),
+			kDictionary, "An entry of the dictionary is out of range.");
+		size = entry.key_end - before.key_end;
+		value_reserve(own, Max(size, Size(1)));
+		read(check, kKeyBytes, before.key_end, size, own->data);
+		key = {reinterpret_cast<const uint8 *>(own->data), size};
+		require(check, entry.prefix == engine::match::key_prefix(key), kDictionary,
+			"An entry of the dictionary has another prefix than its key.");
+		require(check,
+			code == 0 || engine::match::key_compare(
+							 {reinterpret_cast<const uint8 *>(keys[(code + 1) % 2].data), last_size}, key) < 0,
+			kKeyBytes, "The keys are out of order.");
+		check_list(check, XXH3_64bits(key.data, key.size), before.postings_end, entry.postings_end);
+		before = entry;
+		last_size = size;
+	}
+	require(check, before.key_end == bytes_of(check->segment, kKeyBytes), kDictionary,
+		"The keys do not end where their stream does.");
+	require(check, before.postings_end * sizeof(uint32) == bytes_of(check->segment, kPostings), kDictionary,
+		"The lists do not end where their stream does.");
+	for (ValueBuffer &buffer : keys)
+		if (buffer.data != nullptr)
+			pfree(buffer.data);
+}
+
+/// Every value is one, and the lists have its elements, and no others.
+void
+check_values(SegmentCheck *check)
+{
+	ValueBuffer value = {nullptr, 0};
+	uint64 pairs = 0;
+	uint64 n_pairs = 0;
+
+	for (uint64 row = 0; row < check->segment->n_rows; row++)
+	{
+		engine::match::Parts parts;
+		engine::match::ElementReader reader;
+		const char *problem;
+		uint64 item;
+		Key key;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!kMatchValues.read_value(check->index, check->meta, check->segment, row, &value, check->strategy))
+			page_recycled(check->index, check->segment->streams[0].start_block);
+		problem = kMatchValues.check(value.data);
+		if (problem != nullptr)
+			require(check, false, StreamKind::kVectors, psprintf("Value " UINT64_FORMAT ": %s", row, problem));
+		(void) engine::match::open_parts(value.data + sizeof(uint32), stored_bytes(value.data) - sizeof(uint32), &parts);
+		read(check, kValueEnds, row * sizeof(uint64), sizeof(item), &item);
+		require(check, value_size(item) == Min(parts.size, kMaxValueSize), kValueEnds, "A value has another size.");
+		reader = engine::match::read_elements(parts);
+		while (engine::match::next_element(&reader, &key))
+		{
+			pairs += pair_hash(XXH3_64bits(key.data, key.size), static_cast<uint32>(row));
+			n_pairs++;
+		}
+	}
+	require(check, pairs == check->pairs && n_pairs == check->n_pairs, kPostings,
+		"The lists do not hold the elements of the values.");
+	if (value.data != nullptr)
+		pfree(value.data);
+}
+
+} // namespace
+
+const char *
+match_check_entry(const MetaData *meta, const SegmentEntry *segment)
+{
+	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64))
+		return "There is not one end for each value.";
+	if (segment->n_rows > PG_UINT32_MAX)
+		return "It has more rows than lists can name.";
+	if (bytes_of(segment, kDictionary) % sizeof(DictionaryEntry) != 0)
+		return "The dictionary ends within an entry.";
+	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
+		return "The lists end within a row.";
+	for (uint32 kind = static_cast<uint32>(kPostings) + 1; kind < kMaxStreams; kind++)
+		if (segment->streams[kind].n_bytes != 0)
+			return "It has a stream too many.";
+	return nullptr;
+}
+
+void
+match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
+	BufferAccessStrategy strategy)
+{
+	SegmentCheck check = {index, meta, segment, strategy, 0, 0};
+
+	check_ends(&check);
+	check_dictionary(&check);
+	if (deep)
+		check_values(&check);
+}
+
+} // namespace vectorgpu::am
