@@ -80,6 +80,8 @@ endif
 
 src/engine/cpu/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/cpu/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+# Loops over blocks of elements become vector code at -O3 only.
+src/engine/ivf/ivf_%.o: override CXXFLAGS += -O3
 src/engine/ivf/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/ivf/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 

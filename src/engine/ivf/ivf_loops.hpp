@@ -10,7 +10,8 @@
 //   float reduce(const Vec *lanes)  32 lanes to their sum: lane j += lane j + 16, then 8, 4, 2, 1
 //   void sum_nibbles(...)           IvfKernels::pq4
 //
-// Everything is in an anonymous namespace and uses no standard template.
+// Everything is in an anonymous namespace and uses no standard template. Loops over registers are unrolled by pragma:
+// below -O3 the compiler would keep their arrays in memory.
 #pragma once
 
 #include <cstddef>
@@ -91,8 +92,10 @@ run_tile(const ProductRows &call, const float *panel_values, size_t panel, size_
 	const float *group[n_groups];
 	Vec sums[3 * n_groups][2];
 
+#pragma GCC unroll 16
 	for (int g = 0; g < n_groups; g++)
 		group[g] = call.rows + first_row * call.row_stride + static_cast<size_t>(3 * g) * stride;
+#pragma GCC unroll 16
 	for (int r = 0; r < 3 * n_groups; r++)
 		sums[r][0] = sums[r][1] = Vec::zero();
 	for (size_t d = 0; d < call.depth; d++, column += kPanelWidth)
@@ -100,8 +103,10 @@ run_tile(const ProductRows &call, const float *panel_values, size_t panel, size_
 		const Vec low = Vec::load(column);
 		const Vec high = Vec::load(column + Vec::kWidth);
 
+#pragma GCC unroll 16
 		for (int g = 0; g < n_groups; g++)
 		{
+#pragma GCC unroll 16
 			for (int r = 0; r < 3; r++)
 			{
 				const Vec element = Vec::broadcast(group[g][static_cast<size_t>(r) * stride]);
@@ -112,6 +117,7 @@ run_tile(const ProductRows &call, const float *panel_values, size_t panel, size_
 			group[g] += call.element_stride;
 		}
 	}
+#pragma GCC unroll 16
 	for (int r = 0; r < (single ? 1 : 3 * n_groups); r++)
 		sink.finish(first_row + static_cast<size_t>(r), panel, sums[r][0], sums[r][1]);
 }
@@ -244,6 +250,7 @@ template <class Op>
 static VECTORGPU_IVF_INLINE void
 sq8_step(const Sq8Block &block, const uint8_t *codes, size_t at, Vec *sums)
 {
+#pragma GCC unroll 8
 	for (size_t v = 0; v < kLaneVecs; v++)
 	{
 		const size_t lane = v * Vec::kWidth;
@@ -265,6 +272,7 @@ sq8_block(const Sq8Block &block)
 		Vec sums[kLaneVecs];
 		size_t at = 0;
 
+#pragma GCC unroll 8
 		for (size_t v = 0; v < kLaneVecs; v++)
 			sums[v] = Vec::zero();
 		for (size_t line = 0; line < block.dim; line += 64)
@@ -287,9 +295,11 @@ sum_bytes(const uint8_t *codes, size_t code_bytes, const float *table, float *su
 {
 	Vec sum[kBlockRows / Vec::kWidth];
 
+#pragma GCC unroll 8
 	for (Vec &s : sum)
 		s = Vec::zero();
 	for (size_t j = 0; j < code_bytes; j++, codes += kBlockRows, table += 256)
+#pragma GCC unroll 8
 		for (size_t v = 0; v < kBlockRows / Vec::kWidth; v++)
 			sum[v] = Vec::add(sum[v], Vec::gather(table, codes + v * Vec::kWidth));
 	for (size_t v = 0; v < kBlockRows / Vec::kWidth; v++)
