@@ -969,6 +969,55 @@ CREATE OPERATOR CLASS tsvector_match_ops
 	OPERATOR 1 <#> (tsvector, tsvector) FOR ORDER BY float_ops,
 	FUNCTION 1 tsvector_match_shape();
 
+-- Access method gpuivf, and its operator classes
+
+CREATE FUNCTION gpuivf_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME', 'vectorgpu_gpuivf_handler' LANGUAGE C;
+
+CREATE ACCESS METHOD gpuivf TYPE INDEX HANDLER gpuivf_handler;
+
+COMMENT ON ACCESS METHOD gpuivf IS 'approximate similarity search by inverted lists';
+
+CREATE OPERATOR CLASS vector_l2_ops
+	DEFAULT FOR TYPE vector USING gpuivf AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l2_shape();
+
+CREATE OPERATOR CLASS vector_ip_ops
+	FOR TYPE vector USING gpuivf AS
+	OPERATOR 1 <#> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_ip_shape();
+
+CREATE OPERATOR CLASS vector_cosine_ops
+	FOR TYPE vector USING gpuivf AS
+	OPERATOR 1 <=> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_cosine_shape();
+
+CREATE OPERATOR CLASS vector_l1_ops
+	FOR TYPE vector USING gpuivf AS
+	OPERATOR 1 <+> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l1_shape();
+
+CREATE OPERATOR CLASS halfvec_l2_ops
+	DEFAULT FOR TYPE halfvec USING gpuivf AS
+	OPERATOR 1 <-> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l2_shape();
+
+CREATE OPERATOR CLASS halfvec_ip_ops
+	FOR TYPE halfvec USING gpuivf AS
+	OPERATOR 1 <#> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_ip_shape();
+
+CREATE OPERATOR CLASS halfvec_cosine_ops
+	FOR TYPE halfvec USING gpuivf AS
+	OPERATOR 1 <=> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_cosine_shape();
+
+CREATE OPERATOR CLASS halfvec_l1_ops
+	FOR TYPE halfvec USING gpuivf AS
+	OPERATOR 1 <+> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l1_shape();
+
 -- Maintenance functions
 
 CREATE FUNCTION vectorgpu_merge(

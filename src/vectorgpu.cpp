@@ -7,6 +7,7 @@ extern "C"
 
 #include "am/gpuflat/gpuflat.hpp"
 #include "am/gpumatch/gpumatch.hpp"
+#include "am/gpuivf/gpuivf.hpp"
 #include "am/shared/explain_scan.hpp"
 #include "am/shared/merge.hpp"
 #include "bridge/settings.hpp"
@@ -32,6 +33,7 @@ _PG_init(void)
 	pg::maintenance_init(am::merge_when_due); // before guc_define, which reserves the prefix
 	am::flat_init();
 	am::match_init();
+	am::ivf_init();
 	am::scan_define_gucs();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },

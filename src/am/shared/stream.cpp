@@ -187,4 +187,39 @@ stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, S
 	return true;
 }
 
+bool
+stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, Size item_bytes,
+	const uint64 *items, uint64 n, void *dest, BufferAccessStrategy strategy)
+{
+	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
+	char *out = static_cast<char *>(dest);
+	Buffer buffer = InvalidBuffer;
+	uint32 locked = 0;
+
+	Assert(kPayloadBytes % item_bytes == 0);
+	for (uint64 i = 0; i < n; i++)
+	{
+		const uint64 byte = items[i] * item_bytes;
+		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
+
+		Assert(byte + item_bytes <= entry->n_bytes);
+		if (!BufferIsValid(buffer) || locked != position)
+		{
+			bool foreign = false;
+
+			if (BufferIsValid(buffer))
+				UnlockReleaseBuffer(buffer);
+			buffer = page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
+				BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
+			if (foreign)
+				return false;
+			locked = position;
+		}
+		memcpy(out + i * item_bytes, page_payload(BufferGetPage(buffer)) + byte % kPayloadBytes, item_bytes);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+	return true;
+}
+
 } // namespace vectorgpu::am

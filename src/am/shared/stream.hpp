@@ -43,6 +43,11 @@ void stream_close(StreamCursor *cursor);
 bool stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, uint64 offset,
 	Size n_bytes, void *dest, BufferAccessStrategy strategy);
 
+/// Copies items [n] here and there to dest [n, item_bytes]; a page is locked once for items in a row that lie on it.
+/// item_bytes divides kPayloadBytes. Returns false if a page was foreign.
+bool stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, Size item_bytes,
+	const uint64 *items, uint64 n, void *dest, BufferAccessStrategy strategy);
+
 /// How pages are written.
 enum class WriteMode : uint8
 {

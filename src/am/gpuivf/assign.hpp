@@ -1,0 +1,47 @@
+// The engine's k-means and assignment, with memory, progress and interrupts of a backend. PG dialect.
+#pragma once
+
+#include "am/gpuivf/ivf.hpp"
+#include "engine/ivf/coarse.hpp"
+
+namespace vectorgpu::am
+{
+
+/// What a long operation of the engine does now and then.
+struct Watch
+{
+	bool (*give_way)(void *); // or null
+	void *give_way_state;
+	bool report; // to pg_stat_progress_create_index
+};
+
+/// The engine's Call that looks at interrupts and asks watch (alive as long as it).
+engine::ivf::Call watched_call(const Watch *watch);
+
+/// Raises the error that an outcome stands for; false if the operation was stopped by give_way.
+bool check_outcome(const engine::ivf::Outcome &outcome);
+
+/// Assigns rows to lists, a batch at a time.
+struct Assigner
+{
+	const MetaData *meta;
+	engine::ivf::Coarse coarse;
+	uint32 batch_rows;
+	char *vectors;  // [batch_rows, vector_bytes]: the caller's to fill
+	float *floats;  // [batch_rows, dim]
+	uint32 *labels; // [batch_rows]
+	float *scores;   // [batch_rows] squared distances to the centroids
+	void *memory;
+	void *work;
+	Size work_bytes;
+};
+
+/// centroids [n_lists, dim], alive as long as the assigner. Memory in the current context.
+void assigner_begin(Assigner *assigner, const MetaData *meta, const float *centroids, uint32 n_lists);
+
+/// Labels and scores of the n vectors in assigner->vectors. False: it gave way.
+bool assigner_run(Assigner *assigner, uint64 n, bool (*give_way)(void *), void *give_way_state);
+
+void assigner_end(Assigner *assigner);
+
+} // namespace vectorgpu::am

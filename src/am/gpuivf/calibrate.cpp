@@ -1,0 +1,181 @@
+// The calibration of a model: rows of the table as queries, their true neighbours by an exact search, and in the how
+// many-th list each of these lies. PG dialect.
+#include "am/gpuivf/build_phases.hpp"
+#include "am/gpuivf/writer.hpp"
+
+#include "engine/distance.hpp"
+
+#include <cmath>
+#include <cstring>
+
+extern "C"
+{
+#include "commands/progress.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kNeighbors = 10;
+constexpr double kWork = 3e10; // elements compared in all, about 3 s of one processor: decides how many queries there are
+constexpr uint64 kMinQueries = 100;
+constexpr uint64 kMaxQueries = 1000;
+constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
+
+struct Queries
+{
+	uint64 n;
+	uint64 *numbers;     // [n] of the rows that they are
+	char *vectors;       // [n, vector_bytes]
+	engine::TopK *topks; // [n]: row numbers in place of row ids
+};
+
+uint64
+query_count(const IvfWriter *writer)
+{
+	const double work = static_cast<double>(writer->n_rows) * writer->meta->dim;
+	const uint64 affordable = static_cast<uint64>(Min(kWork / work, static_cast<double>(kMaxQueries)));
+
+	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
+}
+
+void
+begin_queries(IvfWriter *writer, Queries *queries)
+{
+	const Size buffer_bytes = engine::topk_buffer_bytes(kNeighbors + 1); // a query finds itself
+
+	queries->numbers = static_cast<uint64 *>(palloc(queries->n * sizeof(uint64)));
+	queries->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, queries->n * writer->vector_bytes));
+	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
+	for (uint64 i = 0; i < queries->n; i++)
+	{
+		// Between the rows that the model was trained on, as a rule.
+		queries->numbers[i] = (2 * i + 1) * writer->n_rows / (2 * queries->n);
+		ivf_read_spooled(writer, queries->numbers[i], 1, queries->vectors + i * writer->vector_bytes);
+		engine::topk_init(&queries->topks[i], kNeighbors + 1, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
+			buffer_bytes / sizeof(engine::Neighbor), nullptr);
+	}
+}
+
+/// The exact search: one pass over the rows. False: it gave way.
+bool
+search_all(IvfWriter *writer, Queries *queries)
+{
+	const MetaData *meta = writer->meta;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const uint64 batch = Max(UINT64CONST(1), Min(UINT64CONST(256), 128 * 1024 / writer->vector_bytes)); // fits a cache
+	char *vectors = static_cast<char *>(palloc(batch * writer->vector_bytes));
+	double *scores = static_cast<double *>(palloc(batch * sizeof(double)));
+	RowId *numbers = static_cast<RowId *>(palloc(batch * sizeof(RowId)));
+
+	for (uint64 first = 0; first < writer->n_rows; first += batch)
+	{
+		const uint64 n = Min(batch, writer->n_rows - first);
+
+		CHECK_FOR_INTERRUPTS();
+		if (writer->watch.give_way != nullptr && writer->watch.give_way(writer->watch.give_way_state))
+			return false;
+		if (writer->watch.report)
+			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(first));
+		ivf_read_spooled(writer, first, n, vectors);
+		for (uint64 i = 0; i < n; i++)
+			numbers[i] = first + i;
+		for (uint64 i = 0; i < queries->n; i++)
+		{
+			engine::compute_scores(
+				spec, queries->vectors + i * writer->vector_bytes, vectors, writer->vector_bytes, n, scores, 0);
+			if (engine::topk_wants(&queries->topks[i], scores, n))
+				engine::topk_push(&queries->topks[i], scores, numbers, n, nullptr, 0);
+		}
+	}
+	pfree(vectors);
+	pfree(scores);
+	pfree(numbers);
+	return true;
+}
+
+/// How many lists come before this one.
+uint32
+rank_of_list(const double *scores, uint32 n_lists, uint32 list)
+{
+	uint32 rank = 0;
+
+	for (uint32 i = 0; i < n_lists; i++)
+		rank += scores[i] < scores[list] || (scores[i] == scores[list] && i < list);
+	return rank;
+}
+
+uint32
+label_of(IvfWriter *writer, uint64 number)
+{
+	uint32 label;
+
+	if (BufFileSeek(writer->labels, 0, static_cast<off_t>(number * sizeof(label)), SEEK_SET) != 0 ||
+		BufFileRead(writer->labels, &label, sizeof(label)) != sizeof(label))
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
+	return label;
+}
+
+/// ranks [n, kNeighbors]
+void
+find_ranks(IvfWriter *writer, Queries *queries, uint32 *ranks)
+{
+	const MetaData *meta = writer->meta;
+	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
+	const Size stride = meta->dim * sizeof(float);
+	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
+	float *query = static_cast<float *>(palloc(stride));
+
+	for (uint64 i = 0; i < queries->n; i++)
+	{
+		const uint64 found = engine::topk_finish(&queries->topks[i]);
+		uint64 n = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		ivf_rows_to_floats(meta, queries->vectors + i * writer->vector_bytes, 1, query);
+		engine::compute_scores(spec, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
+		for (uint64 j = 0; j < found && n < kNeighbors; j++)
+		{
+			const engine::Neighbor *neighbor = &queries->topks[i].buffer[j];
+
+			if (neighbor->row == queries->numbers[i] || std::isnan(neighbor->score))
+				continue;
+			ranks[i * kNeighbors + n++] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbor->row));
+		}
+		while (n < kNeighbors)
+			ranks[i * kNeighbors + n++] = PG_UINT32_MAX;
+	}
+	pfree(scores);
+	pfree(query);
+}
+
+} // namespace
+
+bool
+ivf_calibrate(IvfWriter *writer)
+{
+	Queries queries = {query_count(writer), nullptr, nullptr, nullptr};
+	uint32 *ranks;
+
+	if (queries.n == 0 || writer->model.n_lists == 1)
+		return true;
+	if (writer->watch.report)
+	{
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseCalibrate);
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(writer->n_rows));
+	}
+	begin_queries(writer, &queries);
+	if (!search_all(writer, &queries))
+		return false;
+	ranks = static_cast<uint32 *>(palloc(queries.n * kNeighbors * sizeof(uint32)));
+	find_ranks(writer, &queries, ranks);
+	engine::ivf::calibration_points(writer->model.n_lists, &writer->model.calibration);
+	engine::ivf::calibrate_by_rank(ranks, queries.n, kNeighbors, &writer->model.calibration);
+	return true;
+}
+
+} // namespace vectorgpu::am

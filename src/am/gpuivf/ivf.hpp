@@ -1,0 +1,87 @@
+// What the files of gpuivf share: its storage parameters, the streams of a segment, the model (centroids and what goes
+// with them). PG dialect. See README.md.
+#pragma once
+
+#include "am/shared/am_interface.hpp"
+#include "engine/ivf/calibration.hpp"
+
+namespace vectorgpu::am
+{
+
+// Streams of a segment beside the common ones. Stored: never renumber.
+constexpr StreamKind kModelStream = static_cast<StreamKind>(4);     // one IvfModel
+constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5);  // [n_lists, dim] float32
+constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);    // [n_lists + 1] uint64: list l has places [l, l + 1)
+constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);   // [n_rows] uint32 by place: number of the row by TID
+constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);     // [n_rows] uint32 by number: place of the row
+
+constexpr int kMaxLists = 65536;
+
+/// MetaData::am_options.
+struct IvfOptions
+{
+	uint32 lists; // 0: as the number of rows wants
+};
+
+static_assert(sizeof(IvfOptions) <= kAmOptionBytes);
+
+inline const IvfOptions *
+ivf_options(const MetaData *meta)
+{
+	return reinterpret_cast<const IvfOptions *>(meta->am_options);
+}
+
+/// How a segment's rows are divided into lists. A merge copies it from a segment to the next, until it trains anew.
+struct IvfModel
+{
+	uint32 n_lists;
+	uint32 reserved;
+	uint64 id;             // random, of the training
+	uint64 n_trained_rows; // rows of the segment that it was trained for
+	double mean_error;     // of these rows: mean squared distance to the centroid
+	engine::ivf::Calibration calibration;
+};
+
+/// options.cpp. Defines gpuivf.probes and the storage parameters.
+void ivf_define_options();
+
+/// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
+uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
+
+/// options.cpp. Lists that a scan's first round looks at.
+uint32 ivf_probes(const IvfModel *model);
+
+/// options.cpp. The same for the planner, which reads no page: lists and probes of an index with so many rows.
+void ivf_plan_probes(Relation index, double n_rows, double *n_lists, double *n_probes);
+
+/// options.cpp. amoptions; AccessMethod::store_options.
+bytea *ivf_parse_options(Datum reloptions, bool validate);
+void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
+
+/// rows.cpp. Vectors as stored, [n, vector_bytes], as float32 [n, dim]; of length 1 for cosine.
+void ivf_rows_to_floats(const MetaData *meta, const char *vectors, uint64 n, float *floats);
+
+/// rows.cpp. Reads the model of a segment that has rows. False if a page was foreign.
+bool ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model,
+	BufferAccessStrategy strategy);
+
+/// format.cpp.
+extern const SegmentFormat kIvfFormat;
+
+/// check.cpp. SegmentFormat::check_entry, check.
+const char *ivf_check_entry(const MetaData *meta, const SegmentEntry *segment);
+void ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
+	BufferAccessStrategy strategy);
+
+/// rows.cpp. SegmentFormat::read_vectors.
+bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
+	char *dest, BufferAccessStrategy strategy);
+
+/// search.cpp. AccessMethod::search_segment.
+bool ivf_search_segment(const SegmentSearch *search);
+
+/// cost.cpp. amcostestimate.
+void ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,76 @@
+// Reading a segment of gpuivf: its model, its vectors by TID. PG dialect.
+#include "am/gpuivf/ivf.hpp"
+
+#include "engine/distance.hpp"
+#include "engine/ivf/kmeans.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kPlacesPerRead = 1024;
+
+} // namespace
+
+void
+ivf_rows_to_floats(const MetaData *meta, const char *vectors, uint64 n, float *floats)
+{
+	if (meta->element == ElementType::kFloat16)
+		engine::widen_halves(vectors, n * meta->dim, floats);
+	else
+		memcpy(floats, vectors, n * meta->dim * sizeof(float));
+	if (meta->metric == Metric::kCosine)
+		engine::ivf::normalise_rows(floats, n, meta->dim);
+}
+
+bool
+ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model,
+	BufferAccessStrategy strategy)
+{
+	const uint64 n_bytes = segment->streams[static_cast<int>(kCentroidStream)].n_bytes;
+
+	if (segment->streams[static_cast<int>(kModelStream)].n_bytes != sizeof(IvfModel))
+		page_corrupted(index, 0, "A segment has no model of its lists.");
+	if (!stream_read(index, meta, segment, kModelStream, 0, sizeof(*model), model, strategy))
+		return false;
+	if (model->n_lists == 0 || n_bytes != static_cast<uint64>(model->n_lists) * meta->dim * sizeof(float) ||
+		segment->streams[static_cast<int>(kOffsetStream)].n_bytes != (model->n_lists + UINT64CONST(1)) * sizeof(uint64) ||
+		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints)
+		page_corrupted(index, segment->streams[static_cast<int>(kModelStream)].start_block,
+			"The model of the lists contradicts the metapage.");
+	return true;
+}
+
+bool
+ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n, char *dest,
+	BufferAccessStrategy strategy)
+{
+	const Size vector_size = meta_vector_bytes(meta);
+	uint32 places[kPlacesPerRead];
+
+	for (uint64 done = 0; done < n;)
+	{
+		const uint64 part = Min(n - done, kPlacesPerRead);
+
+		if (!stream_read(index, meta, segment, kPlaceStream, (first + done) * sizeof(uint32), part * sizeof(uint32), places,
+				strategy))
+			return false;
+		for (uint64 i = 0; i < part; i++)
+		{
+			if (places[i] >= segment->n_rows)
+				page_corrupted(index, segment->streams[static_cast<int>(kPlaceStream)].start_block,
+					"A row's place lies behind the last list.");
+			if (!stream_read(index, meta, segment, StreamKind::kVectors, places[i] * vector_size, vector_size,
+					dest + (done + i) * vector_size, strategy))
+				return false;
+		}
+		done += part;
+	}
+	return true;
+}
+
+} // namespace vectorgpu::am

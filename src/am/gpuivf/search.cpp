@@ -1,0 +1,279 @@
+// Search of one segment: ranks its lists by their centroids, scores the rows of the first ones where they lie. PG dialect;
+// holds one content lock at a time.
+#include "am/gpuivf/ivf.hpp"
+
+#include "engine/distance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kRoundGrowth = 4;    // a round looks at so many times the lists of the one before
+constexpr uint64 kGroupRows = 1024;   // rows scored before row ids are read
+constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes / 2; // a run is no longer than a page of one-element halves
+
+/// What a query knows of the lists of one segment, for all its rounds.
+struct RankedSegment
+{
+	uint32 segment; // id
+	uint32 n_lists;
+	uint32 first_probes; // of round 0
+	uint64 model;        // id
+	double *scores;      // [n_lists] of the centroids
+};
+
+/// SegmentSearch::am_state.
+struct IvfQuery
+{
+	uint32 n;
+	RankedSegment segments[kMaxSegments];
+};
+
+/// The rows of one list that are being scored.
+struct Group
+{
+	uint64 first; // place
+	uint64 n;
+	double scores[kGroupCapacity];
+	uint32 numbers[kGroupCapacity]; // of the rows that matter, then
+	double kept_scores[kGroupCapacity];
+	uint64 items[kGroupCapacity];
+	RowId rows[kGroupCapacity];
+	uint8 dead[kGroupCapacity];
+};
+
+/// Scores the centroids. False if a page was foreign.
+bool
+rank_lists(const SegmentSearch *search, RankedSegment *ranked)
+{
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
+	const Size stride = meta->dim * sizeof(float);
+	const float *query = static_cast<const float *>(search->query);
+	StreamCursor cursor;
+	const void *centroids;
+	uint64 n;
+	uint64 done = 0;
+
+	if (meta->element == ElementType::kFloat16)
+	{
+		float *widened = static_cast<float *>(palloc(stride));
+
+		engine::widen_halves(search->query, meta->dim, widened);
+		query = widened;
+	}
+	stream_open(&cursor, search->index, meta, search->segment, kCentroidStream, stride, 0, search->strategy);
+	while (done < ranked->n_lists && stream_next_run(&cursor, &centroids, &n))
+	{
+		n = Min(n, ranked->n_lists - done);
+		engine::compute_scores(spec, query, centroids, stride, n, ranked->scores + done, cursor.read_ahead);
+		done += n;
+	}
+	stream_close(&cursor);
+	return !cursor.foreign && done == ranked->n_lists;
+}
+
+/// The ranking of this segment's lists, made at its first search. Null if a page was foreign.
+const RankedSegment *
+ranked_segment(const SegmentSearch *search)
+{
+	IvfQuery *query = static_cast<IvfQuery *>(*search->am_state);
+	RankedSegment *ranked;
+	IvfModel model;
+
+	if (query == nullptr)
+	{
+		query = static_cast<IvfQuery *>(MemoryContextAllocZero(search->am_context, sizeof(IvfQuery)));
+		*search->am_state = query;
+	}
+	for (uint32 i = 0; i < query->n; i++)
+		if (query->segments[i].segment == search->segment->id)
+			return &query->segments[i];
+
+	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
+		return nullptr;
+	ranked = &query->segments[query->n];
+	ranked->segment = search->segment->id;
+	ranked->n_lists = model.n_lists;
+	ranked->first_probes = ivf_probes(&model);
+	ranked->model = model.id;
+	ranked->scores = nullptr;
+	// Segments that were merged with the same model have the same centroids.
+	for (uint32 i = 0; i < query->n; i++)
+		if (query->segments[i].model == model.id && query->segments[i].n_lists == model.n_lists)
+			ranked->scores = query->segments[i].scores;
+	if (ranked->scores == nullptr)
+	{
+		ranked->scores = static_cast<double *>(
+			MemoryContextAllocHuge(search->am_context, model.n_lists * sizeof(double)));
+		if (!rank_lists(search, ranked))
+			return nullptr;
+	}
+	query->n++;
+	return ranked;
+}
+
+uint32
+probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
+{
+	uint64 probes = ranked->first_probes;
+
+	if (search->exact)
+		return ranked->n_lists;
+	for (uint32 i = 0; i < search->round && probes < ranked->n_lists; i++)
+		probes *= kRoundGrowth;
+	return static_cast<uint32>(Min(probes, static_cast<uint64>(ranked->n_lists)));
+}
+
+/// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
+uint32 *
+choose_lists(const RankedSegment *ranked, uint32 n_probes)
+{
+	uint32 *lists = static_cast<uint32 *>(palloc(ranked->n_lists * sizeof(uint32)));
+	const double *scores = ranked->scores;
+	const auto nearer = [scores](uint32 a, uint32 b) {
+		const double left = std::isnan(scores[a]) ? HUGE_VAL : scores[a];
+		const double right = std::isnan(scores[b]) ? HUGE_VAL : scores[b];
+
+		return left != right ? left < right : a < b;
+	};
+
+	for (uint32 i = 0; i < ranked->n_lists; i++)
+		lists[i] = i;
+	if (n_probes == ranked->n_lists)
+		return lists;
+	std::nth_element(lists, lists + n_probes, lists + ranked->n_lists, nearer);
+	std::sort(lists, lists + n_probes, nearer);
+	return lists;
+}
+
+/// Passes over dead rows; false if a page was foreign. rows, scores: [*n], compacted.
+bool
+drop_dead(const SegmentSearch *search, Group *group, uint64 *n)
+{
+	uint64 kept = 0;
+
+	if (search->segment->n_dead == 0)
+		return true;
+	for (uint64 i = 0; i < *n; i++)
+		group->items[i] = group->numbers[i] / 8;
+	if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kTombstones, 1, group->items, *n,
+			group->dead, search->strategy))
+		return false;
+	for (uint64 i = 0; i < *n; i++)
+	{
+		if ((group->dead[i] & (1 << (group->numbers[i] % 8))) != 0)
+			continue;
+		group->rows[kept] = group->rows[i];
+		group->kept_scores[kept++] = group->kept_scores[i];
+	}
+	*n = kept;
+	return true;
+}
+
+/// Offers the rows of the group whose scores can matter. False if a page was foreign.
+bool
+group_offer(Group *group, const SegmentSearch *search)
+{
+	uint64 kept = 0;
+
+	if (engine::topk_wants(search->topk, group->scores, group->n))
+	{
+		if (!stream_read(search->index, search->meta, search->segment, kListRowStream, group->first * sizeof(uint32),
+				group->n * sizeof(uint32), group->numbers, search->strategy))
+			return false;
+		for (uint64 i = 0; i < group->n; i++)
+		{
+			if (!engine::topk_wants(search->topk, &group->scores[i], 1))
+				continue;
+			if (group->numbers[i] >= search->segment->n_rows)
+				page_corrupted(search->index, search->segment->streams[static_cast<int>(kListRowStream)].start_block,
+					"A list has a row that the segment does not have.");
+			group->kept_scores[kept] = group->scores[i];
+			group->items[kept] = group->numbers[i];
+			group->numbers[kept++] = group->numbers[i];
+		}
+		if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId), group->items,
+				kept, group->rows, search->strategy) ||
+			!drop_dead(search, group, &kept))
+			return false;
+		search_offer(search, group->kept_scores, group->rows, kept);
+	}
+	group->first += group->n;
+	group->n = 0;
+	return true;
+}
+
+/// Scores the rows of places [first, end). False if a page was foreign.
+bool
+search_places(const SegmentSearch *search, uint64 first, uint64 end, Group *group)
+{
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const Size stride = meta_vector_bytes(meta);
+	StreamCursor cursor;
+	const void *vectors;
+	uint64 n;
+
+	group->first = first;
+	group->n = 0;
+	stream_open(&cursor, search->index, meta, search->segment, StreamKind::kVectors, stride, first, search->strategy);
+	while (group->first + group->n < end && stream_next_run(&cursor, &vectors, &n))
+	{
+		n = Min(n, end - group->first - group->n);
+		engine::compute_scores(spec, search->query, vectors, stride, n, group->scores + group->n, cursor.read_ahead);
+		group->n += n;
+		*search->n_compared += n;
+		if (group->n < kGroupRows)
+			continue;
+		stream_release(&cursor);
+		if (!group_offer(group, search))
+			return false;
+		CHECK_FOR_INTERRUPTS();
+	}
+	stream_close(&cursor);
+	return !cursor.foreign && (group->n == 0 || group_offer(group, search));
+}
+
+} // namespace
+
+bool
+ivf_search_segment(const SegmentSearch *search)
+{
+	const RankedSegment *ranked = ranked_segment(search);
+	uint32 n_probes;
+	uint32 *lists;
+	Group *group;
+
+	if (ranked == nullptr)
+		return false;
+	n_probes = probes_of_round(search, ranked);
+	group = static_cast<Group *>(palloc(sizeof(Group)));
+	if (n_probes == ranked->n_lists)
+		return search_places(search, 0, search->segment->n_rows, group);
+	*search->coverage = Coverage::kPart;
+	lists = choose_lists(ranked, n_probes);
+	for (uint32 i = 0; i < n_probes; i++)
+	{
+		uint64 range[2];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!stream_read(search->index, search->meta, search->segment, kOffsetStream, lists[i] * sizeof(uint64),
+				sizeof(range), range, search->strategy))
+			return false;
+		if (range[0] > range[1] || range[1] > search->segment->n_rows)
+			page_corrupted(search->index, search->segment->streams[static_cast<int>(kOffsetStream)].start_block,
+				"A list ends before it begins, or behind the last row.");
+		if (!search_places(search, range[0], range[1], group))
+			return false;
+	}
+	return true;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,158 @@
+// Which model a new segment gets: that of the rows' old segment, or one trained on a sample of the rows. PG dialect.
+#include "am/gpuivf/build_phases.hpp"
+#include "am/gpuivf/writer.hpp"
+
+#include "engine/ivf/kmeans.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "commands/progress.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kSeed = 1;
+constexpr uint64 kGrowth = 2; // a segment that has grown so much since its model was trained gets a new one
+constexpr Size kTrainingShare = 2; // of maintenance_work_mem: the sample and what k-means needs beside it
+
+/// The segment whose model the new one might take over: the largest of those merged, else of the index. Null: none.
+const SegmentEntry *
+model_source(const IvfWriter *writer)
+{
+	const SegmentPlan *plan = &writer->plan;
+	const SegmentEntry *best = nullptr;
+
+	for (uint32 i = 0; i < plan->n_sources; i++)
+	{
+		const SegmentEntry *segment = &plan->meta->segments[plan->sources[i]];
+
+		if (segment->n_rows > 0 && (best == nullptr || segment->n_rows > best->n_rows))
+			best = segment;
+	}
+	if (best != nullptr)
+		return best;
+	for (uint32 i = 0; i < plan->meta->n_segments; i++)
+		if (plan->meta->segments[i].n_rows > 0 && (best == nullptr || plan->meta->segments[i].n_rows > best->n_rows))
+			best = &plan->meta->segments[i];
+	return best;
+}
+
+/// Lists of a new model, and the rows that it is trained on: so many that the training fits the memory.
+uint32
+plan_training(const IvfWriter *writer, uint64 *n_training)
+{
+	const IvfOptions *options = ivf_options(writer->meta);
+	const Size budget = writer->memory / kTrainingShare;
+	uint32 n_lists = ivf_lists_for(options, writer->n_rows);
+
+	for (;;)
+	{
+		*n_training = engine::ivf::kmeans_training_rows(writer->n_rows, n_lists, writer->meta->dim, budget);
+		if (*n_training >= Min(writer->n_rows, static_cast<uint64>(n_lists)) || n_lists == 1)
+			return n_lists;
+		if (options->lists > 0)
+			ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					errmsg("maintenance_work_mem is too small for %u lists of %u dimensions", n_lists, writer->meta->dim),
+					errdetail("It has room for " UINT64_FORMAT " rows to train the lists on.", *n_training),
+					errhint("Increase maintenance_work_mem, or choose fewer lists.")));
+		n_lists /= 2;
+	}
+}
+
+/// A sample [n, dim] of the rows, evenly spread.
+float *
+read_sample(IvfWriter *writer, uint64 n)
+{
+	const uint32 dim = writer->meta->dim;
+	float *sample = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n * dim * sizeof(float)));
+	char *vector = static_cast<char *>(palloc(writer->vector_bytes));
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		// i * n_rows / n without overflow: n_rows is below 2^32
+		CHECK_FOR_INTERRUPTS();
+		ivf_read_spooled(writer, i * writer->n_rows / n, 1, vector);
+		ivf_rows_to_floats(writer->meta, vector, 1, sample + i * dim);
+	}
+	pfree(vector);
+	return sample;
+}
+
+} // namespace
+
+bool
+ivf_take_model(IvfWriter *writer)
+{
+	const SegmentEntry *source = model_source(writer);
+	const MetaData *meta = writer->plan.meta;
+	Size n_bytes;
+	bool intact;
+
+	if (source == nullptr)
+		return false;
+	intact = ivf_read_model(writer->plan.index, meta, source, &writer->model, nullptr);
+	if (intact && writer->n_rows / kGrowth >= writer->model.n_trained_rows)
+		return false;
+	// After large deletes the lists are too many.
+	if (intact && writer->n_rows < writer->model.n_trained_rows / kGrowth && writer->plan.n_sources == meta->n_segments)
+		return false;
+	if (intact)
+	{
+		n_bytes = static_cast<Size>(writer->model.n_lists) * meta->dim * sizeof(float);
+		writer->centroids = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+		intact = stream_read(writer->plan.index, meta, source, kCentroidStream, 0, n_bytes, writer->centroids, nullptr);
+	}
+	if (!intact)
+		page_recycled(writer->plan.index, 0);
+	return true;
+}
+
+bool
+ivf_train(IvfWriter *writer)
+{
+	const uint32 dim = writer->meta->dim;
+	engine::ivf::KMeansSpec spec;
+	engine::ivf::KMeansReport report;
+	engine::ivf::Outcome outcome;
+	float *sample;
+	void *work;
+	Size work_bytes;
+
+	if (writer->watch.report)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseTrain);
+	spec.dim = dim;
+	spec.n_clusters = plan_training(writer, &spec.n_rows);
+	spec.kind = engine::ivf::cluster_kind(writer->meta->metric);
+	spec.seed = kSeed;
+	sample = read_sample(writer, spec.n_rows);
+	if (writer->centroids != nullptr)
+		pfree(writer->centroids);
+	writer->centroids = static_cast<float *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, static_cast<Size>(spec.n_clusters) * dim * sizeof(float)));
+	work_bytes = engine::ivf::kmeans_work_bytes(spec);
+	work = MemoryContextAllocHuge(CurrentMemoryContext, Max(work_bytes, 1));
+	outcome = engine::ivf::kmeans_train(spec, {sample, dim}, writer->centroids, nullptr, &report, work, work_bytes,
+		watched_call(&writer->watch));
+	pfree(work);
+	pfree(sample);
+	if (!check_outcome(outcome))
+		return false;
+
+	writer->model = IvfModel();
+	// Clusters behind n_used are copies of the first: there were fewer different rows than lists.
+	writer->model.n_lists = Max(report.n_used, 1u);
+	writer->model.n_trained_rows = writer->n_rows;
+	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));
+	return true;
+}
+
+} // namespace vectorgpu::am
