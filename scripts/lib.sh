@@ -154,13 +154,13 @@ start_cluster() {
 		done
 	} | run_as tee -a "$folder/data/postgresql.conf" >/dev/null
 	export PGHOST=$folder PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
-	run_as "$SERVER_BIN/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 60 -s start
+	run_as "$SERVER_BIN/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 180 -s start
 }
 
 # stop_cluster FOLDER: stops it if it runs.
 stop_cluster() {
 	if [ -f "$1/data/postmaster.pid" ]; then
-		run_as "$SERVER_BIN/pg_ctl" -D "$1/data" -m fast -w -t 60 -s stop ||
+		run_as "$SERVER_BIN/pg_ctl" -D "$1/data" -m fast -w -t 120 -s stop ||
 			run_as "$SERVER_BIN/pg_ctl" -D "$1/data" -m immediate -w -t 20 -s stop || true
 	fi
 }

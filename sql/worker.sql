@@ -5,11 +5,13 @@
 \i :file
 LOAD 'vectorgpu';
 
-SELECT name, setting, unit, context, vartype FROM pg_settings
+SELECT name, boot_val, unit, context, vartype FROM pg_settings
 	WHERE name ~ '^vectorgpu\.(worker|spin_time|inline_load|ship_limit)' AND name !~ 'vectorgpu\.worker(_min_size)?$' ORDER BY name;
 SET vectorgpu.worker_timeout = '5ms';
 SET vectorgpu.worker_threads = 2;
 SET vectorgpu.spin_time_us = 20000;
+-- What is asked of the worker below is waited for, however busy the machine is.
+SET vectorgpu.worker_timeout = '2min';
 
 CREATE TABLE wrk (id int, v vector(3), h halfvec(5), b bit(70));
 INSERT INTO wrk SELECT i, CASE WHEN i % 10 > 0 THEN ARRAY[i % 7, i % 11, i]::vector END, array_fill(i % 13, ARRAY[5])::halfvec,

@@ -17,7 +17,7 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kWaitMs = 5000;
+constexpr int kWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
 constexpr int kStepMs = 20;
 
 /// Waiting would be in vain: says what an administrator has to do first.

@@ -7,6 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuLoad;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -19,9 +20,12 @@ fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 
 # Without shared_preload_libraries
-ok(!defined worker_pid($node), 'nothing runs before the first scan');
+# Not by the view, which asks for the worker itself.
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'vectorgpu%'}), 0,
+	'nothing runs before the first scan');
 compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'the first scan is answered');
 ok(wait_worker($node), 'a scan has started the supervisor and the worker');
+my $resources = note_resources($node);
 by_worker($node, 'scans with the worker', sub {
 	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the worker');
 });
@@ -135,4 +139,6 @@ by_worker($node, 'with its executable', sub {
 	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'and answers');
 });
 is(count_restarts($node), 0, 'the server never restarted by itself');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

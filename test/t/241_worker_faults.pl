@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -20,6 +21,7 @@ fill_vectors($node, 't', dims => 16, rows => 3000);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 for my $signal (qw(KILL SEGV))
 {
@@ -138,4 +140,6 @@ unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no 
 check_index($node, 'i');
 ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }),
 	'the worker\'s copy equals the pages');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

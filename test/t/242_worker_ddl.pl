@@ -5,6 +5,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -19,6 +20,7 @@ make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 1000);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 # One test: the worker has the copy, and answers as a sequential scan does.
 sub agrees
@@ -134,6 +136,7 @@ sub with_stopped_worker
 	return;
 }
 
+with_stopped_worker('EXPLAIN (COSTS OFF) SELECT id FROM d ORDER BY v <-> array_fill(0, ARRAY[8])::vector LIMIT 10', before => $make_d);
 with_stopped_worker('DROP INDEX di', before => $make_d);
 with_stopped_worker('DROP TABLE d', before => $make_d);
 with_stopped_worker('DROP DATABASE other', before => "$make_d CREATE DATABASE other TEMPLATE postgres", scan_in => 'other');
@@ -147,4 +150,6 @@ $node->safe_psql('postgres', 'DROP TABLE u');
 ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
 agrees('at last');
 is(count_restarts($node), 0, 'the server never restarted by itself');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -5,6 +5,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuLoad;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -19,6 +20,7 @@ fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops); CREATE UNLOGGED TABLE u AS SELECT * FROM t; '
 	  . 'CREATE INDEX ui ON u USING gpuflat (v vector_l2_ops); CHECKPOINT');
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 my $lost = 0;
 for my $round (1 .. $rounds)
@@ -73,4 +75,6 @@ ok(wait_for_restart($node), 'the server is back');
 ok(wait_worker($node, not_pid => $pid), 'and so is a worker');
 is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*')), 1, 'with one socket');
 check_index($node, 'i');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -20,6 +21,7 @@ my $standby = make_standby($primary, 'standby');
 ok(wait_worker($standby), 'the standby has a worker of its own');
 ok(wait_worker($primary), 'and so has the primary');
 isnt(worker_pid($standby), worker_pid($primary), 'another one');
+my $resources = note_resources($standby);
 
 my $session = $standby->background_psql('postgres');
 $session->query_safe('SET enable_seqscan = off; SET enable_sort = off');
@@ -82,4 +84,7 @@ $standby->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0; VACUUM t');
 compare_sweep($standby, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree after the promotion');
 is(count_restarts($standby) + count_restarts($primary), 0, 'no server restarted by itself');
 $session->quit;
+check_resources($standby, $resources);
+check_stopped($standby);
+check_stopped($primary);
 done_testing();

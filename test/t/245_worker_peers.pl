@@ -8,6 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -24,6 +25,7 @@ fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 # Strangers on the worker's socket
 my $pid = wait_worker($node);
@@ -127,4 +129,6 @@ by_worker($node, 'and scans are answered', sub {
 });
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -6,6 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -20,6 +21,7 @@ fill_vectors($node, 't', dims => 8, rows => 400);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 make_answers($node, 3);
 
 my @points = qw(bridge_shmem bridge_descriptors bridge_connect bridge_send bridge_wait bridge_receive worker_rows feed_buffer
@@ -97,4 +99,6 @@ compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agr
 ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }), 'the copy equals the pages');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -33,10 +33,33 @@ sub make_node
 	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
 	$node->append_conf('postgresql.conf',
 		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\n");
+	$node->append_conf('postgresql.conf', worker_conf($node)) unless ($opt{conf} // '') =~ /vectorgpu\.worker/;
 	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
 	$node->start;
 	create_extension($node) unless defined $opt{extension} && !$opt{extension};
 	return $node;
+}
+
+# Settings that the environment asks of every node that has no settings of its own for the worker: see test/README.md.
+#   VECTORGPU_WORKER   off; on: asked about indexes of every size; flapping: the same, but a worker dies after a second
+#   VECTORGPU_PRELOAD  1: the module is preloaded
+sub worker_conf
+{
+	my ($node) = @_;
+	my $mode = $ENV{VECTORGPU_WORKER} // '';
+	my $conf = $ENV{VECTORGPU_PRELOAD} ? "shared_preload_libraries = 'vectorgpu'\n" : '';
+
+	return $conf if $mode eq '';
+	return "${conf}vectorgpu.worker = off\n" if $mode eq 'off';
+	$conf .= "vectorgpu.worker = on\nvectorgpu.worker_min_size = 0\n";
+	return $conf if $mode ne 'flapping';
+
+	# An alarm outlives exec: no process is needed that would have to know the worker's.
+	my $program = $node->basedir . '/flapping_worker';
+	my $worker = $node->config_data('--pkglibdir') . '/vectorgpu_worker';
+	append_to_file($program, "#!/usr/bin/perl\nalarm 1;\nexec '$worker', \@ARGV;\n");
+	chmod 0755, $program;
+	return "${conf}vectorgpu.worker_program = '$program'\nvectorgpu.worker_restart_delay_max = 0\n";
 }
 
 sub create_extension

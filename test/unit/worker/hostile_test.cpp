@@ -202,7 +202,10 @@ TEST_F(WorkerHostile, raging_clients_do_not_disturb_others)
 
 	const uint64_t until = wire::monotonic_ns() + uint64_t{4} * 1000000000;
 
-	while (wire::monotonic_ns() < until)
+	const uint64_t latest = until + uint64_t{60} * 1000000000; // a busy machine gets on slowly
+
+	while (wire::monotonic_ns() < until ||
+		   ((n_searches <= 5 || stats(&backend.client).n_invalid <= 100) && wire::monotonic_ns() < latest))
 	{
 		const size_t k = static_cast<size_t>(n_searches) % 7 * 300 + 1;
 		const std::vector<float> query = table.query(static_cast<uint32_t>(n_searches));
@@ -237,9 +240,8 @@ TEST_F(WorkerHostile, a_hung_engine_lets_heartbeats_stop_and_the_rest_goes_on)
 	ASSERT_EQ(submit_search(&backend.client, table, table.query(5), 10), ClientResult::kOk);
 	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
 	ASSERT_EQ(submit_search(&waiting.client, table, table.query(5), 10), ClientResult::kOk);
-	std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-	EXPECT_GT(wire::client_silence_ns(&backend.client), 600u * 1000 * 1000);
-	EXPECT_GT(wire::client_silence_ns(&waiting.client), 600u * 1000 * 1000);
+	EXPECT_TRUE(wait_until([&] { return wire::client_silence_ns(&backend.client) > 600u * 1000 * 1000; }));
+	EXPECT_TRUE(wait_until([&] { return wire::client_silence_ns(&waiting.client) > 600u * 1000 * 1000; }));
 	EXPECT_TRUE(exchange(&other.client, RequestType::kPing, CopyKey{}, {}).ok());
 	EXPECT_TRUE(exchange(&other.client, RequestType::kDescribe, table.key, {}).ok());
 

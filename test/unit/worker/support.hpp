@@ -148,6 +148,15 @@ public:
 	pid_t pid() const { return pid_; }
 	void signal(int number) { kill(pid_, number); }
 
+	/// True if it has ended; it can still be reaped.
+	bool
+	has_ended() const
+	{
+		siginfo_t info = {};
+
+		return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid_;
+	}
+
 	/// Waits for its end: the status of waitpid.
 	int
 	reap()
@@ -170,7 +179,7 @@ struct Connection
 	{
 		wire::client_init(&client);
 		// A worker that was just started is not listening yet.
-		wait_until([&] { return (result = wire::client_connect(&client, kEpoch, role, 5000)) != ClientResult::kUnavailable; }, 10000);
+		wait_until([&] { return (result = wire::client_connect(&client, kEpoch, role, 5000)) != ClientResult::kUnavailable; }, kReplyTimeoutMs);
 	}
 	~Connection() { wire::client_close(&client); }
 	Connection(const Connection &) = delete;

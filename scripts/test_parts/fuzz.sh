@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# Part fuzz of scripts/test: libFuzzer targets of test/fuzz, each for some seconds, one after the other. Sourced by
+# scripts/test. New inputs go to build/fuzz-corpus, so that the folder in the tree stays small; a crash is kept in the logs.
+
+part_fuzz() {
+	local seconds=$1 log=$LOGS/fuzz-build.log target corpus compiler passed=0 failed=0
+
+	say "fuzz targets, $seconds s each"
+	for compiler in clang++ clang++-14 clang++-16 ''; do
+		command -v "${compiler:-:}" >/dev/null && break
+	done
+	if [ -z "$compiler" ]; then
+		skip fuzz "no clang on this machine"
+		return
+	fi
+	if ! (
+		cd "$ROOT" && cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DVECTORGPU_FUZZ=ON \
+			-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF && cmake --build build/fuzz --target fuzz_targets -j "$JOBS"
+	) >"$log" 2>&1; then
+		show "$log"
+		count fuzz 0 1 0
+		return
+	fi
+	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
+		target=$(basename "$target" .cpp)
+		corpus=$ROOT/build/fuzz-corpus/${target#fuzz_}
+		log=$LOGS/$target.log
+		mkdir -p "$corpus"
+		if "$ROOT/build/fuzz/test/fuzz/$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
+			-artifact_prefix="$LOGS/$target-" "$corpus" "$ROOT/test/fuzz/corpus/${target#fuzz_}" >"$log" 2>&1; then
+			echo "   $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+			passed=$((passed + 1))
+		else
+			failed=$((failed + 1))
+			show "$log"
+		fi
+	done
+	count fuzz "$passed" "$failed" 0
+}

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# Parts of scripts/test about the worker: the SQL suites in every mode of it, a worker that is killed each second, the TAP
+# tests in every mode. Sourced by scripts/test; uses its variables and count, show, skip, part_pg_regress, part_tap.
+
+FLAPPER=''
+
+# sql COMMAND…: in database postgres of the shared cluster, each command by itself.
+sql() {
+	local command options=()
+
+	for command in "$@"; do
+		options+=(-c "$command")
+	done
+	"$SERVER_BIN/psql" -XqAt -v ON_ERROR_STOP=1 -d "${FLAP_DATABASE:-postgres}" "${options[@]}"
+}
+
+# flap: kills the worker of the shared cluster each second, for ever; WORK/kills counts.
+flap() {
+	local pid kills=0
+
+	while :; do
+		pid=$(FLAP_DATABASE=flapping sql 'SELECT pid FROM vectorgpu_worker' 2>/dev/null)
+		if [[ "$pid" =~ ^[0-9]+$ ]] && kill -KILL "$pid" 2>/dev/null; then
+			kills=$((kills + 1))
+			echo "$kills" >"$WORK/kills"
+		fi
+		sleep 1
+	done
+}
+
+# The worker is started again at once, and its answers are counted from here on.
+start_flapping() {
+	sql "LOAD 'vectorgpu'" "ALTER SYSTEM SET vectorgpu.worker_restart_delay_max = 0" 'SELECT pg_reload_conf()' \
+		'DROP DATABASE IF EXISTS flapping' 'CREATE DATABASE flapping' >/dev/null || return 1
+	FLAP_DATABASE=flapping sql 'CREATE EXTENSION vectorgpu' || return 1
+	ANSWERED=$(FLAP_DATABASE=flapping sql 'SELECT answered FROM vectorgpu_worker')
+	echo 0 >"$WORK/kills"
+	flap &
+	FLAPPER=$!
+}
+
+# stop_flapping PART: ends it; the part fails if the worker did not die, or never answered between.
+stop_flapping() {
+	local part=$1 kills answered
+
+	if [ -z "$FLAPPER" ]; then
+		return
+	fi
+	kill "$FLAPPER"
+	wait "$FLAPPER" 2>/dev/null
+	FLAPPER=''
+	kills=$(cat "$WORK/kills")
+	answered=$(FLAP_DATABASE=flapping sql 'SELECT answered FROM vectorgpu_worker')
+	answered=$((${answered:-0} - ${ANSWERED:-0}))
+	sql 'DROP DATABASE flapping' "LOAD 'vectorgpu'" 'ALTER SYSTEM RESET vectorgpu.worker_restart_delay_max' \
+		'SELECT pg_reload_conf()' >/dev/null
+	echo "   the worker was killed $kills times and answered $answered scans"
+	if [ "$kills" -ge 3 ] && [ "$answered" -gt 0 ]; then
+		count "$part" 1 0 0
+	else
+		count "$part" 0 1 0
+	fi
+}
+
+# without_worker_tests SCHEDULE: a copy of it without the tests that ask for the worker by name, which has to be there for
+# them; sets SMOKE to its path in the tree.
+without_worker_tests() {
+	SMOKE=$1.flapping
+	run_as sh -c "grep -vE '^test: *(worker|explain|views)\$' '$WORK/tree/$1' >'$WORK/tree/$SMOKE'"
+}
+
+# sql_suites WORKER SUFFIX: regress and isolation with the worker off, on or flapping.
+sql_suites() {
+	local worker=$1 suffix=$2 regress=sql/schedule isolation=test/isolation/schedule setting=$1
+
+	if [ "$worker" = flapping ]; then
+		setting=on
+		without_worker_tests "$regress"
+		regress=$SMOKE
+		if ! start_flapping; then
+			count "flapping" 0 1 0
+			return
+		fi
+	fi
+	export PGOPTIONS="-c vectorgpu.worker=$setting -c vectorgpu.worker_min_size=0"
+	! wanted regress || part_pg_regress "regress$suffix" src/test/regress/pg_regress "$WORK/tree" regression "$regress"
+	! wanted isolation || part_pg_regress "isolation$suffix" src/test/isolation/pg_isolation_regress \
+		"$WORK/tree/test/isolation" isolation_regression "$isolation"
+	unset PGOPTIONS
+	stop_flapping "flapping$suffix"
+}
+
+# long_sql_suites: the same once more with the module preloaded.
+long_sql_suites() {
+	local worker
+
+	sql "ALTER SYSTEM SET shared_preload_libraries = 'vectorgpu'"
+	stop_cluster "$WORK/cluster"
+	run_as "$SERVER_BIN/pg_ctl" -D "$WORK/cluster/data" -l "$WORK/cluster/server.log" -w -t 180 -s start || return 1
+	for worker in off on flapping; do
+		sql_suites "$worker" "-preloaded-$worker"
+	done
+	sql 'ALTER SYSTEM RESET shared_preload_libraries'
+	stop_cluster "$WORK/cluster"
+	run_as "$SERVER_BIN/pg_ctl" -D "$WORK/cluster/data" -l "$WORK/cluster/server.log" -w -t 180 -s start
+}
+
+# long_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
+# loaded by the first use and in one that is preloaded. Those that set up a worker of their own take no part.
+long_tap() {
+	local worker preload
+
+	for preload in 0 1; do
+		for worker in off on flapping; do
+			TAP_ENVIRONMENT=(VECTORGPU_WORKER=$worker VECTORGPU_PRELOAD=$preload)
+			TAP_EXCEPT='/2[45][0-9]_|/220_|/300_'
+			part_tap "tap, worker $worker, preload $preload" test/t 1800
+			TAP_EXCEPT=''
+		done
+	done
+}

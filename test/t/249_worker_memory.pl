@@ -1,0 +1,100 @@
+# A worker that gets no memory: its address space is limited while indexes are brought to it and searched. It refuses and
+# lives; scans are answered from the pages, by backends that may be short of memory themselves; with room again it goes on.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuLoad;
+use VectorgpuResources;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+plan skip_all => 'no prlimit' if system('command -v prlimit >/dev/null') != 0;
+my $node = make_node('main',
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "vectorgpu.worker_timeout = 60s\nvectorgpu.worker_memory = 1GB\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+make_table($node, 't', dims => 64);
+fill_vectors($node, 't', dims => 64, rows => 4000);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+make_answers($node, 20);
+for my $n (1 .. 4)
+{
+	# 64 MB each, quick to make.
+	$node->safe_psql('postgres', "CREATE TABLE big$n (id bigint, category int, v vector(1000)); "
+		  . "INSERT INTO big$n SELECT i, 0, array_fill((hashint8(i * $n) % 1000) / 100.0, ARRAY[1000])::vector FROM generate_series(1, 16000) i; "
+		  . "CREATE INDEX big${n}_v ON big$n USING gpuflat (v vector_l2_ops)");
+}
+my $pid = wait_worker($node);
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+my $before = note_resources($node);
+my $big_scan = sub { return "SELECT id FROM big$_[0] ORDER BY v <-> array_fill(3.3, ARRAY[1000])::vector LIMIT 10" };
+
+sub limit_to
+{
+	my ($limit) = @_;
+
+	system('prlimit', "--pid=$pid", "--as=$limit:") == 0 or die 'prlimit failed';
+	return;
+}
+
+for my $spare_mb (0, 8, 40, 100)
+{
+	my ($kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
+	limit_to(($kb + 1024 * $spare_mb) * 1024);
+	my $run = start_clients($node, clients => 12, seconds => 4);
+	my ($refused, @problems) = (0);
+
+	for my $n (1 .. 4)
+	{
+		my ($state, $message) = psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')");
+		$refused++ if $state ne '00000';
+		# No memory; or, in a new session that got no slot, out of reach.
+		push @problems, "prewarm of big$n: $message" if $state !~ /^(?:00000|53200|08006)$/;
+		($state, $message) = psql_state($node, 'SET enable_seqscan = off; SET enable_sort = off; ' . $big_scan->($n));
+		push @problems, "scan of big$n: $message" if $state ne '00000';
+	}
+	my ($done, $wrong) = finish_clients($run);
+	is($wrong, '', "$spare_mb MB to spare: no client error, no wrong row ($done transactions)");
+	is("@problems", '', "$spare_mb MB to spare: $refused of 4 indexes were refused, none of the scans");
+	cmp_ok($refused, '>', 0, "$spare_mb MB to spare: it was too little") if $spare_mb < 40;
+	limit_to('unlimited');
+	is(wait_worker($node), $pid, "$spare_mb MB to spare: the worker lives");
+	$node->psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
+}
+
+# With room again everything is loaded and right.
+for my $n (1 .. 4)
+{
+	ok(wait_until(sub { (psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')"))[0] eq '00000' }), "big$n is loaded with room again");
+	by_worker($node, "big$n", sub {
+		compare_scans($node, "big$n", '<->', 'array_fill(3.3, ARRAY[1000])::vector', limit => 50, name => "big$n: scans agree");
+	});
+	ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('big${n}_v', false, true)") == 16000 }), "big$n: the copy equals the pages");
+}
+$node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
+
+# A backend short of memory itself, beside a worker that is.
+my $limited = $node->background_psql('postgres', on_error_stop => 0);
+my $backend = session_pid($limited);
+$limited->query_safe('SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 3');
+my ($kb) = slurp_file("/proc/$backend/status") =~ /VmSize:\s+(\d+)/;
+my ($worker_kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
+limit_to($worker_kb * 1024);
+system('prlimit', "--pid=$backend", '--as=' . ($kb + 4096) * 1024 . ':') == 0 or die 'prlimit failed';
+$limited->query($big_scan->($_)) for 1 .. 4;
+unlike($limited->{stderr}, qr/ERROR:(?!  out of memory)|terminated|server closed/, 'a backend without memory fails by 53200, if at all');
+system('prlimit', "--pid=$backend", '--as=unlimited:');
+limit_to('unlimited');
+$limited->{stderr} = '';
+is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');
+$limited->quit;
+
+is(wait_worker($node), $pid, 'it is the same worker throughout');
+is(count_restarts($node), 0, 'the server never restarted by itself');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+check_resources($node, $before);
+check_stopped($node);
+done_testing();

@@ -1,0 +1,104 @@
+# Clusters that share everything but their epoch: a restored one and its origin have the same file numbers, the same uuids and
+# the same versions of their indexes, and from then on different rows. Each has a worker of its own and never sees rows of the
+# other; nor does one that finds a worker of an earlier life in its data directory.
+use strict;
+use warnings;
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuLoad;
+use VectorgpuResources;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $origin = make_node('origin', streaming => 1,
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "vectorgpu.worker_timeout = 60s\nvectorgpu.auto_merge = off\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($origin);
+$origin->enable_archiving;
+$origin->restart;
+make_table($origin, 't', dims => 8);
+fill_vectors($origin, 't', dims => 8, rows => 600);
+$origin->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+fill_vectors($origin, 't', dims => 8, rows => 100, first => 1001, seed => 2);
+
+# One test each: this cluster's worker answers, as a sequential scan of this cluster does.
+sub agrees
+{
+	my ($node, $name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	by_worker($node, $name, sub {
+		compare_sweep($node, 't', '<->', dims => 8, queries => 2, limits => [ 10, undef ], strict_ties => 1, name => $name);
+	});
+	return;
+}
+
+agrees($origin, 'the origin');
+$origin->backup('base');
+fill_vectors($origin, 't', dims => 8, rows => 40, first => 2001, seed => 3);
+$origin->safe_psql('postgres', "DELETE FROM t WHERE id % 10 = 3; VACUUM t; SELECT pg_create_restore_point('target')");
+fill_vectors($origin, 't', dims => 8, rows => 40, first => 3001, seed => 4);
+$origin->safe_psql('postgres', 'DELETE FROM t WHERE id % 10 = 4; VACUUM t; SELECT pg_switch_wal()');
+agrees($origin, 'the origin, further on');
+
+# To a point in time, while the origin and its worker run.
+my $restored = PostgreSQL::Test::Cluster->new('restored');
+$restored->init_from_backup($origin, 'base', has_restoring => 1, standby => 0);
+$restored->append_conf('postgresql.conf', "recovery_target_name = 'target'\nrecovery_target_action = promote\narchive_mode = off\n");
+$restored->start;
+$restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'recovery does not end';
+is($restored->safe_psql('postgres', 'SELECT count(*) FILTER (WHERE id % 10 = 4) > 0, count(*) FILTER (WHERE id > 3000) FROM t'), 't|0',
+	'recovery has ended at the point in time');
+is($restored->safe_psql('postgres', "SELECT pg_relation_filenode('i')"), $origin->safe_psql('postgres', "SELECT pg_relation_filenode('i')"),
+	'both clusters have the index in files of one number');
+ok(wait_worker($restored), 'the restored cluster has a worker');
+isnt(worker_pid($restored), worker_pid($origin), 'of its own');
+my ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
+my ($origin_epoch) = (glob($origin->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
+isnt($epoch, $origin_epoch, 'of another epoch');
+agrees($restored, 'the restored cluster');
+
+# Both go on, by as many rows and vacuums each: their versions stay alike.
+for my $round (1 .. 3)
+{
+	for my $node ($origin, $restored)
+	{
+		my $seed = 100 * $round + ($node == $origin ? 1 : 2);
+
+		fill_vectors($node, 't', dims => 8, rows => 50, first => 10_000 * $round, seed => $seed);
+		$node->safe_psql('postgres', "DELETE FROM t WHERE id % 17 = $round; VACUUM t") if $round == 2;
+		$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')") if $round == 3;
+	}
+	agrees($_, "round $round, " . $_->name) for $origin, $restored;
+}
+kill 'KILL', wait_worker($origin);
+agrees($restored, 'the restored cluster after the other\'s worker was killed');
+agrees($origin, 'and the origin');
+
+# A worker of an earlier life that nobody has ended: it holds the lock of the folder, and copies of an older epoch.
+$restored->stop;
+my @leftover = glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*');
+my ($out, $err) = ('', '');
+my $old = IPC::Run::start([ worker_file($restored), '--data-directory', $restored->data_dir, '--epoch', $epoch, '--engine', 'cpu' ],
+	'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
+ok(wait_until(sub { $old->pump_nb; "$out$err" =~ /ready/ }), 'a worker of the earlier epoch runs');
+my $log_start = -s $restored->logfile;
+$restored->start;
+fill_vectors($restored, 't', dims => 8, rows => 30, first => 90_001, seed => 77);
+ok(wait_log($restored, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $log_start), 'the new worker does not take its place');
+compare_sweep($restored, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'right answers meanwhile');
+$old->kill_kill(grace => 0);
+ok(wait_worker($restored), 'once it has ended there is a new one');
+($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
+agrees($restored, 'with the new worker');
+
+for my $node ($origin, $restored)
+{
+	is(count_restarts($node), 0, $node->name . ' never restarted by itself');
+	check_index($node, 'i');
+	check_stopped($node);
+}
+done_testing();

@@ -1,0 +1,110 @@
+# Every fault point inside the worker, end to end: what goes wrong there, and a worker that dies or sleeps there, changes no
+# answer and reaches no client.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuResources;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
+	  . "vectorgpu.worker_timeout = 500ms\nvectorgpu.auto_merge = off\n");
+my $worker_file = worker_file($node);
+
+plan skip_all => 'the worker is not installed' unless -x $worker_file;
+plan skip_all => 'built without FAULTS=1' unless faults_enabled($node);
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 400);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 50 = 0; VACUUM t');
+fill_vectors($node, 't', dims => 8, rows => 20, first => 2001, seed => 3);
+make_answers($node, 20);
+
+# The worker reads its faults from its environment.
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my $program = "$folder/program";
+append_to_file("$folder/fault", "\n");
+append_to_file($program, "#!/bin/sh\nVECTORGPU_WORKER_FAULT=\$(cat '$folder/fault') exec '$worker_file' \"\$@\"\n");
+chmod 0755, $program;
+$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+my $first = wait_worker($node);
+$node->reload;
+ok(wait_worker($node, not_pid => $first), 'the worker is ready');
+my $resources = note_resources($node);
+
+sub set_fault
+{
+	my ($fault) = @_;
+	my $pid = worker_pid($node);
+
+	open(my $file, '>', "$folder/fault.new") or die "could not write: $!";
+	print $file "$fault\n";
+	close $file;
+	rename "$folder/fault.new", "$folder/fault" or die "could not rename: $!";
+	kill 'KILL', $pid if defined $pid;
+	wait_gone($pid) if defined $pid;
+	return;
+}
+
+# Scans that load the copy, in three sessions, so that whatever was refused once is tried again.
+my $right = join ';', 'SET enable_seqscan = off', 'SET enable_sort = off', map {
+	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
+} 1 .. 6;
+
+sub problems_with
+{
+	my ($fault) = @_;
+	my $problems = '';
+
+	set_fault($fault);
+	for my $session (1 .. 3)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', $right);
+
+		$problems .= "session $session: $err" if $rc != 0 || $err ne '';
+		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x 6);
+		# The supervisor starts a worker that has died, and greets one that has not been greeted.
+		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, 1) if $session < 3;
+	}
+	return $problems;
+}
+
+# One test a point: at the first call, or at the second where the first is the supervisor's; in long runs at each (0) as well.
+for my $point (qw(accept make_slot send_welcome receive create load_segment append_delta tombstones manifest search reply))
+{
+	my $problems = '';
+
+	for my $action (qw(error enomem corrupt exit abort))
+	{
+		my $call = $point =~ /^(?:accept|make_slot|send_welcome|receive|reply)$/ ? 2 : 1;
+
+		for my $nth ($ENV{VECTORGPU_LONG} ? (1, 2, 0) : $call)
+		{
+			my $problem = problems_with("$point:$nth:$action");
+			$problems .= "call $nth, $action: $problem; " if $problem ne '';
+		}
+	}
+	is($problems, '', "$point: right answers, no error");
+}
+
+# F4: every search takes five seconds. Nobody waits for more than the deadline, and clients are not slower for long.
+set_fault('search:0:sleep');
+wait_worker($node);
+my ($done, $wrong) = finish_clients(start_clients($node, clients => 8, seconds => 6));
+is($wrong, '', "no client error, no wrong row while every search sleeps ($done transactions)");
+cmp_ok($done, '>', 20, 'clients are answered from the pages');
+
+set_fault('');
+ok(wait_worker($node), 'a sound worker is back');
+by_worker($node, 'at last', sub {
+	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree at last');
+});
+is(count_restarts($node), 0, 'the server never restarted by itself');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
+check_resources($node, $resources);
+check_stopped($node);
+done_testing();
