@@ -22,9 +22,9 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 make_answers($node, 20);
 for my $n (1 .. 4)
 {
-	# 64 MB each, quick to make.
+	# 16 MB each, quick to make.
 	$node->safe_psql('postgres', "CREATE TABLE big$n (id bigint, category int, v vector(1000)); "
-		  . "INSERT INTO big$n SELECT i, 0, array_fill((hashint8(i * $n) % 1000) / 100.0, ARRAY[1000])::vector FROM generate_series(1, 16000) i; "
+		  . "INSERT INTO big$n SELECT i, 0, array_fill((hashint8(i * $n) % 1000) / 100.0, ARRAY[1000])::vector FROM generate_series(1, 4000) i; "
 		  . "CREATE INDEX big${n}_v ON big$n USING gpuflat (v vector_l2_ops)");
 }
 my $pid = wait_worker($node);
@@ -40,7 +40,7 @@ sub limit_to
 	return;
 }
 
-for my $spare_mb (0, 8, 40, 100)
+for my $spare_mb (0, 4, 12, 40)
 {
 	my ($kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
 	limit_to(($kb + 1024 * $spare_mb) * 1024);
@@ -59,7 +59,7 @@ for my $spare_mb (0, 8, 40, 100)
 	my ($done, $wrong) = finish_clients($run);
 	is($wrong, '', "$spare_mb MB to spare: no client error, no wrong row ($done transactions)");
 	is("@problems", '', "$spare_mb MB to spare: $refused of 4 indexes were refused, none of the scans");
-	cmp_ok($refused, '>', 0, "$spare_mb MB to spare: it was too little") if $spare_mb < 40;
+	cmp_ok($refused, '>', 0, "$spare_mb MB to spare: it was too little") if $spare_mb < 12;
 	limit_to('unlimited');
 	is(wait_worker($node), $pid, "$spare_mb MB to spare: the worker lives");
 	$node->psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
@@ -72,7 +72,7 @@ for my $n (1 .. 4)
 	by_worker($node, "big$n", sub {
 		compare_scans($node, "big$n", '<->', 'array_fill(3.3, ARRAY[1000])::vector', limit => 50, name => "big$n: scans agree");
 	});
-	ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('big${n}_v', false, true)") == 16000 }), "big$n: the copy equals the pages");
+	ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('big${n}_v', false, true)") == 4000 }), "big$n: the copy equals the pages");
 }
 $node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
 
