@@ -14,7 +14,7 @@ part_fuzz() {
 		return
 	fi
 	if ! (
-		cd "$ROOT" && cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DVECTORGPU_FUZZ=ON \
+		cd "$ROOT" && cmake --fresh -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DVECTORGPU_FUZZ=ON \
 			-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF && cmake --build build/fuzz --target fuzz_targets -j "$JOBS"
 	) >"$log" 2>&1; then
 		show "$log"
