@@ -955,19 +955,122 @@ CREATE FUNCTION array_match_shape() RETURNS int4
 CREATE FUNCTION tsvector_match_shape() RETURNS int4
 	AS 'MODULE_PATHNAME', 'vectorgpu_shape_tsvector_match' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
+CREATE FUNCTION matchrow_match_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_matchrow_match' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+-- match_at_least(value, query, n) as an index condition: value @# match_condition(query, n)
+
+CREATE FUNCTION match_at_least_support(internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'vectorgpu_match_at_least_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_condition(integer[], integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(integer[], bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = integer[], RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(integer[], integer[], integer) SUPPORT match_at_least_support;
+
+CREATE FUNCTION match_condition(bigint[], integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(bigint[], bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = bigint[], RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(bigint[], bigint[], integer) SUPPORT match_at_least_support;
+
+CREATE FUNCTION match_condition(text[], integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(text[], bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = text[], RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(text[], text[], integer) SUPPORT match_at_least_support;
+
+CREATE FUNCTION match_condition(uuid[], integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(uuid[], bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = uuid[], RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(uuid[], uuid[], integer) SUPPORT match_at_least_support;
+
+CREATE FUNCTION match_condition(tsvector, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_tsvector_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(tsvector, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_tsvector_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = tsvector, RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(tsvector, tsvector, integer) SUPPORT match_at_least_support;
+
+CREATE FUNCTION match_condition(matchquery, integer) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_match_condition' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION match_satisfies(matchrow, bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'vectorgpu_matchrow_match_satisfies' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR @# (
+	LEFTARG = matchrow, RIGHTARG = bytea, FUNCTION = match_satisfies,
+	RESTRICT = contsel, JOIN = contjoinsel
+);
+
+ALTER FUNCTION match_at_least(matchrow, matchquery, integer) SUPPORT match_at_least_support;
+
 -- One operator class for all arrays; the index learns from its column what the elements are.
 CREATE OPERATOR CLASS array_match_ops
 	DEFAULT FOR TYPE anyarray USING gpumatch AS
 	OPERATOR 1 <#> (integer[], integer[]) FOR ORDER BY float_ops,
+	OPERATOR 2 @# (integer[], bytea),
 	OPERATOR 1 <#> (bigint[], bigint[]) FOR ORDER BY float_ops,
+	OPERATOR 2 @# (bigint[], bytea),
 	OPERATOR 1 <#> (text[], text[]) FOR ORDER BY float_ops,
+	OPERATOR 2 @# (text[], bytea),
 	OPERATOR 1 <#> (uuid[], uuid[]) FOR ORDER BY float_ops,
-	FUNCTION 1 array_match_shape();
+	OPERATOR 2 @# (uuid[], bytea),
+	FUNCTION 1 array_match_shape(),
+	FUNCTION 3 (integer[], integer[]) match_condition(integer[], integer),
+	FUNCTION 3 (bigint[], bigint[]) match_condition(bigint[], integer),
+	FUNCTION 3 (text[], text[]) match_condition(text[], integer),
+	FUNCTION 3 (uuid[], uuid[]) match_condition(uuid[], integer);
 
 CREATE OPERATOR CLASS tsvector_match_ops
 	DEFAULT FOR TYPE tsvector USING gpumatch AS
 	OPERATOR 1 <#> (tsvector, tsvector) FOR ORDER BY float_ops,
-	FUNCTION 1 tsvector_match_shape();
+	OPERATOR 2 @# (tsvector, bytea),
+	FUNCTION 1 tsvector_match_shape(),
+	FUNCTION 3 match_condition(tsvector, integer);
+
+CREATE OPERATOR CLASS matchrow_match_ops
+	DEFAULT FOR TYPE matchrow USING gpumatch AS
+	OPERATOR 1 <#> (matchrow, matchquery) FOR ORDER BY float_ops,
+	OPERATOR 2 @# (matchrow, bytea),
+	FUNCTION 1 matchrow_match_shape(),
+	FUNCTION 3 match_condition(matchquery, integer);
 
 -- Access method gpuivf, and its operator classes
 

@@ -2,7 +2,6 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/shared/build.hpp"
-#include "am/shared/cost.hpp"
 #include "am/shared/vacuum.hpp"
 
 extern "C"
@@ -19,7 +18,7 @@ namespace
 bool
 supports(ElementType element, Metric metric)
 {
-	return element == ElementType::kSet && (metric == Metric::kMatchCount || metric == Metric::kEdit);
+	return element == ElementType::kSet && metric != Metric::kInnerProduct && metric != Metric::kHamming;
 }
 
 const char *
@@ -28,6 +27,7 @@ phase_name(int64 phase)
 	return phase == kPhaseOfAm ? "merging inverted lists" : nullptr;
 }
 
+/// Counts that are the answer, or a bound of it.
 const AccessMethod kMatch = {
 	.name = "gpumatch",
 	.id = AmId::kMatch,
@@ -38,9 +38,31 @@ const AccessMethod kMatch = {
 	.format = &kMatchFormat,
 	.values = &kMatchValues,
 	.options_support = kOptionsSupport,
+	.condition_support = kConditionSupport,
 	.store_options = match_store_options,
 	.phase_name = phase_name,
 };
+
+/// The same indexes where counts only find candidates.
+AccessMethod
+approximate_method()
+{
+	AccessMethod method = kMatch;
+
+	method.approximate = true;
+	return method;
+}
+
+const AccessMethod kMatchSignatures = approximate_method();
+
+bool
+has_signatures(Relation index)
+{
+	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
+
+	return code >> 16 == kSourceOfMinHash ||
+		   (code >> 16 != kSourceOfArray && match_is_signature(static_cast<types::ElementSource>(code >> 16)));
+}
 
 IndexBuildResult *
 matchbuild(Relation heap, Relation index, IndexInfo *info)
@@ -76,7 +98,7 @@ matchbuildphasename(int64 phase)
 IndexScanDesc
 matchbeginscan(Relation index, int n_keys, int n_orderbys)
 {
-	return shared_begin_scan(&kMatch, index, n_keys, n_orderbys);
+	return shared_begin_scan(has_signatures(index) ? &kMatchSignatures : &kMatch, index, n_keys, n_orderbys);
 }
 
 } // namespace
@@ -95,20 +117,21 @@ vectorgpu_gpumatch_handler(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::am;
 	IndexAmRoutine *routine = new_routine();
 
-	routine->amsupport = kOptionsSupport;
+	routine->amsupport = kConditionSupport;
 	routine->amoptsprocnum = kOptionsSupport;
 	routine->ambuild = matchbuild;
 	routine->ambuildempty = matchbuildempty;
 	routine->aminsert = matchinsert;
 	routine->ambulkdelete = shared_bulkdelete;
 	routine->amvacuumcleanup = shared_vacuumcleanup;
-	routine->amcostestimate = exact_cost_estimate;
+	routine->amcostestimate = match_cost_estimate;
 	routine->amoptions = no_options;
 	routine->ambuildphasename = matchbuildphasename;
 	routine->amvalidate = matchvalidate;
 	routine->ambeginscan = matchbeginscan;
 	routine->amrescan = shared_rescan;
 	routine->amgettuple = shared_get_tuple;
+	routine->amgetbitmap = shared_get_bitmap;
 	routine->amendscan = shared_end_scan;
 	PG_RETURN_POINTER(routine);
 }

@@ -69,13 +69,33 @@ struct MatchSearch
 };
 
 /// Support function 1 returns source << 16 | shape code; 2, if there is one, defines the options. The source may be
-/// kSourceOfArray: the column's type tells.
+/// kSourceOfArray: the column's type tells which array.
 constexpr int32 kSourceOfArray = 0xFF;
+constexpr int32 kSourceOfMinHash = 0xFE; // the same for min-hash
 
 constexpr int16 kOptionsSupport = 2;
 
+/// Support function 3 makes the argument of the search operator from a query and a least count (condition.cpp).
+constexpr int16 kConditionSupport = 3;
+
 /// gpumatch.cpp. Makes the access method known; called from _PG_init.
 void match_init();
+
+/// value.cpp. Elements of the source have attributes: keys begin with it.
+bool match_has_attributes(types::ElementSource source);
+
+/// value.cpp. A query from its slices, palloc'd.
+MatchSearch *match_make_query(const MatchOptions &options, const types::SliceList &list);
+
+/// value.cpp. The stored value of a datum, palloc'd.
+char *match_make_value(const MatchOptions &options, Datum datum);
+
+/// condition.cpp. ValueFormat::condition.
+void *match_condition(const IndexShape *shape, Datum argument, double *worst);
+
+/// cost.cpp. amcostestimate.
+void match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages);
 
 /// value.cpp
 extern const ValueFormat kMatchValues;
@@ -93,6 +113,23 @@ void match_store_options(Relation index, const IndexShape *shape, uint8 *options
 
 /// search.cpp. AccessMethod::search_segment.
 bool match_search_segment(const SegmentSearch *search);
+
+/// signature.cpp. True for sources whose counts only find candidates.
+bool match_is_signature(types::ElementSource source);
+
+/// signature.cpp. What the exact distance is computed from, palloc'd.
+char *match_payload(const MatchOptions &options, Datum datum, Size *n_bytes);
+
+/// signature.cpp. The distance that the operator returns, of a query and a stored value of such a source.
+double match_exact_distance(const MatchSearch *query, Metric metric, const engine::match::Parts &value);
+
+/// search_signature.cpp. Offers the rows of a segment that have the most matches, with their exact distances; of an exact search
+/// all rows. False if a page was foreign.
+bool match_search_signatures(const SegmentSearch *search, const MatchSearch *query);
+
+/// search.cpp. Counts, and offers the rows of the segment to the selection; numbers: by their number instead of their TID,
+/// which is what `topk` then gets. False if a page was foreign.
+bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk, bool numbers);
 
 /// score.cpp. The score of a row by its count and the size of its value.
 double match_score(const MatchSearch *query, Metric metric, uint64 count, uint64 size);

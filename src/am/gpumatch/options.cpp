@@ -8,6 +8,8 @@ extern "C"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(vectorgpu_text_gram_options);
+PG_FUNCTION_INFO_V1(vectorgpu_minhash_options);
+PG_FUNCTION_INFO_V1(vectorgpu_lsh_options);
 }
 
 namespace vectorgpu::am
@@ -17,31 +19,38 @@ namespace
 {
 
 /// As core parses them.
-struct GramOptions
+struct ParsedOptions
 {
 	int32 vl_len_;
 	int n;
+	int hashes;
+	int buckets;
+	int seed;
+	double width;
 };
 
 types::ElementSource
-source_of_array(Oid array_type)
+source_of_array(Oid array_type, int32 code)
 {
+	const bool hashed = code == kSourceOfMinHash;
+
 	switch (getBaseType(get_base_element_type(array_type)))
 	{
 		case INT4OID:
-			return types::ElementSource::kInt4Array;
+			return hashed ? types::ElementSource::kMinHashInt4Array : types::ElementSource::kInt4Array;
 		case INT8OID:
-			return types::ElementSource::kInt8Array;
+			return hashed ? types::ElementSource::kMinHashInt8Array : types::ElementSource::kInt8Array;
 		case TEXTOID:
-			return types::ElementSource::kTextArray;
+			return hashed ? types::ElementSource::kMinHashTextArray : types::ElementSource::kTextArray;
 		case UUIDOID:
-			return types::ElementSource::kUuidArray;
+			return hashed ? types::ElementSource::kMinHashUuidArray : types::ElementSource::kUuidArray;
 		default:
 			break;
 	}
 	ereport(ERROR,
 		(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			errmsg("type %s cannot be indexed by operator class array_match_ops", format_type_be(array_type)),
+			errmsg("type %s cannot be indexed by operator class %s", format_type_be(array_type),
+				hashed ? "array_minhash_ops" : "array_match_ops"),
 			errdetail("Arrays of integer, bigint, text and uuid can."),
 			errhint("Index an expression that casts to one of these.")));
 	pg_unreachable();
@@ -57,31 +66,79 @@ match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 	bytea **parsed;
 
 	memset(static_cast<void *>(&options), 0, sizeof(options));
-	options.source = (code >> 16) == kSourceOfArray
-		? source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid)
-		: static_cast<types::ElementSource>(code >> 16);
+	options.source = static_cast<types::ElementSource>(code >> 16);
+	if (code >> 16 == kSourceOfArray || code >> 16 == kSourceOfMinHash)
+		options.source = source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code >> 16);
 	options.elements = types::ElementOptions();
-	if (options.source == types::ElementSource::kTextGrams)
+	parsed = RelationGetIndexAttOptions(index, false);
+	if (parsed != nullptr && parsed[0] != nullptr)
 	{
-		parsed = RelationGetIndexAttOptions(index, false);
-		if (parsed != nullptr && parsed[0] != nullptr)
-			options.elements.gram_length = reinterpret_cast<const GramOptions *>(parsed[0])->n;
+		const ParsedOptions *given = reinterpret_cast<const ParsedOptions *>(parsed[0]);
+
+		if (given->n > 0)
+			options.elements.gram_length = given->n;
+		if (given->hashes > 0)
+			options.elements.hashes = given->hashes;
+		if (given->buckets > 0)
+			options.elements.buckets = given->buckets;
+		if (given->width > 0)
+			options.elements.width = given->width;
+		options.elements.seed = static_cast<uint64>(given->seed);
 	}
 	memcpy(out, &options, sizeof(options));
 }
 
 } // namespace vectorgpu::am
 
+namespace
+{
+
+/// Defines the options that a source has: what is not defined stays 0.
+void
+define_options(local_relopts *options, bool grams, bool lsh)
+{
+	using namespace vectorgpu;
+	using am::ParsedOptions;
+	const types::ElementOptions defaults;
+
+	init_local_reloptions(options, sizeof(ParsedOptions));
+	if (grams)
+	{
+		add_local_int_reloption(options, "n", "characters of an n-gram", defaults.gram_length, types::kMinGramLength,
+			types::kMaxGramLength, offsetof(ParsedOptions, n));
+		return;
+	}
+	add_local_int_reloption(options, "hashes", "hash functions", defaults.hashes, 1, types::kMaxHashes,
+		offsetof(ParsedOptions, hashes));
+	add_local_int_reloption(options, "seed", "of the hash functions", 0, 0, INT_MAX, offsetof(ParsedOptions, seed));
+	if (!lsh)
+		return;
+	add_local_int_reloption(options, "buckets", "values of a hash function", defaults.buckets, 2, types::kMaxBuckets,
+		offsetof(ParsedOptions, buckets));
+	add_local_real_reloption(options, "width", "of a bucket, in units of the data", defaults.width, 1e-30, 1e30,
+		offsetof(ParsedOptions, width));
+}
+
+} // namespace
+
 Datum
 vectorgpu_text_gram_options(PG_FUNCTION_ARGS)
 {
-	using namespace vectorgpu;
-	local_relopts *options = reinterpret_cast<local_relopts *>(PG_GETARG_POINTER(0));
-	const types::ElementOptions defaults;
+	define_options(reinterpret_cast<local_relopts *>(PG_GETARG_POINTER(0)), true, false);
+	PG_RETURN_VOID();
+}
 
-	init_local_reloptions(options, sizeof(am::GramOptions));
-	add_local_int_reloption(options, "n", "characters of an n-gram", defaults.gram_length, types::kMinGramLength,
-		types::kMaxGramLength, offsetof(am::GramOptions, n));
+Datum
+vectorgpu_minhash_options(PG_FUNCTION_ARGS)
+{
+	define_options(reinterpret_cast<local_relopts *>(PG_GETARG_POINTER(0)), false, false);
+	PG_RETURN_VOID();
+}
+
+Datum
+vectorgpu_lsh_options(PG_FUNCTION_ARGS)
+{
+	define_options(reinterpret_cast<local_relopts *>(PG_GETARG_POINTER(0)), false, true);
 	PG_RETURN_VOID();
 }
 
@@ -101,3 +158,7 @@ VG_MATCH_SHAPE(array_match, vectorgpu::am::kSourceOfArray, kMatchCount)
 VG_MATCH_SHAPE(tsvector_match, vectorgpu::types::ElementSource::kTsvector, kMatchCount)
 VG_MATCH_SHAPE(matchrow_match, vectorgpu::types::ElementSource::kMatchrow, kMatchCount)
 VG_MATCH_SHAPE(text_gram, vectorgpu::types::ElementSource::kTextGrams, kEdit)
+VG_MATCH_SHAPE(array_minhash, vectorgpu::am::kSourceOfMinHash, kJaccard)
+VG_MATCH_SHAPE(vector_lsh_l2, vectorgpu::types::ElementSource::kLshL2, kL2)
+VG_MATCH_SHAPE(vector_lsh_l1, vectorgpu::types::ElementSource::kLshL1, kL1)
+VG_MATCH_SHAPE(vector_lsh_cosine, vectorgpu::types::ElementSource::kLshCosine, kCosine)

@@ -199,15 +199,26 @@ struct Chunk
 	uint8 dead[kChunkRows / 8 + 2];
 };
 
+/// Who takes the rows of a segment.
+struct Offer
+{
+	engine::TopK *topk;
+	Metric metric;  // of the scores: kMatchCount where counts only find candidates
+	bool numbers;   // rows by their number in the segment, not by their TID
+	RowId last_row; // of those offered
+	Chunk chunk;
+};
+
 /// Offers rows [row, row + n) of the segment, whose counters begin at `at`.
 bool
 offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *counters, Size width, uint64 at,
-	uint64 row, uint64 n, Chunk *chunk)
+	uint64 row, uint64 n, Offer *offer)
 {
+	Chunk *chunk = &offer->chunk;
 	const bool has_dead = search->segment->n_dead > 0;
 
 	engine::match::count_scores(counters, width, at, n, chunk->scores);
-	if (search->meta->metric == Metric::kEdit)
+	if (offer->metric == Metric::kEdit)
 	{
 		if (!stream_read(search->index, search->meta, search->segment, kValueEnds, row * sizeof(uint64),
 				n * sizeof(uint64), chunk->sizes, search->strategy))
@@ -215,47 +226,50 @@ offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *c
 		for (uint64 i = 0; i < n; i++)
 			chunk->scores[i] = match_score(query, Metric::kEdit, static_cast<uint64>(-chunk->scores[i]),
 				value_size(chunk->sizes[i]));
-		if (!engine::topk_wants(search->topk, chunk->scores, n))
+		if (!engine::topk_wants(offer->topk, chunk->scores, n))
 			return true;
 	}
-	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
-			n * sizeof(RowId), chunk->rows, search->strategy))
+	if (offer->numbers)
+		for (uint64 i = 0; i < n; i++)
+			chunk->rows[i] = row + i;
+	else if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
+				 n * sizeof(RowId), chunk->rows, search->strategy))
 		return false;
+	offer->last_row = chunk->rows[n - 1];
 	if (has_dead && !stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, row / 8,
 						(row + n + 7) / 8 - row / 8, chunk->dead, search->strategy))
 		return false;
-	engine::topk_push(search->topk, chunk->scores, chunk->rows, n, has_dead ? chunk->dead : nullptr, row % 8);
+	engine::topk_push(offer->topk, chunk->scores, chunk->rows, n, has_dead ? chunk->dead : nullptr, row % 8);
 	return true;
 }
 
 /// The least count of a row of this segment that can still enter the selection.
 uint64
-least_count(const SegmentSearch *search, const MatchSearch *query, RowId last_row)
+least_count(const MatchSearch *query, const Offer *offer)
 {
-	const engine::TopK *topk = search->topk;
+	const engine::TopK *topk = offer->topk;
 
 	if (!topk->full)
 		return 0;
 	// Rows ascend: those to come lose a tie with the k-th if that is no row behind them.
-	return match_least_count(query, search->meta->metric, topk->threshold.score) +
-		(search->meta->metric == Metric::kMatchCount && topk->threshold.row <= last_row);
+	return match_least_count(query, offer->metric, topk->threshold.score) +
+		(offer->metric != Metric::kEdit && topk->threshold.row <= offer->last_row);
 }
 
 bool
 offer_tile(const SegmentSearch *search, const MatchSearch *query, const void *counters, Size width, uint64 first_row,
-	uint64 n_rows, Chunk *chunk, RowId *last_row)
+	uint64 n_rows, Offer *offer)
 {
+	engine::TopK *topk = offer->topk;
+
 	for (uint64 at = 0; at < n_rows; at += kChunkRows)
 	{
 		const uint64 n = Min(kChunkRows, n_rows - at);
-		engine::TopK *topk = search->topk;
 
-		if (!engine::match::any_at_least(counters, width, at, n, least_count(search, query, *last_row)))
+		if (!engine::match::any_at_least(counters, width, at, n, least_count(query, offer)))
 			continue;
-		chunk->rows[n - 1] = *last_row;
-		if (!offer_chunk(search, query, counters, width, at, first_row + at, n, chunk))
+		if (!offer_chunk(search, query, counters, width, at, first_row + at, n, offer))
 			return false;
-		*last_row = Max(*last_row, chunk->rows[n - 1]);
 		if (topk->size > topk->k + topk->k / 4)
 			engine::topk_tighten(topk);
 		CHECK_FOR_INTERRUPTS();
@@ -266,9 +280,8 @@ offer_tile(const SegmentSearch *search, const MatchSearch *query, const void *co
 } // namespace
 
 bool
-match_search_segment(const SegmentSearch *search)
+match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk, bool numbers)
 {
-	const MatchSearch *query = static_cast<const MatchSearch *>(search->query);
 	const uint64 n_rows = search->segment->n_rows;
 	const Size width = engine::match::counter_bytes(query->max_count);
 	const Size budget = Max(static_cast<Size>(work_mem) * 1024, kLeastTileBytes);
@@ -276,10 +289,13 @@ match_search_segment(const SegmentSearch *search)
 	PostingRange *ranges = static_cast<PostingRange *>(
 		palloc_extended(Max(query->n_items, UINT64CONST(1)) * sizeof(PostingRange), MCXT_ALLOC_HUGE));
 	char *counters = static_cast<char *>(palloc_extended(tile_rows * width, MCXT_ALLOC_HUGE));
-	Chunk *chunk = static_cast<Chunk *>(palloc(sizeof(Chunk)));
-	RowId last_row = 0;
+	Offer *offer = static_cast<Offer *>(palloc(sizeof(Offer)));
 	uint64 n_ranges;
 
+	offer->topk = topk;
+	offer->metric = numbers ? Metric::kMatchCount : search->meta->metric;
+	offer->numbers = numbers;
+	offer->last_row = 0;
 	if (!resolve(search, query, ranges, &n_ranges))
 		return false;
 	for (uint64 first = 0; first < n_rows; first += tile_rows)
@@ -288,13 +304,24 @@ match_search_segment(const SegmentSearch *search)
 
 		memset(counters, 0, n * width);
 		if (!count_tile(search, ranges, n_ranges, counters, width, static_cast<uint32>(first), n) ||
-			!offer_tile(search, query, counters, width, first, n, chunk, &last_row))
+			!offer_tile(search, query, counters, width, first, n, offer))
 			return false;
 	}
-	pfree(chunk);
+	pfree(offer);
 	pfree(counters);
 	pfree(ranges);
 	return true;
+}
+
+bool
+match_search_segment(const SegmentSearch *search)
+{
+	const MatchSearch *query = static_cast<const MatchSearch *>(search->query);
+
+	if (match_is_signature(query->options.source))
+		return match_search_signatures(search, query);
+	*search->n_compared += search->segment->n_rows;
+	return match_count_segment(search, query, search->topk, false);
 }
 
 } // namespace vectorgpu::am

@@ -21,13 +21,6 @@ constexpr uint32 kSlotPayload = 56; // bytes of a value in one slot of the delta
 constexpr Size kAttributeBytes = 2;
 constexpr Size kMaxKeyBytesInIndex = kAttributeBytes + types::kMaxKeyBytes + 1;
 
-/// True if the elements of the source differ by attribute too: then keys begin with it, big-endian.
-bool
-has_attributes(ElementSource source)
-{
-	return source == ElementSource::kMatchrow || source >= ElementSource::kMinHashInt4Array;
-}
-
 uint8 *
 put_key(uint8 *out, uint32 attribute, types::ElementKey key, bool with_attribute)
 {
@@ -64,6 +57,12 @@ match_shape(const AccessMethod *am, Relation index)
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	shape.dim = kSlotPayload;
+	if (code >> 16 >= static_cast<int32>(ElementSource::kLshL2) &&
+		code >> 16 <= static_cast<int32>(ElementSource::kLshCosine) &&
+		TupleDescAttr(RelationGetDescr(index), 0)->atttypmod < 1)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
+						   errhint("Declare the number of dimensions in the column's type, or index an expression "
+								   "that casts to such a type.")));
 	if (!am->supports(shape.element, shape.metric))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("operator class not supported for %s index", am->name)));
@@ -76,6 +75,7 @@ match_type_holds(Oid type, int32 code)
 	switch (code >> 16)
 	{
 		case kSourceOfArray:
+		case kSourceOfMinHash:
 			return type == ANYARRAYOID;
 		case static_cast<int32>(ElementSource::kTsvector):
 			return type == TSVECTOROID;
@@ -89,70 +89,19 @@ match_type_holds(Oid type, int32 code)
 char *
 match_store(const IndexShape *shape, Datum datum)
 {
-	const MatchOptions options = match_options(shape->am_options);
-	const types::ElementList list = types::elements_of_value(options.source, options.elements, datum);
-	const bool with_attribute = has_attributes(options.source);
-	const Size extra = with_attribute ? kAttributeBytes : 0;
-	const uint64 size = options.source == ElementSource::kTextGrams ? list.characters : list.n;
-	Size body = 0;
-	Size n_bytes;
-	uint32 length;
-	char *value;
-	uint8 *out;
-
-	for (int32 i = 0; i < list.n; i++)
-		body += engine::match::element_bytes(list.elements[i].key.length + extra);
-	n_bytes = sizeof(uint32) + engine::match::head_bytes(size, body) + body;
-	if (n_bytes > kMaxValueBytes)
-		value_too_large();
-	value = static_cast<char *>(palloc(n_bytes));
-	length = static_cast<uint32>(n_bytes - sizeof(uint32));
-	memcpy(value, &length, sizeof(length));
-	out = engine::match::put_head(reinterpret_cast<uint8 *>(value) + sizeof(uint32), size, body);
-	for (int32 i = 0; i < list.n; i++)
-	{
-		out = engine::match::put_varint(out, list.elements[i].key.length + extra);
-		out = put_key(out, list.elements[i].attribute, list.elements[i].key, with_attribute);
-	}
-	Assert(out == reinterpret_cast<uint8 *>(value) + n_bytes);
-	return value;
+	return match_make_value(match_options(shape->am_options), datum);
 }
 
 void *
 match_query(const IndexShape *shape, Datum argument)
 {
-	MatchSearch *search = static_cast<MatchSearch *>(palloc0(sizeof(MatchSearch)));
 	const MatchOptions options = match_options(shape->am_options);
-	const types::SliceList list = types::slices_of_query(options.source, options.elements, argument);
-	const bool with_attribute = has_attributes(options.source);
-	const Size extra = with_attribute ? kAttributeBytes : 0;
-	const uint64 size = options.source == ElementSource::kTextGrams ? list.characters : list.n;
-	uint8 *low = static_cast<uint8 *>(palloc(2 * (kMaxKeyBytesInIndex + 1)));
-	uint8 *high = low + kMaxKeyBytesInIndex + 1;
-	Size body = 0;
-	uint8 *bytes;
-	uint8 *out;
+	MatchSearch *search =
+		match_make_query(options, types::slices_of_query(options.source, options.elements, argument));
 
-	for (int32 i = 0; i < list.n; i++)
-		body += 2 * (engine::match::kMaxVarintBytes + extra) + list.slices[i].low.length + list.slices[i].high.length;
-	bytes = static_cast<uint8 *>(palloc_extended(Max(body, Size(1)), MCXT_ALLOC_HUGE));
-	out = bytes;
-	for (int32 i = 0; i < list.n; i++)
-	{
-		const types::Slice &slice = list.slices[i];
-		const Key low_key = {low, static_cast<size_t>(put_key(low, slice.attribute, slice.low, with_attribute) - low)};
-		Key high_key = {nullptr, 0};
-
-		if (!is_single(slice))
-			high_key = {high, static_cast<size_t>(put_key(high, slice.attribute, slice.high, with_attribute) - high)};
-		out = engine::match::put_item(out, low_key, high_key);
-	}
-	pfree(low);
-	search->options = options;
-	search->parts = {size, bytes, static_cast<size_t>(out - bytes), nullptr, 0};
-	search->n_items = list.n;
-	search->max_count = list.max_count;
-	Assert(engine::match::items_valid(search->parts, &search->n_items));
+	if (match_is_signature(options.source))
+		search->parts.payload = reinterpret_cast<const uint8 *>(
+			match_payload(options, argument, &search->parts.payload_bytes));
 	return search;
 }
 
@@ -164,6 +113,8 @@ match_value_score(const IndexShape *shape, const void *query, const char *value)
 
 	if (!engine::match::open_parts(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32), &parts))
 		return 0; // found by vectorgpu_check; pages have checksums
+	if (match_is_signature(search->options.source))
+		return match_exact_distance(search, shape->metric, parts);
 	return match_score(search, shape->metric, engine::match::count_matches(search->parts, parts),
 		Min(parts.size, kMaxValueSize));
 }
@@ -211,11 +162,92 @@ match_check_value(const char *value)
 
 } // namespace
 
+/// Keys of such sources begin with the attribute, big-endian.
+bool
+match_has_attributes(ElementSource source)
+{
+	return source == ElementSource::kMatchrow || source >= ElementSource::kMinHashInt4Array;
+}
+
+char *
+match_make_value(const MatchOptions &options, Datum datum)
+{
+	const types::ElementList list = types::elements_of_value(options.source, options.elements, datum);
+	const bool with_attribute = match_has_attributes(options.source);
+	const Size extra = with_attribute ? kAttributeBytes : 0;
+	const uint64 size = options.source == ElementSource::kTextGrams ? list.characters : list.n;
+	const char *payload = nullptr;
+	Size payload_bytes = 0;
+	Size body = 0;
+	Size n_bytes;
+	uint32 length;
+	char *value;
+	uint8 *out;
+
+	for (int32 i = 0; i < list.n; i++)
+		body += engine::match::element_bytes(list.elements[i].key.length + extra);
+	if (match_is_signature(options.source))
+		payload = match_payload(options, datum, &payload_bytes);
+	n_bytes = sizeof(uint32) + engine::match::head_bytes(size, body) + body + payload_bytes;
+	if (n_bytes > kMaxValueBytes)
+		value_too_large();
+	value = static_cast<char *>(palloc(n_bytes));
+	length = static_cast<uint32>(n_bytes - sizeof(uint32));
+	memcpy(value, &length, sizeof(length));
+	out = engine::match::put_head(reinterpret_cast<uint8 *>(value) + sizeof(uint32), size, body);
+	for (int32 i = 0; i < list.n; i++)
+	{
+		out = engine::match::put_varint(out, list.elements[i].key.length + extra);
+		out = put_key(out, list.elements[i].attribute, list.elements[i].key, with_attribute);
+	}
+	if (payload_bytes > 0)
+		memcpy(out, payload, payload_bytes);
+	Assert(out + payload_bytes == reinterpret_cast<uint8 *>(value) + n_bytes);
+	return value;
+}
+
+MatchSearch *
+match_make_query(const MatchOptions &options, const types::SliceList &list)
+{
+	MatchSearch *search = static_cast<MatchSearch *>(palloc0(sizeof(MatchSearch)));
+	const bool with_attribute = match_has_attributes(options.source);
+	const Size extra = with_attribute ? kAttributeBytes : 0;
+	const uint64 size = options.source == ElementSource::kTextGrams ? list.characters : list.n;
+	uint8 *low = static_cast<uint8 *>(palloc(2 * (kMaxKeyBytesInIndex + 1)));
+	uint8 *high = low + kMaxKeyBytesInIndex + 1;
+	Size body = 0;
+	uint8 *bytes;
+	uint8 *out;
+
+	for (int32 i = 0; i < list.n; i++)
+		body += 2 * (engine::match::kMaxVarintBytes + extra) + list.slices[i].low.length + list.slices[i].high.length;
+	bytes = static_cast<uint8 *>(palloc_extended(Max(body, Size(1)), MCXT_ALLOC_HUGE));
+	out = bytes;
+	for (int32 i = 0; i < list.n; i++)
+	{
+		const types::Slice &slice = list.slices[i];
+		const Key low_key = {low, static_cast<size_t>(put_key(low, slice.attribute, slice.low, with_attribute) - low)};
+		Key high_key = {nullptr, 0};
+
+		if (!is_single(slice))
+			high_key = {high, static_cast<size_t>(put_key(high, slice.attribute, slice.high, with_attribute) - high)};
+		out = engine::match::put_item(out, low_key, high_key);
+	}
+	pfree(low);
+	search->options = options;
+	search->parts = {size, bytes, static_cast<size_t>(out - bytes), nullptr, 0};
+	search->n_items = list.n;
+	search->max_count = list.max_count;
+	Assert(engine::match::items_valid(search->parts, &search->n_items));
+	return search;
+}
+
 const ValueFormat kMatchValues = {
 	.shape = match_shape,
 	.type_holds = match_type_holds,
 	.store = match_store,
 	.query = match_query,
+	.condition = match_condition,
 	.score = match_value_score,
 	.recheck_order = match_recheck_order,
 	.read_value = match_read_value,

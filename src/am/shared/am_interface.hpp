@@ -79,6 +79,9 @@ struct AccessMethod
 	/// The number of the support function that defines options of operator classes; 0: there is none.
 	int16 options_support;
 
+	/// That of the function (query, integer) that makes the argument of search operators, of type bytea; 0: there is none.
+	int16 condition_support;
+
 	/// Fills MetaData::am_options [kAmOptionBytes, zero before] of a new index from its storage parameters. May raise errors
 	/// for what does not fit the shape. Null: there are none.
 	void (*store_options)(Relation index, const IndexShape *shape, uint8 *options);
@@ -123,6 +126,9 @@ shape_code(ElementType element, Metric metric)
 /// The strategy of the one ordering operator of every operator class.
 constexpr int16 kDistanceStrategy = 1;
 
+/// The strategy of search operators: (value, bytea), see AccessMethod::condition_support.
+constexpr int16 kConditionStrategy = 2;
+
 /// shape.cpp. The shape of a new index. Raises 22023 if the column has no dimensions, 54000 if it has too many, 0A000 if
 /// the access method cannot search it.
 IndexShape index_shape(const AccessMethod *am, Relation index);
@@ -149,6 +155,8 @@ bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *
 IndexScanDesc shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys);
 void shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, int n_orderbys);
 bool shared_get_tuple(IndexScanDesc scan, ScanDirection direction);
+/// amgetbitmap, for access methods with index conditions (ValueFormat::condition).
+int64 shared_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
 void shared_end_scan(IndexScanDesc scan);
 
 } // namespace vectorgpu::am

@@ -143,6 +143,7 @@ offer_delta_values(Relation index, const ScanState *state, const SegmentSearch *
 			if (!delta_read_value(index, &state->meta, row + i, &value))
 				return false;
 			score = values->score(&state->shape, search->query, value.data);
+			++*search->n_compared;
 			if (state->am->approximate)
 				search_offer(search, &score, &row_id, 1);
 			else

@@ -15,6 +15,7 @@
 extern "C"
 {
 #include "access/relscan.h"
+#include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "utils/guc.h"
 #include "storage/bufmgr.h"
@@ -93,6 +94,16 @@ copy_query(IndexScanDesc scan, ScanState *state)
 	state->query = copy;
 }
 
+/// A condition with NULL holds for no row.
+bool
+any_key_is_null(IndexScanDesc scan)
+{
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		if ((scan->keyData[i].sk_flags & SK_ISNULL) != 0)
+			return true;
+	return false;
+}
+
 /// The first call after a rescan.
 void
 start_scan(IndexScanDesc scan, ScanState *state)
@@ -117,7 +128,19 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		MemoryContextSwitchTo(old);
 	}
 	state->shape = shape_of_meta(&state->meta);
-	if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
+	state->has_worst = scan->numberOfOrderBys == 0 && scan->numberOfKeys > 0;
+	if (any_key_is_null(scan))
+		start_phase(state, ScanPhase::kDone);
+	else if (state->has_worst)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->query = static_cast<const char *>(
+			state->am->values->condition(&state->shape, scan->keyData[0].sk_argument, &state->worst));
+		MemoryContextSwitchTo(old);
+		start_phase(state, ScanPhase::kScored);
+	}
+	else if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
 	{
 		copy_query(scan, state);
 		start_phase(state, ScanPhase::kScored);
@@ -134,6 +157,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->relaxed = scan_order == kRelaxed;
 	if (pg::scan_limit(scan, &limit, &exact))
 	{
+		// Of a filter's or a recheck's candidates more are needed than the plan wants rows.
+		exact = exact && !(state->am->values != nullptr && state->am->values->recheck_order(&state->shape));
 		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
 		// What a filter lets through lies further away than the nearest rows: begin wider.
 		if (!exact)
@@ -190,7 +215,8 @@ advance(IndexScanDesc scan, ScanState *state)
 	for (;;)
 	{
 		if (state->phase_done)
-			start_phase(state, state->phase == ScanPhase::kScored ? ScanPhase::kNulls : ScanPhase::kDone);
+			start_phase(state,
+				state->phase == ScanPhase::kScored && !state->has_worst ? ScanPhase::kNulls : ScanPhase::kDone);
 		if (state->phase == ScanPhase::kDone)
 			return false;
 		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
@@ -236,7 +262,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
 
 	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
-	if (n_keys > 0 || n_orderbys > 1)
+	if ((n_keys > 0 && (am->values == nullptr || am->values->condition == nullptr)) || n_orderbys > 1)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("access method %s can order by one distance only", am->name),
 						   errhint("Order by the second distance in an outer query.")));
@@ -258,6 +284,8 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 {
 	ScanState *state = static_cast<ScanState *>(scan->opaque);
 
+	if (keys != nullptr && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	if (orderbys != nullptr && scan->numberOfOrderBys > 0)
 		memmove(scan->orderByData, orderbys, scan->numberOfOrderBys * sizeof(ScanKeyData));
 	MemoryContextReset(state->context);
@@ -290,10 +318,27 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
 	row = &state->rows[state->next_row++];
+	if (state->has_worst && row->score > state->worst)
+	{
+		start_phase(state, ScanPhase::kDone);
+		state->next_row = state->n_rows = 0;
+		return false;
+	}
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
-	scan->xs_recheck = false;
+	// One condition is answered as it is; several, or one beside an order, are the executor's to look at again.
+	scan->xs_recheck = scan->numberOfKeys > (state->has_worst ? 1 : 0);
 	store_order_value(scan, state, row->score);
 	return true;
+}
+
+int64
+shared_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+	int64 n = 0;
+
+	for (; shared_get_tuple(scan, ForwardScanDirection); n++)
+		tbm_add_tuples(bitmap, &scan->xs_heaptid, 1, scan->xs_recheck);
+	return n;
 }
 
 void

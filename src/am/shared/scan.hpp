@@ -34,6 +34,8 @@ struct ScanState
 	ScanPhase phase;
 	IndexShape shape;
 	const char *query; // a copy, aligned; null in phase kAll
+	bool has_worst;    // an index condition without ORDER BY: only rows whose score is at most `worst`
+	double worst;
 	BufferAccessStrategy strategy;
 	uint64 delta_end; // rows of the delta from here on are newer than the scan
 	bool phase_done; // the last batch was short: the phase has no more rows

@@ -11,6 +11,7 @@ extern "C"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 }
 
@@ -90,6 +91,9 @@ check_support(Subject *subject, Form_pg_amproc form)
 	if (form->amprocnum == subject->am->options_support && form->amprocnum > 0)
 		return check_amoptsproc_signature(form->amproc) ||
 			   complain(subject, "contains a support function with a wrong signature");
+	if (form->amprocnum == subject->am->condition_support && form->amprocnum > 0)
+		return (get_func_rettype(form->amproc) == BYTEAOID && get_func_nargs(form->amproc) == 2) ||
+			   complain(subject, "contains a support function with a wrong signature");
 	if (form->amprocnum != kShapeSupport)
 		return complain(subject, "contains a support function with a wrong number");
 	if (!check_amproc_signature(form->amproc, INT4OID, true, 0, 0))
@@ -113,6 +117,10 @@ check_support(Subject *subject, Form_pg_amproc form)
 bool
 check_operator(Subject *subject, Form_pg_amop form)
 {
+	if (form->amopstrategy == kConditionStrategy && subject->am->condition_support > 0)
+		return (form->amoppurpose == AMOP_SEARCH &&
+				   check_amop_signature(form->amopopr, BOOLOID, form->amoplefttype, BYTEAOID)) ||
+			   complain(subject, "contains a search operator with a wrong signature");
 	if (form->amopstrategy != kDistanceStrategy)
 		return complain(subject, "contains an operator with a wrong strategy number");
 	if (form->amoppurpose != AMOP_ORDER)

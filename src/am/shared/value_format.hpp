@@ -36,6 +36,10 @@ struct ValueFormat
 	/// What SegmentSearch::query points to, for the argument of an ordering operator; palloc'd.
 	void *(*query)(const IndexShape *shape, Datum argument);
 
+	/// The same for the argument of a search operator, an index condition; *worst: the condition holds for the rows whose
+	/// score is no greater. Null: there are no such operators.
+	void *(*condition)(const IndexShape *shape, Datum argument, double *worst);
+
 	/// The score of one stored value: exact, or a lower bound if the order is rechecked.
 	double (*score)(const IndexShape *shape, const void *query, const char *value);
 
