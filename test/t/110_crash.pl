@@ -46,7 +46,7 @@ SQL
 my %load = (
 	'insert@10' => "INSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::vector FROM generate_series(1, 5);\n",
 	'wide@3'    => "INSERT INTO w SELECT nextval('ids'), 1, test_vector((random() * 1e6)::bigint, 1500)::vector;\n",
-	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
+	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s WHERE id > 0 ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
 	'abort@2'   => "BEGIN;\nINSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::vector FROM generate_series(1, 5);\nROLLBACK;\n",
 	'vacuum@1'  => "VACUUM s;\nVACUUM w;\n",
 	'merge@1'   => "SELECT vectorgpu_merge('s_v');\nSELECT vectorgpu_merge('w_v');\n",
@@ -138,7 +138,7 @@ for my $round (1 .. 2)
 	while ($pid eq '')
 	{
 		die 'no client is at work' if time > $until;
-		$pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' AND state = 'active' ORDER BY random() LIMIT 1");
+		$pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1");
 	}
 	kill 'KILL', $pid;
 	finish_load($load);
