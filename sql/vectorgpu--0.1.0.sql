@@ -1157,6 +1157,25 @@ COMMENT ON FUNCTION vectorgpu_check(regclass, boolean, boolean) IS
 REVOKE ALL ON FUNCTION vectorgpu_check(regclass, boolean, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION vectorgpu_check(regclass, boolean, boolean) TO pg_stat_scan_tables;
 
+-- Reads with the caller's privileges, row-level security included: safe for everybody.
+CREATE FUNCTION vectorgpu_kmeans(
+	relation regclass,
+	column_name name,
+	k int4,
+	spherical boolean DEFAULT false,
+	max_iterations int4 DEFAULT 20,
+	balance float4 DEFAULT 0,
+	seed int8 DEFAULT 1,
+	OUT cluster int4,
+	OUT centroid vector,
+	OUT size int8,
+	OUT inertia float8)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_kmeans' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 100;
+
+COMMENT ON FUNCTION vectorgpu_kmeans(regclass, name, int4, boolean, int4, float4, int8) IS
+	'k-means over a column: centroids, the rows nearest to each, and the sum of their squared distances';
+
 -- Shows indexes on tables that the caller may read, and no others: safe for everybody.
 CREATE FUNCTION vectorgpu_index_stats(
 	OUT index_oid oid,

@@ -60,7 +60,7 @@ canonical_score(const Coarse &coarse, const float *row, size_t list)
 {
 	double score;
 
-	compute_scores(l2_spec(coarse), row, coarse.centroids + list * coarse.dim, 0, 1, &score);
+	compute_scores(l2_spec(coarse), row, coarse.centroids + list * coarse.dim, 0, 1, &score, 0);
 	return static_cast<float>(score); // a sum in fp32: exact
 }
 
@@ -91,7 +91,15 @@ label_by_definition(const Coarse &coarse, const float *row)
 	return {static_cast<uint32_t>(best.row), static_cast<float>(best.score)};
 }
 
-/// The definition's label from what the kernel found about a row of square norm `squares`. The score only if wanted.
+/// At least |x|², from a sum in binary32: n + 2 roundings, and products that underflow. NaN and overflow stay.
+double
+upper_square_norm(float rough, double dim)
+{
+	return static_cast<double>(rough) * (1 + 2 * gamma(dim + 2)) + dim * 0x1p-126;
+}
+
+/// The definition's label from what the kernel found about a row; squares: at least its square norm. The score only if
+/// wanted.
 Label
 find_label(const Coarse &coarse, const float *row, double squares, const float *best, const uint32_t *group,
 	const float *second, size_t lanes, bool want_score)
@@ -235,8 +243,9 @@ assign_block(const Coarse &coarse, const RowSource &source, size_t first, size_t
 	{
 		const float *row = rows.rows + i * rows.row_stride;
 		const size_t at = i * lanes;
-		const Label label = find_label(coarse, row, kernels.square_norm(row, coarse.dim), scratch.best + at,
-			scratch.group + at, scratch.second + at, lanes, scores != nullptr);
+		const Label label =
+			find_label(coarse, row, upper_square_norm(kernels.rough_square_norm(row, coarse.dim), coarse.dim),
+				scratch.best + at, scratch.group + at, scratch.second + at, lanes, scores != nullptr);
 
 		labels[i] = label.list;
 		if (scores != nullptr)

@@ -62,6 +62,8 @@ struct IvfKernels
 	void (*multiply_add_double)(double factor, const double *in, size_t n, double *out);
 	/// sums[i] += row[i]
 	void (*add_row)(const float *row, size_t n, double *sums);
+	/// Σ x² in binary32, in any order.
+	float (*rough_square_norm)(const float *row, size_t n);
 	/// Σ x² in double, within (n + 1) * 2^-53 of it.
 	double (*square_norm)(const float *row, size_t n);
 	/// 32 lanes and the tree of the canonical distance: Σ (offset - weight code)², Σ |offset - weight code|, Σ weight

@@ -198,6 +198,36 @@ multiply_add_doubles(double factor, const double *in, size_t n, double *out)
 		out[i] += factor * in[i];
 }
 
+static float
+rough_sum_squares(const float *row, size_t n)
+{
+	constexpr size_t kVecs = 4;
+	Vec sums[kVecs];
+	float parts[Vec::kWidth];
+	float sum = 0;
+	size_t i = 0;
+
+#pragma GCC unroll 4
+	for (size_t v = 0; v < kVecs; v++)
+		sums[v] = Vec::zero();
+	for (; i + kVecs * Vec::kWidth <= n; i += kVecs * Vec::kWidth)
+	{
+#pragma GCC unroll 4
+		for (size_t v = 0; v < kVecs; v++)
+		{
+			const Vec x = Vec::load(row + i + v * Vec::kWidth);
+
+			sums[v] = Vec::loose_fma(x, x, sums[v]);
+		}
+	}
+	Vec::add(Vec::add(sums[0], sums[1]), Vec::add(sums[2], sums[3])).store(parts);
+	for (; i < n; i++)
+		sum += row[i] * row[i];
+	for (size_t j = 0; j < Vec::kWidth; j++)
+		sum += parts[j];
+	return sum;
+}
+
 static double
 sum_squares(const float *row, size_t n)
 {
@@ -315,6 +345,7 @@ constexpr IvfKernels kKernels = {
 	multiply_add_vector,
 	multiply_add_doubles,
 	add_row_to,
+	rough_sum_squares,
 	sum_squares,
 	sq8_block<Sq8L2>,
 	sq8_block<Sq8L1>,

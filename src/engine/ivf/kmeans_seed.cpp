@@ -22,6 +22,17 @@ draw_rows(size_t n_rows, size_t n, Random *random, uint32_t *numbers)
 		std::swap(numbers[i], numbers[i + random->below(n_rows - i)]);
 }
 
+/// Asks for a row that will be needed soon: those of a sample lie far apart.
+void
+ask_for(const float *row, size_t dim)
+{
+	constexpr size_t kFloatsPerLine = 16;
+	constexpr size_t kMost = 256; // the hardware goes on with longer ones
+
+	for (size_t d = 0; d < std::min(dim, kMost); d += kFloatsPerLine)
+		__builtin_prefetch(row + d);
+}
+
 } // namespace
 
 void
@@ -42,12 +53,15 @@ seed_plus_plus(const RowSource &source, size_t n_rows, size_t dim, size_t n_clus
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, static_cast<uint32_t>(dim)};
 	const size_t n_sample = std::min(n_rows, kSeedRows * n_clusters);
-	size_t chosen = 0; // the sample is in random order
+	size_t chosen;
 
 	draw_rows(n_rows, n_sample, random, scratch.numbers);
+	std::sort(scratch.numbers, scratch.numbers + n_sample);
+	chosen = random->below(n_sample);
 	for (size_t c = 0;; c++)
 	{
 		constexpr size_t kRowsPerCheck = 4096;
+		constexpr size_t kAhead = 8;
 		float *distances = scratch.distances;
 		double sum = 0;
 
@@ -60,7 +74,9 @@ seed_plus_plus(const RowSource &source, size_t n_rows, size_t dim, size_t n_clus
 
 			if (i % kRowsPerCheck == 0 && !go_on(call, progress))
 				return false;
-			compute_scores(spec, centroids + c * dim, source.row(scratch.numbers[i]), 0, 1, &score);
+			if (i + kAhead < n_sample)
+				ask_for(source.row(scratch.numbers[i + kAhead]), dim);
+			compute_scores(spec, centroids + c * dim, source.row(scratch.numbers[i]), 0, 1, &score, 0);
 			distances[i] = c == 0 ? static_cast<float>(score) : std::min(distances[i], static_cast<float>(score));
 			sum += static_cast<double>(distances[i]);
 		}
