@@ -62,6 +62,8 @@ from_file(const char *variable, size_t most)
 	vectors.dim = header[1];
 	if (fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size())
 		vectors.values.assign(bytes.begin(), bytes.end());
+	if (std::getenv("VECTORGPU_NORMALISE") != nullptr)
+		normalise_rows(vectors.values.data(), vectors.n(), vectors.dim);
 	return vectors;
 }
 
