@@ -827,6 +827,89 @@ CREATE OPERATOR <#> (
 	LEFTARG = matchrow, RIGHTARG = matchquery, FUNCTION = match_distance
 );
 
+-- Edit distance of strings, its lower bound, n-grams
+
+CREATE FUNCTION edit_distance(text, text) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_edit_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION edit_distance_float(text, text) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_edit_distance_float' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION gram_match_count(text, text, n integer DEFAULT 3) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_gram_match_count' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION edit_distance_bound(text, text, n integer DEFAULT 3) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_edit_distance_bound' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION ordered_grams(text, n integer DEFAULT 3) RETURNS TABLE (gram text, occurrence integer)
+	AS 'MODULE_PATHNAME', 'vectorgpu_ordered_grams' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE ROWS 20;
+
+CREATE OPERATOR <~> (
+	LEFTARG = text, RIGHTARG = text, FUNCTION = edit_distance_float,
+	COMMUTATOR = <~>
+);
+
+-- Jaccard distance of sets, signatures
+
+CREATE FUNCTION array_jaccard_distance(integer[], integer[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_jaccard' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION array_jaccard_distance(bigint[], bigint[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_jaccard' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION array_jaccard_distance(text[], text[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_jaccard' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION array_jaccard_distance(uuid[], uuid[]) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_jaccard' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE OPERATOR <%> (
+	LEFTARG = integer[], RIGHTARG = integer[], FUNCTION = array_jaccard_distance,
+	COMMUTATOR = <%>
+);
+
+CREATE OPERATOR <%> (
+	LEFTARG = bigint[], RIGHTARG = bigint[], FUNCTION = array_jaccard_distance,
+	COMMUTATOR = <%>
+);
+
+CREATE OPERATOR <%> (
+	LEFTARG = text[], RIGHTARG = text[], FUNCTION = array_jaccard_distance,
+	COMMUTATOR = <%>
+);
+
+CREATE OPERATOR <%> (
+	LEFTARG = uuid[], RIGHTARG = uuid[], FUNCTION = array_jaccard_distance,
+	COMMUTATOR = <%>
+);
+
+CREATE FUNCTION minhash(integer[], hashes integer DEFAULT 64, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_int4_array_minhash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION minhash(bigint[], hashes integer DEFAULT 64, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_int8_array_minhash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION minhash(text[], hashes integer DEFAULT 64, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_array_minhash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION minhash(uuid[], hashes integer DEFAULT 64, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_uuid_array_minhash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION lsh_l2(vector, hashes integer DEFAULT 64, width float8 DEFAULT 4, buckets integer DEFAULT 67, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_lsh_l2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION lsh_l1(vector, hashes integer DEFAULT 64, width float8 DEFAULT 4, buckets integer DEFAULT 67, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_lsh_l1' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION lsh_cosine(vector, hashes integer DEFAULT 64, seed bigint DEFAULT 0) RETURNS integer[]
+	AS 'MODULE_PATHNAME', 'vectorgpu_lsh_cosine' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+
+CREATE FUNCTION signature_matches(integer[], integer[]) RETURNS integer
+	AS 'MODULE_PATHNAME', 'vectorgpu_signature_matches' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION lsh_hashes(epsilon float8, delta float8) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'vectorgpu_lsh_hashes' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
 -- btree operator classes
 
 CREATE OPERATOR CLASS vector_ops

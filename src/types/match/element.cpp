@@ -234,8 +234,15 @@ elements_of_value(ElementSource source, const ElementOptions &options, Datum val
 			return gram_elements(value, options.gram_length);
 		case ElementSource::kMatchrow:
 			return row_elements(value);
-		default:
-			break;
+		case ElementSource::kMinHashInt4Array:
+		case ElementSource::kMinHashInt8Array:
+		case ElementSource::kMinHashTextArray:
+		case ElementSource::kMinHashUuidArray:
+			return minhash_elements(set_elements(source, value), options);
+		case ElementSource::kLshL2:
+		case ElementSource::kLshL1:
+		case ElementSource::kLshCosine:
+			return lsh_elements(source, options, value);
 	}
 	elog(ERROR, "unknown source of elements %d", static_cast<int>(source));
 }

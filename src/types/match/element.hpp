@@ -15,8 +15,8 @@
 //   tsvector        0                       the bytes of the lexeme, shortened if long
 //   matchrow        argument, from 0        kind byte, then the value, key.hpp; text is shortened if long
 //   text, n-grams   0                       the n characters, 0x00, then 4 bytes big-endian: the how-manieth same gram, from 0
-//   min-hash        hash function, from 0   4 bytes big-endian: the smallest hash of the set's keys
-//   LSH             hash function, from 0   4 bytes big-endian: the bucket
+//   min-hash        hash function, from 0   4 bytes big-endian, made from the smallest hash of the set's keys (minhash.hpp)
+//   LSH             hash function, from 0   4 bytes big-endian: the value of the function (lsh.hpp); none for a zero vector by cosine
 //
 // A string of more than kMaxKeyBytes is shortened to its first bytes and its SHA-256: equal strings stay equal, different ones
 // stay different. No range is ever asked over strings.
@@ -52,7 +52,8 @@ struct ElementOptions
 	int32 gram_length = 3; // n of the n-grams, characters, kMinGramLength .. kMaxGramLength
 	int32 hashes = 64;     // hash functions of min-hash and LSH, 1 .. kMaxHashes
 	int32 buckets = 67;    // LSH by L2 and L1: values of a hash function, 2 .. kMaxBuckets
-	float8 width = 4;      // L2: bucket width w of equation 10; L1: kernel width sigma of section IV-A3; > 0, in units of the data
+	float8 width = 4;      // L2: bucket width w of equation 10; L1: kernel width sigma of section IV-A3; in units of the data,
+						   // kMinLshWidth .. kMaxLshWidth (lsh.hpp)
 	uint64 seed = 0;       // of the hash functions: equal options give equal functions on every machine
 };
 
@@ -61,6 +62,7 @@ constexpr int kMaxGramLength = 16;
 constexpr int kMaxHashes = 4096;
 constexpr int kMaxBuckets = 1 << 20;
 constexpr int kMaxKeyBytes = 1024;
+constexpr int64 kMaxLshNumbers = 1 << 26; // dimensions * hashes of LSH
 
 struct ElementKey
 {
@@ -111,9 +113,9 @@ compare_keys(ElementKey a, ElementKey b)
 	return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
-/// The elements of a stored value, palloc'd; `value` is detoasted as needed. NULL elements of an array are left out, an empty set
-/// gives none. Raises 54000 (program_limit_exceeded) for a number whose key is longer than kMaxKeyBytes: some thousands of
-/// significant digits.
+/// The elements of a stored value, palloc'd; `value` is detoasted as needed, and keys may point into it where it was not. NULL elements
+/// of an array are left out, an empty set gives none. Raises 54000 (program_limit_exceeded) where a vector and the options ask for
+/// more than kMaxLshNumbers random numbers.
 extern ElementList elements_of_value(ElementSource source, const ElementOptions &options, Datum value);
 
 /// The slices of a query (a value of the row's type, or a matchquery for kMatchrow), palloc'd.
