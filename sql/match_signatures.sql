@@ -12,7 +12,7 @@ SELECT '{1,2}'::int8[] <%> '{2,3}' AS int8, '{a,b}'::text[] <%> '{b,c}' AS text,
 SELECT minhash('{1,2,3}'::int4[], 4), minhash('{1,2,3}'::int4[], 4, 7), minhash('{1,2,3}'::int8[], 4), minhash('{a,b}'::text[], 4), minhash('{00000000-0000-0000-0000-000000000001}'::uuid[], 2);
 SELECT lsh_l2('[1,2,3]', 8), lsh_l1('[1,2,3]', 8), lsh_cosine('[1,2,3]', 8), lsh_l2('[1,2,3]', hashes => 8, width => 0.5, buckets => 1000, seed => 3);
 -- of sets: order, duplicates and NULL do not matter; an empty one has none
-SELECT minhash('{3,1,2,1,NULL}'::int4[], 8) = minhash('{1,2,3}', 8) AS same, minhash('{}'::int4[]) AS empty, minhash('{NULL}'::text[]) AS null_only, cardinality(minhash('{1}'::int4[])) AS default_hashes;
+SELECT minhash('{3,1,2,1,NULL}'::int4[], 8) = minhash('{1,2,3}'::int4[], 8) AS same, minhash('{}'::int4[]) AS empty, minhash('{NULL}'::text[]) AS null_only, cardinality(minhash('{1}'::int4[])) AS default_hashes;
 
 -- agreement estimates similarity: 1,000 functions are within 0.08 of it with a probability of more than 0.9999
 SELECT n, abs(signature_matches(minhash(a, 1000), minhash(b, 1000)) / 1000.0 - (1 - (a <%> b))) < 0.08 AS jaccard

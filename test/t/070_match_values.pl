@@ -20,7 +20,7 @@ CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TABLE rows (id int, r matchrow, q matchquery, w text DEFAULT 'x', g matchrow GENERATED ALWAYS AS (matchrow(id, w)) STORED);
 INSERT INTO rows (id, r, q) VALUES
 	(1, matchrow(1, 2.50, 0.1::float8, 1e300::float8, 'NaN'::numeric, '-Infinity'::float8, 9007199254740993, 1e-200, ('1.' || repeat('7', 1500))::numeric),
-		matchquery(ARRAY[1, 2], '[0.1,0.2)'::numrange, 0.1::float8, '(,)'::numrange, '(5,]'::nummultirange::text, '{[1,2],(3,)}'::nummultirange)),
+		matchquery(ARRAY[1, 2], '[0.1,0.2)'::numrange, 0.1::float8, '(,)'::numrange, '(5,]', '{[1,2],(3,)}'::nummultirange)),
 	(2, matchrow('', '"', '\', E'\t\n', 'é', NULL, 'sad'::mood, 'null', '(a,b)'), matchquery(ARRAY['é', '"', ''], NULL, '{}'::text[], 'happy'::mood)),
 	(3, matchrow('2020-02-29'::date, 'infinity'::date, '2020-02-29 12:34:56.789+02'::timestamptz, '0044-03-15 BC'::timestamp, '24:00'::time, true, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid),
 		matchquery('[2020-01-01,)'::daterange, '(,2020-01-01 00:00+05]'::tstzrange, '[2020-01-01 10:00,2020-01-02)'::tsrange, false, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid)),

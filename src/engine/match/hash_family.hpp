@@ -35,11 +35,11 @@ hash_bytes(const uint8_t *bytes, size_t length)
 	return mix64(hash);
 }
 
-/// Uniform in (0, 1), from the upper 53 bits; never 0 or 1.
+/// Uniform in (0, 1), from the upper 52 bits; never 0 or 1.
 constexpr double
 uniform(uint64_t bits)
 {
-	return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+	return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
 /// A 64-bit number reduced to [0, n): multiply and take the upper half.
