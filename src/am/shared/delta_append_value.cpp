@@ -172,11 +172,29 @@ close_part(ValueInsert *insert, uint64 first)
 	UnlockReleaseBuffer(buffer);
 }
 
+/// The end of the visible rows on the page that slot insert->number is on: that number, unless others have been there.
+uint64
+end_on_page(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
+{
+	const DeltaPlace place = delta_place(&insert->meta, chunk, insert->number);
+	Buffer buffer = page_read(insert->index, chunk->start_block + place.position,
+		delta_expect(&insert->meta, chunk, place.position), BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, nullptr,
+		foreign);
+	uint64 end;
+
+	if (*foreign)
+		return insert->number;
+	end = delta_first_start(&insert->meta, chunk, place.position) + page_tag(BufferGetPage(buffer))->used;
+	UnlockReleaseBuffer(buffer);
+	return end;
+}
+
 /// Makes sure that the delta ends with a whole row at insert->number, waiting for whoever is writing one. False: look again.
 bool
-ends_whole(ValueInsert *insert, bool *foreign)
+ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 {
 	uint64 whole;
+	uint64 end;
 
 	if (insert->done > 0 || insert->checked == insert->number)
 		return true;
@@ -187,6 +205,17 @@ ends_whole(ValueInsert *insert, bool *foreign)
 	{
 		insert->checked = whole;
 		return true;
+	}
+	// Others may have gone on meanwhile, with a value over several pages: then the number is the end of one of these only, and
+	// the value that it lies in is whole. All slots of one record appear at once, so that a slot seen above and none behind it
+	// now means that there is none.
+	end = end_on_page(insert, chunk, foreign);
+	if (*foreign)
+		return false;
+	if (end != insert->number)
+	{
+		insert->number = end;
+		return false;
 	}
 	if (!insert->locked)
 	{
@@ -216,7 +245,7 @@ advance(ValueInsert *insert, bool *foreign)
 		insert->number = delta_visible_end(insert->index, &insert->meta, foreign);
 		return;
 	}
-	if (!ends_whole(insert, foreign))
+	if (!ends_whole(insert, chunk, foreign))
 		return;
 	place = delta_place(&insert->meta, chunk, insert->number);
 	buffer = page_read(insert->index, chunk->start_block + place.position,

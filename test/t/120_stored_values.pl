@@ -1,0 +1,151 @@
+# Values of any size in the delta (gpumatch): an insert that fails or dies at each fault point, the part of a value that it
+# leaves, who comes after it; the standby at every step, under wal_consistency_checking; huge values inserted by several
+# sessions at a time; pages of an old release refused, damaged ones found.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuLoad;
+
+my $node = make_node('values', streaming => 1,
+	conf => "wal_consistency_checking = 'generic'\nrestart_after_crash = on\nautovacuum = off\nvectorgpu.auto_merge = off\nmaintenance_work_mem = '1MB'\n");
+
+# Rows of the index scan and of the sequential scan as one text each; '' if they are the same.
+my $compare = <<'SQL';
+CREATE FUNCTION compare_sets(query int[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	by_index text;
+	by_seq text;
+	plan text;
+BEGIN
+	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT id FROM s ORDER BY a <#> ''{1}''' INTO plan;
+	IF plan !~ 'Index Scan' THEN RETURN 'no index scan'; END IF;
+	SELECT string_agg(id || ':' || d, ',' ORDER BY n) INTO by_index
+	FROM (SELECT id, d, row_number() OVER () n FROM (SELECT id, coalesce(a <#> query, 1) d FROM s ORDER BY a <#> query) x) y;
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true), set_config('enable_indexscan', 'off', true);
+	SELECT string_agg(id || ':' || d, ',' ORDER BY n) INTO by_seq
+	FROM (SELECT id, d, row_number() OVER () n FROM (SELECT id, coalesce(a <#> query, 1) d FROM s ORDER BY a <#> query, ctid) x) y;
+	PERFORM set_config('enable_indexscan', 'on', true);
+	RETURN CASE WHEN by_index IS DISTINCT FROM by_seq THEN left(by_index, 200) || ' instead of ' || left(by_seq, 200) ELSE '' END;
+END $$;
+SQL
+$node->safe_psql('postgres', $compare . <<'SQL');
+CREATE TABLE s (id int, a int[]);
+-- a set of n elements that depend on id
+CREATE FUNCTION elements(id int, n int) RETURNS int[] LANGUAGE sql IMMUTABLE AS 'SELECT array_agg(id % 10 + i * 3) FROM generate_series(1, n) i';
+INSERT INTO s SELECT i, elements(i, i % 20) FROM generate_series(1, 300) i;
+CREATE INDEX s_a ON s USING gpumatch (a);
+SQL
+my $standby = make_standby($node, 'standby');
+
+sub sound
+{
+	my ($what, %option) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT 'answer ' || compare_sets('{3,6,9,12,300,30000,60001}'); SELECT rows > 0 FROM vectorgpu_check('s_a', true)", on_error_stop => 0);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is("$out$err", "answer \nt", "$what: both scans agree, the check is clean");
+	return if $option{primary_only};
+	wait_standby($node, $standby);
+	my $rows = "SET enable_seqscan = off; SELECT md5(string_agg(id::text, ',')) FROM (SELECT id FROM s ORDER BY a <#> '{3,6,9,300,60001}') x";
+	is($standby->safe_psql('postgres', $rows), $node->safe_psql('postgres', $rows), "$what: the standby answers as the primary");
+	return;
+}
+
+sound('built');
+# One page, two pages, four (a record), five and many (several), over chunks.
+$node->safe_psql('postgres', "INSERT INTO s SELECT 1000 + n, elements(n, n) FROM unnest(ARRAY[0, 1, 8, 9, 500, 1100, 2500, 4000, 20000, 60000, 3]) n");
+sound('values of all sizes in the delta');
+$node->safe_psql('postgres', "DELETE FROM s WHERE id % 5 = 0; VACUUM (INDEX_CLEANUP on) s");
+sound('deleted and vacuumed');
+
+# Several sessions with huge values, small ones between: rows stand whole, one behind the other.
+my $load = start_load($node, {
+	'huge@1'  => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 20000);\n",
+	'large@2' => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 3000);\n",
+	'small@6' => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 5) FROM generate_series(1, 3);\n",
+	'abort@1' => "BEGIN;\nINSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 9000);\nROLLBACK;\n",
+	'scan@2'  => "SET enable_seqscan = off;\nSELECT id FROM s ORDER BY a <#> '{3,6,9}' LIMIT 5;\n" }, clients => 4, seconds => 4);
+finish_load($load);
+sound('inserted by four sessions');
+$node->safe_psql('postgres', "VACUUM s; SELECT vectorgpu_merge('s_a')");
+sound('merged');
+
+SKIP:
+{
+	skip 'the library was built without FAULTS=1', 1 if !faults_enabled($node);
+	$node->safe_psql('postgres', 'DELETE FROM s WHERE id >= 10000; VACUUM s');
+	my $id = 2000;
+	for my $point ('delta_publish_value:1', 'delta_publish_value:2', 'delta_value_part:1', 'delta_value_part:2', 'chunk_format:1', 'delta_publish_value:4')
+	{
+		for my $action ('error', 'exit')
+		{
+			# Without chunks of the delta, so that each insert takes the same steps.
+			$node->safe_psql('postgres', "SELECT vectorgpu_merge('s_a')");
+			my ($rc, $out, $err) = $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = '$point:$action'; INSERT INTO s SELECT $id, elements($id, 30000)", on_error_stop => 1);
+			if ($action eq 'exit')
+			{
+				isnt($rc, 0, "$point: the server process dies");
+				wait_for_restart($node) or die 'the server did not come back';
+			}
+			else
+			{
+				like($err, qr/fault point/, "$point: the insert fails");
+			}
+			sound("$point:$action", primary_only => 1);
+			$id++;
+			# Who comes after it: first with an error of its own while it clears away.
+			if ($point =~ /value_part/)
+			{
+				# What a process wrote just before it died may not have reached the log: leave the part again, and log it.
+				$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = '$point:error'; INSERT INTO s SELECT $id, elements($id, 30000)") if $action eq 'exit';
+				$node->safe_psql('postgres', 'CHECKPOINT');
+				(undef, undef, $err) = $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'delta_close_part:1:$action'; INSERT INTO s SELECT $id, elements($id, 7)");
+				isnt($err, '', "$point:$action: and what is left is cleared away by the next insert");
+				wait_for_restart($node) if $action eq 'exit';
+				sound("$point:$action, then delta_close_part:$action", primary_only => 1);
+			}
+			$node->safe_psql('postgres', "INSERT INTO s SELECT $id, elements($id, 7); INSERT INTO s SELECT $id, elements($id, 9000); INSERT INTO s VALUES ($id, NULL)");
+			sound("$point:$action, then inserts");
+		}
+	}
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM s WHERE cardinality(a) = 30000'), 0, 'no row of a failed insert is there');
+	# A merge and a vacuum while a part of a value is at the end.
+	for my $after ("SELECT vectorgpu_merge('s_a')", 'DELETE FROM s WHERE id % 7 = 0; VACUUM (INDEX_CLEANUP on) s', 'REINDEX INDEX s_a')
+	{
+		$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'delta_value_part:2:error'; INSERT INTO s SELECT 3000, elements(1, 30000)");
+		$node->safe_psql('postgres', $after);
+		sound("$after beside a part of a value");
+		$node->safe_psql('postgres', "INSERT INTO s SELECT 3001, elements(2, 12); INSERT INTO s SELECT 3001, elements(2, 12000)");
+		sound("$after beside a part of a value, then inserts");
+	}
+	# A merge and a build that fail within the inverted lists, of more than one run.
+	$node->safe_psql('postgres', 'INSERT INTO s SELECT i, elements(i, 100) FROM generate_series(4000, 6000) i');
+	for my $statement ("SELECT vectorgpu_merge('s_a')", 'REINDEX INDEX s_a')
+	{
+		for my $point ('match_flush_run:1', 'match_flush_run:2', 'match_merge_runs:1')
+		{
+			for my $action ('error', 'enomem', 'exit')
+			{
+				my ($rc, $out, $err) = $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = '$point:$action'; $statement");
+				isnt($rc, 0, "$statement: $point:$action");
+				wait_for_restart($node) if $action eq 'exit';
+			}
+		}
+		sound("$statement failed");
+		$node->safe_psql('postgres', $statement);
+		sound($statement);
+	}
+}
+
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');
+unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|inconsistent page/, 'and the standby replays what the primary has');
+$standby->stop;
+$node->stop;
+done_testing();
