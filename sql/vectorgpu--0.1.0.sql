@@ -1155,6 +1155,67 @@ CREATE OPERATOR CLASS matchrow_match_ops
 	FUNCTION 1 matchrow_match_shape(),
 	FUNCTION 3 match_condition(matchquery, integer);
 
+-- Edit distance by n-grams: counts bound the distance from below, the executor computes it.
+
+CREATE FUNCTION text_gram_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_text_gram' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION text_gram_options(internal) RETURNS void
+	AS 'MODULE_PATHNAME', 'vectorgpu_text_gram_options' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE OPERATOR CLASS text_gram_ops
+	DEFAULT FOR TYPE text USING gpumatch AS
+	OPERATOR 1 <~> (text, text) FOR ORDER BY float_ops,
+	FUNCTION 1 text_gram_shape(),
+	FUNCTION 2 text_gram_options(internal);
+
+-- Signatures: counts find candidates, which are ordered by their exact distance.
+
+CREATE FUNCTION array_minhash_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_array_minhash' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_lsh_l2_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_lsh_l2' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_lsh_l1_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_lsh_l1' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vector_lsh_cosine_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_vector_lsh_cosine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION minhash_options(internal) RETURNS void
+	AS 'MODULE_PATHNAME', 'vectorgpu_minhash_options' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION lsh_options(internal) RETURNS void
+	AS 'MODULE_PATHNAME', 'vectorgpu_lsh_options' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE OPERATOR CLASS array_minhash_ops
+	FOR TYPE anyarray USING gpumatch AS
+	OPERATOR 1 <%> (integer[], integer[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <%> (bigint[], bigint[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <%> (text[], text[]) FOR ORDER BY float_ops,
+	OPERATOR 1 <%> (uuid[], uuid[]) FOR ORDER BY float_ops,
+	FUNCTION 1 array_minhash_shape(),
+	FUNCTION 2 minhash_options(internal);
+
+CREATE OPERATOR CLASS vector_lsh_l2_ops
+	FOR TYPE vector USING gpumatch AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_lsh_l2_shape(),
+	FUNCTION 2 lsh_options(internal);
+
+CREATE OPERATOR CLASS vector_lsh_l1_ops
+	FOR TYPE vector USING gpumatch AS
+	OPERATOR 1 <+> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_lsh_l1_shape(),
+	FUNCTION 2 lsh_options(internal);
+
+CREATE OPERATOR CLASS vector_lsh_cosine_ops
+	FOR TYPE vector USING gpumatch AS
+	OPERATOR 1 <=> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_lsh_cosine_shape(),
+	FUNCTION 2 lsh_options(internal);
+
 -- Access method gpuivf, and its operator classes
 
 CREATE FUNCTION gpuivf_handler(internal) RETURNS index_am_handler

@@ -1,6 +1,8 @@
 // Options of the operator classes, and what the metapage keeps of them. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "engine/match/lsh.hpp"
+
 extern "C"
 {
 #include "access/reloptions.h"
@@ -115,8 +117,8 @@ define_options(local_relopts *options, bool grams, bool lsh)
 		return;
 	add_local_int_reloption(options, "buckets", "values of a hash function", defaults.buckets, 2, types::kMaxBuckets,
 		offsetof(ParsedOptions, buckets));
-	add_local_real_reloption(options, "width", "of a bucket, in units of the data", defaults.width, 1e-30, 1e30,
-		offsetof(ParsedOptions, width));
+	add_local_real_reloption(options, "width", "of a bucket, in units of the data", defaults.width, engine::kMinLshWidth,
+		engine::kMaxLshWidth, offsetof(ParsedOptions, width));
 }
 
 } // namespace
