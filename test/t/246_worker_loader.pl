@@ -28,12 +28,12 @@ sub fill
 
 sub make_database
 {
-	my ($db) = @_;
+	my ($db, $rows) = @_;
 
 	$node->safe_psql('postgres', "CREATE DATABASE $db");
 	create_extension($node, $db);
 	make_table($node, 't', dims => 1000, db => $db);
-	fill($db, 1, 30000);
+	fill($db, 1, $rows);
 	$node->safe_psql($db, 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 	return;
 }
@@ -54,7 +54,7 @@ sub wait_copy
 	});
 }
 
-make_database('big');
+make_database('big', 30000);
 $node->safe_psql('postgres', 'CREATE TABLE t (id int, v vector(3)); INSERT INTO t VALUES (1, \'[1,2,3]\')');
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
@@ -94,7 +94,7 @@ for my $stopped (0, 1)
 
 	for my $what ('DROP DATABASE load', 'DROP INDEX i', 'CREATE DATABASE copy TEMPLATE load')
 	{
-		# Files of 200 MB take their own time, and that of a busy machine: where a second does not do, the same
+		# Files of 120 MB take their own time, and that of a busy machine: where a second does not do, the same
 		# statement without a load tells how much.
 		my $best = ms_during_load($what, $with, $stopped);
 		my $limit = 1000;
@@ -120,7 +120,7 @@ sub ms_during_load
 	my $pid = wait_worker($node);
 	my $stop = $stopped ? "\\! kill -STOP $pid\n" : '';
 
-	make_database('load');
+	make_database('load', 15000);
 	scan_in('load') unless $opt{alone};
 	my $wait = $opt{alone} ? '' : <<"SQL";
 DO \$\$ BEGIN

@@ -43,11 +43,17 @@ sub inside
 	return;
 }
 
-# The server's processes as lines "pid ppid state name".
+# Lines "pid ppid state name" from lines of /proc/PID/stat.
+sub process_lines
+{
+	return map { /^(\d+) \((.*)\) (\S) (\d+)/ ? "$1 $4 $3 $2" : () } @_;
+}
+
+# The server's processes, as such lines.
 sub processes
 {
-	inside("ps -e -o pid= -o ppid= -o stat= -o comm= > $listing");
-	return map { join ' ', split } split /\n/, slurp_file($listing);
+	inside("cat /proc/[0-9]*/stat > $listing || true");
+	return process_lines(split /\n/, slurp_file($listing));
 }
 
 sub nothing_left
@@ -158,7 +164,7 @@ cmp_ok(count_restarts($node), '<=', 4, 'restarts end');
 check_index($node, 'i');
 
 # A stop takes everything along.
-my ($host_pid) = `ps -o pid= --ppid @{[ $server->{KIDS}[0]{PID} ]}` =~ /(\d+)/;
+my ($host_pid) = map { /^(\d+) $server->{KIDS}[0]{PID} / ? $1 : () } process_lines(split /\n/, `cat /proc/[0-9]*/stat 2>/dev/null`);
 inside('kill -INT 1', deadly => 1);
 ok(wait_gone($host_pid), 'a fast shutdown ends process 1, and with it the namespace');
 eval { IPC::Run::finish($server) };
