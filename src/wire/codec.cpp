@@ -51,7 +51,8 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	copy_out(body, &search);
 	if (!shape_valid(search.element, search.metric, search.dim))
 		return ParseResult::kType;
-	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)))
+	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)) ||
+		!(search.recall_target >= 0 && search.recall_target <= 1)) // NaN is neither
 		return ParseResult::kField;
 	if (length - sizeof(SearchRequest) != vector_bytes(search.element, search.dim))
 		return ParseResult::kLength;

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 1;
+constexpr uint16_t kProtocolVersion = 2;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -163,7 +163,8 @@ struct SearchRequest
 	uint32_t dim;
 	ElementType element;
 	Metric metric;
-	uint8_t zero[6];
+	uint8_t zero[2];
+	float recall_target; // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
 };
 static_assert(sizeof(SearchRequest) == 64);
 

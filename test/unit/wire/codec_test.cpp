@@ -48,7 +48,7 @@ struct Filler
 	uint8_t bytes[n];
 };
 
-const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}};
+const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0};
 
 /// One good request of every type.
 std::vector<Bytes>
@@ -152,7 +152,12 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->k = 0; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->k = kMaxSearchK + 1; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->has_after = 2; }), ParseResult::kField);
-	EXPECT_EQ(with([](SearchRequest *s) { s->zero[5] = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->zero[1] = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 0.95f; }), ParseResult::kOk);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1; }), ParseResult::kOk);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1.01f; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = -0.5f; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 0; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 16001; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 6; }), ParseResult::kLength);
