@@ -39,6 +39,7 @@ struct SearchQuery
 	size_t k = 0;
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
+	float recall_target = 1; // in (0, 1]; below 1 the expected share of the k first that is found may be that small
 };
 
 /// What the caller of a search and the engine tell each other while it runs. May be shared by searches in a row.
@@ -55,6 +56,7 @@ struct EngineStats
 	uint64_t n_searches = 0; // queries answered
 	uint64_t n_batches = 0;
 	uint64_t n_rescored = 0; // candidates that a filter passed on to canonical rescoring
+	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
 };
 
 /// Life of a copy: create -> load segments -> append / tombstone as the index changes -> drop.
@@ -66,6 +68,9 @@ public:
 
 	/// "cpu" or "cuda".
 	virtual const char *name() const = 0;
+
+	/// What it computes on, in words.
+	virtual const char *description() const { return name(); }
 
 	virtual Status create(const DistanceSpec &spec, CopyId *copy) = 0;
 
@@ -89,8 +94,9 @@ public:
 
 	virtual Status drop(CopyId copy) = 0;
 
-	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact, canonical scores. Nothing in an answer
-	/// depends on the other queries of the batch.
+	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact unless the query's recall target allows less,
+	/// canonical scores; fewer than k only if there are no more rows. Nothing in an answer depends on the other queries of the
+	/// batch.
 	virtual Status search(CopyId copy, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control = nullptr) = 0;
 
