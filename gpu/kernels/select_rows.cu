@@ -333,6 +333,10 @@ launch_select_rows(const SelectRowsArgs &args, cudaStream_t stream)
 		return cudaSuccess;
 	if (args.k > kSelectRowsMostK || args.n_columns == 0)
 		return cudaErrorInvalidValue;
+#ifdef VECTORGPU_WARPSELECT
+	if (args.k <= kSelectNetworksMostK)
+		return launch_select_rows_networks(args, stream);
+#endif
 	if (cudaError_t error = cudaFuncSetAttribute(
 			select_rows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
 		error != cudaSuccess)

@@ -23,4 +23,11 @@ struct SelectRowsArgs
 /// Async on stream; reproducible.
 [[nodiscard]] cudaError_t launch_select_rows(const SelectRowsArgs &args, cudaStream_t stream);
 
+#ifdef VECTORGPU_WARPSELECT
+constexpr uint32_t kSelectNetworksMostK = 1024;
+
+/// The same by WarpSelect and BlockSelect, up to kSelectNetworksMostK: launch_select_rows then goes there.
+[[nodiscard]] cudaError_t launch_select_rows_networks(const SelectRowsArgs &args, cudaStream_t stream);
+#endif
+
 } // namespace vectorgpu::kernels
