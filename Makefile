@@ -1,6 +1,8 @@
 # PGXS build of the server module vectorgpu.so, and of the worker executable through CMake where there is one. Unit tests
 # and benchmarks are CMake's alone.
-#   make [PG_CONFIG=...] [FAULTS=1] [WERROR=1]   make install   make installcheck
+#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1]   make install   make installcheck
+# CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 where nvcc is found, but 0 in test builds (FAULTS=1),
+# since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md.
 EXTENSION = vectorgpu
 MODULE_big = vectorgpu
 DATA = $(wildcard sql/vectorgpu--*.sql)
@@ -30,6 +32,8 @@ CMAKE ?= cmake
 WORKER_BUILD = build/worker
 WORKER = $(WORKER_BUILD)/bin/vectorgpu_worker
 HAVE_CMAKE := $(shell command -v $(CMAKE) 2>/dev/null)
+NVCC := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+CUDA ?= $(if $(filter 1,$(FAULTS)),0,$(if $(NVCC),1,0))
 ifneq ($(wildcard gpu/worker/main.cpp),)
 WORKER_TARGETS = worker
 endif
@@ -48,8 +52,10 @@ worker:
 	@mkdir -p $(WORKER_BUILD)
 	@$(CMAKE) -S . -B $(WORKER_BUILD) -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$(CURDIR)/$(WORKER_BUILD)/bin \
 		-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF -DVECTORGPU_WERROR=$(if $(filter 1,$(WERROR)),ON,OFF) \
-		-DVECTORGPU_FAULTS=$(if $(filter 1,$(FAULTS)),ON,OFF) -DVECTORGPU_CUDA=OFF >$(WORKER_BUILD).log 2>&1 \
+		-DVECTORGPU_FAULTS=$(if $(filter 1,$(FAULTS)),ON,OFF) -DVECTORGPU_CUDA=$(if $(filter 1,$(CUDA)),ON,OFF) \
+		$(if $(CUDA_TARGETS),-DVECTORGPU_CUDA_TARGETS="$(CUDA_TARGETS)") >$(WORKER_BUILD).log 2>&1 \
 		|| { cat $(WORKER_BUILD).log; exit 1; }
+	@sed -n 's/^-- vectorgpu: //p' $(WORKER_BUILD).log
 	+@$(CMAKE) --build $(WORKER_BUILD) --target vectorgpu_worker
 endif
 

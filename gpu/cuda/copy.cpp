@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/half.hpp"
+#include "kernels/fault.hpp"
 #include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda
@@ -359,6 +360,10 @@ Copy::merge_parts(Segment *segment, std::shared_ptr<Block> *sealed)
 		block->n_untrusted = found.n_untrusted;
 		block->filterable = kernels::filter_fits(form, shape_.dim_pad);
 	}
+#ifdef VECTORGPU_FAULTS
+	if (block->n_rows > 0 && device->armed() && device->fault("gpu_flip"))
+		VECTORGPU_TRY(device->check(kernels::launch_flip(block->vectors.as<uint8_t>(), 1, stream), "damage rows"));
+#endif
 	VECTORGPU_TRY(uploader_->stream.synchronize());
 	*sealed = std::move(block);
 	return Status::ok();

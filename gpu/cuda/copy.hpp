@@ -25,6 +25,7 @@ public:
 	Budget(const Device *device, uint64_t most) : device_(device), most_(most) {}
 
 	const Device *device() const { return device_; }
+	uint64_t most() const { return most_; }
 	uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 	Status take(uint64_t bytes);
 	void give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }

@@ -1,13 +1,16 @@
 // See cuda_engine.hpp: the registry of copies, the contexts of searches, and the border where exceptions become a Status.
 #include "cuda/cuda_engine.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "common/limits.hpp"
@@ -22,6 +25,7 @@ namespace
 {
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
+constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its driver and other processes
 
 class Impl final : public CudaEngine
 {
@@ -30,6 +34,14 @@ public:
 
 	~Impl() override
 	{
+		{
+			const std::lock_guard lock(contexts_mutex_);
+
+			stopping_ = true;
+		}
+		watch_ended_.notify_one();
+		if (watchdog_.joinable())
+			watchdog_.join();
 		copies_.clear(); // before the device's streams
 	}
 
@@ -37,7 +49,8 @@ public:
 	Status
 	start()
 	{
-		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_, options_.on_fatal));
+		device_.set_fault(options_.fault);
+		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
 		VECTORGPU_TRY(uploader_.stream.create(&device_));
@@ -50,12 +63,15 @@ public:
 			VECTORGPU_TRY(contexts_.back()->create(&device_, options_.workspace_bytes, options_.pinned_bytes));
 			free_contexts_.push_back(contexts_.back().get());
 		}
-		budget_ = std::make_unique<Budget>(&device_, options_.memory_bytes);
+		VECTORGPU_TRY(make_budget());
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(self_test(this));
 			n_searches_ = n_batches_ = n_rescored_ = 0;
 		}
+		device_.on_fatal(options_.on_fatal);
+		device_.arm();
+		watchdog_ = std::thread([this] { watch(); });
 		return Status::ok();
 	}
 
@@ -187,6 +203,7 @@ public:
 		const std::shared_lock lock(mutex_);
 
 		stats.resident_bytes = budget_->used();
+		stats.budget_bytes = budget_->most();
 		stats.n_copies = copies_.size();
 		stats.n_searches = n_searches_;
 		stats.n_batches = n_batches_;
@@ -195,6 +212,50 @@ public:
 	}
 
 private:
+	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
+	void
+	watch()
+	{
+		const uint64_t limit_ns = static_cast<uint64_t>(options_.hang_limit_ms) * 1000 * 1000;
+		const auto pause = std::chrono::milliseconds(std::clamp(options_.hang_limit_ms / 8, 10u, 1000u));
+		std::unique_lock lock(contexts_mutex_);
+
+		while (!watch_ended_.wait_for(lock, pause, [this] { return stopping_; }))
+		{
+			const uint64_t now = static_cast<uint64_t>(
+				std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+			bool hangs = is_late(uploader_.stream, now, limit_ns);
+
+			for (const std::unique_ptr<SearchContext> &context : contexts_)
+				hangs = hangs || is_late(context->stream, now, limit_ns);
+			if (hangs)
+				device_.lose("a kernel does not end");
+		}
+	}
+
+	static bool
+	is_late(const Stream &stream, uint64_t now, uint64_t limit_ns)
+	{
+		const uint64_t since = stream.waiting_since_ns();
+
+		return since != 0 && now > since && now - since > limit_ns;
+	}
+
+	/// What the caller allows, but no more than the device has left when all workspaces are made.
+	Status
+	make_budget()
+	{
+		size_t free_bytes = 0;
+		size_t total_bytes = 0;
+
+		VECTORGPU_TRY(device_.check(cudaMemGetInfo(&free_bytes, &total_bytes), "ask for the GPU's free memory"));
+
+		const uint64_t left = free_bytes > kReserveBytes ? free_bytes - kReserveBytes : 1;
+
+		budget_ = std::make_unique<Budget>(&device_, options_.memory_bytes == 0 ? left : std::min<uint64_t>(left, options_.memory_bytes));
+		return Status::ok();
+	}
+
 	/// A context for one search; waits until one is free.
 	class ContextLease
 	{
@@ -288,6 +349,9 @@ private:
 	std::mutex contexts_mutex_;
 	std::condition_variable context_freed_;
 	std::vector<SearchContext *> free_contexts_;
+	bool stopping_ = false; // under contexts_mutex_
+	std::condition_variable watch_ended_;
+	std::thread watchdog_;
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
 	std::map<engine::CopyId, std::shared_ptr<Copy>> copies_;
 	engine::CopyId next_copy_ = 1;

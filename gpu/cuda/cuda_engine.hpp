@@ -18,12 +18,14 @@ struct CudaEngineOptions
 	int n_streams = 2;                              // searches at a time
 	size_t workspace_bytes = size_t{2} << 30;       // device memory of one search
 	size_t pinned_bytes = size_t{64} << 20;         // host memory of one search, for queries and results
-	uint64_t memory_bytes = 0;                      // budget for copies; 0: what the device has left
+	uint64_t memory_bytes = 0;                      // budget for copies; 0: what the device has left, less a reserve
 	bool self_test = true;                          // every kernel against the CPU's before the engine is handed out
 	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
+	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	Log log;
-	std::function<void()> on_fatal;                 // see Device::open: the worker leaves here
+	Fault fault;                                    // for tests
+	std::function<void()> on_fatal;                 // see Device::on_fatal: the worker leaves here
 };
 
 class CudaEngine : public engine::Engine
@@ -32,9 +34,6 @@ public:
 	/// True once the GPU's context is broken: every call answers kUnavailable, and the process should exit, since a new
 	/// context needs a new process.
 	virtual bool fatal() const = 0;
-
-	/// The GPU in words.
-	virtual const char *description() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

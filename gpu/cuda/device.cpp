@@ -2,7 +2,10 @@
 #include "cuda/device.hpp"
 
 #include <cstdio>
+#include <ctime>
 #include <utility>
+
+#include "kernels/fault.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -29,13 +32,12 @@ is_harmless(cudaError_t error)
 } // namespace
 
 Status
-Device::open(int ordinal, Log log, Device *device, std::function<void()> on_fatal)
+Device::open(int ordinal, Log log, Device *device)
 {
 	int n_devices = 0;
 	cudaDeviceProp properties{};
 
 	device->log_ = std::move(log);
-	device->on_fatal_ = std::move(on_fatal);
 	device->ordinal_ = ordinal;
 	if (const cudaError_t error = cudaGetDeviceCount(&n_devices); error != cudaSuccess)
 		return Status::error(StatusCode::kUnavailable, std::string("no usable GPU: ") + cudaGetErrorString(error));
@@ -73,19 +75,48 @@ Device::check(cudaError_t error, const char *what) const
 		return Status::error(StatusCode::kOutOfMemory, message);
 	if (is_harmless(error))
 		return Status::error(StatusCode::kInternal, message);
-	if (!fatal_.exchange(true, std::memory_order_acq_rel))
-	{
-		log(("GPU lost: " + message).c_str());
-		if (on_fatal_)
-			on_fatal_();
-	}
+	lose(message.c_str());
 	return Status::error(StatusCode::kUnavailable, message);
+}
+
+void
+Device::lose(const char *why) const noexcept
+{
+	if (fatal_.exchange(true, std::memory_order_acq_rel))
+		return;
+
+	char line[512];
+
+	snprintf(line, sizeof(line), "GPU lost: %s", why);
+	log(line);
+	if (on_fatal_)
+		on_fatal_();
+}
+
+Status
+Device::provoke([[maybe_unused]] cudaStream_t stream) const
+{
+#ifdef VECTORGPU_FAULTS
+	constexpr std::pair<const char *, kernels::FaultKind> kKernels[] = {
+		{"gpu_launch", kernels::FaultKind::kBadLaunch},
+		{"gpu_address", kernels::FaultKind::kAddress},
+		{"gpu_misaligned", kernels::FaultKind::kMisaligned},
+		{"gpu_trap", kernels::FaultKind::kTrap},
+		{"gpu_spin", kernels::FaultKind::kSpin},
+	};
+
+	for (const auto &[name, kind] : kKernels)
+		if (armed_ && fault(name))
+			if (Status status = check(kernels::launch_fault(kind, stream), "run a broken kernel"); !status.is_ok())
+				return status;
+#endif
+	return Status::ok();
 }
 
 void
 Device::check_quietly(cudaError_t error, const char *what) const noexcept
 {
-	if (error == cudaSuccess || error == cudaErrorCudartUnloading)
+	if (error == cudaSuccess || error == cudaErrorCudartUnloading || fatal())
 		return;
 	try
 	{
@@ -131,7 +162,15 @@ Stream::reset() noexcept
 Status
 Stream::synchronize() const
 {
-	return device_->check(cudaStreamSynchronize(stream_), "finish work on the GPU");
+	timespec now{};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	waiting_since_ns_.store(static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec), std::memory_order_relaxed);
+
+	const cudaError_t error = cudaStreamSynchronize(stream_);
+
+	waiting_since_ns_.store(0, std::memory_order_relaxed);
+	return device_->check(error, "finish work on the GPU");
 }
 
 Status
@@ -156,7 +195,9 @@ DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 	device_ = device;
 	if (bytes == 0)
 		return Status::ok();
-	VECTORGPU_TRY(device->check(cudaMalloc(&data_, bytes), (std::string("allocate device memory for ") + purpose).c_str()));
+	const cudaError_t error = device->fault("gpu_malloc") ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
+
+	VECTORGPU_TRY(device->check(error, (std::string("allocate device memory for ") + purpose).c_str()));
 	bytes_ = bytes;
 	return Status::ok();
 }
@@ -182,7 +223,9 @@ PinnedBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 {
 	reset();
 	device_ = device;
-	VECTORGPU_TRY(device->check(cudaMallocHost(&data_, bytes), (std::string("allocate pinned memory for ") + purpose).c_str()));
+	const cudaError_t error = device->fault("gpu_pinned") ? cudaErrorMemoryAllocation : cudaMallocHost(&data_, bytes);
+
+	VECTORGPU_TRY(device->check(error, (std::string("allocate pinned memory for ") + purpose).c_str()));
 	bytes_ = bytes;
 	return Status::ok();
 }

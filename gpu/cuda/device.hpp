@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -17,6 +18,9 @@
 
 namespace vectorgpu::cuda
 {
+
+/// For tests: true if the fault of this name is to happen now. Looked at in builds with VECTORGPU_FAULTS only.
+using Fault = std::function<bool(const char *name)>;
 
 /// Where lines for people go; may be called by any thread. Null: nowhere.
 using Log = std::function<void(const char *line)>;
@@ -26,14 +30,40 @@ class Device
 {
 public:
 	/// kUnavailable if there is no such device or its driver does not work.
-	/// on_fatal, if there is one, is called once, by the thread that meets the first sticky error, after it is logged.
-	static Status open(int ordinal, Log log, Device *device, std::function<void()> on_fatal = nullptr);
+	static Status open(int ordinal, Log log, Device *device);
+
+	/// Called once, by the thread that meets the first sticky error from now on, after it is logged. Set before other threads
+	/// use the device. A failed start is no reason to leave, so that opening and the self-test go without.
+	void on_fatal(std::function<void()> call) { on_fatal_ = std::move(call); }
 
 	/// Makes it the calling thread's device. Every entry into the engine does so first.
 	Status use() const;
 
 	/// Ok, or what went wrong while doing `what`. Sticky errors set fatal().
 	Status check(cudaError_t error, const char *what) const;
+
+	/// Gives the GPU up, as a sticky error does: for what the driver does not notice.
+	void lose(const char *why) const noexcept;
+
+	void set_fault(Fault fault) { fault_ = std::move(fault); }
+
+	/// True if the fault is to happen; always false in builds without fault points.
+	bool
+	fault([[maybe_unused]] const char *name) const
+	{
+#ifdef VECTORGPU_FAULTS
+		return fault_ && fault_(name);
+#else
+		return false;
+#endif
+	}
+
+	/// From here on provoke() does something: the self-test runs undisturbed.
+	void arm() { armed_ = true; }
+	bool armed() const { return armed_; }
+
+	/// Launches the broken kernels that were asked for; see README.md, "Fault points".
+	Status provoke(cudaStream_t stream) const;
 
 	/// For destructors.
 	void check_quietly(cudaError_t error, const char *what) const noexcept;
@@ -50,6 +80,8 @@ private:
 	uint64_t total_bytes_ = 0;
 	std::string description_;
 	Log log_;
+	Fault fault_;
+	bool armed_ = false;
 	std::function<void()> on_fatal_;
 	mutable std::atomic<bool> fatal_{false};
 };
@@ -69,9 +101,13 @@ public:
 	/// Waits for all work on the stream.
 	Status synchronize() const;
 
+	/// Since when somebody has been waiting in synchronize, CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
+	uint64_t waiting_since_ns() const { return waiting_since_ns_.load(std::memory_order_relaxed); }
+
 private:
 	const Device *device_ = nullptr;
 	cudaStream_t stream_ = nullptr;
+	mutable std::atomic<uint64_t> waiting_since_ns_{0};
 };
 
 class Event

@@ -17,14 +17,13 @@ make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *
 	cuda.device = options.device;
 	cuda.memory_bytes = options.memory_bytes;
 	cuda.log = options.log;
+	cuda.fault = options.fault;
 	cuda.on_fatal = options.on_lost;
 
 	Status status = make_cuda_engine(cuda, &made);
 
 	if (!status.is_ok())
 		return status;
-	if (options.log)
-		options.log(made->description());
 	*engine = std::move(made);
 	return Status::ok();
 }

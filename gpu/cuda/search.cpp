@@ -1,16 +1,20 @@
 // See search.hpp. A batch is cut into chunks that fit the workspace and the pinned buffers. Each chunk goes over the
 // sources (segments, blocks of the delta) one after another; what a query has found so far (Best) stays on the device and
-// sharpens the thresholds of the sources to come. Two ways over a source:
+// sharpens the thresholds of the sources to come. Ways over a source:
 //   direct  canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
 //   filter  tensor-core estimates of a sample -> threshold -> of all rows, keeping those below it -> rescore -> merge
+//   bins    tensor-core estimates of all rows, keeping the smallest of each bin -> rescore the k first -> merge (PartialReduce)
 // Queries that the filter cannot take (and those it could not finish) are answered again by the direct way.
 // k beyond kMaxSelectK is answered by sorting all scores, or in slices where the workspace is too small for that.
 #include "cuda/search.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
+#include "cuda/filter_plan.hpp"
 #include "engine/distance.hpp"
+#include "engine/partial_reduce.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/tuning.hpp"
 
@@ -90,7 +94,7 @@ public:
 	Status
 	run()
 	{
-		std::vector<uint32_t> plain;
+		std::map<uint32_t, std::vector<uint32_t>> by_bins; // 0: exact
 
 		results_->clear();
 		results_->resize(queries_.size());
@@ -101,16 +105,17 @@ public:
 			if (k == 0)
 				continue;
 			if (k <= kernels::kMaxSelectK)
-				plain.push_back(i);
+				by_bins[bins_of(queries_[i], k)].push_back(i);
 			else
 				VECTORGPU_TRY(search_large(i, k));
 		}
-		VECTORGPU_TRY(search_all(plain, true));
+		for (const auto &[n_bins, numbers] : by_bins)
+			VECTORGPU_TRY(search_all(numbers, true, n_bins));
 
 		const std::vector<uint32_t> redo = std::move(redo_);
 
 		counts_->n_redone += redo.size();
-		return search_all(redo, false);
+		return search_all(redo, false, 0);
 	}
 
 private:
@@ -125,8 +130,27 @@ private:
 		uint64_t *n_rescored = nullptr;
 		uint32_t max_k = 0;
 		bool any_after = false;
-		bool filtered = false; // some source went through the filter
 	};
+
+	/// Bins of PartialReduce for a query; 0: it is answered exactly. It does not depend on the rest of the batch.
+	static uint32_t
+	bins_of(const SearchQuery &query, uint64_t k)
+	{
+		if (!(query.recall_target > 0 && query.recall_target < 1) || query.has_after)
+			return 0;
+		return static_cast<uint32_t>(std::min<uint64_t>(engine::partial_reduce_bins(k, query.recall_target), 1u << 30));
+	}
+
+	/// Device memory that a query of so many needs for a source.
+	size_t
+	scratch_bytes(const Source &source, uint32_t n_queries, uint32_t k, uint32_t n_bins) const
+	{
+		BinsPlan plan;
+
+		if (bins_fit(source, n_bins) && plan_bins(device_, source, shape_, n_queries, n_bins, &plan).is_ok())
+			return std::max(bins_bytes(source, shape_, plan, n_bins), filter_bytes(source, shape_, n_queries, k));
+		return filter_bytes(source, shape_, n_queries, k);
+	}
 
 	uint32_t
 	k_of(uint32_t number) const
@@ -161,17 +185,18 @@ private:
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "read results");
 	}
 
+	/// n_bins: of PartialReduce, the same for all; 0: exact.
 	Status
-	search_all(std::span<const uint32_t> numbers, bool may_filter)
+	search_all(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
 	{
 		while (!numbers.empty())
 		{
 			if (stopped())
 				return Status::error(StatusCode::kCancelled, "the search was stopped");
 
-			const size_t n = chunk_size(numbers, may_filter);
+			const size_t n = chunk_size(numbers, may_filter, n_bins);
 
-			VECTORGPU_TRY(search_chunk(numbers.first(n), may_filter));
+			VECTORGPU_TRY(search_chunk(numbers.first(n), may_filter, n_bins));
 			numbers = numbers.subspan(n);
 		}
 		return Status::ok();
@@ -179,7 +204,7 @@ private:
 
 	/// How many of the queries fit the buffers together, and no more after a stop has been asked for than that.
 	size_t
-	chunk_size(std::span<const uint32_t> numbers, bool may_filter) const
+	chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
 	{
 		constexpr size_t kMostQueries = 16384;
 		const size_t in_each = shape_.query_bytes + 64;
@@ -195,7 +220,7 @@ private:
 			if (may_filter)
 				for (const Source &source : snapshot_.sources)
 					if (source.block->filterable)
-						scratch_each = std::max(scratch_each, filter_bytes(source, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k)));
+						scratch_each = std::max(scratch_each, scratch_bytes(source, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
 
 			const size_t device_each = in_each + out_each + 64 + scratch_each;
 
@@ -210,40 +235,6 @@ private:
 		return n;
 	}
 
-	struct FilterPlan
-	{
-		uint32_t n_tiles;
-		uint32_t n_sampled;
-		uint32_t stride;
-		uint32_t n_minima;
-		uint32_t n_first; // tiles of the first stage
-		uint32_t capacity;
-	};
-
-	static FilterPlan
-	plan_filter(const Source &source, uint32_t n_queries, uint32_t k)
-	{
-		FilterPlan plan;
-
-		plan.n_tiles = (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
-		plan.n_sampled = std::min(plan.n_tiles,
-			(kernels::filter_sample_groups(k) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
-		plan.stride = plan.n_tiles / plan.n_sampled;
-		plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
-		plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
-		plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.block->n_untrusted);
-		return plan;
-	}
-
-	size_t
-	filter_bytes(const Source &source, uint32_t n_queries, uint32_t k) const
-	{
-		const FilterPlan plan = plan_filter(source, n_queries, k);
-
-		return kernels::filter_operand_bytes(source.block->form, shape_.dim_pad) + plan.n_minima * sizeof(float) +
-			   plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
-	}
-
 	bool
 	wants_filter(const Source &source, const Chunk &chunk) const
 	{
@@ -256,7 +247,7 @@ private:
 	}
 
 	Status
-	search_chunk(std::span<const uint32_t> numbers, bool may_filter)
+	search_chunk(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
 	{
 		Chunk chunk;
 
@@ -266,7 +257,9 @@ private:
 		{
 			const size_t mark = arena_.mark();
 
-			if (may_filter && wants_filter(source, chunk))
+			if (may_filter && !chunk.any_after && bins_fit(source, n_bins))
+				VECTORGPU_TRY(search_bins(source, &chunk, n_bins));
+			else if (may_filter && wants_filter(source, chunk))
 				VECTORGPU_TRY(search_filter(source, &chunk));
 			else
 				VECTORGPU_TRY(search_direct(source, chunk));
@@ -350,77 +343,120 @@ private:
 		return arena_.failed() ? too_small() : Status::ok();
 	}
 
-	Status
-	search_filter(const Source &source, Chunk *chunk)
+	/// What the passes over a source share: the batch's operand, room for candidates, arguments. Room in the arena is checked.
+	struct Passes
 	{
-		const kernels::Rows rows = source.rows();
-		const FilterPlan plan = plan_filter(source, chunk->queries.n_queries, chunk->max_k);
-		const size_t n = chunk->queries.n_queries;
 		kernels::FilterArgs filter;
 		kernels::FilterSelect select;
 		kernels::RescoreArgs rescore;
+	};
+
+	Status
+	begin_passes(const Source &source, uint32_t capacity, Chunk *chunk, Passes *passes)
+	{
+		const kernels::Rows rows = source.rows();
+		const size_t n = chunk->queries.n_queries;
 		kernels::Candidates candidates;
 
-		chunk->filtered = true;
 		chunk->prepared.operand = arena_.take<uint8_t>(n * kernels::filter_operand_bytes(rows.form, shape_.dim_pad));
-
-		float *minima = arena_.take<float>(n * plan.n_minima);
-
-		candidates.capacity = plan.capacity;
-		candidates.keys = arena_.take<uint64_t>(n * plan.capacity);
-		candidates.rows = arena_.take<uint32_t>(n * plan.capacity);
-		candidates.estimates = arena_.take<float>(n * plan.capacity);
+		candidates.capacity = capacity;
+		candidates.keys = arena_.take<uint64_t>(n * capacity);
+		candidates.rows = arena_.take<uint32_t>(n * capacity);
+		candidates.estimates = arena_.take<float>(n * capacity);
 		candidates.counts = arena_.take<uint32_t>(n);
 		if (arena_.failed())
 			return too_small();
 
-		filter.metric = spec_.metric;
-		filter.rows = rows;
-		filter.row_values = source.block->values.as<float>() + source.first;
-		filter.operand = chunk->prepared.operand;
-		filter.n_queries = chunk->queries.n_queries;
-		filter.dim_pad = shape_.dim_pad;
+		passes->filter.metric = spec_.metric;
+		passes->filter.rows = rows;
+		passes->filter.row_values = source.block->values.as<float>() + source.first;
+		passes->filter.operand = chunk->prepared.operand;
+		passes->filter.n_queries = chunk->queries.n_queries;
+		passes->filter.dim_pad = shape_.dim_pad;
+		passes->filter.thresholds = chunk->thresholds;
+		passes->filter.candidates = candidates;
+
+		passes->select.bound = kernels::filter_bound(spec_.metric, rows.form, spec_.dim, source.block->max_norm);
+		passes->select.queries = chunk->queries;
+		passes->select.prepared = chunk->prepared;
+		passes->select.best = chunk->best;
+		passes->select.thresholds = chunk->thresholds;
+		passes->select.candidates = candidates;
+		passes->select.n_rescored = chunk->n_rescored;
+
+		passes->rescore.metric = spec_.metric;
+		passes->rescore.rows = rows;
+		passes->rescore.queries = chunk->queries;
+		passes->rescore.candidates = candidates;
+		return check(
+			kernels::launch_prepare_queries(spec_.metric, rows.form, chunk->queries, chunk->prepared, stream_), "prepare queries");
+	}
+
+	/// Cuts the candidates back, rescores them, and merges.
+	Status
+	end_passes(Passes *passes, const Chunk &chunk)
+	{
+		passes->select.last = true;
+		if (chunk.max_k <= kernels::kFinishMostK)
+			return check(kernels::launch_finish(passes->select, passes->rescore, stream_), "rescore and merge rows");
+		VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes->select, stream_), "tighten thresholds"));
+		VECTORGPU_TRY(check(kernels::launch_rescore(passes->rescore, stream_), "rescore rows"));
+		return check(kernels::launch_merge(chunk.queries, passes->rescore.candidates, passes->rescore.rows.row_ids, chunk.best,
+						 chunk.max_k, stream_),
+			"merge");
+	}
+
+	Status
+	search_filter(const Source &source, Chunk *chunk)
+	{
+		const FilterPlan plan = plan_filter(source, chunk->queries.n_queries, chunk->max_k);
+		float *minima = arena_.take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
+		Passes passes;
+
+		VECTORGPU_TRY(begin_passes(source, plan.capacity, chunk, &passes));
+
+		kernels::FilterArgs &filter = passes.filter;
+
 		filter.n_tiles = plan.n_sampled;
 		filter.tile_stride = plan.stride;
 		filter.minima = minima;
 		filter.minima_stride = plan.n_minima;
-		filter.thresholds = chunk->thresholds;
-		filter.candidates = candidates;
-
-		select.bound = kernels::filter_bound(spec_.metric, rows.form, spec_.dim, source.block->max_norm);
-		select.queries = chunk->queries;
-		select.prepared = chunk->prepared;
-		select.best = chunk->best;
-		select.minima = minima;
-		select.n_minima = plan.n_minima;
-		select.thresholds = chunk->thresholds;
-		select.candidates = candidates;
-		select.n_rescored = chunk->n_rescored;
-
-		rescore.metric = spec_.metric;
-		rescore.rows = rows;
-		rescore.queries = chunk->queries;
-		rescore.candidates = candidates;
-
-		VECTORGPU_TRY(check(
-			kernels::launch_prepare_queries(spec_.metric, rows.form, chunk->queries, chunk->prepared, stream_), "prepare queries"));
+		passes.select.minima = minima;
+		passes.select.n_minima = plan.n_minima;
 		VECTORGPU_TRY(check(kernels::launch_filter_minima(filter, stream_), "sample rows"));
-		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(select, stream_), "find thresholds"));
+		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(passes.select, stream_), "find thresholds"));
 		filter.tile_stride = 1;
 		for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles; first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
 		{
 			filter.first_tile = first;
 			filter.n_tiles = end - first;
 			VECTORGPU_TRY(check(kernels::launch_filter_candidates(filter, stream_), "filter rows"));
-			select.last = end == plan.n_tiles;
-			if (!select.last)
-				VECTORGPU_TRY(check(kernels::launch_filter_tighten(select, stream_), "tighten thresholds"));
+			passes.select.last = end == plan.n_tiles;
+			if (!passes.select.last)
+				VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes.select, stream_), "tighten thresholds"));
 		}
-		if (chunk->max_k <= kernels::kFinishMostK)
-			return check(kernels::launch_finish(select, rescore, stream_), "rescore and merge rows");
-		VECTORGPU_TRY(check(kernels::launch_filter_tighten(select, stream_), "tighten thresholds"));
-		VECTORGPU_TRY(check(kernels::launch_rescore(rescore, stream_), "rescore rows"));
-		return check(kernels::launch_merge(chunk->queries, candidates, rows.row_ids, chunk->best, chunk->max_k, stream_), "merge");
+		return end_passes(&passes, *chunk);
+	}
+
+	/// PartialReduce: one pass, the nearest row of each bin, of which the k first are rescored.
+	Status
+	search_bins(const Source &source, Chunk *chunk, uint32_t n_bins)
+	{
+		const size_t n = chunk->queries.n_queries;
+		BinsPlan plan;
+		Passes passes;
+
+		VECTORGPU_TRY(plan_bins(device_, source, shape_, chunk->queries.n_queries, n_bins, &plan));
+		passes.filter.bin_estimates = arena_.take<float>(n * plan.n_places);
+		passes.filter.bin_rows = arena_.take<uint32_t>(n * plan.n_places);
+		VECTORGPU_TRY(begin_passes(source, n_bins, chunk, &passes));
+		passes.filter.n_tiles = plan.n_tiles;
+		passes.filter.n_stripes = plan.n_stripes;
+		VECTORGPU_TRY(check(kernels::launch_filter_bins(passes.filter, stream_), "reduce rows to bins"));
+		VECTORGPU_TRY(check(kernels::launch_collect_bins(passes.select, passes.filter.bin_estimates, passes.filter.bin_rows,
+								plan.n_places, n_bins, stream_),
+			"collect bins"));
+		return end_passes(&passes, *chunk);
 	}
 
 	/// Queries [first, first + n) of a chunk.
@@ -708,6 +744,8 @@ search_snapshot(const Device *device, SearchContext *context, const engine::Dist
 	const Snapshot &snapshot, std::span<const SearchQuery> queries, const SearchOptions &options,
 	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
 {
+	VECTORGPU_TRY(device->provoke(context->stream.get()));
+
 	Search search(device, context, spec, shape, snapshot, queries, options, results, counts, control);
 	const Status status = search.run();
 

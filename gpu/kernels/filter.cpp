@@ -1,14 +1,17 @@
 // Which filter kernel for which form, and the constants of the filter's bound (README.md, "The filter").
 #include "kernels/filter.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
 namespace vectorgpu::kernels
 {
 
-template <Form form, bool kMinima>
+template <Form form, FilterPass kPass>
 cudaError_t launch_filter_form(const FilterArgs &args, cudaStream_t stream);
+template <Form form>
+cudaError_t bins_slots_form(uint32_t n_queries, uint32_t dim_pad, uint32_t *slots, uint32_t *n_query_tiles);
 template <Form form>
 cudaError_t prepare_filter_form();
 
@@ -21,7 +24,7 @@ constexpr size_t kLeastQueries = 8;
 
 std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 
-template <bool kMinima>
+template <FilterPass kPass>
 cudaError_t
 launch(const FilterArgs &args, cudaStream_t stream)
 {
@@ -30,11 +33,11 @@ launch(const FilterArgs &args, cudaStream_t stream)
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch_filter_form<Form::kFloat32, kMinima>(args, stream);
+			return launch_filter_form<Form::kFloat32, kPass>(args, stream);
 		case Form::kFloat16:
-			return launch_filter_form<Form::kFloat16, kMinima>(args, stream);
+			return launch_filter_form<Form::kFloat16, kPass>(args, stream);
 		case Form::kByte:
-			return launch_filter_form<Form::kByte, kMinima>(args, stream);
+			return launch_filter_form<Form::kByte, kPass>(args, stream);
 		case Form::kBit:
 			break;
 	}
@@ -94,13 +97,45 @@ filter_fits(Form form, uint32_t dim_pad)
 cudaError_t
 launch_filter_minima(const FilterArgs &args, cudaStream_t stream)
 {
-	return launch<true>(args, stream);
+	return launch<FilterPass::kMinima>(args, stream);
 }
 
 cudaError_t
 launch_filter_candidates(const FilterArgs &args, cudaStream_t stream)
 {
-	return launch<false>(args, stream);
+	return launch<FilterPass::kCandidates>(args, stream);
+}
+
+cudaError_t
+launch_filter_bins(const FilterArgs &args, cudaStream_t stream)
+{
+	if (args.n_stripes == 0 || args.n_stripes > args.n_tiles)
+		return cudaErrorInvalidValue;
+	return launch<FilterPass::kBins>(args, stream);
+}
+
+cudaError_t
+filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, uint32_t *n_stripes)
+{
+	constexpr uint32_t kWaves = 4; // where queries need several tiles: for balance
+	uint32_t slots = 0;
+	uint32_t n_query_tiles = 1;
+	cudaError_t error = cudaErrorInvalidValue;
+
+	if (form == Form::kByte)
+		error = bins_slots_form<Form::kByte>(n_queries, dim_pad, &slots, &n_query_tiles);
+	else if (form == Form::kFloat16)
+		error = bins_slots_form<Form::kFloat16>(n_queries, dim_pad, &slots, &n_query_tiles);
+	else if (form == Form::kFloat32)
+		error = bins_slots_form<Form::kFloat32>(n_queries, dim_pad, &slots, &n_query_tiles);
+	if (error != cudaSuccess)
+		return error;
+
+	const uint32_t wanted = (n_query_tiles == 1 ? slots : kWaves * slots) / n_query_tiles;
+	const uint32_t parts = std::min(wanted / unit, n_tiles / unit);
+
+	*n_stripes = unit * std::max(parts, 1u);
+	return cudaSuccess;
 }
 
 cudaError_t

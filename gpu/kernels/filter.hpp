@@ -58,6 +58,14 @@ struct FilterQueries
 [[nodiscard]] cudaError_t launch_prepare_queries(Metric metric, Form form, const Queries &queries,
 	const FilterQueries &out, cudaStream_t stream);
 
+/// What a pass over the tiles is for.
+enum class FilterPass : uint8_t
+{
+	kMinima,     // the smallest estimate of each group of rows of sampled tiles
+	kCandidates, // the rows whose estimate is not above the threshold
+	kBins,       // the row with the smallest estimate of each bin: PartialReduce
+};
+
 struct FilterArgs
 {
 	Metric metric = Metric::kL2;
@@ -79,17 +87,31 @@ struct FilterArgs
 	// Candidates pass.
 	const float *thresholds = nullptr; // [n_queries]
 	Candidates candidates;             // rows, estimates, counts
+
+	// Bins pass, over all tiles: tile t is of stripe t mod n_stripes.
+	uint32_t n_stripes = 0;            // 1 ... n_tiles
+	float *bin_estimates = nullptr;    // out [n_queries, n_stripes * kFilterTileRows]
+	uint32_t *bin_rows = nullptr;      // out, as many; kNoBinRow: no row
 };
 
 constexpr uint32_t kFilterTileRows = 128;
 constexpr uint32_t kFilterGroupRows = 32;
 constexpr uint32_t kFilterGroupsPerTile = kFilterTileRows / kFilterGroupRows;
+constexpr uint32_t kNoBinRow = 0xFFFFFFFFu;
 
 /// The smallest estimate of each group of the sampled tiles; dead and untrusted rows do not count. Reproducible.
 [[nodiscard]] cudaError_t launch_filter_minima(const FilterArgs &args, cudaStream_t stream);
 
 /// Appends all rows whose estimate is not above the threshold. Order not reproducible, the set is.
 [[nodiscard]] cudaError_t launch_filter_candidates(const FilterArgs &args, cudaStream_t stream);
+
+/// Of each stripe and place in a tile the row with the smallest estimate, the first of equals; dead rows do not count. Rows
+/// whose norm the bound does not cover (values NaN) are never taken: not for sources that have some. Reproducible.
+[[nodiscard]] cudaError_t launch_filter_bins(const FilterArgs &args, cudaStream_t stream);
+
+/// Stripes for launch_filter_bins that keep the device busy: a multiple of `unit`, at most n_tiles. n_tiles >= unit.
+[[nodiscard]] cudaError_t filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit,
+	uint32_t *n_stripes);
 
 struct FilterSelect
 {
@@ -110,6 +132,12 @@ struct FilterSelect
 
 /// Drops candidates that the k-th best estimate among them rules out, and sharpens thresholds for more to come. Marks a query whose candidates overflowed for redo.
 [[nodiscard]] cudaError_t launch_filter_tighten(const FilterSelect &args, cudaStream_t stream);
+
+/// What the bins pass has found becomes candidates: of the n_stripes * kFilterTileRows places those with the same number
+/// mod n_bins (a divisor) are one bin. Sets candidates.rows, estimates, counts, and thresholds so that tighten or finish can
+/// follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins.
+[[nodiscard]] cudaError_t launch_collect_bins(const FilterSelect &args, const float *bin_estimates, const uint32_t *bin_rows,
+	uint32_t n_places, uint32_t n_bins, cudaStream_t stream);
 
 /// The largest k of launch_finish.
 constexpr uint32_t kFinishMostK = 128;

@@ -7,8 +7,6 @@
 // rows and queries alike, so that a thread's elements of a row are 16 consecutive bytes.
 #pragma once
 
-#include <atomic>
-
 #include <cuda_bf16.h>
 
 #include "kernels/filter.hpp"
@@ -150,7 +148,12 @@ struct FilterShape
 	static constexpr int kRows = MT * 16 * WM;    // of a tile
 	static constexpr int kQueries = NT * 8 * WN;
 	static constexpr int kTerms = form == Form::kFloat32 ? 2 : 1; // operands of a query: high, low
-	static constexpr int kBlocks = form == Form::kFloat32 && NT == 8 ? 1 : 2; // of a processor, for the register limit
+	/// Of a processor, for the register limit. Bins are kept in registers, two a sum.
+	static constexpr int
+	blocks(FilterPass pass)
+	{
+		return (form == Form::kFloat32 && NT == 8) || (pass == FilterPass::kBins && NT >= 4) ? 1 : 2;
+	}
 	static constexpr size_t kStageBytes = static_cast<size_t>(kRows) * kChunkBytes;
 
 	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
@@ -173,6 +176,7 @@ struct Staged
 	float estimate;
 };
 
+constexpr uint32_t kNoTile = 0xFFFFFFFFu;
 constexpr uint32_t kMostStaged = 1024;
 constexpr uint32_t kFlushStaged = 512; // flushed at the next tile once so many wait
 
@@ -220,12 +224,15 @@ load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
 }
 
 /// Grid (stripes * query tiles), query tile fastest, so that blocks that run together read the same rows; block
-/// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries.
-/// kMinima: writes minima of groups; else appends candidates.
-template <class Shape, bool kMinima>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+/// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries: consecutive
+/// tiles, or, for bins, every n_stripes-th tile, so that a thread's rows of all its tiles are of the same bins.
+template <class Shape, FilterPass kPass>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::blocks(kPass))
 filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_stripe)
 {
+	constexpr bool kMinima = kPass == FilterPass::kMinima;
+	constexpr bool kBins = kPass == FilterPass::kBins;
+	constexpr bool kEstimates = kMinima || kBins; // sums begin at zero, not at thresholds
 	using Sum = typename Accumulator<Shape::form>::Type;
 	constexpr int MT = Shape::MT, NT = Shape::NT;
 	extern __shared__ __align__(128) unsigned char shared[];
@@ -233,8 +240,14 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	const uint32_t warp_m = threadIdx.x / 32 % Shape::WM;
 	const uint32_t warp_n = threadIdx.x / 32 / Shape::WM;
 	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
-	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
-	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
+	const uint32_t stripe = blockIdx.x / n_query_tiles;
+	// Tiles are numbered as this block takes them; base_tile + tile * tile_stride is the tile of the rows.
+	const uint32_t n_stripes = gridDim.x / n_query_tiles;
+	const uint32_t base_tile = kBins ? stripe : args.first_tile;
+	const uint32_t tile_stride = kBins ? n_stripes : args.tile_stride;
+	const uint32_t first_tile = kBins ? 0 : stripe * tiles_per_stripe;
+	const uint32_t n_tiles = kBins ? (args.n_tiles - min(args.n_tiles, stripe) + n_stripes - 1) / n_stripes
+								   : min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
 	const uint32_t pitch = args.rows.pitch_bytes;
 	const uint32_t n_chunks = (pitch + kChunkBytes - 1) / kChunkBytes;
 	const uint32_t bytes_of_term = static_cast<uint32_t>(term_bytes(Shape::form, args.dim_pad));
@@ -293,11 +306,11 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
 
 		thresholds[i] = kept_threshold<Shape::form>(
-			!kMinima && query < args.n_queries ? args.thresholds[query] : -__int_as_float(0x7F800000), is_cosine);
+			!kEstimates && query < args.n_queries ? args.thresholds[query] : -__int_as_float(0x7F800000), is_cosine);
 	}
 
 	auto row_of = [&](uint32_t tile, int m, int half)
-	{ return (args.first_tile + tile * args.tile_stride) * kFilterTileRows + warp_m * MT * 16 + m * 16 + half * 8 + lane / 4; };
+	{ return (base_tile + tile * tile_stride) * kFilterTileRows + warp_m * MT * 16 + m * 16 + half * 8 + lane / 4; };
 	auto read_values = [&](uint32_t tile)
 	{
 #pragma unroll
@@ -320,7 +333,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		if (loaded < n_steps)
 		{
 			load_stage<Shape>(stages + loaded % Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes), args.rows,
-				(args.first_tile + load_tile * args.tile_stride) * kFilterTileRows, load_chunk);
+				(base_tile + load_tile * tile_stride) * kFilterTileRows, load_chunk);
 			if (++load_chunk == n_chunks)
 			{
 				load_chunk = 0;
@@ -336,15 +349,31 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	read_values(first_tile);
 
 	Sum sums[MT][NT][4];
+	float best[kBins ? MT : 1][2][kBins ? 2 * NT : 1]; // of this thread's bins: the smallest estimate, and its tile
+	uint32_t best_tile[kBins ? MT : 1][2][kBins ? 2 * NT : 1];
 	uint32_t chunk = 0;
 	uint32_t tile = first_tile;
+
+	if constexpr (kBins)
+	{
+#pragma unroll
+		for (int m = 0; m < MT; m++)
+#pragma unroll
+			for (int half = 0; half < 2; half++)
+#pragma unroll
+				for (int i = 0; i < 2 * NT; i++)
+				{
+					best[m][half][i] = __int_as_float(0x7F800000);
+					best_tile[m][half][i] = kNoTile;
+				}
+	}
 
 	for (uint32_t step = 0; step < n_steps; step++)
 	{
 		asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 2) : "memory");
 		// The stage has arrived for all, and all have left the stage that is loaded next. The threads must agree on a flush,
 		// whenever they read the count: the barrier takes the vote.
-		if constexpr (kMinima)
+		if constexpr (kEstimates)
 			__syncthreads();
 		else if (__syncthreads_or(*reinterpret_cast<volatile uint32_t *>(n_staged) > kFlushStaged))
 			flush();
@@ -361,12 +390,12 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				{
 					values[m][half] = next_values[m][half];
 
-					const float norm = is_cosine && !kMinima ? -1.0f / values[m][half] : 1.0f;
+					const float norm = is_cosine && !kEstimates ? -1.0f / values[m][half] : 1.0f;
 
 #pragma unroll
 					for (int i = 0; i < 2 * NT; i++)
 						sums[m][i / 2][half * 2 + i % 2] =
-							kMinima ? Sum{0} : start_sum<Shape::form>(thresholds[i], norm, values[m][half], is_cosine);
+							kEstimates ? Sum{0} : start_sum<Shape::form>(thresholds[i], norm, values[m][half], is_cosine);
 				}
 			if (tile + 1 < first_tile + n_tiles)
 				read_values(tile + 1);
@@ -509,6 +538,21 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 						smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf passes NaN over
 					}
 				}
+				else if constexpr (kBins)
+				{
+					const bool counts = row < args.rows.n_rows && !row_is_dead(args.rows, row);
+
+#pragma unroll
+					for (int i = 0; i < 2 * NT; i++)
+					{
+						const float estimate = __fmaf_rn(static_cast<float>(sums[m][i / 2][half * 2 + i % 2]),
+							is_cosine ? value : -1.0f, is_cosine ? 0.0f : value);
+						const bool better = counts && estimate < best[m][half][i]; // the earlier row of equals stays
+
+						best[m][half][i] = better ? estimate : best[m][half][i];
+						best_tile[m][half][i] = better ? tile : best_tile[m][half][i];
+					}
+				}
 				else
 				{
 					// Sums began at what makes them negative unless the row passes: the signs say all.
@@ -574,110 +618,36 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		}
 		tile++;
 	}
-	if constexpr (!kMinima)
+	if constexpr (kPass == FilterPass::kCandidates)
 	{
 		__syncthreads();
 		flush();
 	}
-	asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-/// Least number of queries first: shapes for few, some and many.
-template <Form form> using FilterShape8 = FilterShape<form, 2, 1, 4, 1, 3>;
-template <Form form> using FilterShape16 = FilterShape<form, 2, 1, 4, 2, 4>;
-template <Form form> using FilterShape32 = FilterShape<form, 2, 2, 4, 2, 4>;
-template <Form form> using FilterShape64 = FilterShape<form, 2, 4, 4, 2, 4>;
-template <Form form> using FilterShape128 = FilterShape<form, 2, 8, 4, 2, 4>;
-
-template <class Shape, bool kMinima>
-cudaError_t
-launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
-{
-	static std::atomic<uint64_t> known{0}; // dim_pad << 32 | blocks that run at a time: asking takes microseconds
-	const size_t shared = filter_shared_bytes<Shape>(args.dim_pad);
-	uint64_t answer = known.load(std::memory_order_relaxed);
-
-	if (answer >> 32 != args.dim_pad)
+	if constexpr (kBins)
 	{
-		int device = 0;
-		int n_processors = 0;
-		int blocks = 0;
+#pragma unroll
+		for (int m = 0; m < MT; m++)
+#pragma unroll
+			for (int half = 0; half < 2; half++)
+			{
+				const uint32_t place = stripe * kFilterTileRows + warp_m * MT * 16 + m * 16 + half * 8 + lane / 4;
 
-		if (cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
-			return error;
-		if (cudaError_t error = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
-			error != cudaSuccess)
-			return error;
-		if (cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-				&blocks, filter_kernel<Shape, kMinima>, Shape::kThreads, shared);
-			error != cudaSuccess)
-			return error;
-		answer = static_cast<uint64_t>(args.dim_pad) << 32 | static_cast<uint32_t>(n_processors * (blocks > 0 ? blocks : 1));
-		known.store(answer, std::memory_order_relaxed);
+#pragma unroll
+				for (int i = 0; i < 2 * NT; i++)
+				{
+					const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
+
+					if (query < args.n_queries)
+					{
+						const size_t at = static_cast<size_t>(query) * n_stripes * kFilterTileRows + place;
+
+						args.bin_estimates[at] = best[m][half][i];
+						args.bin_rows[at] = best_tile[m][half][i] == kNoTile ? kNoBinRow : row_of(best_tile[m][half][i], m, half);
+					}
+				}
+			}
 	}
-
-	const uint32_t n_query_tiles = (args.n_queries + Shape::kQueries - 1) / Shape::kQueries;
-	const uint32_t slots = static_cast<uint32_t>(answer);
-	// One wave where the queries fit one tile (loads of memory in flight count); else several, for balance.
-	const uint32_t wanted = n_query_tiles == 1 ? slots : 6 * slots;
-	uint32_t stripes = wanted / n_query_tiles;
-
-	stripes = stripes < 1 ? 1 : stripes > args.n_tiles ? args.n_tiles : stripes;
-
-	const uint32_t per_stripe = (args.n_tiles + stripes - 1) / stripes;
-
-	stripes = (args.n_tiles + per_stripe - 1) / per_stripe;
-	filter_kernel<Shape, kMinima><<<stripes * n_query_tiles, Shape::kThreads, shared, stream>>>(args, n_query_tiles, per_stripe);
-	return cudaGetLastError();
-}
-
-/// The largest shape that the batch fills and whose queries fit.
-template <Form form, bool kMinima>
-cudaError_t
-launch_filter_form(const FilterArgs &args, cudaStream_t stream)
-{
-	const uint32_t n = args.n_queries;
-
-	if (n > 64 && filter_shared_bytes<FilterShape128<form>>(args.dim_pad) <= filter_most_shared())
-		return launch_filter_shape<FilterShape128<form>, kMinima>(args, stream);
-	if (n > 32 && filter_shared_bytes<FilterShape64<form>>(args.dim_pad) <= filter_most_shared())
-		return launch_filter_shape<FilterShape64<form>, kMinima>(args, stream);
-	if (n > 16 && filter_shared_bytes<FilterShape32<form>>(args.dim_pad) <= filter_most_shared())
-		return launch_filter_shape<FilterShape32<form>, kMinima>(args, stream);
-	if (n > 8 && filter_shared_bytes<FilterShape16<form>>(args.dim_pad) <= filter_most_shared())
-		return launch_filter_shape<FilterShape16<form>, kMinima>(args, stream);
-	if (filter_shared_bytes<FilterShape8<form>>(args.dim_pad) <= filter_most_shared())
-		return launch_filter_shape<FilterShape8<form>, kMinima>(args, stream);
-	return cudaErrorInvalidValue;
-}
-
-template <class Shape>
-cudaError_t
-prepare_filter_shape()
-{
-	if (cudaError_t error = cudaFuncSetAttribute(filter_kernel<Shape, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-			static_cast<int>(filter_most_shared()));
-		error != cudaSuccess)
-		return error;
-	return cudaFuncSetAttribute(filter_kernel<Shape, false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-		static_cast<int>(filter_most_shared()));
-}
-
-template <Form form>
-cudaError_t
-prepare_filter_form()
-{
-	cudaError_t error = prepare_filter_shape<FilterShape8<form>>();
-
-	if (error == cudaSuccess)
-		error = prepare_filter_shape<FilterShape16<form>>();
-	if (error == cudaSuccess)
-		error = prepare_filter_shape<FilterShape32<form>>();
-	if (error == cudaSuccess)
-		error = prepare_filter_shape<FilterShape64<form>>();
-	if (error == cudaSuccess)
-		error = prepare_filter_shape<FilterShape128<form>>();
-	return error;
+	asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 } // namespace vectorgpu::kernels

@@ -41,6 +41,9 @@ filter_first_stage(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sampled)
 	return n_queries < kStagedLeastQueries ? n_tiles : std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
 }
 
+/// PartialReduce is for bins of many rows: with fewer rows a bin the exact filter does little more.
+constexpr uint32_t kLeastRowsPerBin = 32;
+
 /// Room for candidates, in terms of what random order makes likely.
 constexpr uint32_t
 filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampled, uint32_t n_untrusted)

@@ -1,0 +1,45 @@
+// How a source is searched through the tensor cores: sizes of samples, stages, candidates and bins, and the room they take.
+// Plain arithmetic on tuning.hpp; the number of bins is src/engine/partial_reduce.hpp's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/copy.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Of the exact filter.
+struct FilterPlan
+{
+	uint32_t n_tiles;
+	uint32_t n_sampled;
+	uint32_t stride;
+	uint32_t n_minima;
+	uint32_t n_first; // tiles of the first stage
+	uint32_t capacity;
+};
+
+FilterPlan plan_filter(const Source &source, uint32_t n_queries, uint32_t k);
+
+/// Bytes that a query needs beside itself and its results.
+size_t filter_bytes(const Source &source, const Shape &shape, uint32_t n_queries, uint32_t k);
+
+/// Of PartialReduce. n_bins: a multiple of kFilterTileRows.
+struct BinsPlan
+{
+	uint32_t n_tiles;
+	uint32_t n_stripes;
+	uint32_t n_places; // n_stripes * kFilterTileRows
+};
+
+/// True if so many bins are few beside the source's rows, and its form has a kernel.
+bool bins_fit(const Source &source, uint32_t n_bins);
+
+/// bins_fit holds.
+Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan);
+
+size_t bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins);
+
+} // namespace vectorgpu::cuda
