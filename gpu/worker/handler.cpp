@@ -187,6 +187,7 @@ Handler::search(const SessionPtr &session)
 	search.query.k = request.k;
 	search.query.has_after = request.has_after != 0;
 	search.query.after = {request.after_score, request.after_row};
+	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
 	search.queue = &copy->queue;
 	search.copy_id = copy->id;
 	search.copy = std::move(copy);
@@ -281,7 +282,7 @@ Handler::stats(const SessionPtr &session)
 	stats.kept_bytes = counters_.kept_bytes;
 	for (size_t i = 0; i < wire::kHistogramBuckets; i++)
 		stats.latency_histogram[i] = counters_.latency_histogram[i];
-	strncpy(stats.device, engine_.name(), sizeof(stats.device) - 1);
+	strncpy(stats.device, engine_.description(), sizeof(stats.device) - 1);
 	body.fixed = &stats;
 	body.fixed_bytes = sizeof(stats);
 	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);

@@ -1,10 +1,11 @@
 // vectorgpu_worker: what the supervisor starts. Sets the process up, then serves until its parent is gone.
-// Exit codes: 0 the parent is gone, 1 it could not start, 2 wrong arguments.
+// Exit codes: 0 the parent is gone, 1 it could not start, 2 wrong arguments, 3 the GPU is lost to this process.
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include <dirent.h>
@@ -125,6 +126,10 @@ main(int argc, char **argv)
 		return 1;
 	}
 
+	// What the GPU holds comes on top of what the host may hold.
+	options.memory_budget_bytes += engine->stats().budget_bytes;
+
+	const std::string description = engine->description();
 	worker::Worker served(options, std::move(engine));
 
 	status = served.listen(kLockTimeoutMs);
@@ -133,7 +138,7 @@ main(int argc, char **argv)
 		worker::log_line("%s", status.message.c_str());
 		return 1;
 	}
-	worker::log_line("ready, engine %s, %u threads", options.engine.c_str(), options.n_threads);
+	worker::log_line("ready, engine %s, %u threads", description.c_str(), options.n_threads);
 	served.run();
 	worker::log_line("the parent is gone");
 

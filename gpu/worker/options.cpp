@@ -36,6 +36,10 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 		return parse_number(value, 10, &options->n_threads) && options->n_threads >= 1 && options->n_threads <= 1024;
 	else if (name == "--memory-budget")
 		return parse_number(value, 10, &options->memory_budget_bytes);
+	else if (name == "--device")
+		options->device = value;
+	else if (name == "--gpu-memory")
+		return parse_number(value, 10, &options->gpu_memory_bytes);
 	else if (name == "--max-sessions")
 		return parse_number(value, 10, &options->max_sessions) && options->max_sessions >= 1;
 	else if (name == "--max-batch")
@@ -53,6 +57,14 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 
 } // namespace
 
+bool
+parse_device(std::string_view text, int *number)
+{
+	constexpr std::string_view kPrefix = "cuda:";
+
+	return text.starts_with(kPrefix) && parse_number(text.substr(kPrefix.size()), 10, number) && *number >= 0;
+}
+
 Status
 parse_options(int argc, char **argv, Options *options)
 {
@@ -69,6 +81,8 @@ parse_options(int argc, char **argv, Options *options)
 		return Status::error(StatusCode::kInvalidArgument, "--data-directory and --epoch are needed");
 	if (options->engine != "auto" && options->engine != "cpu" && options->engine != "null")
 		return Status::error(StatusCode::kInvalidArgument, "--engine is auto, cpu or null");
+	if (int number = 0; options->device != "auto" && options->device != "cpu" && !parse_device(options->device, &number))
+		return Status::error(StatusCode::kInvalidArgument, "--device is auto, cpu, or cuda: and a number");
 	return Status::ok();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "common/status.hpp"
 
@@ -14,7 +15,9 @@ struct Options
 	std::string data_directory;
 	std::string engine = "auto"; // auto, cpu, null
 	uint64_t epoch = 0;
-	uint64_t memory_budget_bytes = uint64_t{4} << 30; // of resident copies
+	std::string device = "auto";                      // auto, cpu, cuda:N
+	uint64_t memory_budget_bytes = uint64_t{4} << 30; // of resident copies in host memory
+	uint64_t gpu_memory_bytes = 0;                    // of resident copies on the GPU; 0: what it has left
 	uint64_t kept_budget_bytes = uint64_t{256} << 20; // of results waiting for NEXT, all sessions together
 	uint32_t n_threads = 1;                           // of the engine
 	uint32_t max_sessions = 1024;
@@ -23,6 +26,9 @@ struct Options
 	int parent_fd = -1;       // end of file on it: the parent is gone
 	int parent_pid = 0;       // 0: not given
 };
+
+/// The number of "cuda:N"; false for anything else.
+bool parse_device(std::string_view text, int *number);
 
 /// Arguments as in README.md. kInvalidArgument names the first one that is wrong.
 Status parse_options(int argc, char **argv, Options *options);

@@ -2,6 +2,7 @@
 #include "bridge/settings.hpp"
 
 #include <climits>
+#include <cstring>
 #include <unistd.h>
 
 extern "C"
@@ -17,9 +18,26 @@ namespace
 
 constexpr int kDefaultSpinUs = 20;
 
+/// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds out.
+bool
+check_device(char **value, void **extra, GucSource source)
+{
+	const char *text = *value;
+	size_t n_digits = 0;
+
+	if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
+		return true;
+	if (strncmp(text, "cuda:", 5) == 0)
+		n_digits = strspn(text + 5, "0123456789");
+	if (n_digits >= 1 && n_digits <= 3 && text[5 + n_digits] == '\0')
+		return true;
+	GUC_check_errdetail("Valid values are \"auto\", \"cpu\", and \"cuda:\" followed by the number of a GPU, such as \"cuda:0\".");
+	return false;
+}
+
 } // namespace
 
-Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 1024, nullptr};
+Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 1024, nullptr, nullptr, 0};
 
 void
 settings_define()
@@ -59,6 +77,12 @@ settings_define()
 	DefineCustomStringVariable("vectorgpu.worker_program", "Path of the worker's executable.",
 		"Empty stands for the one that was installed with the module. A change restarts the worker.",
 		&settings.worker_program, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable("vectorgpu.device", "What the worker computes on: auto, cpu, or a GPU such as cuda:0.",
+		"auto stands for the first GPU. Where it cannot be used, the worker computes on the CPU. A change restarts the worker.",
+		&settings.device, "auto", PGC_SIGHUP, 0, check_device, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
+		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.", &settings.gpu_memory_mb,
+		0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",
 		"The wait is one second after the first death and doubles with each.", &settings.worker_restart_delay_max, 60,

@@ -50,6 +50,7 @@ constexpr uint64 kLongestSleepMs = 60 * 1000;
 constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived so long did not die early
 constexpr uint64 kSilenceLimit = 30;      // vectorgpu.worker_timeout's without an answer: then it is killed
 constexpr uint32 kQuietDeaths = 5;        // early deaths in a row that are logged as they come
+constexpr size_t kDeviceBytes = 16;       // of a value of vectorgpu.device
 
 bool preloaded = false;
 
@@ -68,6 +69,8 @@ struct Supervisor
 	int threads;            // settings that the running worker was started with
 	int memory_mb;
 	int max_sessions;
+	int gpu_memory_mb;
+	char device[kDeviceBytes];
 	char program[MAXPGPATH];
 };
 
@@ -187,13 +190,19 @@ start_worker(uint64 now)
 	char option_memory[] = "--memory-budget";
 	char option_sessions[] = "--max-sessions";
 	char option_parent[] = "--parent-pid";
+	char option_device[] = "--device";
+	char option_gpu_memory[] = "--gpu-memory";
+	char gpu_memory[24];
 	long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
 	char *argv[] = {name, option_directory, directory, option_epoch, epoch, option_threads, threads, option_memory,
-		memory, option_sessions, sessions, option_parent, parent, nullptr, nullptr, nullptr};
+		memory, option_sessions, sessions, option_parent, parent, option_device, supervisor.device, option_gpu_memory,
+		gpu_memory, nullptr, nullptr, nullptr};
 
 	supervisor.threads = settings.worker_threads;
 	supervisor.memory_mb = settings.worker_memory_mb;
 	supervisor.max_sessions = settings.worker_max_sessions;
+	supervisor.gpu_memory_mb = settings.gpu_memory_mb;
+	strlcpy(supervisor.device, settings.device, sizeof(supervisor.device));
 	if (settings.worker_program != nullptr && settings.worker_program[0] != '\0')
 		strlcpy(path, settings.worker_program, sizeof(path));
 	else
@@ -203,6 +212,7 @@ start_worker(uint64 now)
 	snprintf(threads, sizeof(threads), "%d",
 		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Max(1L, Min(n_cores, 1024L))));
 	snprintf(memory, sizeof(memory), "%" PRIu64, static_cast<uint64_t>(settings.worker_memory_mb) << 20);
+	snprintf(gpu_memory, sizeof(gpu_memory), "%" PRIu64, static_cast<uint64_t>(settings.gpu_memory_mb) << 20);
 	// The supervisor's own session and a loader's come on top.
 	snprintf(sessions, sizeof(sessions), "%d", settings.worker_max_sessions + 2);
 	snprintf(parent, sizeof(parent), "%d", MyProcPid);
@@ -307,7 +317,8 @@ bool
 settings_changed()
 {
 	return supervisor.threads != settings.worker_threads || supervisor.memory_mb != settings.worker_memory_mb ||
-		   supervisor.max_sessions != settings.worker_max_sessions ||
+		   supervisor.max_sessions != settings.worker_max_sessions || supervisor.gpu_memory_mb != settings.gpu_memory_mb ||
+		   strcmp(supervisor.device, settings.device) != 0 ||
 		   strcmp(supervisor.program, settings.worker_program) != 0;
 }
 

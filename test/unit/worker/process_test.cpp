@@ -245,13 +245,25 @@ TEST_F(WorkerProcess, keeps_no_descriptor_of_its_parent_and_is_first_to_go_witho
 	close(secret);
 }
 
+TEST_F(WorkerProcess, serves_without_the_gpu_that_was_asked_for)
+{
+	ProcessWorker served({"--device", "cuda:999", "--gpu-memory", "1048576"});
+	Connection backend;
+
+	ASSERT_EQ(backend.result, ClientResult::kOk);
+	EXPECT_EQ(backend.client.engine, wire::EngineKind::kCpu);
+	EXPECT_TRUE(exchange(&backend.client, RequestType::kPing, CopyKey{}, {}).ok());
+}
+
 TEST_F(WorkerProcess, refuses_wrong_arguments_and_a_second_worker)
 {
 	ProcessWorker wrong({"--engine", "quantum"});
+	ProcessWorker wrong_device({"--device", "cuda:-1"});
 	ProcessWorker served({"--engine", "null"});
 	Connection backend;
 
 	EXPECT_EQ(WEXITSTATUS(wrong.reap()), 2);
+	EXPECT_EQ(WEXITSTATUS(wrong_device.reap()), 2);
 	ASSERT_EQ(backend.result, ClientResult::kOk);
 
 	ProcessWorker second({"--engine", "null"});

@@ -1,0 +1,579 @@
+// See tiered_engine.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's write mutex:
+// searches go on in the old place and keep it until they end.
+#include "worker/tiered_engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace vectorgpu::worker
+{
+namespace
+{
+
+using engine::CopyId;
+using engine::Engine;
+using engine::SegmentId;
+
+constexpr size_t kMoveBytes = size_t{8} << 20; // of vectors at a time
+constexpr uint64_t kRowExtraBytes = 16;        // row id, norm
+constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
+constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed way back to the device; doubles
+constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
+
+/// A copy inside one of the engines; dropped there with the last holder.
+struct Place
+{
+	Place(Engine &place_engine, bool device) : engine(place_engine), is_device(device) {}
+
+	~Place()
+	{
+		if (made)
+			(void) engine.drop(id).is_ok();
+	}
+
+	Place(const Place &) = delete;
+	Place &operator=(const Place &) = delete;
+
+	Engine &engine;
+	const bool is_device;
+	CopyId id = 0;
+	bool made = false;
+};
+
+struct SegmentRows
+{
+	uint64_t n_rows = 0;
+	bool sealed = false;
+	std::vector<uint8_t> dead; // the bitmap given last
+};
+
+struct TieredCopy
+{
+	engine::DistanceSpec spec;
+	uint64_t bytes_per_row = 0;
+
+	std::mutex write_mutex; // writers and moves; all below but place and the atomics
+	std::map<SegmentId, SegmentRows> segments;
+	uint64_t delta_first = 0;
+	uint64_t delta_last = 0;
+	uint64_t delta_dead_first = 0;
+	std::vector<uint8_t> delta_dead;
+	bool has_delta_dead = false;
+	bool dropped = false;
+	bool movable = true; // all above is known
+	uint64_t pause_ns = kLeastPauseNs;
+	uint64_t not_before_ns = 0; // no way back to the device earlier
+
+	std::atomic<uint64_t> bytes{0};
+	std::atomic<uint64_t> last_used_ns{0};
+	mutable std::mutex place_mutex;
+	std::shared_ptr<Place> place;
+
+	std::shared_ptr<Place>
+	get_place() const
+	{
+		const std::lock_guard lock(place_mutex);
+
+		return place;
+	}
+
+	void
+	set_place(std::shared_ptr<Place> next)
+	{
+		const std::lock_guard lock(place_mutex);
+
+		place.swap(next); // the old one goes after the lock
+	}
+};
+
+/// A refusal that the other engine may not share. An argument that is wrong is wrong everywhere, a lost GPU ends the process.
+bool
+host_may_do_better(const Status &status)
+{
+	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kUnsupported || status.code == StatusCode::kInternal;
+}
+
+class Impl final : public TieredEngine
+{
+public:
+	Impl(std::unique_ptr<Engine> device, std::unique_ptr<Engine> host, const TieredEngineOptions &options)
+		: options_(options), device_(std::move(device)), host_(std::move(host))
+	{
+		if (options_.background)
+			thread_ = std::thread([this] { run(); });
+	}
+
+	~Impl() override
+	{
+		{
+			const std::lock_guard lock(mutex_);
+
+			stopping_ = true;
+		}
+		stop_.notify_one();
+		if (thread_.joinable())
+			thread_.join();
+		copies_.clear(); // before the engines
+	}
+
+	const char *name() const override { return device_->name(); }
+	const char *description() const override { return device_->description(); }
+
+	Status
+	create(const engine::DistanceSpec &spec, CopyId *copy) override
+	{
+		auto made = std::make_shared<TieredCopy>();
+		auto place = std::make_shared<Place>(*device_, true);
+		Status status = device_->create(spec, &place->id);
+
+		if (!status.is_ok() && host_may_do_better(status))
+		{
+			place = std::make_shared<Place>(*host_, false);
+			status = host_->create(spec, &place->id);
+		}
+		if (!status.is_ok())
+			return status;
+		place->made = true;
+		made->spec = spec;
+		made->bytes_per_row = vector_bytes(spec.element, spec.dim) + kRowExtraBytes;
+		made->place = std::move(place);
+		made->last_used_ns = options_.clock();
+
+		const std::lock_guard lock(mutex_);
+
+		copies_.emplace(next_copy_, std::move(made));
+		*copy = next_copy_++;
+		return Status::ok();
+	}
+
+	Status
+	load_segment(CopyId id, SegmentId segment, const engine::RowBlock &rows) override
+	{
+		return write(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
+			[&](TieredCopy &copy) { copy.segments[segment].n_rows += rows.n_rows; });
+	}
+
+	Status
+	seal_segment(CopyId id, SegmentId segment) override
+	{
+		return write(id, 0, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
+			[&](TieredCopy &copy) { copy.segments[segment].sealed = true; });
+	}
+
+	Status
+	drop_segment(CopyId id, SegmentId segment) override
+	{
+		return write(id, 0, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
+			[&](TieredCopy &copy) { copy.segments.erase(segment); });
+	}
+
+	Status
+	append_delta(CopyId id, uint64_t position, const engine::RowBlock &rows) override
+	{
+		return write(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
+			[&](TieredCopy &copy) { copy.delta_last = std::max(copy.delta_last, position + rows.n_rows); });
+	}
+
+	Status
+	trim_delta(CopyId id, uint64_t position) override
+	{
+		return write(id, 0, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
+			[&](TieredCopy &copy)
+			{
+				copy.delta_first = std::max(copy.delta_first, position);
+				copy.delta_last = std::max(copy.delta_last, position);
+			});
+	}
+
+	Status
+	set_tombstones(CopyId id, SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		std::vector<uint8_t> kept(bits.begin(), bits.end());
+
+		return write(id, 0, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
+			[&](TieredCopy &copy) { copy.segments[segment].dead = std::move(kept); });
+	}
+
+	Status
+	set_delta_tombstones(CopyId id, uint64_t first_position, std::span<const uint8_t> bits) override
+	{
+		std::vector<uint8_t> kept(bits.begin(), bits.end());
+
+		return write(id, 0, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
+			[&](TieredCopy &copy)
+			{
+				copy.delta_dead = std::move(kept);
+				copy.delta_dead_first = first_position;
+				copy.has_delta_dead = true;
+			});
+	}
+
+	Status
+	drop(CopyId id) override
+	{
+		std::shared_ptr<TieredCopy> copy;
+
+		{
+			const std::lock_guard lock(mutex_);
+			const auto found = copies_.find(id);
+
+			if (found == copies_.end())
+				return not_resident();
+			copy = std::move(found->second);
+			copies_.erase(found);
+		}
+
+		const std::lock_guard writing(copy->write_mutex);
+
+		copy->dropped = true;
+		if (!copy->get_place()->is_device)
+			host_bytes_.fetch_sub(copy->bytes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+		return Status::ok();
+	}
+
+	Status
+	search(CopyId id, std::span<const engine::SearchQuery> queries, std::vector<std::vector<engine::Neighbor>> *results,
+		engine::SearchControl *control) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+		copy->last_used_ns.store(options_.clock(), std::memory_order_relaxed);
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.search(place->id, queries, results, control);
+	}
+
+	Status
+	read_rows(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.read_rows(place->id, segment, first, n_rows, row_ids, vectors);
+	}
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats = device_->stats();
+		const engine::EngineStats host = host_->stats();
+
+		stats.resident_bytes += host.resident_bytes;
+		stats.n_searches += host.n_searches;
+		stats.n_batches += host.n_batches;
+		stats.n_rescored += host.n_rescored;
+
+		const std::lock_guard lock(mutex_);
+
+		stats.n_copies = copies_.size();
+		return stats;
+	}
+
+	void
+	rebalance() override
+	{
+		const uint64_t now = options_.clock();
+
+		for (const std::shared_ptr<TieredCopy> &copy : by_last_use(true))
+		{
+			const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
+			const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
+
+			if (!writing.owns_lock() || copy->dropped || !copy->movable || copy->get_place()->is_device || now < copy->not_before_ns ||
+				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns)
+				continue;
+
+			const uint64_t budget = device_->stats().budget_bytes;
+
+			while (budget != 0 && device_->stats().resident_bytes + bytes > budget && give_way(copy.get()))
+				;
+			if (const Status status = move(copy.get(), *device_, true); status.is_ok())
+			{
+				copy->pause_ns = kLeastPauseNs;
+				return;
+			}
+			copy->not_before_ns = now + copy->pause_ns;
+			copy->pause_ns = std::min(2 * copy->pause_ns, kMostPauseNs);
+			return; // one attempt a call
+		}
+	}
+
+	bool
+	on_device(CopyId id) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		return copy != nullptr && copy->get_place()->is_device;
+	}
+
+private:
+	static Status
+	not_resident()
+	{
+		return Status::error(StatusCode::kNotFound, "the copy is not resident");
+	}
+
+	std::shared_ptr<TieredCopy>
+	find(CopyId id) const
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = copies_.find(id);
+
+		return found == copies_.end() ? nullptr : found->second;
+	}
+
+	/// All copies, the one used last first, or the other way round.
+	std::vector<std::shared_ptr<TieredCopy>>
+	by_last_use(bool latest_first) const
+	{
+		std::vector<std::pair<uint64_t, std::shared_ptr<TieredCopy>>> dated;
+		std::vector<std::shared_ptr<TieredCopy>> copies;
+
+		{
+			const std::lock_guard lock(mutex_);
+
+			for (const auto &[id, copy] : copies_)
+				dated.emplace_back(copy->last_used_ns.load(std::memory_order_relaxed), copy);
+		}
+		std::stable_sort(dated.begin(), dated.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+		if (latest_first)
+			std::reverse(dated.begin(), dated.end());
+		for (auto &[used, copy] : dated)
+			copies.push_back(std::move(copy));
+		return copies;
+	}
+
+	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one moves to
+	/// the host. `note` keeps what moves need to know; n_rows: rows that the change brings.
+	template <class Change, class Note>
+	Status
+	write(CopyId id, uint64_t n_rows, Change change, Note note)
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::lock_guard writing(copy->write_mutex);
+		std::shared_ptr<Place> place = copy->get_place();
+		const uint64_t bytes = n_rows * copy->bytes_per_row;
+
+		if (copy->dropped)
+			return not_resident();
+		if (!place->is_device && !host_has_room(bytes))
+			return out_of_host_memory();
+
+		Status status = change(place->engine, place->id);
+
+		while (place->is_device && status.code == StatusCode::kOutOfMemory && give_way(copy.get()))
+			status = change(place->engine, place->id);
+		if (place->is_device && !status.is_ok() && host_may_do_better(status))
+		{
+			const Status moved = host_has_room(copy->bytes + bytes) ? move(copy.get(), *host_, false) : out_of_host_memory();
+
+			if (!moved.is_ok())
+				return moved;
+			say("a copy has moved to host memory: " + status.message);
+			place = copy->get_place();
+			status = change(place->engine, place->id);
+		}
+		if (!status.is_ok())
+			return status;
+		try
+		{
+			note(*copy);
+		}
+		catch (const std::bad_alloc &)
+		{
+			copy->movable = false; // the engine has the rows, but we do not know which
+		}
+
+		const uint64_t before = copy->bytes.load(std::memory_order_relaxed);
+
+		copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
+		if (!place->is_device)
+			host_bytes_.fetch_add(copy->bytes.load(std::memory_order_relaxed) - before, std::memory_order_relaxed); // wraps round
+		return status;
+	}
+
+	static uint64_t
+	bytes_of(const TieredCopy &copy)
+	{
+		uint64_t n_rows = copy.delta_last - copy.delta_first;
+
+		for (const auto &[segment, rows] : copy.segments)
+			n_rows += rows.n_rows;
+		return n_rows * copy.bytes_per_row;
+	}
+
+	bool
+	host_has_room(uint64_t bytes) const
+	{
+		return host_bytes_.load(std::memory_order_relaxed) + bytes <= options_.host_bytes;
+	}
+
+	static Status
+	out_of_host_memory()
+	{
+		return Status::error(StatusCode::kOutOfMemory, "neither the device nor the budget of host memory has room");
+	}
+
+	/// Moves the copy that has been idle longest from the device to the host. False if there is none that may go. A copy in use
+	/// never goes, so that two busy ones do not push each other out in turn.
+	bool
+	give_way(const TieredCopy *to)
+	{
+		const uint64_t now = options_.clock();
+
+		for (const std::shared_ptr<TieredCopy> &copy : by_last_use(false))
+		{
+			if (copy.get() == to || now - copy->last_used_ns.load(std::memory_order_relaxed) <= options_.idle_ns)
+				continue;
+
+			const std::unique_lock writing(copy->write_mutex, std::try_to_lock); // its writer may wait for ours
+
+			if (!writing.owns_lock() || copy->dropped || !copy->get_place()->is_device || copy->bytes == 0 || !host_has_room(copy->bytes))
+				continue;
+			if (move(copy.get(), *host_, false).is_ok())
+				return true;
+		}
+		return false;
+	}
+
+	/// Everything of a copy into another engine. Caller holds the write mutex. After a failure the copy is where it was.
+	Status
+	move(TieredCopy *copy, Engine &to, bool to_device)
+	{
+		if (!copy->movable)
+			return Status::error(StatusCode::kOutOfMemory, "out of memory when the copy was changed: it stays where it is");
+
+		const std::shared_ptr<Place> from = copy->get_place();
+		auto place = std::make_shared<Place>(to, to_device);
+		Status status = to.create(copy->spec, &place->id);
+
+		if (!status.is_ok())
+			return status;
+		place->made = true;
+		status = to.trim_delta(place->id, copy->delta_first);
+		for (auto segment = copy->segments.begin(); status.is_ok() && segment != copy->segments.end(); ++segment)
+			status = move_segment(*copy, *from, place.get(), segment->first, segment->second);
+		if (status.is_ok())
+			status = move_rows(*copy, *from, copy->delta_first, copy->delta_last, engine::kDeltaSegment,
+				[&](uint64_t first, const engine::RowBlock &rows) { return to.append_delta(place->id, first, rows); });
+		if (status.is_ok() && copy->has_delta_dead)
+			status = to.set_delta_tombstones(place->id, copy->delta_dead_first, copy->delta_dead);
+		if (!status.is_ok())
+			return status;
+		if (from->is_device != to_device)
+		{
+			const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
+
+			host_bytes_.fetch_add(to_device ? 0 - bytes : bytes, std::memory_order_relaxed);
+		}
+		copy->set_place(std::move(place));
+		return status;
+	}
+
+	static Status
+	move_segment(const TieredCopy &copy, const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
+	{
+		Status status = move_rows(copy, from, 0, rows.n_rows, segment,
+			[&](uint64_t, const engine::RowBlock &block) { return to->engine.load_segment(to->id, segment, block); });
+
+		if (status.is_ok() && rows.n_rows == 0) // a segment without rows exists all the same
+			status = to->engine.load_segment(to->id, segment, {});
+		if (status.is_ok() && rows.sealed)
+			status = to->engine.seal_segment(to->id, segment);
+		if (status.is_ok() && !rows.dead.empty())
+			status = to->engine.set_tombstones(to->id, segment, rows.dead);
+		return status;
+	}
+
+	template <class Put>
+	static Status
+	move_rows(const TieredCopy &copy, const Place &from, uint64_t first, uint64_t last, SegmentId segment, Put put)
+	{
+		const size_t row_bytes = vector_bytes(copy.spec.element, copy.spec.dim);
+		const size_t at_once = std::max<size_t>(1, kMoveBytes / row_bytes);
+		std::vector<RowId> row_ids(std::min<uint64_t>(at_once, last - first));
+		std::vector<uint8_t> vectors(row_ids.size() * row_bytes);
+
+		while (first < last)
+		{
+			const size_t n = static_cast<size_t>(std::min<uint64_t>(at_once, last - first));
+			Status status = from.engine.read_rows(from.id, segment, first, n, row_ids.data(), vectors.data());
+
+			if (status.is_ok())
+				status = put(first, engine::RowBlock{std::span(row_ids).first(n), vectors.data(), n});
+			if (!status.is_ok())
+				return status;
+			first += n;
+		}
+		return Status::ok();
+	}
+
+	void
+	run()
+	{
+		std::unique_lock lock(mutex_);
+
+		while (!stop_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; }))
+		{
+			lock.unlock();
+			try
+			{
+				rebalance();
+			}
+			catch (const std::bad_alloc &)
+			{
+				// Nothing has moved: the next second is another try.
+			}
+			lock.lock();
+		}
+	}
+
+	void
+	say(const std::string &line) const
+	{
+		if (options_.log)
+			options_.log(line.c_str());
+	}
+
+	const TieredEngineOptions options_;
+	const std::unique_ptr<Engine> device_;
+	const std::unique_ptr<Engine> host_;
+	std::atomic<uint64_t> host_bytes_{0}; // of copies that lie there
+
+	mutable std::mutex mutex_; // copies_, next_copy_, stopping_; never held during work on a copy
+	std::map<CopyId, std::shared_ptr<TieredCopy>> copies_;
+	CopyId next_copy_ = 1;
+	bool stopping_ = false;
+	std::condition_variable stop_;
+	std::thread thread_;
+};
+
+} // namespace
+
+std::unique_ptr<TieredEngine>
+make_tiered_engine(std::unique_ptr<Engine> device, std::unique_ptr<Engine> host, const TieredEngineOptions &options)
+{
+	return std::make_unique<Impl>(std::move(device), std::move(host), options);
+}
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,374 @@
+// Copies on a device that is too small: what does not fit lies in host memory, and every answer stays the same. The device is a
+// CPU engine with a limit.
+#include "worker/tiered_engine.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "engine/held_rows.hpp"
+
+namespace vectorgpu::worker
+{
+namespace
+{
+
+using namespace engine::test;
+using engine::CopyId;
+using engine::DistanceSpec;
+using engine::Neighbor;
+using engine::RowBlock;
+using engine::SearchQuery;
+using engine::SegmentId;
+
+constexpr uint32_t kDim = 16;
+constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
+
+/// Refuses rows beyond `limit`, as a device does.
+class SmallDevice final : public engine::Engine
+{
+public:
+	std::atomic<uint64_t> limit{~uint64_t{0}};
+	std::atomic<bool> broken_seal{false};
+	std::atomic<uint64_t> n_searches{0};
+
+	const char *name() const override { return "cuda"; }
+	const char *description() const override { return "a small device"; }
+	Status create(const DistanceSpec &spec, CopyId *copy) override { return inner_->create(spec, copy); }
+
+	Status
+	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	{
+		return has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
+	}
+
+	Status
+	seal_segment(CopyId copy, SegmentId segment) override
+	{
+		return broken_seal ? full() : inner_->seal_segment(copy, segment);
+	}
+
+	Status drop_segment(CopyId copy, SegmentId segment) override { return inner_->drop_segment(copy, segment); }
+
+	Status
+	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	{
+		return has_room(rows) ? inner_->append_delta(copy, position, rows) : full();
+	}
+
+	Status trim_delta(CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
+
+	Status
+	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_tombstones(copy, segment, bits);
+	}
+
+	Status
+	set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_delta_tombstones(copy, first, bits);
+	}
+
+	Status drop(CopyId copy) override { return inner_->drop(copy); }
+
+	Status
+	search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		engine::SearchControl *control) override
+	{
+		n_searches++;
+		return inner_->search(copy, queries, results, control);
+	}
+
+	Status
+	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	{
+		return inner_->read_rows(copy, segment, first, n, ids, vectors);
+	}
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats = inner_->stats();
+
+		stats.budget_bytes = limit;
+		return stats;
+	}
+
+private:
+	bool has_room(const RowBlock &rows) const { return inner_->stats().resident_bytes + rows.n_rows * kBytesPerRow <= limit; }
+	static Status full() { return Status::error(StatusCode::kOutOfMemory, "the device is full"); }
+
+	std::unique_ptr<engine::Engine> inner_ = engine::make_cpu_engine({});
+};
+
+uint64_t test_now_ns = 1;
+
+uint64_t
+test_clock()
+{
+	return test_now_ns;
+}
+
+class Tiered : public testing::Test
+{
+protected:
+	Tiered() { make(~uint64_t{0}); }
+
+	void
+	make(uint64_t host_bytes)
+	{
+		auto device = std::make_unique<SmallDevice>();
+		TieredEngineOptions options;
+
+		test_now_ns = 1;
+		lines_.clear();
+		options.host_bytes = host_bytes;
+		options.background = false;
+		options.clock = test_clock;
+		options.log = [this](const char *line) { lines_.emplace_back(line); };
+		device_ = device.get();
+		engine_ = make_tiered_engine(std::move(device), engine::make_cpu_engine({}), options);
+	}
+
+	/// A copy of all rows as one sealed segment.
+	CopyId
+	load(const Rows &rows)
+	{
+		CopyId copy = 0;
+
+		EXPECT_TRUE(engine_->create(rows.spec, &copy).is_ok());
+		EXPECT_TRUE(engine_->load_segment(copy, 1, rows.block()).is_ok());
+		EXPECT_TRUE(engine_->seal_segment(copy, 1).is_ok());
+		return copy;
+	}
+
+	void
+	expect_answers(CopyId copy, const Rows &rows, const std::set<RowId> &dead = {})
+	{
+		std::mt19937 rng(5);
+		Rows queries(rows.spec);
+		std::vector<std::vector<Neighbor>> results;
+
+		queries.add_random(3, Data::kGaussian, rng, 0);
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			const SearchQuery query = {queries.vector(i), 20, false, {}};
+
+			ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
+			ASSERT_NO_FATAL_FAILURE(expect_same(results[0], rows.nearest(query.query, 20, nullptr, dead)));
+		}
+	}
+
+	Rows
+	random_rows(size_t n, unsigned seed)
+	{
+		std::mt19937 rng(seed);
+		Rows rows({Metric::kL2, ElementType::kFloat32, kDim});
+
+		rows.add_random(n, Data::kGaussian, rng, 100);
+		return rows;
+	}
+
+	void pass_seconds(uint64_t n) { test_now_ns += n * 1000 * 1000 * 1000; }
+
+	std::unique_ptr<TieredEngine> engine_;
+	SmallDevice *device_ = nullptr;
+	std::vector<std::string> lines_;
+};
+
+TEST_F(Tiered, WhatFitsLiesOnTheDevice)
+{
+	const Rows rows = random_rows(500, 1);
+	const CopyId copy = load(rows);
+
+	EXPECT_TRUE(engine_->on_device(copy));
+	expect_answers(copy, rows);
+	EXPECT_EQ(device_->n_searches, 3u);
+	EXPECT_TRUE(lines_.empty());
+	EXPECT_STREQ(engine_->name(), "cuda");
+	ASSERT_OK(engine_->drop(copy));
+	EXPECT_EQ(engine_->stats().resident_bytes, 0u);
+	EXPECT_EQ(engine_->drop(copy).code, StatusCode::kNotFound);
+}
+
+TEST_F(Tiered, ACopyLargerThanTheDeviceGoesToTheHostWhileItIsLoaded)
+{
+	const Rows rows = random_rows(1000, 2);
+	CopyId copy = 0;
+
+	device_->limit = 600 * kBytesPerRow;
+	ASSERT_OK(engine_->create(rows.spec, &copy));
+	ASSERT_OK(engine_->load_segment(copy, 1, rows.block(0, 300)));
+	ASSERT_OK(engine_->load_segment(copy, 1, rows.block(300, 200)));
+	EXPECT_TRUE(engine_->on_device(copy));
+	ASSERT_OK(engine_->load_segment(copy, 1, rows.block(500, 500)));
+	EXPECT_FALSE(engine_->on_device(copy));
+	ASSERT_OK(engine_->seal_segment(copy, 1));
+	expect_answers(copy, rows);
+	EXPECT_EQ(device_->n_searches, 0u);
+	EXPECT_EQ(device_->stats().resident_bytes, 0u);
+	ASSERT_EQ(lines_.size(), 1u);
+	EXPECT_NE(lines_[0].find("the device is full"), std::string::npos);
+}
+
+TEST_F(Tiered, AMoveKeepsSegmentsDeltaAndTombstones)
+{
+	const Rows rows = random_rows(1000, 3);
+	const std::vector<uint8_t> dead = {0x05, 0, 0x80}; // rows 0, 2, 23 of the first segment
+	const std::vector<uint8_t> delta_dead = {0x0C};    // positions 8 + 2, 8 + 3
+	CopyId copy = 0;
+
+	ASSERT_OK(engine_->create(rows.spec, &copy));
+	ASSERT_OK(engine_->trim_delta(copy, 7));
+	ASSERT_OK(engine_->load_segment(copy, 1, rows.block(0, 24)));
+	ASSERT_OK(engine_->seal_segment(copy, 1));
+	ASSERT_OK(engine_->set_tombstones(copy, 1, dead));
+	ASSERT_OK(engine_->load_segment(copy, 2, rows.block(24, 400)));
+	ASSERT_OK(engine_->seal_segment(copy, 2));
+	ASSERT_OK(engine_->append_delta(copy, 7, rows.block(424, 300)));
+	ASSERT_OK(engine_->set_delta_tombstones(copy, 8, delta_dead));
+	ASSERT_OK(engine_->load_segment(copy, 3, rows.block(724, 76))); // not sealed: not searched
+	device_->limit = 0;
+	ASSERT_OK(engine_->append_delta(copy, 307, rows.block(800, 200)));
+	EXPECT_FALSE(engine_->on_device(copy));
+
+	// Row 424 + i has position 7 + i.
+	std::set<RowId> gone = {rows.ids[0], rows.ids[2], rows.ids[23], rows.ids[424 + 3], rows.ids[424 + 4]};
+	std::set<RowId> unsealed = gone;
+
+	for (size_t i = 724; i < 800; i++)
+		unsealed.insert(rows.ids[i]);
+	expect_answers(copy, rows, unsealed);
+	ASSERT_OK(engine_->seal_segment(copy, 3));
+	expect_answers(copy, rows, gone);
+
+	// And back again, once there is room.
+	device_->limit = ~uint64_t{0};
+	engine_->rebalance();
+	EXPECT_TRUE(engine_->on_device(copy));
+	expect_answers(copy, rows, gone);
+	ASSERT_OK(engine_->trim_delta(copy, 500)); // the delta's rows are gone
+	for (size_t i = 424; i < 1000; i++)
+		if (i < 724 || i >= 800)
+			if (i < 724 ? 7 + i - 424 < 500 : 307 + i - 800 < 500)
+				gone.insert(rows.ids[i]);
+	expect_answers(copy, rows, gone);
+	ASSERT_OK(engine_->drop(copy));
+	EXPECT_EQ(engine_->stats().resident_bytes, 0u);
+}
+
+TEST_F(Tiered, ASealThatTheDeviceCannotDoIsDoneOnTheHost)
+{
+	const Rows rows = random_rows(300, 4);
+
+	device_->broken_seal = true;
+
+	const CopyId copy = load(rows);
+
+	EXPECT_FALSE(engine_->on_device(copy));
+	expect_answers(copy, rows);
+
+	// The way back fails as well; it is not tried again at once.
+	engine_->rebalance();
+	EXPECT_FALSE(engine_->on_device(copy));
+	device_->broken_seal = false;
+	engine_->rebalance();
+	EXPECT_FALSE(engine_->on_device(copy));
+	pass_seconds(10);
+	expect_answers(copy, rows);
+	engine_->rebalance();
+	EXPECT_TRUE(engine_->on_device(copy));
+	expect_answers(copy, rows);
+}
+
+TEST_F(Tiered, AnIdleCopyGivesWayAndABusyOneDoesNot)
+{
+	const Rows rows = random_rows(500, 5);
+
+	device_->limit = 700 * kBytesPerRow;
+
+	const CopyId first = load(rows);
+
+	EXPECT_TRUE(engine_->on_device(first));
+	pass_seconds(5);
+
+	const CopyId second = load(rows); // the first was used 5 s ago: it stays
+
+	EXPECT_TRUE(engine_->on_device(first));
+	EXPECT_FALSE(engine_->on_device(second));
+	pass_seconds(7);
+	expect_answers(second, rows);
+	engine_->rebalance(); // the first is idle now, the second is not
+	EXPECT_FALSE(engine_->on_device(first));
+	EXPECT_TRUE(engine_->on_device(second));
+	expect_answers(first, rows);
+	expect_answers(second, rows);
+	engine_->rebalance(); // both are busy
+	EXPECT_TRUE(engine_->on_device(second));
+}
+
+TEST_F(Tiered, BeyondBothBudgetsRowsAreRefusedAndNothingChanges)
+{
+	const Rows rows = random_rows(500, 6);
+
+	make(600 * kBytesPerRow);
+	device_->limit = 550 * kBytesPerRow;
+
+	const CopyId first = load(rows);
+	const CopyId second = load(rows);
+	CopyId third = 0;
+
+	EXPECT_TRUE(engine_->on_device(first));
+	EXPECT_FALSE(engine_->on_device(second));
+	ASSERT_OK(engine_->create(rows.spec, &third));
+	EXPECT_EQ(engine_->load_segment(third, 1, rows.block()).code, StatusCode::kOutOfMemory);
+	EXPECT_EQ(engine_->append_delta(second, 0, rows.block(0, 101)).code, StatusCode::kOutOfMemory);
+	expect_answers(first, rows);
+	expect_answers(second, rows);
+	ASSERT_OK(engine_->drop(second)); // its room is free again
+	ASSERT_OK(engine_->load_segment(third, 1, rows.block()));
+	ASSERT_OK(engine_->seal_segment(third, 1));
+	expect_answers(third, rows);
+}
+
+TEST_F(Tiered, SearchesRunBesideMoves)
+{
+	const Rows rows = random_rows(2000, 7);
+	const CopyId copy = load(rows);
+	std::atomic<bool> stop{false};
+	std::atomic<int> n_wrong{0};
+	std::vector<std::thread> searchers;
+	const SearchQuery query = {rows.vector(7), 10, false, {}};
+	const std::vector<Neighbor> want = rows.nearest(query.query, 10);
+
+	for (int i = 0; i < 3; i++)
+		searchers.emplace_back(
+			[&]
+			{
+				while (!stop)
+				{
+					std::vector<std::vector<Neighbor>> results;
+
+					if (!engine_->search(copy, {&query, 1}, &results).is_ok() || results[0].size() != want.size() ||
+						results[0][9].row != want[9].row)
+						n_wrong++;
+				}
+			});
+	for (int i = 0; i < 20; i++)
+	{
+		device_->limit = 0;
+		ASSERT_OK(engine_->append_delta(copy, 0, rows.block(0, 0)));
+		EXPECT_EQ(engine_->load_segment(copy, 1, rows.block(0, 1)).code, StatusCode::kInvalidArgument); // sealed; moves first
+		EXPECT_FALSE(engine_->on_device(copy));
+		device_->limit = ~uint64_t{0};
+		engine_->rebalance();
+		EXPECT_TRUE(engine_->on_device(copy));
+	}
+	stop = true;
+	for (std::thread &searcher : searchers)
+		searcher.join();
+	EXPECT_EQ(n_wrong, 0);
+}
+
+} // namespace
+} // namespace vectorgpu::worker
