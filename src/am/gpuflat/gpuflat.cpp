@@ -7,6 +7,8 @@
 
 extern "C"
 {
+#include "utils/guc.h"
+
 PG_FUNCTION_INFO_V1(vectorgpu_gpuflat_handler);
 }
 
@@ -22,6 +24,8 @@ supports(ElementType element, Metric metric)
 	return engine::metric_supports(metric, element);
 }
 
+double recall_target = 1; // gpuflat.recall_target
+
 const AccessMethod kFlat = {
 	.name = "gpuflat",
 	.id = AmId::kFlat,
@@ -32,6 +36,7 @@ const AccessMethod kFlat = {
 	.format = nullptr,
 	.store_options = nullptr,
 	.phase_name = nullptr,
+	.recall_target = &recall_target,
 };
 
 IndexBuildResult *
@@ -77,6 +82,11 @@ void
 flat_init()
 {
 	register_access_method(&kFlat);
+	DefineCustomRealVariable("gpuflat.recall_target",
+		"Share of the nearest rows that a search has to find, in expectation.",
+		"Below 1 a GPU may pass over nearly all comparisons of distances. Searches on the CPU are exact all the same.",
+		&recall_target, 1, 0.01, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	MarkGUCPrefixReserved("gpuflat");
 }
 
 } // namespace vectorgpu::am

@@ -89,6 +89,9 @@ struct AccessMethod
 	/// A build has written its rows and goes on to SegmentFormat::prepare and write: names of its phases of
 	/// pg_stat_progress_create_index, from kPhaseOfAm (build.hpp) on. May be null.
 	const char *(*phase_name)(int64 phase);
+
+	/// The session's recall target, in (0, 1], which goes to the worker with each search; null: 1.
+	const double *recall_target;
 };
 
 /// registry.cpp. Makes an access method known by its id; called once for each, from _PG_init.

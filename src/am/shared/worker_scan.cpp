@@ -158,6 +158,7 @@ search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::
 	search.dim = state->shape.dim;
 	search.element = state->shape.element;
 	search.metric = state->shape.metric;
+	search.recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, state->rows,
 		state->row_capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();
