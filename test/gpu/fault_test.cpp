@@ -1,0 +1,222 @@
+// Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context for good, so
+// each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
+#include "engines.hpp"
+
+#ifdef VECTORGPU_FAULTS
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+
+#include <unistd.h>
+
+namespace vectorgpu::cuda::test
+{
+namespace
+{
+
+constexpr int kExitLost = 3;
+
+/// The faults in force; counted down.
+struct Faults
+{
+	std::string name;
+	std::atomic<int> n_left{0};
+};
+
+Faults faults;
+
+CudaEngineOptions
+options_with_faults()
+{
+	CudaEngineOptions options;
+
+	options.workspace_bytes = size_t{256} << 20;
+	options.pinned_bytes = size_t{8} << 20;
+	options.self_test = false;
+	options.hang_limit_ms = 2000;
+	options.log = [](const char *line) { fprintf(stderr, "%s\n", line); };
+	options.on_fatal = [] { _exit(kExitLost); };
+	options.fault = [](const char *name) { return faults.name == name && faults.n_left.fetch_sub(1) > 0; };
+	return options;
+}
+
+void
+arm(const char *name, int n)
+{
+	faults.name = name;
+	faults.n_left = n;
+}
+
+struct Prepared
+{
+	std::unique_ptr<CudaEngine> engine;
+	CopyId copy = 0;
+	Rows rows{{Metric::kL2, ElementType::kFloat32, 16}};
+
+	Prepared()
+	{
+		std::mt19937 rng(1);
+
+		arm("", 0);
+		rows.add_random(20000, Data::kGaussian, rng, 1);
+		EXPECT_TRUE(make_cuda_engine(options_with_faults(), &engine).is_ok());
+		EXPECT_TRUE(engine->create(rows.spec, &copy).is_ok());
+		EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
+		EXPECT_TRUE(engine->seal_segment(copy, 1).is_ok());
+	}
+
+	Status
+	search(std::vector<std::vector<Neighbor>> *results)
+	{
+		const SearchQuery query = {rows.vector(77), 10, false, {}};
+
+		return engine->search(copy, {&query, 1}, results, nullptr);
+	}
+
+	void
+	expect_answers()
+	{
+		std::vector<std::vector<Neighbor>> results;
+
+		ASSERT_OK(search(&results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], rows.nearest(rows.vector(77), 10)));
+	}
+};
+
+void
+search_with(const char *fault)
+{
+	Prepared prepared;
+	std::vector<std::vector<Neighbor>> results;
+
+	prepared.expect_answers();
+	arm(fault, 1);
+	(void) prepared.search(&results).is_ok();
+	_exit(0); // not reached: the fault ends the process
+}
+
+class GpuFaultDeathTest : public testing::Test
+{
+protected:
+	GpuFaultDeathTest() { testing::FLAGS_gtest_death_test_style = "threadsafe"; } // a new process has no context yet
+};
+
+TEST_F(GpuFaultDeathTest, AnIllegalAddressEndsTheProcess)
+{
+	EXPECT_EXIT(search_with("gpu_address"), testing::ExitedWithCode(kExitLost), "GPU lost: .*cudaErrorIllegalAddress");
+}
+
+TEST_F(GpuFaultDeathTest, AMisalignedAddressEndsTheProcess)
+{
+	EXPECT_EXIT(search_with("gpu_misaligned"), testing::ExitedWithCode(kExitLost), "GPU lost: .*cudaErrorMisalignedAddress");
+}
+
+TEST_F(GpuFaultDeathTest, ATrapEndsTheProcess)
+{
+	EXPECT_EXIT(search_with("gpu_trap"), testing::ExitedWithCode(kExitLost), "GPU lost: ");
+}
+
+TEST_F(GpuFaultDeathTest, AKernelThatNeverEndsIsGivenUpByTheWatchdog)
+{
+	EXPECT_EXIT(search_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
+}
+
+TEST(GpuFault, ARefusedLaunchFailsOneSearchOnly)
+{
+	Prepared prepared;
+	std::vector<std::vector<Neighbor>> results;
+
+	arm("gpu_launch", 1);
+	EXPECT_EQ(prepared.search(&results).code, StatusCode::kInternal);
+	EXPECT_FALSE(prepared.engine->fatal());
+	prepared.expect_answers();
+}
+
+TEST(GpuFault, NoDeviceMemoryLeavesTheCopyAsItWas)
+{
+	Prepared prepared;
+
+	// Every allocation of a load, an append, and a seal in turn.
+	for (int n = 0; n < 3; n++)
+	{
+		arm("", 0);
+
+		Rows more(prepared.rows.spec);
+		std::mt19937 rng(2);
+		CopyId other = 0;
+
+		more.add_random(3000, Data::kGaussian, rng, 1);
+		ASSERT_OK(prepared.engine->create(more.spec, &other));
+
+		const uint64_t before = prepared.engine->stats().resident_bytes;
+
+		faults.name = "gpu_malloc";
+		faults.n_left = 1;
+		EXPECT_EQ(prepared.engine->load_segment(other, 1, more.block()).code, StatusCode::kOutOfMemory);
+		EXPECT_EQ(prepared.engine->stats().resident_bytes, before);
+		ASSERT_OK(prepared.engine->load_segment(other, 1, more.block()));
+		faults.n_left = 1;
+		EXPECT_EQ(prepared.engine->seal_segment(other, 1).code, StatusCode::kOutOfMemory);
+		ASSERT_OK(prepared.engine->seal_segment(other, 1));
+		faults.n_left = 1;
+		EXPECT_EQ(prepared.engine->append_delta(other, 0, more.block(0, 10)).code, StatusCode::kOutOfMemory);
+		ASSERT_OK(prepared.engine->append_delta(other, 0, more.block(0, 10)));
+		ASSERT_OK(prepared.engine->drop(other));
+		EXPECT_EQ(prepared.engine->stats().resident_bytes, before);
+		prepared.expect_answers();
+	}
+}
+
+TEST(GpuFault, AnEngineThatCannotAllocateIsNotMade)
+{
+	for (const char *name : {"gpu_malloc", "gpu_pinned"})
+	{
+		std::unique_ptr<CudaEngine> engine;
+
+		arm(name, 1);
+		EXPECT_EQ(make_cuda_engine(options_with_faults(), &engine).code, StatusCode::kOutOfMemory) << name;
+		EXPECT_EQ(engine, nullptr);
+	}
+	arm("", 0);
+}
+
+TEST(GpuFault, ADamagedByteIsSeenWhenRowsAreReadBack)
+{
+	Prepared prepared;
+	CopyId other = 0;
+	std::vector<RowId> ids(100);
+	std::vector<uint8_t> vectors(100 * prepared.rows.row_bytes);
+
+	ASSERT_OK(prepared.engine->create(prepared.rows.spec, &other));
+	ASSERT_OK(prepared.engine->load_segment(other, 1, prepared.rows.block(0, 100)));
+	arm("gpu_flip", 1);
+	ASSERT_OK(prepared.engine->seal_segment(other, 1));
+	ASSERT_OK(prepared.engine->read_rows(other, 1, 0, 100, ids.data(), vectors.data()));
+	EXPECT_NE(std::memcmp(vectors.data(), prepared.rows.vectors.data(), vectors.size()), 0);
+}
+
+TEST(GpuFault, TheBudgetHolds)
+{
+	CudaEngineOptions options = options_with_faults();
+	std::unique_ptr<CudaEngine> engine;
+	Rows rows({Metric::kL2, ElementType::kFloat32, 256});
+	std::mt19937 rng(3);
+	CopyId copy = 0;
+
+	arm("", 0);
+	options.memory_bytes = size_t{8} << 20;
+	rows.add_random(20000, Data::kGaussian, rng, 1); // 20 MB
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	EXPECT_EQ(engine->stats().budget_bytes, options.memory_bytes);
+	ASSERT_OK(engine->create(rows.spec, &copy));
+	EXPECT_EQ(engine->load_segment(copy, 1, rows.block()).code, StatusCode::kOutOfMemory);
+	EXPECT_EQ(engine->stats().resident_bytes, 0u);
+	ASSERT_OK(engine->load_segment(copy, 1, rows.block(0, 1000)));
+	ASSERT_OK(engine->seal_segment(copy, 1));
+}
+
+} // namespace
+} // namespace vectorgpu::cuda::test
+
+#endif
