@@ -19,7 +19,7 @@ create_comparer($node);
 # snapshot. An index scan must say so too, once the index has changed, and may not return fewer rows.
 make_table($node, 's', dims => 8);
 fill_vectors($node, 's', dims => 8, rows => 600);
-$node->safe_psql('postgres', 'CREATE INDEX s_v ON s USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX s_v ON s USING $AM (v vector_l2_ops)");
 $node->safe_psql('postgres', 'VACUUM ANALYZE s');
 my $reader = $node->background_psql('postgres', on_error_stop => 0);
 my $scan   = "SELECT count(*) FROM (SELECT id FROM s ORDER BY v <-> $zero) x";
@@ -47,14 +47,14 @@ fill_vectors($node, 'o', dims => 8, rows => 200);
 my $old = $node->background_psql('postgres');
 $old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM o');
 $node->safe_psql('postgres', "UPDATE o SET v = '[9,9,9,9,9,9,9,9]', category = category + 1; DELETE FROM o WHERE id > 150;
-	CREATE INDEX o_v ON o USING gpuflat (v vector_l2_ops)");
+	CREATE INDEX o_v ON o USING $AM (v vector_l2_ops)");
 my $old_rows = $old->query_safe("SET enable_seqscan = off; SELECT count(*), count(*) FILTER (WHERE v <> '[9,9,9,9,9,9,9,9]') FROM (SELECT v FROM o ORDER BY v <-> $zero) s");
 is($old_rows, '200|200', 'an old snapshot sees the old versions');
 $old->query_safe('COMMIT');
 $old->quit;
 answers_equal($node, 'o', dims => 8, name => 'a new snapshot the new ones');
 is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'the build counts the live rows of the table');
-$node->safe_psql('postgres', 'CREATE INDEX o_part ON o USING gpuflat (v vector_cosine_ops) WHERE id < 20');
+$node->safe_psql('postgres', "CREATE INDEX o_part ON o USING $AM (v vector_cosine_ops) WHERE id < 20");
 is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'a partial index leaves it alone');
 
 # C31: a prepared transaction over a crash.

@@ -37,7 +37,7 @@ sub step
 
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
-$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX t_v ON t USING $AM (v vector_l2_ops)");
 my $more = 'INSERT INTO t SELECT i, 0, ' . random_vector_sql('i', dims => 8, seed => 3) . ' FROM generate_series';
 step('after build', '');
 step('TRUNCATE rolled back', "BEGIN; TRUNCATE t; $more(1001, 1100) i; SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK");
@@ -53,7 +53,7 @@ step('ALTER TYPE of another column', 'ALTER TABLE t ALTER category TYPE bigint')
 step('ALTER TYPE rolled back', "BEGIN; ALTER TABLE t ALTER v TYPE vector(8) USING v + v; SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK");
 step('ALTER TYPE of the column', 'ALTER TABLE t ALTER v TYPE vector(8) USING v + v');
 step('DROP INDEX rolled back', "BEGIN; DROP INDEX t_v; $more(2601, 2610) i; ROLLBACK");
-step('DROP and CREATE INDEX', 'DROP INDEX t_v; CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+step('DROP and CREATE INDEX', "DROP INDEX t_v; CREATE INDEX t_v ON t USING $AM (v vector_l2_ops)");
 step('SET UNLOGGED', 'ALTER TABLE t SET UNLOGGED');
 step('rows in the unlogged table', "$more(2701, 2720) i");
 step('SET LOGGED', 'ALTER TABLE t SET LOGGED');
@@ -64,9 +64,9 @@ step('SET TABLESPACE', 'ALTER INDEX t_v SET TABLESPACE other');
 step('and back, after more rows', "$more(2801, 2850) i; ALTER INDEX t_v SET TABLESPACE pg_default");
 my ($state) = psql_state($node, 'CLUSTER t USING t_v');
 is($state, '0A000', 'CLUSTER on the index itself is refused');
-($state) = psql_state($node, 'CREATE UNIQUE INDEX ON t USING gpuflat (v vector_l2_ops)');
+($state) = psql_state($node, "CREATE UNIQUE INDEX ON t USING $AM (v vector_l2_ops)");
 is($state, '0A000', 'so is UNIQUE');
-($state) = psql_state($node, 'CREATE INDEX ON t USING gpuflat (v vector_l2_ops, v vector_ip_ops)');
+($state) = psql_state($node, "CREATE INDEX ON t USING $AM (v vector_l2_ops, v vector_ip_ops)");
 is($state, '0A000', 'and a second column');
 $warm->quit;
 
@@ -90,8 +90,8 @@ for my $number (0, 1)
 SET enable_seqscan = off; SET client_min_messages = error;
 CREATE TEMP TABLE own (id bigint, category int, v vector(8)) ON COMMIT DELETE ROWS;
 CREATE TEMP TABLE kept (id bigint, category int, v vector(8));
-CREATE INDEX own_v ON own USING gpuflat (v vector_l2_ops);
-CREATE INDEX kept_v ON kept USING gpuflat (v vector_l2_ops);
+CREATE INDEX own_v ON own USING $AM (v vector_l2_ops);
+CREATE INDEX kept_v ON kept USING $AM (v vector_l2_ops);
 SQL
 }
 my @answers;
@@ -131,7 +131,7 @@ my $load = start_load($node, {
 for my $round (1 .. 3)
 {
 	sleep 0.3;
-	$node->safe_psql('postgres', 'CREATE INDEX CONCURRENTLY busy_v ON busy USING gpuflat (v vector_l2_ops)');
+	$node->safe_psql('postgres', "CREATE INDEX CONCURRENTLY busy_v ON busy USING $AM (v vector_l2_ops)");
 	sleep 0.3;
 	$node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY busy_v');
 	is($node->safe_psql('postgres', <<SQL), 't|t', "round $round: every row once after CREATE and REINDEX INDEX CONCURRENTLY");
@@ -153,8 +153,8 @@ check_index($node, 'busy_v', name => 'and the check is clean');
 
 # Cancelled at many moments (F10, C30): absent or invalid, inserts go on, drop and rebuild work.
 my %commands = (
-	'CREATE INDEX'              => 'CREATE INDEX busy_c ON busy USING gpuflat (v vector_ip_ops)',
-	'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY busy_c ON busy USING gpuflat (v vector_ip_ops)',
+	'CREATE INDEX'              => "CREATE INDEX busy_c ON busy USING $AM (v vector_ip_ops)",
+	'CREATE INDEX CONCURRENTLY' => "CREATE INDEX CONCURRENTLY busy_c ON busy USING $AM (v vector_ip_ops)",
 	'REINDEX CONCURRENTLY'      => 'REINDEX INDEX CONCURRENTLY busy_v');
 fill_vectors($node, 'busy', dims => 8, rows => 5000, first => 10001);
 for my $what (sort keys %commands)
@@ -169,7 +169,7 @@ for my $what (sort keys %commands)
 	}
 	cmp_ok($cancelled, '>', 0, "$what was cancelled $cancelled times");
 }
-$node->safe_psql('postgres', 'CREATE INDEX busy_c ON busy USING gpuflat (v vector_ip_ops)');
+$node->safe_psql('postgres', "CREATE INDEX busy_c ON busy USING $AM (v vector_ip_ops)");
 answers_equal($node, 'busy', dims => 8, op => $_, queries => 1, name => "after the cancels, $_") for '<->', '<#>';
 check_index($node, $_) for 'busy_v', 'busy_c';
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0, 'no invalid index is left');
@@ -182,7 +182,7 @@ is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
 is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
 $cursor->query_safe('COMMIT');
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu');
-is($cursor->query_safe("CREATE TEMP TABLE again (id int, v vector(2)); INSERT INTO again VALUES (1, '[1,2]'); CREATE INDEX ON again USING gpuflat (v vector_l2_ops); SELECT id FROM again ORDER BY v <-> '[0,0]' LIMIT 1"),
+is($cursor->query_safe("CREATE TEMP TABLE again (id int, v vector(2)); INSERT INTO again VALUES (1, '[1,2]'); CREATE INDEX ON again USING $AM (v vector_l2_ops); SELECT id FROM again ORDER BY v <-> '[0,0]' LIMIT 1"),
 	1, 'after CREATE EXTENSION the same session can use it');
 $cursor->quit;
 

@@ -16,7 +16,7 @@ create_comparer($node);
 
 # C2: the same places hold other rows after each round. A second session has scanned before and keeps its caches.
 make_table($node, 't', dims => 8);
-$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX t_v ON t USING $AM (v vector_l2_ops)");
 my $warm = $node->background_psql('postgres');
 $warm->query_safe('SET enable_seqscan = off; SET enable_sort = off');
 my $reused = 0;
@@ -45,7 +45,7 @@ $warm->quit;
 # Options: index cleanup off, parallel, little memory (several index passes), FREEZE, failsafe.
 make_table($node, 'p', dims => 4);
 fill_vectors($node, 'p', dims => 4, rows => 6000, null_every => 40);
-$node->safe_psql('postgres', 'CREATE INDEX p_l2 ON p USING gpuflat (v vector_l2_ops); CREATE INDEX p_ip ON p USING gpuflat (v vector_ip_ops); CREATE INDEX p_cos ON p USING gpuflat (v vector_cosine_ops)');
+$node->safe_psql('postgres', "CREATE INDEX p_l2 ON p USING $AM (v vector_l2_ops); CREATE INDEX p_ip ON p USING $AM (v vector_ip_ops); CREATE INDEX p_cos ON p USING $AM (v vector_cosine_ops)");
 fill_vectors($node, 'p', dims => 4, rows => 1000, first => 6001);
 my @vacuums = (
 	[ 'INDEX_CLEANUP off', 'VACUUM (INDEX_CLEANUP off) p' ],
@@ -95,9 +95,9 @@ check_index($node, 'p_cos', name => 'its check');
 # Autovacuum beside writers, places used again all the time (F35).
 $node->append_conf('postgresql.conf', "autovacuum = on\nautovacuum_naptime = 1s\nautovacuum_vacuum_cost_delay = 0\n");
 $node->restart;
-$node->safe_psql('postgres', <<'SQL');
+$node->safe_psql('postgres', <<SQL);
 CREATE TABLE f (id bigint, category int, v vector(8)) WITH (autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0);
-CREATE INDEX f_v ON f USING gpuflat (v vector_l2_ops);
+CREATE INDEX f_v ON f USING $AM (v vector_l2_ops);
 CREATE SEQUENCE f_id;
 SQL
 my $load = start_load($node, {

@@ -53,7 +53,7 @@ sub rows_sql
 	  . "INSERT INTO wide SELECT i, 0, " . random_vector_sql('i', dims => 1100, seed => $seed) . " FROM generate_series($first, $first + ($last - $first) / 40) i;";
 }
 
-step('build on empty tables', 'CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops); CREATE INDEX wide_v ON wide USING gpuflat (v vector_l2_ops)');
+step('build on empty tables', "CREATE INDEX t_v ON t USING $AM (v vector_l2_ops); CREATE INDEX wide_v ON wide USING $AM (v vector_l2_ops)");
 step('first rows', rows_sql(1, 1000, 1));
 step('single rows', join('', map { "INSERT INTO t VALUES ($_, 0, array_fill(${_}::float4 / 3000, ARRAY[12])::vector);" } 2001 .. 2020));
 step('delete', 'DELETE FROM t WHERE id % 3 = 0; DELETE FROM wide WHERE id % 3 = 0');

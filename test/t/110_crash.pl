@@ -35,11 +35,11 @@ sub sound
 }
 
 # Rows across pages in one of them, so that an insert is more than one WAL record.
-$node->safe_psql('postgres', <<'SQL');
+$node->safe_psql('postgres', <<SQL);
 CREATE TABLE s (id bigint, category int, v vector(16));
 CREATE TABLE w (id bigint, category int, v vector(1500));
-CREATE INDEX s_v ON s USING gpuflat (v vector_l2_ops);
-CREATE INDEX w_v ON w USING gpuflat (v vector_l2_ops);
+CREATE INDEX s_v ON s USING $AM (v vector_l2_ops);
+CREATE INDEX w_v ON w USING $AM (v vector_l2_ops);
 CREATE TABLE acknowledged (n bigint);
 CREATE SEQUENCE ids;
 SQL
@@ -96,8 +96,8 @@ make_table($node, 'b', dims => 64);
 fill_vectors($node, 'b', dims => 64, rows => 15_000);
 $node->safe_psql('postgres', 'CHECKPOINT');
 my %killed = (
-	'CREATE INDEX'              => 'CREATE INDEX b_v ON b USING gpuflat (v vector_l2_ops)',
-	'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY b_v ON b USING gpuflat (v vector_l2_ops)');
+	'CREATE INDEX'              => "CREATE INDEX b_v ON b USING $AM (v vector_l2_ops)",
+	'CREATE INDEX CONCURRENTLY' => "CREATE INDEX CONCURRENTLY b_v ON b USING $AM (v vector_l2_ops)");
 my $started = time;
 $node->safe_psql('postgres', "$killed{'CREATE INDEX'}; DROP INDEX b_v");
 my $build_time = time - $started;
@@ -158,7 +158,7 @@ sound('postmaster killed, after vacuum and merge', s => 16, w => 1500);
 
 # Unlogged: two crashes with other rows between; empty after each, right after new rows; then logged.
 make_table($node, 'u', dims => 8, kind => 'UNLOGGED');
-$node->safe_psql('postgres', 'CREATE INDEX u_v ON u USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX u_v ON u USING $AM (v vector_l2_ops)");
 for my $round (1 .. 3)
 {
 	fill_vectors($node, 'u', dims => 8, rows => 300 + 50 * $round, first => 1, seed => $round);
@@ -187,7 +187,7 @@ $node->safe_psql('postgres', <<SQL);
 BEGIN;
 CREATE TABLE m (id bigint, category int, v vector(16));
 INSERT INTO m SELECT i, 0, $vector FROM generate_series(1, 2000) i;
-CREATE INDEX m_v ON m USING gpuflat (v vector_l2_ops);
+CREATE INDEX m_v ON m USING $AM (v vector_l2_ops);
 INSERT INTO m SELECT i, 0, $vector FROM generate_series(2001, 2500) i;
 COMMIT;
 SQL

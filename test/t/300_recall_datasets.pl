@@ -106,6 +106,35 @@ sub read_truth
 	return @truth;
 }
 
+# gpuivf on the same rows: the whole of it is exact, and a part of it finds what it was told to, on queries that its
+# calibration has not seen. The exact index is the truth, and is gone afterwards.
+sub ivf_recall
+{
+	my ($name, $queries) = @_;
+	my $start = time;
+
+	$node->safe_psql('postgres', <<'SQL', timeout => 3000);
+SET enable_seqscan = off;
+CREATE TABLE truth AS SELECT q.id AS query, max(b.d) AS tenth FROM query q, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b GROUP BY q.id;
+DROP INDEX base_v;
+CREATE INDEX base_ivf ON base USING gpuivf (v vector_l2_ops);
+SQL
+	note(sprintf '%s: gpuivf built in %.1f s', $name, time - $start);
+	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT id, compare_limits('base', v, '{1,10,100}') AS answer FROM query WHERE id < 3) s WHERE answer <> ''", timeout => 3000),
+		'0', "$name: gpuivf with all lists as the sequential scan");
+	for my $target (0.8, 0.95, 0.99)
+	{
+		my $recall = $node->safe_psql('postgres', "SET enable_seqscan = off; SET gpuivf.probes = 0; SET gpuivf.recall_target = $target; "
+			  . 'SELECT count(*)::float8 / (10 * (SELECT count(*) FROM query)) FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b WHERE b.d <= t.tenth', timeout => 3000);
+		# Few queries: three standard errors of about 0.1 for each.
+		my $margin = 0.01 + 0.3 / sqrt $queries;
+		cmp_ok($recall, '>=', $target - $margin, sprintf '%s: gpuivf, recall at 10 is %.3f for a target of %.2f', $name, $recall, $target);
+	}
+	check_index($node, 'base_ivf', name => "$name: check of gpuivf");
+	$node->safe_psql('postgres', 'DROP TABLE truth');
+	return;
+}
+
 for my $set (@sets)
 {
 	my ($name, $queries) = @$set{ 'name', 'queries' };
@@ -149,6 +178,7 @@ for my $set (@sets)
 		}
 		is($hits, 100 * $queries, "$name: recall at 100 is 1.0 over $queries queries") or diag(join "\n", @outside[ 0 .. ($#outside < 9 ? $#outside : 9) ]);
 	}
+	ivf_recall($name, $queries);
 	note(sprintf '%s: %.1f s in all', $name, time - $start);
 	$node->safe_psql('postgres', 'DROP TABLE base; DROP TABLE query');
 }

@@ -18,13 +18,13 @@ create_comparer($node);
 
 make_table($node, 't', dims => 16, with => 'WITH (fillfactor = 70, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0)');
 fill_vectors($node, 't', dims => 16, rows => 1500, null_every => 60, zero_every => 70);
-$node->safe_psql('postgres', <<'SQL');
-CREATE INDEX t_l2 ON t USING gpuflat (v vector_l2_ops);
-CREATE INDEX t_cos ON t USING gpuflat (v vector_cosine_ops);
+$node->safe_psql('postgres', <<SQL);
+CREATE INDEX t_l2 ON t USING $AM (v vector_l2_ops);
+CREATE INDEX t_cos ON t USING $AM (v vector_cosine_ops);
 CREATE SEQUENCE t_id START 10000;
 CREATE TABLE w (id bigint, category int, v vector(2500));
 INSERT INTO w SELECT i, i % 3, test_vector(i, 2500)::vector FROM generate_series(1, 60) i;
-CREATE INDEX w_v ON w USING gpuflat (v vector_l1_ops);
+CREATE INDEX w_v ON w USING $AM (v vector_l1_ops);
 SQL
 
 my $any = 'test_vector((random() * 1e9)::bigint, 16)::vector';

@@ -18,8 +18,12 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled data_folder
+  faults_enabled data_folder $AM
 );
+
+# The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses
+# $AM once for each access method. An approximate one looks at everything then, so that its answers are exact.
+our $AM = $ENV{VECTORGPU_ACCESS_METHOD} // 'gpuflat';
 
 # A started node with the extension in database postgres.
 #   conf       text appended to postgresql.conf
@@ -32,7 +36,7 @@ sub make_node
 
 	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
 	$node->append_conf('postgresql.conf',
-		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\n");
+		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\ngpuivf.probes = 65536\n");
 	$node->append_conf('postgresql.conf', worker_conf($node)) unless ($opt{conf} // '') =~ /vectorgpu\.worker/;
 	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
 	$node->start;
