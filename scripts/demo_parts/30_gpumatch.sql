@@ -6,6 +6,7 @@ UPDATE packages SET words = regexp_split_to_array(lower(description), '[^0-9a-z]
 \timing on
 CREATE INDEX packages_words ON packages USING gpumatch (words);
 CREATE INDEX packages_tuple ON packages USING gpumatch (matchrow(section, length(name), words[1], cardinality(words)));
+CREATE INDEX packages_name ON packages USING gpumatch (name text_gram_ops (n = 2));
 \timing off
 VACUUM ANALYZE packages;
 
@@ -21,6 +22,9 @@ SELECT name, section, left(description, 60) AS description,
   FROM packages
  ORDER BY matchrow(section, length(name), words[1], cardinality(words)) <#> matchquery('games', int4range(4, 6, '[]'), 'simple', int4range(3, 5, '[]'))
  LIMIT 8;
+
+\echo '-- a fuzzy string: names near "postgrsql-cleint"'
+SELECT name, edit_distance(name, 'postgrsql-cleint') AS edits FROM packages ORDER BY name <~> 'postgrsql-cleint' LIMIT 5;
 
 \echo '-- a condition: at least three of these words'
 SET enable_seqscan = off;
