@@ -17,6 +17,8 @@
 \endif
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS vectorgpu;
+LOAD 'vectorgpu';
+SET vectorgpu.worker = off; -- its time is not this process's
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
 
@@ -30,6 +32,7 @@ INSERT INTO cost_small SELECT * FROM source LIMIT 1000;
 DROP TABLE source;
 CREATE INDEX cost_large_v ON cost_large USING gpuflat (v);
 CREATE INDEX cost_large_p ON cost_large USING gpuflat (v) WHERE grp < 10;
+CREATE INDEX cost_large_3 ON cost_large USING gpuflat (v) WHERE grp = 3;
 CREATE INDEX cost_small_v ON cost_small USING gpuflat (v);
 VACUUM ANALYZE cost_large, cost_small;
 
@@ -80,12 +83,15 @@ SELECT v AS q FROM cost_large WHERE id = 77 \gset
 \pset format unaligned
 SELECT name, round(cost::numeric, 1) AS cost, round(ms::numeric, 3) AS ms, round(ratio::numeric, 2) AS ratio
 FROM (VALUES
-	('limit', 'cost_large', 1, format('SELECT id FROM cost_large ORDER BY v <-> %L LIMIT 10', :'q')),
+	('limit', 'cost_large', 20, format('SELECT id FROM cost_large ORDER BY v <-> %L LIMIT 10', :'q')),
 	('small table', 'cost_small', 300, format('SELECT id FROM cost_small ORDER BY v <-> %L LIMIT 10', :'q')),
 	('no limit', 'cost_large', 1, format('SELECT id FROM cost_large ORDER BY v <-> %L', :'q')),
-	('no order by', 'cost_large', 1, 'SELECT id FROM cost_large WHERE grp < 10'),
-	('filter', 'cost_large', 1, format('SELECT id FROM cost_large WHERE grp = 3 ORDER BY v <-> %L LIMIT 10', :'q')),
-	('sequential', 'cost_large', 1, format('SELECT v <-> %L FROM cost_large', :'q')),
+	('no order by', 'cost_large', 10, 'SELECT id FROM cost_large WHERE grp < 10'),
+	('filter', 'cost_large', 20, format('SELECT id FROM cost_large WHERE grp %% 10 = 3 ORDER BY v <-> %L LIMIT 10', :'q')),
+	('partial', 'cost_large', 100, format('SELECT id FROM cost_large WHERE grp = 3 ORDER BY v <-> %L LIMIT 10', :'q')),
+	('partial, no limit', 'cost_large', 100, format('SELECT id FROM cost_large WHERE grp = 3 ORDER BY v <-> %L', :'q')),
+	('partial, no order by', 'cost_large', 100, 'SELECT id FROM cost_large WHERE grp = 3'),
+	('sequential', 'cost_large', 10, format('SELECT v <-> %L FROM cost_large', :'q')),
 	('lateral', 'cost_large', 1, format('SELECT n.id FROM generate_series(1, 20) g, LATERAL '
 		'(SELECT id FROM cost_large ORDER BY v <-> array_fill(g / 20.0::real, ARRAY[%s])::vector LIMIT 10) n', :dims))
 	) p(name, tab, times, query),

@@ -54,6 +54,19 @@ init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexSha
 		am->store_options(index, shape, meta->am_options);
 }
 
+/// What is done, and what that makes of the whole, since rows come in the order of the table's blocks. It holds for partial
+/// indexes and for tables that were never analyzed too.
+void
+report_tuples(const BuildState *state, BlockNumber block)
+{
+	const double share = static_cast<double>(block) + 1;
+	const double total = static_cast<double>(state->n_tuples) * Max(state->heap_blocks / share, 1.0);
+	const int params[] = {PROGRESS_CREATEIDX_TUPLES_DONE, PROGRESS_CREATEIDX_TUPLES_TOTAL};
+	const int64 values[] = {static_cast<int64>(state->n_tuples), static_cast<int64>(total)};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+}
+
 double
 serial_build_scan(BuildState *state)
 {
@@ -79,7 +92,7 @@ build_write_row(void *state, RowId row, const char *vector)
 	segment_write_row(&build->writer, row, vector);
 	build->n_tuples++;
 	if (build->n_tuples % kProgressEvery == 0)
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(build->n_tuples));
+		report_tuples(build, row_id_block(row));
 }
 
 IndexBuildResult *
@@ -107,11 +120,15 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	bulk_write_page(index, MAIN_FORKNUM, 0, page);
 	segment_write_begin(&state->writer, am->format, &state->plan);
 	segment_write_place(&state->writer, kFirstSegmentId, 1);
+	state->heap_blocks = RelationGetNumberOfBlocks(heap);
+	// Till rows have come: what the last VACUUM or ANALYZE has counted, if that is of use.
+	if (info->ii_Predicate == NIL && heap->rd_rel->reltuples > 0)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(heap->rd_rel->reltuples));
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseWriteRows);
 	if (!parallel_build_scan(state, &heap_tuples))
 		heap_tuples = serial_build_scan(state);
 
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(state->n_tuples));
+	report_tuples(state, state->heap_blocks);
 	(void) segment_write_prepare(&state->writer, &n_blocks); // nobody makes a build give way
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseFinish);
 	state->meta->high_water = segment_write_end(&state->writer);

@@ -61,6 +61,7 @@ struct BuildState
 	SegmentPlan plan;
 	SegmentWriter writer;
 	uint64 n_tuples; // written so far
+	BlockNumber heap_blocks; // of the table, when the build began
 };
 
 /// The sink that writes; state is a BuildState.

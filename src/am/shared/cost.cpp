@@ -54,7 +54,8 @@ common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost
 	const IndexOptInfo *index = path->indexinfo;
 	double seq_page = 0;
 
-	*selectivity = 1;
+	// The share of the table that the index has: less than all where it is partial.
+	*selectivity = index->rel->tuples > index->tuples ? Max(index->tuples, 1.0) / index->rel->tuples : 1;
 	*correlation = 0;
 	*pages = Max(static_cast<double>(index->pages), 1.0);
 	// Core asks for an index-only scan where no column is needed (count(*)). The index returns no tuples, and without pins it

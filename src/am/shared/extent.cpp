@@ -81,6 +81,30 @@ is_free_for_all(Relation heap, const FreeExtent &extent)
 	return GlobalVisCheckRemovableFullXid(heap, FullTransactionIdFromU64(extent.parked_xid));
 }
 
+/// Best fit among the extents that no running snapshot can still be reading; n_free if there is none. Joins neighbours.
+uint32
+find_free(MetaData *meta, Relation heap, uint32 n_blocks)
+{
+	uint32 best;
+
+	// Neighbours become one extent only when both may be written again: a young one would make the old one young.
+	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b) {
+		return is_free_for_all(heap, a) && is_free_for_all(heap, b);
+	});
+	best = meta->n_free;
+	for (uint32 i = 0; i < meta->n_free; i++)
+	{
+		const FreeExtent *extent = &meta->free_extents[i];
+
+		if (extent->n_blocks < n_blocks ||
+			(best < meta->n_free && extent->n_blocks >= meta->free_extents[best].n_blocks))
+			continue;
+		if (is_free_for_all(heap, *extent))
+			best = i;
+	}
+	return best;
+}
+
 } // namespace
 
 uint64
@@ -93,26 +117,9 @@ BlockNumber
 extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks)
 {
 	MetaData *meta = update->meta;
-	uint32 best;
+	const uint32 best = find_free(meta, heap, n_blocks);
 	BlockNumber start;
 
-	// Neighbours become one extent only when both may be written again: a young one would make the old one young.
-	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b) {
-		return is_free_for_all(heap, a) && is_free_for_all(heap, b);
-	});
-
-	// Best fit among the extents that no running snapshot can still be reading.
-	best = meta->n_free;
-	for (uint32 i = 0; i < meta->n_free; i++)
-	{
-		const FreeExtent *extent = &meta->free_extents[i];
-
-		if (extent->n_blocks < n_blocks ||
-			(best < meta->n_free && extent->n_blocks >= meta->free_extents[best].n_blocks))
-			continue;
-		if (is_free_for_all(heap, *extent))
-			best = i;
-	}
 	if (best < meta->n_free)
 	{
 		FreeExtent *extent = &meta->free_extents[best];
@@ -135,6 +142,18 @@ extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks)
 	start = meta->high_water;
 	meta->high_water += n_blocks;
 	return start;
+}
+
+BlockNumber
+extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks)
+{
+	MetaData *copy = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	bool found;
+
+	memcpy(copy, meta, sizeof(*copy));
+	found = find_free(copy, heap, n_blocks) < copy->n_free;
+	pfree(copy);
+	return found || n_blocks > MaxBlockNumber - meta->high_water ? 0 : meta->high_water + n_blocks;
 }
 
 void

@@ -32,6 +32,7 @@ namespace
 
 constexpr uint32 kRowsBetweenLooks = 64; // how often the clock is read
 constexpr int kGiveWayMs = 200;          // how often waiting sessions are looked for
+constexpr BlockNumber kExtendBlocks = 128; // that the file grows by at a time: a few milliseconds
 
 struct Merge
 {
@@ -84,7 +85,7 @@ resolve_sources(Merge *merge, const MergePlan *plan)
 			RelationGetRelationName(merge->index));
 }
 
-/// SegmentPlan::give_way.
+/// SegmentPlan::give_way, and a StopCheck's question.
 bool
 must_give_way(void *state)
 {
@@ -94,8 +95,38 @@ must_give_way(void *state)
 	return merge->give_way && somebody_waits(merge);
 }
 
-/// Takes the new segment's blocks and its id.
-void
+/// Makes the file long enough for the new segment before its blocks are taken. Inserters extend the file too, under the
+/// same lock, up to the end of the blocks that they were given: were the segment's given out first, they would have to
+/// make those as well. In slices, between which inserters get the lock. False if the merge gave way.
+bool
+extend_file(Merge *merge, uint32 n_blocks)
+{
+	MetaData *now = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	bool goes_on = true;
+
+	for (;;)
+	{
+		const BlockNumber have = RelationGetNumberOfBlocks(merge->index);
+		BlockNumber wanted;
+
+		(void) VG_FAULT("merge_extend");
+		meta_read(merge->index, nullptr, now);
+		wanted = extent_new_end(now, merge->heap, n_blocks);
+		if (have >= wanted)
+			break;
+		if (must_give_way(merge))
+		{
+			goes_on = false;
+			break;
+		}
+		ensure_blocks(merge->index, Min(wanted, have + kExtendBlocks));
+	}
+	pfree(now);
+	return goes_on;
+}
+
+/// Takes the new segment's blocks and its id. False if the merge gave way.
+bool
 take_extent(Merge *merge, uint64 n_blocks)
 {
 	MetaUpdate update;
@@ -108,6 +139,8 @@ take_extent(Merge *merge, uint64 n_blocks)
 					RelationGetRelationName(merge->index)),
 				errdetail("The segment would have " UINT64_FORMAT " blocks, and an index at most %u.", n_blocks, MaxBlockNumber),
 				errhint("Partition the table.")));
+	if (!extend_file(merge, static_cast<uint32>(n_blocks)))
+		return false;
 	(void) VG_FAULT("merge_take");
 	meta_update_begin(&update, merge->index);
 	memset(&taken, 0, sizeof(taken));
@@ -118,7 +151,9 @@ take_extent(Merge *merge, uint64 n_blocks)
 	meta_update_finish(&update);
 	merge->start_block = taken.start_block;
 	merge->n_blocks = n_blocks;
+	// What inserters have taken meanwhile.
 	ensure_blocks(merge->index, taken.start_block + taken.n_blocks);
+	return true;
 }
 
 /// Writes all live rows in TID order. False if the merge gave way.
@@ -139,7 +174,11 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 	segment_write_begin(writer, merge->format, &plan);
 	if (merge->format == nullptr)
 	{
-		take_extent(merge, segment_blocks(&merge->meta, merge->counts.rows, merge->counts.null_rows));
+		if (!take_extent(merge, segment_blocks(&merge->meta, merge->counts.rows, merge->counts.null_rows)))
+		{
+			segment_write_abandon(writer);
+			return false;
+		}
 		segment_write_place(writer, merge->segment_id, merge->start_block);
 	}
 	row_merge_begin(rows, merge->index, &merge->meta, merge->sources, merge->n_sources, delta, true, strategy);
@@ -172,7 +211,11 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 	}
 	if (merge->format != nullptr)
 	{
-		take_extent(merge, n_blocks);
+		if (!take_extent(merge, n_blocks))
+		{
+			segment_write_abandon(writer);
+			return false;
+		}
 		segment_write_place(writer, merge->segment_id, merge->start_block);
 	}
 	end = segment_write_end(writer);
@@ -262,6 +305,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	Tuplesortstate *delta = nullptr;
 	SegmentEntry entry;
 	RowCounts delta_counts;
+	StopCheck stop;
 	bool done = true;
 
 	memset(result, 0, sizeof(*result));
@@ -272,21 +316,24 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	merge->heap = heap;
 	merge->give_way = give_way;
 	merge->last_look = GetCurrentTimestamp();
+	stop = {must_give_way, merge, false};
 	meta_read(index, nullptr, &merge->meta);
 	merge->format = access_method(index, &merge->meta)->format;
 	merge->delta_end = delta_end(index, &merge->meta, nullptr);
 	resolve_sources(merge, plan);
 
 	for (uint32 i = 0; i < merge->n_sources; i++)
-		count_segment(index, &merge->meta, &merge->meta.segments[merge->sources[i]], nullptr, &merge->counts);
+		count_segment(index, &merge->meta, &merge->meta.segments[merge->sources[i]], nullptr, &merge->counts,
+			&stop);
 	if (plan->take_delta)
-		delta = sort_delta(index, &merge->meta, merge->meta.delta_first_row, merge->delta_end, &delta_counts);
+		delta = sort_delta(index, &merge->meta, merge->meta.delta_first_row, merge->delta_end, &delta_counts, &stop);
 	merge->delta_dead = delta_counts.dead_rows;
 	merge->counts.rows += delta_counts.rows;
 	merge->counts.null_rows += delta_counts.null_rows;
 	merge->counts.dead_rows += delta_counts.dead_rows;
 
-	if (merge->counts.rows + merge->counts.null_rows > 0)
+	done = !stop.stopped;
+	if (done && merge->counts.rows + merge->counts.null_rows > 0)
 		done = write_rows(merge, delta, &entry);
 	if (done)
 		publish(merge, plan, merge->n_blocks > 0 ? &entry : nullptr);

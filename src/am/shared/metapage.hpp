@@ -147,6 +147,10 @@ void meta_update_abort(MetaUpdate *update);
 /// high_water. Raises 54000 if the index would be too large.
 BlockNumber extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks);
 
+/// Where a taken extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is there. A guess: others
+/// take and give extents meanwhile.
+BlockNumber extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks);
+
 /// Parks blocks, merging them with free neighbours.
 void extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xid);
 

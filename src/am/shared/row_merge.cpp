@@ -220,11 +220,19 @@ source_block(const RowSource *source)
 		static_cast<BlockNumber>(position * sizeof(RowId) / kPayloadBytes);
 }
 
+bool
+stopped(StopCheck *stop)
+{
+	if (stop != nullptr && !stop->stopped)
+		stop->stopped = stop->should_stop(stop->state);
+	return stop != nullptr && stop->stopped;
+}
+
 } // namespace
 
 void
 count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts)
+	RowCounts *counts, StopCheck *stop)
 {
 	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
 	uint8 *bits = static_cast<uint8 *>(palloc(kPayloadBytes));
@@ -236,6 +244,8 @@ count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment,
 		const uint64 n = Min(kPayloadBytes * 8, n_bits - first);
 
 		vacuum_delay_point();
+		if (stopped(stop))
+			return;
 		must_not_be_foreign(index,
 			stream_read(index, meta, segment, StreamKind::kTombstones, first / 8, (n + 7) / 8, bits, strategy),
 			segment_block(segment, StreamKind::kTombstones));
@@ -261,7 +271,7 @@ count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment,
 }
 
 Tuplesortstate *
-sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts)
+sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop)
 {
 	const TypeCacheEntry *type;
 	Tuplesortstate *sort;
@@ -279,6 +289,11 @@ sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCo
 
 		vacuum_delay_point();
 		(void) VG_FAULT("sort_delta_read");
+		if (stopped(stop))
+		{
+			tuplesort_end(sort);
+			return nullptr;
+		}
 		must_not_be_foreign(index, delta_read(index, meta, row, n, headers, nullptr, 0), 0);
 		for (uint64 i = 0; i < n; i++)
 		{

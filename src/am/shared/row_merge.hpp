@@ -28,13 +28,22 @@ struct RowCounts
 	uint64 dead_rows; // NULL ones included
 };
 
-/// Adds a segment's counts.
+/// Asks the caller, now and then during a long read, whether to go on. `stopped` is set when it said no.
+struct StopCheck
+{
+	bool (*should_stop)(void *state);
+	void *state;
+	bool stopped;
+};
+
+/// Adds a segment's counts, unless it was stopped.
 void count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts);
+	RowCounts *counts, StopCheck *stop);
 
 /// Reads the headers of delta rows [first, end), adds their counts and returns the live ones sorted by row id: within
-/// maintenance_work_mem, else through temporary files. Null if there are none.
-Tuplesortstate *sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts);
+/// maintenance_work_mem, else through temporary files. Null if there are none, or if it was stopped. stop may be null.
+Tuplesortstate *sort_delta(
+	Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop);
 
 /// One ascending sequence: the rows or the NULL rows of a segment, or the delta.
 struct RowSource

@@ -420,7 +420,7 @@ check_rows_once(PageCheck *check, uint64 end)
 	memset(&delta_counts, 0, sizeof(delta_counts));
 	for (uint32 i = 0; i < check->meta->n_segments; i++)
 		segments[i] = i;
-	delta = sort_delta(check->index, check->meta, check->meta->delta_first_row, end, &delta_counts);
+	delta = sort_delta(check->index, check->meta, check->meta->delta_first_row, end, &delta_counts, nullptr);
 	row_merge_begin(rows, check->index, check->meta, segments, check->meta->n_segments, delta, false, check->strategy);
 	while (row_merge_next(rows, &row))
 	{

@@ -89,7 +89,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	check->index = index;
 	check->heap = heap;
 	check->meta = meta;
-	delta = sort_delta(index, meta, meta->delta_first_row, delta_end, &counts);
+	delta = sort_delta(index, meta, meta->delta_first_row, delta_end, &counts, nullptr);
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
 	step(check);
 

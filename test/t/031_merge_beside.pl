@@ -1,0 +1,79 @@
+# A merge beside others: inserters do not wait for the file to grow, and the maintenance worker gives way while it reads.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+
+my $node = make_node('main', conf => "autovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
+
+plan skip_all => 'fault points are not built in' unless faults_enabled($node);
+make_table($node, 't', dims => 128);
+fill_vectors($node, 't', dims => 128, rows => 3000);
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+
+sub look
+{
+	my ($columns) = @_;
+	return $node->safe_psql('postgres', "SELECT $columns FROM vectorgpu_indexes WHERE index_name = 'i'");
+}
+
+sub insert_rows
+{
+	my ($first, $rows) = @_;
+	return "INSERT INTO t SELECT i, 0, array_fill((i % 1000)::real, ARRAY[128])::vector FROM generate_series($first, $first + $rows - 1) i";
+}
+
+$node->safe_psql('postgres', insert_rows(5001, 100));
+
+# The merge sleeps for five seconds between two slices. Who has to wait for its lock meanwhile gets an error.
+my $bytes = look('index_bytes');
+my $merger = $node->background_psql('postgres', on_error_stop => 0);
+$merger->query_safe("LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:2:sleep'");
+$merger->{stdin} .= "SELECT 'merged ' || rows_moved FROM vectorgpu_merge('i');\n";
+$merger->{run}->pump_nb;
+ok($node->poll_query_until('postgres', "SELECT index_bytes > $bytes FROM vectorgpu_indexes WHERE index_name = 'i'"),
+	'a merge makes the file longer');
+is($node->safe_psql('postgres', "SET lock_timeout = '3s';" . insert_rows(10_001, 4000) . '; SELECT count(*) FROM t'), 7100,
+	'inserts that need new chunks do not wait for it');
+like($merger->query("SELECT 'end'"), qr/^merged 3100\n.*end$/s, 'the merge ends');
+$merger->quit;
+is(look('rows, delta_rows, segments'), '7100|4000|1', 'it has taken the rows from before, and the others are in the delta');
+check_index($node, 'i', name => 'after a merge beside inserts');
+
+# A merge that is cancelled between two slices leaves blocks that the next one uses.
+$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:3:error'; SELECT vectorgpu_merge('i')");
+check_index($node, 'i', name => 'after a merge that stopped while it made the file longer');
+$bytes = look('index_bytes');
+$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:2:error'; SELECT vectorgpu_merge('i')");
+cmp_ok(look('index_bytes') - $bytes, '<=', 2 * 128 * 8192, 'the file does not grow anew with each attempt');
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+is(look('rows, delta_rows, segments, leaked_blocks'), '7100|0|1|0', 'the next merge succeeds');
+check_index($node, 'i', name => 'after all merges');
+
+# The maintenance worker holds the table's lock while it reads the delta; somebody comes who wants it.
+$node->append_conf('postgresql.conf', "vectorgpu.auto_merge = on\nvectorgpu.merge_delta_size = 64kB\nvectorgpu.fault = 'sort_delta_read:1:sleep'\n");
+$node->reload;
+my $gave_way = 0;
+for my $attempt (1 .. 5)
+{
+	my $before = look('segments, index_bytes');
+
+	$node->safe_psql('postgres', insert_rows(20_000 + 10_000 * $attempt, 2000));
+	my $after_insert = look('segments, index_bytes');
+	next unless $node->poll_query_until('postgres',
+		"SELECT EXISTS (SELECT FROM pg_stat_activity a JOIN pg_locks l USING (pid) WHERE backend_type = 'vectorgpu maintenance' AND l.relation = 't'::regclass AND l.mode = 'ShareUpdateExclusiveLock')");
+	$node->safe_psql('postgres', 'BEGIN; LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE; COMMIT');
+	# No block was taken: it stopped before it began to write.
+	$gave_way = look('segments, index_bytes') eq $after_insert && look('delta_rows') >= 2000;
+	last if $gave_way;
+	note("on attempt $attempt it had finished before the lock was asked for: $before, $after_insert");
+}
+ok($gave_way, 'the maintenance worker gives way while it reads');
+$node->append_conf('postgresql.conf', "vectorgpu.fault = ''\nvectorgpu.auto_merge = off\n");
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"),
+	'and ends');
+check_index($node, 'i', name => 'at last');
+done_testing();
