@@ -9,7 +9,9 @@ extern "C"
 #include "am/gpumatch/gpumatch.hpp"
 #include "am/gpuivf/gpuivf.hpp"
 #include "am/shared/explain_scan.hpp"
+#include "am/shared/index_access.hpp"
 #include "am/shared/merge.hpp"
+#include "bridge/drop_hint.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "engine/distance.hpp"
@@ -40,5 +42,6 @@ _PG_init(void)
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
 	pg::limit_hook_install();
 	pg::explain_hook_install(am::scan_explainer);
+	bridge::drop_hint_install(am::is_vectorgpu_access_method);
 	bridge::supervisor_init();
 }

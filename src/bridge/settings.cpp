@@ -37,7 +37,7 @@ check_device(char **value, void **extra, GucSource source)
 
 } // namespace
 
-Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 1024, nullptr, nullptr, 0};
+Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 1024, 10, nullptr, nullptr, 0};
 
 void
 settings_define()
@@ -83,6 +83,10 @@ settings_define()
 	DefineCustomIntVariable("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
 		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.", &settings.gpu_memory_mb,
 		0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("vectorgpu.worker_sweep_interval",
+		"Pause between two looks for copies of indexes that are gone.",
+		"Copies of indexes that are dropped by DROP mostly go at once.", &settings.worker_sweep_interval, 10, 1, 86400,
+		PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",
 		"The wait is one second after the first death and doubles with each.", &settings.worker_restart_delay_max, 60,

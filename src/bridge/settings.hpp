@@ -19,6 +19,7 @@ struct Settings
 	int worker_memory_mb;         // vectorgpu.worker_memory
 	int worker_restart_delay_max; // vectorgpu.worker_restart_delay_max, s
 	int worker_max_sessions;      // vectorgpu.worker_max_sessions
+	int worker_sweep_interval;    // vectorgpu.worker_sweep_interval, s
 	char *worker_program;         // vectorgpu.worker_program; empty: beside the module
 	char *device;                 // vectorgpu.device; auto, cpu, cuda:N
 	int gpu_memory_mb;            // vectorgpu.gpu_memory; 0: what the GPU has left

@@ -45,7 +45,8 @@ constexpr int kAskPauseMs = 10 * 1000; // between two requests for a supervisor
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
 constexpr uint64 kPingPauseMs = 1000;
-constexpr uint64 kSweepPauseMs = 10 * 1000;
+constexpr uint64 kHintPauseMs = 100; // from a commit that drops an index to the end of its file
+constexpr uint32 kHintSweeps = 3;    // after pauses that double: it takes longer on a busy machine
 constexpr uint64 kLongestSleepMs = 60 * 1000;
 constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived so long did not die early
 constexpr uint64 kSilenceLimit = 30;      // vectorgpu.worker_timeout's without an answer: then it is killed
@@ -64,6 +65,8 @@ struct Supervisor
 	uint64 next_greet_ns;
 	uint64 next_ping_ns;
 	uint64 next_sweep_ns;
+	uint64 next_hint_sweep_ns; // 0: nobody has dropped anything lately
+	uint32 hint_sweeps;
 	uint64 silent_since_ns; // 0: it answers
 	uint32 early_deaths;    // in a row
 	int threads;            // settings that the running worker was started with
@@ -275,6 +278,12 @@ notice_death(uint64 now)
 	plan_restart(now);
 }
 
+uint64
+sweep_pause_ns()
+{
+	return static_cast<uint64>(settings.worker_sweep_interval) * 1000 * kNsPerMs;
+}
+
 /// Until the worker has greeted: tries to connect. Only then do scans turn to it.
 void
 greet(uint64 now)
@@ -286,7 +295,7 @@ greet(uint64 now)
 	}
 	pg_atomic_write_u32(&supervisor.state->worker_ready, 1);
 	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
-	supervisor.next_sweep_ns = now + kSweepPauseMs * kNsPerMs;
+	supervisor.next_sweep_ns = now + sweep_pause_ns();
 }
 
 /// Asks the worker for a sign of life. A silent one is passed over by scans, and killed in the end.
@@ -311,6 +320,24 @@ ping(uint64 now)
 	else if (now - supervisor.silent_since_ns >
 			 kSilenceLimit * static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs)
 		stop_worker("it has not answered for too long");
+}
+
+/// Drops copies of what is gone, when it is time to or something was dropped.
+void
+sweep(uint64 now)
+{
+	if (supervisor.next_hint_sweep_ns != 0 && now >= supervisor.next_hint_sweep_ns)
+	{
+		sweep_copies();
+		supervisor.hint_sweeps++;
+		supervisor.next_hint_sweep_ns =
+			supervisor.hint_sweeps < kHintSweeps ? now + (kHintPauseMs << supervisor.hint_sweeps) * kNsPerMs : 0;
+	}
+	if (now >= supervisor.next_sweep_ns)
+	{
+		sweep_copies();
+		supervisor.next_sweep_ns = now + sweep_pause_ns();
+	}
 }
 
 bool
@@ -361,12 +388,10 @@ step(uint64 now)
 	}
 	if (now >= supervisor.next_ping_ns)
 		ping(now);
-	if (supervisor.process.pid != 0 && supervisor.silent_since_ns == 0 && now >= supervisor.next_sweep_ns)
-	{
-		sweep_copies();
-		supervisor.next_sweep_ns = now + kSweepPauseMs * kNsPerMs;
-	}
-	return Min(due, supervisor.next_ping_ns);
+	if (supervisor.process.pid != 0 && supervisor.silent_since_ns == 0)
+		sweep(now);
+	due = Min(due, Min(supervisor.next_ping_ns, supervisor.next_sweep_ns));
+	return supervisor.next_hint_sweep_ns != 0 ? Min(due, supervisor.next_hint_sweep_ns) : due;
 }
 
 void
@@ -378,13 +403,20 @@ sleep_until(uint64 due_ns)
 
 	if (supervisor.process.output_fd >= 0)
 		wanted |= WL_SOCKET_READABLE;
-	(void) WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION);
+	// A set latch is the hint of a commit that has dropped something (drop_hint.cpp), or a signal, where a sweep too many
+	// does no harm.
+	if ((WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION) & WL_LATCH_SET) != 0)
+	{
+		supervisor.hint_sweeps = 0;
+		supervisor.next_hint_sweep_ns = wire::monotonic_ns() + kHintPauseMs * kNsPerMs;
+	}
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		supervisor.next_sweep_ns = Min(supervisor.next_sweep_ns, wire::monotonic_ns() + sweep_pause_ns());
 	}
 }
 

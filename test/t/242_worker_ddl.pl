@@ -146,6 +146,20 @@ with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS 
 kill 'CONT', $pid;
 $node->safe_psql('postgres', 'DROP DATABASE clone; DROP DATABASE third; DROP TABLE d');
 ok(wait_worker($node), 'the worker goes on');
+# A drop that is rolled back changes nothing; one that commits takes the copy with it at once: the sweep of every ten seconds is put off.
+$node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1d\n");
+$node->reload;
+$node->safe_psql('postgres', 'CREATE TABLE e AS SELECT * FROM t; CREATE INDEX ei ON e USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('ei')");
+my $copies = worker_stat($node, 'copies');
+$node->safe_psql('postgres', 'BEGIN; DROP INDEX ei; ROLLBACK');
+$node->safe_psql('postgres', 'BEGIN; SAVEPOINT s; DROP INDEX ei; ROLLBACK TO s; COMMIT');
+compare_scans($node, 'e', '<->', query_vector($node, 2, dims => 8), limit => 10, name => 'after a drop that was rolled back');
+is(worker_stat($node, 'copies'), $copies, 'its copy is still there');
+$node->safe_psql('postgres', 'DROP TABLE e');
+ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a dropped index goes without a sweep');
+$node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
+$node->reload;
 $node->safe_psql('postgres', 'DROP TABLE u');
 ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
 agrees('at last');
