@@ -9,7 +9,6 @@ extern "C"
 #include "am/gpumatch/gpumatch.hpp"
 #include "am/gpuivf/gpuivf.hpp"
 #include "am/shared/explain_scan.hpp"
-#include "am/shared/index_access.hpp"
 #include "am/shared/merge.hpp"
 #include "bridge/drop_hint.hpp"
 #include "bridge/settings.hpp"
@@ -42,6 +41,6 @@ _PG_init(void)
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
 	pg::limit_hook_install();
 	pg::explain_hook_install(am::scan_explainer);
-	bridge::drop_hint_install(am::is_vectorgpu_access_method);
+	bridge::drop_hint_install();
 	bridge::supervisor_init();
 }

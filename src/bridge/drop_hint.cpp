@@ -1,21 +1,20 @@
-// See drop_hint.hpp. What is dropped is known from OAT_DROP, but counts when the transaction has committed: until then it
-// can be rolled back, and others may read the copy. The supervisor's latch is the whole message, since to look at the files
-// costs no more than to be told which.
+// See drop_hint.hpp. Which files go is known before the commit; that they do, only with it: until then it can be rolled back,
+// and others may read the copy. The supervisor's latch is the whole message, since to look at the files costs no more than to
+// be told which.
+//
+// A session that has used nothing of the extension loads it when it opens the index to drop it, which is early enough: an
+// object access hook would come too late then.
 #include "bridge/drop_hint.hpp"
 
 #include "bridge/shared_state.hpp"
 
 extern "C"
 {
-#include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/objectaccess.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_database_d.h"
+#include "catalog/storage.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
-#include "utils/syscache.h"
 }
 
 namespace vectorgpu::bridge
@@ -24,49 +23,25 @@ namespace vectorgpu::bridge
 namespace
 {
 
-object_access_hook_type previous_hook = nullptr;
-bool (*is_our_access_method)(Oid) = nullptr;
-bool dropped = false; // something that may have a copy, in this transaction
+bool removes_files = false; // this transaction, when it commits
 
-/// True for what a copy may be of: a database, or one of our indexes that is not temporary.
+/// True if there is a supervisor, and files of others than temporary relations go with the commit.
 bool
-may_have_copy(Oid class_id, Oid object_id)
+will_remove_files()
 {
-	HeapTuple tuple;
-	bool may = false;
+	SharedState *state = shared_state();
+	RelFileNode *files;
+	int n_files;
 
-	if (class_id == DatabaseRelationId)
-		return true;
-	if (class_id != RelationRelationId)
+	if (state == nullptr || pg_atomic_read_u32(&state->supervisor_pid) == 0)
 		return false;
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(object_id));
-	if (HeapTupleIsValid(tuple))
-	{
-		const Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
-
-		may = form->relkind == RELKIND_INDEX && form->relpersistence != RELPERSISTENCE_TEMP &&
-			  is_our_access_method(form->relam);
-		ReleaseSysCache(tuple);
-	}
-	return may;
+	n_files = smgrGetPendingDeletes(true, &files);
+	if (n_files > 0)
+		pfree(files);
+	return n_files > 0;
 }
 
-void
-object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
-{
-	SharedState *state;
-
-	if (previous_hook != nullptr)
-		previous_hook(access, class_id, object_id, sub_id, arg);
-	if (access != OAT_DROP || sub_id != 0 || dropped)
-		return;
-	// Attaches here and not at commit, where nothing may fail.
-	state = shared_state();
-	if (state != nullptr && pg_atomic_read_u32(&state->supervisor_pid) != 0)
-		dropped = may_have_copy(class_id, object_id);
-}
-
-/// Wakes the supervisor. Nothing here can fail, nor wait for more than the lock of the process table.
+/// Nothing here can fail, nor wait for more than the lock of the process table: the transaction has committed.
 void
 wake_supervisor()
 {
@@ -80,20 +55,30 @@ wake_supervisor()
 void
 transaction_ends(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT && dropped)
-		wake_supervisor();
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		dropped = false;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			removes_files = will_remove_files();
+			break;
+		case XACT_EVENT_COMMIT:
+			if (removes_files)
+				wake_supervisor();
+			removes_files = false;
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			removes_files = false;
+			break;
+		default:
+			break;
+	}
 }
 
 } // namespace
 
 void
-drop_hint_install(bool (*is_ours)(Oid access_method))
+drop_hint_install()
 {
-	is_our_access_method = is_ours;
-	previous_hook = object_access_hook;
-	object_access_hook = object_access;
 	RegisterXactCallback(transaction_ends, nullptr);
 }
 

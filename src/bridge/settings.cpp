@@ -85,7 +85,7 @@ settings_define()
 		0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_sweep_interval",
 		"Pause between two looks for copies of indexes that are gone.",
-		"Copies of indexes that are dropped by DROP mostly go at once.", &settings.worker_sweep_interval, 10, 1, 86400,
+		"After DROP, TRUNCATE or REINDEX it looks at once as a rule.", &settings.worker_sweep_interval, 10, 1, 86400,
 		PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",

@@ -45,7 +45,7 @@ constexpr int kAskPauseMs = 10 * 1000; // between two requests for a supervisor
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
 constexpr uint64 kPingPauseMs = 1000;
-constexpr uint64 kHintPauseMs = 100; // from a commit that drops an index to the end of its file
+constexpr uint64 kHintPauseMs = 100; // from a commit that removes a file to the end of the file
 constexpr uint32 kHintSweeps = 3;    // after pauses that double: it takes longer on a busy machine
 constexpr uint64 kLongestSleepMs = 60 * 1000;
 constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived so long did not die early
@@ -65,7 +65,7 @@ struct Supervisor
 	uint64 next_greet_ns;
 	uint64 next_ping_ns;
 	uint64 next_sweep_ns;
-	uint64 next_hint_sweep_ns; // 0: nobody has dropped anything lately
+	uint64 next_hint_sweep_ns; // 0: nobody has removed files lately
 	uint32 hint_sweeps;
 	uint64 silent_since_ns; // 0: it answers
 	uint32 early_deaths;    // in a row
@@ -322,7 +322,7 @@ ping(uint64 now)
 		stop_worker("it has not answered for too long");
 }
 
-/// Drops copies of what is gone, when it is time to or something was dropped.
+/// Drops copies of what is gone, when it is time to or files were removed.
 void
 sweep(uint64 now)
 {
@@ -403,7 +403,7 @@ sleep_until(uint64 due_ns)
 
 	if (supervisor.process.output_fd >= 0)
 		wanted |= WL_SOCKET_READABLE;
-	// A set latch is the hint of a commit that has dropped something (drop_hint.cpp), or a signal, where a sweep too many
+	// A set latch is the hint of a commit that has removed files (drop_hint.cpp), or a signal, where a sweep too many
 	// does no harm.
 	if ((WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION) & WL_LATCH_SET) != 0)
 	{

@@ -123,17 +123,6 @@ become_owner(IndexAccess *access)
 } // namespace
 
 bool
-is_vectorgpu_access_method(Oid access_method)
-{
-	IndexAmRoutine *routine = OidIsValid(access_method) ? GetIndexAmRoutineByAmId(access_method, true) : nullptr;
-	const bool ours = routine != nullptr && routine->ambulkdelete == shared_bulkdelete;
-
-	if (routine != nullptr)
-		pfree(routine);
-	return ours;
-}
-
-bool
 is_vectorgpu_index(Relation index)
 {
 	return index->rd_indam != nullptr && index->rd_indam->ambulkdelete == shared_bulkdelete;
