@@ -388,9 +388,11 @@ step(uint64 now)
 	}
 	if (now >= supervisor.next_ping_ns)
 		ping(now);
-	if (supervisor.process.pid != 0 && supervisor.silent_since_ns == 0)
-		sweep(now);
-	due = Min(due, Min(supervisor.next_ping_ns, supervisor.next_sweep_ns));
+	due = Min(due, supervisor.next_ping_ns);
+	if (supervisor.process.pid == 0 || supervisor.silent_since_ns != 0)
+		return due;
+	sweep(now);
+	due = Min(due, supervisor.next_sweep_ns);
 	return supervisor.next_hint_sweep_ns != 0 ? Min(due, supervisor.next_hint_sweep_ns) : due;
 }
 
