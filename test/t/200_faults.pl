@@ -47,18 +47,18 @@ for my $table (sort keys %dims)
 {
 	$node->safe_psql('postgres', "CREATE TABLE $table (id bigint, category int, v vector($dims{$table}))");
 	$node->safe_psql('postgres', new_rows($table, 40));
-	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING gpuflat (v vector_l2_ops)");
+	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING $AM (v vector_l2_ops)");
 }
 
 # For each kind: the table; what runs before the fault is set; the statements under the fault; what tidies up. Each a list.
-my $create = 'CREATE INDEX w_x ON w USING gpuflat (v vector_ip_ops)';
+my $create = "CREATE INDEX w_x ON w USING $AM (v vector_ip_ops)";
 my $drop   = 'DROP INDEX IF EXISTS w_x';
 my %kinds = (
 	build        => [ 'w', [], ['SET max_parallel_maintenance_workers = 0', $create], [$drop] ],
 	parallel     => [ 'w', [], ['SET max_parallel_maintenance_workers = 2', q{SET maintenance_work_mem = '128MB'}, $create], [$drop] ],
-	concurrently => [ 'w', [], ['CREATE INDEX CONCURRENTLY w_x ON w USING gpuflat (v vector_ip_ops)'], [$drop] ],
+	concurrently => [ 'w', [], ["CREATE INDEX CONCURRENTLY w_x ON w USING $AM (v vector_ip_ops)"], [$drop] ],
 	reindex      => [ 'w', [], ['REINDEX INDEX w_v'], [] ],
-	unlogged     => [ 'w', [], [ 'CREATE UNLOGGED TABLE w_u (id int, v vector(3))', 'CREATE INDEX w_u_v ON w_u USING gpuflat (v vector_l2_ops)', "INSERT INTO w_u VALUES (1, '[1,2,3]')" ], ['DROP TABLE IF EXISTS w_u'] ],
+	unlogged     => [ 'w', [], [ 'CREATE UNLOGGED TABLE w_u (id int, v vector(3))', "CREATE INDEX w_u_v ON w_u USING $AM (v vector_l2_ops)", "INSERT INTO w_u VALUES (1, '[1,2,3]')" ], ['DROP TABLE IF EXISTS w_u'] ],
 	insert       => [ 'w', [], [ sub { new_rows('w', 14) } ], [] ],
 	long_insert  => [ 'y', [], [ sub { new_rows('y', 4) } ], [] ],
 	scan         => [ 'w', [], ["SELECT count(*) FROM (SELECT id FROM w ORDER BY v <-> $query{w}) s"], [] ],
@@ -185,8 +185,8 @@ for my $name (sort keys %reached)
 # What a failed merge has taken is given back by the next vacuum, at whatever point that one fails in turn.
 SKIP:
 {
-	skip 'merge_row is not reached', 1 if !$reached{merge_row};
-	try_faults('merge', 'merge_row:1:error');
+	skip 'buffer_write is not reached', 1 if !$reached{buffer_write};
+	try_faults('merge', 'buffer_write:1:error');
 	$kinds{bare_vacuum} = [ 'w', [], ['VACUUM (INDEX_CLEANUP on) w'], [] ];
 	my ($state, $error, $wrong) = try_faults('bare_vacuum', 'reclaim_pending:1:error');
 	is("$state $wrong", 'XX000 ', 'an error while the extent of a failed merge is given back') or diag($error);

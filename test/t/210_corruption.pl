@@ -66,7 +66,7 @@ BEGIN
 		EXECUTE format('DROP TABLE IF EXISTS f%s', i);
 		EXECUTE format('CREATE TABLE f%s (id bigint, category int, v vector(24))', i);
 		EXECUTE format('INSERT INTO f%s SELECT j, 0, CASE WHEN j %% 50 = 0 THEN NULL ELSE test_vector(j, 24)::vector END FROM generate_series(1, 250) j', i);
-		EXECUTE format('CREATE INDEX f%s_v ON f%s USING gpuflat (v vector_l2_ops)', i, i);
+		EXECUTE format('CREATE INDEX f%s_v ON f%s USING $AM (v vector_l2_ops)', i, i);
 		EXECUTE format('INSERT INTO f%s SELECT j, 0, test_vector(j, 24)::vector FROM generate_series(251, 330) j', i);
 	END LOOP;
 END

@@ -48,8 +48,8 @@ void ivf_define_options();
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at.
-uint32 ivf_probes(const IvfModel *model);
+/// options.cpp. Lists that a scan's first round looks at for a batch of so many rows.
+uint32 ivf_probes(const IvfModel *model, uint64 wanted);
 
 /// options.cpp. The same for the planner, which reads no page: lists and probes of an index with so many rows.
 void ivf_plan_probes(Relation index, double n_rows, double *n_lists, double *n_probes);

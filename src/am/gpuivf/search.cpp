@@ -23,8 +23,7 @@ struct RankedSegment
 {
 	uint32 segment; // id
 	uint32 n_lists;
-	uint32 first_probes; // of round 0
-	uint64 model;        // id
+	IvfModel described;  // the model
 	double *scores;      // [n_lists] of the centroids
 };
 
@@ -101,12 +100,11 @@ ranked_segment(const SegmentSearch *search)
 	ranked = &query->segments[query->n];
 	ranked->segment = search->segment->id;
 	ranked->n_lists = model.n_lists;
-	ranked->first_probes = ivf_probes(&model);
-	ranked->model = model.id;
+	ranked->described = model;
 	ranked->scores = nullptr;
 	// Segments that were merged with the same model have the same centroids.
 	for (uint32 i = 0; i < query->n; i++)
-		if (query->segments[i].model == model.id && query->segments[i].n_lists == model.n_lists)
+		if (query->segments[i].described.id == model.id && query->segments[i].n_lists == model.n_lists)
 			ranked->scores = query->segments[i].scores;
 	if (ranked->scores == nullptr)
 	{
@@ -122,7 +120,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	uint64 probes = ranked->first_probes;
+	uint64 probes = ivf_probes(&ranked->described, search->wanted);
 
 	if (search->exact)
 		return ranked->n_lists;
