@@ -184,18 +184,18 @@ Batcher::gather(std::unique_lock<std::mutex> *lock)
 	if (last_size_ < 2 || most_ns < kLeastGatherNs)
 		return;
 
-	const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(most_ns);
+	const uint64_t until = clock_() + most_ns;
 
 	wake_at_ = last_size_;
 	while (!stopping_ && tasks_.empty() && queue_.size() < last_size_)
 	{
-		sleeping_ = true;
+		const uint64_t now = clock_();
 
-		const bool late = work_arrived_.wait_until(*lock, until) == std::cv_status::timeout;
-
-		sleeping_ = false;
-		if (late)
+		if (now >= until)
 			break;
+		sleeping_ = true;
+		work_arrived_.wait_for(*lock, std::chrono::nanoseconds(until - now));
+		sleeping_ = false;
 	}
 	wake_at_ = 1;
 }
@@ -232,36 +232,41 @@ Batcher::run()
 		n_calls_.fetch_add(1, std::memory_order_relaxed);
 		engine_busy_.store(true, std::memory_order_release);
 		if (task)
+		{
+			const std::lock_guard alone(between_);
+
 			task();
+		}
 		else
 			search_batch();
 		engine_busy_.store(false, std::memory_order_release);
 	}
 }
 
-void
-Batcher::search_batch()
+/// The engine's answer to searches of one copy.
+Status
+Batcher::search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
+	std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info)
 {
-	BatchInfo info;
 	Status status;
 
+	info->size = static_cast<uint32_t>(searches.size());
+	n_batches_.fetch_add(1, std::memory_order_relaxed);
 	try
 	{
-		const uint64_t rescored_before = engine_.stats().n_rescored;
 		const uint64_t started_ns = clock_();
 
-		queries_.clear();
-		for (const Search *search : running_)
-			queries_.push_back(search->query);
-		results_.clear();
+		queries->clear();
+		for (const Search *search : searches)
+			queries->push_back(search->query);
 		if (WORKER_FAULT("search") == Fault::kError)
 			status = Status::error(StatusCode::kInternal, "fault");
 		else
-			status = engine_.search(running_.front()->copy_id, queries_, &results_, &control_);
-		if (status.is_ok() && results_.size() != running_.size())
+			status = engine_.search(searches.front()->copy_id, *queries, results, control);
+		if (status.is_ok() && results->size() != searches.size())
 			status = Status::error(StatusCode::kInternal, "the engine gave another number of answers");
-		info.engine_ns = clock_() - started_ns;
-		info.n_rescored = engine_.stats().n_rescored - rescored_before;
+		info->ended_ns = clock_();
+		info->engine_ns = info->ended_ns - started_ns;
 	}
 	catch (const std::bad_alloc &)
 	{
@@ -271,28 +276,76 @@ Batcher::search_batch()
 	{
 		status.code = StatusCode::kInternal;
 	}
-	info.size = static_cast<uint32_t>(running_.size());
+	return status;
+}
+
+void
+Batcher::search_batch()
+{
+	BatchInfo info;
+	const uint64_t rescored_before = engine_.stats().n_rescored;
+	const Status status = search(running_, &queries_, &results_, &control_, &info);
+
+	info.n_rescored = engine_.stats().n_rescored - rescored_before;
 	last_engine_ns_ = info.engine_ns;
 	last_size_ = running_.size();
-	n_batches_.fetch_add(1, std::memory_order_relaxed);
-
-	size_t n = 0;
-
 	{
-		// From here on nobody looks for these searches in running_: each is given to `done_`, which may free it.
+		// From here on nobody looks for these searches in running_: they are given to `done_`, which may free them.
 		const std::lock_guard lock(mutex_);
 
-		n = running_.size();
 		finished_.swap(running_);
 		running_.clear();
 	}
-	for (size_t i = 0; i < n; i++)
-	{
-		std::vector<engine::Neighbor> none;
-
-		done_(finished_[i], status, status.is_ok() ? std::move(results_[i]) : std::move(none), info);
-	}
+	done_(finished_, status, &results_, info);
 	finished_.clear();
+}
+
+/// Runs round->batch in the calling thread if the engine answers it at once and nothing runs that must be alone.
+bool
+Batcher::run_at_once(Round *round)
+{
+	if (!engine_.answers_at_once(round->batch.front()->copy_id, round->batch.size()))
+		return false;
+
+	const std::shared_lock lock(between_, std::try_to_lock);
+	BatchInfo info;
+
+	if (!lock.owns_lock())
+		return false;
+
+	const Status status = search(round->batch, &round->queries, &round->results, &round->control, &info);
+
+	done_(round->batch, status, &round->results, info);
+	return true;
+}
+
+void
+Batcher::submit(Round *round)
+{
+	bool submitted = false;
+
+	while (!round->searches.empty())
+	{
+		const Search *first = round->searches.front();
+		size_t n_left = 0;
+
+		round->batch.clear();
+		for (Search *search : round->searches)
+		{
+			if (search->queue == first->queue && Queue::compatible(search->query.k, first->query.k))
+				round->batch.push_back(search);
+			else
+				round->searches[n_left++] = search;
+		}
+		round->searches.resize(n_left);
+		if (run_at_once(round))
+			continue;
+		for (Search *search : round->batch)
+			submit(search);
+		submitted = true;
+	}
+	if (submitted)
+		wake();
 }
 
 } // namespace vectorgpu::worker

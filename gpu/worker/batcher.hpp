@@ -1,7 +1,8 @@
-// The engine's thread. It sends what waits to the engine as soon as the engine is free: a lone client never waits for
+// What goes to the engine, and when. The engine's thread sends what waits to the engine as soon as the engine is free: a lone client never waits for
 // others to come, and while the engine works the next batch gathers by itself. After a batch of several it gives those that
 // were just answered an eighth of the time which that batch took to come back, since a batch of few costs little less than
-// one of many. Between two batches it runs what must not run beside a search (MANIFEST).
+// one of many. Between two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at
+// once are not handed over: the dispatcher that took them runs them itself.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <shared_mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -24,15 +27,31 @@ namespace vectorgpu::worker
 struct BatchInfo
 {
 	uint64_t engine_ns = 0;
+	uint64_t ended_ns = 0; // on the worker's clock; 0: the engine did not come back
 	uint32_t size = 0;
 	uint64_t n_rescored = 0;
+};
+
+/// Searches that one dispatcher took at one look at its slots, and what it needs to run them. Kept from look to look, so
+/// that a search allocates nothing on its way.
+struct Round
+{
+	explicit Round(size_t most) { searches.reserve(most), batch.reserve(most), queries.reserve(most); }
+
+	std::vector<Search *> searches; // in order of arrival, at most max_batch
+	std::vector<Search *> batch;    // this and the rest: of Batcher
+	std::vector<engine::SearchQuery> queries;
+	std::vector<std::vector<engine::Neighbor>> results;
+	engine::SearchControl control;
 };
 
 class Batcher
 {
 public:
-	/// Takes the result of one search, on the engine's thread; must not throw. The search is the callee's from then on.
-	using Done = std::function<void(Search *, const Status &, std::vector<engine::Neighbor> &&, const BatchInfo &)>;
+	/// Takes the results of a batch on the thread that ran it: results[i] is of searches[i] and may be moved from; there are
+	/// none if the status is not ok. Must not throw. A search is the callee's from then on.
+	using Done = std::function<void(std::span<Search *const> searches, const Status &status,
+		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)>;
 
 	Batcher(engine::Engine &engine, size_t max_batch, uint32_t spin_us, Clock clock, Done done);
 	~Batcher();
@@ -47,6 +66,10 @@ public:
 	/// Any thread. search->query, queue, copy, copy_id and owner are set. wake() must follow, once for all that were
 	/// submitted together.
 	void submit(Search *search);
+
+	/// The dispatcher that filled `round`: runs what the engine answers at once, submits the rest, wakes the engine's thread
+	/// if there is any. Leaves round->searches empty.
+	void submit(Round *round);
 
 	/// Any thread: wakes the engine's thread if it sleeps and something waits.
 	void wake();
@@ -73,6 +96,9 @@ private:
 	void gather(std::unique_lock<std::mutex> *lock);
 	void spin();
 	void search_batch();
+	bool run_at_once(Round *round);
+	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);
 	void stop_if_unwanted();
 
 	engine::Engine &engine_;
@@ -81,6 +107,7 @@ private:
 	const Clock clock_;
 	const Done done_;
 
+	std::shared_mutex between_; // shared by searches outside the engine's thread, held alone by tasks
 	std::mutex mutex_; // queue_, tasks_, running_, sleeping_, stopping_, held_
 	std::condition_variable work_arrived_;
 	Queue queue_;

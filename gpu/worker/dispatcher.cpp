@@ -65,7 +65,8 @@ open_reserve()
 } // namespace
 
 Dispatcher::Dispatcher(const Options &options, Handler &handler, Clock clock)
-	: options_(options), handler_(handler), clock_(clock), spin_ns_(static_cast<uint64_t>(options.spin_us) * 1000)
+	: options_(options), handler_(handler), clock_(clock), spin_ns_(static_cast<uint64_t>(options.spin_us) * 1000),
+	  round_(options.max_batch)
 {
 }
 
@@ -134,6 +135,7 @@ Dispatcher::run()
 		catch (const std::bad_alloc &)
 		{
 			log_line("out of memory in the dispatcher");
+			handler_.batcher().submit(&round_);
 		}
 	}
 }
@@ -163,7 +165,7 @@ Dispatcher::wait_and_serve()
 			if (!polled_.empty()) // its last look took a request, and that client does not ring
 				timeout_ms = 0;
 		}
-		handler_.batcher().wake();
+		handler_.batcher().submit(&round_);
 	}
 	if (timeout_ms != 0 && ticking_)
 		timeout_ms = now >= next_tick_ns_ ? 0 : static_cast<int>((next_tick_ns_ - now + 999999) / 1000000);
@@ -172,7 +174,7 @@ Dispatcher::wait_and_serve()
 
 	for (int i = 0; i < n; i++)
 		serve(events[static_cast<size_t>(i)].data.u64);
-	handler_.batcher().wake(); // once for all that came together
+	handler_.batcher().submit(&round_); // once for all that came together
 	if (ticking_ && (now = clock_()) >= next_tick_ns_)
 		tick(now);
 }
@@ -389,7 +391,7 @@ Dispatcher::take(const SessionPtr &session)
 		ticking_ = true;
 		next_tick_ns_ = clock_() + kTickNs;
 	}
-	handler_.handle(session, slot->request_length.load(std::memory_order_relaxed));
+	handler_.handle(session, slot->request_length.load(std::memory_order_relaxed), &round_);
 }
 
 void

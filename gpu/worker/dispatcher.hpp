@@ -75,6 +75,7 @@ private:
 	std::unordered_map<uint64_t, SessionPtr> sessions_; // by id
 	uint64_t next_id_ = 1;
 
+	Round round_; // searches that were taken and not submitted yet
 	std::vector<SessionPtr> polled_;
 	uint64_t last_activity_ns_ = 0;
 	bool ticking_ = false;

@@ -2,6 +2,7 @@
 // loading thread; the rest is answered at once.
 #include "worker/handler.hpp"
 
+#include <array>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -17,6 +18,10 @@ using wire::RequestType;
 
 namespace
 {
+
+using SessionPtr = std::shared_ptr<Session>;
+
+constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
 
 /// Runs what may run out of memory.
 template <class Work>
@@ -37,14 +42,26 @@ guarded(Work work)
 	}
 }
 
+/// Wakes clients whose replies were stored, all behind one fence.
+void
+wake_clients(std::span<SessionPtr> sessions)
+{
+	wire::full_fence();
+	for (SessionPtr &session : sessions)
+	{
+		wake_client(session->slot);
+		session.reset();
+	}
+}
+
 } // namespace
 
 Handler::Handler(const Options &options, engine::Engine &engine, Clock clock)
 	: options_(options), engine_(engine), clock_(clock), started_ns_(clock()),
 	  residency_(engine, options.memory_budget_bytes, clock),
 	  batcher_(engine, options.max_batch, options.spin_us, clock,
-		  [this](Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info)
-		  { searched(search, status, std::move(results), info); })
+		  [this](std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
+			  const BatchInfo &info) { searched(searches, status, results, info); })
 {
 }
 
@@ -69,7 +86,7 @@ Handler::engine_kind() const
 }
 
 void
-Handler::handle(const SessionPtr &session, size_t length)
+Handler::handle(const SessionPtr &session, size_t length, Round *round)
 {
 	const uint8_t *request = wire::slot_request(session->slot);
 
@@ -87,7 +104,7 @@ Handler::handle(const SessionPtr &session, size_t length)
 	const ReplyStatus status = guarded(
 		[&]
 		{
-			dispatch(session);
+			dispatch(session, round);
 			return ReplyStatus::kOk;
 		});
 
@@ -96,7 +113,7 @@ Handler::handle(const SessionPtr &session, size_t length)
 }
 
 void
-Handler::dispatch(const SessionPtr &session)
+Handler::dispatch(const SessionPtr &session, Round *round)
 {
 	const wire::CopyKey &key = session->view.header.key;
 	const wire::RequestView &view = session->view;
@@ -104,7 +121,7 @@ Handler::dispatch(const SessionPtr &session)
 	switch (view.header.type)
 	{
 		case RequestType::kSearch:
-			return search(session);
+			return search(session, round);
 		case RequestType::kNext:
 			return next(session);
 		case RequestType::kDescribe:
@@ -165,7 +182,7 @@ Handler::dispatch(const SessionPtr &session)
 }
 
 void
-Handler::search(const SessionPtr &session)
+Handler::search(const SessionPtr &session, Round *round)
 {
 	const wire::SearchRequest &request = session->view.search;
 	Search &search = session->search;
@@ -174,7 +191,7 @@ Handler::search(const SessionPtr &session)
 
 	forget_kept(session.get(), &counters_);
 
-	const ReplyStatus status = residency_.find(session->view.header.key, request, &copy);
+	const ReplyStatus status = residency_.find(session->view.header.key, request, session->taken_ns, &copy);
 
 	if (status != ReplyStatus::kOk)
 	{
@@ -193,37 +210,69 @@ Handler::search(const SessionPtr &session)
 	search.copy = std::move(copy);
 	search.owner = session;
 	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
-	batcher_.submit(&search);
+	round->searches.push_back(&search); // has room
+	if (round->searches.size() >= options_.max_batch)
+		batcher_.submit(round);
 }
 
-/// On the engine's thread: the search has its result.
+/// On the thread that ran the batch. All replies of a few searches are stored before their clients are woken: a client that
+/// runs at once takes the processor from the others' replies.
 void
-Handler::searched(Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info)
+Handler::searched(std::span<Search *const> searches, const Status &status,
+	std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
 {
-	// Moved out first: once the reply is sent, the dispatcher may use the search again.
-	const std::shared_ptr<void> owner = std::move(search->owner);
-	const std::shared_ptr<void> copy = std::move(search->copy);
-	Session *session = static_cast<Session *>(owner.get());
-	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(wire::WireNeighbor);
-	const size_t bytes = results.size() * sizeof(wire::WireNeighbor);
+	const uint64_t now = info.ended_ns != 0 ? info.ended_ns : clock_();
+	std::array<SessionPtr, kWakeTogether> answered;
+	size_t n_answered = 0;
 
-	counters_.n_searches.fetch_add(1, std::memory_order_relaxed);
-	counters_.latency_histogram[Counters::bucket(clock_() - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
-	if (search->cancelled.load(std::memory_order_relaxed))
-		return send_status(session, ReplyStatus::kCancelled, &counters_);
-	if (!status.is_ok())
-		return send_status(session, reply_status(status), &counters_);
-	if (results.size() > room)
+	counters_.n_searches.fetch_add(searches.size(), std::memory_order_relaxed);
+	for (size_t i = 0; i < searches.size(); i++)
 	{
-		if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
-			return send_status(session, ReplyStatus::kRefused, &counters_);
-		counters_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
-		session->kept_sequence = session->sequence;
-		session->kept_total = &counters_.kept_bytes;
+		// Moved out first: once the reply is stored, the dispatcher may use the search again.
+		SessionPtr session = std::static_pointer_cast<Session>(std::move(searches[i]->owner));
+		const std::shared_ptr<void> copy = std::move(searches[i]->copy);
+
+		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
+		answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info);
+		answered[n_answered++] = std::move(session);
+		if (n_answered == answered.size())
+		{
+			wake_clients(answered);
+			n_answered = 0;
+		}
 	}
-	session->kept = std::move(results);
+	wake_clients(std::span(answered).first(n_answered));
+}
+
+/// Stores the reply to one search. result: null unless the status is ok.
+void
+Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
+	const BatchInfo &info)
+{
+	ReplyBody body;
+
+	if (search.cancelled.load(std::memory_order_relaxed))
+		return store_reply(session, ReplyStatus::kCancelled, {}, {}, &counters_);
+	if (result == nullptr)
+		return store_reply(session, reply_status(status), {}, {}, &counters_);
+
+	const size_t bytes = result->size() * sizeof(wire::WireNeighbor);
+
+	if (result->size() <= neighbors_per_reply(session))
+	{
+		body.items = result->data();
+		body.items_bytes = bytes;
+		body.n_items = static_cast<uint32_t>(result->size());
+		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
+	}
+	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
+		return store_reply(session, ReplyStatus::kRefused, {}, {}, &counters_);
+	counters_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
+	session->kept_sequence = session->sequence;
+	session->kept_total = &counters_.kept_bytes;
+	session->kept = std::move(*result);
 	session->kept_at = 0;
-	send_kept(session, info, &counters_);
+	store_kept(session, info, &counters_);
 }
 
 void
@@ -232,7 +281,11 @@ Handler::next(const SessionPtr &session)
 	if (session->kept_sequence == 0 || session->kept_sequence != session->view.next.search_sequence)
 		send_status(session.get(), ReplyStatus::kAbsent, &counters_);
 	else
-		send_kept(session.get(), {}, &counters_);
+	{
+		store_kept(session.get(), {}, &counters_);
+		wire::full_fence();
+		wake_client(session->slot);
+	}
 }
 
 void

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "engine/engine.hpp"
 #include "worker/batcher.hpp"
@@ -26,8 +27,8 @@ public:
 	void stop();
 
 	/// The session's slot holds a request of `length` bytes that was just taken (busy is set). It is answered before this
-	/// returns or later, by another thread.
-	void handle(const std::shared_ptr<Session> &session, size_t length);
+	/// returns, or later by another thread; a SEARCH goes into the caller's round.
+	void handle(const std::shared_ptr<Session> &session, size_t length, Round *round);
 
 	/// Nobody waits for the session's request any more.
 	void cancel(const std::shared_ptr<Session> &session);
@@ -45,9 +46,12 @@ public:
 private:
 	using SessionPtr = std::shared_ptr<Session>;
 
-	void dispatch(const SessionPtr &session);
-	void search(const SessionPtr &session);
-	void searched(Search *search, const Status &status, std::vector<engine::Neighbor> &&results, const BatchInfo &info);
+	void dispatch(const SessionPtr &session, Round *round);
+	void search(const SessionPtr &session, Round *round);
+	void searched(std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
+		const BatchInfo &info);
+	void answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
+		const BatchInfo &info);
 	void next(const SessionPtr &session);
 	void describe(const SessionPtr &session);
 	void stats(const SessionPtr &session);

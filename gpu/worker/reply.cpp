@@ -15,11 +15,10 @@ using engine::Neighbor;
 static_assert(sizeof(Neighbor) == sizeof(wire::WireNeighbor) && offsetof(Neighbor, row) == offsetof(wire::WireNeighbor, row));
 
 void
-send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
 {
 	wire::SlotHeader *slot = session->slot.header;
 	uint8_t *area = wire::slot_reply(session->slot);
-	const int wakeup = session->slot.wakeup;
 	wire::ReplyHeader header{};
 
 	header.status = status;
@@ -62,17 +61,36 @@ send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, co
 	session->stage.store(Stage::kNone, std::memory_order_relaxed);
 	session->busy.store(false, std::memory_order_release);
 	slot->state.store(static_cast<uint32_t>(wire::SlotState::kReplied), std::memory_order_release);
+}
 
-	// Pairs with the fence in client_wait_begin: either the client sees the state before it sleeps, or this load sees that
-	// it waits. The slot may be idle again by now; then a wake-up too many does no harm.
-	wire::full_fence();
-	if (slot->client_waits.load(std::memory_order_relaxed) != 0)
+/// The fence before it pairs with the client's, between its saying that it waits and its last look at the state: either the
+/// client sees the state before it sleeps, or the load here sees that it waits. The slot may be idle again by now, or hold
+/// the next request; then a wake-up too many does no harm.
+void
+wake_client(const wire::SlotMemory &slot)
+{
+	const uint64_t one = 1;
+
+	switch (static_cast<wire::ClientWaits>(slot.header->client_waits.load(std::memory_order_relaxed)))
 	{
-		const uint64_t one = 1;
-
-		while (write(wakeup, &one, sizeof(one)) < 0 && errno == EINTR)
-			;
+		case wire::ClientWaits::kDescriptor:
+			while (write(slot.wakeup, &one, sizeof(one)) < 0 && errno == EINTR)
+				;
+			break;
+		case wire::ClientWaits::kState:
+			wire::wake_state(slot.header);
+			break;
+		case wire::ClientWaits::kNot:
+			break;
 	}
+}
+
+void
+send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+{
+	store_reply(session, status, body, batch, counters);
+	wire::full_fence();
+	wake_client(session->slot);
 }
 
 void
@@ -81,10 +99,16 @@ send_status(Session *session, wire::ReplyStatus status, Counters *counters)
 	send_reply(session, status, {}, {}, counters);
 }
 
-void
-send_kept(Session *session, const BatchInfo &batch, Counters *counters)
+size_t
+neighbors_per_reply(const Session *session)
 {
-	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(Neighbor);
+	return (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(Neighbor);
+}
+
+void
+store_kept(Session *session, const BatchInfo &batch, Counters *counters)
+{
+	const size_t room = neighbors_per_reply(session);
 	const size_t left = session->kept.size() - session->kept_at;
 	const size_t n = std::min(room, left);
 	const std::vector<Neighbor> last = n == left ? std::move(session->kept) : std::vector<Neighbor>();
@@ -104,14 +128,15 @@ send_kept(Session *session, const BatchInfo &batch, Counters *counters)
 		session->kept_at = 0;
 		session->kept_sequence = 0;
 	}
-	send_reply(session, wire::ReplyStatus::kOk, body, batch, counters);
+	store_reply(session, wire::ReplyStatus::kOk, body, batch, counters);
 }
 
 void
 forget_kept(Session *session, Counters *counters)
 {
-	if (session->kept_sequence != 0)
-		counters->kept_bytes.fetch_sub(session->kept.size() * sizeof(Neighbor), std::memory_order_relaxed);
+	if (session->kept_sequence == 0)
+		return;
+	counters->kept_bytes.fetch_sub(session->kept.size() * sizeof(Neighbor), std::memory_order_relaxed);
 	session->kept = std::vector<Neighbor>();
 	session->kept_at = 0;
 	session->kept_sequence = 0;

@@ -1,5 +1,5 @@
 // Writing replies into slots. Any of the worker's threads, for a session whose request it has; nothing here fails or
-// allocates. After a call the session is the dispatcher's again and must not be touched.
+// allocates. After a call the session is the dispatcher's again: only its slot may still be used, to wake the client.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,26 @@ struct ReplyBody
 	bool more = false;
 };
 
-/// The body must fit the reply area.
+/// Writes the reply and says in the slot that it is there. The body must fit the reply area. The client must be woken
+/// after it: a full fence, then wake_client.
+void store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch,
+	Counters *counters);
+
+/// Wakes the client if it sleeps. A full fence lies between the store of its reply and this call.
+void wake_client(const wire::SlotMemory &slot);
+
+/// Stores the reply and wakes the client.
 void send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch,
 	Counters *counters);
 
 /// A reply without a body.
 void send_status(Session *session, wire::ReplyStatus status, Counters *counters);
 
-/// The next part of session->kept, as much as fits; forgets it with the last part.
-void send_kept(Session *session, const BatchInfo &batch, Counters *counters);
+/// Neighbours that the reply area has room for.
+size_t neighbors_per_reply(const Session *session);
+
+/// Stores the next part of session->kept, as much as fits; forgets it with the last part.
+void store_kept(Session *session, const BatchInfo &batch, Counters *counters);
 
 /// Forgets results that wait for NEXT. Only while the session's request is one's own.
 void forget_kept(Session *session, Counters *counters);

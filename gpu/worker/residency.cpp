@@ -126,7 +126,7 @@ Residency::lookup(const wire::CopyKey &key)
 }
 
 ReplyStatus
-Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, std::shared_ptr<Copy> *copy)
+Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, uint64_t now_ns, std::shared_ptr<Copy> *copy)
 {
 	const std::lock_guard lock(mutex_);
 	const auto found = copies_.find(key);
@@ -143,7 +143,7 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, std
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;
 	held.n_searches++;
-	held.last_used_ns = clock_();
+	held.last_used_ns = now_ns;
 	*copy = found->second;
 	return ReplyStatus::kOk;
 }

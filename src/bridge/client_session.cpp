@@ -4,6 +4,7 @@
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "pg/fault.hpp"
+#include "wire/spin_gate.hpp"
 
 extern "C"
 {
@@ -26,8 +27,8 @@ constexpr int kLoaderPatienceMs = 400; // without a sign of life
 constexpr uint64 kFirstPauseMs = 100;
 constexpr uint64 kLongestPauseMs = 5000;
 constexpr uint64 kNsPerMs = 1000 * 1000;
-constexpr uint32 kSpinMisses = 4;
-constexpr uint32 kSpinRetry = 16;
+constexpr uint64 kNsPerUs = 1000;
+constexpr uint64 kStateSleepNs = 20 * kNsPerMs; // of each wait, before it turns to the latch and the descriptors
 constexpr uint64 kGiveUpFactor = 30; // timeouts after which a silent session is closed
 constexpr int kDescriptors = 3;      // of a session: socket, doorbell, wake-up
 
@@ -227,6 +228,16 @@ slot_is_free(SharedState *state, Fallback *reason)
 	return false;
 }
 
+/// The first, short part of a wait: sleeps on the slot alone, which takes half the system calls. Signal handlers end the
+/// sleep; what only sets the latch, and a worker that dies, is noticed when the time is over. The latch is left as it is.
+void
+sleep_on_slot(uint64 left_ns)
+{
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	(void) wire::client_sleep(&session.client, static_cast<uint32>(left_ns / kNsPerUs + 1));
+	pgstat_report_wait_end();
+}
+
 /// Sleeps until something happens or the worker has been silent for too long. *gone: its end of the socket is closed.
 void
 sleep_for_reply(uint64 limit_ns, bool *gone)
@@ -257,11 +268,13 @@ wait_for_reply(Fallback *reason)
 	const uint64 limit_ms = session.role == wire::Role::kLoader ? Min(kLoaderPatienceMs, settings.worker_timeout_ms)
 																: settings.worker_timeout_ms;
 	const uint64 limit_ns = limit_ms * kNsPerMs;
+	const uint64 started_ns = wire::monotonic_ns();
 	bool gone = false;
 
 	for (;;)
 	{
 		const wire::ClientState state = wire::client_poll(&session.client);
+		uint64 waited_ns;
 
 		if (state == wire::ClientState::kReplied)
 			return true;
@@ -278,20 +291,26 @@ wait_for_reply(Fallback *reason)
 		}
 		CHECK_FOR_INTERRUPTS();
 		(void) VG_FAULT("bridge_wait");
-		sleep_for_reply(limit_ns, &gone);
+		waited_ns = wire::monotonic_ns() - started_ns;
+		if (waited_ns < kStateSleepNs)
+			sleep_on_slot(Min(kStateSleepNs - waited_ns, limit_ns));
+		else
+			sleep_for_reply(limit_ns, &gone);
 	}
 }
 
-/// Looks for the reply for a moment. Where that was in vain several times in a row (a slow engine, more clients than
-/// cores) it is tried now and then only: the time is somebody else's.
+/// Looks for the reply for a moment, if that has been worth it lately.
 bool
 spin_for_reply()
 {
-	static uint32 n_missed = 0;
-	const bool spin = n_missed < kSpinMisses || n_missed % kSpinRetry == 0;
-	const bool replied = wire::client_spin(&session.client, spin ? spin_us() : 0) == wire::ClientState::kReplied;
+	static wire::SpinGate gate;
+	const uint32 most_us = spin_us();
+	bool replied;
 
-	n_missed = replied ? 0 : n_missed + 1;
+	if (most_us == 0 || !wire::spin_gate_enter(&gate))
+		return wire::client_poll(&session.client) == wire::ClientState::kReplied;
+	replied = wire::client_spin(&session.client, most_us) == wire::ClientState::kReplied;
+	wire::spin_gate_note(&gate, replied);
 	return replied;
 }
 

@@ -106,6 +106,14 @@ public:
 		void *vectors) = 0;
 
 	virtual EngineStats stats() const = 0;
+
+	/// True if a search of `n_queries` on the copy takes no longer than handing it to another thread would, a few
+	/// microseconds, and never waits: the caller may then run it on a thread that must not be held up.
+	virtual bool
+	answers_at_once([[maybe_unused]] CopyId copy, [[maybe_unused]] size_t n_queries) const
+	{
+		return false;
+	}
 };
 
 } // namespace vectorgpu::engine

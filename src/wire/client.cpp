@@ -255,6 +255,15 @@ deadline_after(int timeout_ms)
 	return monotonic_ns() + static_cast<uint64_t>(timeout_ms < 0 ? 0 : timeout_ms) * 1000000;
 }
 
+/// Says that the client is about to sleep. The fence pairs with the worker's between storing the state and looking at
+/// client_waits: if the next look here does not see the state, the worker sees this.
+void
+set_waits(Client *client, ClientWaits waits)
+{
+	client->slot->client_waits.store(static_cast<uint32_t>(waits), std::memory_order_relaxed);
+	full_fence();
+}
+
 /// The reply of a request that was given up has come: the slot is free.
 void
 forget_reply(Client *client)
@@ -459,14 +468,29 @@ client_spin(Client *client, uint32_t microseconds)
 	return state;
 }
 
+ClientState
+client_sleep(Client *client, uint32_t timeout_us)
+{
+	const ClientState state = client_poll(client);
+
+	if (state != ClientState::kPending)
+		return state;
+	set_waits(client, ClientWaits::kState);
+
+	const SlotState seen = slot_state(client);
+
+	if (seen == SlotState::kSubmitted || seen == SlotState::kTaken)
+		(void) sleep_on_state(client->slot, seen, timeout_us);
+	client->slot->client_waits.store(static_cast<uint32_t>(ClientWaits::kNot), std::memory_order_relaxed);
+	return client_poll(client);
+}
+
 bool
 client_wait_begin(Client *client)
 {
 	if (client_poll(client) != ClientState::kPending)
 		return false;
-	client->slot->client_waits.store(1, std::memory_order_relaxed);
-	// Pairs with the worker's fence between storing the state and looking at client_waits: one of the two sees the other.
-	full_fence();
+	set_waits(client, ClientWaits::kDescriptor);
 	return client_poll(client) == ClientState::kPending;
 }
 

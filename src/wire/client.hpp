@@ -5,7 +5,7 @@
 //
 // The usual course:
 //   client_init; client_connect (or client_connect_start and client_connect_continue around one's own wait)
-//   client_submit -> client_spin -> while client_poll says pending: client_wait_begin, sleep on `wakeup` and `socket`,
+//   client_submit -> client_spin -> client_sleep -> while client_poll says pending: client_wait_begin, sleep on `wakeup` and `socket`,
 //   client_wait_end -> client_take_reply
 // A client that gives up calls client_abandon; the slot is usable again when client_poll says idle.
 #pragma once
@@ -104,7 +104,11 @@ ClientState client_poll(Client *client);
 /// Looks until the state is not pending or the time is over.
 ClientState client_spin(Client *client, uint32_t microseconds);
 
-/// Before sleeping: true if there is no reply yet, and the worker will then write `wakeup`; false: do not sleep.
+/// Sleeps on the slot's state until it changes, a signal's handler has run, or the time is over; then looks at it. Cheaper
+/// than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times only.
+ClientState client_sleep(Client *client, uint32_t timeout_us);
+
+/// Before sleeping on `wakeup`: true if there is no reply yet, and the worker will then write `wakeup`; false: do not sleep.
 bool client_wait_begin(Client *client);
 
 /// After sleeping, also if client_wait_begin said false: drains `wakeup`.

@@ -18,12 +18,20 @@ enum class SlotState : uint32_t
 	kReplied = 3,
 };
 
+/// What the client sleeps on; the worker wakes it there when it has replied.
+enum class ClientWaits : uint32_t
+{
+	kNot = 0,
+	kDescriptor = 1, // the wake-up descriptor
+	kState = 2,      // a futex on the slot's state
+};
+
 /// Lies at offset 0 of the memory; the areas follow at kSlotHeaderBytes. The client's and the worker's fields are on cache
 /// lines of their own.
 struct SlotHeader
 {
 	std::atomic<uint32_t> state; // SlotState
-	std::atomic<uint32_t> client_waits;
+	std::atomic<uint32_t> client_waits; // ClientWaits
 	std::atomic<uint64_t> request_sequence;
 	std::atomic<uint64_t> cancel;
 	std::atomic<uint32_t> request_length;
@@ -50,6 +58,12 @@ full_fence()
 	std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
+
+/// Sleeps until the state is not `seen` any more, a signal's handler has run, or the time is over. False: the system cannot.
+bool sleep_on_state(SlotHeader *slot, SlotState seen, uint32_t timeout_us);
+
+/// Wakes whoever sleeps on the state.
+void wake_state(SlotHeader *slot);
 
 constexpr uint32_t kSlotHeaderBytes = 4096;
 

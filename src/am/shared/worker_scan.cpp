@@ -17,6 +17,7 @@ extern "C"
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "storage/bufmgr.h"
+#include "storage/smgr.h"
 }
 
 namespace vectorgpu::am
@@ -88,6 +89,16 @@ bypass_of(Relation index, const ScanState *state)
 			   : Bypass::kSmall;
 }
 
+/// True if the heap has the block. What its length was when the server last looked is enough to say so without a system
+/// call: a table shrinks under an exclusive lock only, and its truncation makes every process forget the length.
+bool
+has_block(Relation heap, BlockNumber block)
+{
+	const BlockNumber known = RelationGetSmgr(heap)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return (known != InvalidBlockNumber && block < known) || block < RelationGetNumberOfBlocks(heap);
+}
+
 /// The heap TIDs of an answer must be possible: ascending behind the last one, inside the table, as many as asked for.
 bool
 rows_valid(const ScanState *state, const engine::Neighbor *rows, uint64 n, uint64 first, uint64 wanted)
@@ -106,7 +117,7 @@ rows_valid(const ScanState *state, const engine::Neighbor *rows, uint64 n, uint6
 			return false;
 		last_block = Max(last_block, row_id_block(rows[i].row));
 	}
-	return n == 0 || state->heap == nullptr || last_block < RelationGetNumberOfBlocks(state->heap);
+	return n == 0 || state->heap == nullptr || has_block(state->heap, last_block);
 }
 
 /// A worker that answers nonsense is not asked again about this index until it is loaded anew.

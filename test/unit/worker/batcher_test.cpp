@@ -27,11 +27,14 @@ struct BatcherTest : testing::Test
 {
 	BatcherTest()
 		: batcher(engine, 8, 0, fake_clock,
-			  [this](worker::Search *search, const Status &status, std::vector<Neighbor> &&results, const worker::BatchInfo &info)
+			  [this](std::span<worker::Search *const> answered, const Status &status, std::vector<std::vector<Neighbor>> *results,
+				  const worker::BatchInfo &info)
 			  {
 				  const std::lock_guard lock(mutex);
 
-				  finished.push_back({search, status.code, std::move(results), info});
+				  for (size_t i = 0; i < answered.size(); i++)
+					  finished.push_back(
+						  {answered[i], status.code, status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info});
 			  })
 	{
 		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
