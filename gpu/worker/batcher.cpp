@@ -133,6 +133,14 @@ Batcher::hold(bool on)
 	work_arrived_.notify_one();
 }
 
+bool
+Batcher::gathering()
+{
+	const std::lock_guard lock(mutex_);
+
+	return gathering_;
+}
+
 size_t
 Batcher::n_queued()
 {
@@ -186,6 +194,7 @@ Batcher::gather(std::unique_lock<std::mutex> *lock)
 
 	const uint64_t until = clock_() + most_ns;
 
+	gathering_ = true;
 	wake_at_ = last_size_;
 	while (!stopping_ && tasks_.empty() && queue_.size() < last_size_)
 	{
@@ -198,6 +207,7 @@ Batcher::gather(std::unique_lock<std::mutex> *lock)
 		sleeping_ = false;
 	}
 	wake_at_ = 1;
+	gathering_ = false;
 }
 
 void

@@ -87,6 +87,9 @@ public:
 	/// For tests: nothing is sent to the engine while this is on.
 	void hold(bool on);
 
+	/// For tests: the engine's thread has something to do and waits for more.
+	bool gathering();
+
 	size_t n_queued();
 	uint64_t n_batches() const { return n_batches_.load(std::memory_order_relaxed); }
 
@@ -114,6 +117,7 @@ private:
 	std::deque<std::function<void()>> tasks_;
 	std::vector<Search *> running_; // what the engine has now
 	bool sleeping_ = false;
+	bool gathering_ = false;
 	size_t wake_at_ = 1; // searches that must wait before a sleeping engine's thread is woken for them
 	bool stopping_ = false;
 	bool held_ = false;

@@ -184,6 +184,38 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 void
 Handler::search(const SessionPtr &session, Round *round)
 {
+	const wire::RequestView &view = session->view;
+
+	if (view.search.n_rows == 0)
+		return find_and_submit(session, round);
+
+	const wire::RowsRequest rows = {view.search.rows_position, 0, view.search.n_rows};
+	const engine::RowBlock block = own_rows(session.get(), rows.n_rows);
+
+	if (residency_.append_at_once(view.header.key, rows, block, view.row_bytes))
+		return find_and_submit(session, round);
+	on_loader(session,
+		[this, session, rows, block]
+		{
+			const auto work = [&]
+			{
+				// Whatever comes of it, the search finds out.
+				(void) residency_.append(session->view.header.key, rows, block, session->view.row_bytes, session->id);
+				find_and_submit(session, nullptr);
+				return ReplyStatus::kOk;
+			};
+			const ReplyStatus status = guarded(work);
+
+			if (status != ReplyStatus::kOk)
+				send_status(session.get(), status, &counters_);
+		});
+}
+
+/// Sends the search to the engine, by way of the dispatcher's round or (null) from another thread. Throws bad_alloc, and
+/// then the session is still the caller's.
+void
+Handler::find_and_submit(const SessionPtr &session, Round *round)
+{
 	const wire::SearchRequest &request = session->view.search;
 	Search &search = session->search;
 	const size_t bytes = vector_bytes(request.element, request.dim);
@@ -210,6 +242,12 @@ Handler::search(const SessionPtr &session, Round *round)
 	search.copy = std::move(copy);
 	search.owner = session;
 	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
+	if (round == nullptr)
+	{
+		batcher_.submit(&search);
+		batcher_.wake();
+		return;
+	}
 	round->searches.push_back(&search); // has room
 	if (round->searches.size() >= options_.max_batch)
 		batcher_.submit(round);
@@ -363,19 +401,28 @@ Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 	loader_.push(std::move(work));
 }
 
-/// LOAD_ROWS and APPEND, on the loading thread. Row ids are copied, since they are looked at; vectors go from the slot to
-/// the engine, which copies them once: a client that changes them meanwhile gets them as it deserves.
+/// The rows of the session's request. Row ids are copied, since they are looked at; vectors go from the slot to the engine,
+/// which copies them once: a client that changes them meanwhile gets them as it deserves.
+engine::RowBlock
+Handler::own_rows(Session *session, uint32_t n_rows)
+{
+	engine::RowBlock block;
+
+	session->row_ids.resize(n_rows);
+	memcpy(session->row_ids.data(), session->view.row_ids, n_rows * sizeof(uint64_t));
+	block.row_ids = session->row_ids;
+	block.vectors = session->view.vectors;
+	block.n_rows = n_rows;
+	return block;
+}
+
+/// LOAD_ROWS and APPEND, on the loading thread.
 ReplyStatus
 Handler::rows(const SessionPtr &session)
 {
 	const wire::RequestView &view = session->view;
-	engine::RowBlock block;
+	const engine::RowBlock block = own_rows(session.get(), view.rows.n_rows);
 
-	session->row_ids.resize(view.rows.n_rows);
-	memcpy(session->row_ids.data(), view.row_ids, view.rows.n_rows * sizeof(uint64_t));
-	block.row_ids = session->row_ids;
-	block.vectors = view.vectors;
-	block.n_rows = view.rows.n_rows;
 	return view.header.type == RequestType::kAppend
 			   ? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
 			   : residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
@@ -418,9 +465,16 @@ Handler::checksum(const SessionPtr &session)
 void
 Handler::cancel(const SessionPtr &session)
 {
+	const Stage stage = session->stage.load(std::memory_order_relaxed);
+
 	// Only searches can be cancelled; what moves rows is short and finishes.
-	if (session->stage.load(std::memory_order_relaxed) != Stage::kEngine || session->view.header.type != RequestType::kSearch)
+	if (stage == Stage::kNone || session->view.header.type != RequestType::kSearch)
 		return;
+	if (stage == Stage::kLoad) // its rows come first: it is not in the queue yet
+	{
+		session->search.cancelled.store(true, std::memory_order_relaxed);
+		return;
+	}
 	if (!batcher_.cancel(&session->search))
 		return;
 

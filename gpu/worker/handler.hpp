@@ -48,6 +48,8 @@ private:
 
 	void dispatch(const SessionPtr &session, Round *round);
 	void search(const SessionPtr &session, Round *round);
+	void find_and_submit(const SessionPtr &session, Round *round);
+	engine::RowBlock own_rows(Session *session, uint32_t n_rows);
 	void searched(std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
 		const BatchInfo &info);
 	void answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,

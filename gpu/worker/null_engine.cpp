@@ -24,18 +24,25 @@ public:
 		return Status::ok();
 	}
 
-	Status load_segment(CopyId, SegmentId, const engine::RowBlock &) override { return Status::ok(); }
+	Status
+	load_segment(CopyId copy, SegmentId, const engine::RowBlock &) override
+	{
+		has_rows_[copy % kCopies].store(true, std::memory_order_relaxed);
+		return Status::ok();
+	}
+
 	Status seal_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status drop_segment(CopyId, SegmentId) override { return Status::ok(); }
-	Status append_delta(CopyId, uint64_t, const engine::RowBlock &) override { return Status::ok(); }
+	Status append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows) override { return load_segment(copy, 1, rows); }
 	Status trim_delta(CopyId, uint64_t) override { return Status::ok(); }
 	Status set_tombstones(CopyId, SegmentId, std::span<const uint8_t>) override { return Status::ok(); }
 	Status set_delta_tombstones(CopyId, uint64_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status drop(CopyId) override { return Status::ok(); }
 
-	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one.
+	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one. A copy that was never given a row
+	/// has none.
 	Status
-	search(CopyId, std::span<const engine::SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+	search(CopyId copy, std::span<const engine::SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
 		engine::SearchControl *control) override
 	{
 		results->resize(queries.size());
@@ -44,7 +51,7 @@ public:
 			const uint32_t first = queries[i].has_after ? row_id_block(queries[i].after.row) + 1 : 0;
 			std::vector<Neighbor> &result = (*results)[i];
 
-			result.resize(queries[i].k);
+			result.resize(has_rows_[copy % kCopies].load(std::memory_order_relaxed) ? queries[i].k : 0);
 			for (size_t j = 0; j < result.size(); j++)
 				result[j] = {static_cast<double>(first + j), make_row_id(static_cast<uint32_t>(first + j), 1)};
 		}
@@ -61,6 +68,7 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no rows");
 	}
 
+	bool appends_at_once(size_t) const override { return true; }
 	bool answers_at_once(CopyId, size_t) const override { return true; }
 
 	engine::EngineStats
@@ -74,6 +82,9 @@ public:
 	}
 
 private:
+	static constexpr size_t kCopies = 1024; // of which a benchmark has a handful
+
+	std::atomic<bool> has_rows_[kCopies]{};
 	std::atomic<uint64_t> n_created_{0};
 	std::atomic<uint64_t> n_searches_{0};
 	std::atomic<uint64_t> n_batches_{0};

@@ -233,6 +233,20 @@ Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::share
 	return true;
 }
 
+/// True if `bytes` more of a copy's rows do not fit the budget as it is.
+bool
+Residency::must_evict(const Copy *copy, uint64_t bytes)
+{
+	const std::lock_guard lock(mutex_);
+	uint64_t charged = 0;
+
+	if (copy->held_bytes + bytes <= copy->reserved_bytes)
+		return false;
+	for (const auto &[key, other] : copies_)
+		charged += charged_bytes(*other);
+	return charged + bytes > budget_bytes_;
+}
+
 /// Takes `bytes` more for a copy's rows, or refuses.
 ReplyStatus
 Residency::reserve(Copy *copy, uint64_t bytes)

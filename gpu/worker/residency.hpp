@@ -91,6 +91,11 @@ public:
 	ResidencyCounters counters();
 	uint64_t budget_bytes() const { return budget_bytes_; }
 
+	/// Rows that came along with a SEARCH, as for append(). False: append() has to be called on the loading thread. Otherwise
+	/// the copy has them now, or it cannot have them, and then the search will say why. Throws bad_alloc.
+	bool append_at_once(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
+		size_t row_bytes);
+
 	// The loading thread. `session` is who asks. They throw bad_alloc, and then the copy is as before.
 	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
 	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
@@ -126,6 +131,7 @@ private:
 	std::shared_ptr<Copy> lookup(const wire::CopyKey &key);
 	wire::ReplyStatus writable(const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy);
 	wire::ReplyStatus reserve(Copy *copy, uint64_t bytes);
+	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);
 	wire::ReplyStatus append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows);

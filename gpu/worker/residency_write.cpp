@@ -173,6 +173,33 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 	return append_rows(copy.get(), request, rows);
 }
 
+bool
+Residency::append_at_once(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
+	size_t row_bytes)
+{
+	const bool any_dead = std::any_of(rows.row_ids.begin(), rows.row_ids.end(),
+		[](uint64_t header) { return (header & (wire::kRowNull | wire::kRowDead)) != 0; });
+	std::shared_ptr<Copy> copy;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		copy = lookup(key);
+		if (copy == nullptr || !copy->current || copy->row_bytes != row_bytes ||
+			request.position > wire::kMaxRowNumber - rows.n_rows || request.position > copy->version.delta_end ||
+			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // somebody else brought them
+			return true;
+	}
+
+	const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
+
+	if (!writing.owns_lock() || any_dead || !engine_.appends_at_once(rows.n_rows * row_bytes) ||
+		must_evict(copy.get(), rows_bytes(rows.n_rows, row_bytes)))
+		return false;
+	[[maybe_unused]] const ReplyStatus status = append_rows(copy.get(), request, rows); // else the copy stays behind
+	return true;
+}
+
 /// Caller holds the write mutex.
 ReplyStatus
 Residency::append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows)

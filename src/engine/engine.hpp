@@ -107,6 +107,14 @@ public:
 
 	virtual EngineStats stats() const = 0;
 
+	/// True if append_delta of that many bytes of vectors takes a few microseconds and never waits for a device: the caller
+	/// may then run it on a thread that must not be held up.
+	virtual bool
+	appends_at_once([[maybe_unused]] size_t n_bytes) const
+	{
+		return false;
+	}
+
 	/// True if a search of `n_queries` on the copy takes no longer than handing it to another thread would, a few
 	/// microseconds, and never waits: the caller may then run it on a thread that must not be held up.
 	virtual bool

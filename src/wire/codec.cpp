@@ -54,9 +54,17 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)) ||
 		!(search.recall_target >= 0 && search.recall_target <= 1)) // NaN is neither
 		return ParseResult::kField;
-	if (length - sizeof(SearchRequest) != vector_bytes(search.element, search.dim))
+	if (search.zero1 != 0 || search.rows_position >= kMaxRowNumber || (search.n_rows == 0 && search.rows_position != 0))
+		return ParseResult::kField;
+
+	const size_t id_bytes = static_cast<size_t>(search.n_rows) * sizeof(uint64_t); // 2^35 at most
+
+	view->row_bytes = vector_bytes(search.element, search.dim);
+	if (length - sizeof(SearchRequest) != id_bytes + (size_t{search.n_rows} + 1) * view->row_bytes) // less than 2^49
 		return ParseResult::kLength;
-	view->vector = body + sizeof(SearchRequest);
+	view->row_ids = body + sizeof(SearchRequest);
+	view->vectors = view->row_ids + id_bytes;
+	view->vector = view->vectors + search.n_rows * view->row_bytes;
 	return ParseResult::kOk;
 }
 

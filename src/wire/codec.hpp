@@ -39,8 +39,8 @@ struct RequestView
 	};
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
 	const uint8_t *vector;                     // SEARCH: vector_bytes(element, dim) bytes
-	const uint8_t *row_ids;                    // LOAD_ROWS, APPEND: [n_rows] u64, 8-byte aligned if the request is
-	const uint8_t *vectors;                    // LOAD_ROWS, APPEND: [n_rows, row_bytes]
+	const uint8_t *row_ids;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
+	const uint8_t *vectors;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows, row_bytes]
 	size_t row_bytes;                          // what the length says that one vector has; the copy knows what it must be
 	const uint8_t *bits;                       // TOMBSTONES: [(n_bits + 7) / 8]
 };

@@ -165,8 +165,11 @@ struct SearchRequest
 	Metric metric;
 	uint8_t zero[2];
 	float recall_target; // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
+	uint64_t rows_position; // number of the first delta row that comes along; 0 if none does
+	uint32_t n_rows;        // delta rows that come along: as by APPEND, before the search
+	uint32_t zero1;
 };
-static_assert(sizeof(SearchRequest) == 64);
+static_assert(sizeof(SearchRequest) == 80);
 
 struct NextRequest
 {

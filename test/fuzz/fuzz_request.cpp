@@ -55,6 +55,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RequestType::kSearch:
 			require(view.search.k >= 1 && view.search.k <= kMaxSearchK && view.search.dim >= 1);
 			touch(view.vector, vector_bytes(view.search.element, view.search.dim));
+			touch(view.row_ids, view.search.n_rows * sizeof(uint64_t));
+			touch(view.vectors, view.search.n_rows * view.row_bytes);
 			break;
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:

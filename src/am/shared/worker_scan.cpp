@@ -32,6 +32,7 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
 constexpr uint64 kBusyPauseMs = 100;
 constexpr uint64 kBytesPerKb = 1024;
+constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more of them go before it
 
 /// What this process last saw of a copy. A hint: the worker checks.
 struct KnownCopy
@@ -144,17 +145,67 @@ count_reply(ScanCounters *counters, const wire::ReplyHeader *header)
 	counters->largest_engine_batch = Max(counters->largest_engine_batch, header->batch_size);
 }
 
+/// True if only rows were added to the delta since the copy last served this process, and few.
+bool
+only_rows_missing(const KnownCopy *known, const ScanState *state)
+{
+	const MetaData *meta = &state->meta;
+
+	return known->version.delta_end >= meta->delta_first_row && known->version.delta_end > 0 &&
+		   known->version.delta_end < state->delta_end &&
+		   known->version.manifest_generation == meta->manifest_generation &&
+		   known->version.tombstone_generation == meta->tombstone_generation &&
+		   (state->delta_end - known->version.delta_end) * delta_row_bytes(meta) <=
+			   static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
+}
+
+/// The rows that the copy lacks, as far as this process knows, where they are few enough to go along with the search: how
+/// many, and at *rows their headers and vectors (palloc'd). 0: none go.
+uint64
+rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char **rows)
+{
+	const Size row_bytes = sizeof(uint64) + meta_vector_bytes(&state->meta);
+	const uint64 first = known->version.delta_end;
+	uint64 n;
+	char *buffer;
+
+	if (!only_rows_missing(known, state))
+		return 0;
+	n = state->delta_end - first;
+	if (n * row_bytes > kRowsAheadBytes)
+		return 0;
+	(void) VG_FAULT("feed_delta");
+	// NULL rows leave their place as it is: zeros are as good as anything there, and finite.
+	buffer = static_cast<char *>(palloc0(n * row_bytes));
+	if (!delta_read(index, &state->meta, first, n, reinterpret_cast<uint64 *>(buffer), buffer + n * sizeof(uint64),
+			row_bytes - sizeof(uint64)))
+		return 0; // pages were recycled: the search goes as if nothing were known
+	*rows = buffer;
+	return n;
+}
+
+void
+count_shipped(uint64 n, ScanCounters *counters)
+{
+	counters->n_shipped += n;
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_shipped_rows, n);
+}
+
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
 /// the batch.
 bool
-search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status)
+search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status)
 {
 	const wire::CopyVersion version = {
 		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
 	const uint64 wanted = Min(state->batch_size, wire::kMaxSearchK);
 	wire::SearchRequest search = {};
 	wire::NextRequest next = {};
-	const wire::Part parts[] = {{&search, sizeof(search)}, {state->query, meta_vector_bytes(&state->meta)}};
+	const Size vector_bytes = meta_vector_bytes(&state->meta);
+	char *rows = nullptr;
+	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
+	const wire::Part parts[] = {
+		{&search, sizeof(search)}, {rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {state->query, vector_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
@@ -170,6 +221,8 @@ search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::
 	search.element = state->shape.element;
 	search.metric = state->shape.metric;
 	search.recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
+	search.n_rows = static_cast<uint32>(n_ahead);
+	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, state->rows,
 		state->row_capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();
@@ -182,7 +235,11 @@ search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::
 		}
 		*status = header.status;
 		if (header.status != wire::ReplyStatus::kOk)
+		{
+			if (n_ahead > 0)
+				known->version.delta_end = 0; // the copy is not what it was: ask
 			return true;
+		}
 		if (!rows_valid(state, state->rows, header.n_items, n_rows, wanted))
 		{
 			distrust(key, known);
@@ -201,22 +258,10 @@ search_once(const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::
 	state->next_row = 0;
 	known->version = version;
 	known->no_feed_until_ns = 0;
+	if (n_ahead > 0)
+		count_shipped(n_ahead, state->counters);
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
 	return true;
-}
-
-/// True if only rows were added to the delta since the copy last served this process, and few.
-bool
-only_rows_missing(const KnownCopy *known, const ScanState *state)
-{
-	const MetaData *meta = &state->meta;
-
-	return known->version.delta_end >= meta->delta_first_row && known->version.delta_end > 0 &&
-		   known->version.delta_end < state->delta_end &&
-		   known->version.manifest_generation == meta->manifest_generation &&
-		   known->version.tombstone_generation == meta->tombstone_generation &&
-		   (state->delta_end - known->version.delta_end) * delta_row_bytes(meta) <=
-			   static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
 }
 
 /// True if the same attempt would fail again for a while.
@@ -232,8 +277,7 @@ count_feed(const FeedOutcome *outcome, ScanCounters *counters)
 {
 	bridge::SharedState *shared = bridge::shared_state();
 
-	counters->n_shipped += outcome->delta_rows;
-	pg_atomic_fetch_add_u64(&shared->n_shipped_rows, outcome->delta_rows);
+	count_shipped(outcome->delta_rows, counters);
 	if (outcome->made)
 		pg_atomic_fetch_add_u64(&shared->n_inline_loads, 1);
 }
@@ -312,7 +356,7 @@ ask_worker(Relation index, ScanState *state)
 	{
 		wire::ReplyStatus status;
 
-		if (!search_once(&key, known, state, &status))
+		if (!search_once(index, &key, known, state, &status))
 			return false;
 		if (status == wire::ReplyStatus::kOk)
 			return true;

@@ -19,6 +19,8 @@ namespace vectorgpu::engine
 namespace
 {
 
+constexpr size_t kSmallAppendBytes = 16 * 1024; // copied, with their norms, in less time than a thread wakes up
+
 /// Runs what may throw; no exception passes an Engine call.
 template <class Work>
 Status
@@ -158,6 +160,12 @@ public:
 	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
 		return with(copy, [&](CpuEngineCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+	}
+
+	bool
+	appends_at_once(size_t n_bytes) const override
+	{
+		return n_bytes <= kSmallAppendBytes;
 	}
 
 	EngineStats

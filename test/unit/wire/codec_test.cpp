@@ -158,6 +158,8 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1.01f; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = -0.5f; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->zero1 = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->rows_position = 1; }), ParseResult::kField); // without rows
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 0; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 16001; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 6; }), ParseResult::kLength);
@@ -165,6 +167,32 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->metric = Metric::kHamming; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->metric = static_cast<Metric>(6); }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->element = static_cast<ElementType>(3); }), ParseResult::kType);
+}
+
+TEST(Codec, finds_rows_and_vector_of_a_search_where_they_lie)
+{
+	SearchRequest search = kSearch; // of 20 bytes a vector
+
+	search.n_rows = 3;
+	search.rows_position = 5;
+
+	const Bytes bytes = request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{});
+	const std::vector<uint8_t> exact(bytes.begin(), bytes.end());
+	RequestView view;
+
+	ASSERT_EQ(parse_request(exact.data(), exact.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.row_bytes, 20u);
+	EXPECT_EQ(view.row_ids - exact.data(), 64 + 80);
+	EXPECT_EQ(view.vectors - view.row_ids, 24);
+	EXPECT_EQ(view.vector - view.vectors, 60);
+	for (const uint32_t n : {2u, 4u, 0x33333333u, 0x80000003u, 0xffffffffu})
+	{
+		search.n_rows = n;
+		EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kLength) << n;
+	}
+	search.n_rows = 3;
+	search.rows_position = uint64_t{1} << 48;
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kField);
 }
 
 TEST(Codec, rejects_wrong_headers)

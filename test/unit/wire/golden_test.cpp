@@ -95,12 +95,12 @@ TEST(Golden, headers)
 
 TEST(Golden, search)
 {
-	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f};
+	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 0};
 	const NextRequest next{5};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search), kVersionBytes + " 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
-										   "010200000000403f");
+										   "010200000000403f 4000000000000000 0200000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }

@@ -1,99 +1,10 @@
 // The batcher with the gate of a hooked engine and a clock that the test sets.
-#include "worker/hook_engine.hpp"
-#include "worker/support.hpp"
+#include "worker/batcher_fixture.hpp"
 
 namespace vectorgpu::worker_test
 {
 namespace
 {
-
-std::atomic<uint64_t> fake_now{1000};
-
-uint64_t
-fake_clock()
-{
-	return fake_now;
-}
-
-struct Finished
-{
-	worker::Search *search;
-	StatusCode code;
-	std::vector<Neighbor> results;
-	worker::BatchInfo info;
-};
-
-struct BatcherTest : testing::Test
-{
-	BatcherTest()
-		: batcher(engine, 8, 0, fake_clock,
-			  [this](std::span<worker::Search *const> answered, const Status &status, std::vector<std::vector<Neighbor>> *results,
-				  const worker::BatchInfo &info)
-			  {
-				  const std::lock_guard lock(mutex);
-
-				  for (size_t i = 0; i < answered.size(); i++)
-					  finished.push_back(
-						  {answered[i], status.code, status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info});
-			  })
-	{
-		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
-		const std::vector<float> vectors = {1, 2, 3, 4, 5};
-
-		for (engine::CopyId &id : copies)
-		{
-			EXPECT_TRUE(engine.create({Metric::kL2, ElementType::kFloat32, 1}, &id).is_ok());
-			EXPECT_TRUE(engine.load_segment(id, 1, {row_ids, vectors.data(), 5}).is_ok());
-			EXPECT_TRUE(engine.seal_segment(id, 1).is_ok());
-		}
-		batcher.start();
-	}
-
-	~BatcherTest() override
-	{
-		engine.set_gate(true);
-		batcher.stop();
-	}
-
-	worker::Search *
-	add(size_t copy, size_t k)
-	{
-		searches.push_back(std::make_unique<worker::Search>());
-
-		worker::Search *search = searches.back().get();
-
-		search->queue = &queues[copy];
-		search->copy_id = copies[copy];
-		search->vector.resize(1);
-		search->query.query = search->vector.data(); // the vector (0)
-		search->query.k = k;
-		batcher.submit(search);
-		batcher.wake();
-		return search;
-	}
-
-	size_t
-	n_finished()
-	{
-		const std::lock_guard lock(mutex);
-
-		return finished.size();
-	}
-
-	bool
-	wait_for(size_t n)
-	{
-		return wait_until([&] { return n_finished() >= n; });
-	}
-
-	HookEngine engine;
-	engine::CopyId copies[2];
-	worker::CopyQueue queues[2];
-	std::vector<std::unique_ptr<worker::Search>> searches;
-	std::mutex mutex;
-	std::vector<Finished> finished;
-	worker::Batcher batcher;
-};
 
 TEST_F(BatcherTest, sends_a_lone_search_at_once_without_any_time_passing)
 {

@@ -49,6 +49,7 @@ public:
 	}
 
 	std::atomic<bool> out_of_memory{false}; // searches and loads say so
+	std::atomic<bool> at_once{false};       // it says that it answers and appends at once
 
 	const char *name() const override { return "hook"; }
 	Status create(const engine::DistanceSpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
@@ -86,6 +87,8 @@ public:
 		return inner_->set_delta_tombstones(copy, first, bits);
 	}
 
+	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
+	bool appends_at_once(size_t) const override { return at_once; }
 	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
 
 	Status
