@@ -201,7 +201,10 @@ Handler::search(const SessionPtr &session, Round *round)
 			{
 				// Whatever comes of it, the search finds out.
 				(void) residency_.append(session->view.header.key, rows, block, session->view.row_bytes, session->id);
-				find_and_submit(session, nullptr);
+				if (session->search.cancelled.load(std::memory_order_relaxed))
+					send_status(session.get(), ReplyStatus::kCancelled, &counters_);
+				else
+					find_and_submit(session, nullptr);
 				return ReplyStatus::kOk;
 			};
 			const ReplyStatus status = guarded(work);

@@ -292,7 +292,7 @@ wait_for_reply(Fallback *reason)
 		CHECK_FOR_INTERRUPTS();
 		(void) VG_FAULT("bridge_wait");
 		waited_ns = wire::monotonic_ns() - started_ns;
-		if (waited_ns < kStateSleepNs)
+		if (waited_ns < kStateSleepNs && !session.client.sleep_fails)
 			sleep_on_slot(Min(kStateSleepNs - waited_ns, limit_ns));
 		else
 			sleep_for_reply(limit_ns, &gone);

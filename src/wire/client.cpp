@@ -480,7 +480,7 @@ client_sleep(Client *client, uint32_t timeout_us)
 	const SlotState seen = slot_state(client);
 
 	if (seen == SlotState::kSubmitted || seen == SlotState::kTaken)
-		(void) sleep_on_state(client->slot, seen, timeout_us);
+		client->sleep_fails = !sleep_on_state(client->slot, seen, timeout_us);
 	client->slot->client_waits.store(static_cast<uint32_t>(ClientWaits::kNot), std::memory_order_relaxed);
 	return client_poll(client);
 }

@@ -59,6 +59,7 @@ struct Client
 	ClientPhase phase;
 	bool pending;   // a request is with the worker
 	bool abandoned; // ... and nobody wants its reply
+	bool sleep_fails; // client_sleep does not sleep here (the system lets nobody use a futex)
 	Role role;
 	int error_number; // errno of kSystem
 	SlotHeader *slot; // mapped, `slot_bytes`
@@ -105,7 +106,8 @@ ClientState client_poll(Client *client);
 ClientState client_spin(Client *client, uint32_t microseconds);
 
 /// Sleeps on the slot's state until it changes, a signal's handler has run, or the time is over; then looks at it. Cheaper
-/// than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times only.
+/// than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times only. Not to
+/// be called again once `sleep_fails` is set.
 ClientState client_sleep(Client *client, uint32_t timeout_us);
 
 /// Before sleeping on `wakeup`: true if there is no reply yet, and the worker will then write `wakeup`; false: do not sleep.

@@ -174,7 +174,7 @@ rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char 
 	n = state->delta_end - first;
 	if (n * row_bytes > kRowsAheadBytes)
 		return 0;
-	(void) VG_FAULT("feed_delta");
+	(void) VG_FAULT("rows_ahead");
 	// NULL rows leave their place as it is: zeros are as good as anything there, and finite.
 	buffer = static_cast<char *>(palloc0(n * row_bytes));
 	if (!delta_read(index, &state->meta, first, n, reinterpret_cast<uint64 *>(buffer), buffer + n * sizeof(uint64),

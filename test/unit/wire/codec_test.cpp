@@ -48,7 +48,7 @@ struct Filler
 	uint8_t bytes[n];
 };
 
-const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0};
+const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
 
 /// One good request of every type.
 std::vector<Bytes>

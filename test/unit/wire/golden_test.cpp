@@ -175,6 +175,8 @@ TEST(Golden, slot)
 {
 	EXPECT_EQ(offsetof(SlotHeader, state), 0u);
 	EXPECT_EQ(offsetof(SlotHeader, client_waits), 4u);
+	EXPECT_EQ(static_cast<uint32_t>(ClientWaits::kDescriptor), 1u);
+	EXPECT_EQ(static_cast<uint32_t>(ClientWaits::kState), 2u);
 	EXPECT_EQ(offsetof(SlotHeader, request_sequence), 8u);
 	EXPECT_EQ(offsetof(SlotHeader, cancel), 16u);
 	EXPECT_EQ(offsetof(SlotHeader, request_length), 24u);

@@ -29,12 +29,14 @@ TEST(ClientSleep, ends_with_the_reply_and_when_its_time_is_over)
 		ASSERT_EQ(submit_search(&backend.client, table, table.query(1), 5), ClientResult::kOk);
 		EXPECT_EQ(wire::client_sleep(&backend.client, kSleepUs), ClientState::kPending);
 
+		const uint64_t started_ns = wire::monotonic_ns();
 		std::thread opens([&] { hook->set_gate(true); });
 		ReplyHeader header;
 		uint8_t body[5 * sizeof(wire::WireNeighbor)];
 
 		// It also returns when the worker takes the request.
 		EXPECT_TRUE(wait_until([&] { return wire::client_sleep(&backend.client, kLongSleepUs) == ClientState::kReplied; }));
+		EXPECT_LT(wire::monotonic_ns() - started_ns, uint64_t{kLongSleepUs} * 1000); // woken, not slept out
 		opens.join();
 		EXPECT_EQ(wire::client_take_reply(&backend.client, &header, body, sizeof(body)), ClientResult::kOk);
 		EXPECT_EQ(header.n_items, 5u);
