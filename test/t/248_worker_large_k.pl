@@ -19,9 +19,9 @@ my $limit = 1_055_000; # more than one search, and not all
 
 $node->safe_psql('postgres', <<"SQL");
 CREATE TABLE t (id int, v vector(1));
-INSERT INTO t SELECT i, ARRAY[(i::bigint * 7919) % 400000]::vector FROM generate_series(1, $rows) i;
+INSERT INTO t SELECT i, ARRAY[((i::bigint * 7919) % 400000)::real]::vector FROM generate_series(1, $rows) i;
 CREATE INDEX i ON t USING gpuflat (v vector_l2_ops);
-INSERT INTO t SELECT $rows + i, ARRAY[i * 1000 + 0.5]::vector FROM generate_series(1, 300) i;
+INSERT INTO t SELECT $rows + i, ARRAY[(i * 1000 + 0.5)::real]::vector FROM generate_series(1, 300) i;
 SQL
 
 # Order and completeness in one value.
