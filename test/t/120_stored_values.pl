@@ -86,8 +86,8 @@ SKIP:
 	{
 		for my $action ('error', 'exit')
 		{
-			# Without chunks of the delta, so that each insert takes the same steps.
-			$node->safe_psql('postgres', "SELECT vectorgpu_merge('s_a')");
+			# A delta without chunks, so that each insert takes the same steps.
+			$node->safe_psql('postgres', 'REINDEX INDEX s_a');
 			my ($rc, $out, $err) = $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = '$point:$action'; INSERT INTO s SELECT $id, elements($id, 30000)", on_error_stop => 1);
 			if ($action eq 'exit')
 			{
