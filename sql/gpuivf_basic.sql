@@ -116,6 +116,20 @@ INSERT INTO grown SELECT i, array[1000 + i, i % 100, 3, 4]::vector FROM generate
 SELECT segments_after, rows_moved FROM vectorgpu_merge('grown_v');
 SELECT rows, heap_rows_checked FROM vectorgpu_check('grown_v', true);
 
+-- more than fits maintenance_work_mem: lists are parted by files; a list may be larger than a part
+CREATE TABLE ivf_parts (id int, v vector(500));
+INSERT INTO ivf_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) FROM generate_series(1, 500) d)::real[]::vector FROM generate_series(1, 2000) i;
+SET maintenance_work_mem = '1MB';
+CREATE INDEX ivf_parts_few ON ivf_parts USING gpuivf (v) WITH (lists = 2);
+SELECT rows, heap_rows_checked FROM vectorgpu_check('ivf_parts_few', true);
+CREATE INDEX ivf_parts_many ON ivf_parts USING gpuivf (v) WITH (lists = 50);
+SELECT rows, heap_rows_checked FROM vectorgpu_check('ivf_parts_many', true);
+DELETE FROM ivf_parts WHERE id % 3 = 0;
+VACUUM ivf_parts;
+SELECT segments_after, rows_moved, rows_dropped FROM vectorgpu_merge('ivf_parts_many');
+SELECT rows, heap_rows_checked FROM vectorgpu_check('ivf_parts_many', true);
+RESET maintenance_work_mem;
+
 -- bad input
 CREATE INDEX ON ivf USING gpuivf (v) WITH (lists = -1);
 CREATE INDEX ON ivf USING gpuivf (v) WITH (lists = 65537);
@@ -136,5 +150,5 @@ SET gpuivf.nothing = 1;
 SELECT vectorgpu_prewarm('ivf_v');
 SELECT vectorgpu_evict('ivf_v');
 SELECT cache_rows_checked FROM vectorgpu_check('ivf_v', false, true);
-DROP TABLE ivf, ivf_bits, ivf_wide, grown;
+DROP TABLE ivf, ivf_bits, ivf_wide, ivf_parts, grown;
 DROP FUNCTION ivf_vector;
