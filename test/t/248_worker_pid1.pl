@@ -25,6 +25,15 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 my $listing = PostgreSQL::Test::Utils::tempdir() . '/processes';
 my $server;
 
+# A test that fails leaves no server behind: with unshare goes process 1, and with that everything.
+END
+{
+	my $status = $?;
+
+	eval { $server->kill_kill(grace => 0) } if defined $server;
+	$? = $status;
+}
+
 sub start_server
 {
 	$server = IPC::Run::start([ @unshare, $node->installed_command('postgres'), '-D', $node->data_dir ],
