@@ -26,7 +26,7 @@ struct KMeansSpec
 	ClusterKind kind = ClusterKind::kL2;
 	uint64_t seed = 1;
 	uint32_t max_iterations = 10; // of Lloyd over all clusters, after the seeding
-	float tolerance = 1e-3f;      // stop when an iteration lowers the inertia by less than this share of it
+	float tolerance = 3e-3f;      // stop when an iteration lowers the inertia by less than this share of it
 	float balance = 0;    // 0: off. From 1: a cluster smaller than mean size / balance is moved into a large one
 	size_t n_threads = 1; // that the work memory is for; Call::n_threads may be less
 };
