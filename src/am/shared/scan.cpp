@@ -120,7 +120,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
 	scan_read_version(index, scan->xs_snapshot, state);
-	if (state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
+	// A scan of all pages must not push everything else out; one of a few lists gains from what was read before.
+	if (!state->am->approximate && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
 	{
 		const MemoryContext old = MemoryContextSwitchTo(state->context);
 
