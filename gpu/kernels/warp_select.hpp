@@ -11,9 +11,12 @@
 
 #ifdef __CUDACC__
 #define VECTORGPU_LANES __host__ __device__ __forceinline__
-#define VECTORGPU_UNROLL _Pragma("unroll")
 #else
 #define VECTORGPU_LANES inline
+#endif
+#ifdef __CUDA_ARCH__ // the host's compiler warns of pragmas that it does not know
+#define VECTORGPU_UNROLL _Pragma("unroll")
+#else
 #define VECTORGPU_UNROLL
 #endif
 
