@@ -85,8 +85,8 @@ fixed(const std::string &digits, int exponent, bool negative)
 
 	for (size_t i = 0; i < digits.size(); i++)
 		text[static_cast<size_t>(330 - exponent) + i + 1] = digits[i];
-	text = text.substr(1);
-	return (negative ? "-" : "") + ("0" + text.substr(0, 330)) + "." + text.substr(330);
+	std::string result(negative ? 1 : 0, '-');
+	return result.append(text, 0, 331).append(1, '.').append(text, 331);
 }
 
 int
