@@ -135,6 +135,15 @@ my @never = grep { !$reached{$_} } @names;
 note("not reached by these statements: @never") if @never;
 cmp_ok(scalar(keys %reached), '>', @names * 0.75, 'most fault points were reached');
 
+# Whether a merge reaches these depends on what happened to the index before: on a merge that failed, on growth since the
+# centroids were found. Other statements reach the second, and the first has a test of its own below.
+for my $name (qw(reclaim_pending ivf_train))
+{
+	next if !exists $reached{$name};
+	delete $reached{$name}{merge};
+	delete $reached{$name} if !%{ $reached{$name} };
+}
+
 # Later calls, until the statement ends before the call; and no memory at the first.
 for my $name (sort keys %reached)
 {
@@ -185,13 +194,17 @@ for my $name (sort keys %reached)
 # What a failed merge has taken is given back by the next vacuum, at whatever point that one fails in turn.
 SKIP:
 {
-	skip 'buffer_write is not reached', 1 if !$reached{buffer_write};
-	try_faults('merge', 'buffer_write:1:error');
+	my %codes = (error => 'XX000', enomem => '53200', exit => '08006');
+	skip 'buffer_write is not reached', 2 * keys %codes if !$reached{buffer_write};
 	$kinds{bare_vacuum} = [ 'w', [], ['VACUUM (INDEX_CLEANUP on) w'], [] ];
-	my ($state, $error, $wrong) = try_faults('bare_vacuum', 'reclaim_pending:1:error');
-	is("$state $wrong", 'XX000 ', 'an error while the extent of a failed merge is given back') or diag($error);
-	($state, $error, $wrong) = try_faults('bare_vacuum', 'page_read:100000:error');
-	is("$state $wrong", '00000 ', 'and the next vacuum does it') or diag($error);
+	for my $action (sort keys %codes)
+	{
+		try_faults('merge', 'buffer_write:1:error');
+		my ($state, $error, $wrong) = try_faults('bare_vacuum', "reclaim_pending:1:$action");
+		is("$state $wrong", "$codes{$action} ", "$action while the extent of a failed merge is given back") or diag($error);
+		($state, $error, $wrong) = try_faults('bare_vacuum', 'page_read:100000:error');
+		is("$state $wrong", '00000 ', 'and the next vacuum does it') or diag($error);
+	}
 }
 
 # The point damages its data: reported as corruption or without effect on answers; REINDEX heals.
