@@ -123,11 +123,15 @@ mirror_tree() {
 
 # build_extension FOLDER LOG [FLAG=1 …]: builds a copy of the checkout in FOLDER with these make variables and installs
 # it into the server copy. Objects built with other flags or another server are thrown away first; the checkout's own
-# objects are neither used nor touched, so a test build is never taken for a release one.
+# objects are neither used nor touched, so a test build is never taken for a release one. Kernels, which take minutes to
+# compile, are left out where there is no GPU to run them, unless CUDA=1 is given.
 build_extension() {
 	local tree=$1 log=$2 flags
 
 	shift 2
+	if [[ " $* " != *" CUDA="* ]] && ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+		set -- "$@" CUDA=0
+	fi
 	flags="$* $PG_CONFIG $("$PG_CONFIG" --version) $(c++ -dumpfullversion 2>/dev/null)"
 	mirror_tree "$tree"
 	if [ "$(cat "$tree/.flags" 2>/dev/null)" != "$flags" ]; then
