@@ -14,6 +14,8 @@ CREATE INDEX packages_lists ON packages USING gpuivf (embedding vector_cosine_op
 \echo '-- packages like gimp'
 SELECT name, section, left(description, 60) AS description
   FROM packages ORDER BY embedding <=> (SELECT embedding FROM packages WHERE name = 'gimp') LIMIT 5;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT name FROM packages ORDER BY embedding <=> (SELECT embedding FROM packages WHERE name = 'gimp') LIMIT 5;
 
 \echo '-- share of the 10 nearest packages of 200 that it finds, by the recall asked for'
 SET gpuivf.recall_target = 0.8;
