@@ -146,7 +146,12 @@ with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS 
 kill 'CONT', $pid;
 $node->safe_psql('postgres', 'DROP DATABASE clone; DROP DATABASE third; DROP TABLE d');
 ok(wait_worker($node), 'the worker goes on');
-# A drop that is rolled back changes nothing; one that commits takes the copy with it at once: the sweep of every ten seconds is put off.
+# A drop that is rolled back changes nothing; one that commits takes the copy with it at once: the sweep is put off, once it
+# has taken what was dropped above.
+$node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
+$node->reload;
+ok($node->poll_query_until('postgres', 'SELECT copies = (SELECT count(*) FROM vectorgpu_indexes WHERE resident_bytes IS NOT NULL) FROM vectorgpu_worker'),
+	'the sweep takes the copies of what was dropped');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1d\n");
 $node->reload;
 $node->safe_psql('postgres', 'CREATE TABLE e AS SELECT * FROM t; CREATE INDEX ei ON e USING gpuflat (v vector_l2_ops)');
