@@ -133,6 +133,9 @@ unlike(slurp_file($standby->logfile), qr/inconsistent page found|PANIC/, 'wal_co
 SKIP:
 {
 	skip 'needs a build with FAULTS=1', 2 if !faults_enabled($standby);
+	# What the load has left may be too little to be held up at a second page.
+	$primary->safe_psql('postgres', rows_sql(390_001, 391_000, 39) . "SELECT vectorgpu_merge('t_v')");
+	wait_standby($primary, $standby);
 	my $held = $standby->background_psql('postgres', on_error_stop => 0);
 	my $pid  = session_pid($held);
 	my $rows = $held->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM t");
