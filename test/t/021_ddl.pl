@@ -165,7 +165,7 @@ for my $what (sort keys %commands)
 		my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '${ms}ms'; $commands{$what}");
 		$cancelled++ if $rc != 0 && $err =~ /statement timeout/;
 		fail("$what: unexpected error $err") if $rc != 0 && $err !~ /statement timeout/;
-		$node->safe_psql('postgres', "INSERT INTO busy SELECT nextval('busy_id'), 1, $zero; DROP INDEX IF EXISTS busy_c; DROP INDEX IF EXISTS busy_v_ccnew");
+		$node->safe_psql('postgres', "INSERT INTO busy SELECT nextval('busy_id'), 1, $zero; DROP INDEX IF EXISTS busy_c; DROP INDEX IF EXISTS busy_v_ccnew; DROP INDEX IF EXISTS busy_v_ccold");
 	}
 	cmp_ok($cancelled, '>', 0, "$what was cancelled $cancelled times");
 }
