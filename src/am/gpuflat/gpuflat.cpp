@@ -2,7 +2,6 @@
 #include "am/gpuflat/gpuflat.hpp"
 
 #include "am/shared/cost.hpp"
-#include "am/shared/vacuum.hpp"
 #include "engine/distance.hpp"
 
 extern "C"
@@ -39,43 +38,6 @@ const AccessMethod kFlat = {
 	.recall_target = &recall_target,
 };
 
-IndexBuildResult *
-flatbuild(Relation heap, Relation index, IndexInfo *info)
-{
-	return shared_build(&kFlat, heap, index, info);
-}
-
-void
-flatbuildempty(Relation index)
-{
-	shared_build_empty(&kFlat, index);
-}
-
-bool
-flatinsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
-	bool index_unchanged, IndexInfo *info)
-{
-	return shared_insert(&kFlat, index, values, isnull, tid, heap);
-}
-
-char *
-flatbuildphasename(int64 phase)
-{
-	return shared_build_phase_name(&kFlat, phase);
-}
-
-bool
-flatvalidate(Oid opclass_oid)
-{
-	return shared_validate(&kFlat, opclass_oid);
-}
-
-IndexScanDesc
-flatbeginscan(Relation index, int n_keys, int n_orderbys)
-{
-	return shared_begin_scan(&kFlat, index, n_keys, n_orderbys);
-}
-
 } // namespace
 
 void
@@ -95,20 +57,8 @@ Datum
 vectorgpu_gpuflat_handler(PG_FUNCTION_ARGS)
 {
 	using namespace vectorgpu::am;
-	IndexAmRoutine *routine = new_routine();
+	IndexAmRoutine *routine = shared_routine<&kFlat>();
 
-	routine->ambuild = flatbuild;
-	routine->ambuildempty = flatbuildempty;
-	routine->aminsert = flatinsert;
-	routine->ambulkdelete = shared_bulkdelete;
-	routine->amvacuumcleanup = shared_vacuumcleanup;
 	routine->amcostestimate = exact_cost_estimate;
-	routine->amoptions = no_options;
-	routine->ambuildphasename = flatbuildphasename;
-	routine->amvalidate = flatvalidate;
-	routine->ambeginscan = flatbeginscan;
-	routine->amrescan = shared_rescan;
-	routine->amgettuple = shared_get_tuple;
-	routine->amendscan = shared_end_scan;
 	PG_RETURN_POINTER(routine);
 }

@@ -3,7 +3,6 @@
 
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/ivf.hpp"
-#include "am/shared/vacuum.hpp"
 #include "engine/distance.hpp"
 
 extern "C"
@@ -38,43 +37,6 @@ const AccessMethod kIvf = {
 	.phase_name = ivf_phase_name,
 };
 
-IndexBuildResult *
-ivfbuild(Relation heap, Relation index, IndexInfo *info)
-{
-	return shared_build(&kIvf, heap, index, info);
-}
-
-void
-ivfbuildempty(Relation index)
-{
-	shared_build_empty(&kIvf, index);
-}
-
-char *
-ivfbuildphasename(int64 phase)
-{
-	return shared_build_phase_name(&kIvf, phase);
-}
-
-bool
-ivfinsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
-	bool index_unchanged, IndexInfo *info)
-{
-	return shared_insert(&kIvf, index, values, isnull, tid, heap);
-}
-
-bool
-ivfvalidate(Oid opclass_oid)
-{
-	return shared_validate(&kIvf, opclass_oid);
-}
-
-IndexScanDesc
-ivfbeginscan(Relation index, int n_keys, int n_orderbys)
-{
-	return shared_begin_scan(&kIvf, index, n_keys, n_orderbys);
-}
-
 } // namespace
 
 void
@@ -90,20 +52,9 @@ Datum
 vectorgpu_gpuivf_handler(PG_FUNCTION_ARGS)
 {
 	using namespace vectorgpu::am;
-	IndexAmRoutine *routine = new_routine();
+	IndexAmRoutine *routine = shared_routine<&kIvf>();
 
-	routine->ambuild = ivfbuild;
-	routine->ambuildempty = ivfbuildempty;
-	routine->aminsert = ivfinsert;
-	routine->ambulkdelete = shared_bulkdelete;
-	routine->amvacuumcleanup = shared_vacuumcleanup;
 	routine->amcostestimate = ivf_cost_estimate;
 	routine->amoptions = ivf_parse_options;
-	routine->ambuildphasename = ivfbuildphasename;
-	routine->amvalidate = ivfvalidate;
-	routine->ambeginscan = ivfbeginscan;
-	routine->amrescan = shared_rescan;
-	routine->amgettuple = shared_get_tuple;
-	routine->amendscan = shared_end_scan;
 	PG_RETURN_POINTER(routine);
 }

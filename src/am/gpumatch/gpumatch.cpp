@@ -2,7 +2,6 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/shared/build.hpp"
-#include "am/shared/vacuum.hpp"
 
 extern "C"
 {
@@ -64,37 +63,6 @@ has_signatures(Relation index)
 		   (code >> 16 != kSourceOfArray && match_is_signature(static_cast<types::ElementSource>(code >> 16)));
 }
 
-IndexBuildResult *
-matchbuild(Relation heap, Relation index, IndexInfo *info)
-{
-	return shared_build(&kMatch, heap, index, info);
-}
-
-void
-matchbuildempty(Relation index)
-{
-	shared_build_empty(&kMatch, index);
-}
-
-bool
-matchinsert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
-	bool index_unchanged, IndexInfo *info)
-{
-	return shared_insert(&kMatch, index, values, isnull, tid, heap);
-}
-
-bool
-matchvalidate(Oid opclass_oid)
-{
-	return shared_validate(&kMatch, opclass_oid);
-}
-
-char *
-matchbuildphasename(int64 phase)
-{
-	return shared_build_phase_name(&kMatch, phase);
-}
-
 IndexScanDesc
 matchbeginscan(Relation index, int n_keys, int n_orderbys)
 {
@@ -115,23 +83,12 @@ Datum
 vectorgpu_gpumatch_handler(PG_FUNCTION_ARGS)
 {
 	using namespace vectorgpu::am;
-	IndexAmRoutine *routine = new_routine();
+	IndexAmRoutine *routine = shared_routine<&kMatch>();
 
 	routine->amsupport = kConditionSupport;
 	routine->amoptsprocnum = kOptionsSupport;
-	routine->ambuild = matchbuild;
-	routine->ambuildempty = matchbuildempty;
-	routine->aminsert = matchinsert;
-	routine->ambulkdelete = shared_bulkdelete;
-	routine->amvacuumcleanup = shared_vacuumcleanup;
 	routine->amcostestimate = match_cost_estimate;
-	routine->amoptions = no_options;
-	routine->ambuildphasename = matchbuildphasename;
-	routine->amvalidate = matchvalidate;
 	routine->ambeginscan = matchbeginscan;
-	routine->amrescan = shared_rescan;
-	routine->amgettuple = shared_get_tuple;
 	routine->amgetbitmap = shared_get_bitmap;
-	routine->amendscan = shared_end_scan;
 	PG_RETURN_POINTER(routine);
 }

@@ -1,8 +1,9 @@
 // What an access method fills in, and the callbacks that it shares with the others. An access method is a handler that
-// sets IndexAmRoutine's callbacks to thin functions, each passing its AccessMethod to a function below. PG dialect.
+// returns shared_routine<&its AccessMethod>() with what it has of its own. PG dialect.
 #pragma once
 
 #include "am/shared/segment_format.hpp"
+#include "am/shared/vacuum.hpp"
 #include "engine/topk.hpp"
 
 extern "C"
@@ -161,5 +162,69 @@ bool shared_get_tuple(IndexScanDesc scan, ScanDirection direction);
 /// amgetbitmap, for access methods with index conditions (ValueFormat::condition).
 int64 shared_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
 void shared_end_scan(IndexScanDesc scan);
+
+/// The callbacks that core calls without saying for which access method.
+template <const AccessMethod *am>
+struct Callbacks
+{
+	static IndexBuildResult *
+	build(Relation heap, Relation index, IndexInfo *info)
+	{
+		return shared_build(am, heap, index, info);
+	}
+
+	static void
+	build_empty(Relation index)
+	{
+		shared_build_empty(am, index);
+	}
+
+	static bool
+	insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
+		bool index_unchanged, IndexInfo *info)
+	{
+		return shared_insert(am, index, values, isnull, tid, heap);
+	}
+
+	static char *
+	build_phase_name(int64 phase)
+	{
+		return shared_build_phase_name(am, phase);
+	}
+
+	static bool
+	validate(Oid opclass_oid)
+	{
+		return shared_validate(am, opclass_oid);
+	}
+
+	static IndexScanDesc
+	begin_scan(Relation index, int n_keys, int n_orderbys)
+	{
+		return shared_begin_scan(am, index, n_keys, n_orderbys);
+	}
+};
+
+/// The IndexAmRoutine of an access method with all that is shared. Its handler sets amcostestimate, and what it has of its own.
+template <const AccessMethod *am>
+IndexAmRoutine *
+shared_routine()
+{
+	IndexAmRoutine *routine = new_routine();
+
+	routine->ambuild = Callbacks<am>::build;
+	routine->ambuildempty = Callbacks<am>::build_empty;
+	routine->aminsert = Callbacks<am>::insert;
+	routine->ambulkdelete = shared_bulkdelete;
+	routine->amvacuumcleanup = shared_vacuumcleanup;
+	routine->amoptions = no_options;
+	routine->ambuildphasename = Callbacks<am>::build_phase_name;
+	routine->amvalidate = Callbacks<am>::validate;
+	routine->ambeginscan = Callbacks<am>::begin_scan;
+	routine->amrescan = shared_rescan;
+	routine->amgettuple = shared_get_tuple;
+	routine->amendscan = shared_end_scan;
+	return routine;
+}
 
 } // namespace vectorgpu::am
