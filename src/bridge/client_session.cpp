@@ -441,6 +441,23 @@ session_request(wire::RequestType type, const wire::CopyKey *key, const wire::Pa
 	return session_submit(type, key, parts, n_parts, reason) && session_receive(header, body, body_capacity, reason);
 }
 
+uint32
+session_inventory(uint32 first, wire::CopyInfo *copies)
+{
+	const wire::InventoryRequest request = {first, 0};
+	const wire::Part part = {&request, sizeof(request)};
+	wire::ReplyHeader header;
+	Fallback reason;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!session_ready(false) ||
+		!session_request(wire::RequestType::kInventory, nullptr, &part, 1, &header, copies,
+			sizeof(wire::CopyInfo) * kCopiesPerReply, &reason) ||
+		header.status != wire::ReplyStatus::kOk)
+		return 0;
+	return header.n_items;
+}
+
 size_t
 session_body_capacity()
 {

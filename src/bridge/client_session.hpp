@@ -29,6 +29,11 @@ bool session_submit(
 	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason);
 bool session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason);
 
+constexpr uint32 kCopiesPerReply = 1024; // room for; the worker's reply area is smaller
+
+/// The worker's copies from the first-th on, into copies [kCopiesPerReply]. Returns how many; 0: no more, or no answer.
+uint32 session_inventory(uint32 first, wire::CopyInfo *copies);
+
 /// Bytes of a request's body, in all parts. 0 without a session.
 size_t session_body_capacity();
 

@@ -80,7 +80,6 @@ enum CopyColumn
 };
 
 constexpr double kBucketUs = 0.256; // the histogram's unit
-constexpr uint32 kCopiesPerReply = 1024;
 
 struct Row
 {
@@ -287,28 +286,14 @@ vectorgpu_worker_copies(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::bridge;
 	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	wire::CopyInfo *copies;
-	wire::ReplyHeader header;
-	Fallback reason;
-	uint32_t first = 0;
+	uint32 n;
 
 	InitMaterializedSRF(fcinfo, 0);
 	check_columns(result->setDesc->natts, kCopyColumns);
 	copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
-	do
-	{
-		const wire::InventoryRequest request = {first, 0};
-		const wire::Part part = {&request, sizeof(request)};
-
-		CHECK_FOR_INTERRUPTS();
-		if (!session_ready(false) ||
-			!session_request(wire::RequestType::kInventory, nullptr, &part, 1, &header, copies,
-				sizeof(wire::CopyInfo) * kCopiesPerReply, &reason) ||
-			header.status != wire::ReplyStatus::kOk)
-			break;
-		for (uint32 i = 0; i < header.n_items; i++)
+	for (uint32 first = 0; (n = session_inventory(first, copies)) > 0; first += n)
+		for (uint32 i = 0; i < n; i++)
 			if (copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
 				put_copy(result, &copies[i], wire::monotonic_ns());
-		first += header.n_items;
-	} while (header.n_items > 0);
 	return (Datum) 0;
 }

@@ -23,8 +23,6 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr uint32 kCopiesPerReply = 1024; // room for; the worker's reply area is smaller
-
 bool
 relation_is_gone(const wire::CopyKey *key)
 {
@@ -68,33 +66,21 @@ void
 sweep_copies()
 {
 	wire::CopyInfo *copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
-	wire::ReplyHeader header;
-	Fallback reason;
-	uint32 first = 0;
+	uint32 n;
 
 	(void) VG_FAULT("sweep");
-	do
-	{
-		const wire::InventoryRequest request = {first, 0};
-		const wire::Part part = {&request, sizeof(request)};
-
-		CHECK_FOR_INTERRUPTS();
-		if (!session_ready(false) ||
-			!session_request(wire::RequestType::kInventory, nullptr, &part, 1, &header, copies,
-				sizeof(wire::CopyInfo) * kCopiesPerReply, &reason) ||
-			header.status != wire::ReplyStatus::kOk)
-			break;
-		for (uint32 i = 0; i < header.n_items; i++)
+	for (uint32 first = 0; (n = session_inventory(first, copies)) > 0; first += n)
+		for (uint32 i = 0; i < n; i++)
 		{
 			const wire::CopyInfo *copy = &copies[i];
 
-			if (copy->leased == 0 &&
-				(relation_is_gone(&copy->key) || older_twin(copies, header.n_items, copy) == copy) &&
+			if (copy->leased == 0 && (relation_is_gone(&copy->key) || older_twin(copies, n, copy) == copy) &&
 				!drop_copy(&copy->key))
-				break;
+			{
+				pfree(copies);
+				return;
+			}
 		}
-		first += header.n_items;
-	} while (header.n_items > 0);
 	pfree(copies);
 }
 
