@@ -211,6 +211,12 @@ public:
 		return stats;
 	}
 
+	uint64_t
+	n_rescored() const override
+	{
+		return n_rescored_;
+	}
+
 private:
 	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
 	void

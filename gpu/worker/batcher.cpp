@@ -293,10 +293,10 @@ void
 Batcher::search_batch()
 {
 	BatchInfo info;
-	const uint64_t rescored_before = engine_.stats().n_rescored;
+	const uint64_t rescored_before = engine_.n_rescored();
 	const Status status = search(running_, &queries_, &results_, &control_, &info);
 
-	info.n_rescored = engine_.stats().n_rescored - rescored_before;
+	info.n_rescored = engine_.n_rescored() - rescored_before;
 	last_engine_ns_ = info.engine_ns;
 	last_size_ = running_.size();
 	{

@@ -361,8 +361,8 @@ Dispatcher::close_session(const SessionPtr &session)
 	handler_.closed(session);
 }
 
-/// Sees what a slot says, because its doorbell was rung or because it is polled.
-void
+/// Sees what a slot says, because its doorbell was rung or because it is polled. True if it took a request.
+bool
 Dispatcher::look(const SessionPtr &session)
 {
 	const wire::SlotHeader *slot = session->slot.header;
@@ -371,9 +371,12 @@ Dispatcher::look(const SessionPtr &session)
 	{
 		if (slot->cancel.load(std::memory_order_relaxed) == session->sequence)
 			handler_.cancel(session);
+		return false;
 	}
-	else if (slot->state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::SlotState::kSubmitted))
-		take(session);
+	if (slot->state.load(std::memory_order_acquire) != static_cast<uint32_t>(wire::SlotState::kSubmitted))
+		return false;
+	take(session);
+	return true;
 }
 
 void
@@ -430,21 +433,7 @@ Dispatcher::poll_slots()
 	bool taken = false;
 
 	for (size_t i = 0; i < polled_.size(); i++)
-	{
-		const SessionPtr &session = polled_[i];
-		const wire::SlotHeader *slot = session->slot.header;
-
-		if (session->busy.load(std::memory_order_acquire))
-		{
-			if (slot->cancel.load(std::memory_order_relaxed) == session->sequence)
-				handler_.cancel(session);
-		}
-		else if (slot->state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::SlotState::kSubmitted))
-		{
-			take(session);
-			taken = true;
-		}
-	}
+		taken |= look(polled_[i]);
 	return taken;
 }
 

@@ -51,7 +51,7 @@ private:
 	void greet(uint64_t id);
 	void open_session(int socket, const wire::Hello &hello);
 	void close_session(const SessionPtr &session);
-	void look(const SessionPtr &session);
+	bool look(const SessionPtr &session);
 	void take(const SessionPtr &session);
 	void start_polling(const SessionPtr &session);
 	void stop_polling();

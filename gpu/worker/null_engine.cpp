@@ -81,6 +81,8 @@ public:
 		return stats;
 	}
 
+	uint64_t n_rescored() const override { return 0; }
+
 private:
 	static constexpr size_t kCopies = 1024; // of which a benchmark has a handful
 

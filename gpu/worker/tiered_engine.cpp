@@ -285,6 +285,12 @@ public:
 		return stats;
 	}
 
+	uint64_t
+	n_rescored() const override
+	{
+		return device_->n_rescored() + host_->n_rescored();
+	}
+
 	void
 	rebalance() override
 	{

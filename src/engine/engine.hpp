@@ -107,6 +107,9 @@ public:
 
 	virtual EngineStats stats() const = 0;
 
+	/// stats().n_rescored alone: read round every batch, so without a lock or a look at the copies.
+	virtual uint64_t n_rescored() const = 0;
+
 	/// True if append_delta of that many bytes of vectors takes a few microseconds and never waits for a device: the caller
 	/// may then run it on a thread that must not be held up.
 	virtual bool

@@ -183,6 +183,12 @@ public:
 		return stats;
 	}
 
+	uint64_t
+	n_rescored() const override
+	{
+		return n_rescored_;
+	}
+
 private:
 	static Status
 	not_resident()

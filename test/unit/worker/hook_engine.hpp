@@ -119,6 +119,7 @@ public:
 	}
 
 	engine::EngineStats stats() const override { return inner_->stats(); }
+	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 private:
 	std::unique_ptr<engine::Engine> inner_;

@@ -94,6 +94,8 @@ public:
 		return stats;
 	}
 
+	uint64_t n_rescored() const override { return inner_->n_rescored(); }
+
 private:
 	bool has_room(const RowBlock &rows) const { return inner_->stats().resident_bytes + rows.n_rows * kBytesPerRow <= limit; }
 	static Status full() { return Status::error(StatusCode::kOutOfMemory, "the device is full"); }
