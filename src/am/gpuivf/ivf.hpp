@@ -14,13 +14,38 @@ constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5);  // [n_lists,
 constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);    // [n_lists + 1] uint64: list l has places [l, l + 1)
 constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);   // [n_rows] uint32 by place: number of the row by TID
 constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);     // [n_rows] uint32 by number: place of the row
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(9);      // codes by place; PQ: interleaved in blocks of 32 places
+constexpr StreamKind kRowTermStream = static_cast<StreamKind>(10);  // [n_rows] float32 by place: PQ's term of the row, L2 only
+constexpr StreamKind kCodecStream = static_cast<StreamKind>(11);    // float32: ranges of SQ8; codebooks and rotation of PQ
 
 constexpr int kMaxLists = 65536;
 
-/// MetaData::am_options.
+/// What the lists are scanned by. Stored: never renumber.
+enum class IvfStorage : uint8
+{
+	kPlain = 0, // the vectors of kVectors, as in the table: no codes
+	kFp16 = 1,  // of float32 vectors: halves
+	kSq8 = 2,   // a byte for each element
+	kPq = 3,    // product quantisation of residuals
+};
+
+/// What the distances that codes give are refined by. Stored: never renumber.
+enum class IvfRefine : uint8
+{
+	kFull = 0, // kVectors as in the table: the canonical distance
+	kFp16 = 1, // kVectors in halves, of float32 vectors: what is left of them by the table
+	kNone = 2, // no kVectors: the table
+};
+
+/// MetaData::am_options. All zero: plain lists.
 struct IvfOptions
 {
 	uint32 lists; // 0: as the number of rows wants
+	IvfStorage storage;
+	IvfRefine refine;
+	uint8 pq_bits; // kPq: 4 or 8
+	uint8 opq;     // kPq: 1: rows are rotated
+	uint32 pq_m;   // kPq: sub-quantisers, 1 .. dim
 };
 
 static_assert(sizeof(IvfOptions) <= kAmOptionBytes);
@@ -35,7 +60,7 @@ ivf_options(const MetaData *meta)
 struct IvfModel
 {
 	uint32 n_lists;
-	uint32 reserved;
+	uint32 candidates;     // for each of 10 wanted rows, that are refined; 0: no codes, or not calibrated
 	uint64 id;             // random, of the training
 	uint64 n_trained_rows; // rows of the segment that it was trained for
 	double mean_error;     // of these rows: mean squared distance to the centroid

@@ -1,0 +1,48 @@
+// How the rows of an index lie on disk by its storage parameters: in full, or as codes, with or without vectors to refine
+// their distances by. Pure functions of the metapage. PG dialect.
+#pragma once
+
+#include "am/gpuivf/ivf.hpp"
+#include "engine/ivf/pq.hpp"
+
+namespace vectorgpu::am
+{
+
+/// What a segment stores for each row, beside its number and place.
+struct IvfLayout
+{
+	IvfStorage storage;
+	IvfRefine refine;
+	Size kept_bytes;     // of a vector of kVectors; 0: there are none
+	ElementType kept;    // element of kVectors
+	Size code_bytes;     // of a code; 0: kVectors is scanned itself
+	bool row_terms;      // kRowTermStream is there
+	uint64 codec_floats; // of kCodecStream; 0: the codes need no codec
+	engine::ivf::PqSpec pq; // kPq only
+};
+
+IvfLayout ivf_layout(const MetaData *meta);
+
+/// The lists are scanned by codes, whose scores are estimates.
+inline bool
+has_codes(const IvfLayout *layout)
+{
+	return layout->code_bytes > 0;
+}
+
+/// The canonical distance is had from kVectors; else from the table.
+inline bool
+refines_in_full(const IvfLayout *layout)
+{
+	return layout->refine == IvfRefine::kFull;
+}
+
+/// Bytes of kCodeStream for so many rows: PQ codes lie in blocks of 32 rows, the last one filled up with zeros.
+inline uint64
+code_stream_bytes(const IvfLayout *layout, uint64 n_rows)
+{
+	return layout->storage == IvfStorage::kPq ? engine::ivf::interleaved_bytes(n_rows, layout->code_bytes)
+											  : n_rows * layout->code_bytes;
+}
+
+} // namespace vectorgpu::am
