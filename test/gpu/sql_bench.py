@@ -1,0 +1,242 @@
+"""The measurements of sql_bench. Standard library and numpy; clients are psql and pgbench, on the server's unix socket."""
+import argparse
+import gzip
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy
+
+BLOCK_ROWS = 20000
+CHECKED = 200  # queries whose answers are compared with the ground truth
+INSERT_RATE = 5000
+
+
+class BenchError(Exception):
+    """A measurement that could not be taken as described."""
+
+
+def content(folder, name):
+    for path, how in ((os.path.join(folder, name), open), (os.path.join(folder, name + ".gz"), gzip.open)):
+        if os.path.exists(path):
+            with how(path, "rb") as file:
+                return file.read()
+    raise BenchError(f"{folder} has no {name}")
+
+
+def read_u8bin(folder, name):
+    """[n, d] uint8: uint32 n, uint32 d, then the rows."""
+    data = content(folder, name)
+    n, d = (int(value) for value in numpy.frombuffer(data, "<u4", 2))
+    return numpy.frombuffer(data, numpy.uint8, n * d, offset=8).reshape(n, d)
+
+
+def read_truth(folder, name):
+    """[n_queries, 100] rows, nearest first."""
+    data = content(folder, name)
+    n, k = (int(value) for value in numpy.frombuffer(data, "<u4", 2))
+    return numpy.frombuffer(data, "<u4", n * k, offset=8).reshape(n, k)
+
+
+def psql(sql, database, stdin=None):
+    done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
+                          input=stdin, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"{sql[:60]}…: {done.stderr.decode().strip()[-300:]}")
+    return done.stdout.decode().strip()
+
+
+def binary_rows(rows):
+    """COPY binary of (id int4, vector)."""
+    dims = rows.shape[1]
+    layout = numpy.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("vector_bytes", ">i4"), ("dims", ">i2"),
+                          ("unused", ">i2"), ("elements", ">f4", (dims,))])
+    yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+    for start in range(0, rows.shape[0], BLOCK_ROWS):
+        block = rows[start:start + BLOCK_ROWS]
+        tuples = numpy.zeros(block.shape[0], layout)
+        tuples["fields"], tuples["id_bytes"], tuples["vector_bytes"], tuples["dims"] = 2, 4, 4 + 4 * dims, dims
+        tuples["id"] = numpy.arange(start, start + block.shape[0])
+        tuples["elements"] = block
+        yield tuples.tobytes()
+    yield b"\xff\xff"
+
+
+def load(database, table, rows):
+    psql(f"CREATE TABLE {table} (id int4, v vector({rows.shape[1]}))", database)
+    copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
+                             f"COPY {table} FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
+    for block in binary_rows(rows):
+        copy.stdin.write(block)
+    copy.stdin.close()
+    if copy.wait() != 0:
+        raise BenchError(f"COPY {table} failed")
+    psql(f"VACUUM ANALYZE {table}", database)
+
+
+def pgbench_command(work, database, name, script, clients, seconds, settings, *more):
+    path = os.path.join(work, name + ".sql")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(script)
+    options = " ".join(f"-c {key}={value}" for key, value in settings.items())
+    return (["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1)), "-T",
+             str(seconds), "-f", path, *more, database], {**os.environ, "PGOPTIONS": options})
+
+
+def rate_of(done):
+    found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.M)
+    latency = re.search(r"^latency average = ([0-9.]+)", done.stdout, re.M)
+    if done.returncode != 0 or found is None:
+        raise BenchError(f"pgbench failed: {done.stderr.strip()[-300:]}")
+    return float(found.group(1)), float(latency.group(1)) if latency else 0.0
+
+
+def pgbench(*arguments):
+    command, environment = pgbench_command(*arguments)
+    return rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
+
+
+def search_script(table, n_queries):
+    return (f"\\set i random(0, {n_queries - 1})\n"
+            f"SELECT id FROM {table} ORDER BY v <-> (SELECT v FROM {table}_q WHERE id = :i) LIMIT 10;\n")
+
+
+def recall(database, table, base, queries, truth, settings):
+    """recall@10 of CHECKED queries; a row as near as the 10th counts."""
+    sets = "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
+    found = psql(sets + f"SELECT q.id, (SELECT array_agg(id) FROM (SELECT id FROM {table} ORDER BY v <-> q.v LIMIT 10) s) "
+                 f"FROM (SELECT * FROM {table}_q WHERE id < {CHECKED}) q", database)
+    hits, n = 0, 0
+    for line in found.splitlines():
+        number, ids = line.split("|")
+        query = queries[int(number)].astype(numpy.int64)
+        distance = lambda rows: ((base[rows].astype(numpy.int64) - query) ** 2).sum(1)
+        kth = distance(truth[int(number)][:10]).max()
+        hits += int((distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum())
+        n += 10
+    return hits / n
+
+
+def answered():
+    return int(psql("SELECT answered FROM vectorgpu_worker", "vg"))
+
+
+def line(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def wait_for_worker(index):
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return psql(f"SELECT vectorgpu_prewarm('{index}'::regclass)", "vg")
+        except BenchError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def ours(options, name, base, queries, truth):
+    """Exact searches; settings of the server but for what the label says."""
+    table = "items_" + name.replace("-", "_")
+    load("vg", table, base)
+    load("vg", table + "_q", queries)
+    psql(f"CREATE UNIQUE INDEX ON {table}_q (id)", "vg")
+    began = time.monotonic()
+    psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
+    built = time.monotonic() - began
+    wait_for_worker(f"{table}_gpuflat")
+    keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+    script = search_script(table, len(queries))
+    found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off"})
+    line(name, "gpuflat", "CREATE INDEX", f"{built:.1f} s", "", "")
+    for clients, label, more in ((1, "", {}), (1, ", no spinning", {"vectorgpu.spin_time_us": 0}),
+                                 (1, ", spinning 200 us", {"vectorgpu.spin_time_us": 200}), (16, "", {}), (64, "", {})):
+        before = answered()
+        rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, {**keep, **more})
+        share = (answered() - before) / max(rate * options.seconds, 1)
+        line(name, "gpuflat", f"{clients} client{'s' if clients > 1 else ''}{label}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+             f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+    return table, script, keep
+
+
+def beside_inserts(options, table, script, keep, base):
+    """16 clients search, alone and while others insert INSERT_RATE rows a second, in turn."""
+    insert = (f"\\set i random(0, {min(len(base), 10000) - 1})\n"
+              f"INSERT INTO {table} SELECT -1, v FROM {table}_q WHERE id = :i;\n")
+    alone, beside, rates = [], [], []
+    for _ in range(3):
+        alone.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, keep)[0])
+        command, environment = pgbench_command(options.work, "vg", "insert", insert, 4, options.seconds + 2, {}, "-R", str(INSERT_RATE))
+        inserts = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        time.sleep(1)
+        beside.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, keep)[0])
+        out, err = inserts.communicate()
+        rates.append(rate_of(subprocess.CompletedProcess(command, inserts.returncode, out, err))[0])
+    cost = 1 - statistics.median(b / a for a, b in zip(alone, beside))
+    line(table, "gpuflat", f"16 clients beside {statistics.median(rates):.0f} inserts/s", f"{statistics.median(beside):.0f}/s", "",
+         f"alone {statistics.median(alone):.0f}/s: {cost:.1%} less")
+
+
+def peer(options, name, base, queries, truth):
+    """pgvector's hnsw (m 16, ef_construction 64)."""
+    table = "items_" + name.replace("-", "_")
+    load("pgv", table, base)
+    load("pgv", table + "_q", queries)
+    psql(f"CREATE UNIQUE INDEX ON {table}_q (id)", "pgv")
+    began = time.monotonic()
+    psql(f"CREATE INDEX ON {table} USING hnsw (v vector_l2_ops)", "pgv")
+    line(name, "pgvector hnsw", "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+    for search in (60, 160):
+        keep = {"enable_seqscan": "off", "hnsw.ef_search": search}
+        found = recall("pgv", table, base, queries, truth, keep)
+        for clients in (1, 16, 64):
+            rate, latency = pgbench(options.work, "pgv", "peer", search_script(table, len(queries)), clients, options.seconds, keep)
+            line(name, f"pgvector hnsw, ef_search {search}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
+                 f"{latency * 1000:.0f} us", f"recall {found:.4f}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--sets", default="sift-bsds-128,fashion-mnist-784")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--no-peer", action="store_true")
+    options = parser.parse_args()
+    has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
+
+    for database, extension in (("vg", "vectorgpu"), ("pgv", "vector")):
+        if database == "vg" or has_peer:
+            psql(f"CREATE DATABASE {database}", "postgres")
+            psql(f"CREATE EXTENSION {extension}", database)
+    for sql in (f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "SELECT pg_reload_conf()"):
+        psql(sql, "vg")
+    line("data set", "index", "what", "rate", "latency", "note")
+    line(*["---"] * 6)
+    failed = 0
+    for name in options.sets.split(","):
+        try:
+            sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
+                    read_truth(options.data, f"{name}.gt100.bin"))
+            table, script, keep = ours(options, name, *sets)
+            if has_peer:
+                peer(options, name, *sets)
+            beside_inserts(options, table, script, keep, sets[0])
+        except BenchError as error:
+            failed = 1
+            line(name, "", "failed", "", "", str(error).replace("\n", " "))
+    worker = psql("SELECT engine || ', ' || device || ', batches of ' || round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg")
+    print(f"\nWorker: {worker}.")
+    if options.device != "cpu" and not worker.startswith("cuda"):
+        print("The worker did not compute on the GPU.")
+        failed = 1
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
