@@ -67,24 +67,24 @@ check_outcome(const engine::ivf::Outcome &outcome)
 	if (outcome.code == StatusCode::kCancelled)
 		return false;
 	ereport(ERROR, (errcode(sqlstate_of(outcome.code)),
-					   errmsg("could not divide the rows of the index into lists: %s", outcome.message)));
+					   errmsg("could not train or use the lists and codes of the index: %s", outcome.message)));
 	pg_unreachable();
 }
 
 void
-assigner_begin(Assigner *assigner, const MetaData *meta, const float *centroids, uint32 n_lists)
+assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists)
 {
-	const Size row_bytes = meta->dim * sizeof(float);
-	const Size memory_bytes = engine::ivf::coarse_bytes(meta->dim, n_lists);
+	const Size row_bytes = rows.dim * sizeof(float);
+	const Size memory_bytes = engine::ivf::coarse_bytes(rows.dim, n_lists);
 
-	assigner->meta = meta;
+	assigner->rows = rows;
 	assigner->batch_rows = static_cast<uint32>(Max(Min(kBatchBytes / row_bytes, kMaxBatchRows), 1));
 	assigner->memory = MemoryContextAllocHuge(CurrentMemoryContext, memory_bytes);
 	(void) check_outcome(engine::ivf::coarse_init(
-		centroids, n_lists, meta->dim, assigner->memory, memory_bytes, &assigner->coarse));
+		centroids, n_lists, rows.dim, assigner->memory, memory_bytes, &assigner->coarse));
 	assigner->work_bytes = engine::ivf::coarse_assign_work_bytes(assigner->coarse, 1);
 	assigner->work = MemoryContextAllocHuge(CurrentMemoryContext, Max(assigner->work_bytes, 1));
-	assigner->vectors = static_cast<char *>(palloc(assigner->batch_rows * meta_vector_bytes(meta)));
+	assigner->vectors = static_cast<char *>(palloc(assigner->batch_rows * vector_bytes(rows.element, rows.dim)));
 	assigner->floats = static_cast<float *>(palloc(assigner->batch_rows * row_bytes));
 	assigner->labels = static_cast<uint32 *>(palloc(assigner->batch_rows * sizeof(uint32)));
 	assigner->scores = static_cast<float *>(palloc(assigner->batch_rows * sizeof(float)));
@@ -94,11 +94,10 @@ bool
 assigner_run(Assigner *assigner, uint64 n, bool (*give_way)(void *), void *give_way_state)
 {
 	const Watch watch = {give_way, give_way_state, false};
-	const MetaData *meta = assigner->meta;
 
 	CHECK_FOR_INTERRUPTS();
-	ivf_rows_to_floats(meta, assigner->vectors, n, assigner->floats);
-	return check_outcome(engine::ivf::coarse_assign(assigner->coarse, assigner->floats, meta->dim, n, assigner->labels,
+	ivf_rows_to_floats(assigner->rows, assigner->vectors, n, assigner->floats);
+	return check_outcome(engine::ivf::coarse_assign(assigner->coarse, assigner->floats, assigner->rows.dim, n, assigner->labels,
 		assigner->scores, assigner->work, assigner->work_bytes, watched_call(&watch)));
 }
 

@@ -24,10 +24,10 @@ bool check_outcome(const engine::ivf::Outcome &outcome);
 /// Assigns rows to lists, a batch at a time.
 struct Assigner
 {
-	const MetaData *meta;
+	engine::DistanceSpec rows; // what vectors are
 	engine::ivf::Coarse coarse;
 	uint32 batch_rows;
-	char *vectors;  // [batch_rows, vector_bytes]: the caller's to fill
+	char *vectors;  // [batch_rows] of the element: the caller's to fill
 	float *floats;  // [batch_rows, dim]
 	uint32 *labels; // [batch_rows]
 	float *scores;   // [batch_rows] squared distances to the centroids
@@ -37,9 +37,9 @@ struct Assigner
 };
 
 /// centroids [n_lists, dim], alive as long as the assigner. Memory in the current context.
-void assigner_begin(Assigner *assigner, const MetaData *meta, const float *centroids, uint32 n_lists);
+void assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists);
 
-/// Labels and scores of the n vectors in assigner->vectors. False: it gave way.
+/// Labels and scores of the n vectors in assigner->vectors, which are in assigner->floats then. False: it gave way.
 bool assigner_run(Assigner *assigner, uint64 n, bool (*give_way)(void *), void *give_way_state);
 
 void assigner_end(Assigner *assigner);

@@ -12,6 +12,7 @@ enum IvfBuildPhase
 	kPhaseAssign = kPhaseOfAm + 1,
 	kPhaseCalibrate = kPhaseOfAm + 2,
 	kPhaseWriteLists = kPhaseOfAm + 3,
+	kPhaseTrainCodes = kPhaseOfAm + 4,
 };
 
 /// AccessMethod::phase_name.

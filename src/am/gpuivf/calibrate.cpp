@@ -1,18 +1,10 @@
 // The calibration of a model: rows of the table as queries, their true neighbours by an exact search, and in the how
 // many-th list each of these lies. PG dialect.
-#include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance.hpp"
 
 #include <cmath>
-#include <cstring>
-
-extern "C"
-{
-#include "commands/progress.h"
-#include "utils/backend_progress.h"
-}
 
 namespace vectorgpu::am
 {
@@ -20,19 +12,13 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kNeighbors = 10;
+constexpr uint64 kNeighbors = kCalibrationNeighbors;
 constexpr double kWork = 3e10; // elements compared in all, about 3 s of one processor: decides how many queries there are
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
 
-struct Queries
-{
-	uint64 n;
-	uint64 *numbers;     // [n] of the rows that they are
-	char *vectors;       // [n, vector_bytes]
-	engine::TopK *topks; // [n]: row numbers in place of row ids
-};
+using Queries = CalibrationQueries;
 
 uint64
 query_count(const IvfWriter *writer)
@@ -65,8 +51,7 @@ begin_queries(IvfWriter *writer, Queries *queries)
 bool
 search_all(IvfWriter *writer, Queries *queries)
 {
-	const MetaData *meta = writer->meta;
-	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const engine::DistanceSpec spec = writer->rows;
 	const uint64 batch = Max(UINT64CONST(1), Min(UINT64CONST(256), 128 * 1024 / writer->vector_bytes)); // fits a cache
 	char *vectors = static_cast<char *>(palloc(batch * writer->vector_bytes));
 	double *scores = static_cast<double *>(palloc(batch * sizeof(double)));
@@ -76,11 +61,9 @@ search_all(IvfWriter *writer, Queries *queries)
 	{
 		const uint64 n = Min(batch, writer->n_rows - first);
 
-		CHECK_FOR_INTERRUPTS();
-		if (writer->watch.give_way != nullptr && writer->watch.give_way(writer->watch.give_way_state))
+		if (ivf_gives_way(writer))
 			return false;
-		if (writer->watch.report)
-			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(first));
+		ivf_report_rows(writer, first);
 		ivf_read_spooled(writer, first, n, vectors);
 		for (uint64 i = 0; i < n; i++)
 			numbers[i] = first + i;
@@ -114,29 +97,28 @@ label_of(IvfWriter *writer, uint64 number)
 {
 	uint32 label;
 
-	if (BufFileSeek(writer->labels, 0, static_cast<off_t>(number * sizeof(label)), SEEK_SET) != 0 ||
-		BufFileRead(writer->labels, &label, sizeof(label)) != sizeof(label))
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
+	ivf_seek_spool(writer->labels, number * sizeof(label));
+	ivf_read_spool(writer->labels, &label, sizeof(label));
 	return label;
 }
 
-/// ranks [n, kNeighbors]
 void
-find_ranks(IvfWriter *writer, Queries *queries, uint32 *ranks)
+find_ranks(IvfWriter *writer, Queries *queries)
 {
 	const MetaData *meta = writer->meta;
 	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
 	const Size stride = meta->dim * sizeof(float);
 	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
 	float *query = static_cast<float *>(palloc(stride));
+	uint32 *ranks = queries->ranks;
 
 	for (uint64 i = 0; i < queries->n; i++)
 	{
-		const uint64 found = engine::topk_finish(&queries->topks[i]);
+		const uint64 found = queries->topks[i].size;
 		uint64 n = 0;
 
 		CHECK_FOR_INTERRUPTS();
-		ivf_rows_to_floats(meta, queries->vectors + i * writer->vector_bytes, 1, query);
+		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
 		engine::compute_scores(spec, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
 		for (uint64 j = 0; j < found && n < kNeighbors; j++)
 		{
@@ -158,24 +140,21 @@ find_ranks(IvfWriter *writer, Queries *queries, uint32 *ranks)
 bool
 ivf_calibrate(IvfWriter *writer)
 {
-	Queries queries = {query_count(writer), nullptr, nullptr, nullptr};
-	uint32 *ranks;
+	Queries queries = {query_count(writer), nullptr, nullptr, nullptr, nullptr};
 
 	if (queries.n == 0 || writer->model.n_lists == 1)
 		return true;
-	if (writer->watch.report)
-	{
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseCalibrate);
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(writer->n_rows));
-	}
+	ivf_start_phase(writer, kPhaseCalibrate);
 	begin_queries(writer, &queries);
 	if (!search_all(writer, &queries))
 		return false;
-	ranks = static_cast<uint32 *>(palloc(queries.n * kNeighbors * sizeof(uint32)));
-	find_ranks(writer, &queries, ranks);
+	for (uint64 i = 0; i < queries.n; i++)
+		queries.topks[i].size = engine::topk_finish(&queries.topks[i]);
+	queries.ranks = static_cast<uint32 *>(palloc(queries.n * kNeighbors * sizeof(uint32)));
+	find_ranks(writer, &queries);
 	engine::ivf::calibration_points(writer->model.n_lists, &writer->model.calibration);
-	engine::ivf::calibrate_by_rank(ranks, queries.n, kNeighbors, &writer->model.calibration);
-	return true;
+	engine::ivf::calibrate_by_rank(queries.ranks, queries.n, kNeighbors, &writer->model.calibration);
+	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, &queries);
 }
 
 } // namespace vectorgpu::am

@@ -1,9 +1,11 @@
 // vectorgpu_check for gpuivf: sizes of the streams; lists that hold every row once, in order; with heapallindexed also that
 // every row is in the list of its nearest centroid. PG dialect.
-#include "am/gpuivf/assign.hpp"
-#include "am/gpuivf/ivf.hpp"
+#include "am/gpuivf/codec.hpp"
+#include "am/gpuivf/stored_rows.hpp"
+#include "engine/distance.hpp"
 
 #include <cmath>
+#include <cstring>
 
 namespace vectorgpu::am
 {
@@ -90,22 +92,61 @@ check_places(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 	}
 }
 
-/// Every row is in the list of its nearest centroid.
+/// Codes and row terms of places [first, first + n), as they are stored and as they should be.
+void
+check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, CodeEncoder *encoder,
+	const Assigner *assigner, uint64 first, uint64 n, BufferAccessStrategy strategy)
+{
+	const IvfLayout *layout = &encoder->codec->layout;
+	uint8 *codes = static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n * layout->code_bytes));
+	uint8 *stored = static_cast<uint8 *>(palloc(layout->code_bytes));
+	float *terms = static_cast<float *>(palloc(n * sizeof(float)));
+	const Watch watch = {nullptr, nullptr, false};
+	uint64 n_out = 0;
+
+	(void) encoder_run(encoder, assigner->floats, assigner->labels, n, codes, terms, &n_out, &watch);
+	for (uint64 i = 0; i < n; i++)
+	{
+		float term;
+
+		must_be_intact(index, ivf_read_code(index, meta, segment, layout, first + i, stored, strategy));
+		if (memcmp(stored, codes + i * layout->code_bytes, layout->code_bytes) != 0)
+			stream_corrupted(index, segment, kCodeStream, "A code is not that of its vector.");
+		if (!layout->row_terms)
+			continue;
+		must_be_intact(index,
+			stream_read(index, meta, segment, kRowTermStream, (first + i) * sizeof(float), sizeof(term), &term, strategy));
+		if (memcmp(&term, &terms[i], sizeof(term)) != 0)
+			stream_corrupted(index, segment, kRowTermStream, "The term of a row is not that of its vector.");
+	}
+	pfree(codes);
+	pfree(stored);
+	pfree(terms);
+}
+
+/// Every row is in the list of its nearest centroid, and has the code of its vector: by the vectors that the segment keeps.
 void
 check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
 	const float *centroids, const uint64 *offsets, BufferAccessStrategy strategy)
 {
-	const Size vector_size = meta_vector_bytes(meta);
+	const IvfLayout layout = ivf_layout(meta);
+	const engine::DistanceSpec rows = {meta->metric, layout.kept, meta->dim};
 	Assigner assigner;
+	CodeEncoder encoder;
+	Codec codec;
 	uint32 list = 0;
 
-	assigner_begin(&assigner, meta, centroids, model->n_lists);
+	if (layout.kept_bytes == 0)
+		return;
+	assigner_begin(&assigner, rows, centroids, model->n_lists);
+	must_be_intact(index, codec_read(&codec, index, meta, segment, strategy));
+	encoder_begin(&encoder, &codec, centroids, model->n_lists);
 	for (uint64 first = 0; first < segment->n_rows; first += assigner.batch_rows)
 	{
 		const uint64 n = Min(static_cast<uint64>(assigner.batch_rows), segment->n_rows - first);
 
 		must_be_intact(index,
-			stream_read(index, meta, segment, StreamKind::kVectors, first * vector_size, n * vector_size,
+			stream_read(index, meta, segment, StreamKind::kVectors, first * layout.kept_bytes, n * layout.kept_bytes,
 				assigner.vectors, strategy));
 		(void) assigner_run(&assigner, n, nullptr, nullptr);
 		for (uint64 i = 0; i < n; i++)
@@ -116,8 +157,32 @@ check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segme
 				stream_corrupted(index, segment, StreamKind::kVectors,
 					psprintf("A vector is in list %u instead of list %u.", list, assigner.labels[i]));
 		}
+		if (has_codes(&layout))
+			check_codes(index, meta, segment, &encoder, &assigner, first, n, strategy);
 	}
+	encoder_end(&encoder);
 	assigner_end(&assigner);
+}
+
+/// All floats of a stream are finite.
+void
+check_floats(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, const char *problem,
+	BufferAccessStrategy strategy)
+{
+	float floats[kRowsPerRead];
+	const uint64 n_floats = stream_size(segment, kind) / sizeof(float);
+
+	for (uint64 first = 0; first < n_floats; first += kRowsPerRead)
+	{
+		const uint64 n = Min(kRowsPerRead, n_floats - first);
+
+		CHECK_FOR_INTERRUPTS();
+		must_be_intact(
+			index, stream_read(index, meta, segment, kind, first * sizeof(float), n * sizeof(float), floats, strategy));
+		for (uint64 i = 0; i < n; i++)
+			if (!std::isfinite(floats[i]))
+				stream_corrupted(index, segment, kind, problem);
+	}
 }
 
 } // namespace
@@ -128,15 +193,18 @@ ivf_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	const uint64 centroid_bytes = stream_size(segment, kCentroidStream);
 	const uint64 stride = meta->dim * sizeof(float);
 	const uint64 n_lists = centroid_bytes / stride;
+	const IvfLayout layout = ivf_layout(meta);
 
-	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * meta_vector_bytes(meta))
+	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * layout.kept_bytes)
 		return "Its vectors do not fit its number of rows.";
+	if (stream_size(segment, kCodeStream) != code_stream_bytes(&layout, segment->n_rows) ||
+		stream_size(segment, kRowTermStream) != (layout.row_terms ? segment->n_rows * sizeof(float) : 0))
+		return "Its codes do not fit its number of rows.";
 	if (stream_size(segment, kListRowStream) != segment->n_rows * sizeof(uint32) ||
 		stream_size(segment, kPlaceStream) != segment->n_rows * sizeof(uint32))
 		return "Its lists do not fit its number of rows.";
-	for (uint32 i = static_cast<uint32>(kPlaceStream) + 1; i < kMaxStreams; i++)
-		if (segment->streams[i].n_bytes != 0)
-			return "It has a stream that no such index has.";
+	if (stream_size(segment, kCodecStream) != (segment->n_rows > 0 ? layout.codec_floats * sizeof(float) : 0))
+		return "What its codes were made with does not have the size that it must have.";
 	if (segment->n_rows == 0)
 		return centroid_bytes == 0 && stream_size(segment, kModelStream) == 0 && stream_size(segment, kOffsetStream) == 0
 			? nullptr
@@ -166,6 +234,7 @@ ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, boo
 			stream_corrupted(index, segment, kCentroidStream, "A centroid has an element that is not finite.");
 	offsets = read_offsets(index, meta, segment, model.n_lists, strategy);
 	check_places(index, meta, segment, offsets, strategy);
+	check_floats(index, meta, segment, kCodecStream, "What codes were made with has an element that is not finite.", strategy);
 	if (deep)
 		check_assignment(index, meta, segment, &model, centroids, offsets, strategy);
 	pfree(offsets);

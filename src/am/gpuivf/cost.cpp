@@ -8,6 +8,7 @@
 extern "C"
 {
 #include "access/genam.h"
+#include "optimizer/optimizer.h"
 }
 
 namespace vectorgpu::am
@@ -16,7 +17,17 @@ namespace vectorgpu::am
 namespace
 {
 
+constexpr double kRefineCost = 4;  // x cpu_tuple_cost: reading a candidate's vector out of order
 constexpr double kPassesOfAll = 3; // exact passes of a scan that returns every row: batches grow by 16
+
+/// The canonical distances of the candidates: a page each at most, from the index or the table.
+Cost
+refine_cost(const IvfPlan *plan, double rows)
+{
+	const double candidates = Min(plan->candidates, rows);
+
+	return plan->from_table ? fetch_cost(candidates) : candidates * kRefineCost * cpu_tuple_cost;
+}
 
 } // namespace
 
@@ -27,19 +38,20 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	const double rows = Max(path->indexinfo->tuples, 1.0);
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
 	Relation index;
-	double n_lists;
-	double n_probes;
+	IvfPlan plan;
 	double share;
+	double passes;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
-	ivf_plan_probes(index, rows, &n_lists, &n_probes);
+	plan = ivf_plan(index, rows);
 	index_close(index, NoLock);
-	share = n_probes / n_lists;
-	*pages = Max(std::ceil(all_pages * (share + n_lists / (rows + n_lists))), 1.0);
-	*startup_cost = pass_cost(path, *pages, rows * share + n_lists);
-	*total_cost = *startup_cost + kPassesOfAll * pass_cost(path, all_pages, rows) + fetch_cost(rows);
+	share = plan.n_probes / plan.n_lists;
+	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + plan.n_lists / (rows + plan.n_lists))), 1.0);
+	*startup_cost = pass_cost(path, *pages, rows * share + plan.n_lists) + refine_cost(&plan, rows);
+	passes = kPassesOfAll * pass_cost(path, all_pages, rows) + (plan.from_table ? kPassesOfAll * fetch_cost(rows) : 0);
+	*total_cost = *startup_cost + passes + fetch_cost(rows);
 }
 
 } // namespace vectorgpu::am

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "am/shared/am_interface.hpp"
+#include "engine/distance.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::am
@@ -60,7 +61,8 @@ ivf_options(const MetaData *meta)
 struct IvfModel
 {
 	uint32 n_lists;
-	uint32 candidates;     // for each of 10 wanted rows, that are refined; 0: no codes, or not calibrated
+	uint16 candidates;     // refined for each of 10 wanted rows; 0: no codes, or not calibrated
+	uint16 out_of_range;   // kSq8: of 1,000 rows that it was trained for, so many had an element beyond the ranges
 	uint64 id;             // random, of the training
 	uint64 n_trained_rows; // rows of the segment that it was trained for
 	double mean_error;     // of these rows: mean squared distance to the centroid
@@ -70,21 +72,67 @@ struct IvfModel
 /// options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
 
+/// What a user said about storage, each as far as it was said.
+struct IvfStorageRequest
+{
+	int storage; // IvfStorageName
+	int refine;  // IvfRefineName
+	int pq_m;    // 0: not said
+	int pq_bits; // 0: not said
+	int opq;     // -1: not said
+};
+
+enum IvfStorageName
+{
+	kStorageDefault,
+	kStorageFp32,
+	kStorageFp16,
+	kStorageSq8,
+	kStoragePq,
+};
+
+enum IvfRefineName
+{
+	kRefineDefault,
+	kRefineNone,
+	kRefineFp16,
+	kRefineFp32,
+};
+
+/// storage.cpp. What the index stores. Raises 22023 or 0A000 for what cannot be.
+void ivf_resolve_storage(
+	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options);
+uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
+
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
 /// options.cpp. Lists that a scan's first round looks at for a batch of so many rows.
 uint32 ivf_probes(const IvfModel *model, uint64 wanted);
 
-/// options.cpp. The same for the planner, which reads no page: lists and probes of an index with so many rows.
-void ivf_plan_probes(Relation index, double n_rows, double *n_lists, double *n_probes);
+/// What the planner, which reads no page, takes a scan to be.
+struct IvfPlan
+{
+	double n_lists;
+	double n_probes;
+	double scanned_share; // of the index's pages: those that a pass over all lists reads
+	double candidates;    // rows refined
+	bool from_table;      // by the table
+	bool has_codes;
+};
+
+/// options.cpp. The scan of an index with so many rows.
+IvfPlan ivf_plan(Relation index, double n_rows);
 
 /// options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);
 void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
-/// rows.cpp. Vectors as stored, [n, vector_bytes], as float32 [n, dim]; of length 1 for cosine.
-void ivf_rows_to_floats(const MetaData *meta, const char *vectors, uint64 n, float *floats);
+/// options.cpp. The rows that are refined to find `wanted` rows by codes.
+uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
+
+/// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim]; of length 1 for cosine.
+void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);
 
 /// rows.cpp. Reads the model of a segment that has rows. False if a page was foreign.
 bool ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model,

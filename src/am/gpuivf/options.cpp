@@ -1,7 +1,8 @@
 // Storage parameters and settings of gpuivf, and the defaults that follow from the number of rows. PG dialect.
 #include "am/gpuivf/ivf.hpp"
 
-#include <climits>
+#include "common/limits.hpp"
+
 #include <cmath>
 
 extern "C"
@@ -24,25 +25,85 @@ constexpr uint64 kCalibratedRows = 10;     // nearest rows that a calibration is
 // 100 and 1,000 rows.
 constexpr double kMoreRows = 0.25;
 
+constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
+constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
+
 /// What core keeps of the storage parameters.
 struct IvfReloptions
 {
 	int32 vl_len_;
 	int lists;
+	IvfStorageRequest storage;
 };
 
 int probes_setting = 0;
 double recall_target = kDefaultRecall;
 relopt_kind options_kind;
 
+relopt_enum_elt_def kStorages[] = {
+	{"fp32", kStorageFp32},
+	{"fp16", kStorageFp16},
+	{"sq8", kStorageSq8},
+	{"pq", kStoragePq},
+	{nullptr, 0},
+};
+
+relopt_enum_elt_def kRefines[] = {
+	{"none", kRefineNone},
+	{"fp16", kRefineFp16},
+	{"fp32", kRefineFp32},
+	{nullptr, 0},
+};
+
+// A boolean that knows whether it was given.
+relopt_enum_elt_def kSwitches[] = {
+	{"on", 1},
+	{"true", 1},
+	{"yes", 1},
+	{"1", 1},
+	{"off", 0},
+	{"false", 0},
+	{"no", 0},
+	{"0", 0},
+	{nullptr, 0},
+};
+
+void
+define_storage_parameters()
+{
+	options_kind = add_reloption_kind();
+	add_int_reloption(options_kind, "lists", "Number of inverted lists; 0: as the number of rows wants.", 0, 0, kMaxLists,
+		AccessExclusiveLock);
+	add_enum_reloption(options_kind, "storage", "What the lists are scanned by.", kStorages, kStorageDefault,
+		"Valid values are \"fp32\", \"fp16\", \"sq8\", and \"pq\".", AccessExclusiveLock);
+	add_enum_reloption(options_kind, "refine", "Vectors that the distances found by codes are refined by.", kRefines,
+		kRefineDefault, "Valid values are \"none\", \"fp16\", and \"fp32\".", AccessExclusiveLock);
+	add_int_reloption(options_kind, "pq_m", "Parts that a product quantiser codes; 0: as the dimensions want.", 0, 0,
+		kMaxDimensions, AccessExclusiveLock);
+	add_int_reloption(options_kind, "pq_bits", "Bits of the code of a part: 4 or 8.", 0, 0, 8, AccessExclusiveLock);
+	add_enum_reloption(options_kind, "opq", "Rotate the vectors before product quantisation.", kSwitches, -1,
+		"Valid values are \"on\" and \"off\".", AccessExclusiveLock);
+}
+
+/// Bytes of a row's code, as the planner takes it: parameters may have been changed since the index was built.
+double
+plan_code_bytes(const IvfStorageRequest *request, double dim)
+{
+	const uint32 bits = request->pq_bits == 4 ? 4 : 8;
+
+	if (request->storage == kStorageFp16)
+		return 2 * dim;
+	if (request->storage != kStoragePq)
+		return dim;
+	return bits / 8.0 * (request->pq_m > 0 ? request->pq_m : ivf_default_pq_m(bits, static_cast<uint32>(dim)));
+}
+
 } // namespace
 
 void
 ivf_define_options()
 {
-	options_kind = add_reloption_kind();
-	add_int_reloption(options_kind, "lists", "Number of inverted lists; 0: as the number of rows wants.", 0, 0, kMaxLists,
-		AccessExclusiveLock);
+	define_storage_parameters();
 	DefineCustomIntVariable("gpuivf.probes", "Lists that a scan looks at first.",
 		"0: as many as gpuivf.recall_target wants.", &probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr,
 		nullptr);
@@ -56,6 +117,11 @@ ivf_parse_options(Datum reloptions, bool validate)
 {
 	static const relopt_parse_elt kParse[] = {
 		{"lists", RELOPT_TYPE_INT, offsetof(IvfReloptions, lists)},
+		{"storage", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.storage)},
+		{"refine", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.refine)},
+		{"pq_m", RELOPT_TYPE_INT, offsetof(IvfReloptions, storage.pq_m)},
+		{"pq_bits", RELOPT_TYPE_INT, offsetof(IvfReloptions, storage.pq_bits)},
+		{"opq", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.opq)},
 	};
 
 	return static_cast<bytea *>(
@@ -68,7 +134,10 @@ ivf_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	const IvfReloptions *given = reinterpret_cast<const IvfReloptions *>(index->rd_options);
 	IvfOptions *stored = reinterpret_cast<IvfOptions *>(options);
 
-	stored->lists = given != nullptr ? static_cast<uint32>(given->lists) : 0;
+	if (given == nullptr)
+		return;
+	stored->lists = static_cast<uint32>(given->lists);
+	ivf_resolve_storage(&given->storage, shape->element, shape->metric, shape->dim, stored);
 }
 
 uint32
@@ -96,14 +165,41 @@ ivf_probes(const IvfModel *model, uint64 wanted)
 	return static_cast<uint32>(Max(Min(probes, static_cast<double>(model->n_lists)), 1.0));
 }
 
-void
-ivf_plan_probes(Relation index, double n_rows, double *n_lists, double *n_probes)
+uint64
+ivf_candidates(const IvfModel *model, uint64 wanted)
 {
-	const IvfReloptions *given = reinterpret_cast<const IvfReloptions *>(index->rd_options);
-	const IvfOptions options = {given != nullptr ? static_cast<uint32>(given->lists) : 0};
+	const double factor = model->candidates > 0 ? model->candidates : kDefaultCandidates;
+	const double rows = static_cast<double>(wanted);
 
-	*n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
-	*n_probes = Min(probes_setting > 0 ? static_cast<double>(probes_setting) : std::ceil(*n_lists * kDefaultShare), *n_lists);
+	if (wanted <= kCalibratedRows)
+		return static_cast<uint64>(factor * kCalibratedRows);
+	return static_cast<uint64>(std::ceil(rows * (1 + (factor - 1) * std::sqrt(kCalibratedRows / rows))));
+}
+
+IvfPlan
+ivf_plan(Relation index, double n_rows)
+{
+	static const IvfReloptions kNothing = {};
+	const IvfReloptions *given =
+		index->rd_options != nullptr ? reinterpret_cast<const IvfReloptions *>(index->rd_options) : &kNothing;
+	const IvfOptions options = {.lists = static_cast<uint32>(given->lists)};
+	const double dim = Max(TupleDescAttr(RelationGetDescr(index), 0)->atttypmod, 1);
+	const int storage = given->storage.storage;
+	const double code_bytes = plan_code_bytes(&given->storage, dim);
+	const double vector_bytes = given->storage.refine == kRefineNone ? 0
+		: given->storage.refine == kRefineFp16					   ? 2 * dim
+																   : 4 * dim;
+	IvfPlan plan;
+
+	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
+	plan.n_probes =
+		Min(probes_setting > 0 ? static_cast<double>(probes_setting) : std::ceil(plan.n_lists * kDefaultShare), plan.n_lists);
+	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
+	plan.from_table = plan.has_codes &&
+		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
+	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
+	plan.candidates = plan.has_codes ? kCalibratedRows * kDefaultCandidates : 0;
+	return plan;
 }
 
 } // namespace vectorgpu::am

@@ -1,5 +1,5 @@
 // Reading a segment of gpuivf: its model, its vectors by TID. PG dialect.
-#include "am/gpuivf/ivf.hpp"
+#include "am/gpuivf/stored_rows.hpp"
 
 #include "engine/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
@@ -17,14 +17,14 @@ constexpr uint64 kPlacesPerRead = 1024;
 } // namespace
 
 void
-ivf_rows_to_floats(const MetaData *meta, const char *vectors, uint64 n, float *floats)
+ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats)
 {
-	if (meta->element == ElementType::kFloat16)
-		engine::widen_halves(vectors, n * meta->dim, floats);
+	if (spec.element == ElementType::kFloat16)
+		engine::widen_halves(vectors, n * spec.dim, floats);
 	else
-		memcpy(floats, vectors, n * meta->dim * sizeof(float));
-	if (meta->metric == Metric::kCosine)
-		engine::ivf::normalise_rows(floats, n, meta->dim);
+		memcpy(floats, vectors, n * spec.dim * sizeof(float));
+	if (spec.metric == Metric::kCosine)
+		engine::ivf::normalise_rows(floats, n, spec.dim);
 }
 
 bool
@@ -50,6 +50,7 @@ ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segme
 	BufferAccessStrategy strategy)
 {
 	const Size vector_size = meta_vector_bytes(meta);
+	const IvfLayout layout = ivf_layout(meta);
 	uint32 places[kPlacesPerRead];
 
 	for (uint64 done = 0; done < n;)
@@ -64,8 +65,11 @@ ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segme
 			if (places[i] >= segment->n_rows)
 				page_corrupted(index, segment->streams[static_cast<int>(kPlaceStream)].start_block,
 					"A row's place lies behind the last list.");
-			if (!stream_read(index, meta, segment, StreamKind::kVectors, places[i] * vector_size, vector_size,
-					dest + (done + i) * vector_size, strategy))
+			if (refines_in_full(&layout)
+					? !stream_read(index, meta, segment, StreamKind::kVectors, places[i] * vector_size, vector_size,
+						  dest + (done + i) * vector_size, strategy)
+					: !ivf_read_stored(
+						  index, meta, segment, &layout, places[i], dest + (done + i) * vector_size, strategy))
 				return false;
 		}
 		done += part;

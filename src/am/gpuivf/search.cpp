@@ -1,8 +1,9 @@
 // Search of one segment: ranks its lists by their centroids, scores the rows of the first ones where they lie. PG dialect;
 // holds one content lock at a time.
-#include "am/gpuivf/ivf.hpp"
+#include "am/gpuivf/search.hpp"
 
 #include "engine/distance.hpp"
+#include "engine/ivf/kmeans.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,18 +19,11 @@ constexpr uint32 kRoundGrowth = 4;    // a round looks at so many times the list
 constexpr uint64 kGroupRows = 1024;   // rows scored before row ids are read
 constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes / 2; // a run is no longer than a page of one-element halves
 
-/// What a query knows of the lists of one segment, for all its rounds.
-struct RankedSegment
-{
-	uint32 segment; // id
-	uint32 n_lists;
-	IvfModel described;  // the model
-	double *scores;      // [n_lists] of the centroids
-};
-
 /// SegmentSearch::am_state.
 struct IvfQuery
 {
+	const float *floats; // [dim] the query
+	const float *unit;   // the same of length 1 for cosine
 	uint32 n;
 	RankedSegment segments[kMaxSegments];
 };
@@ -47,26 +41,33 @@ struct Group
 	uint8 dead[kGroupCapacity];
 };
 
+void
+begin_query(const SegmentSearch *search, IvfQuery *query)
+{
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {Metric::kL2, meta->element, meta->dim};
+	float *floats = static_cast<float *>(MemoryContextAlloc(search->am_context, 2 * meta->dim * sizeof(float)));
+
+	ivf_rows_to_floats(spec, static_cast<const char *>(search->query), 1, floats);
+	memcpy(floats + meta->dim, floats, meta->dim * sizeof(float));
+	if (meta->metric == Metric::kCosine)
+		engine::ivf::normalise_rows(floats + meta->dim, 1, meta->dim);
+	query->floats = floats;
+	query->unit = floats + meta->dim;
+}
+
 /// Scores the centroids. False if a page was foreign.
 bool
-rank_lists(const SegmentSearch *search, RankedSegment *ranked)
+rank_lists(const SegmentSearch *search, const float *query, RankedSegment *ranked)
 {
 	const MetaData *meta = search->meta;
 	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
 	const Size stride = meta->dim * sizeof(float);
-	const float *query = static_cast<const float *>(search->query);
 	StreamCursor cursor;
 	const void *centroids;
 	uint64 n;
 	uint64 done = 0;
 
-	if (meta->element == ElementType::kFloat16)
-	{
-		float *widened = static_cast<float *>(palloc(stride));
-
-		engine::widen_halves(search->query, meta->dim, widened);
-		query = widened;
-	}
 	stream_open(&cursor, search->index, meta, search->segment, kCentroidStream, stride, 0, search->strategy);
 	while (done < ranked->n_lists && stream_next_run(&cursor, &centroids, &n))
 	{
@@ -76,6 +77,22 @@ rank_lists(const SegmentSearch *search, RankedSegment *ranked)
 	}
 	stream_close(&cursor);
 	return !cursor.foreign && done == ranked->n_lists;
+}
+
+/// Makes the query ready for the segment's codes. False if a page was foreign.
+bool
+prepare_codes(const SegmentSearch *search, const float *query, RankedSegment *ranked)
+{
+	const MemoryContext old = MemoryContextSwitchTo(search->am_context);
+	Codec *codec = static_cast<Codec *>(palloc(sizeof(Codec)));
+	CodeQuery *codes = static_cast<CodeQuery *>(palloc(sizeof(CodeQuery)));
+	const bool intact = codec_read(codec, search->index, search->meta, search->segment, search->strategy);
+
+	if (intact)
+		code_query_begin(codes, codec, query);
+	ranked->codes = codes;
+	MemoryContextSwitchTo(old);
+	return intact;
 }
 
 /// The ranking of this segment's lists, made at its first search. Null if a page was foreign.
@@ -90,6 +107,7 @@ ranked_segment(const SegmentSearch *search)
 	{
 		query = static_cast<IvfQuery *>(MemoryContextAllocZero(search->am_context, sizeof(IvfQuery)));
 		*search->am_state = query;
+		begin_query(search, query);
 	}
 	for (uint32 i = 0; i < query->n; i++)
 		if (query->segments[i].segment == search->segment->id)
@@ -102,15 +120,21 @@ ranked_segment(const SegmentSearch *search)
 	ranked->n_lists = model.n_lists;
 	ranked->described = model;
 	ranked->scores = nullptr;
-	// Segments that were merged with the same model have the same centroids.
+	ranked->codes = nullptr;
+	// Segments that were merged with the same model have the same centroids and codec.
 	for (uint32 i = 0; i < query->n; i++)
 		if (query->segments[i].described.id == model.id && query->segments[i].n_lists == model.n_lists)
+		{
 			ranked->scores = query->segments[i].scores;
+			ranked->codes = query->segments[i].codes;
+		}
 	if (ranked->scores == nullptr)
 	{
 		ranked->scores = static_cast<double *>(
 			MemoryContextAllocHuge(search->am_context, model.n_lists * sizeof(double)));
-		if (!rank_lists(search, ranked))
+		if (!rank_lists(search, query->floats, ranked))
+			return nullptr;
+		if (ivf_options(search->meta)->storage != IvfStorage::kPlain && !prepare_codes(search, query->unit, ranked))
 			return nullptr;
 	}
 	query->n++;
@@ -239,36 +263,65 @@ search_places(const SegmentSearch *search, uint64 first, uint64 end, Group *grou
 	return !cursor.foreign && (group->n == 0 || group_offer(group, search));
 }
 
+/// The places of the lists. Null if a page was foreign.
+PlaceRange *
+find_ranges(const SegmentSearch *search, const uint32 *lists, uint32 n)
+{
+	PlaceRange *ranges = static_cast<PlaceRange *>(palloc(n * sizeof(PlaceRange)));
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64 range[2];
+
+		if (!stream_read(search->index, search->meta, search->segment, kOffsetStream, lists[i] * sizeof(uint64),
+				sizeof(range), range, search->strategy))
+			return nullptr;
+		if (range[0] > range[1] || range[1] > search->segment->n_rows)
+			page_corrupted(search->index, search->segment->streams[static_cast<int>(kOffsetStream)].start_block,
+				"A list ends before it begins, or behind the last row.");
+		ranges[i] = {lists[i], range[0], range[1]};
+	}
+	return ranges;
+}
+
+/// Looks at all rows by their vectors.
+bool
+search_all(const SegmentSearch *search)
+{
+	Group *group;
+
+	if (ivf_options(search->meta)->refine != IvfRefine::kFull)
+		return ivf_search_table(search);
+	group = static_cast<Group *>(palloc(sizeof(Group)));
+	return search_places(search, 0, search->segment->n_rows, group);
+}
+
 } // namespace
 
 bool
 ivf_search_segment(const SegmentSearch *search)
 {
 	const RankedSegment *ranked = ranked_segment(search);
+	const PlaceRange *ranges;
 	uint32 n_probes;
-	uint32 *lists;
 	Group *group;
 
 	if (ranked == nullptr)
 		return false;
 	n_probes = probes_of_round(search, ranked);
-	group = static_cast<Group *>(palloc(sizeof(Group)));
 	if (n_probes == ranked->n_lists)
-		return search_places(search, 0, search->segment->n_rows, group);
+		return search_all(search);
 	*search->coverage = Coverage::kPart;
-	lists = choose_lists(ranked, n_probes);
+	ranges = find_ranges(search, choose_lists(ranked, n_probes), n_probes);
+	if (ranges == nullptr)
+		return false;
+	if (ranked->codes != nullptr)
+		return ivf_search_codes(search, ranked, ranges, n_probes);
+	group = static_cast<Group *>(palloc(sizeof(Group)));
 	for (uint32 i = 0; i < n_probes; i++)
 	{
-		uint64 range[2];
-
 		CHECK_FOR_INTERRUPTS();
-		if (!stream_read(search->index, search->meta, search->segment, kOffsetStream, lists[i] * sizeof(uint64),
-				sizeof(range), range, search->strategy))
-			return false;
-		if (range[0] > range[1] || range[1] > search->segment->n_rows)
-			page_corrupted(search->index, search->segment->streams[static_cast<int>(kOffsetStream)].start_block,
-				"A list ends before it begins, or behind the last row.");
-		if (!search_places(search, range[0], range[1], group))
+		if (!search_places(search, ranges[i].first, ranges[i].end, group))
 			return false;
 	}
 	return true;

@@ -7,51 +7,162 @@ namespace vectorgpu::am
 namespace
 {
 
+constexpr int kDefaultPqBits = 8;
+constexpr uint32 kDefaultSubDim = 4; // of a sub-quantiser of 8 bits: codes take a sixteenth of the float32 vector
+
 engine::ivf::PqSpec
-pq_spec(const MetaData *meta)
+pq_spec(const IvfOptions *options, Metric metric, uint32 dim)
 {
-	const IvfOptions *options = ivf_options(meta);
 	engine::ivf::PqSpec spec;
 
-	spec.metric = meta->metric;
-	spec.dim = meta->dim;
+	spec.metric = metric;
+	spec.dim = dim;
 	spec.m = options->pq_m;
 	spec.bits = options->pq_bits;
 	spec.opq = options->opq != 0;
 	return spec;
 }
 
+/// Raises 22023 for storage parameters that do not go together.
+[[noreturn]] void
+refuse(const char *message, const char *hint)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s", message), hint != nullptr ? errhint("%s", hint) : 0));
+	pg_unreachable();
+}
+
+IvfStorage
+resolve_codes(const IvfStorageRequest *request, ElementType element)
+{
+	const bool halves = element == ElementType::kFloat16;
+
+	switch (request->storage)
+	{
+		case kStorageFp32:
+			if (halves)
+				refuse("storage \"fp32\" is not for type halfvec", "Leave out storage: the lists hold the column's halves.");
+			return IvfStorage::kPlain;
+		case kStorageFp16:
+			return halves ? IvfStorage::kPlain : IvfStorage::kFp16;
+		case kStorageSq8:
+			return IvfStorage::kSq8;
+		case kStoragePq:
+			return IvfStorage::kPq;
+		default:
+			return IvfStorage::kPlain;
+	}
+}
+
+IvfRefine
+resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage storage)
+{
+	const bool halves = element == ElementType::kFloat16;
+
+	if (request->refine == kRefineFp32 && halves)
+		refuse("refine \"fp32\" is not for type halfvec", "Leave out refine: distances are refined by the column's halves.");
+	if (storage == IvfStorage::kPlain)
+	{
+		if (request->refine == kRefineFp16 && !halves)
+			refuse("refine \"fp16\" does not go with lists of full vectors",
+				"Set storage to \"fp16\" to halve the index, or leave out refine.");
+		return IvfRefine::kFull;
+	}
+	switch (request->refine)
+	{
+		case kRefineNone:
+			return IvfRefine::kNone;
+		case kRefineFp16:
+			if (halves)
+				return IvfRefine::kFull;
+			return storage == IvfStorage::kFp16 ? IvfRefine::kNone : IvfRefine::kFp16; // the codes are these halves
+		case kRefineFp32:
+			return IvfRefine::kFull;
+		default:
+			return storage == IvfStorage::kFp16 ? IvfRefine::kNone : IvfRefine::kFull;
+	}
+}
+
+void
+resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptions *options)
+{
+	if (metric == Metric::kL1)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"pq\" does not support the taxicab distance"),
+						   errdetail("A sum of squares falls apart into the parts of a vector; a product quantiser needs that."),
+						   errhint("Set storage to \"sq8\".")));
+	options->pq_bits = static_cast<uint8>(request->pq_bits == 0 ? kDefaultPqBits : request->pq_bits);
+	if (options->pq_bits != 4 && options->pq_bits != 8)
+		refuse("pq_bits must be 4 or 8", nullptr);
+	if (request->pq_m > 0 && static_cast<uint32>(request->pq_m) > dim)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						   errmsg("pq_m cannot be larger than the number of dimensions"),
+						   errdetail("pq_m is %d, the column has %u dimensions.", request->pq_m, dim),
+						   errhint("Leave out pq_m, or set storage to \"sq8\" for a byte for each dimension.")));
+	options->pq_m = request->pq_m > 0 ? static_cast<uint32>(request->pq_m) : ivf_default_pq_m(options->pq_bits, dim);
+	options->opq = request->opq > 0;
+	if (options->opq && dim > engine::ivf::kMaxOpqDimensions)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("opq does not support more than %u dimensions", engine::ivf::kMaxOpqDimensions),
+						   errdetail("The column has %u.", dim), errhint("Leave out opq.")));
+}
+
 } // namespace
 
-IvfLayout
-ivf_layout(const MetaData *meta)
+uint32
+ivf_default_pq_m(uint32 pq_bits, uint32 dim)
 {
-	const IvfOptions *options = ivf_options(meta);
+	const uint32 sub_dim = pq_bits == 4 ? kDefaultSubDim / 2 : kDefaultSubDim;
+
+	return (dim + sub_dim - 1) / sub_dim;
+}
+
+void
+ivf_resolve_storage(const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
+{
+	options->storage = resolve_codes(request, element);
+	options->refine = resolve_refine(request, element, options->storage);
+	if (options->storage == IvfStorage::kPq)
+		resolve_pq(request, metric, dim, options);
+	else if (request->pq_m > 0 || request->pq_bits > 0 || request->opq > 0)
+		refuse(request->opq > 0 ? "opq needs storage \"pq\"" : request->pq_m > 0 ? "pq_m needs storage \"pq\""
+																				  : "pq_bits needs storage \"pq\"",
+			"Set storage to \"pq\".");
+}
+
+IvfLayout
+ivf_layout_of(const IvfOptions *options, ElementType element, Metric metric, uint32 dim)
+{
 	IvfLayout layout = {};
 
 	layout.storage = options->storage;
 	layout.refine = options->refine;
-	layout.kept = options->refine == IvfRefine::kFp16 ? ElementType::kFloat16 : meta->element;
-	layout.kept_bytes = options->refine == IvfRefine::kNone ? 0 : vector_bytes(layout.kept, meta->dim);
+	layout.kept = options->refine == IvfRefine::kFp16 ? ElementType::kFloat16 : element;
+	layout.kept_bytes = options->refine == IvfRefine::kNone ? 0 : vector_bytes(layout.kept, dim);
 	switch (options->storage)
 	{
 		case IvfStorage::kPlain:
 			break;
 		case IvfStorage::kFp16:
-			layout.code_bytes = meta->dim * sizeof(uint16);
+			layout.code_bytes = dim * sizeof(uint16);
 			break;
 		case IvfStorage::kSq8:
-			layout.code_bytes = meta->dim;
-			layout.codec_floats = UINT64CONST(2) * meta->dim;
+			layout.code_bytes = dim;
+			layout.codec_floats = UINT64CONST(2) * dim;
 			break;
 		case IvfStorage::kPq:
-			layout.pq = pq_spec(meta);
+			layout.pq = pq_spec(options, metric, dim);
 			layout.code_bytes = engine::ivf::pq_code_bytes(layout.pq);
 			layout.row_terms = engine::ivf::pq_has_row_terms(layout.pq);
 			layout.codec_floats = engine::ivf::pq_codebook_floats(layout.pq) + engine::ivf::pq_rotation_floats(layout.pq);
 			break;
 	}
 	return layout;
+}
+
+IvfLayout
+ivf_layout(const MetaData *meta)
+{
+	return ivf_layout_of(ivf_options(meta), meta->element, meta->metric, meta->dim);
 }
 
 } // namespace vectorgpu::am

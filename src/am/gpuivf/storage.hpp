@@ -22,6 +22,7 @@ struct IvfLayout
 };
 
 IvfLayout ivf_layout(const MetaData *meta);
+IvfLayout ivf_layout_of(const IvfOptions *options, ElementType element, Metric metric, uint32 dim);
 
 /// The lists are scanned by codes, whose scores are estimates.
 inline bool

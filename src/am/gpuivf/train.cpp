@@ -67,12 +67,13 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 	}
 }
 
-/// A sample [n, dim] of the rows, evenly spread.
+} // namespace
+
 float *
-read_sample(IvfWriter *writer, uint64 n)
+ivf_read_sample(IvfWriter *writer, uint64 n)
 {
 	const uint32 dim = writer->meta->dim;
-	float *sample = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n * dim * sizeof(float)));
+	float *sample = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, Max(n * dim, 1) * sizeof(float)));
 	char *vector = static_cast<char *>(palloc(writer->vector_bytes));
 
 	for (uint64 i = 0; i < n; i++)
@@ -80,13 +81,11 @@ read_sample(IvfWriter *writer, uint64 n)
 		// i * n_rows / n without overflow: n_rows is below 2^32
 		CHECK_FOR_INTERRUPTS();
 		ivf_read_spooled(writer, i * writer->n_rows / n, 1, vector);
-		ivf_rows_to_floats(writer->meta, vector, 1, sample + i * dim);
+		ivf_rows_to_floats(writer->rows, vector, 1, sample + i * dim);
 	}
 	pfree(vector);
 	return sample;
 }
-
-} // namespace
 
 bool
 ivf_take_model(IvfWriter *writer)
@@ -108,7 +107,8 @@ ivf_take_model(IvfWriter *writer)
 	{
 		n_bytes = static_cast<Size>(writer->model.n_lists) * meta->dim * sizeof(float);
 		writer->centroids = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
-		intact = stream_read(writer->plan.index, meta, source, kCentroidStream, 0, n_bytes, writer->centroids, nullptr);
+		intact = stream_read(writer->plan.index, meta, source, kCentroidStream, 0, n_bytes, writer->centroids, nullptr) &&
+			codec_read(&writer->codec, writer->plan.index, meta, source, nullptr);
 	}
 	if (!intact)
 		page_recycled(writer->plan.index, 0);
@@ -132,7 +132,7 @@ ivf_train(IvfWriter *writer)
 	spec.n_clusters = plan_training(writer, &spec.n_rows);
 	spec.kind = engine::ivf::cluster_kind(writer->meta->metric);
 	spec.seed = kSeed;
-	sample = read_sample(writer, spec.n_rows);
+	sample = ivf_read_sample(writer, spec.n_rows);
 	if (writer->centroids != nullptr)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(

@@ -1,8 +1,10 @@
 // The state of a segment being written: rows wait in a temporary file until all are there, since lists are known only
-// then. PG dialect. Used by format.cpp (the callbacks, the passes over the rows), train.cpp and calibrate.cpp.
+// then. PG dialect. Used by format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp and calibrate*.cpp.
 #pragma once
 
-#include "am/gpuivf/assign.hpp"
+#include "am/gpuivf/build_phases.hpp"
+#include "am/gpuivf/codec.hpp"
+#include "engine/topk.hpp"
 
 extern "C"
 {
@@ -17,16 +19,24 @@ struct IvfWriter
 	SegmentPlan plan;
 	const MetaData *meta;
 	Watch watch;
-	Size vector_bytes;
+	IvfLayout layout;
+	engine::DistanceSpec rows; // what waits in `vectors`: halves, if no more than these is kept
+	Size vector_bytes;         // of such a row
+	Size coded_bytes;          // of a row in `codes`
 	Size memory; // bytes: maintenance_work_mem
 	uint64 n_rows;
-	BufFile *vectors;   // as stored, in TID order
-	BufFile *labels;    // uint32 list of each row, in TID order; null before rows are assigned
-	BufFile *list_rows; // kListRowStream; null before lists are written
+	BufFile *vectors;       // in TID order
+	BufFile *labels;        // uint32 list of each row, in TID order; null before rows are assigned
+	BufFile *codes;         // code of each row, its term if there are such, in TID order; null without codes, or before
+	BufFile *list_rows;     // kListRowStream; null before lists are written
+	BufFile *ordered_codes; // as `codes`, by place; null before lists are written
+	void *narrowed;         // scratch of one row
 	IvfModel model;
 	float *centroids; // [model.n_lists, dim]
+	Codec codec;      // what codes are made with, trained or taken over with the model
 	uint64 *offsets;  // [model.n_lists + 1], of the lists of this segment
 	double mean_error; // of this segment's rows to their centroids
+	uint64 n_out_of_range; // of this segment's rows: beyond what the codec was trained for
 };
 
 /// train.cpp. Takes over the model of the segment that the rows come from, if it is still right for so many rows.
@@ -35,10 +45,47 @@ bool ivf_take_model(IvfWriter *writer);
 /// train.cpp. Trains a model on a sample of the rows. False: it gave way.
 bool ivf_train(IvfWriter *writer);
 
+/// train_codec.cpp. Trains the codec, for the centroids that there are now. False: it gave way.
+bool ivf_train_codec(IvfWriter *writer);
+
+/// train.cpp. A sample [n, dim] of the rows, evenly spread; of length 1 for cosine. palloc'd.
+float *ivf_read_sample(IvfWriter *writer, uint64 n);
+
 /// calibrate.cpp. Measures on some of the rows what recall how many probes give. Rows have been assigned. False: it gave way.
 bool ivf_calibrate(IvfWriter *writer);
 
-/// format.cpp. Reads n rows from number `first` on, as they were handed over; the file's position is behind them then.
+/// Queries of a calibration: rows of the segment.
+struct CalibrationQueries
+{
+	uint64 n;
+	uint64 *numbers;     // [n] of the rows that they are
+	char *vectors;       // [n, vector_bytes] as in IvfWriter::vectors
+	engine::TopK *topks; // [n] their true neighbours, found: row numbers in place of row ids, their own among them
+	uint32 *ranks;       // [n, kCalibrationNeighbors] of the neighbours' lists; PG_UINT32_MAX where there is none
+};
+
+constexpr uint64 kCalibrationNeighbors = 10;
+
+/// calibrate_codes.cpp. How many candidates codes need, and what recall is left. The model is calibrated for the lists. False:
+/// it gave way.
+bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
+
+/// write_lists.cpp. SegmentFormat::write.
+BlockNumber ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start);
+
+/// spool.cpp. Temporary files: an item that is missing is an error.
+void ivf_read_spool(BufFile *file, void *data, Size n_bytes);
+void ivf_seek_spool(BufFile *file, uint64 byte);
+void ivf_close_spool(BufFile **file);
+
+/// spool.cpp. Reads n rows from number `first` on, as they wait; the file's position is behind them then.
 void ivf_read_spooled(IvfWriter *writer, uint64 first, uint64 n, char *vectors);
+
+/// spool.cpp. True if the merge should stop; looks at interrupts.
+bool ivf_gives_way(const IvfWriter *writer);
+
+/// spool.cpp. For pg_stat_progress_create_index.
+void ivf_start_phase(const IvfWriter *writer, IvfBuildPhase phase);
+void ivf_report_rows(const IvfWriter *writer, uint64 n_done);
 
 } // namespace vectorgpu::am

@@ -38,6 +38,9 @@ struct SegmentSearch
 	uint32 round;      // how wide to search: from 0, one more whenever a round has not given enough rows
 	bool exact;        // look at every row
 	uint64 wanted;     // rows that the batch asks for
+	uint64 n_before;   // rows that earlier batches returned
+	Relation heap;     // the table, for those that have to look there
+	Snapshot snapshot;
 	void **am_state;   // of this query, in am_context: null in the beginning, and after the manifest was read again
 	MemoryContext am_context;
 	const RowId *returned; // [n_returned] ascending: rows to leave out (search_offer does)

@@ -69,6 +69,7 @@ start_phase(ScanState *state, ScanPhase phase)
 	state->phase = phase;
 	state->phase_done = false;
 	state->has_last = false;
+	state->n_before = 0;
 }
 
 void
@@ -119,6 +120,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	pgstat_count_index_scan(index);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
+	state->snapshot = scan->xs_snapshot;
 	scan_read_version(index, scan->xs_snapshot, state);
 	// A scan of all pages must not push everything else out; one of a few lists gains from what was read before.
 	if (!state->am->approximate && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
@@ -206,6 +208,7 @@ note_batch(ScanState *state)
 	}
 	if (scored)
 		state->round++;
+	state->n_before += state->n_rows;
 	state->batch_size *= kBatchGrowth;
 }
 

@@ -29,6 +29,7 @@ struct ScanState
 	const AccessMethod *am;
 	ScanCounters *counters; // for EXPLAIN
 	Relation heap; // or null: a scan for TIDs only
+	Snapshot snapshot;
 	MemoryContext context;       // all that lives until the next rescan
 	MemoryContext batch_context; // child: scratch of one batch
 	ScanPhase phase;
@@ -47,6 +48,7 @@ struct ScanState
 	uint64 row_capacity;
 	uint64 n_rows;
 	uint64 next_row;
+	uint64 n_before; // rows of the batches before, in this phase
 	// Approximate access methods only.
 	uint32 round;      // how wide the next pass searches
 	bool exhaustive;   // the last pass has looked at all rows

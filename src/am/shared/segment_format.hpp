@@ -45,6 +45,10 @@ struct SegmentFormat
 	bool (*read_vectors)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
 		char *dest, BufferAccessStrategy strategy);
 
+	/// vectorgpu_check with heapallindexed: true if `stored`, as read_vectors or the delta gives it, is what the index keeps of the
+	/// table's `vector`. Null: it keeps the vector as it is.
+	bool (*matches)(const MetaData *meta, const char *vector, const char *stored);
+
 	/// Returns what is wrong with the sizes of kVectors and of the format's own streams, as a sentence, or null. Reads no
 	/// page; n_rows is in bounds.
 	const char *(*check_entry)(const MetaData *meta, const SegmentEntry *segment);

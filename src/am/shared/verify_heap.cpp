@@ -26,6 +26,7 @@ struct HeapCheck
 	Relation index;
 	Relation heap;
 	const MetaData *meta;
+	const SegmentFormat *format;
 	RowMerge rows; // of the index
 	MergedRow at;
 	bool at_end;
@@ -36,6 +37,15 @@ void
 step(HeapCheck *check)
 {
 	check->at_end = !row_merge_next(&check->rows, &check->at);
+}
+
+bool
+same_value(const HeapCheck *check, const char *vector, const void *stored)
+{
+	if (check->format != nullptr && check->format->matches != nullptr)
+		return check->format->matches(check->meta, vector, static_cast<const char *>(stored));
+	return row_bytes(check->meta, vector) == row_bytes(check->meta, stored) &&
+		memcmp(vector, stored, row_bytes(check->meta, vector)) == 0;
 }
 
 /// The RowSink of the table scan: rows in TID order, vector null for NULL.
@@ -56,8 +66,7 @@ check_row(void *state, RowId row, const char *vector)
 					RelationGetRelationName(check->heap)),
 				errhint("Rebuild it with REINDEX INDEX.")));
 	if (check->at.is_null != (vector == nullptr) ||
-		(vector != nullptr && (row_bytes(check->meta, vector) != row_bytes(check->meta, check->at.vector) ||
-								  memcmp(vector, check->at.vector, row_bytes(check->meta, vector)) != 0)))
+		(vector != nullptr && !same_value(check, vector, check->at.vector)))
 		ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
@@ -89,6 +98,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	check->index = index;
 	check->heap = heap;
 	check->meta = meta;
+	check->format = access_method(index, meta)->format;
 	delta = sort_delta(index, meta, meta->delta_first_row, delta_end, &counts, nullptr);
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
 	step(check);

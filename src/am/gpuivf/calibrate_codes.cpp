@@ -1,0 +1,272 @@
+// What codes lose: a true neighbour is found if its list is looked at and few enough of the rows there have a better
+// estimate. Decides how many candidates are refined, and corrects the recall of the calibration. PG dialect.
+#include "am/gpuivf/writer.hpp"
+
+#include "engine/distance.hpp"
+#include "engine/ivf/kmeans.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kNeighbors = kCalibrationNeighbors;
+constexpr uint64 kBatchRows = 8 * engine::ivf::kCodeBlockRows; // codes scored for one query after another: stay in a cache
+constexpr uint64 kMinQueries = 20;
+constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for what is known of each query's lists
+constexpr double kLoss = 0.002;  // of the true neighbours, that codes may cost when all lists are looked at
+// Candidates for each wanted row that are tried; what the last one loses is left as it is.
+constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
+
+/// A query and what it is about to find.
+struct CodedQuery
+{
+	CodeQuery codes;
+	float *constants;           // [n_lists] of the lists; null: codes have none
+	uint8 *points;              // [n_lists]: the first calibration point that looks at the list
+	double limits[kNeighbors];  // estimates of the true neighbours; NaN where there is none
+	double worst;               // of these
+	uint32 neighbor_points[kNeighbors];
+	uint32 better[kNeighbors][engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
+};
+
+/// Codes as they wait in the file, taken apart.
+struct CodeRows
+{
+	char *rows;    // [kBatchRows, coded_bytes]
+	uint8 *codes;  // [kBatchRows, code_bytes]
+	uint8 *blocks; // the same interleaved; null unless codes are scored so
+	float *terms;  // [kBatchRows]; null: there are none
+	uint32 *labels;
+};
+
+void
+begin_rows(const IvfWriter *writer, CodeRows *rows)
+{
+	const bool blocks = writer->layout.storage == IvfStorage::kPq;
+
+	rows->rows = static_cast<char *>(palloc(kBatchRows * writer->coded_bytes));
+	rows->codes = static_cast<uint8 *>(palloc(kBatchRows * writer->layout.code_bytes));
+	rows->blocks = blocks ? static_cast<uint8 *>(palloc(kBatchRows * writer->layout.code_bytes)) : nullptr;
+	rows->terms = writer->layout.row_terms ? static_cast<float *>(palloc(kBatchRows * sizeof(float))) : nullptr;
+	rows->labels = static_cast<uint32 *>(palloc(kBatchRows * sizeof(uint32)));
+}
+
+/// Reads the next n rows of both files.
+void
+read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
+{
+	const Size code_bytes = writer->layout.code_bytes;
+
+	ivf_read_spool(writer->codes, rows->rows, n * writer->coded_bytes);
+	ivf_read_spool(writer->labels, rows->labels, n * sizeof(uint32));
+	for (uint64 i = 0; i < n; i++)
+	{
+		memcpy(rows->codes + i * code_bytes, rows->rows + i * writer->coded_bytes, code_bytes);
+		if (rows->terms != nullptr)
+			memcpy(&rows->terms[i], rows->rows + i * writer->coded_bytes + code_bytes, sizeof(float));
+	}
+	if (rows->blocks != nullptr)
+		engine::ivf::interleave_codes(rows->codes, n, code_bytes, rows->blocks);
+}
+
+/// scores [n] of the rows that were read.
+void
+score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
+{
+	code_scores(&query->codes, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
+	for (uint64 i = 0; query->constants != nullptr && i < n; i++)
+		scores[i] += static_cast<double>(query->constants[rows->labels[i]]);
+}
+
+/// Constants and points of the lists.
+void
+look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
+{
+	const MetaData *meta = writer->meta;
+	const uint32 n_lists = writer->model.n_lists;
+	const engine::ivf::Calibration *calibration = &writer->model.calibration;
+	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
+	double *scores = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists * sizeof(double)));
+	engine::Neighbor *order = static_cast<engine::Neighbor *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, engine::topk_buffer_bytes(n_lists)));
+	engine::TopK topk;
+	uint32 point = 0;
+
+	engine::compute_scores(spec, floats, writer->centroids, meta->dim * sizeof(float), n_lists, scores, 0);
+	engine::topk_init(&topk, n_lists, order, engine::topk_buffer_bytes(n_lists) / sizeof(engine::Neighbor), nullptr);
+	for (RowId list = 0; list < n_lists; list++)
+		engine::topk_push(&topk, &scores[list], &list, 1, nullptr, 0);
+	(void) engine::topk_finish(&topk);
+	for (uint32 i = 0; i < n_lists; i++)
+	{
+		while (point + 1 < calibration->n_points && calibration->probes[point] <= i)
+			point++;
+		query->points[order[i].row] = static_cast<uint8>(point);
+	}
+	for (uint32 i = 0; query->constants != nullptr && i < n_lists; i++)
+		query->constants[i] = static_cast<float>(engine::ivf::pq_list_constant(meta->metric, scores[i]));
+	pfree(order);
+	pfree(scores);
+}
+
+/// The estimates of a query's true neighbours.
+void
+look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
+{
+	const engine::TopK *topk = &queries->topks[i];
+	uint64 n = 0;
+
+	query->worst = -HUGE_VAL;
+	for (uint64 j = 0; j < topk->size && n < kNeighbors; j++)
+	{
+		const engine::Neighbor *neighbor = &topk->buffer[j];
+
+		if (neighbor->row == queries->numbers[i] || std::isnan(neighbor->score))
+			continue;
+		ivf_seek_spool(writer->codes, neighbor->row * writer->coded_bytes);
+		ivf_seek_spool(writer->labels, neighbor->row * sizeof(uint32));
+		read_rows(writer, rows, 1);
+		score_rows(query, rows, 1, &query->limits[n]);
+		query->neighbor_points[n] = query->points[rows->labels[0]];
+		query->worst = Max(query->worst, query->limits[n]);
+		n++;
+	}
+	while (n < kNeighbors)
+		query->limits[n++] = NAN;
+}
+
+void
+begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
+{
+	const MetaData *meta = writer->meta;
+	const uint32 n_lists = writer->model.n_lists;
+	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
+
+	ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, floats);
+	query->constants = nullptr;
+	if (writer->layout.storage == IvfStorage::kPq)
+		query->constants = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists * sizeof(float)));
+	query->points = static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists));
+	memset(query->better, 0, sizeof(query->better));
+	code_query_begin(&query->codes, &writer->codec, floats);
+	look_at_lists(writer, query, floats);
+	look_at_neighbors(writer, query, queries, i, rows);
+}
+
+/// Counts the rows of a batch that are better than the query's neighbours.
+void
+count_better(CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
+{
+	score_rows(query, rows, n, scores);
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (!(scores[i] < query->worst))
+			continue;
+		for (uint64 j = 0; j < kNeighbors; j++)
+			if (scores[i] < query->limits[j]) // the query's own row, too: one candidate more than needed
+				query->better[j][query->points[rows->labels[i]]]++;
+	}
+}
+
+/// One pass over the codes. False: it gave way.
+bool
+scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows)
+{
+	double *scores = static_cast<double *>(palloc(kBatchRows * sizeof(double)));
+
+	ivf_seek_spool(writer->codes, 0);
+	ivf_seek_spool(writer->labels, 0);
+	for (uint64 first = 0; first < writer->n_rows; first += kBatchRows)
+	{
+		const uint64 n = Min(kBatchRows, writer->n_rows - first);
+
+		if (ivf_gives_way(writer))
+			return false;
+		read_rows(writer, rows, n);
+		for (uint64 i = 0; i < n_queries; i++)
+			count_better(&queries[i], rows, n, scores);
+	}
+	pfree(scores);
+	return true;
+}
+
+/// How many neighbours are found with the lists of a point and so many candidates; *in_lists: that lie in these lists.
+uint64
+found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candidates, uint64 *in_lists)
+{
+	uint64 found = 0;
+
+	*in_lists = 0;
+	for (uint64 i = 0; i < n_queries; i++)
+		for (uint64 j = 0; j < kNeighbors; j++)
+		{
+			uint64 better = 0;
+
+			if (std::isnan(queries[i].limits[j]) || queries[i].neighbor_points[j] > point)
+				continue;
+			for (uint32 p = 0; p <= point; p++)
+				better += queries[i].better[j][p];
+			++*in_lists;
+			found += better < candidates;
+		}
+	return found;
+}
+
+void
+correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
+{
+	engine::ivf::Calibration *calibration = &model->calibration;
+	uint64 in_lists;
+	float best = 0;
+
+	for (const uint16 factor : kFactors)
+	{
+		model->candidates = factor;
+		const uint64 found = found_at(queries, n_queries, calibration->n_points - 1, factor * kNeighbors, &in_lists);
+
+		if (static_cast<double>(found) >= (1 - kLoss) * static_cast<double>(in_lists))
+			break;
+	}
+	for (uint32 p = 0; p + 1 < calibration->n_points; p++)
+	{
+		const uint64 found = found_at(queries, n_queries, p, model->candidates * kNeighbors, &in_lists);
+
+		if (in_lists > 0)
+			calibration->recall[p] *= static_cast<float>(static_cast<double>(found) / static_cast<double>(in_lists));
+		best = calibration->recall[p] = Max(calibration->recall[p], best);
+	}
+	calibration->recall[calibration->n_points - 1] = 1; // all lists are searched by the vectors
+}
+
+} // namespace
+
+bool
+ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
+{
+	const Size query_bytes = sizeof(CodedQuery) + writer->model.n_lists * (sizeof(float) + 1) +
+		writer->meta->dim * sizeof(float) + code_query_bytes(&writer->codec);
+	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes, kMinQueries);
+	const uint64 n = Min(queries->n, fitting);
+	CodedQuery *coded =
+		static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
+	CodeRows rows;
+
+	begin_rows(writer, &rows);
+	for (uint64 i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		begin_query(writer, &coded[i], queries, i * queries->n / n, &rows);
+	}
+	if (!scan_codes(writer, coded, n, &rows))
+		return false;
+	correct_model(&writer->model, coded, n);
+	pfree(coded);
+	return true;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,75 @@
+// The codes of rows: what they are made with (stored once a segment), making them, scoring them against a query. One
+// interface over the quantisers of engine/ivf. PG dialect.
+#pragma once
+
+#include "am/gpuivf/assign.hpp"
+#include "am/gpuivf/storage.hpp"
+#include "engine/ivf/sq8.hpp"
+
+namespace vectorgpu::am
+{
+
+/// What a segment's codes are made with.
+struct Codec
+{
+	IvfLayout layout;
+	Metric metric;
+	uint32 dim;
+	float *floats; // [layout.codec_floats] as in kCodecStream; null: there are none
+	engine::ivf::Sq8Ranges sq8;
+	engine::ivf::PqModel pq;
+};
+
+/// A codec with floats yet to be filled in. Memory in the current context. The codec must not move.
+void codec_begin(Codec *codec, const MetaData *meta);
+
+/// codec_begin, and the floats of a segment. False if a page was foreign.
+bool codec_read(Codec *codec, Relation index, const MetaData *meta, const SegmentEntry *segment,
+	BufferAccessStrategy strategy);
+
+/// Makes codes.
+struct CodeEncoder
+{
+	const Codec *codec;
+	engine::ivf::PqEncoder pq;
+	float *rotated; // [n_lists, padded_dim] centroids
+	void *memory;
+	void *work;
+	Size work_bytes;
+};
+
+/// centroids [n_lists, dim], alive as long as the encoder. Memory in the current context.
+void encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists);
+
+/// codes [n, code_bytes] row by row; terms [n] if the layout has row terms. floats [n, dim] (of length 1 for cosine), labels
+/// [n]. *n_out: increased by the rows with an element beyond what the codec was trained for. False: it gave way.
+bool encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, uint8 *codes, float *terms,
+	uint64 *n_out, const Watch *watch);
+
+void encoder_end(CodeEncoder *encoder);
+
+/// floats [n, dim]: the rows that codes [n, code_bytes] stand for (of length 1 for cosine). labels [n] their lists.
+void codec_decode(const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n,
+	float *floats);
+
+/// A query against codes.
+struct CodeQuery
+{
+	const Codec *codec;
+	const float *query; // [dim]
+	engine::ivf::Sq8Query sq8;
+	engine::ivf::PqQuery pq;
+	void *memory; // of sq8 or pq; kFp16: scratch
+};
+
+/// Bytes that a query takes.
+Size code_query_bytes(const Codec *codec);
+
+/// query [dim] float32, of length 1 for cosine, alive as long as the query. Memory in the current context.
+void code_query_begin(CodeQuery *prepared, const Codec *codec, const float *query);
+
+/// Estimated scores [n]. codes: row by row; PQ: interleaved, from the beginning of a block on, without the list's constant
+/// (engine::ivf::pq_list_constant): the caller adds it. terms [n], or null.
+void code_scores(const CodeQuery *prepared, const uint8 *codes, const float *terms, uint64 n, double *scores);
+
+} // namespace vectorgpu::am

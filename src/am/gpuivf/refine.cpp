@@ -1,0 +1,188 @@
+// From candidates to rows: canonical distances from the full vectors, or from the table; from halves first, if these are
+// kept. See search.hpp. PG dialect; holds one content lock at a time.
+#include "am/gpuivf/search.hpp"
+
+#include "engine/distance.hpp"
+
+#include <algorithm>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kRowsPerRead = 1024;
+
+/// Rows that are still to be judged.
+struct Survivors
+{
+	uint64 n;
+	uint64 *places;
+	RowId *rows;
+	double *scores;
+};
+
+void *
+allocate(Size n_bytes)
+{
+	return MemoryContextAllocHuge(CurrentMemoryContext, Max(n_bytes, 1));
+}
+
+/// Row ids of the places [n], without dead rows. False if a page was foreign.
+bool
+find_rows(const SegmentSearch *search, const uint64 *places, uint64 n, Survivors *rows)
+{
+	const SegmentEntry *segment = search->segment;
+	uint32 *numbers = static_cast<uint32 *>(allocate(n * sizeof(uint32)));
+	uint64 *items = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
+	uint8 *dead = static_cast<uint8 *>(allocate(n));
+	uint64 kept = 0;
+
+	rows->places = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
+	rows->rows = static_cast<RowId *>(allocate(n * sizeof(RowId)));
+	rows->scores = static_cast<double *>(allocate(n * sizeof(double)));
+	if (!stream_gather(search->index, search->meta, segment, kListRowStream, sizeof(uint32), places, n, numbers,
+			search->strategy))
+		return false;
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (numbers[i] >= segment->n_rows)
+			page_corrupted(search->index, segment->streams[static_cast<int>(kListRowStream)].start_block,
+				"A list has a row that the segment does not have.");
+		items[i] = numbers[i] / 8;
+	}
+	if (segment->n_dead > 0 &&
+		!stream_gather(search->index, search->meta, segment, StreamKind::kTombstones, 1, items, n, dead, search->strategy))
+		return false;
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (segment->n_dead > 0 && (dead[i] & (1 << (numbers[i] % 8))) != 0)
+			continue;
+		rows->places[kept] = places[i];
+		items[kept++] = numbers[i];
+	}
+	rows->n = kept;
+	if (!stream_gather(search->index, search->meta, segment, StreamKind::kRowIds, sizeof(RowId), items, kept, rows->rows,
+			search->strategy))
+		return false;
+	pfree(numbers);
+	pfree(items);
+	pfree(dead);
+	return true;
+}
+
+/// Scores from kVectors as they are. False if a page was foreign.
+bool
+score_vectors(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
+{
+	const MetaData *meta = search->meta;
+	const bool widened = layout->kept != meta->element;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	char *vector = static_cast<char *>(palloc(layout->kept_bytes));
+	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
+
+	for (uint64 i = 0; i < rows->n; i++)
+	{
+		if (i % kRowsPerRead == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (!stream_read(search->index, meta, search->segment, StreamKind::kVectors, rows->places[i] * layout->kept_bytes,
+				layout->kept_bytes, vector, search->strategy))
+			return false;
+		if (widened)
+			engine::widen_halves(vector, meta->dim, floats);
+		engine::compute_scores(spec, search->query, widened ? static_cast<void *>(floats) : vector,
+			vector_bytes(meta->element, meta->dim), 1, &rows->scores[i], 0);
+	}
+	pfree(vector);
+	pfree(floats);
+	return true;
+}
+
+/// Keeps the best by the distance to the halves: as many as are wanted, and some that rounding may have put behind.
+void
+keep_best(const SegmentSearch *search, Survivors *rows)
+{
+	const uint64 wanted = search->wanted + search->n_before;
+	const uint64 k = wanted + wanted / 4 + 10;
+	engine::Neighbor *order;
+	engine::TopK topk;
+
+	if (rows->n <= k)
+		return;
+	order = static_cast<engine::Neighbor *>(allocate(engine::topk_buffer_bytes(k)));
+	engine::topk_init(&topk, k, order, engine::topk_buffer_bytes(k) / sizeof(engine::Neighbor), nullptr);
+	engine::topk_push(&topk, rows->scores, rows->rows, rows->n, nullptr, 0);
+	rows->n = engine::topk_finish(&topk);
+	for (uint64 i = 0; i < rows->n; i++)
+		rows->rows[i] = order[i].row;
+	pfree(order);
+}
+
+void
+score_from_table(const SegmentSearch *search, Survivors *rows)
+{
+	TableReader reader;
+
+	table_reader_begin(&reader, search);
+	table_reader_score(&reader, rows->rows, rows->scores, &rows->n);
+	table_reader_end(&reader);
+}
+
+} // namespace
+
+bool
+ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n)
+{
+	Survivors rows;
+
+	if (!find_rows(search, places, n, &rows))
+		return false;
+	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, &rows))
+		return false;
+	if (layout->refine == IvfRefine::kFp16)
+		keep_best(search, &rows);
+	if (!refines_in_full(layout))
+		score_from_table(search, &rows);
+	search_offer(search, rows.scores, rows.rows, rows.n);
+	pfree(rows.places);
+	pfree(rows.rows);
+	pfree(rows.scores);
+	return true;
+}
+
+bool
+ivf_search_table(const SegmentSearch *search)
+{
+	const SegmentEntry *segment = search->segment;
+	RowId *rows = static_cast<RowId *>(palloc(kRowsPerRead * sizeof(RowId)));
+	double *scores = static_cast<double *>(palloc(kRowsPerRead * sizeof(double)));
+	uint8 *dead = static_cast<uint8 *>(palloc(kRowsPerRead / 8));
+	TableReader reader;
+	bool intact = true;
+
+	table_reader_begin(&reader, search);
+	for (uint64 first = 0; intact && first < segment->n_rows; first += kRowsPerRead)
+	{
+		const uint64 part = Min(kRowsPerRead, segment->n_rows - first);
+		uint64 n = 0;
+
+		intact = stream_read(search->index, search->meta, segment, StreamKind::kRowIds, first * sizeof(RowId),
+					 part * sizeof(RowId), rows, search->strategy) &&
+			(segment->n_dead == 0 || stream_read(search->index, search->meta, segment, StreamKind::kTombstones, first / 8,
+										 (part + 7) / 8, dead, search->strategy));
+		for (uint64 i = 0; intact && i < part; i++)
+			if (segment->n_dead == 0 || (dead[i / 8] & (1 << (i % 8))) == 0)
+				rows[n++] = rows[i];
+		table_reader_score(&reader, rows, scores, &n);
+		*search->n_compared += n;
+		search_offer(search, scores, rows, n);
+	}
+	table_reader_end(&reader);
+	pfree(rows);
+	pfree(scores);
+	pfree(dead);
+	return intact;
+}
+
+} // namespace vectorgpu::am

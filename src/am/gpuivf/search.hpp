@@ -1,0 +1,62 @@
+// What the files of a search share: search.cpp (ranking of lists, rounds, lists of vectors), search_codes.cpp (lists of codes),
+// refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG dialect.
+#pragma once
+
+#include "am/gpuivf/codec.hpp"
+
+extern "C"
+{
+#include "access/relscan.h"
+#include "nodes/execnodes.h"
+}
+
+namespace vectorgpu::am
+{
+
+/// What a query knows of the lists of one segment, for all its rounds.
+struct RankedSegment
+{
+	uint32 segment; // id
+	uint32 n_lists;
+	IvfModel described;      // the model
+	double *scores;          // [n_lists] of the centroids
+	const CodeQuery *codes;  // the query against the codes; null: there are none
+};
+
+/// A range of places to look at.
+struct PlaceRange
+{
+	uint32 list;
+	uint64 first;
+	uint64 end;
+};
+
+/// search_codes.cpp. Looks at the lists [n] by their codes, and offers the best rows with their canonical distances. False if
+/// a page was foreign.
+bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
+
+/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. False if a page was foreign.
+bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n);
+
+/// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
+bool ivf_search_table(const SegmentSearch *search);
+
+/// Reads values of the index's column from the table, as the scan's snapshot sees them.
+struct TableReader
+{
+	const SegmentSearch *search;
+	IndexFetchTableData *fetch;
+	TupleTableSlot *slot;
+	IndexInfo *info; // null: the index is on a column
+	EState *estate;
+};
+
+/// table_reader.cpp. Memory in the current context.
+void table_reader_begin(TableReader *reader, const SegmentSearch *search);
+void table_reader_end(TableReader *reader);
+
+/// Canonical scores of rows [*n], which go in the table's order; those that the snapshot does not see are left out (both
+/// arrays are compacted).
+void table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,211 @@
+// Vectors of a segment that keeps none in full: halves widened, codes decoded. For merges, which write such rows again, and
+// vectorgpu_check. What decoding needs is kept till the transaction ends, since rows are asked for batch by batch. PG dialect.
+#include "am/gpuivf/stored_rows.hpp"
+
+#include "am/gpuivf/codec.hpp"
+#include "engine/distance.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
+constexpr int kKeptSources = 16; // segments of a merge, at most
+
+/// What it takes to decode a segment.
+struct Source
+{
+	IndexUuid uuid;
+	uint32 segment;
+	Codec codec;
+	uint32 n_lists;
+	float *centroids; // PQ only
+	uint64 *offsets;  // PQ only
+};
+
+/// Lives in a child of TopTransactionContext.
+struct Sources
+{
+	MemoryContext context;
+	MemoryContextCallback callback;
+	int n;
+	Source *sources[kKeptSources];
+};
+
+Sources *kept_sources = nullptr;
+
+void
+forget_sources(void *)
+{
+	kept_sources = nullptr;
+}
+
+Sources *
+all_sources()
+{
+	if (kept_sources == nullptr)
+	{
+		MemoryContext context =
+			AllocSetContextCreate(TopTransactionContext, "vectorgpu decoded segments", ALLOCSET_DEFAULT_SIZES);
+		Sources *sources = static_cast<Sources *>(MemoryContextAllocZero(context, sizeof(Sources)));
+
+		sources->context = context;
+		sources->callback.func = forget_sources;
+		MemoryContextRegisterResetCallback(context, &sources->callback);
+		kept_sources = sources;
+	}
+	return kept_sources;
+}
+
+/// False if a page was foreign.
+bool
+read_source(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
+	Source *source)
+{
+	IvfModel model;
+
+	if (!ivf_read_model(index, meta, segment, &model, strategy) ||
+		!codec_read(&source->codec, index, meta, segment, strategy))
+		return false;
+	source->n_lists = model.n_lists;
+	if (source->codec.layout.storage == IvfStorage::kPq)
+	{
+		const Size centroid_bytes = static_cast<Size>(model.n_lists) * meta->dim * sizeof(float);
+		const Size offset_bytes = (model.n_lists + Size{1}) * sizeof(uint64);
+
+		source->centroids = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, centroid_bytes));
+		source->offsets = static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, offset_bytes));
+		if (!stream_read(index, meta, segment, kCentroidStream, 0, centroid_bytes, source->centroids, strategy) ||
+			!stream_read(index, meta, segment, kOffsetStream, 0, offset_bytes, source->offsets, strategy))
+			return false;
+	}
+	source->uuid = meta->uuid;
+	source->segment = segment->id;
+	return true;
+}
+
+/// Null if a page was foreign.
+const Source *
+source_of(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy)
+{
+	Sources *sources = all_sources();
+	MemoryContext old;
+	Source *source;
+	bool intact;
+
+	for (int i = 0; i < sources->n; i++)
+		if (sources->sources[i]->segment == segment->id && uuid_equal(sources->sources[i]->uuid, meta->uuid))
+			return sources->sources[i];
+	if (sources->n == kKeptSources)
+	{
+		MemoryContextDelete(sources->context);
+		sources = all_sources();
+	}
+	old = MemoryContextSwitchTo(sources->context);
+	source = static_cast<Source *>(palloc0(sizeof(Source)));
+	intact = read_source(index, meta, segment, strategy, source);
+	MemoryContextSwitchTo(old);
+	if (!intact)
+		return nullptr;
+	sources->sources[sources->n++] = source;
+	return source;
+}
+
+/// The list that has a place.
+uint32
+list_of(const Source *source, uint64 place)
+{
+	const uint64 *offsets = source->offsets;
+
+	return static_cast<uint32>(std::upper_bound(offsets, offsets + source->n_lists + 1, place) - offsets - 1);
+}
+
+} // namespace
+
+bool
+ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout, uint64 place,
+	uint8 *code, BufferAccessStrategy strategy)
+{
+	const uint64 block = place / kBlockRows * kBlockRows * layout->code_bytes;
+
+	if (layout->storage != IvfStorage::kPq)
+		return stream_read(
+			index, meta, segment, kCodeStream, place * layout->code_bytes, layout->code_bytes, code, strategy);
+	for (Size j = 0; j < layout->code_bytes; j++)
+		if (!stream_read(
+				index, meta, segment, kCodeStream, block + j * kBlockRows + place % kBlockRows, 1, code + j, strategy))
+			return false;
+	return true;
+}
+
+bool
+ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout, uint64 place,
+	char *dest, BufferAccessStrategy strategy)
+{
+	const Source *source;
+	uint32 label = 0;
+	float *floats;
+	uint8 *code;
+
+	if (layout->kept_bytes > 0)
+	{
+		char *kept = static_cast<char *>(palloc(layout->kept_bytes));
+		const bool intact = stream_read(index, meta, segment, StreamKind::kVectors, place * layout->kept_bytes,
+			layout->kept_bytes, kept, strategy);
+
+		if (intact)
+			engine::widen_halves(kept, meta->dim, reinterpret_cast<float *>(dest));
+		pfree(kept);
+		return intact;
+	}
+	source = source_of(index, meta, segment, strategy);
+	if (source == nullptr)
+		return false;
+	code = static_cast<uint8 *>(palloc(layout->code_bytes));
+	floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
+	if (!ivf_read_code(index, meta, segment, layout, place, code, strategy))
+		return false;
+	if (source->offsets != nullptr)
+		label = list_of(source, place);
+	if (label >= source->n_lists)
+		page_corrupted(index, segment->streams[static_cast<int>(kOffsetStream)].start_block,
+			"The lists do not begin at the first row or end at the last.");
+	codec_decode(&source->codec, source->centroids, code, &label, 1, floats);
+	if (meta->element == ElementType::kFloat16)
+		(void) engine::ivf::narrow_to_halves(floats, meta->dim, reinterpret_cast<uint16 *>(dest));
+	else
+		memcpy(dest, floats, meta->dim * sizeof(float));
+	pfree(code);
+	pfree(floats);
+	return true;
+}
+
+bool
+ivf_matches(const MetaData *meta, const char *vector, const char *stored)
+{
+	const IvfLayout layout = ivf_layout(meta);
+	uint16 *halves;
+	float *floats;
+	bool same;
+
+	if (layout.refine == IvfRefine::kFull)
+		return memcmp(vector, stored, meta_vector_bytes(meta)) == 0;
+	if (layout.refine == IvfRefine::kNone)
+		return true; // codes are of an approximation, and after merges of that of one
+	floats = static_cast<float *>(palloc(2 * meta->dim * sizeof(float)));
+	halves = static_cast<uint16 *>(palloc(2 * meta->dim * sizeof(uint16)));
+	memcpy(floats, vector, meta->dim * sizeof(float));
+	memcpy(floats + meta->dim, stored, meta->dim * sizeof(float));
+	(void) engine::ivf::narrow_to_halves(floats, 2 * meta->dim, halves);
+	same = memcmp(halves, halves + meta->dim, meta->dim * sizeof(uint16)) == 0;
+	pfree(floats);
+	pfree(halves);
+	return same;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,21 @@
+// Rows of a segment as it stores them, one by one. PG dialect.
+#pragma once
+
+#include "am/gpuivf/storage.hpp"
+
+namespace vectorgpu::am
+{
+
+/// The code [code_bytes] at a place. False if a page was foreign.
+bool ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
+	uint64 place, uint8 *code, BufferAccessStrategy strategy);
+
+/// The vector at a place of a segment without full vectors, as the column has them: dest [vector_bytes], aligned to 4 bytes.
+/// False if a page was foreign.
+bool ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
+	uint64 place, char *dest, BufferAccessStrategy strategy);
+
+/// SegmentFormat::matches.
+bool ivf_matches(const MetaData *meta, const char *vector, const char *stored);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,142 @@
+// Training of what codes are made with, on a sample of the rows. PG dialect.
+#include "am/gpuivf/writer.hpp"
+#include "pg/fault.hpp"
+
+extern "C"
+{
+#include "commands/progress.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kSq8Rows = 65536;
+constexpr uint64 kPqRows = 16384; // 64 for each of 256 codewords, as k-means takes for each list
+constexpr uint64 kMinPqRows = 256;
+constexpr Size kTrainingShare = 2; // of maintenance_work_mem
+
+engine::ivf::PqTraining
+pq_training(uint64 n_rows)
+{
+	engine::ivf::PqTraining training;
+
+	training.n_rows = n_rows;
+	return training;
+}
+
+/// Bytes that a training on so many rows takes.
+Size
+pq_bytes(const IvfWriter *writer, uint64 n_rows)
+{
+	return engine::ivf::pq_train_work_bytes(writer->layout.pq, pq_training(n_rows)) +
+		n_rows * (writer->meta->dim + 1) * sizeof(float);
+}
+
+/// Rows that a product quantiser is trained on: as many as fit.
+uint64
+plan_pq_rows(const IvfWriter *writer)
+{
+	const Size budget = writer->memory / kTrainingShare;
+	const uint64 least = Min(writer->n_rows, kMinPqRows);
+	uint64 n = Min(writer->n_rows, kPqRows);
+
+	while (n > least && pq_bytes(writer, n) > budget)
+		n = Max(n / 2, least);
+	if (pq_bytes(writer, n) > budget)
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions", writer->meta->dim),
+				errdetail("It takes %zu kB, of which maintenance_work_mem has to be twice as much.",
+					pq_bytes(writer, n) / 1024 + 1),
+				errhint("Increase maintenance_work_mem%s.", writer->layout.pq.opq ? ", or leave out opq" : "")));
+	return n;
+}
+
+/// Lists of the sample's rows [n], palloc'd; null: it gave way.
+uint32 *
+label_sample(IvfWriter *writer, const float *sample, uint64 n)
+{
+	const uint32 dim = writer->meta->dim;
+	const Size memory_bytes = engine::ivf::coarse_bytes(dim, writer->model.n_lists);
+	void *memory = MemoryContextAllocHuge(CurrentMemoryContext, memory_bytes);
+	uint32 *labels = static_cast<uint32 *>(palloc(Max(n, 1) * sizeof(uint32)));
+	engine::ivf::Coarse coarse;
+	Size work_bytes;
+	void *work;
+	bool done;
+
+	(void) check_outcome(
+		engine::ivf::coarse_init(writer->centroids, writer->model.n_lists, dim, memory, memory_bytes, &coarse));
+	work_bytes = engine::ivf::coarse_assign_work_bytes(coarse, 1);
+	work = MemoryContextAllocHuge(CurrentMemoryContext, Max(work_bytes, 1));
+	done = check_outcome(engine::ivf::coarse_assign(
+		coarse, sample, dim, n, labels, nullptr, work, work_bytes, watched_call(&writer->watch)));
+	pfree(work);
+	pfree(memory);
+	return done ? labels : nullptr;
+}
+
+bool
+train_pq(IvfWriter *writer)
+{
+	engine::ivf::PqTraining training = pq_training(plan_pq_rows(writer));
+	float *sample = ivf_read_sample(writer, training.n_rows);
+	uint32 *labels = label_sample(writer, sample, training.n_rows);
+	Size work_bytes;
+	void *work;
+	bool done;
+
+	if (labels == nullptr)
+		return false;
+	training.rows = sample;
+	training.labels = labels;
+	training.centroids = writer->centroids;
+	work_bytes = engine::ivf::pq_train_work_bytes(writer->layout.pq, training);
+	work = MemoryContextAllocHuge(CurrentMemoryContext, work_bytes);
+	done = check_outcome(engine::ivf::pq_train(
+		writer->codec.pq, training, nullptr, work, work_bytes, watched_call(&writer->watch)));
+	pfree(work);
+	pfree(labels);
+	pfree(sample);
+	return done;
+}
+
+void
+train_sq8(IvfWriter *writer)
+{
+	const uint64 fitting = writer->memory / kTrainingShare / (writer->meta->dim * sizeof(float));
+	const uint64 n = Max(Min(Min(writer->n_rows, kSq8Rows), fitting), UINT64CONST(1));
+	float *sample = ivf_read_sample(writer, n);
+
+	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.sq8);
+	pfree(sample);
+}
+
+} // namespace
+
+bool
+ivf_train_codec(IvfWriter *writer)
+{
+	if (!has_codes(&writer->layout))
+		return true;
+	if (writer->watch.report)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseTrainCodes);
+	(void) VG_FAULT("ivf_train_codec");
+	codec_begin(&writer->codec, writer->meta);
+	switch (writer->layout.storage)
+	{
+		case IvfStorage::kSq8:
+			train_sq8(writer);
+			return true;
+		case IvfStorage::kPq:
+			return train_pq(writer);
+		default:
+			return true;
+	}
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,388 @@
+// Writing a segment of gpuivf: rows are put in the order of their lists, and what is stored of them goes to its streams.
+// What lies in a file is larger than memory may be: rows are first parted by ranges of lists that fit. PG dialect.
+#include "am/gpuivf/writer.hpp"
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kLabelsPerRead = 2048;
+constexpr Size kMinPartBytes = 1024 * 1024;
+constexpr uint32 kMaxParts = 512; // each has a file with a buffer of a block
+constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
+
+/// The stream writer of a segment, stream after stream.
+struct StreamRun
+{
+	IvfWriter *writer;
+	SegmentEntry *entry;
+	BlockNumber block; // where the next stream begins
+	StreamWriter stream;
+	StreamKind kind;
+};
+
+void
+begin_stream(StreamRun *run, StreamKind kind)
+{
+	const SegmentPlan *plan = &run->writer->plan;
+
+	run->kind = kind;
+	stream_write_begin(&run->stream, plan->index, plan->mode, plan->meta->uuid, run->entry->id, kind, run->block);
+}
+
+void
+end_stream(StreamRun *run)
+{
+	StreamEntry *entry = &run->entry->streams[static_cast<int>(run->kind)];
+
+	stream_write_end(&run->stream, entry);
+	run->block += stream_blocks(entry->n_bytes);
+}
+
+void
+write_whole(StreamRun *run, StreamKind kind, const void *data, Size n_bytes)
+{
+	begin_stream(run, kind);
+	stream_write(&run->stream, data, n_bytes);
+	end_stream(run);
+}
+
+/// A range of lists that is put in order in memory. One list that is larger than that needs no order: it comes in it.
+struct Part
+{
+	uint32 first_list;
+	uint32 end_list;
+	BufFile *file; // records: number of the row, its list, what is stored of it; null: there is but one part
+};
+
+struct Parts
+{
+	uint32 n;
+	Part *parts;
+	uint32 *part_of_list;
+};
+
+/// Bytes of what is stored of a row: its vector, if these are kept, its code, its term.
+Size
+stored_bytes(const IvfWriter *writer)
+{
+	return writer->layout.kept_bytes + writer->coded_bytes;
+}
+
+/// Reads what is stored of the next row, in TID order.
+void
+read_row(IvfWriter *writer, char *row)
+{
+	if (writer->layout.kept_bytes > 0)
+		ivf_read_spool(writer->vectors, row, writer->vector_bytes);
+	if (writer->coded_bytes > 0)
+		ivf_read_spool(writer->codes, row + writer->layout.kept_bytes, writer->coded_bytes);
+}
+
+void
+rewind_rows(IvfWriter *writer)
+{
+	ivf_seek_spool(writer->vectors, 0);
+	ivf_seek_spool(writer->labels, 0);
+	if (writer->codes != nullptr)
+		ivf_seek_spool(writer->codes, 0);
+}
+
+/// Cuts the lists into ranges that fit half of the memory.
+void
+plan_parts(const IvfWriter *writer, Parts *parts)
+{
+	const Size row_bytes = stored_bytes(writer) + sizeof(uint32);
+	const Size limit = Max(Max(writer->memory / 2, kMinPartBytes), writer->n_rows * row_bytes / kMaxParts);
+	const uint64 rows_per_part = Max(limit / row_bytes, UINT64CONST(1));
+	uint32 capacity = kMaxParts * 2 + 2; // two parts in a row hold more than rows_per_part
+	uint64 part_rows = 0;
+
+	parts->n = 0;
+	parts->parts = static_cast<Part *>(palloc0(capacity * sizeof(Part)));
+	parts->part_of_list = static_cast<uint32 *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
+	for (uint32 list = 0; list < writer->model.n_lists; list++)
+	{
+		const uint64 rows = writer->offsets[list + 1] - writer->offsets[list];
+
+		if (list == 0 || part_rows + rows > rows_per_part)
+		{
+			Assert(parts->n < capacity);
+			parts->parts[parts->n++].first_list = list;
+			part_rows = 0;
+		}
+		part_rows += rows;
+		parts->parts[parts->n - 1].end_list = list + 1;
+		parts->part_of_list[list] = parts->n - 1;
+	}
+}
+
+/// One pass over the rows that puts each into the file of its part. False: it gave way.
+bool
+distribute(IvfWriter *writer, Parts *parts)
+{
+	const Size row_bytes = stored_bytes(writer);
+	uint32 labels[kLabelsPerRead];
+	char *row = static_cast<char *>(palloc(row_bytes));
+
+	for (uint32 i = 0; i < parts->n; i++)
+		parts->parts[i].file = BufFileCreateTemp(false);
+	rewind_rows(writer);
+	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
+	{
+		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
+
+		if (ivf_gives_way(writer))
+			return false;
+		ivf_read_spool(writer->labels, labels, n * sizeof(uint32));
+		for (uint64 i = 0; i < n; i++)
+		{
+			BufFile *file = parts->parts[parts->part_of_list[labels[i]]].file;
+			uint32 head[2] = {static_cast<uint32>(first + i), labels[i]};
+
+			read_row(writer, row);
+			BufFileWrite(file, head, sizeof(head));
+			BufFileWrite(file, row, row_bytes);
+		}
+	}
+	pfree(row);
+	return true;
+}
+
+/// The next row of a part, in TID order.
+void
+next_of_part(IvfWriter *writer, const Part *part, uint64 i, uint32 *number, uint32 *label, char *row)
+{
+	uint32 head[2];
+
+	if (part->file == nullptr)
+	{
+		*number = static_cast<uint32>(i);
+		ivf_read_spool(writer->labels, label, sizeof(*label));
+		read_row(writer, row);
+		return;
+	}
+	ivf_read_spool(part->file, head, sizeof(head));
+	*number = head[0];
+	*label = head[1];
+	ivf_read_spool(part->file, row, stored_bytes(writer));
+}
+
+/// Writes rows [n] that are in order: vectors to their stream, codes and numbers to files.
+void
+put_rows(StreamRun *run, const char *rows, const uint32 *numbers, uint64 n)
+{
+	IvfWriter *writer = run->writer;
+	const Size row_bytes = stored_bytes(writer);
+	const Size kept_bytes = writer->layout.kept_bytes;
+
+	BufFileWrite(writer->list_rows, const_cast<uint32 *>(numbers), n * sizeof(uint32));
+	if (writer->coded_bytes == 0)
+	{
+		stream_write(&run->stream, rows, n * row_bytes);
+		return;
+	}
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (kept_bytes > 0)
+			stream_write(&run->stream, rows + i * row_bytes, kept_bytes);
+		BufFileWrite(writer->ordered_codes, const_cast<char *>(rows) + i * row_bytes + kept_bytes, writer->coded_bytes);
+	}
+}
+
+/// Writes the rows of a part, list by list. False: it gave way.
+bool
+write_part(StreamRun *run, const Part *part)
+{
+	IvfWriter *writer = run->writer;
+	const Size row_bytes = stored_bytes(writer);
+	const uint64 base = writer->offsets[part->first_list];
+	const uint64 n = writer->offsets[part->end_list] - base;
+	const bool in_order = part->end_list == part->first_list + 1;
+	const uint64 n_held = Max(in_order ? 1 : n, 1);
+	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(
+		CurrentMemoryContext, (part->end_list - part->first_list) * sizeof(uint64)));
+	char *rows = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n_held * row_bytes));
+	uint32 *numbers = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_held * sizeof(uint32)));
+	char *row = static_cast<char *>(palloc(row_bytes));
+
+	for (uint32 list = part->first_list; list < part->end_list; list++)
+		next[list - part->first_list] = writer->offsets[list] - base;
+	for (uint64 i = 0; i < n; i++)
+	{
+		uint32 number;
+		uint32 label;
+		uint64 place;
+
+		if (i % kLabelsPerRead == 0 && ivf_gives_way(writer))
+			return false;
+		next_of_part(writer, part, i, &number, &label, row);
+		place = in_order ? 0 : next[label - part->first_list]++;
+		numbers[place] = number;
+		memcpy(rows + place * row_bytes, row, row_bytes);
+		if (in_order)
+			put_rows(run, rows, numbers, 1);
+	}
+	if (!in_order)
+		put_rows(run, rows, numbers, n);
+	ivf_report_rows(writer, base + n);
+	pfree(next);
+	pfree(rows);
+	pfree(numbers);
+	pfree(row);
+	return true;
+}
+
+/// kVectors, if there are to be any; list_rows and ordered_codes filled. False: it gave way.
+bool
+write_rows(StreamRun *run)
+{
+	IvfWriter *writer = run->writer;
+	Parts parts;
+	bool done = true;
+
+	ivf_start_phase(writer, kPhaseWriteLists);
+	writer->list_rows = BufFileCreateTemp(false);
+	if (writer->coded_bytes > 0)
+		writer->ordered_codes = BufFileCreateTemp(false);
+	plan_parts(writer, &parts);
+	if (parts.n > 1)
+		done = distribute(writer, &parts);
+	else
+		rewind_rows(writer);
+	if (writer->layout.kept_bytes > 0)
+		begin_stream(run, StreamKind::kVectors);
+	for (uint32 i = 0; i < parts.n; i++)
+	{
+		(void) VG_FAULT("ivf_write_part");
+		if (done && parts.parts[i].file != nullptr)
+			ivf_seek_spool(parts.parts[i].file, 0);
+		done = done && write_part(run, &parts.parts[i]);
+		ivf_close_spool(&parts.parts[i].file);
+	}
+	if (done && writer->layout.kept_bytes > 0)
+		end_stream(run);
+	return done;
+}
+
+void
+write_spooled(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes)
+{
+	char *chunk = static_cast<char *>(palloc(kPayloadBytes));
+
+	ivf_seek_spool(file, 0);
+	begin_stream(run, kind);
+	for (uint64 done = 0; done < n_bytes; done += kPayloadBytes)
+	{
+		const Size part = Min(kPayloadBytes, n_bytes - done);
+
+		ivf_read_spool(file, chunk, part);
+		stream_write(&run->stream, chunk, part);
+	}
+	end_stream(run);
+	pfree(chunk);
+}
+
+/// kCodeStream of codes that lie row by row.
+void
+write_plain_codes(StreamRun *run)
+{
+	write_spooled(run, kCodeStream, run->writer->ordered_codes, run->writer->n_rows * run->writer->coded_bytes);
+}
+
+/// kCodeStream and kRowTermStream of a product quantiser: codes in blocks, the terms apart.
+void
+write_pq_codes(StreamRun *run)
+{
+	IvfWriter *writer = run->writer;
+	const Size code_bytes = writer->layout.code_bytes;
+	const Size coded_bytes = writer->coded_bytes;
+	BufFile *terms = writer->layout.row_terms ? BufFileCreateTemp(false) : nullptr;
+	char *rows = static_cast<char *>(palloc(kBlockRows * coded_bytes));
+	uint8 *codes = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
+	uint8 *block = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
+
+	ivf_seek_spool(writer->ordered_codes, 0);
+	begin_stream(run, kCodeStream);
+	for (uint64 first = 0; first < writer->n_rows; first += kBlockRows)
+	{
+		const uint64 n = Min(kBlockRows, writer->n_rows - first);
+
+		ivf_read_spool(writer->ordered_codes, rows, n * coded_bytes);
+		for (uint64 i = 0; i < n; i++)
+		{
+			memcpy(codes + i * code_bytes, rows + i * coded_bytes, code_bytes);
+			if (terms != nullptr)
+				BufFileWrite(terms, rows + i * coded_bytes + code_bytes, sizeof(float));
+		}
+		engine::ivf::interleave_codes(codes, n, code_bytes, block);
+		stream_write(&run->stream, block, kBlockRows * code_bytes);
+	}
+	end_stream(run);
+	if (terms != nullptr)
+		write_spooled(run, kRowTermStream, terms, writer->n_rows * sizeof(float));
+	ivf_close_spool(&terms);
+	pfree(rows);
+	pfree(codes);
+	pfree(block);
+}
+
+/// Within a list rows are in TID order, so that one pass over the labels in that order gives each row its place.
+void
+write_places(StreamRun *run)
+{
+	IvfWriter *writer = run->writer;
+	const Size n_bytes = writer->model.n_lists * sizeof(uint64);
+	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	uint32 labels[kLabelsPerRead];
+
+	memcpy(next, writer->offsets, n_bytes);
+	ivf_seek_spool(writer->labels, 0);
+	begin_stream(run, kPlaceStream);
+	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
+	{
+		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
+
+		ivf_read_spool(writer->labels, labels, n * sizeof(uint32));
+		for (uint64 i = 0; i < n; i++)
+			labels[i] = static_cast<uint32>(next[labels[i]]++);
+		stream_write(&run->stream, labels, n * sizeof(uint32));
+	}
+	end_stream(run);
+	pfree(next);
+}
+
+} // namespace
+
+BlockNumber
+ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
+{
+	StreamRun *run = static_cast<StreamRun *>(palloc0(sizeof(StreamRun)));
+
+	run->writer = writer;
+	run->entry = entry;
+	run->block = start;
+	write_whole(run, kModelStream, &writer->model, sizeof(writer->model));
+	write_whole(run, kCentroidStream, writer->centroids,
+		static_cast<Size>(writer->model.n_lists) * writer->meta->dim * sizeof(float));
+	write_whole(run, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
+	if (!write_rows(run))
+		return InvalidBlockNumber;
+	write_spooled(run, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32));
+	write_places(run);
+	if (writer->layout.storage == IvfStorage::kPq)
+		write_pq_codes(run);
+	else if (writer->coded_bytes > 0)
+		write_plain_codes(run);
+	if (writer->layout.codec_floats > 0)
+		write_whole(run, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
+	return run->block;
+}
+
+} // namespace vectorgpu::am
