@@ -1,0 +1,199 @@
+// See build.hpp.
+#include "engine/graph/build.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/graph/connect.hpp"
+#include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/work.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+namespace
+{
+
+constexpr uint32_t kEntrySample = 32; // rows that an entry point is chosen from
+constexpr double kEntriesPerRoot = 0.5; // entry points for the square root of the rows
+
+KnnSpec
+knn_spec(const GraphRows &rows, const BuildSpec &spec)
+{
+	KnnSpec knn = spec.knn;
+
+	if (knn.k == 0)
+		knn.k = spec.degree + spec.degree / 2;
+	knn.k = std::clamp(knn.k, 1u, std::max(rows.n_rows, 2u) - 1);
+	return knn;
+}
+
+ivf::KMeansSpec
+entry_spec(const GraphRows &rows, const BuildSpec &spec)
+{
+	ivf::KMeansSpec training;
+
+	training.dim = rows.spec.dim;
+	training.n_clusters = std::max(entry_count(rows.n_rows, spec), 1u);
+	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(training.n_clusters) * kEntrySample);
+	training.kind = ivf::cluster_kind(rows.spec.metric);
+	training.seed = spec.knn.seed;
+	return training;
+}
+
+/// What the choice of entry points needs.
+struct EntryStage
+{
+	uint32_t *nodes;  // [training rows]
+	float *sample;    // [training rows, dim]
+	float *centroids; // [n_clusters, dim]
+	double *scores;   // [training rows]
+	void *training;
+	size_t training_bytes;
+
+	bool
+	take(ivf::Arena *arena, const ivf::KMeansSpec &of)
+	{
+		nodes = arena->take<uint32_t>(of.n_rows);
+		sample = arena->take<float>(of.n_rows * of.dim);
+		centroids = arena->take<float>(static_cast<size_t>(of.n_clusters) * of.dim);
+		scores = arena->take<double>(of.n_rows);
+		training_bytes = ivf::kmeans_work_bytes(of);
+		training = arena->take<uint8_t>(training_bytes);
+		return training != nullptr;
+	}
+};
+
+/// Of the sampled rows those nearest to the centroids.
+Outcome
+choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, uint32_t *n_entries, void *work,
+	size_t work_bytes, const Call &call)
+{
+	const ivf::KMeansSpec training = entry_spec(rows, spec);
+	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, training.dim};
+	const size_t stride = training.dim * sizeof(float);
+	ivf::Arena arena(work, work_bytes);
+	ivf::KMeansReport report;
+	EntryStage stage;
+
+	if (!stage.take(&arena, training))
+		return ivf::work_memory_short();
+	for (uint64_t i = 0; i < training.n_rows; i++)
+		stage.nodes[i] = static_cast<uint32_t>(i * rows.n_rows / training.n_rows);
+	rows_to_floats(rows, stage.nodes, training.n_rows, stage.sample);
+	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, training.dim}, stage.centroids, nullptr, &report,
+		stage.training, stage.training_bytes, call);
+	if (!outcome.is_ok())
+		return outcome;
+	*n_entries = 0;
+	for (uint32_t c = 0; c < std::max(report.n_used, 1u); c++)
+	{
+		compute_scores(by_centroid, stage.centroids + static_cast<size_t>(c) * training.dim, stage.sample, stride,
+			training.n_rows, stage.scores);
+		uint64_t nearest = 0;
+
+		for (uint64_t i = 1; i < training.n_rows; i++)
+			if (stage.scores[i] < stage.scores[nearest])
+				nearest = i;
+		entries[(*n_entries)++] = stage.nodes[nearest];
+	}
+	std::sort(entries, entries + *n_entries);
+	*n_entries = static_cast<uint32_t>(std::unique(entries, entries + *n_entries) - entries);
+	return {};
+}
+
+/// The arrays that more than one stage uses; what each needs for itself shares its memory with the others'.
+struct Memory
+{
+	uint32_t *ids;     // [n_rows, k]
+	float *scores;     // [n_rows, k]
+	uint32_t *forward; // [n_rows, degree]
+	unsigned char *stage;
+	size_t stage_bytes;
+	// Behind the pruning the scores are no longer needed: their memory and that of the stages together.
+	unsigned char *late;
+	size_t late_bytes;
+
+	bool
+	take(ivf::Arena *arena, const GraphRows &rows, const BuildSpec &spec)
+	{
+		const KnnSpec knn = knn_spec(rows, spec);
+		const size_t n_scores = static_cast<size_t>(rows.n_rows) * knn.k;
+		ivf::Arena entry_arena;
+		EntryStage entry;
+		KnnLists lists;
+
+		lists.k = knn.k;
+		(void) entry.take(&entry_arena, entry_spec(rows, spec));
+		stage_bytes = std::max(knn_graph_bytes(rows, knn), prune_bytes(lists));
+		late_bytes = std::max({stage_bytes + n_scores * sizeof(float), add_reverse_bytes(rows.n_rows, spec.degree),
+			entry_arena.bytes_needed(), connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
+		ids = arena->take<uint32_t>(n_scores);
+		forward = arena->take<uint32_t>(static_cast<size_t>(rows.n_rows) * spec.degree);
+		late = arena->take<unsigned char>(late_bytes + 64);
+		if (late == nullptr)
+			return false;
+		scores = reinterpret_cast<float *>(late);
+		stage = late + n_scores * sizeof(float);
+		stage_bytes = late_bytes + 64 - n_scores * sizeof(float);
+		return true;
+	}
+};
+
+} // namespace
+
+uint32_t
+entry_count(uint32_t n_rows, const BuildSpec &spec)
+{
+	const uint32_t by_rows = static_cast<uint32_t>(std::ceil(kEntriesPerRoot * std::sqrt(n_rows)));
+
+	return std::min({spec.n_entries > 0 ? spec.n_entries : by_rows, n_rows, kMaxEntries});
+}
+
+size_t
+graph_build_bytes(const GraphRows &rows, const BuildSpec &spec)
+{
+	ivf::Arena arena;
+	Memory memory;
+
+	(void) memory.take(&arena, rows, spec);
+	return arena.bytes_needed();
+}
+
+Outcome
+graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries, BuildReport *report,
+	void *work, size_t work_bytes, const Call &call, StageFn on_stage)
+{
+	const KnnSpec knn = knn_spec(rows, spec);
+	ivf::Arena arena(work, work_bytes);
+	Memory memory;
+	KnnLists lists;
+
+	*report = BuildReport();
+	if (spec.degree < kMinDegree || spec.degree > kMaxDegree || spec.n_entries > kMaxEntries)
+		return {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+	if (rows.n_rows == 0)
+		return {};
+	if (!memory.take(&arena, rows, spec))
+		return ivf::work_memory_short();
+	lists.ids = memory.ids;
+	lists.scores = memory.scores;
+
+	if (on_stage != nullptr)
+		on_stage(call.progress_context, BuildStage::kNeighbors);
+	Outcome outcome = knn_graph(rows, knn, &lists, memory.stage, memory.stage_bytes, call);
+	if (outcome.is_ok() && on_stage != nullptr)
+		on_stage(call.progress_context, BuildStage::kEdges);
+	if (outcome.is_ok())
+		outcome = prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
+	if (outcome.is_ok())
+		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call);
+	if (outcome.is_ok())
+		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, call);
+	if (outcome.is_ok())
+		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
+			memory.late_bytes, call);
+	return outcome;
+}
+
+} // namespace vectorgpu::engine::graph

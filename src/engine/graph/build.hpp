@@ -1,0 +1,47 @@
+// A graph of rows from beginning to end: k-NN graph, pruning, reverse edges, entry points, connections.
+#pragma once
+
+#include "engine/graph/prune.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+constexpr uint32_t kMaxEntries = 1024;
+
+struct BuildSpec
+{
+	uint32_t degree = 32; // kMinDegree .. kMaxDegree
+	PruneKind prune = PruneKind::kRank;
+	KnnSpec knn;          // k: of the k-NN graph that the edges are taken from; 0: as degree wants
+	uint32_t n_entries = 0; // at most kMaxEntries; 0: as the number of rows wants
+};
+
+/// What a build does, one after the other: what its progress is of.
+enum class BuildStage : uint8_t
+{
+	kNeighbors = 0,
+	kEdges = 1, // pruning, reverse edges, connections
+};
+
+/// Told that a stage begins; may be null.
+using StageFn = void (*)(void *context, BuildStage stage);
+
+struct BuildReport
+{
+	uint32_t n_entries = 0;
+	uint32_t n_connected = 0; // edges that were added for nodes that no edge led to
+};
+
+/// The entry points that a graph of so many rows has at most.
+uint32_t entry_count(uint32_t n_rows, const BuildSpec &spec);
+
+/// Bytes of graph_build's work memory.
+size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec);
+
+/// edges [n_rows, degree]; entries [entry_count()], of which report->n_entries are there, ascending: rows near the
+/// centroids of some of the rows. Every node can be reached from them. No node has itself or another twice for a neighbour.
+/// Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic.
+Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
+	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, StageFn on_stage = nullptr);
+
+} // namespace vectorgpu::engine::graph

@@ -1,0 +1,254 @@
+// See prune.hpp.
+#include "engine/graph/prune.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "engine/graph/visited.hpp"
+#include "engine/ivf/work.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+namespace
+{
+
+constexpr uint32_t kProgressRows = 1024; // between calls of progress
+
+/// Ranks of the neighbours of one row, by their numbers: open addressing.
+class RankTable
+{
+public:
+	static size_t
+	slots(uint32_t k)
+	{
+		return std::bit_ceil(size_t{4} * k);
+	}
+	RankTable(uint64_t *memory, uint32_t k) : slots_(memory), mask_(slots(k) - 1)
+	{
+		memset(slots_, 0xFF, slots(k) * sizeof(uint64_t));
+	}
+	void
+	insert(uint32_t node, uint32_t rank)
+	{
+		size_t i = hash_node(node) & mask_;
+
+		while (slots_[i] != kFree)
+			i = (i + 1) & mask_;
+		slots_[i] = static_cast<uint64_t>(node) << 32 | rank;
+	}
+	/// UINT32_MAX: it is none of them.
+	uint32_t
+	rank_of(uint32_t node) const
+	{
+		for (size_t i = hash_node(node) & mask_; slots_[i] != kFree; i = (i + 1) & mask_)
+			if (slots_[i] >> 32 == node)
+				return static_cast<uint32_t>(slots_[i]);
+		return UINT32_MAX;
+	}
+
+private:
+	static constexpr uint64_t kFree = UINT64_MAX; // kNoNode is no key
+	uint64_t *slots_;
+	size_t mask_;
+};
+
+struct Memory
+{
+	uint64_t *ranks;  // RankTable
+	uint32_t *detours; // [k]
+	uint32_t *order;   // [k]
+	double *scores;    // [k]
+
+	bool
+	take(ivf::Arena *arena, uint32_t k)
+	{
+		ranks = arena->take<uint64_t>(RankTable::slots(k));
+		detours = arena->take<uint32_t>(k);
+		order = arena->take<uint32_t>(k);
+		scores = arena->take<double>(k);
+		return scores != nullptr;
+	}
+};
+
+uint32_t
+list_size(const uint32_t *ids, uint32_t k)
+{
+	return static_cast<uint32_t>(std::find(ids, ids + k, kNoNode) - ids);
+}
+
+/// A detour of the edge u → w is u → v → w with both edges of a better rank than that of u → w. Few detours first.
+uint32_t
+prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forward, const Memory &memory)
+{
+	const uint32_t *own = lists.ids + static_cast<size_t>(u) * lists.k;
+	const uint32_t n = list_size(own, lists.k);
+	const uint32_t *detours = memory.detours;
+	RankTable ranks(memory.ranks, lists.k);
+
+	for (uint32_t i = 0; i < n; i++)
+		ranks.insert(own[i], i);
+	std::fill_n(memory.detours, n, 0);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		const uint32_t *theirs = lists.ids + static_cast<size_t>(own[i]) * lists.k;
+
+		if (i + 2 < n)
+			__builtin_prefetch(lists.ids + static_cast<size_t>(own[i + 2]) * lists.k);
+		for (uint32_t j = 0; j < n && theirs[j] != kNoNode; j++)
+		{
+			const uint32_t rank = ranks.rank_of(theirs[j]);
+
+			if (rank != UINT32_MAX && rank > i && rank > j)
+				memory.detours[rank]++;
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		memory.order[i] = i;
+	std::sort(memory.order, memory.order + n,
+		[detours](uint32_t a, uint32_t b) { return detours[a] != detours[b] ? detours[a] < detours[b] : a < b; });
+	for (uint32_t i = 0; i < std::min(n, degree); i++)
+		forward[i] = own[memory.order[i]];
+	return std::min(n, degree);
+}
+
+/// A neighbour is kept if no kept one is nearer to it than the row is; then, while there is room, those that were not.
+uint32_t
+prune_by_rng(
+	const GraphRows &rows, const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forward, const Memory &memory)
+{
+	const uint32_t *own = lists.ids + static_cast<size_t>(u) * lists.k;
+	const float *scores = lists.scores + static_cast<size_t>(u) * lists.k;
+	const uint32_t n = list_size(own, lists.k);
+	uint32_t n_kept = 0;
+	uint32_t n_left = 0;
+
+	for (uint32_t i = 0; i < n && n_kept < degree; i++)
+	{
+		bool keep = true;
+
+		for (uint32_t j = 0; j < n_kept && keep; j++)
+		{
+			score_rows(rows, rows.row(own[i]), &forward[j], 1, memory.scores);
+			keep = !(static_cast<float>(memory.scores[0]) < scores[i]);
+		}
+		if (keep)
+			forward[n_kept++] = own[i];
+		else
+			memory.order[n_left++] = own[i];
+	}
+	for (uint32_t i = 0; i < n_left && n_kept < degree; i++)
+		forward[n_kept++] = memory.order[i];
+	return n_kept;
+}
+
+bool
+has(const uint32_t *nodes, uint32_t n, uint32_t node)
+{
+	return std::find(nodes, nodes + n, node) != nodes + n;
+}
+
+struct ReverseMemory
+{
+	uint32_t *reverse; // [n_rows, degree]
+	uint32_t *n_reverse; // [n_rows]
+
+	bool
+	take(ivf::Arena *arena, uint32_t n_rows, uint32_t degree)
+	{
+		reverse = arena->take<uint32_t>(static_cast<size_t>(n_rows) * degree);
+		n_reverse = arena->take<uint32_t>(n_rows);
+		return n_reverse != nullptr;
+	}
+};
+
+} // namespace
+
+size_t
+prune_bytes(const KnnLists &lists)
+{
+	ivf::Arena arena;
+	Memory memory;
+
+	(void) memory.take(&arena, lists.k);
+	return arena.bytes_needed();
+}
+
+Outcome
+prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward, void *work,
+	size_t work_bytes, const Call &call)
+{
+	ivf::Arena arena(work, work_bytes);
+	Memory memory;
+
+	if (!memory.take(&arena, lists.k))
+		return ivf::work_memory_short();
+	for (uint32_t u = 0; u < rows.n_rows; u++)
+	{
+		uint32_t *out = forward + static_cast<size_t>(u) * degree;
+
+		if (u % kProgressRows == 0 && !ivf::go_on(call, {u, rows.n_rows}))
+			return ivf::cancelled();
+		const uint32_t n = kind == PruneKind::kRank ? prune_by_rank(lists, u, degree, out, memory)
+													: prune_by_rng(rows, lists, u, degree, out, memory);
+
+		std::fill(out + n, out + degree, kNoNode);
+	}
+	return {};
+}
+
+size_t
+add_reverse_bytes(uint32_t n_rows, uint32_t degree)
+{
+	ivf::Arena arena;
+	ReverseMemory memory;
+
+	(void) memory.take(&arena, n_rows, degree);
+	return arena.bytes_needed();
+}
+
+Outcome
+add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t *edges, void *work, size_t work_bytes,
+	const Call &call)
+{
+	ivf::Arena arena(work, work_bytes);
+	ReverseMemory memory;
+
+	if (!memory.take(&arena, n_rows, degree))
+		return ivf::work_memory_short();
+	std::fill_n(memory.n_reverse, n_rows, 0);
+	// Rank by rank, so that a node with too many edges to it goes back along those that are best for their rows.
+	for (uint32_t rank = 0; rank < degree; rank++)
+	{
+		if (!ivf::go_on(call, {rank, degree}))
+			return ivf::cancelled();
+		for (uint32_t u = 0; u < n_rows; u++)
+		{
+			const uint32_t v = forward[static_cast<size_t>(u) * degree + rank];
+
+			if (v != kNoNode && memory.n_reverse[v] < degree)
+				memory.reverse[static_cast<size_t>(v) * degree + memory.n_reverse[v]++] = u;
+		}
+	}
+	for (uint32_t u = 0; u < n_rows; u++)
+	{
+		const uint32_t *own = forward + static_cast<size_t>(u) * degree;
+		const uint32_t *back = memory.reverse + static_cast<size_t>(u) * degree;
+		uint32_t *out = edges + static_cast<size_t>(u) * degree;
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < (degree + 1) / 2 && own[i] != kNoNode; i++)
+			out[n++] = own[i];
+		for (uint32_t i = 0; i < memory.n_reverse[u] && n < degree; i++)
+			if (!has(out, n, back[i]))
+				out[n++] = back[i];
+		for (uint32_t i = (degree + 1) / 2; i < degree && n < degree && own[i] != kNoNode; i++)
+			if (!has(out, n, own[i]))
+				out[n++] = own[i];
+		std::fill(out + n, out + degree, kNoNode);
+	}
+	return {};
+}
+
+} // namespace vectorgpu::engine::graph

@@ -1,0 +1,29 @@
+// From a k-NN graph to a graph that searches find their way in: edges that others make superfluous are left out, and what
+// leads to a node leads back from it.
+#pragma once
+
+#include "engine/graph/knn_graph.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+/// Which edges are superfluous. Stored in indexes: never renumber.
+enum class PruneKind : uint8_t
+{
+	kRank = 0, // by the number of detours, counted by ranks alone (CAGRA: Ootomo et al. 2023, section 3.2)
+	kRng = 1,  // relative neighbourhood: a kept neighbour is nearer to it than the row is (HNSW's heuristic)
+};
+
+/// forward [n_rows, degree]: of each row at most `degree` of its neighbours, the most useful first, kNoNode behind them.
+/// rows: for kRng only. Work memory of prune_bytes(). Cancelled if progress says so.
+Outcome prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward,
+	void *work, size_t work_bytes, const Call &call = {});
+size_t prune_bytes(const KnnLists &lists);
+
+/// edges [n_rows, degree]: the first half of each row's forward edges, edges back from rows whose forward edges (the most
+/// useful first) lead to it, then what else there is of either kind. No node twice, never itself.
+Outcome add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t *edges, void *work,
+	size_t work_bytes, const Call &call = {});
+size_t add_reverse_bytes(uint32_t n_rows, uint32_t degree);
+
+} // namespace vectorgpu::engine::graph

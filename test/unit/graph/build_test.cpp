@@ -1,0 +1,307 @@
+// The build of a graph: the k-NN graph against all pairs, soundness and reachability on odd data, recall.
+#include "graph/graph_data.hpp"
+
+#include "common/half.hpp"
+
+namespace vectorgpu::engine::graph::test
+{
+
+namespace
+{
+
+constexpr size_t kDim = 16;
+
+struct Knn
+{
+	std::vector<uint32_t> ids;
+	std::vector<float> scores;
+};
+
+Knn
+knn(const GraphRows &rows, const KnnSpec &spec)
+{
+	Knn result = {std::vector<uint32_t>(size_t{rows.n_rows} * spec.k), std::vector<float>(size_t{rows.n_rows} * spec.k)};
+	KnnLists lists = {result.ids.data(), result.scores.data(), spec.k};
+	Bytes work(knn_graph_bytes(rows, spec));
+
+	EXPECT_TRUE(knn_graph(rows, spec, &lists, work.data(), work.size()).is_ok());
+	return result;
+}
+
+/// Share of the k nearest rows of every 7th row that the lists have, by their scores. No list has a row twice.
+double
+knn_recall(const GraphRows &rows, const KnnSpec &spec, const Knn &found)
+{
+	size_t hits = 0;
+	size_t wanted = 0;
+
+	for (uint32_t u = 0; u < rows.n_rows; u += 7)
+	{
+		const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u);
+		const size_t k = std::min<size_t>(spec.k, truth.size());
+		std::set<uint32_t> seen = {u};
+
+		for (size_t i = 0; i < k; i++, wanted++)
+		{
+			const uint32_t id = found.ids[size_t{u} * spec.k + i];
+			const float score = found.scores[size_t{u} * spec.k + i];
+
+			EXPECT_TRUE(id == kNoNode || seen.insert(id).second) << "row " << u << " has " << id << " twice";
+			EXPECT_TRUE(i == 0 || score >= found.scores[size_t{u} * spec.k + i - 1]);
+			hits += id != kNoNode && score <= static_cast<float>(truth[k - 1].score);
+		}
+	}
+	return static_cast<double>(hits) / static_cast<double>(wanted);
+}
+
+TEST(KnnGraph, is_exact_for_few_rows)
+{
+	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
+		for (size_t n : {2u, 3u, 50u, 1000u, 1300u})
+		{
+			const Floats floats = overlapping_rows(n, kDim, 5);
+			KnnSpec spec;
+
+			spec.k = 20;
+			EXPECT_EQ(knn_recall(rows_of(floats, kDim, metric), spec, knn(rows_of(floats, kDim, metric), spec)), 1)
+				<< "metric " << static_cast<int>(metric) << ", rows " << n;
+		}
+}
+
+TEST(KnnGraph, is_nearly_exact_for_more)
+{
+	const Floats floats = overlapping_rows(9000, kDim, 6);
+
+	for (Metric metric : {Metric::kL2, Metric::kCosine, Metric::kL1})
+	{
+		KnnSpec spec;
+		const GraphRows rows = rows_of(floats, kDim, metric);
+
+		spec.k = 20;
+		const Knn first = knn(rows, spec);
+		EXPECT_GE(knn_recall(rows, spec, first), 0.95) << "metric " << static_cast<int>(metric);
+		const Knn second = knn(rows, spec);
+		EXPECT_EQ(first.ids, second.ids);
+	}
+}
+
+TEST(KnnGraph, refinement_finds_more)
+{
+	const Floats floats = overlapping_rows(9000, kDim, 6);
+	const GraphRows rows = rows_of(floats, kDim);
+	KnnSpec spec;
+
+	spec.k = 20;
+	spec.n_compared = 256;
+	spec.n_refinements = 0;
+	const double before_it = knn_recall(rows, spec, knn(rows, spec));
+	spec.n_refinements = 2;
+	EXPECT_GT(knn_recall(rows, spec, knn(rows, spec)), before_it + 0.03);
+}
+
+TEST(GraphBuild, is_sound_and_connected_for_any_number_of_rows)
+{
+	for (uint32_t degree : {2u, 5u, 16u})
+		for (PruneKind prune_kind : {PruneKind::kRank, PruneKind::kRng})
+			for (size_t n : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 15u, 16u, 17u, 18u, 64u, 160u, 1000u, 5000u})
+			{
+				const Floats floats = overlapping_rows(n, kDim, 10 + static_cast<unsigned>(n));
+				BuildSpec spec;
+
+				spec.degree = degree;
+				spec.prune = prune_kind;
+				SCOPED_TRACE("degree " + std::to_string(degree) + ", rows " + std::to_string(n) + ", prune " +
+					std::to_string(static_cast<int>(prune_kind)));
+				expect_sound(build(rows_of(floats, kDim), spec));
+			}
+}
+
+TEST(GraphBuild, connects_rows_that_are_all_equal)
+{
+	for (size_t n : {33u, 64u, 1000u, 1024u, 6000u})
+		for (uint32_t degree : {2u, 4u, 32u})
+		{
+			const Floats floats(n * 3, 1.5f);
+			BuildSpec spec;
+
+			spec.degree = degree;
+			SCOPED_TRACE("degree " + std::to_string(degree) + ", rows " + std::to_string(n));
+			const Built built = build(rows_of(floats, 3), spec);
+			expect_sound(built);
+			SearchSpec search;
+			search.width = 10;
+			EXPECT_EQ(built.search(floats.data(), search).size(), 10u);
+		}
+}
+
+TEST(GraphBuild, connects_clusters_far_apart_copies_and_rows_without_direction)
+{
+	std::mt19937 rng(3);
+	Floats far(4000 * 2);
+	Floats copies(4000 * 2);
+	Floats zeros(600 * 2);
+
+	for (size_t i = 0; i < 4000; i++)
+	{
+		far[2 * i] = static_cast<float>(i % 40) * 1000 + static_cast<float>(rng() % 100) / 100;
+		far[2 * i + 1] = static_cast<float>(rng() % 100) / 100;
+		copies[2 * i] = static_cast<float>(i % 13);
+		copies[2 * i + 1] = static_cast<float>(i % 7);
+	}
+	for (size_t i = 0; i < 600; i++)
+	{
+		zeros[2 * i] = i % 3 == 0 ? 0 : static_cast<float>(i);
+		zeros[2 * i + 1] = i % 3 == 0 ? 0 : 5;
+	}
+	BuildSpec spec;
+	spec.degree = 8;
+	expect_sound(build(rows_of(far, 2), spec));
+	expect_sound(build(rows_of(copies, 2), spec));
+	expect_sound(build(rows_of(copies, 2, Metric::kL1), spec));
+	expect_sound(build(rows_of(zeros, 2, Metric::kCosine), spec));
+	expect_sound(build(rows_of(zeros, 2, Metric::kInnerProduct), spec));
+	// Each cluster is found: its rows are the nearest to a query in it.
+	const Built built = build(rows_of(far, 2), spec);
+	Floats queries;
+	for (size_t c = 0; c < 40; c++)
+		queries.insert(queries.end(), {static_cast<float>(c) * 1000 + 0.5f, 0.5f});
+	EXPECT_GE(built.recall(queries, 64), 0.95);
+}
+
+TEST(GraphBuild, recall_grows_with_the_width)
+{
+	const Floats all = overlapping_rows(15200, 32, 20);
+	const Floats floats(all.begin(), all.end() - 200 * 32);
+	const Floats queries(all.end() - 200 * 32, all.end());
+
+	for (PruneKind prune_kind : {PruneKind::kRank, PruneKind::kRng})
+	{
+		BuildSpec spec;
+
+		spec.prune = prune_kind;
+		const Built built = build(rows_of(floats, 32), spec);
+		const double narrow = built.recall(queries, 16);
+		const double wide = built.recall(queries, 128);
+
+		EXPECT_GE(narrow, 0.7) << static_cast<int>(prune_kind);
+		EXPECT_GE(wide, 0.98) << static_cast<int>(prune_kind);
+		EXPECT_GT(wide, narrow);
+		expect_sound(built);
+	}
+}
+
+TEST(GraphBuild, is_the_same_at_every_instruction_set_and_each_time)
+{
+	const Floats floats = overlapping_rows(6000, kDim, 21);
+	BuildSpec spec;
+
+	spec.degree = 12;
+	const Built first = build(rows_of(floats, kDim), spec);
+	for (SimdLevel level : {SimdLevel::kScalar, SimdLevel::kAvx2, SimdLevel::kAvx512})
+	{
+		if (!simd_supported(level))
+			continue;
+		ASSERT_TRUE(set_simd_level(level));
+		const Built again = build(rows_of(floats, kDim), spec);
+		EXPECT_EQ(first.edges, again.edges);
+		EXPECT_EQ(first.entries, again.entries);
+	}
+	ASSERT_TRUE(set_simd_level(SimdLevel::kAuto));
+}
+
+TEST(GraphBuild, halves)
+{
+	const Floats floats = overlapping_rows(6000, kDim, 22);
+	std::vector<uint16_t> halves(floats.size());
+
+	for (size_t i = 0; i < floats.size(); i++)
+		halves[i] = float_to_half(floats[i]);
+	for (Metric metric : {Metric::kL2, Metric::kCosine})
+	{
+		const GraphRows rows = {{metric, ElementType::kFloat16, kDim}, halves.data(), kDim * 2, 6000};
+		BuildSpec spec;
+		SearchSpec search;
+		size_t hits = 0;
+
+		spec.degree = 16;
+		search.width = 64;
+		const Built built = build(rows, spec);
+		expect_sound(built);
+		for (uint32_t q = 0; q < 6000; q += 200)
+		{
+			const std::vector<Candidate> truth = all_ranked(rows, rows.row(q));
+			const std::vector<Candidate> found = built.search(rows.row(q), search);
+
+			for (size_t i = 0; i < 10; i++)
+				hits += found[i].score <= truth[9].score;
+		}
+		EXPECT_GE(hits, 290u);
+	}
+}
+
+TEST(GraphBuild, stops_when_told_to_and_refuses_what_it_cannot_do)
+{
+	const Floats floats = overlapping_rows(6000, kDim, 23);
+	const GraphRows rows = rows_of(floats, kDim);
+	BuildSpec spec;
+	Bytes work(graph_build_bytes(rows, spec));
+	std::vector<uint32_t> edges(6000 * spec.degree);
+	std::vector<uint32_t> entries(entry_count(6000, spec));
+	BuildReport report;
+
+	// Wherever it is told to, from the first call of progress to the last.
+	uint64_t n_calls = 0;
+	Call call;
+	call.progress_context = &n_calls;
+	call.progress = [](void *context, uint64_t, uint64_t) { return ++*static_cast<uint64_t *>(context) > 0; };
+	ASSERT_TRUE(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
+	ASSERT_GT(n_calls, 20u);
+	call.progress = [](void *context, uint64_t, uint64_t) { return --*static_cast<uint64_t *>(context) > 0; };
+	for (uint64_t stop_at : {uint64_t{1}, n_calls / 4, n_calls / 2, n_calls - 1})
+	{
+		uint64_t left = stop_at;
+
+		call.progress_context = &left;
+		EXPECT_EQ(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).code,
+			StatusCode::kCancelled) << stop_at << " of " << n_calls;
+	}
+	EXPECT_EQ(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size() / 2).code,
+		StatusCode::kInvalidArgument);
+	for (uint32_t degree : {0u, 1u, kMaxDegree + 1})
+	{
+		spec.degree = degree;
+		EXPECT_EQ(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size()).code,
+			StatusCode::kInvalidArgument);
+	}
+}
+
+TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached)
+{
+	// Rings that nothing joins, of edges all of which are somebody's only way.
+	for (uint32_t ring : {1u, 2u, 3u, 10u, 100u})
+		for (uint32_t degree : {2u, 3u})
+		{
+			const uint32_t n = 1000;
+			const Floats floats = overlapping_rows(n, 4, 24);
+			Built built;
+			uint32_t n_added;
+
+			built.rows = rows_of(floats, 4);
+			built.degree = degree;
+			built.edges.assign(size_t{n} * degree, kNoNode);
+			built.entries = {0, n / 2};
+			for (uint32_t u = 0; u < n; u++)
+				built.edges[size_t{u} * degree] = u / ring * ring + (u + 1) % ring;
+			const uint32_t n_before = built.n_reachable();
+			Bytes work(connect_bytes(built.rows, degree, 2));
+			ASSERT_TRUE(connect(built.rows, degree, built.edges.data(), built.entries.data(), 2, &n_added, work.data(),
+				work.size()).is_ok());
+			EXPECT_LT(n_before, n);
+			EXPECT_GT(n_added, 0u);
+			EXPECT_EQ(built.n_reachable(), n) << "rings of " << ring << ", degree " << degree;
+		}
+}
+
+} // namespace
+
+} // namespace vectorgpu::engine::graph::test

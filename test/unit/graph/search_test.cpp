@@ -1,0 +1,278 @@
+// The search against algorithm 1 of the paper, written with std:: containers, and against all rows.
+#include "graph/graph_data.hpp"
+
+#include <queue>
+
+namespace vectorgpu::engine::graph::test
+{
+
+namespace
+{
+
+constexpr size_t kDim = 12;
+
+/// Edges at random, of which some are not there.
+std::vector<uint32_t>
+random_edges(uint32_t n, uint32_t degree, unsigned seed)
+{
+	std::mt19937 rng(seed);
+	std::vector<uint32_t> edges(static_cast<size_t>(n) * degree);
+
+	for (uint32_t &edge : edges)
+		edge = rng() % 9 == 0 ? kNoNode : rng() % n;
+	return edges;
+}
+
+/// SONG, algorithm 1, unbounded.
+std::vector<Candidate>
+reference_search(const GraphRows &rows, const std::vector<uint32_t> &edges, uint32_t degree, const void *query,
+	const std::vector<uint32_t> &entries, size_t width)
+{
+	const auto later = [](const Candidate &a, const Candidate &b) { return before(b, a); };
+	std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> open(later);
+	std::priority_queue<Candidate, std::vector<Candidate>, decltype(&before)> best(&before);
+	std::set<uint32_t> visited(entries.begin(), entries.end());
+	std::vector<Candidate> found;
+
+	for (uint32_t entry : visited)
+	{
+		double score;
+
+		compute_scores(rows.spec, query, rows.row(entry), 0, 1, &score);
+		open.push({score, entry});
+	}
+	while (!open.empty())
+	{
+		const Candidate now = open.top();
+
+		open.pop();
+		if (best.size() == width && !before(now, best.top()))
+			break;
+		best.push(now);
+		if (best.size() > width)
+			best.pop();
+		for (uint32_t i = 0; i < degree; i++)
+		{
+			const uint32_t v = edges[static_cast<size_t>(now.node) * degree + i];
+			double score;
+
+			if (v == kNoNode || !visited.insert(v).second)
+				continue;
+			compute_scores(rows.spec, query, rows.row(v), 0, 1, &score);
+			open.push({score, v});
+		}
+	}
+	for (; !best.empty(); best.pop())
+		found.push_back(best.top());
+	std::reverse(found.begin(), found.end());
+	return found;
+}
+
+std::vector<Candidate>
+our_search(const GraphView &view, const GraphRows &rows, const void *query, const std::vector<uint32_t> &entries,
+	const SearchSpec &spec, SearchStats *stats)
+{
+	std::vector<Candidate> begin;
+	std::vector<Candidate> found(spec.width, {-1, 77});
+	Bytes work(graph_search_bytes(view, spec));
+	uint32_t n_found = 0;
+
+	for (uint32_t entry : entries)
+	{
+		double score;
+
+		compute_scores(rows.spec, query, rows.row(entry), 0, 1, &score);
+		begin.push_back({score, entry});
+	}
+	EXPECT_TRUE(graph_search(view, spec, begin.data(), begin.size(), found.data(), &n_found, stats, work.data(),
+		work.size()).is_ok());
+	found.resize(n_found);
+	return found;
+}
+
+void
+expect_equal(const std::vector<Candidate> &found, const std::vector<Candidate> &expected, const std::string &what)
+{
+	ASSERT_EQ(found.size(), expected.size()) << what;
+	for (size_t i = 0; i < found.size(); i++)
+	{
+		EXPECT_EQ(found[i].node, expected[i].node) << what << ", place " << i;
+		EXPECT_EQ(found[i].score, expected[i].score) << what << ", place " << i;
+	}
+}
+
+TEST(GraphSearch, finds_what_the_papers_algorithm_finds_whatever_is_kept_of_the_visited)
+{
+	const Floats floats = overlapping_rows(3000, kDim, 1);
+	const Floats queries = overlapping_rows(20, kDim, 2);
+	const GraphRows rows = rows_of(floats, kDim);
+
+	for (uint32_t degree : {2u, 8u, 33u})
+	{
+		const std::vector<uint32_t> edges = random_edges(rows.n_rows, degree, degree);
+
+		for (size_t q = 0; q < 20; q++)
+			for (uint32_t width : {1u, 2u, 10u, 100u, 5000u})
+			{
+				MemoryGraph memory = {rows, edges.data(), degree, &queries[q * kDim]};
+				const std::vector<uint32_t> entries = {5, 1700, 2999};
+				const std::vector<Candidate> expected =
+					reference_search(rows, edges, degree, memory.query, entries, width);
+				SearchStats base;
+				SearchStats stats;
+				SearchSpec spec;
+
+				spec.width = width;
+				expect_equal(our_search(memory_view(&memory), rows, memory.query, entries, spec, &base), expected, "plain");
+				spec.selected_insertion = true;
+				expect_equal(
+					our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats), expected, "selected");
+				EXPECT_GE(stats.n_scored, base.n_scored);
+				EXPECT_EQ(stats.n_expanded, base.n_expanded);
+				spec.visited_deletion = true;
+				expect_equal(
+					our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats), expected, "deleted");
+				spec.selected_insertion = false;
+				expect_equal(our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats), expected,
+					"deleted only");
+			}
+	}
+}
+
+TEST(GraphSearch, filters_and_several_steps_find_nearly_the_same_and_nothing_twice)
+{
+	const Floats floats = overlapping_rows(3000, kDim, 3);
+	const Floats queries = overlapping_rows(50, kDim, 4);
+	BuildSpec build_spec;
+
+	build_spec.degree = 16;
+	const Built built = build(rows_of(floats, kDim), build_spec);
+	for (VisitedKind kind : {VisitedKind::kHash, VisitedKind::kBloom, VisitedKind::kCuckoo})
+		for (uint32_t steps : {1u, 2u, 5u, kMaxProbeSteps})
+			for (int mode = 0; mode < 3; mode++)
+			{
+				SearchSpec spec;
+				size_t hits = 0;
+
+				spec.width = 40;
+				spec.visited = kind;
+				spec.probe_steps = steps;
+				spec.selected_insertion = mode > 0;
+				spec.visited_deletion = mode > 1;
+				for (size_t q = 0; q < 50; q++)
+				{
+					const std::vector<Candidate> truth = all_ranked(built.rows, &queries[q * kDim]);
+					const std::vector<Candidate> found = built.search(&queries[q * kDim], spec);
+					std::set<uint32_t> nodes;
+
+					ASSERT_EQ(found.size(), 40u);
+					for (size_t i = 0; i < found.size(); i++)
+					{
+						EXPECT_TRUE(nodes.insert(found[i].node).second);
+						EXPECT_TRUE(i == 0 || before(found[i - 1], found[i]));
+						hits += i < 10 && found[i].score <= truth[9].score;
+					}
+				}
+				EXPECT_GE(hits, 485u) << "set " << static_cast<int>(kind) << ", steps " << steps << ", mode " << mode;
+			}
+}
+
+TEST(GraphSearch, an_excluded_node_is_neither_found_nor_passed)
+{
+	// A chain: what lies behind the excluded node cannot be reached.
+	const Floats floats = {0, 1, 2, 3, 4, 5, 6, 7};
+	const GraphRows rows = rows_of(floats, 1);
+	const std::vector<uint32_t> edges = {1, 2, 3, 4, 5, 6, 7, kNoNode};
+	const float query = 7;
+	MemoryGraph memory = {rows, edges.data(), 1, &query};
+	SearchStats stats;
+	SearchSpec spec;
+
+	spec.width = 8;
+	EXPECT_EQ(our_search(memory_view(&memory), rows, &query, {0}, spec, &stats).size(), 8u);
+	spec.excluded = 5;
+	const std::vector<Candidate> found = our_search(memory_view(&memory), rows, &query, {0, 5}, spec, &stats);
+	ASSERT_EQ(found.size(), 5u);
+	EXPECT_EQ(found[0].node, 4u);
+}
+
+TEST(GraphSearch, not_a_number_comes_last)
+{
+	const Floats floats = {1, 0, 0, 0, 0, 1, 1, 1}; // row 1 has no direction
+	const GraphRows rows = rows_of(floats, 2, Metric::kCosine);
+	const std::vector<uint32_t> edges = {1, 2, 2, 3, 3, 0, 0, 1};
+	const float query[2] = {0, 1};
+	MemoryGraph memory = {rows, edges.data(), 2, query};
+	SearchStats stats;
+	SearchSpec spec;
+
+	spec.width = 4;
+	for (uint32_t entry : {0u, 1u})
+	{
+		const std::vector<Candidate> found = our_search(memory_view(&memory), rows, query, {entry}, spec, &stats);
+
+		ASSERT_EQ(found.size(), 4u);
+		EXPECT_EQ(found[0].node, 2u);
+		EXPECT_EQ(found[3].node, 1u);
+		EXPECT_TRUE(std::isinf(found[3].score));
+	}
+}
+
+TEST(GraphSearch, edges_and_entries_that_lead_nowhere_are_passed_over)
+{
+	const Floats floats = {0, 1, 2};
+	const GraphRows rows = rows_of(floats, 1);
+	const std::vector<uint32_t> edges = {1, 3, kNoNode, 1000000, 0, 2};
+	const float query = 0;
+	MemoryGraph memory = {rows, edges.data(), 2, &query};
+	const GraphView view = memory_view(&memory);
+	const Candidate begin[] = {{0, 3}, {0, kNoNode}, {0, 0}, {0, 0}};
+	SearchSpec spec;
+	SearchStats stats;
+	Candidate found[4];
+	Bytes work;
+	uint32_t n_found;
+
+	spec.width = 4;
+	work.resize(graph_search_bytes(view, spec));
+	EXPECT_TRUE(graph_search(view, spec, begin, 4, found, &n_found, &stats, work.data(), work.size()).is_ok());
+	EXPECT_EQ(n_found, 2u);
+	EXPECT_TRUE(graph_search(view, spec, begin, 0, found, &n_found, &stats, work.data(), work.size()).is_ok());
+	EXPECT_EQ(n_found, 0u);
+	EXPECT_EQ(graph_search(view, spec, begin, 4, found, &n_found, &stats, work.data(), work.size() / 2).code,
+		StatusCode::kInvalidArgument);
+	spec.width = 0;
+	EXPECT_EQ(graph_search(view, spec, begin, 4, found, &n_found, &stats, work.data(), work.size()).code,
+		StatusCode::kInvalidArgument);
+}
+
+TEST(GraphSearch, ends_where_the_graph_cannot_be_read)
+{
+	const Floats floats = {0, 1, 2};
+	const GraphRows rows = rows_of(floats, 1);
+	const std::vector<uint32_t> edges = {1, 2, 0, 2, 0, 1};
+	const float query = 0;
+	MemoryGraph memory = {rows, edges.data(), 2, &query};
+	const Candidate begin[] = {{0, 0}};
+	SearchSpec spec;
+	SearchStats stats;
+	Candidate found[64];
+	uint32_t n_found;
+
+	for (bool at_edges : {false, true})
+	{
+		GraphView view = memory_view(&memory);
+		Bytes work(graph_search_bytes(view, spec));
+
+		if (at_edges)
+			view.neighbors = [](void *, uint32_t, uint32_t *) { return false; };
+		else
+			view.scores = [](void *, const uint32_t *, size_t, double *) { return false; };
+		EXPECT_EQ(graph_search(view, spec, begin, 1, found, &n_found, &stats, work.data(), work.size()).code,
+			StatusCode::kCancelled);
+	}
+}
+
+} // namespace
+
+} // namespace vectorgpu::engine::graph::test
