@@ -147,8 +147,5 @@ RESET maintenance_work_mem;
 SET gpuivf.probes = -1;
 SET gpuivf.recall_target = 2;
 SET gpuivf.nothing = 1;
-SELECT vectorgpu_prewarm('ivf_v');
-SELECT vectorgpu_evict('ivf_v');
-SELECT cache_rows_checked FROM vectorgpu_check('ivf_v', false, true);
 DROP TABLE ivf, ivf_bits, ivf_wide, ivf_parts, grown;
 DROP FUNCTION ivf_vector;

@@ -80,17 +80,21 @@ public:
 	const char *description() const override { return device_.description().c_str(); }
 
 	Status
-	create(const engine::DistanceSpec &spec, engine::CopyId *copy) override
+	create(const engine::CopySpec &copy_spec, engine::CopyId *copy) override
 	{
 		return guarded(
 			[&]
 			{
+				const engine::DistanceSpec &spec = copy_spec.distance;
 				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 
 				if (!engine::metric_supports(spec.metric, spec.element))
 					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+
+				if (copy_spec.kind != engine::CopyKind::kRows)
+					return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
 
 				auto made = std::make_shared<Copy>(spec, budget_.get(), &uploader_, options_.narrow);
 				const std::unique_lock lock(mutex_);
@@ -105,6 +109,12 @@ public:
 	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
 	{
 		return with(copy, [&](Copy &c) { return c.load_segment(segment, rows); });
+	}
+
+	Status
+	load_lists(engine::CopyId, engine::SegmentId, uint32_t, std::span<const uint8_t>) override
+	{
+		return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
 	}
 
 	Status
@@ -194,6 +204,12 @@ public:
 		void *vectors) override
 	{
 		return with(copy, [&](Copy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+	}
+
+	Status
+	read_lists(engine::CopyId, engine::SegmentId, uint64_t, size_t, void *) override
+	{
+		return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
 	}
 
 	engine::EngineStats

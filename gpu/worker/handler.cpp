@@ -149,6 +149,16 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kAppend:
 			return on_loader(session,
 				[this, session] { send_status(session.get(), guarded([&] { return rows(session); }), &counters_); });
+		case RequestType::kLoadLists:
+			return on_loader(session,
+				[this, session, key]
+				{
+					const wire::RequestView &load = session->view;
+					const auto work = [&]
+					{ return residency_.load_lists(key, load.lists, {load.list_bytes, load.n_list_bytes}, session->id); };
+
+					send_status(session.get(), guarded(work), &counters_);
+				});
 		case RequestType::kSeal:
 			return on_loader(session,
 				[this, session, key]
@@ -240,6 +250,12 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 	search.query.has_after = request.has_after != 0;
 	search.query.after = {request.after_score, request.after_row};
 	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
+	search.probes.clear();
+	for (uint32_t i = 0; i < request.n_probes; i++)
+		search.probes.push_back({session->view.probes[i].segment, session->view.probes[i].probes});
+	search.coverage = engine::Coverage::kAll;
+	search.query.probes = search.probes;
+	search.query.coverage = &search.coverage;
 	search.queue = &copy->queue;
 	search.copy_id = copy->id;
 	search.copy = std::move(copy);
@@ -304,6 +320,7 @@ Handler::answer(Session *session, const Search &search, const Status &status, st
 		body.items = result->data();
 		body.items_bytes = bytes;
 		body.n_items = static_cast<uint32_t>(result->size());
+		body.coverage = wire_coverage(search.coverage);
 		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
 	}
 	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)

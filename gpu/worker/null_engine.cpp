@@ -18,7 +18,7 @@ public:
 	const char *name() const override { return "null"; }
 
 	Status
-	create(const engine::DistanceSpec &, CopyId *copy) override
+	create(const engine::CopySpec &, CopyId *copy) override
 	{
 		*copy = ++n_created_;
 		return Status::ok();
@@ -31,6 +31,7 @@ public:
 		return Status::ok();
 	}
 
+	Status load_lists(CopyId, SegmentId, uint32_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status seal_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status drop_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows) override { return load_segment(copy, 1, rows); }
@@ -51,6 +52,8 @@ public:
 			const uint32_t first = queries[i].has_after ? row_id_block(queries[i].after.row) + 1 : 0;
 			std::vector<Neighbor> &result = (*results)[i];
 
+			if (queries[i].coverage != nullptr)
+				*queries[i].coverage = engine::Coverage::kAll;
 			result.resize(has_rows_[copy % kCopies].load(std::memory_order_relaxed) ? queries[i].k : 0);
 			for (size_t j = 0; j < result.size(); j++)
 				result[j] = {static_cast<double>(first + j), make_row_id(static_cast<uint32_t>(first + j), 1)};
@@ -66,6 +69,12 @@ public:
 	read_rows(CopyId, SegmentId, uint64_t, size_t, RowId *, void *) override
 	{
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no rows");
+	}
+
+	Status
+	read_lists(CopyId, SegmentId, uint64_t, size_t, void *) override
+	{
+		return Status::error(StatusCode::kUnsupported, "the null engine keeps no lists");
 	}
 
 	bool appends_at_once(size_t) const override { return true; }

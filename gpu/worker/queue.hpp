@@ -31,8 +31,10 @@ struct Search
 	std::shared_ptr<void> copy;     // keeps the copy resident
 	engine::CopyId copy_id = 0;     // the engine's name of it
 	std::shared_ptr<void> owner;    // keeps the session alive
-	engine::SearchQuery query;      // points into `vector`
+	engine::SearchQuery query;      // points into `vector`, `probes`, and at `coverage`
 	std::vector<uint64_t> vector;   // private copy of the query, in words for its alignment
+	std::vector<engine::ListProbes> probes;
+	engine::Coverage coverage = engine::Coverage::kAll;
 	std::atomic<bool> cancelled{false};
 	Search *next = nullptr;
 	bool queued = false;

@@ -14,6 +14,21 @@ using engine::Neighbor;
 
 static_assert(sizeof(Neighbor) == sizeof(wire::WireNeighbor) && offsetof(Neighbor, row) == offsetof(wire::WireNeighbor, row));
 
+wire::Coverage
+wire_coverage(engine::Coverage coverage)
+{
+	switch (coverage)
+	{
+		case engine::Coverage::kPart:
+			return wire::Coverage::kPart;
+		case engine::Coverage::kScored:
+			return wire::Coverage::kScored;
+		case engine::Coverage::kAll:
+			break;
+	}
+	return wire::Coverage::kAll;
+}
+
 void
 store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
 {
@@ -28,6 +43,7 @@ store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, c
 	header.more = body.more ? 1 : 0;
 	header.engine_ns = batch.engine_ns;
 	header.batch_size = batch.size;
+	header.coverage = body.coverage;
 	header.n_rescored = batch.n_rescored;
 	switch (WORKER_FAULT_NO_THROW("reply"))
 	{
@@ -119,6 +135,7 @@ store_kept(Session *session, const BatchInfo &batch, Counters *counters)
 	body.items_bytes = n * sizeof(Neighbor);
 	body.n_items = static_cast<uint32_t>(n);
 	body.more = n < left;
+	body.coverage = wire_coverage(session->search.coverage); // of the SEARCH: there has been no other since
 	session->kept_at += n;
 	if (!body.more)
 	{

@@ -21,7 +21,11 @@ struct ReplyBody
 	size_t items_bytes = 0;
 	uint32_t n_items = 0;
 	bool more = false;
+	wire::Coverage coverage = wire::Coverage::kAll;
 };
+
+/// What a search says that it has looked at, as replies say it.
+wire::Coverage wire_coverage(engine::Coverage coverage);
 
 /// Writes the reply and says in the slot that it is there. The body must fit the reply area. The client must be woken
 /// after it: a full fence, then wake_client.

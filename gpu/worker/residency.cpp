@@ -28,6 +28,12 @@ same_shape(const engine::DistanceSpec &spec, ElementType element, Metric metric,
 	return spec.element == element && spec.metric == metric && spec.dim == dim;
 }
 
+engine::CopyKind
+engine_kind(wire::CopyKind kind)
+{
+	return kind == wire::CopyKind::kLists ? engine::CopyKind::kLists : engine::CopyKind::kRows;
+}
+
 /// What a copy costs: while it is being loaded, what its loader announced.
 uint64_t
 charged_bytes(const Copy &copy)
@@ -138,7 +144,8 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, uin
 
 	if (!held.current)
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
-	if (!same_shape(held.spec, search.element, search.metric, search.dim))
+	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
+		(search.n_probes > 0 && held.spec.kind != engine::CopyKind::kLists))
 		return ReplyStatus::kInvalid;
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;
@@ -167,7 +174,7 @@ Residency::describe(const wire::CopyKey &key, wire::CopyState *state, std::vecto
 	state->leased = copy.lease != 0 ? 1 : 0;
 	state->current = copy.current ? 1 : 0;
 	for (const auto &[id, segment] : copy.segments)
-		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation});
+		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.list_bytes});
 	return ReplyStatus::kOk;
 }
 
@@ -264,7 +271,7 @@ Residency::reserve(Copy *copy, uint64_t bytes)
 ReplyStatus
 Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session)
 {
-	const engine::DistanceSpec spec = {request.metric, request.element, request.dim};
+	const engine::CopySpec spec({request.metric, request.element, request.dim}, engine_kind(request.kind));
 	std::vector<std::shared_ptr<Copy>> gone; // destroyed when the lock is not held any more
 	auto copy = std::make_shared<Copy>(engine_);
 
@@ -276,7 +283,8 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 
 		if (old != nullptr && old->lease != 0 && old->lease != session)
 			return ReplyStatus::kBusy;
-		if (old != nullptr && same_shape(old->spec, request.element, request.metric, request.dim))
+		if (old != nullptr && old->spec.kind == spec.kind &&
+			same_shape(old->spec.distance, request.element, request.metric, request.dim))
 		{
 			if (!make_room(std::max(request.expected_bytes, old->held_bytes), old.get(), &gone))
 				return ReplyStatus::kRefused;
@@ -304,7 +312,7 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 		return reply_status(status);
 	copy->key = key;
 	copy->spec = spec;
-	copy->row_bytes = vector_bytes(spec.element, spec.dim);
+	copy->row_bytes = vector_bytes(request.element, request.dim);
 	copy->delta_first = copy->version.delta_end = request.delta_first;
 	copy->delta_dead_first = request.delta_first / 8 * 8;
 	copy->lease = session;

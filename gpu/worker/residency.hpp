@@ -27,6 +27,8 @@ using Bits = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
 struct Segment
 {
 	uint64_t n_rows = 0;
+	uint32_t n_lists = 0;    // of a copy of lists
+	uint64_t list_bytes = 0; // by LOAD_LISTS
 	bool complete = false; // SEAL was given
 	bool live = false;     // of the current manifest: the engine searches it
 	uint64_t tombstone_generation = 0;
@@ -46,7 +48,7 @@ struct Copy
 	engine::Engine &engine;
 	CopyQueue queue; // the batcher's
 	wire::CopyKey key{};
-	engine::DistanceSpec spec;
+	engine::CopySpec spec;
 	engine::CopyId id = 0;
 	bool created = false; // the engine knows it
 	size_t row_bytes = 0; // of one vector
@@ -100,6 +102,8 @@ public:
 	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
 	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
 		size_t row_bytes, uint64_t session);
+	wire::ReplyStatus load_lists(const wire::CopyKey &key, const wire::ListsRequest &request, std::span<const uint8_t> bytes,
+		uint64_t session);
 	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
 
 	/// rows.row_ids are row headers here: flags above the row id.
@@ -138,6 +142,8 @@ private:
 	wire::ReplyStatus segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);
+	wire::ReplyStatus lists_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+		const std::function<void()> &progress);
 	void drop_unpublished(Copy *copy);
 
 	engine::Engine &engine_;

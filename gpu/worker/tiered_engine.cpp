@@ -52,13 +52,15 @@ struct Place
 struct SegmentRows
 {
 	uint64_t n_rows = 0;
+	uint32_t n_lists = 0;      // of a copy of lists
+	uint64_t list_bytes = 0;   // of load_lists, so far
 	bool sealed = false;
 	std::vector<uint8_t> dead; // the bitmap given last
 };
 
 struct TieredCopy
 {
-	engine::DistanceSpec spec;
+	engine::CopySpec spec;
 	uint64_t bytes_per_row = 0;
 
 	std::mutex write_mutex; // writers and moves; all below but place and the atomics
@@ -129,7 +131,7 @@ public:
 	const char *description() const override { return device_->description(); }
 
 	Status
-	create(const engine::DistanceSpec &spec, CopyId *copy) override
+	create(const engine::CopySpec &spec, CopyId *copy) override
 	{
 		auto made = std::make_shared<TieredCopy>();
 		auto place = std::make_shared<Place>(*device_, true);
@@ -144,7 +146,7 @@ public:
 			return status;
 		place->made = true;
 		made->spec = spec;
-		made->bytes_per_row = vector_bytes(spec.element, spec.dim) + kRowExtraBytes;
+		made->bytes_per_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();
 
@@ -158,35 +160,46 @@ public:
 	Status
 	load_segment(CopyId id, SegmentId segment, const engine::RowBlock &rows) override
 	{
-		return write(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
+		return write_rows(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
 			[&](TieredCopy &copy) { copy.segments[segment].n_rows += rows.n_rows; });
+	}
+
+	Status
+	load_lists(CopyId id, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	{
+		return write(id, bytes.size(), 0, [&](Engine &e, CopyId c) { return e.load_lists(c, segment, n_lists, bytes); },
+			[&](TieredCopy &copy)
+			{
+				copy.segments[segment].n_lists = n_lists;
+				copy.segments[segment].list_bytes += bytes.size();
+			});
 	}
 
 	Status
 	seal_segment(CopyId id, SegmentId segment) override
 	{
-		return write(id, 0, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments[segment].sealed = true; });
 	}
 
 	Status
 	drop_segment(CopyId id, SegmentId segment) override
 	{
-		return write(id, 0, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments.erase(segment); });
 	}
 
 	Status
 	append_delta(CopyId id, uint64_t position, const engine::RowBlock &rows) override
 	{
-		return write(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
+		return write_rows(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
 			[&](TieredCopy &copy) { copy.delta_last = std::max(copy.delta_last, position + rows.n_rows); });
 	}
 
 	Status
 	trim_delta(CopyId id, uint64_t position) override
 	{
-		return write(id, 0, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_first = std::max(copy.delta_first, position);
@@ -199,7 +212,7 @@ public:
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write(id, 0, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
 			[&](TieredCopy &copy) { copy.segments[segment].dead = std::move(kept); });
 	}
 
@@ -208,7 +221,7 @@ public:
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write(id, 0, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_dead = std::move(kept);
@@ -266,6 +279,19 @@ public:
 		const std::shared_ptr<Place> place = copy->get_place();
 
 		return place->engine.read_rows(place->id, segment, first, n_rows, row_ids, vectors);
+	}
+
+	Status
+	read_lists(CopyId id, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.read_lists(place->id, segment, first, n_bytes, bytes);
 	}
 
 	engine::EngineStats
@@ -365,11 +391,19 @@ private:
 		return copies;
 	}
 
-	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one moves to
-	/// the host. `note` keeps what moves need to know; n_rows: rows that the change brings.
 	template <class Change, class Note>
 	Status
-	write(CopyId id, uint64_t n_rows, Change change, Note note)
+	write_rows(CopyId id, uint64_t n_rows, Change change, Note note)
+	{
+		return write(id, 0, n_rows, change, note);
+	}
+
+	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one moves to
+	/// the host. `note` keeps what moves need to know; n_bytes, n_rows: what the
+	/// change brings.
+	template <class Change, class Note>
+	Status
+	write(CopyId id, uint64_t n_bytes, uint64_t n_rows, Change change, Note note)
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -378,7 +412,7 @@ private:
 
 		const std::lock_guard writing(copy->write_mutex);
 		std::shared_ptr<Place> place = copy->get_place();
-		const uint64_t bytes = n_rows * copy->bytes_per_row;
+		const uint64_t bytes = n_bytes + n_rows * copy->bytes_per_row;
 
 		if (copy->dropped)
 			return not_resident();
@@ -422,10 +456,14 @@ private:
 	bytes_of(const TieredCopy &copy)
 	{
 		uint64_t n_rows = copy.delta_last - copy.delta_first;
+		uint64_t list_bytes = 0;
 
 		for (const auto &[segment, rows] : copy.segments)
+		{
 			n_rows += rows.n_rows;
-		return n_rows * copy.bytes_per_row;
+			list_bytes += rows.list_bytes;
+		}
+		return n_rows * copy.bytes_per_row + list_bytes;
 	}
 
 	bool
@@ -504,6 +542,8 @@ private:
 
 		if (status.is_ok() && rows.n_rows == 0) // a segment without rows exists all the same
 			status = to->engine.load_segment(to->id, segment, {});
+		if (status.is_ok() && rows.list_bytes > 0)
+			status = move_lists(from, to, segment, rows);
 		if (status.is_ok() && rows.sealed)
 			status = to->engine.seal_segment(to->id, segment);
 		if (status.is_ok() && !rows.dead.empty())
@@ -511,11 +551,28 @@ private:
 		return status;
 	}
 
+	static Status
+	move_lists(const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
+	{
+		std::vector<uint8_t> bytes(std::min<uint64_t>(kMoveBytes, rows.list_bytes));
+		Status status;
+
+		for (uint64_t first = 0; status.is_ok() && first < rows.list_bytes; first += bytes.size())
+		{
+			const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), rows.list_bytes - first));
+
+			status = from.engine.read_lists(from.id, segment, first, n, bytes.data());
+			if (status.is_ok())
+				status = to->engine.load_lists(to->id, segment, rows.n_lists, std::span<const uint8_t>(bytes).first(n));
+		}
+		return status;
+	}
+
 	template <class Put>
 	static Status
 	move_rows(const TieredCopy &copy, const Place &from, uint64_t first, uint64_t last, SegmentId segment, Put put)
 	{
-		const size_t row_bytes = vector_bytes(copy.spec.element, copy.spec.dim);
+		const size_t row_bytes = vector_bytes(copy.spec.distance.element, copy.spec.distance.dim);
 		const size_t at_once = std::max<size_t>(1, kMoveBytes / row_bytes);
 		std::vector<RowId> row_ids(std::min<uint64_t>(at_once, last - first));
 		std::vector<uint8_t> vectors(row_ids.size() * row_bytes);

@@ -11,6 +11,7 @@
 #include "common/status.hpp"
 #include "common/types.hpp"
 #include "engine/distance.hpp"
+#include "engine/lists_layout.hpp"
 #include "engine/topk.hpp"
 
 namespace vectorgpu::engine
@@ -23,13 +24,38 @@ using CopyId = uint64_t;
 using SegmentId = uint32_t;
 constexpr SegmentId kDeltaSegment = 0; // for read_rows
 
+/// What a copy's segments are.
+enum class CopyKind : uint8_t
+{
+	kRows = 0,  // rows in order of their ids
+	kLists = 1, // rows in inverted lists (lists_layout.hpp)
+};
+
+struct CopySpec
+{
+	CopySpec() = default;
+	CopySpec(const DistanceSpec &spec, CopyKind copy_kind = CopyKind::kRows) : distance(spec), kind(copy_kind) {} // implicit
+	CopySpec(Metric metric, ElementType element, uint32_t dim) : distance{metric, element, dim} {}
+
+	DistanceSpec distance;
+	CopyKind kind = CopyKind::kRows;
+};
+
 /// Rows handed to an engine: row_ids [n_rows] ascending within a segment, vectors [n_rows, dim] row-major, host memory.
+/// In segments of kind kLists vectors go by place instead: vector i of a segment belongs to row numbers[i] (lists_layout.hpp).
 /// The engine copies what it keeps before it returns.
 struct RowBlock
 {
 	std::span<const RowId> row_ids;
 	const void *vectors = nullptr;
 	size_t n_rows = 0;
+};
+
+/// How many of a segment's lists a query looks at, the nearest first.
+struct ListProbes
+{
+	SegmentId segment;
+	uint32_t probes; // from 1; more than there are: all
 };
 
 /// One query of a batch. query: [dim] of the copy's element type, host memory.
@@ -40,6 +66,11 @@ struct SearchQuery
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
 	float recall_target = 1; // in (0, 1]; below 1 the expected share of the k first that is found may be that small
+
+	// Copies of kind kLists only. Empty: every row is looked at. Otherwise so many lists of each segment are, and the whole delta, and
+	// rows whose score is NaN are left out. A segment that is not named (a merge was faster) counts as the largest that is.
+	std::span<const ListProbes> probes{};
+	Coverage *coverage = nullptr; // if not null, set to what was looked at
 };
 
 /// What the caller of a search and the engine tell each other while it runs. May be shared by searches in a row.
@@ -72,10 +103,14 @@ public:
 	/// What it computes on, in words.
 	virtual const char *description() const { return name(); }
 
-	virtual Status create(const DistanceSpec &spec, CopyId *copy) = 0;
+	virtual Status create(const CopySpec &spec, CopyId *copy) = 0;
 
 	/// Adds rows to an immutable segment; a segment is searched once it is sealed.
 	virtual Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) = 0;
+
+	/// Kind kLists: appends to what describes a segment's lists (ListsLayout), n_lists the same each time. Sealing a segment that
+	/// has rows and no good lists for all of them is kInvalidArgument.
+	virtual Status load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) = 0;
 	virtual Status seal_segment(CopyId copy, SegmentId segment) = 0;
 	virtual Status drop_segment(CopyId copy, SegmentId segment) = 0;
 
@@ -94,8 +129,8 @@ public:
 
 	virtual Status drop(CopyId copy) = 0;
 
-	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact unless the query's recall target allows less,
-	/// canonical scores; fewer than k only if there are no more rows. Nothing in an answer depends on the other queries of the
+	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact unless the query's recall target or its probes
+	/// allow less, canonical scores; fewer than k only if there are no more rows (in what it looks at). Nothing in an answer depends on the other queries of the
 	/// batch.
 	virtual Status search(CopyId copy, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control = nullptr) = 0;
@@ -104,6 +139,9 @@ public:
 	/// (positions) into row_ids [n_rows] and vectors [n_rows, dim]. kInvalidArgument if it does not hold all of them.
 	virtual Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
 		void *vectors) = 0;
+
+	/// The same for bytes [first, first + n_bytes) of what load_lists was given.
+	virtual Status read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
 	virtual EngineStats stats() const = 0;
 

@@ -54,15 +54,21 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)) ||
 		!(search.recall_target >= 0 && search.recall_target <= 1)) // NaN is neither
 		return ParseResult::kField;
-	if (search.zero1 != 0 || search.rows_position >= kMaxRowNumber || (search.n_rows == 0 && search.rows_position != 0))
+	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber || (search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
 
+	const size_t probe_bytes = search.n_probes * sizeof(ListProbes);
 	const size_t id_bytes = static_cast<size_t>(search.n_rows) * sizeof(uint64_t); // 2^35 at most
 
 	view->row_bytes = vector_bytes(search.element, search.dim);
-	if (length - sizeof(SearchRequest) != id_bytes + (size_t{search.n_rows} + 1) * view->row_bytes) // less than 2^49
+	if (length - sizeof(SearchRequest) != probe_bytes + id_bytes + (size_t{search.n_rows} + 1) * view->row_bytes) // less than 2^49
 		return ParseResult::kLength;
-	view->row_ids = body + sizeof(SearchRequest);
+	memcpy(view->probes, body + sizeof(SearchRequest), probe_bytes);
+	asm volatile("" : : : "memory");
+	for (uint32_t i = 0; i < search.n_probes; i++)
+		if (view->probes[i].segment == 0 || view->probes[i].probes == 0)
+			return ParseResult::kField;
+	view->row_ids = body + sizeof(SearchRequest) + probe_bytes;
 	view->vectors = view->row_ids + id_bytes;
 	view->vector = view->vectors + search.n_rows * view->row_bytes;
 	return ParseResult::kOk;
@@ -89,6 +95,23 @@ parse_rows(const uint8_t *body, size_t length, RequestView *view)
 	view->row_bytes = (rest - id_bytes) / rows.n_rows;
 	view->row_ids = body + sizeof(RowsRequest);
 	view->vectors = view->row_ids + id_bytes;
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_lists(const uint8_t *body, size_t length, RequestView *view)
+{
+	ListsRequest &lists = view->lists;
+
+	if (length < sizeof(ListsRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &lists);
+	if (lists.segment == 0 || lists.n_lists < 1 || lists.n_lists > kMaxLists || lists.position >= kMaxRowNumber)
+		return ParseResult::kField;
+	if (length == sizeof(ListsRequest))
+		return ParseResult::kLength;
+	view->list_bytes = body + sizeof(ListsRequest);
+	view->n_list_bytes = length - sizeof(ListsRequest);
 	return ParseResult::kOk;
 }
 
@@ -145,13 +168,16 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			result = only(body, length, &view->create);
 			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
 				return ParseResult::kType;
-			if (result == ParseResult::kOk && (!all_zero(view->create.zero, sizeof(view->create.zero)) ||
-												  view->create.delta_first > kMaxRowNumber))
+			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kLists))
+				return ParseResult::kType;
+			if (result == ParseResult::kOk && (view->create.zero != 0 || view->create.delta_first > kMaxRowNumber))
 				return ParseResult::kField;
 			return result;
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:
 			return parse_rows(body, length, view);
+		case RequestType::kLoadLists:
+			return parse_lists(body, length, view);
 		case RequestType::kSeal:
 			result = only(body, length, &view->segment);
 			if (result == ParseResult::kOk && (view->segment.segment == 0 || view->segment.zero != 0))
@@ -166,8 +192,8 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			return result == ParseResult::kOk && view->inventory.zero != 0 ? ParseResult::kField : result;
 		case RequestType::kChecksum:
 			result = only(body, length, &view->checksum);
-			if (result == ParseResult::kOk && (view->checksum.zero != 0 || view->checksum.first > kMaxRowNumber ||
-												  view->checksum.n_rows > kMaxRowNumber))
+			if (result == ParseResult::kOk && (view->checksum.lists > (view->checksum.segment != 0 ? 1u : 0u) ||
+												  view->checksum.first > kMaxRowNumber || view->checksum.n_rows > kMaxRowNumber))
 				return ParseResult::kField;
 			return result;
 		case RequestType::kDescribe:
@@ -210,6 +236,7 @@ reply_shape(RequestType type)
 		case RequestType::kManifest:
 		case RequestType::kDrop:
 		case RequestType::kPing:
+		case RequestType::kLoadLists:
 			break;
 	}
 	return {0, 0};
@@ -286,7 +313,8 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 		return ParseResult::kSequence;
 	if (static_cast<uint32_t>(header->status) > static_cast<uint32_t>(ReplyStatus::kInternal))
 		return ParseResult::kType;
-	if (header->more > 1 || header->zero0 != 0 || !all_zero(header->zero1, sizeof(header->zero1)))
+	if (header->more > 1 || static_cast<uint32_t>(header->coverage) > static_cast<uint32_t>(Coverage::kPart) ||
+		!all_zero(header->zero1, sizeof(header->zero1)))
 		return ParseResult::kField;
 
 	const BodyShape shape = header->status == ReplyStatus::kOk ? reply_shape(type) : BodyShape{0, 0};

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 3;
+constexpr uint16_t kProtocolVersion = 4;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -21,7 +21,8 @@ constexpr uint32_t kMinAreaBytes = 8 * 1024; // what a client insists on: every 
 constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
 constexpr uint32_t kMaxSegmentsPerCopy = 16;  // of a manifest; as many again may be loading
 constexpr uint64_t kMaxSearchK = 1024 * 1024; // of one SEARCH; more by continuing behind the last result
-constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors in one CHECKSUM
+constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or lists in one CHECKSUM
+constexpr uint32_t kMaxLists = 65536; // of a segment
 constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
 
 constexpr uint64_t kRowIdMask = kMaxRowNumber - 1; // row headers of the delta: the row id
@@ -93,6 +94,22 @@ enum class RequestType : uint32_t
 	kInventory = 12,
 	kChecksum = 13,
 	kPing = 14,
+	kLoadLists = 15,
+};
+
+/// What a copy's segments are.
+enum class CopyKind : uint8_t
+{
+	kRows = 0,
+	kLists = 1, // inverted lists
+};
+
+/// What a SEARCH with probes has looked at.
+enum class Coverage : uint32_t
+{
+	kAll = 0,    // every row
+	kScored = 1, // all rows but those whose score is NaN
+	kPart = 2,
 };
 
 enum class ReplyStatus : uint32_t
@@ -147,7 +164,7 @@ struct ReplyHeader
 	uint32_t more;    // 1: SEARCH has further results, ask NEXT
 	uint64_t engine_ns; // time that the engine worked on this request's batch
 	uint32_t batch_size;
-	uint32_t zero0;
+	Coverage coverage;   // of SEARCH and its NEXTs
 	uint64_t n_rescored; // by the batch
 	uint64_t zero1[2];
 };
@@ -167,9 +184,17 @@ struct SearchRequest
 	float recall_target; // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
 	uint64_t rows_position; // number of the first delta row that comes along; 0 if none does
 	uint32_t n_rows;        // delta rows that come along: as by APPEND, before the search
-	uint32_t zero1;
+	uint32_t n_probes;      // at most kMaxSegmentsPerCopy; copies of kind kLists; 0: every row is looked at
 };
 static_assert(sizeof(SearchRequest) == 80);
+
+/// How many of a segment's lists a SEARCH looks at.
+struct ListProbes
+{
+	uint32_t segment;
+	uint32_t probes; // from 1; more than there are: all
+};
+static_assert(sizeof(ListProbes) == 8);
 
 struct NextRequest
 {
@@ -199,8 +224,9 @@ struct SegmentState
 	uint32_t sealed;
 	uint64_t n_rows;
 	uint64_t tombstone_generation;
+	uint64_t list_bytes; // by LOAD_LISTS
 };
-static_assert(sizeof(SegmentState) == 24);
+static_assert(sizeof(SegmentState) == 32);
 
 struct CreateRequest
 {
@@ -209,7 +235,8 @@ struct CreateRequest
 	uint32_t dim;
 	ElementType element;
 	Metric metric;
-	uint8_t zero[2];
+	CopyKind kind;
+	uint8_t zero;
 };
 static_assert(sizeof(CreateRequest) == 24);
 
@@ -220,6 +247,14 @@ struct RowsRequest
 	uint32_t n_rows;
 };
 static_assert(sizeof(RowsRequest) == 16);
+
+struct ListsRequest
+{
+	uint64_t position; // of the first byte
+	uint32_t segment;
+	uint32_t n_lists; // 1 .. 65536
+};
+static_assert(sizeof(ListsRequest) == 16);
 
 struct SegmentRequest
 {
@@ -304,8 +339,8 @@ static_assert(sizeof(CopyInfo) == 120);
 struct ChecksumRequest
 {
 	uint32_t segment; // 0 for the delta
-	uint32_t zero;
-	uint64_t first; // rows [first, first + n)
+	uint32_t lists;   // 1: of the bytes of LOAD_LISTS, instead of rows
+	uint64_t first;   // rows, or bytes, [first, first + n)
 	uint64_t n_rows;
 };
 static_assert(sizeof(ChecksumRequest) == 24);
@@ -313,7 +348,7 @@ static_assert(sizeof(ChecksumRequest) == 24);
 struct ChecksumReply
 {
 	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the row headers' TIDs)
-	uint64_t vectors_xxh3; // of the vectors, unpadded
+	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the lists' bytes
 	uint64_t n_dead;       // tombstones set in the range
 };
 static_assert(sizeof(ChecksumReply) == 24);

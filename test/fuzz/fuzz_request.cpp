@@ -55,6 +55,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RequestType::kSearch:
 			require(view.search.k >= 1 && view.search.k <= kMaxSearchK && view.search.dim >= 1);
 			touch(view.vector, vector_bytes(view.search.element, view.search.dim));
+			require(view.search.n_probes <= kMaxSegmentsPerCopy);
+			for (uint32_t i = 0; i < view.search.n_probes; i++)
+				require(view.probes[i].segment > 0 && view.probes[i].probes > 0);
 			touch(view.row_ids, view.search.n_rows * sizeof(uint64_t));
 			touch(view.vectors, view.search.n_rows * view.row_bytes);
 			break;
@@ -63,6 +66,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.rows.n_rows > 0 && view.row_bytes > 0);
 			touch(view.row_ids, view.rows.n_rows * sizeof(uint64_t));
 			touch(view.vectors, view.rows.n_rows * view.row_bytes);
+			break;
+		case RequestType::kLoadLists:
+			require(view.lists.segment > 0 && view.lists.n_lists > 0 && view.n_list_bytes > 0);
+			touch(view.list_bytes, view.n_list_bytes);
 			break;
 		case RequestType::kTombstones:
 			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);

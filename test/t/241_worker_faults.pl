@@ -18,7 +18,7 @@ my $node = make_node('main',
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 make_table($node, 't', dims => 16);
 fill_vectors($node, 't', dims => 16, rows => 3000);
-$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);

@@ -17,8 +17,8 @@ my $node = make_node('main',
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
-$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops); CREATE UNLOGGED TABLE u AS SELECT * FROM t; '
-	  . 'CREATE INDEX ui ON u USING gpuflat (v vector_l2_ops); CHECKPOINT');
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops); CREATE UNLOGGED TABLE u AS SELECT * FROM t; "
+	  . "CREATE INDEX ui ON u USING $AM (v vector_l2_ops); CHECKPOINT");
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 

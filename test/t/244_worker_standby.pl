@@ -15,7 +15,7 @@ my $primary = make_node('primary', conf => $conf, streaming => 1);
 plan skip_all => 'the worker is not installed' unless -x worker_file($primary);
 make_table($primary, 't', dims => 8);
 fill_vectors($primary, 't', dims => 8, rows => 800);
-$primary->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+$primary->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 
 my $standby = make_standby($primary, 'standby');
 ok(wait_worker($standby), 'the standby has a worker of its own');

@@ -34,7 +34,7 @@ sub make_database
 	create_extension($node, $db);
 	make_table($node, 't', dims => 1000, db => $db);
 	fill($db, 1, $rows);
-	$node->safe_psql($db, 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+	$node->safe_psql($db, "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 	return;
 }
 

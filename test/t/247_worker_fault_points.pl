@@ -18,14 +18,14 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 plan skip_all => 'built without FAULTS=1' unless faults_enabled($node);
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 400);
-$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 make_answers($node, 3);
 
 my @points = qw(bridge_shmem bridge_descriptors bridge_connect bridge_send bridge_wait bridge_receive worker_rows rows_ahead feed_buffer
-  feed_segment feed_delta feed_tombstones feed_publish loader_register);
+  feed_segment feed_lists feed_delta feed_tombstones feed_publish loader_register);
 my $right = join ';', map {
 	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
 } 1 .. 3;

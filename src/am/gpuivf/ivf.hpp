@@ -110,6 +110,9 @@ uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 /// options.cpp. Lists that a scan's first round looks at for a batch of so many rows.
 uint32 ivf_probes(const IvfModel *model, uint64 wanted);
 
+/// search.cpp. The same for a round of a scan (SegmentSearch::round).
+uint32 ivf_round_probes(const IvfModel *model, uint32 round, uint64 wanted);
+
 /// What the planner, which reads no page, takes a scan to be.
 struct IvfPlan
 {
@@ -152,6 +155,9 @@ bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *
 
 /// search.cpp. AccessMethod::search_segment.
 bool ivf_search_segment(const SegmentSearch *search);
+
+/// worker.cpp. AccessMethod::worker_lists.
+extern const WorkerLists kIvfWorkerLists;
 
 /// cost.cpp. amcostestimate.
 void ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,

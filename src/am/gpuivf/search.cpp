@@ -6,7 +6,6 @@
 #include "engine/ivf/kmeans.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace vectorgpu::am
@@ -144,13 +143,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	uint64 probes = ivf_probes(&ranked->described, search->wanted);
-
-	if (search->exact)
-		return ranked->n_lists;
-	for (uint32 i = 0; i < search->round && probes < ranked->n_lists; i++)
-		probes *= kRoundGrowth;
-	return static_cast<uint32>(Min(probes, static_cast<uint64>(ranked->n_lists)));
+	return search->exact ? ranked->n_lists : ivf_round_probes(&ranked->described, search->round, search->wanted);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -159,12 +152,7 @@ choose_lists(const RankedSegment *ranked, uint32 n_probes)
 {
 	uint32 *lists = static_cast<uint32 *>(palloc(ranked->n_lists * sizeof(uint32)));
 	const double *scores = ranked->scores;
-	const auto nearer = [scores](uint32 a, uint32 b) {
-		const double left = std::isnan(scores[a]) ? HUGE_VAL : scores[a];
-		const double right = std::isnan(scores[b]) ? HUGE_VAL : scores[b];
-
-		return left != right ? left < right : a < b;
-	};
+	const auto nearer = [scores](uint32 a, uint32 b) { return engine::neighbor_less({scores[a], a}, {scores[b], b}); };
 
 	for (uint32 i = 0; i < ranked->n_lists; i++)
 		lists[i] = i;
@@ -297,6 +285,16 @@ search_all(const SegmentSearch *search)
 }
 
 } // namespace
+
+uint32
+ivf_round_probes(const IvfModel *model, uint32 round, uint64 wanted)
+{
+	uint64 probes = ivf_probes(model, wanted);
+
+	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
+		probes *= kRoundGrowth;
+	return static_cast<uint32>(Min(probes, static_cast<uint64>(model->n_lists)));
+}
 
 bool
 ivf_search_segment(const SegmentSearch *search)

@@ -4,6 +4,7 @@
 
 #include "am/shared/segment_format.hpp"
 #include "am/shared/vacuum.hpp"
+#include "engine/lists_layout.hpp"
 #include "engine/topk.hpp"
 
 extern "C"
@@ -15,13 +16,8 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// How much of a segment a search has looked at. Ascending.
-enum class Coverage : uint8
-{
-	kPart,   // a part; a later round looks at more
-	kScored, // all rows but those whose score is NaN
-	kAll,
-};
+/// How much of the rows a search has looked at. After kPart a later round looks at more.
+using engine::Coverage;
 
 /// One query against one segment.
 struct SegmentSearch
@@ -55,6 +51,25 @@ void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint
 struct IndexShape;
 struct ValueFormat;
 
+/// What the worker's copies of an index with inverted lists (engine/lists_layout.hpp) need from its pages. Functions with a result of
+/// type bool return false if a page was foreign.
+struct WorkerLists
+{
+	/// True if the worker can hold copies of an index with such storage parameters.
+	bool (*holds)(const MetaData *meta);
+
+	/// Of a segment with rows.
+	uint32 (*n_lists)(const MetaData *meta, const SegmentEntry *segment);
+
+	/// The lists of a segment with rows that a round of a scan for `wanted` rows looks at (SegmentSearch).
+	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
+		BufferAccessStrategy strategy, uint32 *n_probes);
+
+	/// Bytes [position, position + n_bytes) of the description of a segment's lists (engine::ListsLayout).
+	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
+		BufferAccessStrategy strategy);
+};
+
 struct AccessMethod
 {
 	const char *name;
@@ -73,6 +88,9 @@ struct AccessMethod
 
 	/// The worker can hold copies of such an index and search them. Else every scan is answered from the pages.
 	bool in_worker;
+
+	/// Its copies in the worker have inverted lists; null: rows only.
+	const WorkerLists *worker_lists;
 
 	/// How its segments differ from plain ones; null: not at all.
 	const SegmentFormat *format;
@@ -97,6 +115,13 @@ struct AccessMethod
 	/// The session's recall target, in (0, 1], which goes to the worker with each search; null: 1.
 	const double *recall_target;
 };
+
+/// True if the worker can hold a copy of the index.
+inline bool
+worker_holds(const AccessMethod *am, const MetaData *meta)
+{
+	return am->in_worker && (am->worker_lists == nullptr || am->worker_lists->holds(meta));
+}
 
 /// registry.cpp. Makes an access method known by its id; called once for each, from _PG_init.
 void register_access_method(const AccessMethod *am);

@@ -249,20 +249,13 @@ one_pass(Relation index, ScanState *state, bool exact, Coverage *coverage)
 bool
 try_batch(Relation index, ScanState *state)
 {
-	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
 	Coverage coverage;
 
-	for (;;)
-	{
-		const bool exact = !approximate || state->exhaustive || state->round > kLastRound;
-
-		if (!one_pass(index, state, exact, &coverage))
+	do
+		if (!one_pass(index, state, scan_is_exact(state), &coverage))
 			return false;
-		state->exhaustive = exact || coverage == Coverage::kAll;
-		if (state->exhaustive || state->n_rows == state->batch_size)
-			return true;
-		state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;
-	}
+	while (!scan_end_round(state, coverage));
+	return true;
 }
 
 /// No more rows than these can be in the index.
@@ -315,6 +308,24 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 		rows[kept++] = rows[i];
 	}
 	engine::topk_push(search->topk, scores, rows, kept, nullptr, 0);
+}
+
+bool
+scan_is_exact(const ScanState *state)
+{
+	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
+
+	return !approximate || state->exhaustive || state->round > kLastRound;
+}
+
+bool
+scan_end_round(ScanState *state, Coverage coverage)
+{
+	state->exhaustive = scan_is_exact(state) || coverage == Coverage::kAll;
+	if (state->exhaustive || state->n_rows == state->batch_size)
+		return true;
+	state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;
+	return false;
 }
 
 void

@@ -6,6 +6,7 @@
 #include "am/shared/delta.hpp"
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
+#include "engine/lists_layout.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -27,6 +28,7 @@ struct Feed
 	FeedOutcome *outcome;
 	BufferAccessStrategy strategy;
 	MetaData *meta;
+	const WorkerLists *lists; // null: the copy has rows only
 	uint64 delta_end;
 	wire::CopyKey key;
 	wire::CopyState copy;
@@ -101,6 +103,25 @@ ask_state(Feed *feed, wire::RequestType type, const wire::Part *parts, size_t n_
 	return true;
 }
 
+/// Of what describes a segment's lists; none if it has no rows.
+uint64
+lists_bytes(const Feed *feed, const SegmentEntry *segment)
+{
+	if (feed->lists == nullptr || segment->n_rows == 0)
+		return 0;
+	return engine::ListsLayout{feed->lists->n_lists(feed->meta, segment), feed->meta->dim, segment->n_rows}.bytes();
+}
+
+uint64
+all_lists_bytes(const Feed *feed)
+{
+	uint64 n_bytes = 0;
+
+	for (uint32 i = 0; i < feed->meta->n_segments; i++)
+		n_bytes += lists_bytes(feed, &feed->meta->segments[i]);
+	return n_bytes;
+}
+
 /// Takes the lease, making the copy if there is none.
 bool
 create(Feed *feed)
@@ -109,11 +130,12 @@ create(Feed *feed)
 	const wire::Part part = {&create, sizeof(create)};
 	bool absent;
 
-	create.expected_bytes = copy_bytes(feed->meta, feed->delta_end);
+	create.expected_bytes = copy_bytes(feed->meta, feed->delta_end) + all_lists_bytes(feed);
 	create.delta_first = feed->meta->delta_first_row;
 	create.dim = feed->meta->dim;
 	create.element = feed->meta->element;
 	create.metric = feed->meta->metric;
+	create.kind = feed->lists != nullptr ? wire::CopyKind::kLists : wire::CopyKind::kRows;
 	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
 		   (!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
@@ -133,7 +155,7 @@ missing_bytes(Feed *feed)
 {
 	const MetaData *meta = feed->meta;
 	uint64 rows = 0;
-	uint64 tombstone_bytes = 0;
+	uint64 other_bytes = 0; // lists, tombstones
 
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
@@ -141,12 +163,15 @@ missing_bytes(Feed *feed)
 		const wire::SegmentState *state = state_of(feed, segment->id);
 
 		if (state == nullptr || state->sealed == 0)
+		{
 			rows += segment->n_rows - (state != nullptr ? Min(state->n_rows, segment->n_rows) : 0);
+			other_bytes += lists_bytes(feed, segment);
+		}
 		if (segment->n_dead > 0 && (state == nullptr || state->tombstone_generation < segment->tombstone_generation))
-			tombstone_bytes += segment->n_rows / 8;
+			other_bytes += segment->n_rows / 8;
 	}
 	rows += feed->delta_end - Min(feed->delta_end, Max(feed->copy.version.delta_end, meta->delta_first_row));
-	return rows * (feed->vector_bytes + sizeof(uint64)) + tombstone_bytes;
+	return rows * (feed->vector_bytes + sizeof(uint64)) + other_bytes;
 }
 
 bool
@@ -187,11 +212,9 @@ read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint
 
 /// While the worker takes one part, the next one is read.
 bool
-load_segment(Feed *feed, const SegmentEntry *segment, uint64 position)
+load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 {
 	const uint64 step = rows_per_request(feed);
-	const wire::SegmentRequest seal = {segment->id, 0, segment->n_rows};
-	const wire::Part part = {&seal, sizeof(seal)};
 	uint64 n = Min(step, segment->n_rows - position);
 
 	if (n > 0 && !read_segment_rows(feed, segment, position, n))
@@ -213,7 +236,43 @@ load_segment(Feed *feed, const SegmentEntry *segment, uint64 position)
 		position = next;
 		n = n_next;
 	}
-	return request(feed, wire::RequestType::kSeal, &part, 1);
+	return true;
+}
+
+bool
+load_lists(Feed *feed, const SegmentEntry *segment, uint64 position)
+{
+	const uint64 end = lists_bytes(feed, segment);
+
+	while (position < end)
+	{
+		const Size n = Min(feed->capacity - sizeof(wire::ListsRequest), end - position);
+		const wire::ListsRequest lists = {position, segment->id, feed->lists->n_lists(feed->meta, segment)};
+		const wire::Part parts[] = {{&lists, sizeof(lists)}, {feed->buffer, n}};
+
+		CHECK_FOR_INTERRUPTS();
+		if (past_deadline(feed))
+			return stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
+		(void) VG_FAULT("feed_lists");
+		if (!feed->lists->read(feed->index, feed->meta, segment, position, n, feed->buffer, feed->strategy))
+			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		if (!request(feed, wire::RequestType::kLoadLists, parts, lengthof(parts)))
+			return false;
+		position += n;
+	}
+	return true;
+}
+
+/// state: what of the segment is there already; null: nothing.
+bool
+load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *state)
+{
+	const wire::SegmentRequest seal = {segment->id, 0, segment->n_rows};
+	const wire::Part part = {&seal, sizeof(seal)};
+
+	return load_rows(feed, segment, state != nullptr ? state->n_rows : 0) &&
+		   load_lists(feed, segment, state != nullptr ? state->list_bytes : 0) &&
+		   request(feed, wire::RequestType::kSeal, &part, 1);
 }
 
 bool
@@ -225,7 +284,7 @@ load_segments(Feed *feed)
 		const wire::SegmentState *state = state_of(feed, segment->id);
 
 		if (state == nullptr || state->sealed == 0)
-			if (!load_segment(feed, segment, state != nullptr ? state->n_rows : 0))
+			if (!load_segment(feed, segment, state))
 				return false;
 	}
 	return true;
@@ -469,7 +528,8 @@ feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome)
 		set_shape(&feed, feed.meta);
 		if (feed.meta->high_water > static_cast<BlockNumber>(NBuffers / 2))
 			feed.strategy = GetAccessStrategy(BAS_BULKREAD);
-		if (!access_method(index, feed.meta)->in_worker)
+		feed.lists = access_method(index, feed.meta)->worker_lists;
+		if (!worker_holds(access_method(index, feed.meta), feed.meta))
 			stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
 		else if (foreign)
 			stop(&feed, FeedResult::kStale, bridge::Fallback::kLoading);

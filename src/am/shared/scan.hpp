@@ -63,6 +63,12 @@ struct ScanState
 /// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
 void scan_next_batch(Relation index, Snapshot snapshot, ScanState *state);
 
+/// True if the batch's next pass is to look at all rows.
+bool scan_is_exact(const ScanState *state);
+
+/// After a pass that looked at `coverage` of the rows and filled the batch: true if the batch is done, else the next round follows.
+bool scan_end_round(ScanState *state, Coverage coverage);
+
 /// Reads the metapage and the delta's end. The snapshot must be set before: what it sees was indexed before.
 void scan_read_version(Relation index, Snapshot snapshot, ScanState *state);
 

@@ -11,6 +11,7 @@
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
+#include "engine/lists_layout.hpp"
 
 #include <cstring>
 
@@ -167,6 +168,42 @@ check_rows(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 e
 	return true;
 }
 
+/// What describes the lists of a segment; as check_range.
+bool
+check_lists(CopyCheck *check, const SegmentEntry *segment)
+{
+	const WorkerLists *lists = access_method(check->index, check->meta)->worker_lists;
+	const Size step = check->block_rows * check->vector_bytes;
+	uint64 end;
+
+	if (lists == nullptr || segment->n_rows == 0)
+		return true;
+	end = engine::ListsLayout{lists->n_lists(check->meta, segment), check->meta->dim, segment->n_rows}.bytes();
+	for (uint64 first = 0; first < end; first += step)
+	{
+		const Size n = Min(step, end - first);
+		const wire::ChecksumRequest request = {segment->id, 1, first, n};
+		const wire::Part part = {&request, sizeof(request)};
+		wire::ReplyHeader header;
+		wire::ChecksumReply copy;
+		bridge::Fallback reason;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!bridge::session_request(
+				wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
+			bridge::raise_fallback(reason);
+		if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+			return false;
+		if (header.status != wire::ReplyStatus::kOk)
+			bridge::raise_fallback(bridge::fallback_of(header.status));
+		if (!lists->read(check->index, check->meta, segment, first, n, check->vectors, nullptr))
+			return false;
+		if (copy.vectors_xxh3 != XXH3_64bits(check->vectors, n))
+			copy_differs(check, segment, 0, segment->n_rows, "lists");
+	}
+	return true;
+}
+
 bool
 describe(const CopyCheck *check, wire::CopyState *state, wire::SegmentState *segments, uint32 *n_segments)
 {
@@ -202,7 +239,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	uint64 end;
 
 	meta_read(index, nullptr, meta);
-	if (!access_method(index, meta)->in_worker)
+	if (!worker_holds(access_method(index, meta), meta))
 		return; // there is no copy to compare
 	bridge::require_session();
 	end = delta_end(index, meta, &foreign);
@@ -221,7 +258,8 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
-				!check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact))
+				!(check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact) &&
+					check_lists(&check, &meta->segments[i])))
 				return;
 	(void) check_rows(
 		&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact);

@@ -32,9 +32,12 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
 						   errdetail("Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
 	meta_read(access->index, nullptr, meta);
-	if (!access_method(access->index, meta)->in_worker)
+	if (!worker_holds(access_method(access->index, meta), meta))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("the worker does not hold copies of %s indexes", access_method(access->index, meta)->name),
+						   access_method(access->index, meta)->in_worker
+							   ? errmsg("the worker does not hold copies of %s indexes with such storage parameters",
+									 access_method(access->index, meta)->name)
+							   : errmsg("the worker does not hold copies of %s indexes", access_method(access->index, meta)->name),
 						   errdetail("Scans of index \"%s\" are answered from its pages.",
 							   RelationGetRelationName(access->index))));
 }

@@ -10,6 +10,7 @@
 #include "pg/fault.hpp"
 #include "wire/codec.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 extern "C"
@@ -71,16 +72,25 @@ known_copy(const wire::CopyKey *key)
 	return oldest;
 }
 
+/// The rows that make a batch for certain: those returned before may be among them (vectorgpu.scan_order = relaxed).
+uint64
+rows_to_ask(const ScanState *state)
+{
+	return state->batch_size + state->n_returned;
+}
+
 /// kNone: the worker is worth asking.
 Bypass
 bypass_of(Relation index, const ScanState *state)
 {
-	if (!state->am->in_worker)
+	if (!worker_holds(state->am, &state->meta))
 		return Bypass::kAccessMethod;
 	if (!bridge::settings.worker || !IsUnderPostmaster)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
+	if (state->n_returned > 0 && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
+		return Bypass::kReturned;
 	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
 	if (RelationUsesLocalBuffers(index))
 		return Bypass::kTemporary;
@@ -191,27 +201,87 @@ count_shipped(uint64 n, ScanCounters *counters)
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_shipped_rows, n);
 }
 
+/// The lists that the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row. False if a page was foreign.
+bool
+choose_probes(Relation index, const ScanState *state, wire::ListProbes *probes, uint32 *n)
+{
+	const WorkerLists *lists = state->am->worker_lists;
+
+	*n = 0;
+	if (lists == nullptr || scan_is_exact(state))
+		return true;
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		const SegmentEntry *segment = &state->meta.segments[i];
+
+		if (segment->n_rows == 0)
+			continue;
+		probes[*n].segment = segment->id;
+		if (!lists->probes(index, &state->meta, segment, state->round, state->batch_size, state->strategy, &probes[*n].probes))
+			return false;
+		++*n;
+	}
+	return true;
+}
+
+Coverage
+coverage_of(wire::Coverage coverage)
+{
+	switch (coverage)
+	{
+		case wire::Coverage::kPart:
+			return Coverage::kPart;
+		case wire::Coverage::kScored:
+			return Coverage::kScored;
+		case wire::Coverage::kAll:
+			break;
+	}
+	return Coverage::kAll;
+}
+
+/// Takes out of the batch what was returned before, and what is too much then.
+void
+drop_returned(ScanState *state)
+{
+	uint64 kept = 0;
+
+	for (uint64 i = 0; i < state->n_rows && kept < state->batch_size; i++)
+		if (!std::binary_search(state->returned, state->returned + state->n_returned, state->rows[i].row))
+			state->rows[kept++] = state->rows[i];
+	state->n_rows = kept;
+}
+
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
 /// the batch.
 bool
-search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status)
+search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status,
+	Coverage *coverage)
 {
 	const wire::CopyVersion version = {
 		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
-	const uint64 wanted = Min(state->batch_size, wire::kMaxSearchK);
+	const uint64 wanted = Min(rows_to_ask(state), wire::kMaxSearchK);
 	wire::SearchRequest search = {};
 	wire::NextRequest next = {};
 	const Size vector_bytes = meta_vector_bytes(&state->meta);
 	char *rows = nullptr;
 	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
-	const wire::Part parts[] = {
-		{&search, sizeof(search)}, {rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {state->query, vector_bytes}};
+	wire::ListProbes probes[kMaxSegments];
+	uint32 n_probes;
+	const bool readable = choose_probes(index, state, probes, &n_probes);
+	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::ListProbes)},
+		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {state->query, vector_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 	uint64 n_rows = 0;
 	bool sent;
 
+	static_assert(kMaxSegments <= wire::kMaxSegmentsPerCopy);
+	if (!readable) // a standby replayed a merge: the pages' way finds out
+	{
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		return false;
+	}
 	search.version = version;
 	search.k = wanted;
 	search.has_after = state->has_last ? 1 : 0;
@@ -223,6 +293,7 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 	search.recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
 	search.n_rows = static_cast<uint32>(n_ahead);
 	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
+	search.n_probes = n_probes;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, state->rows,
 		state->row_capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();
@@ -247,15 +318,19 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 		}
 		n_rows += header.n_items;
 		count_reply(state->counters, &header);
+		*coverage = coverage_of(header.coverage);
 		if (header.more == 0 || header.n_items == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, state->rows + n_rows,
 			(state->row_capacity - n_rows) * sizeof(engine::Neighbor), &reason);
 	}
-	state->batch_size = wanted; // fewer rows than that mean the end
 	state->n_rows = n_rows;
 	state->next_row = 0;
+	if (state->n_returned > 0)
+		drop_returned(state);
+	else
+		state->batch_size = wanted; // fewer rows than that mean the end
 	known->version = version;
 	known->no_feed_until_ns = 0;
 	if (n_ahead > 0)
@@ -341,9 +416,9 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	return false;
 }
 
-/// True if the worker has answered. False: the reason has been counted.
+/// True if the worker has answered one round. False: the reason has been counted.
 bool
-ask_worker(Relation index, ScanState *state)
+ask_worker(Relation index, ScanState *state, Coverage *coverage)
 {
 	wire::CopyKey key;
 	KnownCopy *known;
@@ -356,7 +431,7 @@ ask_worker(Relation index, ScanState *state)
 	{
 		wire::ReplyStatus status;
 
-		if (!search_once(index, &key, known, state, &status))
+		if (!search_once(index, &key, known, state, &status, coverage))
 			return false;
 		if (status == wire::ReplyStatus::kOk)
 			return true;
@@ -373,6 +448,21 @@ ask_worker(Relation index, ScanState *state)
 	return false;
 }
 
+/// All rounds of a batch. False: as ask_worker; the scan goes on with the round that has failed.
+bool
+ask_rounds(Relation index, ScanState *state)
+{
+	Coverage coverage = Coverage::kAll;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!ask_worker(index, state, &coverage))
+			return false;
+	} while (!scan_end_round(state, coverage));
+	return true;
+}
+
 } // namespace
 
 bool
@@ -387,7 +477,7 @@ worker_search(Relation index, ScanState *state)
 		state->counters->bypasses[static_cast<int>(bypass)]++;
 		return false;
 	}
-	if (ask_worker(index, state))
+	if (ask_rounds(index, state))
 		return true;
 	if (bridge::own_fallbacks() != noted)
 		reason = bridge::last_fallback();

@@ -11,6 +11,7 @@
 
 #include "common/limits.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
@@ -60,11 +61,12 @@ public:
 	}
 
 	Status
-	create(const DistanceSpec &spec, CopyId *copy) override
+	create(const CopySpec &copy_spec, CopyId *copy) override
 	{
 		return guarded(
 			[&]
 			{
+				const DistanceSpec &spec = copy_spec.distance;
 				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 
 				if (!metric_supports(spec.metric, spec.element))
@@ -72,7 +74,10 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				auto made = std::make_shared<CpuEngineCopy>(spec);
+				if (copy_spec.kind == CopyKind::kLists && spec.element == ElementType::kBit)
+					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
+
+				auto made = std::make_shared<CpuEngineCopy>(copy_spec);
 				const std::unique_lock lock(mutex_);
 
 				copies_.emplace(next_copy_, std::move(made));
@@ -85,6 +90,12 @@ public:
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
 		return with(copy, [&](CpuEngineCopy &c) { return c.load_segment(segment, rows); });
+	}
+
+	Status
+	load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.load_lists(segment, n_lists, bytes); });
 	}
 
 	Status
@@ -147,7 +158,10 @@ public:
 
 				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
 
-				n_rescored_ += search_snapshot(c.spec(), *snapshot, queries, options_, pool_, results, control);
+				if (c.kind() == CopyKind::kLists)
+					search_lists(c.spec(), *snapshot, queries, pool_, results, control);
+				else
+					n_rescored_ += search_snapshot(c.spec(), *snapshot, queries, options_, pool_, results, control);
 				n_searches_ += queries.size();
 				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
@@ -160,6 +174,12 @@ public:
 	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
 		return with(copy, [&](CpuEngineCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+	}
+
+	Status
+	read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.read_lists(segment, first, n_bytes, bytes); });
 	}
 
 	bool

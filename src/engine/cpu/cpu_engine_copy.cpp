@@ -28,8 +28,9 @@ check(const RowBlock &rows)
 
 } // namespace
 
-CpuEngineCopy::CpuEngineCopy(const DistanceSpec &spec)
-	: spec_(spec), delta_(spec, RowList::Kind::kDelta), snapshot_(std::make_shared<const Snapshot>())
+CpuEngineCopy::CpuEngineCopy(const CopySpec &spec)
+	: spec_(spec.distance), kind_(spec.kind), delta_(spec.distance, RowList::Kind::kDelta),
+	  snapshot_(std::make_shared<const Snapshot>())
 {
 }
 
@@ -53,7 +54,7 @@ CpuEngineCopy::publish()
 			next->segments.push_back(segment.sealed);
 			next->n_rows += segment.rows.last();
 		}
-	next->delta = {delta_.view(), delta_dead_, delta_dead_first_};
+	next->delta = {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, nullptr};
 	next->n_rows += delta_.last() - delta_.first();
 	snapshot_ = std::move(next);
 	account();
@@ -66,7 +67,7 @@ CpuEngineCopy::account()
 
 	for (const auto &[id, segment] : segments_)
 	{
-		bytes += segment.rows.memory_bytes();
+		bytes += segment.rows.memory_bytes() + (segment.lists != nullptr ? segment.lists->bytes().size() : 0);
 		if (segment.sealed != nullptr && segment.sealed->dead != nullptr)
 			bytes += segment.sealed->dead->size();
 	}
@@ -100,6 +101,36 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 }
 
 Status
+CpuEngineCopy::load_lists(SegmentId id, uint32_t n_lists, std::span<const uint8_t> bytes)
+{
+	const std::lock_guard lock(mutex_);
+
+	if (kind_ != CopyKind::kLists)
+		return invalid("the copy has no lists");
+
+	const auto [found, is_new] = segments_.try_emplace(id, spec_);
+	Segment &segment = found->second;
+
+	if (segment.sealed != nullptr)
+		return invalid("the segment is sealed");
+	try
+	{
+		if (segment.lists == nullptr)
+			segment.lists = std::make_shared<Lists>();
+		if (Status status = segment.lists->append(n_lists, bytes); !status.is_ok())
+			return status;
+	}
+	catch (...)
+	{
+		if (is_new)
+			segments_.erase(found);
+		throw;
+	}
+	account();
+	return Status::ok();
+}
+
+Status
 CpuEngineCopy::seal_segment(SegmentId id)
 {
 	const std::lock_guard lock(mutex_);
@@ -112,7 +143,14 @@ CpuEngineCopy::seal_segment(SegmentId id)
 
 	if (segment.sealed != nullptr)
 		return Status::ok();
-	segment.sealed = std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0});
+	if (kind_ == CopyKind::kLists && segment.rows.last() > 0)
+	{
+		if (segment.lists == nullptr)
+			return invalid("the segment has no lists");
+		if (Status status = segment.lists->check(spec_.dim, segment.rows.last()); !status.is_ok())
+			return status;
+	}
+	segment.sealed = std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0, id, segment.lists});
 	try
 	{
 		publish();
@@ -282,6 +320,22 @@ CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row
 		slot += here;
 		n_rows -= here;
 	}
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::read_lists(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
+{
+	std::shared_ptr<const Lists> lists;
+	const std::lock_guard lock(mutex_); // it may still grow
+
+	if (const auto found = segments_.find(id); found != segments_.end())
+		lists = found->second.lists;
+	if (lists == nullptr)
+		return Status::error(StatusCode::kNotFound, "no such lists");
+	if (first > lists->bytes().size() || n_bytes > lists->bytes().size() - first)
+		return invalid("bytes that are not held");
+	std::copy_n(lists->bytes().data() + first, n_bytes, static_cast<uint8_t *>(bytes));
 	return Status::ok();
 }
 

@@ -13,6 +13,7 @@
 
 #include "engine/cpu/cpu_engine_rows.hpp"
 #include "engine/engine.hpp"
+#include "engine/lists.hpp"
 
 namespace vectorgpu::engine
 {
@@ -25,6 +26,8 @@ struct RowsView
 	RowListView rows;
 	std::shared_ptr<const Bitmap> dead; // null: none
 	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
+	SegmentId segment = kDeltaSegment;
+	std::shared_ptr<const Lists> lists; // of a segment of kind kLists: vectors lie by place, row ids and bitmap by number
 };
 
 /// What one search works on.
@@ -38,12 +41,17 @@ struct Snapshot
 class CpuEngineCopy
 {
 public:
-	explicit CpuEngineCopy(const DistanceSpec &spec);
+	explicit CpuEngineCopy(const CopySpec &spec);
 
 	const DistanceSpec &
 	spec() const
 	{
 		return spec_;
+	}
+	CopyKind
+	kind() const
+	{
+		return kind_;
 	}
 	std::shared_ptr<const Snapshot> snapshot() const;
 	uint64_t
@@ -54,6 +62,7 @@ public:
 
 	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
 	Status load_segment(SegmentId segment, const RowBlock &rows);
+	Status load_lists(SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes);
 	Status seal_segment(SegmentId segment);
 	Status drop_segment(SegmentId segment);
 	Status append_delta(uint64_t position, const RowBlock &rows);
@@ -61,6 +70,7 @@ public:
 	Status set_tombstones(SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
+	Status read_lists(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
 private:
 	struct Segment
@@ -68,6 +78,7 @@ private:
 		explicit Segment(const DistanceSpec &spec) : rows(spec, RowList::Kind::kSegment) {}
 
 		RowList rows;
+		std::shared_ptr<Lists> lists; // null: none came
 		std::shared_ptr<const RowsView> sealed; // null: still loading
 	};
 
@@ -75,6 +86,7 @@ private:
 	void account();
 
 	const DistanceSpec spec_;
+	const CopyKind kind_;
 	mutable std::mutex mutex_; // all below
 	std::map<SegmentId, Segment> segments_;
 	RowList delta_;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine/cpu/gemm_filter.hpp"
+#include "engine/cpu/selection.hpp"
 #include "engine/distance.hpp"
 #include "engine/topk.hpp"
 
@@ -20,7 +21,6 @@ constexpr size_t kDirectBlockRows = 256;       // scores of a block on the stack
 constexpr size_t kSpanBytes = size_t{1} << 20; // what a thread takes at a time
 constexpr size_t kFirstBlockRows = 32;         // of a filter: all of them survive
 constexpr size_t kQueriesPerProduct = GemmFilter::kMaxQueries;
-constexpr size_t kTightenAfter = 64; // candidates taken between two cuts of a selection that steers a filter
 
 /// Consecutive rows in one chunk. `dead` is null or covers all of them.
 struct RowSpan
@@ -64,57 +64,6 @@ add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
 		position = end;
 	}
 }
-
-/// A selection and its buffer.
-class Selection
-{
-public:
-	void
-	start(const SearchQuery &query, uint64_t n_rows)
-	{
-		const size_t k = std::min<uint64_t>(query.k, n_rows);
-		const size_t capacity =
-			std::clamp<uint64_t>(topk_buffer_bytes(k) / sizeof(Neighbor), 1, std::max<uint64_t>(n_rows, 1));
-
-		buffer_ = std::make_unique_for_overwrite<Neighbor[]>(capacity);
-		topk_init(&topk_, k, buffer_.get(), capacity, query.has_after ? &query.after : nullptr);
-	}
-
-	TopK *
-	topk()
-	{
-		return &topk_;
-	}
-
-	void
-	merge(Selection *other)
-	{
-		const size_t n = topk_finish(&other->topk_);
-
-		for (size_t i = 0; i < n; i++)
-			topk_push(&topk_, &other->buffer_[i].score, &other->buffer_[i].row, 1, nullptr, 0);
-	}
-
-	std::vector<Neighbor>
-	finish()
-	{
-		const size_t n = topk_finish(&topk_);
-
-		return {buffer_.get(), buffer_.get() + n};
-	}
-
-	/// For a filter's sake: keeps the threshold near its true value.
-	void
-	tighten()
-	{
-		if (topk_.size >= topk_.k && (!topk_.full || topk_.size - topk_.k >= std::max(kTightenAfter, topk_.k / 4)))
-			topk_tighten(&topk_);
-	}
-
-private:
-	TopK topk_;
-	std::unique_ptr<Neighbor[]> buffer_;
-};
 
 /// One thread's part of a search.
 class Searcher
@@ -319,7 +268,11 @@ search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<co
 			searchers[0]->merge(searchers[worker].get());
 	results->resize(queries.size());
 	for (size_t i = 0; i < queries.size(); i++)
+	{
 		(*results)[i] = searchers[0]->selection(i).finish();
+		if (queries[i].coverage != nullptr)
+			*queries[i].coverage = Coverage::kAll;
+	}
 	return searchers[0]->n_rescored();
 }
 

@@ -58,8 +58,9 @@ good_requests()
 		request(RequestType::kSearch, kSearch, Filler<20>{}),
 		request(RequestType::kNext, NextRequest{3}),
 		request(RequestType::kDescribe),
-		request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, {}}),
+		request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
 		request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, Filler<24>{}, Filler<60>{}),
+		request(RequestType::kLoadLists, ListsRequest{0, 1, 2}, Filler<30>{}),
 		request(RequestType::kSeal, SegmentRequest{1, 0, 3}),
 		request(RequestType::kAppend, RowsRequest{5, 0, 3}, Filler<24>{}, Filler<60>{}),
 		request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 1, 0}, Filler<2>{}),
@@ -105,14 +106,18 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 				continue;
 			memcpy(cut.data() + offsetof(RequestHeader, body_bytes), &body_bytes, 4);
 
-			// Rows alone may come in another size: then each vector is shorter, which the copy does not accept.
+			// Rows and lists alone may come in another size: then each vector is shorter, which the copy does not accept.
 			const RequestType type = static_cast<RequestType>(bytes[0]);
 			RequestView view;
 
 			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
 			{
-				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend) << int{bytes[0]} << " " << length;
-				EXPECT_LT(view.row_bytes, 20u);
+				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadLists)
+					<< int{bytes[0]} << " " << length;
+				if (type == RequestType::kLoadLists) // any part of the lists is one
+					EXPECT_EQ(view.n_list_bytes, length - sizeof(RequestHeader) - sizeof(ListsRequest));
+				else
+					EXPECT_LT(view.row_bytes, 20u);
 			}
 		}
 		Bytes longer = bytes;
@@ -138,6 +143,44 @@ TEST(Codec, rejects_counts_that_overflow)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, ~uint64_t{0}})), ParseResult::kField);
 }
 
+TEST(Codec, takes_probes_and_lists_as_they_are_meant)
+{
+	SearchRequest search = kSearch;
+	RequestView view;
+
+	search.n_probes = 2;
+
+	const Bytes good = request(RequestType::kSearch, search, ListProbes{3, 8}, ListProbes{5, 1}, Filler<20>{});
+
+	ASSERT_EQ(parse_request(good.data(), good.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.probes[0].segment, 3u);
+	EXPECT_EQ(view.probes[1].segment, 5u);
+	EXPECT_EQ(view.probes[0].probes, 8u);
+	EXPECT_EQ(view.vector, good.data() + sizeof(RequestHeader) + sizeof(SearchRequest) + 16);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 0}, ListProbes{5, 1}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 8}, ListProbes{0, 1}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 8}, Filler<20>{})), ParseResult::kLength);
+
+	const Bytes lists = request(RequestType::kLoadLists, ListsRequest{8, 1, 65536}, Filler<5>{});
+
+	ASSERT_EQ(parse_request(lists.data(), lists.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.n_list_bytes, 5u);
+	EXPECT_EQ(view.list_bytes, lists.data() + sizeof(RequestHeader) + sizeof(ListsRequest));
+	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 0, 1}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 0}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 65537}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 1})), ParseResult::kLength);
+	EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})),
+		ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kCreate,
+				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(2), 0})),
+		ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 2, 0, 3})), ParseResult::kField);
+}
+
 TEST(Codec, rejects_a_search_that_makes_no_sense)
 {
 	const auto with = [](const std::function<void(SearchRequest *)> &change)
@@ -158,7 +201,8 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1.01f; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = -0.5f; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
-	EXPECT_EQ(with([](SearchRequest *s) { s->zero1 = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->n_probes = 1; }), ParseResult::kLength);
+	EXPECT_EQ(with([](SearchRequest *s) { s->n_probes = 17; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->rows_position = 1; }), ParseResult::kField); // without rows
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 0; }), ParseResult::kType);
 	EXPECT_EQ(with([](SearchRequest *s) { s->dim = 16001; }), ParseResult::kType);
@@ -208,7 +252,7 @@ TEST(Codec, rejects_wrong_headers)
 
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
-	EXPECT_EQ(with(0, 15), ParseResult::kType);
+	EXPECT_EQ(with(0, 16), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);
@@ -272,11 +316,21 @@ TEST(Codec, accepts_good_replies)
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 3, 1, 48)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kBehind, 0, 0, 0)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kNext, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kOk);
-	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 96)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 112)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, sizeof(WorkerStats))), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 240)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kChecksum, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
+}
+
+TEST(Codec, rejects_a_reply_with_a_coverage_that_there_is_not)
+{
+	Bytes bytes = reply(ReplyStatus::kOk, 3, 0, 48);
+
+	bytes[offsetof(ReplyHeader, coverage)] = 2;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kOk);
+	bytes[offsetof(ReplyHeader, coverage)] = 3;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kField);
 }
 
 TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)

@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 3);
+	EXPECT_EQ(kProtocolVersion, 4);
 }
 
 TEST(Golden, greeting)
@@ -61,7 +61,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b03000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b04000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -72,7 +72,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b03000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b04000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, headers)
@@ -88,33 +88,38 @@ TEST(Golden, headers)
 	reply.more = 1;
 	reply.engine_ns = 0x100;
 	reply.batch_size = 3;
+	reply.coverage = Coverage::kPart;
 	reply.n_rescored = 0x200;
-	EXPECT_EQ(hex(reply), "0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000000000000 "
+	EXPECT_EQ(hex(reply), "0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000002000000 "
 						  "0002000000000000" + zeros(2));
 }
 
 TEST(Golden, search)
 {
-	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 0};
+	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5};
+	const ListProbes probes{7, 32};
 	const NextRequest next{5};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search), kVersionBytes + " 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
-										   "010200000000403f 4000000000000000 0200000000000000");
+										   "010200000000403f 4000000000000000 0200000005000000");
+	EXPECT_EQ(hex(probes), "0700000020000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }
 
 TEST(Golden, loading)
 {
-	const CreateRequest create{0x1000, 0x20, 64, ElementType::kBit, Metric::kHamming, {}};
+	const CreateRequest create{0x1000, 0x20, 64, ElementType::kBit, Metric::kHamming, CopyKind::kLists, 0};
 	const RowsRequest rows{0x30, 2, 7};
+	const ListsRequest lists{0x30, 2, 7};
 	const SegmentRequest segment{2, 0, 7};
 	const TombstonesRequest tombstones{4, 8, 16, 2, 1, 0};
 	const ManifestRequest manifest{6, 4, 0x20, 2, 0};
 
-	EXPECT_EQ(hex(create), "0010000000000000 2000000000000000 4000000002040000");
+	EXPECT_EQ(hex(create), "0010000000000000 2000000000000000 4000000002040100");
 	EXPECT_EQ(hex(rows), "3000000000000000 0200000007000000");
+	EXPECT_EQ(hex(lists), "3000000000000000 0200000007000000");
 	EXPECT_EQ(hex(segment), "0200000000000000 0700000000000000");
 	EXPECT_EQ(hex(tombstones), "0400000000000000 0800000000000000 1000000002000000 0100000000000000");
 	EXPECT_EQ(hex(manifest), "0600000000000000 0400000000000000 2000000000000000 0200000000000000");
@@ -123,12 +128,12 @@ TEST(Golden, loading)
 TEST(Golden, state)
 {
 	const CopyState state{kVersion, 0x20, 3, 1, 1};
-	const SegmentState segment{2, 1, 7, 4};
+	const SegmentState segment{2, 1, 7, 4, 0x50};
 	const InventoryRequest inventory{3, 0};
 	CopyInfo info{};
 
 	EXPECT_EQ(hex(state), kVersionBytes + " 2000000000000000 0300000000000000 0100000001000000");
-	EXPECT_EQ(hex(segment), "0200000001000000 0700000000000000 0400000000000000");
+	EXPECT_EQ(hex(segment), "0200000001000000 0700000000000000 0400000000000000 5000000000000000");
 	EXPECT_EQ(hex(inventory), "0300000000000000");
 	info.key = kKey;
 	info.version = kVersion;
@@ -149,10 +154,10 @@ TEST(Golden, state)
 
 TEST(Golden, checks)
 {
-	const ChecksumRequest request{2, 0, 8, 16};
+	const ChecksumRequest request{2, 1, 8, 16};
 	const ChecksumReply reply{1, 2, 3};
 
-	EXPECT_EQ(hex(request), "0200000000000000 0800000000000000 1000000000000000");
+	EXPECT_EQ(hex(request), "0200000001000000 0800000000000000 1000000000000000");
 	EXPECT_EQ(hex(reply), "0100000000000000 0200000000000000 0300000000000000");
 }
 

@@ -52,7 +52,7 @@ public:
 	std::atomic<bool> at_once{false};       // it says that it answers and appends at once
 
 	const char *name() const override { return "hook"; }
-	Status create(const engine::DistanceSpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
+	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
 
 	Status
 	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
@@ -60,6 +60,14 @@ public:
 		if (out_of_memory)
 			return Status::error(StatusCode::kOutOfMemory, "told so");
 		return inner_->load_segment(copy, segment, rows);
+	}
+
+	Status
+	load_lists(engine::CopyId copy, engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	{
+		if (out_of_memory)
+			return Status::error(StatusCode::kOutOfMemory, "told so");
+		return inner_->load_lists(copy, segment, n_lists, bytes);
 	}
 
 	Status seal_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->seal_segment(c, s); }
@@ -116,6 +124,12 @@ public:
 	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
 		return inner_->read_rows(copy, segment, first, n, ids, vectors);
+	}
+
+	Status
+	read_lists(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	{
+		return inner_->read_lists(copy, segment, first, n, bytes);
 	}
 
 	engine::EngineStats stats() const override { return inner_->stats(); }

@@ -303,7 +303,7 @@ struct Table
 inline Answer
 create(Client *client, const Table &table, uint64_t expected_bytes = 0, uint64_t delta_first = 0)
 {
-	const wire::CreateRequest request{expected_bytes, delta_first, table.spec.dim, table.spec.element, table.spec.metric, {}};
+	const wire::CreateRequest request{expected_bytes, delta_first, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kRows, 0};
 
 	return exchange(client, RequestType::kCreate, table.key, {part_of(request)});
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/held_rows.hpp"
+#include "engine/list_rows.hpp"
 
 namespace vectorgpu::worker
 {
@@ -14,6 +15,7 @@ namespace
 
 using namespace engine::test;
 using engine::CopyId;
+using engine::CopySpec;
 using engine::DistanceSpec;
 using engine::Neighbor;
 using engine::RowBlock;
@@ -33,7 +35,7 @@ public:
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
-	Status create(const DistanceSpec &spec, CopyId *copy) override { return inner_->create(spec, copy); }
+	Status create(const CopySpec &spec, CopyId *copy) override { return inner_->create(spec, copy); }
 
 	Status
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
@@ -45,6 +47,18 @@ public:
 	seal_segment(CopyId copy, SegmentId segment) override
 	{
 		return broken_seal ? full() : inner_->seal_segment(copy, segment);
+	}
+
+	Status
+	load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	{
+		return inner_->load_lists(copy, segment, n_lists, bytes);
+	}
+
+	Status
+	read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	{
+		return inner_->read_lists(copy, segment, first, n, bytes);
 	}
 
 	Status drop_segment(CopyId copy, SegmentId segment) override { return inner_->drop_segment(copy, segment); }
@@ -211,6 +225,40 @@ TEST_F(Tiered, ACopyLargerThanTheDeviceGoesToTheHostWhileItIsLoaded)
 	EXPECT_EQ(device_->stats().resident_bytes, 0u);
 	ASSERT_EQ(lines_.size(), 1u);
 	EXPECT_NE(lines_[0].find("the device is full"), std::string::npos);
+}
+
+TEST_F(Tiered, AMoveKeepsLists)
+{
+	std::mt19937 rng(5);
+	const Rows rows = random_rows(500, 3);
+	const engine::test::ListRows lists(rows, 9, rng);
+	const engine::ListProbes probes[] = {{1, 2}};
+	const std::vector<uint8_t> dead = {0x05};
+	const auto expect_lists = [&](CopyId copy)
+	{
+		std::vector<std::vector<Neighbor>> results;
+		SearchQuery query = {rows.vector(17), 30, false, {}};
+
+		query.probes = probes;
+		ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0],
+			nearest_in_lists({{&lists, 2}}, nullptr, query.query, 30, nullptr, {rows.ids[0], rows.ids[2]})));
+	};
+	CopyId copy = 0;
+	std::vector<uint8_t> bits((rows.n() + 7) / 8);
+
+	bits[0] = dead[0];
+	ASSERT_OK(engine_->create({rows.spec, engine::CopyKind::kLists}, &copy));
+	ASSERT_OK(lists.load(engine_.get(), copy, 1));
+	ASSERT_OK(engine_->set_tombstones(copy, 1, bits));
+	EXPECT_TRUE(engine_->on_device(copy));
+	ASSERT_NO_FATAL_FAILURE(expect_lists(copy));
+	device_->limit = 0;
+	ASSERT_OK(engine_->append_delta(copy, 0, rows.block(0, 1)));
+	EXPECT_FALSE(engine_->on_device(copy));
+	ASSERT_OK(engine_->trim_delta(copy, 1)); // the row was there twice
+	ASSERT_NO_FATAL_FAILURE(expect_lists(copy));
+	EXPECT_EQ(device_->stats().resident_bytes, 0u);
 }
 
 TEST_F(Tiered, AMoveKeepsSegmentsDeltaAndTombstones)

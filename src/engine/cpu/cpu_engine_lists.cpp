@@ -1,0 +1,293 @@
+// See cpu_engine_lists.hpp. A query ranks each segment's centroids and scores the rows of the nearest lists canonically, where they
+// lie; the delta is scored as a whole. Queries are shared out among the threads; a batch with fewer queries than threads shares
+// out the lists of each. (score, row) is a total order, so the answer does not depend on who took what.
+#include "engine/cpu/cpu_engine_lists.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+
+#include "engine/cpu/selection.hpp"
+#include "engine/distance.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr size_t kBlockRows = 256;        // scored at a time, on the stack
+constexpr uint64_t kDeltaPartRows = 8192; // a part of the delta, when a query's work is shared out
+
+/// Places of a segment, or positions of the delta, that a query looks at.
+struct Part
+{
+	const RowsView *view;
+	uint64_t first;
+	uint64_t last;
+};
+
+bool
+is_dead(const RowsView &view, uint64_t position)
+{
+	if (view.dead == nullptr || position < view.dead_first)
+		return false;
+
+	const uint64_t bit = position - view.dead_first;
+
+	return bit / 8 < view.dead->size() && (((*view.dead)[bit / 8] >> (bit % 8)) & 1) != 0;
+}
+
+RowId
+row_id_of(const RowListView &rows, uint64_t position)
+{
+	const uint64_t slot = position - rows.chunk_start;
+
+	return rows.chunks[slot / rows.chunk_rows]->row_ids()[slot % rows.chunk_rows];
+}
+
+/// The parts that a query looks at, the nearest lists first.
+class Plan
+{
+public:
+	Plan(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query) : coverage_(Coverage::kAll)
+	{
+		std::vector<float> widened;
+		const float *vector = static_cast<const float *>(query.query);
+
+		if (spec.element == ElementType::kFloat16)
+		{
+			widened.resize(spec.dim);
+			widen_halves(query.query, spec.dim, widened.data());
+			vector = widened.data();
+		}
+		for (const auto &segment : snapshot.segments)
+			if (segment->lists != nullptr)
+				add_segment(spec, *segment, vector, query);
+		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
+			parts_.push_back({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
+	}
+
+	const std::vector<Part> &
+	parts() const
+	{
+		return parts_;
+	}
+	Coverage
+	coverage() const
+	{
+		return coverage_;
+	}
+
+private:
+	void
+	add_segment(const DistanceSpec &spec, const RowsView &view, const float *vector, const SearchQuery &query)
+	{
+		const Lists &lists = *view.lists;
+		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
+		const auto add = [&](size_t list)
+		{
+			if (lists.offsets()[list] < lists.offsets()[list + 1])
+				parts_.push_back({&view, lists.offsets()[list], lists.offsets()[list + 1]});
+		};
+
+		if (n_probes == lists.n_lists())
+		{
+			for (uint32_t list = 0; list < n_probes; list++)
+				add(list);
+			return;
+		}
+		coverage_ = Coverage::kPart;
+
+		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
+		std::vector<double> scores(lists.n_lists());
+		std::vector<Neighbor> ranked(lists.n_lists());
+
+		compute_scores(coarse, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
+		for (uint32_t list = 0; list < lists.n_lists(); list++)
+			ranked[list] = {scores[list], list};
+		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
+		std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
+		for (uint32_t i = 0; i < n_probes; i++)
+			add(ranked[i].row);
+	}
+
+	std::vector<Part> parts_;
+	Coverage coverage_;
+};
+
+/// Offers parts of the rows to one query's selection.
+class PartSearcher
+{
+public:
+	PartSearcher(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows)
+		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), query_(query)
+	{
+		selection_.start(query, n_rows);
+	}
+
+	void
+	search(const Part &part)
+	{
+		const RowListView &rows = part.view->rows;
+
+		for (uint64_t at = part.first; at < part.last;)
+		{
+			const uint64_t slot = at - rows.chunk_start;
+			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
+			const size_t in_chunk = slot % rows.chunk_rows;
+			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
+			double scores[kBlockRows];
+
+			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
+			if (topk_wants(selection_.topk(), scores, n))
+				offer(*part.view, at, scores, n);
+			at += n;
+		}
+	}
+
+	Selection &
+	selection()
+	{
+		return selection_;
+	}
+	bool
+	left_out_nan() const
+	{
+		return left_out_nan_;
+	}
+
+	void
+	merge(PartSearcher *other)
+	{
+		selection_.merge(&other->selection_);
+		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
+	}
+
+private:
+	/// The rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
+	void
+	offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
+	{
+		double kept_scores[kBlockRows];
+		RowId kept_rows[kBlockRows];
+		size_t kept = 0;
+
+		for (size_t i = 0; i < n; i++)
+		{
+			if (!topk_wants(selection_.topk(), &scores[i], 1))
+				continue;
+
+			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[first + i] : first + i;
+
+			if (is_dead(view, position))
+				continue;
+			if (std::isnan(scores[i]) && !query_.probes.empty())
+			{
+				left_out_nan_ = true;
+				continue;
+			}
+			kept_scores[kept] = scores[i];
+			kept_rows[kept++] = row_id_of(view.rows, position);
+		}
+		topk_push(selection_.topk(), kept_scores, kept_rows, kept, nullptr, 0);
+	}
+
+	const DistanceSpec &spec_;
+	const size_t row_bytes_;
+	const SearchQuery &query_;
+	Selection selection_;
+	bool left_out_nan_ = false;
+};
+
+bool
+stopped(const SearchControl *control)
+{
+	return control != nullptr && control->stop.load(std::memory_order_relaxed);
+}
+
+void
+progress(SearchControl *control)
+{
+	if (control != nullptr)
+		control->progress.fetch_add(1, std::memory_order_relaxed);
+}
+
+void
+finish(const Plan &plan, PartSearcher *searcher, const SearchQuery &query, std::vector<Neighbor> *result)
+{
+	*result = searcher->selection().finish();
+	if (query.coverage != nullptr)
+		*query.coverage = std::min(plan.coverage(), searcher->left_out_nan() ? Coverage::kScored : Coverage::kAll);
+}
+
+/// All of a query in one thread.
+void
+search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, std::vector<Neighbor> *result,
+	SearchControl *control)
+{
+	const Plan plan(spec, snapshot, query);
+	PartSearcher searcher(spec, query, snapshot.n_rows);
+
+	for (const Part &part : plan.parts())
+	{
+		if (stopped(control))
+			break;
+		searcher.search(part);
+		progress(control);
+	}
+	finish(plan, &searcher, query, result);
+}
+
+/// One query's parts shared out.
+void
+search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool &pool,
+	std::vector<Neighbor> *result, SearchControl *control)
+{
+	const Plan plan(spec, snapshot, query);
+	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), plan.parts().size()));
+	std::vector<std::unique_ptr<PartSearcher>> searchers(n_workers);
+	std::atomic<size_t> next{0};
+
+	pool.run(n_workers,
+		[&](size_t worker)
+		{
+			auto searcher = std::make_unique<PartSearcher>(spec, query, snapshot.n_rows);
+
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
+			{
+				searcher->search(plan.parts()[i]);
+				progress(control);
+			}
+			searchers[worker] = std::move(searcher);
+		});
+	for (size_t worker = 1; worker < n_workers; worker++)
+		if (searchers[worker] != nullptr) // null: the call was dropped
+			searchers[0]->merge(searchers[worker].get());
+	finish(plan, searchers[0].get(), query, result);
+}
+
+} // namespace
+
+void
+search_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
+	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+{
+	std::atomic<size_t> next{0};
+
+	results->resize(queries.size());
+	if (queries.size() < pool.n_threads())
+	{
+		for (size_t i = 0; i < queries.size() && !stopped(control); i++)
+			search_together(spec, snapshot, queries[i], pool, &(*results)[i], control);
+		return;
+	}
+	pool.run(std::min(pool.n_threads(), queries.size()),
+		[&](size_t)
+		{
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
+				search_alone(spec, snapshot, queries[i], &(*results)[i], control);
+		});
+}
+
+} // namespace vectorgpu::engine

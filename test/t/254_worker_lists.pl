@@ -1,0 +1,111 @@
+# Indexes with inverted lists, answered by the worker: rows, distances and order are those that the backend finds in the pages, for
+# every metric and type, with few probes and many, under filters, in both scan orders, after inserts, deletes, vacuum and merges.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_timeout = 600s\nvectorgpu.worker_min_size = 0\n"
+	  . "vectorgpu.inline_load_size = 1GB\nvectorgpu.auto_merge = off\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+
+# Ties, rows without a value, zero vectors (NaN by cosine).
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE t (id int PRIMARY KEY, k int, v vector(12), h halfvec(12));
+INSERT INTO t SELECT i, i % 100, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT round((10 * sin(i * j + j * j))::numeric)
+		FROM generate_series(1, 12) j)::real[]::vector END FROM generate_series(1, 4000) i;
+UPDATE t SET v = array_fill(0, ARRAY[12])::vector WHERE id % 211 = 0;
+UPDATE t SET h = v::halfvec;
+CREATE FUNCTION answer(op text, col text, q int, n int, filter int, worker text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE found text;
+BEGIN
+	PERFORM set_config('vectorgpu.worker', worker, true);
+	EXECUTE format('SELECT md5(string_agg(id || '':'' || coalesce(d::text, ''-''), '','')) || count(*) FROM (
+		SELECT id, %2$I %1$s (SELECT %2$I FROM t WHERE id = %3$s) AS d FROM t WHERE k < %5$s
+		ORDER BY %2$I %1$s (SELECT %2$I FROM t WHERE id = %3$s) LIMIT %4$s) x', op, col, q, n, filter) INTO found;
+	RETURN found;
+END $$;
+CREATE VIEW differences AS
+	SELECT current_setting('test.op') AS op, q, n, f FROM generate_series(1, 4) q, unnest(ARRAY[1, 10, 500, 6000]) n, unnest(ARRAY[1, 10, 100]) f
+	WHERE answer(current_setting('test.op'), current_setting('test.col'), q * 31, n, f, 'off')
+		IS DISTINCT FROM answer(current_setting('test.op'), current_setting('test.col'), q * 31, n, f, 'on');
+SQL
+ok(wait_worker($node), 'the worker is ready');
+
+sub compare
+{
+	my ($name, $op, $col) = @_;
+
+	for my $settings ('gpuivf.probes = 1', 'gpuivf.probes = 3', 'gpuivf.probes = 0', 'gpuivf.probes = 1; SET vectorgpu.scan_order = relaxed')
+	{
+		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '$op'; SET test.col = '$col'; "
+			  . "SET $settings; SELECT * FROM differences"), '', "$name, $settings: the worker's answers are those of the pages");
+	}
+	return;
+}
+
+my %ops = (l2 => '<->', ip => '<#>', cosine => '<=>', l1 => '<+>');
+
+for my $col (qw(v h))
+{
+	for my $class (sort keys %ops)
+	{
+		my $type = $col eq 'v' ? 'vector' : 'halfvec';
+
+		next if $col eq 'h' && $class ne 'l2' && $class ne 'cosine';
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf ($col ${type}_${class}_ops) WITH (lists = 25)");
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		by_worker($node, "$type $class", sub { compare("$type $class", $ops{$class}, $col) });
+		$node->safe_psql('postgres', 'DROP INDEX i');
+	}
+}
+
+# A life of changes.
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 25); SELECT vectorgpu_prewarm('i')");
+$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 20 = 0');
+compare('rows inserted', '<->', 'v');
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
+$node->safe_psql('postgres', 'VACUUM t');
+compare('rows removed', '<->', 'v');
+is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the pages');
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+compare('merged', '<->', 'v');
+is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'it equals the merged pages');
+is($node->safe_psql('postgres', "SELECT vectorgpu_evict('i')"), 't', 'it can be evicted');
+compare('loaded anew', '<->', 'v');
+
+# Two segments with lists of their own.
+$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 20000, k, v, h FROM t');
+$node->safe_psql('postgres', "SET vectorgpu.merge_delta_size = '64kB'; VACUUM t");
+compare('after VACUUM', '<->', 'v');
+
+# By a loader in the background.
+$node->safe_psql('postgres', "SELECT vectorgpu_evict('i')");
+by_worker($node, 'loaded in the background', sub {
+	$node->safe_psql('postgres', "SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5");
+});
+compare('loaded in the background', '<->', 'v');
+
+like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
+	  . "SELECT id FROM t WHERE k = 3 ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 40"),
+	qr/Answered By: worker /, 'EXPLAIN says who answered, under a filter too');
+
+# Several rounds, some of them without the worker: each way goes on where the other has stopped.
+if (faults_enabled($node))
+{
+	for my $n (1 .. 4)
+	{
+		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET gpuivf.probes = 1; "
+			  . "SET vectorgpu.fault = 'bridge_send:$n:corrupt'; SELECT * FROM differences"), '', "a request that fails, the ${n}th");
+	}
+}
+
+is($node->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_worker, jsonb_each(fallback_reasons) WHERE key IN ('wrong_answer', 'out_of_memory') AND value <> '0'"),
+	'0', 'no answer was wrong');
+$node->stop;
+done_testing();
