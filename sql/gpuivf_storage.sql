@@ -177,6 +177,24 @@ CREATE INDEX code_parts_pq ON code_parts USING gpuivf (v) WITH (lists = 40, stor
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_pq', true);
 RESET maintenance_work_mem;
 
+-- the view: lists, how even they are, how far rows have drifted from what the lists were trained for
+CREATE TABLE drift (id int, v vector(2));
+CREATE INDEX drift_v ON drift USING gpuivf (v) WITH (lists = 4, storage = sq8);
+SELECT lists, list_imbalance, list_drift FROM vectorgpu_indexes WHERE index_name = 'drift_v';
+INSERT INTO drift SELECT i, ARRAY[i % 4 * 1000 + i % 10, i % 7]::vector FROM generate_series(1, 4000) i;
+REINDEX INDEX drift_v;
+SELECT lists, round(list_imbalance::numeric, 4) AS imbalance, list_drift FROM vectorgpu_indexes WHERE index_name = 'drift_v';
+-- a few rows between the lists: within 1.2
+INSERT INTO drift SELECT i, ARRAY[i % 4 * 1000 + i % 20, i % 7]::vector FROM generate_series(1, 100) i;
+SELECT segments_after FROM vectorgpu_merge('drift_v');
+SELECT lists, list_drift > 1 AND list_drift <= 1.2 AS drifted FROM vectorgpu_indexes WHERE index_name = 'drift_v';
+-- more of them: trained anew
+INSERT INTO drift SELECT i, ARRAY[i % 4 * 1000 + 500 + i % 20, i % 7]::vector FROM generate_series(1, 1000) i;
+SELECT segments_after FROM vectorgpu_merge('drift_v');
+SELECT lists, list_drift FROM vectorgpu_indexes WHERE index_name = 'drift_v';
+SELECT rows FROM vectorgpu_check('drift_v', true);
+DROP TABLE drift;
+
 -- bad input
 CREATE INDEX ON codes USING gpuivf (v) WITH (storage = bf16);
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = sq8);

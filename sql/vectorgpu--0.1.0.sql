@@ -1340,7 +1340,10 @@ CREATE FUNCTION vectorgpu_index_stats(
 	OUT leaked_blocks int8,
 	OUT format_version int4,
 	OUT is_valid boolean,
-	OUT needs_reindex boolean)
+	OUT needs_reindex boolean,
+	OUT lists int4,
+	OUT list_imbalance float8,
+	OUT list_drift float8)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'vectorgpu_index_stats' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -1367,7 +1370,7 @@ CREATE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
 		s.element, s.metric, s.dimensions, s.rows, s.segment_rows, s.null_rows, s.delta_rows, s.dead_rows, s.segments,
 		s.delta_bytes, s.index_bytes, s.manifest_generation, s.tombstone_generation, s.free_blocks, s.leaked_blocks,
-		s.format_version, s.is_valid, s.needs_reindex,
+		s.format_version, s.is_valid, s.needs_reindex, s.lists, s.list_imbalance, s.list_drift,
 		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
 		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches
 	FROM vectorgpu_index_stats() s
@@ -1409,6 +1412,11 @@ COMMENT ON COLUMN vectorgpu_indexes.leaked_blocks IS 'blocks that only REINDEX g
 COMMENT ON COLUMN vectorgpu_indexes.format_version IS 'version of the index''s format';
 COMMENT ON COLUMN vectorgpu_indexes.is_valid IS 'false while or after a concurrent build that has not succeeded';
 COMMENT ON COLUMN vectorgpu_indexes.needs_reindex IS 'true if the index is not valid, damaged, or of another release';
+COMMENT ON COLUMN vectorgpu_indexes.lists IS 'inverted lists of the largest segment; NULL: the access method has none, or no segment has rows';
+COMMENT ON COLUMN vectorgpu_indexes.list_imbalance IS
+	'rows that the list of an average row has, in the largest segment, as a multiple of the mean list: 1 if all are of one size';
+COMMENT ON COLUMN vectorgpu_indexes.list_drift IS
+	'mean squared distance of rows to their centroids as a multiple of that when these were trained, of the segment where it is greatest; a merge that finds more than 1.2 trains anew';
 COMMENT ON COLUMN vectorgpu_indexes.resident_bytes IS 'bytes of the worker''s copy; NULL: it has none';
 COMMENT ON COLUMN vectorgpu_indexes.copy_manifest_generation IS 'manifest_generation that the copy has';
 COMMENT ON COLUMN vectorgpu_indexes.copy_delta_end IS 'rows ever inserted that the copy has';

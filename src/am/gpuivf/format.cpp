@@ -184,6 +184,22 @@ has_drifted(const IvfWriter *writer)
 		out_of_range_share(writer) > kDrift * writer->model.out_of_range / 1000 + kOutOfRange;
 }
 
+/// How uneven the lists are.
+double
+list_imbalance(const IvfWriter *writer)
+{
+	const double n_rows = static_cast<double>(writer->n_rows);
+	double squares = 0;
+
+	for (uint32 i = 0; i < writer->model.n_lists; i++)
+	{
+		const double size = static_cast<double>(writer->offsets[i + 1] - writer->offsets[i]);
+
+		squares += size * size;
+	}
+	return writer->model.n_lists * squares / (n_rows * n_rows);
+}
+
 bool
 format_prepare(void *state, SegmentEntry *entry)
 {
@@ -204,6 +220,8 @@ format_prepare(void *state, SegmentEntry *entry)
 		done = train_and_assign(writer);
 	if (!done)
 		return false;
+	writer->model.segment_error = writer->mean_error;
+	writer->model.imbalance = list_imbalance(writer);
 	streams[static_cast<int>(kModelStream)].n_bytes = sizeof(IvfModel);
 	streams[static_cast<int>(kCentroidStream)].n_bytes =
 		static_cast<uint64>(writer->model.n_lists) * writer->meta->dim * sizeof(float);

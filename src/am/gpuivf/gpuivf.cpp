@@ -36,6 +36,7 @@ const AccessMethod kIvf = {
 	.options_support = 0,
 	.store_options = ivf_store_options,
 	.phase_name = ivf_phase_name,
+	.describe_lists = ivf_describe_lists,
 };
 
 } // namespace

@@ -66,6 +66,8 @@ struct IvfModel
 	uint64 id;             // random, of the training
 	uint64 n_trained_rows; // rows of the segment that it was trained for
 	double mean_error;     // of these rows: mean squared distance to the centroid
+	double segment_error;  // the same of the rows of this segment
+	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²
 	engine::ivf::Calibration calibration;
 };
 
@@ -152,6 +154,9 @@ void ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment
 /// rows.cpp. SegmentFormat::read_vectors.
 bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
 	char *dest, BufferAccessStrategy strategy);
+
+/// rows.cpp. AccessMethod::describe_lists.
+bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics);
 
 /// search.cpp. AccessMethod::search_segment.
 bool ivf_search_segment(const SegmentSearch *search);

@@ -46,6 +46,30 @@ ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment
 }
 
 bool
+ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics)
+{
+	uint64 n_rows = 0;
+
+	for (uint32 i = 0; i < meta->n_segments; i++)
+	{
+		const SegmentEntry *segment = &meta->segments[i];
+		IvfModel model;
+
+		if (segment->n_rows == 0)
+			continue;
+		if (!ivf_read_model(index, meta, segment, &model, nullptr))
+			return false;
+		statistics->drift = Max(statistics->drift, model.mean_error > 0 ? model.segment_error / model.mean_error : 1);
+		if (segment->n_rows <= n_rows)
+			continue;
+		n_rows = segment->n_rows;
+		statistics->n_lists = model.n_lists;
+		statistics->imbalance = model.imbalance;
+	}
+	return true;
+}
+
+bool
 ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n, char *dest,
 	BufferAccessStrategy strategy)
 {

@@ -36,7 +36,8 @@ pq_bytes(const IvfWriter *writer, uint64 n_rows)
 		n_rows * (writer->meta->dim + 1) * sizeof(float);
 }
 
-/// Rows that a product quantiser is trained on: as many as fit.
+/// Rows that a product quantiser is trained on: as many as fit. A build says so if not even the least do; a merge, whose
+/// failure nobody would see, takes them all the same.
 uint64
 plan_pq_rows(const IvfWriter *writer)
 {
@@ -46,7 +47,7 @@ plan_pq_rows(const IvfWriter *writer)
 
 	while (n > least && pq_bytes(writer, n) > budget)
 		n = Max(n / 2, least);
-	if (pq_bytes(writer, n) > budget)
+	if (pq_bytes(writer, n) > budget && writer->plan.mode == WriteMode::kBulk)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions", writer->meta->dim),

@@ -70,6 +70,14 @@ struct WorkerLists
 		BufferAccessStrategy strategy);
 };
 
+/// Inverted lists of the rows of an index.
+struct ListStatistics
+{
+	uint64 n_lists;   // of the largest segment; 0: no segment has rows
+	double imbalance; // of the largest segment: 1 if all lists are of one size
+	double drift;     // the greatest of all segments: 1 if rows lie as near to their centroids as those trained for
+};
+
 struct AccessMethod
 {
 	const char *name;
@@ -111,6 +119,9 @@ struct AccessMethod
 	/// A build has written its rows and goes on to SegmentFormat::prepare and write: names of its phases of
 	/// pg_stat_progress_create_index, from kPhaseOfAm (build.hpp) on. May be null.
 	const char *(*phase_name)(int64 phase);
+
+	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
+	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
 
 	/// The session's recall target, in (0, 1], which goes to the worker with each search; null: 1.
 	const double *recall_target;

@@ -23,7 +23,7 @@ enum class AmId : uint8
 };
 
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"
-constexpr uint32 kFormatVersion = 2;
+constexpr uint32 kFormatVersion = 3;
 
 /// A contiguous run of blocks that holds n_bytes, kPayloadBytes a block.
 struct StreamEntry

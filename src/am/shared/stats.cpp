@@ -1,5 +1,6 @@
 // What the view vectorgpu_indexes shows: one row for each of our indexes that the user may read, from metapages. Waits
 // for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG dialect.
+#include "am/shared/am_interface.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/index_access.hpp"
 #include "am/shared/vacuum.hpp"
@@ -60,6 +61,9 @@ enum StatsColumn
 	kFormatVersionColumn,
 	kIsValid,
 	kNeedsReindex,
+	kLists,
+	kImbalance,
+	kDrift,
 	kColumns,
 };
 
@@ -153,6 +157,33 @@ peek_version(Relation index, uint32 *version)
 }
 
 void
+set_float8(StatsRow *row, StatsColumn column, double value)
+{
+	row->values[column] = Float8GetDatum(value);
+	row->nulls[column] = false;
+}
+
+/// *foreign: a page was.
+void
+fill_lists(Relation index, const MetaData *meta, StatsRow *row, bool *foreign)
+{
+	const AccessMethod *am = access_method(index, meta);
+	ListStatistics lists = {};
+
+	if (am->describe_lists == nullptr)
+		return;
+	if (!am->describe_lists(index, meta, &lists))
+		*foreign = true;
+	else if (lists.n_lists > 0)
+	{
+		row->values[kLists] = Int32GetDatum(static_cast<int32>(lists.n_lists));
+		row->nulls[kLists] = false;
+		set_float8(row, kImbalance, lists.imbalance);
+		set_float8(row, kDrift, lists.drift);
+	}
+}
+
+void
 fill_from_metapage(Relation index, StatsRow *row)
 {
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
@@ -169,6 +200,8 @@ fill_from_metapage(Relation index, StatsRow *row)
 		foreign = false;
 		meta_read(index, nullptr, meta);
 		end = delta_end(index, meta, &foreign);
+		if (!foreign)
+			fill_lists(index, meta, row, &foreign);
 	}
 	if (foreign)
 		page_recycled(index, 0);
