@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/half.hpp"
+#include "cuda/ivf_lists.hpp"
 #include "kernels/fault.hpp"
 #include "kernels/filter.hpp"
 
@@ -108,7 +109,7 @@ Source::rows() const
 	kernels::Rows rows;
 
 	rows.vectors = block->vectors.as<uint8_t>() + static_cast<size_t>(first) * block->pitch_bytes;
-	rows.row_ids = block->row_ids.as<uint64_t>() + first;
+	rows.row_ids = (lists != nullptr ? lists->row_ids : block->row_ids).as<uint64_t>() + first;
 	rows.dead = dead == nullptr ? nullptr : dead->as<uint8_t>();
 	rows.dead_start = dead_start;
 	rows.dead_bits = dead_bits;
@@ -129,8 +130,8 @@ Shape::Shape(const engine::DistanceSpec &spec) : row_bytes(static_cast<uint32_t>
 	}
 }
 
-Copy::Copy(const engine::DistanceSpec &spec, Budget *budget, Uploader *uploader, bool narrow)
-	: spec_(spec), shape_(spec), budget_(budget), uploader_(uploader), narrow_(narrow),
+Copy::Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, bool narrow)
+	: spec_(spec.distance), kind_(spec.kind), shape_(spec.distance), budget_(budget), uploader_(uploader), narrow_(narrow),
 	  snapshot_(std::make_shared<const Snapshot>())
 {
 }
@@ -152,7 +153,8 @@ Copy::publish()
 	for (const auto &[id, segment] : segments_)
 		if (segment.sealed != nullptr && segment.n_rows > 0)
 		{
-			next->sources.push_back({segment.sealed, 0, static_cast<uint32_t>(segment.n_rows), segment.dead, segment.dead_bits, 0, true});
+			next->sources.push_back({segment.sealed, 0, static_cast<uint32_t>(segment.n_rows), segment.dead, segment.dead_bits, 0,
+				segment.lists == nullptr, id, segment.lists});
 			next->n_rows += segment.n_rows;
 		}
 
@@ -166,7 +168,7 @@ Copy::publish()
 		if (first < last)
 		{
 			next->sources.push_back({block, static_cast<uint32_t>(first - start), static_cast<uint32_t>(last - first), delta_dead_,
-				delta_dead_bits_, static_cast<int64_t>(first - delta_dead_first_), false});
+				delta_dead_bits_, static_cast<int64_t>(first - delta_dead_first_), false, engine::kDeltaSegment, nullptr});
 			next->n_rows += last - first;
 		}
 		start += block->capacity;
@@ -346,7 +348,7 @@ Copy::merge_parts(Segment *segment, std::shared_ptr<Block> *sealed)
 	{
 		auto *stats = uploader_->scratch.as<kernels::RowStats>();
 		kernels::RowStats found{};
-		const Source whole{block, 0, block->n_rows, nullptr, 0, 0, true};
+		const Source whole{block, 0, block->n_rows, nullptr, 0, 0, true, engine::kDeltaSegment, nullptr};
 
 		VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
 		VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad, block->values.as<float>(),
@@ -383,10 +385,19 @@ Copy::seal_segment(engine::SegmentId id)
 	if (segment.sealed != nullptr)
 		return Status::ok();
 
+	const bool with_lists = kind_ == engine::CopyKind::kLists && segment.n_rows > 0;
 	std::shared_ptr<Block> sealed;
+	std::shared_ptr<const DeviceLists> lists;
 
+	if (with_lists && segment.loading == nullptr)
+		return invalid("the segment has no lists");
+	if (with_lists)
+		VECTORGPU_TRY(segment.loading->check(spec_.dim, segment.n_rows));
 	VECTORGPU_TRY(merge_parts(&segment, &sealed));
+	if (with_lists)
+		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment.loading, sealed->row_ids.as<uint64_t>(), shape_.dim_pad, &lists));
 	segment.sealed = std::move(sealed);
+	segment.lists = std::move(lists);
 	try
 	{
 		publish();
@@ -394,9 +405,11 @@ Copy::seal_segment(engine::SegmentId id)
 	catch (...)
 	{
 		segment.sealed = nullptr;
+		segment.lists = nullptr;
 		throw;
 	}
 	segment.parts.clear();
+	segment.loading = nullptr;
 	return Status::ok();
 }
 
@@ -546,6 +559,12 @@ Copy::set_tombstones(engine::SegmentId id, std::span<const uint8_t> bits)
 	std::shared_ptr<const Held> dead;
 
 	VECTORGPU_TRY(upload_bits(bits, &dead));
+	if (segment.lists != nullptr)
+	{
+		const std::shared_ptr<const Held> by_number = std::move(dead);
+
+		VECTORGPU_TRY(permute_bits(budget_, uploader_, *segment.lists, *by_number, &dead));
+	}
 
 	const auto before = std::exchange(segment.dead, std::move(dead));
 	const uint64_t bits_before = std::exchange(segment.dead_bits, bits.size() * 8);

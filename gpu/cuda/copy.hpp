@@ -13,6 +13,7 @@
 
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
+#include "engine/lists.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
@@ -60,6 +61,8 @@ private:
 	DeviceBuffer buffer_;
 };
 
+struct DeviceLists; // ivf_lists.hpp
+
 /// Rows in one piece of device memory, padded. A writer fills it from the front; readers look at rows they were told of.
 struct Block
 {
@@ -85,6 +88,8 @@ struct Source
 	uint64_t dead_bits = 0;
 	int64_t dead_start = 0; // bit of row `first`
 	bool rows_ascending = false;
+	engine::SegmentId segment = engine::kDeltaSegment;
+	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
 
 	kernels::Rows rows() const;
 };
@@ -119,14 +124,16 @@ public:
 		DeviceBuffer scratch; // flags and stats
 	};
 
-	Copy(const engine::DistanceSpec &spec, Budget *budget, Uploader *uploader, bool narrow);
+	Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, bool narrow);
 
 	const engine::DistanceSpec &spec() const { return spec_; }
+	engine::CopyKind kind() const { return kind_; }
 	const Shape &shape() const { return shape_; }
 	std::shared_ptr<const Snapshot> snapshot() const;
 
 	// As Engine's functions of these names. After a failure the copy is as before.
 	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows);
+	Status load_lists(engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes);
 	Status seal_segment(engine::SegmentId segment);
 	Status drop_segment(engine::SegmentId segment);
 	Status append_delta(uint64_t position, const engine::RowBlock &rows);
@@ -134,6 +141,7 @@ public:
 	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
+	Status read_lists(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
 private:
 	using BlockList = std::vector<std::shared_ptr<Block>>;
@@ -144,6 +152,8 @@ private:
 		std::shared_ptr<const Block> sealed;
 		uint64_t n_rows = 0;
 		uint32_t narrow_flags = 0;    // what launch_narrow_check has found
+		std::shared_ptr<engine::Lists> loading; // while loading, of a copy of lists
+		std::shared_ptr<const DeviceLists> lists;
 		std::shared_ptr<const Held> dead;
 		uint64_t dead_bits = 0;
 	};
@@ -158,6 +168,7 @@ private:
 	void publish();
 
 	const engine::DistanceSpec spec_;
+	const engine::CopyKind kind_;
 	const Shape shape_;
 	Budget *const budget_;
 	Uploader *const uploader_;

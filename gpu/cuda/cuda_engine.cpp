@@ -15,6 +15,7 @@
 
 #include "common/limits.hpp"
 #include "cuda/copy.hpp"
+#include "cuda/ivf_search.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
 #include "kernels/filter.hpp"
@@ -93,10 +94,10 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != engine::CopyKind::kRows)
-					return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
+				if (copy_spec.kind == engine::CopyKind::kLists && spec.element == ElementType::kBit)
+					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
-				auto made = std::make_shared<Copy>(spec, budget_.get(), &uploader_, options_.narrow);
+				auto made = std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, options_.narrow);
 				const std::unique_lock lock(mutex_);
 
 				copies_.emplace(next_copy_, std::move(made));
@@ -112,9 +113,9 @@ public:
 	}
 
 	Status
-	load_lists(engine::CopyId, engine::SegmentId, uint32_t, std::span<const uint8_t>) override
+	load_lists(engine::CopyId copy, engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
 	{
-		return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
+		return with(copy, [&](Copy &c) { return c.load_lists(segment, n_lists, bytes); });
 	}
 
 	Status
@@ -180,16 +181,22 @@ public:
 			[&](Copy &c)
 			{
 				for (const engine::SearchQuery &query : queries)
+				{
 					if (query.query == nullptr)
 						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+					if (query.coverage != nullptr)
+						*query.coverage = engine::Coverage::kAll;
+				}
 
 				const ContextLease context(this);
 				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
 				const SearchOptions search_options = {options_.filter_min_queries};
 				SearchCounts counts;
 
-				VECTORGPU_TRY(search_snapshot(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options,
-					results, &counts, control));
+				const auto search = c.kind() == engine::CopyKind::kLists ? search_lists : search_snapshot;
+
+				VECTORGPU_TRY(search(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options, results, &counts,
+					control));
 				n_rescored_ += counts.n_rescored;
 				n_searches_ += queries.size();
 				n_batches_ += 1;
@@ -207,9 +214,9 @@ public:
 	}
 
 	Status
-	read_lists(engine::CopyId, engine::SegmentId, uint64_t, size_t, void *) override
+	read_lists(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return Status::error(StatusCode::kUnsupported, "inverted lists are searched in host memory");
+		return with(copy, [&](Copy &c) { return c.read_lists(segment, first, n_bytes, bytes); });
 	}
 
 	engine::EngineStats

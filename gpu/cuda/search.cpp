@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 
+#include "cuda/arena.hpp"
 #include "cuda/filter_plan.hpp"
 #include "engine/distance.hpp"
 #include "engine/partial_reduce.hpp"
@@ -26,44 +27,6 @@ namespace
 using engine::Neighbor;
 using engine::SearchQuery;
 using kernels::Entry;
-
-constexpr size_t kAlignment = 256;
-
-/// Cuts pieces from a buffer.
-class Arena
-{
-public:
-	Arena(void *data, size_t bytes) : data_(static_cast<uint8_t *>(data)), bytes_(bytes) {}
-
-	template <class T>
-	T *
-	take(size_t n)
-	{
-		const size_t bytes = (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-
-		if (bytes > bytes_ - used_)
-		{
-			failed_ = true;
-			return nullptr;
-		}
-
-		T *piece = reinterpret_cast<T *>(data_ + used_);
-
-		used_ += bytes;
-		return piece;
-	}
-
-	size_t left() const { return bytes_ - used_; }
-	size_t mark() const { return used_; }
-	void release(size_t mark) { used_ = mark; }
-	bool failed() const { return failed_; }
-
-private:
-	uint8_t *data_;
-	size_t bytes_;
-	size_t used_ = 0;
-	bool failed_ = false;
-};
 
 uint32_t
 rows_per_group(uint32_t n_rows)
@@ -482,7 +445,7 @@ private:
 		constexpr size_t kEachQuery = kernels::kMaxGroups * sizeof(uint64_t) + 64; // minima, threshold, count
 		constexpr uint32_t kPass = 8;                                              // queries of a pass over the rows
 		const uint32_t n = chunk.queries.n_queries;
-		const size_t room = arena_.left() > 16 * kAlignment ? arena_.left() - 16 * kAlignment : 0;
+		const size_t room = arena_.left() > 16 * kArenaAlignment ? arena_.left() - 16 * kArenaAlignment : 0;
 		const size_t least_queries = std::min(n, kPass);
 
 		if (room / least_queries <= kEachQuery + 64 * kEachRow)

@@ -2,11 +2,13 @@
 // tombstones, large k. The oracle is compute_scores and TopK, not the CPU engine.
 #include "cuda/self_test.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "common/half.hpp"
+#include "cuda/device.hpp"
 #include "engine/distance.hpp"
 #include "engine/topk.hpp"
 #include "kernels/tuning.hpp"
@@ -170,11 +172,123 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	return Status::ok();
 }
 
+constexpr uint32_t kLists = 16;
+constexpr uint32_t kListRows = 4000;
+
+/// Lists of every 16th row each, around their first rows, with some dead ones: one query goes alone, many go list by list.
+Status
+run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
+{
+	const engine::DistanceSpec spec = {test.metric, test.element, test.dim};
+	const engine::DistanceSpec coarse = {test.metric, ElementType::kFloat32, test.dim};
+	const size_t row_bytes = vector_bytes(test.element, test.dim);
+	Numbers numbers;
+	const std::vector<uint8_t> rows = make_vectors(test, kListRows, &numbers); // by number
+	const std::vector<uint8_t> queries = make_vectors(test, test.n_queries, &numbers);
+	std::vector<RowId> ids(kListRows);
+	std::vector<uint8_t> by_place;
+	std::vector<uint8_t> dead((kListRows + 7) / 8);
+	std::vector<uint64_t> offsets = {0};
+	std::vector<float> centroids(size_t{kLists} * test.dim);
+	std::vector<uint32_t> order;
+	std::vector<uint8_t> description;
+	const engine::ListProbes probes[] = {{1, 3}};
+
+	for (uint32_t list = 0; list < kLists; list++)
+	{
+		for (uint32_t row = list; row < kListRows; row += kLists)
+		{
+			order.push_back(row);
+			by_place.insert(by_place.end(), rows.data() + row * row_bytes, rows.data() + (row + 1) * row_bytes);
+		}
+		offsets.push_back(order.size());
+		for (uint32_t e = 0; e < test.dim; e++)
+			centroids[list * test.dim + e] = static_cast<float>(e % (list + 2)) - 0.25f * static_cast<float>(list);
+	}
+	for (size_t i = 0; i < kListRows; i++)
+		ids[i] = i * 3 + 7;
+	for (size_t i = 0; i < kListRows; i += 5)
+		dead[i / 8] = static_cast<uint8_t>(dead[i / 8] | 1 << (i % 8));
+	description.resize(offsets.size() * 8 + centroids.size() * 4 + order.size() * 4);
+	std::memcpy(description.data(), offsets.data(), offsets.size() * 8);
+	std::memcpy(description.data() + offsets.size() * 8, centroids.data(), centroids.size() * 4);
+	std::memcpy(description.data() + offsets.size() * 8 + centroids.size() * 4, order.data(), order.size() * 4);
+	VECTORGPU_TRY(engine->load_segment(copy, 1, {ids, by_place.data(), kListRows}));
+	VECTORGPU_TRY(engine->load_lists(copy, 1, kLists, description));
+	VECTORGPU_TRY(engine->seal_segment(copy, 1));
+	VECTORGPU_TRY(engine->set_tombstones(copy, 1, dead));
+
+	std::vector<engine::SearchQuery> batch(test.n_queries);
+	std::vector<std::vector<Neighbor>> found;
+
+	for (uint32_t q = 0; q < test.n_queries; q++)
+	{
+		batch[q] = {queries.data() + q * row_bytes, test.k, false, {}};
+		batch[q].probes = probes;
+	}
+	VECTORGPU_TRY(engine->search(copy, batch, &found));
+
+	std::vector<double> scores(kListRows);
+	std::vector<double> list_scores(kLists);
+	std::vector<float> query(test.dim);
+
+	for (uint32_t q = 0; q < test.n_queries; q++)
+	{
+		std::vector<Neighbor> ranked;
+		std::vector<Neighbor> expected;
+
+		if (test.element == ElementType::kFloat16)
+			engine::widen_halves(batch[q].query, test.dim, query.data());
+		else
+			std::memcpy(query.data(), batch[q].query, row_bytes);
+		engine::compute_scores(coarse, query.data(), centroids.data(), test.dim * sizeof(float), kLists, list_scores.data());
+		for (uint32_t list = 0; list < kLists; list++)
+			ranked.push_back({list_scores[list], list});
+		std::sort(ranked.begin(), ranked.end(), engine::neighbor_less);
+		engine::compute_scores(spec, batch[q].query, rows.data(), row_bytes, kListRows, scores.data());
+		for (uint32_t i = 0; i < probes[0].probes; i++)
+			for (size_t row = ranked[i].row; row < kListRows; row += kLists)
+				if (row % 5 != 0)
+					expected.push_back({scores[row], ids[row]});
+		std::sort(expected.begin(), expected.end(), engine::neighbor_less);
+		expected.resize(std::min(expected.size(), test.k));
+
+		bool same = expected.size() == found[q].size();
+
+		for (size_t i = 0; same && i < expected.size(); i++)
+			same = std::memcmp(&expected[i].score, &found[q][i].score, sizeof(double)) == 0 && expected[i].row == found[q][i].row;
+		if (!same)
+			return Status::error(StatusCode::kUnavailable, "the GPU's answer from lists differs from the CPU's: " + describe(test));
+	}
+	return Status::ok();
+}
+
+constexpr Case kListCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 40, Values::kReal, 10, 1},
+	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, 30},
+	{Metric::kL2, ElementType::kFloat32, 33, Values::kHalves, 300, 30},
+	{Metric::kInnerProduct, ElementType::kFloat16, 48, Values::kHalves, 10, 30},
+	{Metric::kCosine, ElementType::kFloat32, 48, Values::kReal, 10, 30},
+	{Metric::kCosine, ElementType::kFloat16, 65, Values::kHalves, 10, 2},
+	{Metric::kL1, ElementType::kFloat32, 48, Values::kReal, 10, 30},
+};
+
 } // namespace
 
 Status
 self_test(engine::Engine *engine)
 {
+	for (const Case &test : kListCases)
+	{
+		engine::CopyId copy = 0;
+
+		VECTORGPU_TRY(engine->create({{test.metric, test.element, test.dim}, engine::CopyKind::kLists}, &copy));
+
+		const Status status = run_lists(engine, test, copy);
+
+		VECTORGPU_TRY(engine->drop(copy));
+		VECTORGPU_TRY(status);
+	}
 	for (const Case &test : kCases)
 	{
 		engine::CopyId copy = 0;

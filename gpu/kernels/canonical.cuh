@@ -124,11 +124,11 @@ query_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 	return sum;
 }
 
-/// Scores of R rows x Q queries, R * Q = 32. row_at(r): pointer to row r. queries: Q vectors, dim_pad apart, the last
-/// n_queries - 1 at most. aa: Σ a² of this thread's query (cosine).
-template <Metric metric, class FormT, int R, int Q, class RowAt>
+/// Scores of R rows x Q queries, R * Q = 32. row_at(r): pointer to row r. query_at(q): pointer to query q [dim_pad]. aa: Σ a² of this
+/// thread's query (cosine).
+template <Metric metric, class FormT, int R, int Q, class RowAt, class QueryAt>
 __device__ __forceinline__ double
-score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)
+score_pairs_at(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	float sums[32];
 	float squares[metric == Metric::kCosine ? R : 1];
@@ -153,7 +153,7 @@ score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint3
 			y[r] = FormT::load(row_at(r), e);
 #pragma unroll
 		for (int q = 0; q < Q; q++)
-			x[q] = __ldg(queries + static_cast<size_t>(Q == 1 || q < n_queries ? q : n_queries - 1) * dim_pad + e);
+			x[q] = __ldg(query_at(q) + e);
 #pragma unroll
 		for (int r = 0; r < R; r++)
 		{
@@ -177,6 +177,17 @@ score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint3
 		bb = reduce_pairs(spread, lane);
 	}
 	return canonical_score<metric>(reduce_pairs(sums, lane), aa, bb);
+}
+
+/// The same for queries that lie dim_pad apart; behind the last of n_queries comes the last again.
+template <Metric metric, class FormT, int R, int Q, class RowAt>
+__device__ __forceinline__ double
+score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)
+{
+	return score_pairs_at<metric, FormT, R, Q>(row_at,
+		[&](int q)
+		{ return queries + static_cast<size_t>(Q == 1 || static_cast<uint32_t>(q) < n_queries ? static_cast<uint32_t>(q) : n_queries - 1) * dim_pad; },
+		dim_pad, aa, lane);
 }
 
 /// The key of a score under a query's `after`. row_ids is read only on a tie.

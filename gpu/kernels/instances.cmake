@@ -1,11 +1,11 @@
 # Every file of kernels, once. Kernels that exist per metric or per form have one file each, so that they build in parallel.
 set(vectorgpu_kernel_sources)
 foreach(metric l2 inner_product cosine l1)
-  list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu)
+  list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu kernels/ivf_scan_${metric}.cu)
 endforeach()
 foreach(form byte float16 float32)
   list(APPEND vectorgpu_kernel_sources kernels/filter_${form}.cu)
 endforeach()
 list(APPEND vectorgpu_kernel_sources
-  kernels/bins.cu kernels/bits.cu kernels/filter.cpp kernels/filter_select.cu kernels/rows.cu kernels/scores.cpp kernels/select.cu
+  kernels/bins.cu kernels/bits.cu kernels/filter.cpp kernels/ivf_lists.cu kernels/filter_select.cu kernels/rows.cu kernels/scores.cpp kernels/select.cu
   kernels/fault.cu kernels/select_rows.cu kernels/select_rows_networks.cu kernels/sort.cu)

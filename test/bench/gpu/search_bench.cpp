@@ -10,68 +10,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include "cuda/cuda_engine.hpp"
+#include "u8bin.hpp"
 
 using namespace vectorgpu;
+using namespace vectorgpu::bench;
 
 namespace
 {
 
 constexpr double kCopyBytesPerMs = 4.25e9; // measured: device copy, read and write together
-
-struct Matrix
-{
-	uint32_t n = 0;
-	uint32_t dim = 0;
-	std::vector<float> values;
-};
-
-std::vector<char>
-read_file(const char *name)
-{
-	std::ifstream file(name, std::ios::binary);
-	std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-
-	if (bytes.size() < 8)
-	{
-		std::fprintf(stderr, "%s: cannot be read\n", name);
-		std::exit(1);
-	}
-	return bytes;
-}
-
-Matrix
-read_u8bin(const char *name)
-{
-	const std::vector<char> bytes = read_file(name);
-	Matrix matrix;
-
-	std::memcpy(&matrix.n, bytes.data(), 4);
-	std::memcpy(&matrix.dim, bytes.data() + 4, 4);
-	matrix.values.resize(static_cast<size_t>(matrix.n) * matrix.dim);
-	for (size_t i = 0; i < matrix.values.size(); i++)
-		matrix.values[i] = static_cast<float>(static_cast<unsigned char>(bytes[8 + i]));
-	return matrix;
-}
-
-double
-now_ms()
-{
-	return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-void
-must(const Status &status)
-{
-	if (status.is_ok())
-		return;
-	std::fprintf(stderr, "%s\n", status.message.c_str());
-	std::exit(1);
-}
 
 } // namespace
 

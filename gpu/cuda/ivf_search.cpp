@@ -1,0 +1,671 @@
+// See ivf_search.hpp. Queries that look at every row go the way of search.cpp, over the same rows. The others, in chunks, over one
+// segment after another:
+//   coarse      canonical scores of all centroids, the n_probes first
+//   threshold   from the smallest scores of groups of rows of the nearest lists, and from what was found before
+//   scan        canonical scores of all rows of the lists; those up to the threshold are candidates. Few queries go one by one, many
+//               list by list
+//   merge       into what the query has found
+// A query with more candidates than there is room for is answered again in windows of places. The delta is searched as search.cpp
+// does, and joined on the host.
+#include "cuda/ivf_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "cuda/arena.hpp"
+#include "cuda/ivf_lists.hpp"
+#include "engine/distance.hpp"
+#include "kernels/ivf.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using engine::Neighbor;
+using engine::SearchQuery;
+using kernels::Entry;
+
+constexpr size_t kMostQueries = 16384;      // of a chunk
+constexpr size_t kCarefulQueries = 16;      // of a chunk that goes in windows
+constexpr uint32_t kLeastQueriesPerList = 3; // on average, from which the scan goes list by list
+constexpr uint32_t kProbesRatio = 4;        // of the queries of a chunk at most: each has room for the most
+
+Status
+too_small()
+{
+	return Status::error(StatusCode::kOutOfMemory, "the workspace on the GPU is too small for the search");
+}
+
+class ListSearch
+{
+public:
+	ListSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+		std::vector<const Source *> sources, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), sources_(std::move(sources)),
+		  queries_(queries), results_(results), counts_(counts), control_(control),
+		  arena_(context->workspace.get(), context->workspace.bytes())
+	{
+	}
+
+	/// All queries have probes and 1 ... kMaxSelectK as k.
+	Status
+	run()
+	{
+		std::vector<uint32_t> numbers(queries_.size());
+
+		std::iota(numbers.begin(), numbers.end(), 0);
+		std::stable_sort(numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes(a) < most_probes(b); });
+		VECTORGPU_TRY(search_all(numbers, false));
+
+		const std::vector<uint32_t> redo = std::move(redo_);
+
+		counts_->n_redone += redo.size();
+		return search_all(redo, true);
+	}
+
+private:
+	struct Chunk
+	{
+		std::span<const uint32_t> numbers; // of queries_
+		kernels::Queries queries;
+		kernels::Best best;
+		uint32_t *probes = nullptr; // [n_sources, n_queries]
+		uint8_t *redo = nullptr;
+		std::vector<uint64_t> n_pairs;     // [n_sources]: lists looked at by all queries together
+		std::vector<uint32_t> max_probes;  // [n_sources]
+		uint32_t max_k = 0;
+		bool any_after = false;
+	};
+
+	uint32_t
+	probes(uint32_t number, const Source &source) const
+	{
+		return engine::probes_of(queries_[number].probes, source.segment, source.lists->n_lists());
+	}
+
+	uint32_t
+	most_probes(uint32_t number) const
+	{
+		uint32_t most = 1;
+
+		for (const Source *source : sources_)
+			most = std::max(most, probes(number, *source));
+		return most;
+	}
+
+	Status
+	check(cudaError_t error, const char *what) const
+	{
+		return device_->check(error, what);
+	}
+
+	bool stopped() const { return control_ != nullptr && control_->stop.load(std::memory_order_relaxed); }
+
+	static uint32_t
+	n_groups(uint32_t max_k)
+	{
+		return std::min(kernels::kMaxGroups, std::max(64u, 4 * max_k));
+	}
+
+	static uint32_t
+	capacity(const Source &source, uint32_t max_k)
+	{
+		return std::min(source.n_rows, 32 * max_k + 2048);
+	}
+
+	/// Device memory that a query of a chunk needs.
+	size_t
+	query_bytes(uint32_t max_probes, uint32_t max_k, bool careful) const
+	{
+		size_t scratch = 0;
+
+		for (const Source *source : sources_)
+		{
+			const size_t n_probes = std::min(max_probes, source->lists->n_lists());
+			const size_t coarse = source->lists->n_lists() * (2 * sizeof(uint64_t) + sizeof(uint32_t));
+			const size_t scan = careful ? 0 : capacity(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t));
+
+			scratch = std::max(scratch, n_probes * (sizeof(Entry) + sizeof(uint32_t)) + std::max(coarse, scan));
+		}
+		return shape_.query_bytes + 128 + sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) +
+			   kernels::kMaxGroups * sizeof(uint64_t) + scratch;
+	}
+
+	/// How many of the queries, in order of their probes, go together.
+	size_t
+	chunk_size(std::span<const uint32_t> numbers, bool careful) const
+	{
+		const uint32_t least_probes = most_probes(numbers.front());
+		const size_t room = context_->workspace.bytes() / 4 * 3; // the rest: per list, and candidates of windows
+		uint64_t n_rows = 0;
+		uint32_t max_k = 1;
+		size_t n = 0;
+
+		for (const Source *source : sources_)
+			n_rows = std::max<uint64_t>(n_rows, source->n_rows);
+
+		// Tiles are counted in 32 bits.
+		const uint64_t most_tiles = (n_rows / kernels::kIvfRowsPerTile + 1) / kernels::kIvfQueriesPerTile + 1;
+		const size_t most = std::min<size_t>(careful ? kCarefulQueries : kMostQueries,
+			std::max<uint64_t>(kernels::kIvfQueriesPerTile, (uint64_t{1} << 30) / most_tiles));
+
+		for (const uint32_t number : numbers)
+		{
+			const uint32_t k = std::max(max_k, static_cast<uint32_t>(queries_[number].k));
+			const uint32_t n_probes = most_probes(number);
+			const size_t in_each = shape_.query_bytes + 64 + sources_.size() * sizeof(uint32_t);
+
+			if (n > 0 && (n == most || n_probes / kProbesRatio > least_probes ||
+							 (n + 1) * in_each + 8192 > context_->pinned_in.bytes() ||
+							 (n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() ||
+							 (n + 1) * query_bytes(n_probes, k, careful) > room))
+				break;
+			max_k = k;
+			n++;
+		}
+		return n;
+	}
+
+	/// careful: in windows of places, so that there is always room.
+	Status
+	search_all(std::span<const uint32_t> numbers, bool careful)
+	{
+		while (!numbers.empty())
+		{
+			const size_t n = chunk_size(numbers, careful);
+			Chunk chunk;
+
+			if (stopped())
+				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			arena_.release(0);
+			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
+			for (size_t s = 0; s < sources_.size(); s++)
+			{
+				const size_t mark = arena_.mark();
+
+				VECTORGPU_TRY(search_source(s, chunk, careful));
+				arena_.release(mark); // the stream uses the pieces in order
+			}
+			VECTORGPU_TRY(read_results(chunk));
+			numbers = numbers.subspan(n);
+		}
+		return Status::ok();
+	}
+
+	void
+	put_query(const void *query, uint8_t *to) const
+	{
+		size_t written = shape_.row_bytes;
+
+		if (spec_.element == ElementType::kFloat16)
+		{
+			engine::widen_halves(query, spec_.dim, reinterpret_cast<float *>(to));
+			written = spec_.dim * sizeof(float);
+		}
+		else
+			std::memcpy(to, query, shape_.row_bytes);
+		std::memset(to + written, 0, shape_.query_bytes - written);
+	}
+
+	/// One copy to the device: all pieces lie in both places alike.
+	Status
+	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	{
+		const size_t n = numbers.size();
+		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
+		uint8_t *h_vectors = host.take<uint8_t>(n * shape_.query_bytes);
+		uint32_t *h_k = host.take<uint32_t>(n);
+		Entry *h_after = host.take<Entry>(n);
+		uint8_t *h_has_after = host.take<uint8_t>(n);
+		uint32_t *h_probes = host.take<uint32_t>(sources_.size() * n);
+		uint32_t *h_counts = host.take<uint32_t>(n);
+		uint8_t *h_redo = host.take<uint8_t>(n);
+		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
+		uint32_t *d_k = arena_.take<uint32_t>(n);
+		Entry *d_after = arena_.take<Entry>(n);
+		uint8_t *d_has_after = arena_.take<uint8_t>(n);
+
+		chunk->probes = arena_.take<uint32_t>(sources_.size() * n);
+		chunk->best.counts = arena_.take<uint32_t>(n);
+		chunk->redo = arena_.take<uint8_t>(n);
+		if (arena_.failed() || host.failed())
+			return too_small();
+		chunk->n_pairs.assign(sources_.size(), 0);
+		chunk->max_probes.assign(sources_.size(), 1);
+		std::memset(h_counts, 0, n * sizeof(uint32_t));
+		std::memset(h_redo, 0, n);
+		for (size_t i = 0; i < n; i++)
+		{
+			const SearchQuery &query = queries_[numbers[i]];
+
+			put_query(query.query, h_vectors + i * shape_.query_bytes);
+			h_k[i] = static_cast<uint32_t>(query.k);
+			h_has_after[i] = query.has_after;
+			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
+			chunk->any_after |= query.has_after;
+			chunk->max_k = std::max(chunk->max_k, h_k[i]);
+			for (size_t s = 0; s < sources_.size(); s++)
+			{
+				const uint32_t n_probes = probes(numbers[i], *sources_[s]);
+
+				h_probes[s * n + i] = n_probes;
+				chunk->n_pairs[s] += n_probes;
+				chunk->max_probes[s] = std::max(chunk->max_probes[s], n_probes);
+			}
+		}
+		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
+		chunk->numbers = numbers;
+		chunk->queries.vectors = d_vectors;
+		chunk->queries.k = d_k;
+		chunk->queries.after = chunk->any_after ? d_after : nullptr;
+		chunk->queries.has_after = d_has_after;
+		chunk->queries.n_queries = static_cast<uint32_t>(n);
+		chunk->queries.dim_pad = shape_.dim_pad;
+		chunk->best.stride = chunk->max_k;
+		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
+		return arena_.failed() ? too_small() : Status::ok();
+	}
+
+	Status
+	search_source(size_t s, const Chunk &chunk, bool careful)
+	{
+		const Source &source = *sources_[s];
+		const size_t n = chunk.queries.n_queries;
+		kernels::IvfScanArgs scan;
+		uint64_t *minima = arena_.take<uint64_t>(n * kernels::kMaxGroups);
+		uint64_t *thresholds = arena_.take<uint64_t>(n);
+
+		VECTORGPU_TRY(rank_lists(s, chunk, minima, thresholds, &scan.probes));
+		scan.metric = spec_.metric;
+		scan.rows = source.rows();
+		scan.queries = chunk.queries;
+		scan.minima = minima;
+		scan.n_groups = n_groups(chunk.max_k);
+		scan.thresholds = thresholds;
+		scan.end_place = source.n_rows;
+		if (arena_.failed())
+			return too_small();
+		VECTORGPU_TRY(check(kernels::launch_ivf_minima(scan, stream_), "sample lists"));
+		if (careful)
+			return scan_in_windows(source, chunk, &scan);
+
+		VECTORGPU_TRY(take_candidates(n, capacity(source, chunk.max_k), &scan.candidates));
+		VECTORGPU_TRY(check(kernels::launch_thresholds(chunk.queries, minima, scan.n_groups, chunk.best, thresholds,
+								scan.candidates.counts, stream_),
+			"find thresholds"));
+		if (chunk.n_pairs[s] < uint64_t{kLeastQueriesPerList} * source.lists->n_lists())
+			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(scan, stream_), "scan lists"));
+		else
+			VECTORGPU_TRY(scan_list_by_list(source, chunk, &scan));
+		VECTORGPU_TRY(check(kernels::launch_ivf_overflow(scan.candidates, chunk.queries.n_queries, chunk.redo, stream_), "count rows"));
+		return merge(chunk, scan);
+	}
+
+	/// probes->ranked: the first lists of each query. Scratch is given back.
+	Status
+	rank_lists(size_t s, const Chunk &chunk, uint64_t *minima, uint64_t *thresholds, kernels::IvfProbes *probes)
+	{
+		const DeviceLists &lists = *sources_[s]->lists;
+		const size_t n = chunk.queries.n_queries;
+		kernels::Best ranked;
+		kernels::ScoreArgs score;
+		kernels::Candidates candidates;
+
+		ranked.stride = chunk.max_probes[s];
+		ranked.entries = arena_.take<Entry>(n * ranked.stride);
+		ranked.counts = arena_.take<uint32_t>(n);
+		probes->offsets = lists.offsets.as<uint64_t>();
+		probes->n_lists = lists.n_lists();
+		probes->ranked = ranked.entries;
+		probes->counts = chunk.probes + s * n;
+		probes->stride = ranked.stride;
+
+		const size_t mark = arena_.mark();
+
+		score.metric = spec_.metric;
+		score.rows = lists.rows_of_centroids();
+		score.queries = chunk.queries;
+		score.queries.k = probes->counts;
+		score.queries.after = nullptr;
+		score.keys = arena_.take<uint64_t>(n * lists.n_lists());
+		score.key_stride = lists.n_lists();
+		score.minima = minima;
+		score.group_rows = std::max(32u, (lists.n_lists() / kernels::kMaxGroups + 31) / 32 * 32);
+		if (arena_.failed())
+			return too_small();
+		VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score centroids"));
+		if (ranked.stride > kernels::kMaxSelectK)
+			VECTORGPU_TRY(sort_lists(lists, score, ranked));
+		else
+		{
+			VECTORGPU_TRY(take_candidates(n, lists.n_lists(), &candidates));
+			VECTORGPU_TRY(check(cudaMemsetAsync(ranked.counts, 0, n * sizeof(uint32_t), stream_), "clear counts"));
+			VECTORGPU_TRY(check(
+				kernels::launch_thresholds(score.queries, minima, (lists.n_lists() + score.group_rows - 1) / score.group_rows, ranked,
+					thresholds, candidates.counts, stream_),
+				"find thresholds"));
+			VECTORGPU_TRY(check(kernels::launch_compact(score.queries, score.keys, score.key_stride, lists.n_lists(), thresholds,
+									candidates, stream_),
+				"collect lists"));
+			VECTORGPU_TRY(check(
+				kernels::launch_merge(score.queries, candidates, score.rows.row_ids, ranked, ranked.stride, stream_), "rank lists"));
+		}
+		arena_.release(mark);
+		return Status::ok();
+	}
+
+	/// More lists than the selection gives: all of them in order.
+	Status
+	sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked)
+	{
+		const uint32_t n_lists = lists.n_lists();
+		uint64_t *ids = lists.list_ids.as<uint64_t>();
+		size_t temp_bytes = 0;
+
+		VECTORGPU_TRY(check(kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n_lists, true, stream_),
+			"ask for the room of a sort"));
+
+		uint64_t *sorted_keys = arena_.take<uint64_t>(n_lists);
+		uint64_t *sorted_lists = arena_.take<uint64_t>(n_lists);
+		uint8_t *temp = arena_.take<uint8_t>(temp_bytes);
+
+		if (arena_.failed())
+			return too_small();
+		for (size_t q = 0; q < score.queries.n_queries; q++)
+		{
+			VECTORGPU_TRY(check(kernels::sort_entries(temp, &temp_bytes, score.keys + q * score.key_stride, ids, sorted_keys,
+									sorted_lists, n_lists, true, stream_),
+				"sort lists"));
+			VECTORGPU_TRY(check(
+				kernels::launch_zip(sorted_keys, sorted_lists, ranked.stride, ranked.entries + q * ranked.stride, stream_), "rank lists"));
+		}
+		return Status::ok();
+	}
+
+	Status
+	take_candidates(size_t n, uint32_t room, kernels::Candidates *candidates)
+	{
+		candidates->capacity = room;
+		candidates->keys = arena_.take<uint64_t>(n * room);
+		candidates->rows = arena_.take<uint32_t>(n * room);
+		candidates->counts = arena_.take<uint32_t>(n);
+		return arena_.failed() ? too_small() : Status::ok();
+	}
+
+	Status
+	scan_list_by_list(const Source &source, const Chunk &chunk, kernels::IvfScanArgs *scan)
+	{
+		const size_t n_lists = source.lists->n_lists();
+
+		scan->plan.counts = arena_.take<uint32_t>(n_lists);
+		scan->plan.firsts = arena_.take<uint32_t>(n_lists + 1);
+		scan->plan.cursors = arena_.take<uint32_t>(n_lists);
+		scan->plan.tile_firsts = arena_.take<uint32_t>(n_lists + 1);
+		scan->plan.next_tile = arena_.take<uint32_t>(1);
+		scan->plan.queries = arena_.take<uint32_t>(size_t{chunk.queries.n_queries} * scan->probes.stride);
+		if (arena_.failed())
+			return too_small();
+		VECTORGPU_TRY(check(cudaMemsetAsync(scan->plan.counts, 0, n_lists * sizeof(uint32_t), stream_), "clear counts"));
+		VECTORGPU_TRY(check(kernels::launch_ivf_plan(scan->probes, chunk.queries.n_queries, scan->plan, stream_), "sort queries by lists"));
+		return check(kernels::launch_ivf_scan_lists(*scan, stream_), "scan lists");
+	}
+
+	Status
+	merge(const Chunk &chunk, const kernels::IvfScanArgs &scan)
+	{
+		return check(kernels::launch_merge(chunk.queries, scan.candidates, scan.rows.row_ids, chunk.best, chunk.max_k, stream_), "merge");
+	}
+
+	/// Each window has room for all of its rows.
+	Status
+	scan_in_windows(const Source &source, const Chunk &chunk, kernels::IvfScanArgs *scan)
+	{
+		constexpr size_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
+		const size_t n = chunk.queries.n_queries;
+		const size_t room = arena_.left() > 16 * kArenaAlignment ? arena_.left() - 16 * kArenaAlignment : 0;
+		const uint32_t window = static_cast<uint32_t>(std::min<size_t>(source.n_rows, room / n / kEach));
+
+		if (window == 0)
+			return too_small();
+		VECTORGPU_TRY(take_candidates(n, window, &scan->candidates));
+		for (uint64_t first = 0; first < source.n_rows; first += window)
+		{
+			if (stopped())
+				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			scan->first_place = static_cast<uint32_t>(first);
+			scan->end_place = static_cast<uint32_t>(std::min<uint64_t>(source.n_rows, first + window));
+			VECTORGPU_TRY(check(kernels::launch_thresholds(chunk.queries, scan->minima, scan->n_groups, chunk.best,
+									const_cast<uint64_t *>(scan->thresholds), scan->candidates.counts, stream_),
+				"find thresholds"));
+			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(*scan, stream_), "scan lists"));
+			VECTORGPU_TRY(merge(chunk, *scan));
+		}
+		return Status::ok();
+	}
+
+	Status
+	read_results(const Chunk &chunk)
+	{
+		const size_t n = chunk.queries.n_queries;
+		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
+		uint32_t *counts = host.take<uint32_t>(n);
+		uint8_t *redo = host.take<uint8_t>(n);
+		Entry *entries = host.take<Entry>(n * chunk.best.stride);
+
+		if (host.failed())
+			return too_small();
+		// All lie in both places alike.
+		VECTORGPU_TRY(check(
+			cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, stream_), "read results"));
+		VECTORGPU_TRY(context_->stream.synchronize());
+		if (control_ != nullptr)
+			control_->progress.fetch_add(1, std::memory_order_relaxed);
+		for (size_t i = 0; i < n; i++)
+		{
+			if (redo[i] != 0)
+			{
+				redo_.push_back(chunk.numbers[i]);
+				continue;
+			}
+
+			std::vector<Neighbor> &result = (*results_)[chunk.numbers[i]];
+			const Entry *from = entries + i * chunk.best.stride;
+
+			result.resize(counts[i]);
+			std::transform(from, from + counts[i], result.begin(),
+				[](const Entry &entry) { return Neighbor{kernels::key_to_score(entry.key), entry.row}; });
+		}
+		return Status::ok();
+	}
+
+	const Device *device_;
+	SearchContext *context_;
+	cudaStream_t stream_;
+	const engine::DistanceSpec &spec_;
+	const Shape &shape_;
+	std::vector<const Source *> sources_;
+	std::span<const SearchQuery> queries_;
+	std::vector<std::vector<Neighbor>> *results_;
+	SearchCounts *counts_;
+	engine::SearchControl *control_;
+	Arena arena_;
+	std::vector<uint32_t> redo_;
+};
+
+/// Takes out rows without a score, which are the last. True if there were any.
+bool
+drop_nan(std::vector<Neighbor> *result)
+{
+	const size_t before = result->size();
+
+	while (!result->empty() && std::isnan(result->back().score))
+		result->pop_back();
+	return result->size() < before;
+}
+
+/// What all searches of one call share.
+class Call
+{
+public:
+	Call(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
+		const SearchOptions &options, SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), spec_(spec), shape_(shape), snapshot_(snapshot), options_(options), counts_(counts),
+		  control_(control)
+	{
+		for (const Source &source : snapshot.sources)
+		{
+			if (source.lists != nullptr)
+			{
+				lists_.push_back(&source);
+				continue;
+			}
+			delta_.sources.push_back(source);
+			delta_.n_rows += source.n_rows;
+		}
+	}
+
+	bool
+	looks_at_all(const SearchQuery &query) const
+	{
+		return std::all_of(lists_.begin(), lists_.end(),
+			[&](const Source *source)
+			{
+				const uint32_t n_lists = source->lists->n_lists();
+
+				return engine::probes_of(query.probes, source->segment, n_lists) == n_lists;
+			});
+	}
+
+	/// Queries that look at every row.
+	Status
+	search_all(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	{
+		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
+		for (size_t i = 0; i < queries.size(); i++)
+			if (!queries[i].probes.empty() && drop_nan(&(*results)[i]) && queries[i].coverage != nullptr)
+				*queries[i].coverage = engine::Coverage::kScored;
+		return Status::ok();
+	}
+
+	/// Queries that look at some of the lists, k up to kMaxSelectK.
+	Status
+	search_some(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	{
+		std::vector<std::vector<Neighbor>> others;
+		std::vector<Neighbor> joined;
+
+		results->clear();
+		results->resize(queries.size());
+		if (queries.empty())
+			return Status::ok();
+
+		ListSearch search(device_, context_, spec_, shape_, lists_, queries, results, counts_, control_);
+
+		VECTORGPU_TRY(search.run());
+		if (delta_.n_rows == 0)
+			return Status::ok();
+		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, delta_, queries, options_, &others, counts_, control_));
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			(void) drop_nan(&others[i]);
+			joined.resize((*results)[i].size() + others[i].size());
+			std::merge((*results)[i].begin(), (*results)[i].end(), others[i].begin(), others[i].end(), joined.begin(), engine::neighbor_less);
+			joined.resize(std::min(joined.size(), queries[i].k));
+			(*results)[i].assign(joined.begin(), joined.end());
+		}
+		return Status::ok();
+	}
+
+	/// The same for one query with a larger k: each part behind the one before.
+	Status
+	search_in_slices(SearchQuery query, std::vector<Neighbor> *result)
+	{
+		const size_t k = query.k;
+		std::vector<std::vector<Neighbor>> slice;
+
+		while (result->size() < k)
+		{
+			query.k = std::min<size_t>(kernels::kMaxSelectK, k - result->size());
+			VECTORGPU_TRY(search_some({&query, 1}, &slice));
+			result->insert(result->end(), slice[0].begin(), slice[0].end());
+			if (slice[0].size() < query.k)
+				break;
+			query.has_after = true;
+			query.after = result->back();
+		}
+		return Status::ok();
+	}
+
+private:
+	const Device *device_;
+	SearchContext *context_;
+	const engine::DistanceSpec &spec_;
+	const Shape &shape_;
+	const Snapshot &snapshot_;
+	const SearchOptions &options_;
+	SearchCounts *counts_;
+	engine::SearchControl *control_;
+	std::vector<const Source *> lists_;
+	Snapshot delta_;
+};
+
+} // namespace
+
+Status
+search_lists(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+	const Snapshot &snapshot, std::span<const SearchQuery> queries, const SearchOptions &options,
+	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
+{
+	Call call(device, context, spec, shape, snapshot, options, counts, control);
+	std::vector<SearchQuery> whole;
+	std::vector<SearchQuery> some;
+	std::vector<uint32_t> whole_numbers;
+	std::vector<uint32_t> some_numbers;
+	std::vector<std::vector<Neighbor>> found;
+	Status status = device->provoke(context->stream.get());
+
+	results->clear();
+	results->resize(queries.size());
+	for (uint32_t i = 0; i < queries.size() && status.is_ok(); i++)
+	{
+		SearchQuery query = queries[i];
+
+		query.k = static_cast<size_t>(std::min<uint64_t>(query.k, snapshot.n_rows));
+		if (call.looks_at_all(query))
+		{
+			whole.push_back(query);
+			whole_numbers.push_back(i);
+			continue;
+		}
+		if (query.coverage != nullptr)
+			*query.coverage = engine::Coverage::kPart;
+		if (query.k == 0)
+			continue;
+		if (query.k > kernels::kMaxSelectK)
+			status = call.search_in_slices(query, &(*results)[i]);
+		else
+		{
+			some.push_back(query);
+			some_numbers.push_back(i);
+		}
+	}
+	if (status.is_ok() && !whole.empty())
+		status = call.search_all(whole, &found);
+	for (size_t i = 0; status.is_ok() && i < whole.size(); i++)
+		(*results)[whole_numbers[i]] = std::move(found[i]);
+	if (status.is_ok())
+		status = call.search_some(some, &found);
+	for (size_t i = 0; status.is_ok() && i < some.size(); i++)
+		(*results)[some_numbers[i]] = std::move(found[i]);
+
+	// The snapshot's memory may go once we return: nothing on the stream may still read it.
+	if (!status.is_ok() && !device->fatal())
+		VECTORGPU_TRY(context->stream.synchronize());
+	return status;
+}
+
+} // namespace vectorgpu::cuda

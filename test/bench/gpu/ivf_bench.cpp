@@ -1,0 +1,264 @@
+// Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
+// Engine::search.
+//   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE]
+// Lists are trained and filled on the CPU. Some answers of every line are compared with those of the CPU engine.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "cuda/cuda_engine.hpp"
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/ivf/coarse.hpp"
+#include "engine/ivf/kmeans.hpp"
+#include "u8bin.hpp"
+
+using namespace vectorgpu;
+using namespace vectorgpu::bench;
+
+namespace
+{
+
+constexpr size_t kNeighbors = 10;
+constexpr size_t kComparedQueries = 20;
+
+const size_t n_threads = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
+
+/// engine::ivf::Call::parallel.
+void
+in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
+{
+	std::vector<std::thread> threads;
+
+	for (size_t i = 1; i < n_tasks; i++)
+		threads.emplace_back(task, argument, i);
+	task(argument, 0);
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+void
+finished(const engine::ivf::Outcome &outcome)
+{
+	if (outcome.is_ok())
+		return;
+	std::fprintf(stderr, "%s\n", outcome.message);
+	std::exit(1);
+}
+
+/// What Engine::load_segment and load_lists want.
+struct InvertedLists
+{
+	std::vector<uint8_t> description;
+	std::vector<float> vectors; // by place
+};
+
+std::vector<float>
+train(const Matrix &base, uint32_t n_lists)
+{
+	const uint64_t n = std::min<uint64_t>(base.n, uint64_t{n_lists} * engine::ivf::kTrainingRowsPerCluster);
+	const size_t stride = base.n / n * base.dim;
+	engine::ivf::KMeansSpec spec;
+	engine::ivf::KMeansReport report;
+	engine::ivf::Call call;
+	std::vector<float> centroids(size_t{n_lists} * base.dim);
+
+	spec.dim = base.dim;
+	spec.n_clusters = n_lists;
+	spec.n_rows = n;
+	spec.n_threads = call.n_threads = n_threads;
+	call.parallel = in_threads;
+
+	std::vector<uint8_t> work(engine::ivf::kmeans_work_bytes(spec));
+
+	finished(engine::ivf::kmeans_train(spec, {base.values.data(), stride}, centroids.data(), nullptr, &report, work.data(), work.size(), call));
+	return centroids;
+}
+
+InvertedLists
+fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists)
+{
+	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(base.dim, n_lists));
+	engine::ivf::Coarse coarse;
+	engine::ivf::Call call;
+	std::vector<uint32_t> labels(base.n);
+	std::vector<uint32_t> numbers(base.n);
+	std::vector<uint64_t> offsets(n_lists + 1);
+	InvertedLists lists;
+
+	finished(engine::ivf::coarse_init(centroids.data(), n_lists, base.dim, memory.data(), memory.size(), &coarse));
+	call.n_threads = n_threads;
+	call.parallel = in_threads;
+
+	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, n_threads));
+
+	finished(engine::ivf::coarse_assign(
+		coarse, base.values.data(), base.dim, base.n, labels.data(), nullptr, work.data(), work.size(), call));
+	std::iota(numbers.begin(), numbers.end(), 0);
+	std::stable_sort(numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
+	for (const uint32_t label : labels)
+		offsets[label + 1]++;
+	std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+	lists.vectors.reserve(base.values.size());
+	for (const uint32_t number : numbers)
+		lists.vectors.insert(lists.vectors.end(), base.values.begin() + static_cast<ptrdiff_t>(size_t{number} * base.dim),
+			base.values.begin() + static_cast<ptrdiff_t>((size_t{number} + 1) * base.dim));
+
+	const auto put = [&lists](const auto &values)
+	{
+		const uint8_t *from = reinterpret_cast<const uint8_t *>(values.data());
+
+		lists.description.insert(lists.description.end(), from, from + values.size() * sizeof(values[0]));
+	};
+
+	put(offsets);
+	put(centroids);
+	put(numbers);
+	return lists;
+}
+
+engine::CopyId
+load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists)
+{
+	std::vector<RowId> ids(base.n);
+	engine::CopyId copy = 0;
+
+	std::iota(ids.begin(), ids.end(), 0);
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, engine::CopyKind::kLists}, &copy));
+	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), base.n}));
+	must(engine->load_lists(copy, 1, n_lists, lists.description));
+	must(engine->seal_segment(copy, 1));
+	return copy;
+}
+
+bool
+same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
+{
+	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+									   [](const engine::Neighbor &x, const engine::Neighbor &y)
+									   { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	uint32_t n_lists = 1024;
+	bool fp32 = false;
+	const char *json_name = nullptr;
+
+	if (argc < 4)
+	{
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE]\n", argv[0]);
+		return 2;
+	}
+	for (int i = 4; i < argc; i++)
+	{
+		if (std::strcmp(argv[i], "--fp32") == 0)
+			fp32 = true;
+		else if (std::strcmp(argv[i], "--lists") == 0 && i + 1 < argc)
+			n_lists = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+			json_name = argv[++i];
+	}
+
+	const Matrix base = read_u8bin(argv[1]);
+	const Matrix queries = read_u8bin(argv[2]);
+	const std::vector<char> truth = read_file(argv[3]);
+	const float *true_distances =
+		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
+	cuda::CudaEngineOptions options;
+	std::unique_ptr<cuda::CudaEngine> gpu;
+	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
+	double start = now_ms();
+	const std::vector<float> centroids = train(base, n_lists);
+	const double trained = now_ms() - start;
+
+	start = now_ms();
+
+	const InvertedLists lists = fill(base, centroids, n_lists);
+
+	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists, base.n, base.dim,
+		n_threads, trained, now_ms() - start);
+	options.narrow = !fp32;
+	options.n_streams = 1;
+	must(cuda::make_cuda_engine(options, &gpu));
+	start = now_ms();
+
+	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists);
+
+	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
+
+	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists);
+	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
+
+	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "probes", "median ms", "min ms", "queries/s", "recall@10", "as the CPU");
+	for (const size_t batch : {1, 64, 10000})
+		for (const uint32_t n_probes : {1, 4, 8, 16, 32, 48, 64, 96, 128, 256})
+		{
+			if (batch > queries.n || n_probes >= n_lists)
+				continue;
+
+			const int n_runs = batch >= 10000 ? 7 : batch >= 64 ? 30 : 100;
+			const engine::ListProbes probes[] = {{1, n_probes}};
+			std::vector<double> times;
+			std::vector<std::vector<engine::Neighbor>> results;
+			std::vector<std::vector<engine::Neighbor>> expected;
+			std::vector<engine::SearchQuery> requests;
+			size_t n_found = 0;
+			size_t n_true = 0;
+
+			for (int run = -2; run < n_runs; run++)
+			{
+				const size_t first = static_cast<size_t>(run + 2) * batch % (queries.n - batch + 1);
+
+				requests.clear();
+				for (size_t i = first; i < first + batch; i++)
+				{
+					requests.push_back({queries.values.data() + i * queries.dim, kNeighbors, false, {}});
+					requests.back().probes = probes;
+				}
+				start = now_ms();
+				must(gpu->search(copy, requests, &results));
+				if (run >= 0)
+					times.push_back(now_ms() - start);
+				for (size_t i = 0; i < batch; i++)
+				{
+					const float last = true_distances[(first + i) * 100 + kNeighbors - 1];
+
+					for (const engine::Neighbor &found : results[i])
+						n_found += static_cast<float>(std::sqrt(found.score)) <= last;
+					n_true += kNeighbors;
+				}
+			}
+			requests.resize(std::min(batch, kComparedQueries));
+			must(cpu->search(cpu_copy, requests, &expected, nullptr));
+
+			const bool equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
+
+			std::sort(times.begin(), times.end());
+
+			const double median = times[times.size() / 2];
+			const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
+			const double per_second = 1000.0 * static_cast<double>(batch) / median;
+
+			std::printf("%8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, n_probes, median, times.front(), per_second, recall,
+				equal ? "yes" : "NO");
+			std::fflush(stdout);
+			if (json != nullptr)
+				std::fprintf(json,
+					"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"batch\": %zu, \"probes\": %u, \"median_ms\": %.4f, "
+					"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s}\n",
+					base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", batch, n_probes, median, times.front(), per_second, recall,
+					equal ? "true" : "false");
+		}
+	if (json != nullptr)
+		std::fclose(json);
+	return 0;
+}
