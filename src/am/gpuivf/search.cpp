@@ -14,7 +14,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRoundGrowth = 4;    // a round looks at so many times the lists of the one before
+constexpr uint32 kRoundGrowth = 2;    // a round looks at so many times the lists of the one before
 constexpr uint64 kGroupRows = 1024;   // rows scored before row ids are read
 constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes / 2; // a run is no longer than a page of one-element halves
 
