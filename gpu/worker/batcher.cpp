@@ -112,15 +112,14 @@ Batcher::run_between(std::function<void()> task)
 }
 
 bool
-Batcher::progressing()
+Batcher::progressing(Seen *seen) const
 {
 	const bool busy = engine_busy_.load(std::memory_order_acquire);
 	const uint64_t calls = n_calls_.load(std::memory_order_relaxed);
 	const uint64_t progress = control_.progress.load(std::memory_order_relaxed);
-	const bool moved = calls != seen_calls_ || progress != seen_progress_;
+	const bool moved = calls != seen->calls || progress != seen->progress;
 
-	seen_calls_ = calls;
-	seen_progress_ = progress;
+	*seen = {calls, progress};
 	return !busy || moved;
 }
 

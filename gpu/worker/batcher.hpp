@@ -81,8 +81,15 @@ public:
 	/// Any thread: runs `task` between two batches. Throws bad_alloc. The task must not throw.
 	void run_between(std::function<void()> task);
 
-	/// False if the engine is in a call and has not moved since the last time this was asked. One caller only.
-	bool progressing();
+	/// What a caller of progressing() saw the last time.
+	struct Seen
+	{
+		uint64_t calls = 0;
+		uint64_t progress = 0;
+	};
+
+	/// Any thread: false if the engine is in a call and has not moved since *seen, which this brings up to date.
+	bool progressing(Seen *seen) const;
 
 	/// For tests: nothing is sent to the engine while this is on.
 	void hold(bool on);
@@ -129,8 +136,6 @@ private:
 	std::atomic<uint64_t> n_batches_{0};
 	uint64_t last_engine_ns_ = 0; // this and the next: of the last batch, the engine's thread only
 	size_t last_size_ = 0;
-	uint64_t seen_calls_ = 0; // by progressing()
-	uint64_t seen_progress_ = 0;
 	std::vector<Search *> finished_; // this and the next two: the engine's thread only
 	std::vector<engine::SearchQuery> queries_;
 	std::vector<std::vector<engine::Neighbor>> results_;

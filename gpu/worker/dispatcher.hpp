@@ -1,10 +1,13 @@
-// The dispatcher's thread: accepts clients, shakes hands, sees doorbells, takes requests out of slots, stamps heartbeats,
-// notices who is gone. Everything here runs on that one thread but stop().
+// A dispatcher: a thread that serves some of the sessions. Sees doorbells, takes requests out of slots, runs searches that the
+// engine answers at once, stamps heartbeats, notices who is gone. Everything here runs on that one thread but start(), stop(),
+// adopt() and n_sessions().
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -25,31 +28,30 @@ public:
 	Dispatcher(const Dispatcher &) = delete;
 	Dispatcher &operator=(const Dispatcher &) = delete;
 
-	/// Takes the lock of the socket folder below the current folder and listens. `lock_timeout_ms`: for an earlier worker.
-	Status listen(int lock_timeout_ms);
+	/// Makes its descriptors. kUnavailable: the system has none.
+	Status open();
 
-	/// Serves until stop() or until the parent is gone.
-	void run();
+	/// Serves in a thread of its own until stop().
+	void start();
 
-	/// Any thread, once or more often.
+	/// Any thread, once or more often; ends the thread.
 	void stop();
+
+	/// Any thread: the session is this dispatcher's from now on. Throws bad_alloc.
+	void adopt(const std::shared_ptr<Session> &session);
+
+	/// Any thread: sessions adopted and not over.
+	size_t n_sessions() const { return n_sessions_.load(std::memory_order_relaxed); }
 
 private:
 	using SessionPtr = std::shared_ptr<Session>;
 
-	struct Greeting
-	{
-		int socket;
-		uint64_t deadline_ns;
-	};
-
 	bool watch(int fd, uint32_t events, uint64_t tag);
+	void run();
 	void wait_and_serve();
 	void serve(uint64_t tag);
-	void accept_all();
-	void refuse_one();
-	void greet(uint64_t id);
-	void open_session(int socket, const wire::Hello &hello);
+	void call();
+	void take_in();
 	void close_session(const SessionPtr &session);
 	bool look(const SessionPtr &session);
 	void take(const SessionPtr &session);
@@ -58,28 +60,27 @@ private:
 	bool poll_slots();
 	void tick(uint64_t now);
 
-	const Options &options_;
 	Handler &handler_;
 	const Clock clock_;
 	const uint64_t spin_ns_;
 
 	int epoll_ = -1;
-	int stop_event_ = -1;
-	int folder_ = -1;    // its lock is held as long as it is open
-	int listening_ = -1;
-	int reserve_ = -1;   // given up for a moment to send a client away when descriptors run out
-	bool parent_gone_ = false;
+	int call_ = -1; // readable: look at stopping_ and newcomers_
 	std::atomic<bool> stopping_{false};
+	std::atomic<size_t> n_sessions_{0};
+	std::thread thread_;
 
-	std::unordered_map<uint64_t, Greeting> greetings_; // by id
+	std::mutex mutex_; // newcomers_
+	std::vector<SessionPtr> newcomers_;
 	std::unordered_map<uint64_t, SessionPtr> sessions_; // by id
-	uint64_t next_id_ = 1;
 
 	Round round_; // searches that were taken and not submitted yet
 	std::vector<SessionPtr> polled_;
 	uint64_t last_activity_ns_ = 0;
 	bool ticking_ = false;
 	uint64_t next_tick_ns_ = 0;
+	Batcher::Seen seen_engine_; // at the last tick
+	TaskThread::Seen seen_loader_;
 };
 
 } // namespace vectorgpu::worker

@@ -374,7 +374,7 @@ Handler::stats(const SessionPtr &session)
 
 	stats.started_ns = started_ns_;
 	stats.now_ns = clock_();
-	stats.n_sessions = n_sessions_;
+	stats.n_sessions = n_sessions();
 	stats.n_copies = resident.n_copies;
 	stats.resident_bytes = resident.resident_bytes;
 	stats.budget_bytes = residency_.budget_bytes();

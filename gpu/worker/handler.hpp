@@ -1,6 +1,7 @@
 // What the worker does with a request: parses it and sends it to the thread that it is for. Called by the dispatcher.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,8 +37,9 @@ public:
 	/// The session is over: its search is cancelled, its leases end.
 	void closed(const std::shared_ptr<Session> &session);
 
-	/// How many sessions there are, for STATS.
-	void set_sessions(uint64_t n) { n_sessions_ = n; }
+	/// A session more, or one less.
+	void count_session(int change) { n_sessions_.fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed); }
+	uint64_t n_sessions() const { return n_sessions_.load(std::memory_order_relaxed); }
 
 	Batcher &batcher() { return batcher_; }
 	TaskThread &loader() { return loader_; }
@@ -67,7 +69,7 @@ private:
 	engine::Engine &engine_;
 	const Clock clock_;
 	const uint64_t started_ns_;
-	uint64_t n_sessions_ = 0; // the dispatcher's
+	std::atomic<uint64_t> n_sessions_{0};
 	Counters counters_;
 	Residency residency_;
 	TaskThread loader_;

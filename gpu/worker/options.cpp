@@ -1,6 +1,7 @@
 // See options.hpp.
 #include "worker/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -13,6 +14,9 @@ namespace
 
 constexpr unsigned kCoresToSpin = 4; // with fewer, a spinning thread takes the time of the one it waits for
 constexpr uint32_t kSpinUs = 50;
+constexpr unsigned kCoresPerDispatcher = 8; // one keeps up with about so many cores full of clients
+constexpr uint32_t kMostDispatchers = 8;
+constexpr uint32_t kDispatcherLimit = 64; // that may be asked for
 
 template <typename T>
 bool
@@ -40,6 +44,9 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 		options->device = value;
 	else if (name == "--gpu-memory")
 		return parse_number(value, 10, &options->gpu_memory_bytes);
+	else if (name == "--dispatchers")
+		return parse_number(value, 10, &options->n_dispatchers) && options->n_dispatchers >= 1 &&
+			   options->n_dispatchers <= kDispatcherLimit;
 	else if (name == "--max-sessions")
 		return parse_number(value, 10, &options->max_sessions) && options->max_sessions >= 1;
 	else if (name == "--max-batch")
@@ -70,7 +77,10 @@ parse_options(int argc, char **argv, Options *options)
 {
 	bool have_epoch = false;
 
-	options->spin_us = std::thread::hardware_concurrency() >= kCoresToSpin ? kSpinUs : 0;
+	const unsigned n_cores = std::thread::hardware_concurrency();
+
+	options->spin_us = n_cores >= kCoresToSpin ? kSpinUs : 0;
+	options->n_dispatchers = std::clamp<uint32_t>(n_cores / kCoresPerDispatcher, 1, kMostDispatchers);
 	for (int i = 1; i < argc; i += 2)
 	{
 		if (i + 1 >= argc || !parse_one(argv[i], argv[i + 1], options))

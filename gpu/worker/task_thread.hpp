@@ -52,14 +52,20 @@ public:
 	/// The task that runs has got on.
 	void moved() { n_moves_.fetch_add(1, std::memory_order_relaxed); }
 
-	/// False if a task is running and has not moved since the last time this was asked. One caller only.
+	/// What a caller of progressing() saw the last time.
+	struct Seen
+	{
+		uint64_t moves = 0;
+	};
+
+	/// Any thread: false if a task is running and has not moved since *seen, which this brings up to date.
 	bool
-	progressing()
+	progressing(Seen *seen) const
 	{
 		const bool busy = busy_.load(std::memory_order_acquire);
 		const uint64_t n_moves = n_moves_.load(std::memory_order_relaxed);
 
-		return !busy || std::exchange(seen_moves_, n_moves) != n_moves;
+		return !busy || std::exchange(seen->moves, n_moves) != n_moves;
 	}
 
 private:
@@ -93,7 +99,6 @@ private:
 	bool stopping_ = false;
 	std::atomic<bool> busy_{false};
 	std::atomic<uint64_t> n_moves_{0};
-	uint64_t seen_moves_ = 0; // by progressing()
 	std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 // See worker.hpp.
 #include "worker/worker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <unistd.h>
@@ -72,6 +73,43 @@ make_engine(const Options &options)
 	tiered.host_bytes = options.memory_budget_bytes;
 	tiered.log = [](const char *line) { log_line("%s", line); };
 	return make_tiered_engine(std::move(device), std::move(host), tiered);
+}
+
+Worker::Worker(const Options &options, std::unique_ptr<engine::Engine> engine, Clock clock)
+	: options_(options), engine_(std::move(engine)), handler_(options_, *engine_, clock),
+	  reception_(options_, handler_, clock, [this](const std::shared_ptr<Session> &session) { least_busy().adopt(session); })
+{
+	for (uint32_t i = 0; i < std::max(options_.n_dispatchers, 1U); i++)
+		dispatchers_.push_back(std::make_unique<Dispatcher>(options_, handler_, clock));
+}
+
+/// The dispatcher with the fewest sessions. Called by the reception only, so that none gets two of them at once.
+Dispatcher &
+Worker::least_busy()
+{
+	return **std::min_element(dispatchers_.begin(), dispatchers_.end(),
+		[](const auto &a, const auto &b) { return a->n_sessions() < b->n_sessions(); });
+}
+
+Status
+Worker::listen(int lock_timeout_ms)
+{
+	for (const auto &dispatcher : dispatchers_)
+		if (const Status status = dispatcher->open(); !status.is_ok())
+			return status;
+	return reception_.listen(lock_timeout_ms);
+}
+
+void
+Worker::run()
+{
+	handler_.start();
+	for (const auto &dispatcher : dispatchers_)
+		dispatcher->start();
+	reception_.run();
+	for (const auto &dispatcher : dispatchers_)
+		dispatcher->stop();
+	handler_.stop();
 }
 
 } // namespace vectorgpu::worker

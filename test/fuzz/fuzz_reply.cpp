@@ -31,7 +31,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(&sequence, data + 1, sizeof(sequence));
 
-	const RequestType type = static_cast<RequestType>(data[0] % 16);
+	const RequestType type = static_cast<RequestType>(data[0]);
 	const std::vector<uint8_t> reply(data + 1 + sizeof(sequence), data + size);
 
 	if (parse_reply(reply.data(), reply.size(), type, sequence, &header) != ParseResult::kOk)

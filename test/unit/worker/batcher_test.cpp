@@ -116,16 +116,21 @@ TEST_F(BatcherTest, does_not_stop_a_batch_that_somebody_waits_for)
 
 TEST_F(BatcherTest, says_whether_the_engine_moves)
 {
-	EXPECT_TRUE(batcher.progressing()); // idle
+	worker::Batcher::Seen seen;
+	worker::Batcher::Seen seen_by_another;
+
+	EXPECT_TRUE(batcher.progressing(&seen)); // idle
 	engine.set_gate(false);
 	add(0, 1);
 	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
-	EXPECT_TRUE(batcher.progressing()); // it has begun since
-	EXPECT_FALSE(batcher.progressing());
-	EXPECT_FALSE(batcher.progressing());
+	EXPECT_TRUE(batcher.progressing(&seen)); // it has begun since
+	EXPECT_FALSE(batcher.progressing(&seen));
+	EXPECT_FALSE(batcher.progressing(&seen));
+	EXPECT_TRUE(batcher.progressing(&seen_by_another)); // whoever asks, asks for himself
+	EXPECT_FALSE(batcher.progressing(&seen_by_another));
 	engine.set_gate(true);
 	ASSERT_TRUE(wait_for(1));
-	ASSERT_TRUE(wait_until([&] { return batcher.progressing() && batcher.progressing(); }));
+	ASSERT_TRUE(wait_until([&] { return batcher.progressing(&seen) && batcher.progressing(&seen); }));
 }
 
 TEST_F(BatcherTest, runs_tasks_between_batches)

@@ -467,6 +467,7 @@ options_for_test()
 	options.epoch = kEpoch;
 	options.engine = "cpu";
 	options.n_threads = 2;
+	options.n_dispatchers = 2;
 	options.max_sessions = 64;
 	return options;
 }

@@ -1,0 +1,302 @@
+// See reception.hpp.
+#include "worker/reception.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "wire/address.hpp"
+#include "wire/server.hpp"
+#include "worker/fault.hpp"
+#include "worker/log.hpp"
+
+namespace vectorgpu::worker
+{
+namespace
+{
+
+constexpr uint64_t kGreetingNs = uint64_t{5} * 1000 * 1000 * 1000;
+constexpr int kLookAtGreetingsMs = 100;
+constexpr size_t kMaxGreetings = 256;
+constexpr int kEventsAtOnce = 64;
+
+/// Tags of epoll events; from kFirstGreeting on they are greetings' ids.
+enum Tag : uint64_t
+{
+	kListening = 0,
+	kStop = 1,
+	kParent = 2,
+	kFirstGreeting = 3,
+};
+
+void
+close_descriptor(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+int
+open_reserve()
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+} // namespace
+
+Reception::Reception(const Options &options, Handler &handler, Clock clock, Adopt adopt)
+	: options_(options), handler_(handler), clock_(clock), adopt_(std::move(adopt)), next_id_(kFirstGreeting)
+{
+}
+
+Reception::~Reception()
+{
+	for (const auto &[id, greeting] : greetings_)
+		close(greeting.socket);
+	close_descriptor(&listening_);
+	close_descriptor(&stop_event_);
+	close_descriptor(&epoll_);
+	close_descriptor(&reserve_);
+	close_descriptor(&folder_);
+}
+
+bool
+Reception::watch(int fd, uint64_t tag)
+{
+	epoll_event event{};
+
+	event.events = EPOLLIN;
+	event.data.u64 = tag;
+	return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+Status
+Reception::listen(int lock_timeout_ms)
+{
+	Status status = wire::open_folder(&folder_);
+
+	if (status.is_ok())
+		status = wire::lock_folder(folder_, lock_timeout_ms);
+	if (status.is_ok())
+		status = wire::listen_at(folder_, options_.epoch, &listening_);
+	if (!status.is_ok())
+		return status;
+	reserve_ = open_reserve();
+	stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	epoll_ = epoll_create1(EPOLL_CLOEXEC);
+	if (reserve_ < 0 || stop_event_ < 0 || epoll_ < 0 || !watch(listening_, kListening) || !watch(stop_event_, kStop) ||
+		(options_.parent_fd >= 0 && !watch(options_.parent_fd, kParent)))
+		return Status::error(StatusCode::kUnavailable, std::string("could not set up epoll: ") + strerror(errno));
+	return Status::ok();
+}
+
+void
+Reception::stop()
+{
+	const uint64_t one = 1;
+
+	stopping_.store(true, std::memory_order_relaxed);
+	[[maybe_unused]] const ssize_t written = write(stop_event_, &one, sizeof(one));
+}
+
+void
+Reception::run()
+{
+	while (!stopping_.load(std::memory_order_relaxed) && !parent_gone_)
+	{
+		try
+		{
+			wait_and_serve();
+		}
+		catch (const std::bad_alloc &)
+		{
+			log_line("out of memory for a new client");
+		}
+	}
+}
+
+void
+Reception::wait_and_serve()
+{
+	std::array<epoll_event, kEventsAtOnce> events;
+	const int n = epoll_wait(epoll_, events.data(), kEventsAtOnce, greetings_.empty() ? -1 : kLookAtGreetingsMs);
+
+	for (int i = 0; i < n; i++)
+		serve(events[static_cast<size_t>(i)].data.u64);
+	if (!greetings_.empty())
+		end_late_greetings();
+}
+
+void
+Reception::serve(uint64_t tag)
+{
+	switch (tag)
+	{
+		case kListening:
+			return accept_all();
+		case kParent:
+			parent_gone_ = true;
+			return;
+		case kStop:
+			return;
+		default:
+			return greet(tag);
+	}
+}
+
+void
+Reception::accept_all()
+{
+	for (;;)
+	{
+		const int fd = wire::accept_peer(listening_);
+
+		if (fd == -2)
+			continue;
+		if (fd < 0)
+		{
+			if (errno == EMFILE || errno == ENFILE)
+				refuse_one();
+			return;
+		}
+
+		const uint64_t id = next_id_++;
+
+		try
+		{
+			if (WORKER_FAULT("accept") == Fault::kNone && greetings_.size() < kMaxGreetings)
+				greetings_.emplace(id, Greeting{fd, clock_() + kGreetingNs});
+		}
+		catch (const std::bad_alloc &)
+		{
+			log_line("out of memory for a new client");
+		}
+		if (!greetings_.contains(id) || !watch(fd, id))
+		{
+			greetings_.erase(id);
+			close(fd);
+		}
+	}
+}
+
+/// No descriptor is left: without this the waiting client would keep the listening socket readable for ever.
+void
+Reception::refuse_one()
+{
+	close_descriptor(&reserve_);
+
+	int fd = wire::accept_peer(listening_);
+
+	close_descriptor(&fd);
+	reserve_ = open_reserve();
+}
+
+void
+Reception::greet(uint64_t id)
+{
+	const auto found = greetings_.find(id);
+
+	if (found == greetings_.end())
+		return;
+
+	const int socket = found->second.socket;
+	wire::Hello hello{};
+	const wire::HelloResult result = wire::receive_hello(socket, &hello);
+
+	if (result == wire::HelloResult::kNothing)
+		return;
+	greetings_.erase(found);
+	epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
+	if (result == wire::HelloResult::kHello)
+		return open_session(socket, hello);
+	if (result == wire::HelloResult::kMalformed)
+	{
+		wire::Welcome welcome{};
+
+		welcome.magic = wire::kMagic;
+		welcome.version = wire::kProtocolVersion;
+		welcome.status = wire::WelcomeStatus::kMalformed;
+		wire::send_welcome(socket, welcome, nullptr);
+	}
+	close(socket);
+}
+
+void
+Reception::open_session(int socket, const wire::Hello &hello)
+{
+	const bool loader = hello.role == wire::Role::kLoader;
+	wire::Welcome welcome{};
+	std::shared_ptr<Session> session;
+
+	welcome.magic = wire::kMagic;
+	welcome.version = wire::kProtocolVersion;
+	welcome.epoch = options_.epoch;
+	welcome.worker_pid = static_cast<uint32_t>(getpid());
+	welcome.engine = handler_.engine_kind();
+	try
+	{
+		if (hello.version != wire::kProtocolVersion)
+			welcome.status = wire::WelcomeStatus::kOtherVersion;
+		else if (hello.epoch != options_.epoch)
+			welcome.status = wire::WelcomeStatus::kOtherEpoch;
+		else
+		{
+			session = std::make_shared<Session>();
+			session->id = next_id_++;
+			session->role = hello.role;
+			session->pid = hello.pid;
+			if (handler_.n_sessions() >= options_.max_sessions || WORKER_FAULT("make_slot") != Fault::kNone ||
+				!wire::make_slot(loader ? wire::kLoaderRequestAreaBytes : wire::kRequestAreaBytes, wire::kReplyAreaBytes,
+					&session->slot)
+					 .is_ok())
+				welcome.status = wire::WelcomeStatus::kFull;
+		}
+	}
+	catch (const std::bad_alloc &)
+	{
+		welcome.status = wire::WelcomeStatus::kFull;
+	}
+	if (welcome.status != wire::WelcomeStatus::kWelcome)
+	{
+		wire::send_welcome(socket, welcome, nullptr);
+		close(socket);
+		return;
+	}
+	session->socket = socket; // from here on it closes it
+	welcome.session = session->id;
+	welcome.request_area_bytes = session->slot.request_area_bytes;
+	welcome.reply_area_bytes = session->slot.reply_area_bytes;
+	if (WORKER_FAULT_NO_THROW("send_welcome") != Fault::kNone || !wire::send_welcome(socket, welcome, &session->slot))
+		return;
+	close_descriptor(&session->slot.memory); // the mapping is enough
+	adopt_(session); // the client may have rung its doorbell already: whoever watches it from now on sees that
+}
+
+void
+Reception::end_late_greetings()
+{
+	const uint64_t now = clock_();
+
+	for (auto at = greetings_.begin(); at != greetings_.end();)
+	{
+		if (now < at->second.deadline_ns)
+		{
+			++at;
+			continue;
+		}
+		close(at->second.socket); // leaves epoll with it
+		at = greetings_.erase(at);
+	}
+}
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,73 @@
+// The main thread's work: accepts clients, shakes hands, makes their sessions and gives each to a dispatcher; notices that the
+// parent is gone. It serves no request, so it sleeps nearly always. Everything here runs on one thread but stop().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "common/status.hpp"
+#include "worker/clock.hpp"
+#include "worker/handler.hpp"
+#include "worker/options.hpp"
+#include "worker/session.hpp"
+
+namespace vectorgpu::worker
+{
+
+class Reception
+{
+public:
+	/// Takes over a session that was greeted; throws bad_alloc, and then it is closed.
+	using Adopt = std::function<void(const std::shared_ptr<Session> &)>;
+
+	Reception(const Options &options, Handler &handler, Clock clock, Adopt adopt);
+	~Reception();
+	Reception(const Reception &) = delete;
+	Reception &operator=(const Reception &) = delete;
+
+	/// Takes the lock of the socket folder below the current folder and listens. `lock_timeout_ms`: for an earlier worker.
+	Status listen(int lock_timeout_ms);
+
+	/// Receives clients until stop() or until the parent is gone.
+	void run();
+
+	/// Any thread, once or more often.
+	void stop();
+
+private:
+	struct Greeting
+	{
+		int socket;
+		uint64_t deadline_ns;
+	};
+
+	bool watch(int fd, uint64_t tag);
+	void wait_and_serve();
+	void serve(uint64_t tag);
+	void accept_all();
+	void refuse_one();
+	void greet(uint64_t id);
+	void open_session(int socket, const wire::Hello &hello);
+	void end_late_greetings();
+
+	const Options &options_;
+	Handler &handler_;
+	const Clock clock_;
+	const Adopt adopt_;
+
+	int epoll_ = -1;
+	int stop_event_ = -1;
+	int folder_ = -1;    // its lock is held as long as it is open
+	int listening_ = -1;
+	int reserve_ = -1;   // given up for a moment to send a client away when descriptors run out
+	bool parent_gone_ = false;
+	std::atomic<bool> stopping_{false};
+
+	std::unordered_map<uint64_t, Greeting> greetings_; // by id
+	uint64_t next_id_ = 1;
+};
+
+} // namespace vectorgpu::worker

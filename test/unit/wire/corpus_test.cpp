@@ -1,0 +1,228 @@
+// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type and the replies to
+// them, written out by this file, so that fuzzing starts behind the parsers' first checks. After a change of the protocol:
+//   VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "wire/codec.hpp"
+
+namespace vectorgpu::wire
+{
+namespace
+{
+
+using Bytes = std::vector<uint8_t>;
+using Seeds = std::map<std::string, Bytes>;
+
+constexpr uint64_t kRequestSequence = 7;
+constexpr uint64_t kReplySequence = 9;
+
+template <class T>
+void
+put(Bytes *bytes, const T &value)
+{
+	const size_t at = bytes->size();
+
+	bytes->resize(at + sizeof(T));
+	memcpy(bytes->data() + at, &value, sizeof(T));
+}
+
+/// n bytes that differ.
+Bytes
+filler(size_t n)
+{
+	Bytes bytes(n);
+
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = static_cast<uint8_t>(i + 1);
+	return bytes;
+}
+
+void
+put(Bytes *bytes, const Bytes &more)
+{
+	bytes->insert(bytes->end(), more.begin(), more.end());
+}
+
+/// As fuzz_request reads it: the slot's sequence number, then the request area.
+template <class... T>
+Bytes
+request(RequestType type, const T &...pieces)
+{
+	Bytes body;
+	Bytes whole;
+
+	(put(&body, pieces), ...);
+	put(&whole, kRequestSequence);
+	put(&whole, RequestHeader{type, static_cast<uint32_t>(body.size()), kRequestSequence, CopyKey{1, 2, 3, 0, 4, 5}, {}});
+	put(&whole, body);
+	return whole;
+}
+
+/// As fuzz_reply reads it: the request's type, its sequence number, then the reply area.
+Bytes
+reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, const Bytes &body, Coverage coverage = Coverage::kAll)
+{
+	ReplyHeader header{};
+	Bytes whole;
+
+	header.status = status;
+	header.body_bytes = static_cast<uint32_t>(body.size());
+	header.sequence = kReplySequence;
+	header.n_items = n_items;
+	header.more = more;
+	header.engine_ns = 5;
+	header.batch_size = 1;
+	header.coverage = coverage;
+	put(&whole, static_cast<uint8_t>(type));
+	put(&whole, kReplySequence);
+	put(&whole, header);
+	put(&whole, body);
+	return whole;
+}
+
+Seeds
+request_seeds()
+{
+	const SearchRequest search = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
+	SearchRequest after = search;
+	SearchRequest rows = search;
+	SearchRequest probes = search;
+
+	after.has_after = 1;
+	after.after_score = 1.5;
+	after.after_row = 0x10001;
+	after.element = ElementType::kBit;
+	after.metric = Metric::kJaccard;
+	after.dim = 13;
+	rows.n_rows = 2;
+	rows.rows_position = 5;
+	rows.element = ElementType::kFloat16;
+	rows.metric = Metric::kCosine;
+	rows.recall_target = 0.75f;
+	probes.n_probes = 2;
+	return {
+		{"search", request(RequestType::kSearch, search, filler(20))},
+		{"search_after", request(RequestType::kSearch, after, filler(2))},
+		{"search_rows", request(RequestType::kSearch, rows, filler(16), filler(20), filler(10))},
+		{"search_probes", request(RequestType::kSearch, probes, ListProbes{3, 8}, ListProbes{5, 1}, filler(20))},
+		{"next", request(RequestType::kNext, NextRequest{3})},
+		{"describe", request(RequestType::kDescribe)},
+		{"create", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
+		{"create_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})},
+		{"load_lists", request(RequestType::kLoadLists, ListsRequest{0, 1, 2}, filler(24))},
+		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
+		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},
+		{"append", request(RequestType::kAppend, RowsRequest{5, 0, 3}, filler(24), filler(60))},
+		{"tombstones", request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 1, 0}, filler(2))},
+		{"manifest", request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{1}, uint32_t{4})},
+		{"drop", request(RequestType::kDrop)},
+		{"stats", request(RequestType::kStats)},
+		{"inventory", request(RequestType::kInventory, InventoryRequest{0, 0})},
+		{"checksum", request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, 3})},
+		{"checksum_lists", request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})},
+		{"ping", request(RequestType::kPing)},
+	};
+}
+
+Seeds
+reply_seeds()
+{
+	Bytes neighbors;
+
+	put(&neighbors, WireNeighbor{0.5, 0x10001});
+	put(&neighbors, WireNeighbor{0.5, 0x10002});
+	return {
+		{"search", reply(RequestType::kSearch, ReplyStatus::kOk, 2, 1, neighbors)},
+		{"search_part", reply(RequestType::kSearch, ReplyStatus::kOk, 2, 0, neighbors, Coverage::kPart)},
+		{"next", reply(RequestType::kNext, ReplyStatus::kOk, 2, 0, neighbors)},
+		{"behind", reply(RequestType::kSearch, ReplyStatus::kBehind, 0, 0, {})},
+		{"describe", reply(RequestType::kDescribe, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyState) + sizeof(SegmentState)))},
+		{"stats", reply(RequestType::kStats, ReplyStatus::kOk, 0, 0, filler(sizeof(WorkerStats)))},
+		{"inventory", reply(RequestType::kInventory, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyInfo)))},
+		{"checksum", reply(RequestType::kChecksum, ReplyStatus::kOk, 0, 0, filler(sizeof(ChecksumReply)))},
+		{"ping", reply(RequestType::kPing, ReplyStatus::kOk, 0, 0, {})},
+	};
+}
+
+TEST(Corpus, has_a_good_request_of_every_type)
+{
+	std::set<RequestType> types;
+
+	for (const auto &[name, bytes] : request_seeds())
+	{
+		const Bytes area(bytes.begin() + sizeof(uint64_t), bytes.end());
+		RequestView view;
+
+		EXPECT_EQ(parse_request(area.data(), area.size(), kRequestSequence, &view), ParseResult::kOk) << name;
+		types.insert(view.header.type);
+	}
+
+	// Types are numbered without gaps: the next one must not be known.
+	const uint32_t next = static_cast<uint32_t>(types.size()) + 1;
+	const Bytes unknown = request(static_cast<RequestType>(next));
+	RequestView view;
+
+	EXPECT_EQ(static_cast<uint32_t>(*types.rbegin()), types.size());
+	EXPECT_EQ(parse_request(unknown.data() + sizeof(uint64_t), unknown.size() - sizeof(uint64_t), kRequestSequence, &view),
+		ParseResult::kType)
+		<< "request type " << next << " has no input for the fuzz targets";
+}
+
+TEST(Corpus, has_good_replies)
+{
+	for (const auto &[name, bytes] : reply_seeds())
+	{
+		const Bytes area(bytes.begin() + 1 + sizeof(uint64_t), bytes.end());
+		ReplyHeader header;
+
+		EXPECT_EQ(parse_reply(area.data(), area.size(), static_cast<RequestType>(bytes[0]), kReplySequence, &header),
+			ParseResult::kOk)
+			<< name;
+	}
+}
+
+/// The files of a folder of inputs. Those that are asked for are written first.
+Seeds
+files_of(const std::filesystem::path &folder, const Seeds &seeds)
+{
+	Seeds files;
+
+	if (getenv("VECTORGPU_WRITE_CORPUS") != nullptr)
+	{
+		std::filesystem::remove_all(folder);
+		std::filesystem::create_directories(folder);
+		for (const auto &[name, bytes] : seeds)
+			std::ofstream(folder / name, std::ios::binary)
+				.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+	}
+	for (const auto &entry : std::filesystem::directory_iterator(folder))
+	{
+		std::ifstream file(entry.path(), std::ios::binary);
+
+		files[entry.path().filename().string()] = Bytes(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+	}
+	return files;
+}
+
+TEST(Corpus, files_are_these_inputs)
+{
+	const std::filesystem::path corpus = VECTORGPU_FUZZ_CORPUS;
+
+	for (const auto &[folder, seeds] : {std::pair{"request", request_seeds()}, std::pair{"reply", reply_seeds()}})
+		EXPECT_TRUE(files_of(corpus / folder, seeds) == seeds)
+			<< (corpus / folder) << " is of another protocol: VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'";
+}
+
+} // namespace
+} // namespace vectorgpu::wire
