@@ -106,31 +106,44 @@ sub read_truth
 	return @truth;
 }
 
-# gpuivf on the same rows: the whole of it is exact, and a part of it finds what it was told to, on queries that its
-# calibration has not seen. The exact index is the truth, and is gone afterwards.
+# gpuivf on the same rows, for each way to store them: the whole of it is exact, and a part of it finds what it was told to, on
+# queries that its calibration has not seen. The exact index is the truth, and is gone afterwards.
+my @storages = ('', 'storage = sq8', 'storage = pq, refine = none');
+push @storages, 'storage = fp16', 'storage = sq8, refine = none', 'storage = pq', 'storage = pq, refine = fp16', 'storage = pq, pq_bits = 4',
+  'storage = pq, opq, refine = none'
+  if $long;
+
 sub ivf_recall
 {
 	my ($name, $queries) = @_;
-	my $start = time;
 
 	$node->safe_psql('postgres', <<'SQL', timeout => 3000);
 SET enable_seqscan = off;
 CREATE TABLE truth AS SELECT q.id AS query, max(b.d) AS tenth FROM query q, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b GROUP BY q.id;
 DROP INDEX base_v;
-CREATE INDEX base_ivf ON base USING gpuivf (v vector_l2_ops);
 SQL
-	note(sprintf '%s: gpuivf built in %.1f s', $name, time - $start);
-	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT id, compare_limits('base', v, '{1,10,100}') AS answer FROM query WHERE id < 3) s WHERE answer <> ''", timeout => 3000),
-		'0', "$name: gpuivf with all lists as the sequential scan");
-	for my $target (0.8, 0.95, 0.99)
+	for my $storage (@storages)
 	{
-		my $recall = $node->safe_psql('postgres', "SET enable_seqscan = off; SET gpuivf.probes = 0; SET gpuivf.recall_target = $target; "
-			  . 'SELECT count(*)::float8 / (10 * (SELECT count(*) FROM query)) FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b WHERE b.d <= t.tenth', timeout => 3000);
-		# Few queries: three standard errors of about 0.1 for each.
-		my $margin = 0.01 + 0.3 / sqrt $queries;
-		cmp_ok($recall, '>=', $target - $margin, sprintf '%s: gpuivf, recall at 10 is %.3f for a target of %.2f', $name, $recall, $target);
+		my $start = time;
+		my $label = "$name: gpuivf" . ($storage eq '' ? '' : ", $storage");
+
+		$node->safe_psql('postgres', 'CREATE INDEX base_ivf ON base USING gpuivf (v vector_l2_ops)' . ($storage eq '' ? '' : " WITH ($storage)"), timeout => 3000);
+		note(sprintf '%s: built in %.1f s, %s', $label, time - $start, $node->safe_psql('postgres', q{SELECT pg_size_pretty(pg_relation_size('base_ivf'))}));
+		is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT id, compare_limits('base', v, '{1,10,100}') AS answer FROM query WHERE id < 3) s WHERE answer <> ''", timeout => 3000),
+			'0', "$label: with all lists as the sequential scan");
+		for my $target (0.8, 0.95, 0.99)
+		{
+			my $from = time;
+			my $recall = $node->safe_psql('postgres', "SET enable_seqscan = off; SET gpuivf.probes = 0; SET gpuivf.recall_target = $target; "
+				  . 'SELECT count(*)::float8 / (10 * (SELECT count(*) FROM query)) FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b WHERE b.d <= t.tenth', timeout => 3000);
+			# Few queries: three standard errors of about 0.1 for each.
+			my $margin = 0.01 + 0.3 / sqrt $queries;
+			cmp_ok($recall, '>=', $target - $margin, sprintf '%s, recall at 10 is %.3f for a target of %.2f', $label, $recall, $target);
+			note(sprintf '%s: %.2f ms a query', $label, 1000 * (time - $from) / $queries);
+		}
+		check_index($node, 'base_ivf', name => "$label: check");
+		$node->safe_psql('postgres', 'DROP INDEX base_ivf');
 	}
-	check_index($node, 'base_ivf', name => "$name: check of gpuivf");
 	$node->safe_psql('postgres', 'DROP TABLE truth');
 	return;
 }
