@@ -54,15 +54,24 @@ for my $signal (qw(KILL SEGV))
 # Stopped: each client waits once, at most for the deadline; later ones do not wait at all.
 my $log_start = -s $node->logfile;
 my $pid = wait_worker($node);
-my $run = start_clients($node, clients => 10, seconds => 6);
+my $run = start_clients($node, clients => 20, seconds => $seconds);
+my $until = time() + $seconds - 1;
 sleep 1;
 kill 'STOP', $pid;
 ok(wait_log($node, qr/does not answer/, $log_start), 'the supervisor notices a stopped worker');
 soon($node, 2, 'a new session is not held up by it', scan_sql());
 sleep 1;
 kill 'CONT', $pid;
+my $stops = 1;
+for (; $stops < 3 || time() < $until; $stops++)
+{
+	sleep 0.4;
+	kill 'STOP', $pid;
+	sleep 0.4;
+	kill 'CONT', $pid;
+}
 my ($done, $wrong) = finish_clients($run);
-is($wrong, '', 'no client error, no wrong row while the worker is stopped and goes on');
+is($wrong, '', "no client error, no wrong row while the worker is stopped and goes on, $stops times");
 is(wait_worker($node), $pid, 'the same worker answers again');
 
 # statement_timeout is honoured while a backend waits for a stopped worker, and its next answer is its own.
