@@ -13,6 +13,8 @@ import numpy
 BLOCK_ROWS = 20000
 CHECKED = 200  # queries whose answers are compared with the ground truth
 INSERT_RATE = 5000
+WAY_CLIENTS = 64
+WAY_DIMS = 128
 
 
 class BenchError(Exception):
@@ -199,6 +201,55 @@ def peer(options, name, base, queries, truth):
                  f"{latency * 1000:.0f} us", f"recall {found:.4f}")
 
 
+def null_worker(options, arguments):
+    """The server with a worker whose engine answers in no time, started with more arguments: of two alike the last one counts."""
+    path = os.path.join(options.programs, "null_worker_" + re.sub(r"\W+", "_", arguments))
+    worker = psql("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'", "vg") + "/vectorgpu_worker"
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\nexec "{worker}" "$@" --engine null {arguments}\n')
+    os.chmod(path, 0o755)
+    restart_worker(f"SET vectorgpu.worker_program = '{path}'")
+
+
+def restart_worker(change):
+    """Changes a setting for which the worker starts anew, and waits for that."""
+    pid = "SELECT pid FROM vectorgpu_worker WHERE ready"
+    old = psql(pid, "vg")
+    psql(f"ALTER SYSTEM {change}", "vg")
+    psql("SELECT pg_reload_conf()", "vg")
+    until = time.monotonic() + 60
+    while psql(pid, "vg") in (old, ""):
+        if time.monotonic() > until:
+            raise BenchError(f"no other worker after {change}")
+        time.sleep(0.1)
+
+
+def way(options):
+    """What the way through the worker costs: an engine that answers in no time and many clients, by the number of dispatchers,
+    beside scans of an empty index, in turn."""
+    psql(f"CREATE TABLE hollow (id int4, v vector({WAY_DIMS})); CREATE INDEX hollow_gpuflat ON hollow USING gpuflat (v vector_l2_ops)", "vg")
+    script = f"SELECT id FROM hollow ORDER BY v <-> '[{','.join(['1'] * WAY_DIMS)}]'::vector LIMIT 10;\n"
+    keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan", "vectorgpu.worker_min_size": 0}
+
+    def run(more):
+        command, environment = pgbench_command(options.work, "vg", "way", script, WAY_CLIENTS, options.way_seconds, {**keep, **more})
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        rate, latency = rate_of(done)
+        return rate, latency, int(re.search(r"actually processed: ([0-9]+)", done.stdout).group(1))
+
+    for arguments in ("--dispatchers 1", "--dispatchers 2", "--dispatchers 3", "--dispatchers 4", "--dispatchers 2 --spin-us 0",
+                      "--dispatchers 4 --spin-us 0"):
+        null_worker(options, arguments)
+        wait_for_worker("hollow_gpuflat")
+        empty, _, _ = run({"vectorgpu.worker": "off"})
+        before = answered()
+        rate, latency, n = run({})
+        share = (answered() - before) / n
+        line("empty", "gpuflat", f"null engine, {WAY_CLIENTS} clients, {arguments}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+             f"{rate / empty:.2f} of an empty index scan ({empty:.0f}/s); {min(share, 1):.0%} by the worker")
+    restart_worker("RESET vectorgpu.worker_program")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
@@ -207,6 +258,8 @@ def main():
     parser.add_argument("--sets", default="sift-bsds-128,fashion-mnist-784")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--programs", help="folder that the server can run scripts from; without it the null engine is left out")
+    parser.add_argument("--way-seconds", type=int, default=3)
     options = parser.parse_args()
     has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
 
@@ -235,6 +288,12 @@ def main():
     if options.device != "cpu" and not worker.startswith("cuda"):
         print("The worker did not compute on the GPU.")
         failed = 1
+    if options.programs:
+        try:
+            way(options)
+        except BenchError as error:
+            failed = 1
+            line("empty", "", "failed", "", "", str(error).replace("\n", " "))
     return failed
 
 
