@@ -1265,6 +1265,55 @@ CREATE OPERATOR CLASS halfvec_l1_ops
 	OPERATOR 1 <+> (halfvec, halfvec) FOR ORDER BY float_ops,
 	FUNCTION 1 halfvec_l1_shape();
 
+-- Access method gpugraph, and its operator classes
+
+CREATE FUNCTION gpugraph_handler(internal) RETURNS index_am_handler
+	AS 'MODULE_PATHNAME', 'vectorgpu_gpugraph_handler' LANGUAGE C;
+
+CREATE ACCESS METHOD gpugraph TYPE INDEX HANDLER gpugraph_handler;
+
+COMMENT ON ACCESS METHOD gpugraph IS 'approximate similarity search by a proximity graph';
+
+CREATE OPERATOR CLASS vector_l2_ops
+	DEFAULT FOR TYPE vector USING gpugraph AS
+	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l2_shape();
+
+CREATE OPERATOR CLASS vector_ip_ops
+	FOR TYPE vector USING gpugraph AS
+	OPERATOR 1 <#> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_ip_shape();
+
+CREATE OPERATOR CLASS vector_cosine_ops
+	FOR TYPE vector USING gpugraph AS
+	OPERATOR 1 <=> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_cosine_shape();
+
+CREATE OPERATOR CLASS vector_l1_ops
+	FOR TYPE vector USING gpugraph AS
+	OPERATOR 1 <+> (vector, vector) FOR ORDER BY float_ops,
+	FUNCTION 1 vector_l1_shape();
+
+CREATE OPERATOR CLASS halfvec_l2_ops
+	DEFAULT FOR TYPE halfvec USING gpugraph AS
+	OPERATOR 1 <-> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l2_shape();
+
+CREATE OPERATOR CLASS halfvec_ip_ops
+	FOR TYPE halfvec USING gpugraph AS
+	OPERATOR 1 <#> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_ip_shape();
+
+CREATE OPERATOR CLASS halfvec_cosine_ops
+	FOR TYPE halfvec USING gpugraph AS
+	OPERATOR 1 <=> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_cosine_shape();
+
+CREATE OPERATOR CLASS halfvec_l1_ops
+	FOR TYPE halfvec USING gpugraph AS
+	OPERATOR 1 <+> (halfvec, halfvec) FOR ORDER BY float_ops,
+	FUNCTION 1 halfvec_l1_shape();
+
 -- Maintenance functions
 
 CREATE FUNCTION vectorgpu_merge(

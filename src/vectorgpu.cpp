@@ -6,6 +6,7 @@ extern "C"
 }
 
 #include "am/gpuflat/gpuflat.hpp"
+#include "am/gpugraph/gpugraph.hpp"
 #include "am/gpumatch/gpumatch.hpp"
 #include "am/gpuivf/gpuivf.hpp"
 #include "am/shared/explain_scan.hpp"
@@ -35,6 +36,7 @@ _PG_init(void)
 	am::flat_init();
 	am::match_init();
 	am::ivf_init();
+	am::graph_init();
 	am::scan_define_gucs();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },

@@ -1,0 +1,60 @@
+// The handler of gpugraph: the shared callbacks, given this access method. PG dialect. Called by core.
+#include "am/gpugraph/gpugraph.hpp"
+
+#include "am/gpugraph/build_phases.hpp"
+#include "am/gpugraph/graph.hpp"
+#include "engine/distance.hpp"
+
+extern "C"
+{
+PG_FUNCTION_INFO_V1(vectorgpu_gpugraph_handler);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// Entry points are near means, which bit strings do not have.
+bool
+supports(ElementType element, Metric metric)
+{
+	return element != ElementType::kBit && engine::metric_supports(metric, element);
+}
+
+const AccessMethod kGraph = {
+	.name = "gpugraph",
+	.id = AmId::kGraph,
+	.supports = supports,
+	.search_segment = graph_search_segment,
+	.approximate = true,
+	.in_worker = false,
+	.format = &kGraphFormat,
+	.values = nullptr,
+	.options_support = 0,
+	.store_options = graph_store_options,
+	.phase_name = graph_phase_name,
+};
+
+} // namespace
+
+void
+graph_init()
+{
+	graph_define_options();
+	register_access_method(&kGraph);
+}
+
+} // namespace vectorgpu::am
+
+Datum
+vectorgpu_gpugraph_handler(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::am;
+	IndexAmRoutine *routine = shared_routine<&kGraph>();
+
+	routine->amcostestimate = graph_cost_estimate;
+	routine->amoptions = graph_parse_options;
+	PG_RETURN_POINTER(routine);
+}

@@ -1,0 +1,105 @@
+// What the files of gpugraph share: its storage parameters, the streams of a segment, the model that describes them. PG
+// dialect. See README.md.
+#pragma once
+
+#include "am/shared/am_interface.hpp"
+#include "engine/graph/build.hpp"
+#include "engine/ivf/calibration.hpp"
+
+namespace vectorgpu::am
+{
+
+// Streams of a segment beside the common ones. Stored: never renumber.
+constexpr StreamKind kGraphStream = static_cast<StreamKind>(4);       // one GraphModel
+constexpr StreamKind kPartStream = static_cast<StreamKind>(5);        // [n_parts] GraphPart
+constexpr StreamKind kEntryStream = static_cast<StreamKind>(6);       // [n_entries] uint32 row numbers
+constexpr StreamKind kEntryVectorStream = static_cast<StreamKind>(7); // [n_entries] their vectors, so that they lie together
+constexpr StreamKind kEdgeStream = static_cast<StreamKind>(8);        // [n_rows, degree] uint32 row numbers; kNoNode: none
+
+constexpr int kDefaultDegree = 32;
+constexpr int kMaxSearchWidth = 1000000;
+
+/// MetaData::am_options.
+struct GraphOptions
+{
+	uint32 degree;
+	uint32 prune; // engine::graph::PruneKind
+};
+
+static_assert(sizeof(GraphOptions) <= kAmOptionBytes);
+
+inline const GraphOptions *
+graph_options(const MetaData *meta)
+{
+	return reinterpret_cast<const GraphOptions *>(meta->am_options);
+}
+
+/// The graph of a segment.
+struct GraphModel
+{
+	uint32 degree;
+	uint32 n_parts;
+	uint32 n_entries;
+	uint32 reserved;
+	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
+};
+
+/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, …) lead into: the largest that
+/// could be built in memory.
+struct GraphPart
+{
+	uint32 first_row;
+	uint32 n_rows;
+	uint32 first_entry;
+	uint32 n_entries;
+};
+
+/// The distance that a graph is built by: an inner product is no distance, rows near each other are those of L2.
+inline Metric
+graph_metric(Metric metric)
+{
+	return metric == Metric::kInnerProduct ? Metric::kL2 : metric;
+}
+
+/// options.cpp. Defines the settings and the storage parameters.
+void graph_define_options();
+
+/// options.cpp. The width of a pass's search, for a batch of so many rows behind those returned before; model null: as the
+/// planner takes it, without calibration.
+double graph_width(const GraphModel *model, double wanted, uint32 round);
+
+/// options.cpp. True if so wide a search of so many rows is better done by looking at all of them.
+bool graph_looks_at_all(double width, double n_rows);
+
+/// options.cpp. Edges of a row, for the planner.
+uint32 graph_plan_degree(Relation index);
+
+/// options.cpp. amoptions; AccessMethod::store_options.
+bytea *graph_parse_options(Datum reloptions, bool validate);
+void graph_store_options(Relation index, const IndexShape *shape, uint8 *options);
+
+/// model.cpp. Reads the model of a segment that has rows. False if a page was foreign.
+bool graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model,
+	BufferAccessStrategy strategy);
+
+/// model.cpp. Reads parts [n_parts] and entries [n_entries], palloc'd in the current context, and sees that they are in their
+/// bounds. False if a page was foreign.
+bool graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
+	GraphPart **parts, uint32 **entries, BufferAccessStrategy strategy);
+
+/// format.cpp.
+extern const SegmentFormat kGraphFormat;
+
+/// check.cpp. SegmentFormat::check_entry, check.
+const char *graph_check_entry(const MetaData *meta, const SegmentEntry *segment);
+void graph_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
+	BufferAccessStrategy strategy);
+
+/// search.cpp. AccessMethod::search_segment.
+bool graph_search_segment(const SegmentSearch *search);
+
+/// cost.cpp. amcostestimate.
+void graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,293 @@
+// The graphs of a segment: as few parts of its rows, in TID order, as memory has room for one after the other, and the graph of
+// each. PG dialect; the algorithms are in engine/graph.
+#include "am/gpugraph/writer.hpp"
+
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+using engine::graph::BuildReport;
+using engine::graph::BuildSpec;
+using engine::graph::BuildStage;
+using engine::graph::GraphRows;
+
+constexpr uint64 kLeastRows = 1024; // of a part, whatever the memory
+
+/// engine::graph::Call::progress; may leave by an error, since the engine has no more than this thread and nothing to free.
+bool
+on_progress(void *context, uint64_t done, uint64_t total)
+{
+	const GraphWriter *writer = static_cast<const GraphWriter *>(context);
+
+	CHECK_FOR_INTERRUPTS();
+	if (writer->report)
+	{
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(total));
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(done));
+	}
+	return writer->plan.give_way == nullptr || !writer->plan.give_way(writer->plan.give_way_state);
+}
+
+void
+on_stage(void *context, BuildStage stage)
+{
+	graph_start_phase(static_cast<const GraphWriter *>(context),
+		stage == BuildStage::kNeighbors ? kPhaseNeighbors : kPhaseEdges);
+}
+
+int
+sqlstate_of(StatusCode code)
+{
+	switch (code)
+	{
+		case StatusCode::kInvalidArgument:
+			return ERRCODE_INVALID_PARAMETER_VALUE;
+		case StatusCode::kOutOfMemory:
+			return ERRCODE_OUT_OF_MEMORY;
+		case StatusCode::kUnsupported:
+			return ERRCODE_FEATURE_NOT_SUPPORTED;
+		default:
+			return ERRCODE_INTERNAL_ERROR;
+	}
+}
+
+BuildSpec
+build_spec(const GraphWriter *writer)
+{
+	const GraphOptions *options = graph_options(writer->meta);
+	BuildSpec spec;
+
+	spec.degree = options->degree;
+	spec.prune = static_cast<engine::graph::PruneKind>(options->prune);
+	spec.knn.k = 0;
+	return spec;
+}
+
+GraphRows
+rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
+{
+	GraphRows rows;
+
+	rows.spec = {graph_metric(writer->meta->metric), writer->meta->element, writer->meta->dim};
+	rows.rows = vectors;
+	rows.row_stride = writer->vector_bytes;
+	rows.n_rows = static_cast<uint32>(n);
+	return rows;
+}
+
+/// Memory that a part of n rows takes: rows, edges, and what the engine wants beside them.
+uint64
+part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
+{
+	return n * (writer->vector_bytes + spec->degree * sizeof(uint32)) +
+		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), *spec);
+}
+
+/// Rows of a part: all, or as many as memory has room for, about the same number in each part.
+uint64
+rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
+{
+	uint64 n_parts = 1;
+	uint64 rows = writer->n_rows;
+
+	while (rows > kLeastRows && part_bytes(writer, spec, rows) > writer->memory)
+	{
+		// Each time the number that the last one would need if memory were in proportion to rows.
+		n_parts = Max(n_parts + 1, n_parts * part_bytes(writer, spec, rows) / writer->memory);
+		rows = Max(kLeastRows, (writer->n_rows + n_parts - 1) / n_parts);
+	}
+	return rows;
+}
+
+void
+tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
+{
+	if (writer->model.n_parts == 1 || !writer->report)
+		return;
+	ereport(NOTICE,
+		(errmsg("index \"%s\" has %u graphs, because maintenance_work_mem has no room for one of all rows",
+			 RelationGetRelationName(writer->plan.index), writer->model.n_parts),
+			errdetail("Searches look at one after the other and take longer."),
+			errhint("Set maintenance_work_mem to " UINT64_FORMAT " MB, and rebuild the index.",
+				part_bytes(writer, spec, writer->n_rows) / (1024 * 1024) + 1)));
+}
+
+/// What building the parts takes, once for all of them.
+struct PartMemory
+{
+	char *vectors;   // [rows_per_part, vector_bytes]
+	uint32 *edges;   // [rows_per_part, degree]
+	uint32 *entries; // [kMaxEntries] within the part
+	void *work;
+	Size work_bytes;
+};
+
+PartMemory
+take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows)
+{
+	PartMemory memory;
+
+	memory.vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * writer->vector_bytes));
+	memory.edges =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * spec->degree * sizeof(uint32)));
+	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));
+	memory.work_bytes = engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), *spec);
+	memory.work = MemoryContextAllocHuge(CurrentMemoryContext, memory.work_bytes);
+	return memory;
+}
+
+/// Adds the entry points of a part to those of the segment.
+void
+add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
+{
+	part->first_entry = writer->model.n_entries;
+	for (uint32 i = 0; i < part->n_entries; i++)
+	{
+		const uint32 entry = memory->entries[i];
+
+		writer->entries[part->first_entry + i] = part->first_row + entry;
+		memcpy(writer->entry_vectors + (part->first_entry + Size{i}) * writer->vector_bytes,
+			memory->vectors + entry * writer->vector_bytes, writer->vector_bytes);
+	}
+	writer->model.n_entries += part->n_entries;
+}
+
+/// Numbers within the part become those of the segment.
+void
+write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory)
+{
+	const uint64 n = uint64{part->n_rows} * writer->model.degree;
+
+	for (uint64 i = 0; i < n; i++)
+		if (memory->edges[i] != engine::graph::kNoNode)
+			memory->edges[i] += part->first_row;
+	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
+}
+
+/// False: it gave way.
+bool
+build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const PartMemory *memory)
+{
+	const engine::graph::Call call = graph_call(writer);
+	GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
+	BuildReport report;
+
+	(void) VG_FAULT("graph_build_part");
+	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
+	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
+	if (!graph_check_outcome(engine::graph::graph_build(rows, *spec, memory->edges, memory->entries, &report,
+			memory->work, memory->work_bytes, call, on_stage)))
+		return false;
+	part->n_entries = report.n_entries;
+	if (part->first_row == 0)
+	{
+		HeldPart held = {rows, memory->edges, memory->entries, report.n_entries};
+
+		held.rows.spec.metric = writer->meta->metric;
+		if (!graph_calibrate(writer, &held))
+			return false;
+	}
+	add_entries(writer, part, memory);
+	write_edges(writer, part, memory);
+	return true;
+}
+
+} // namespace
+
+engine::graph::Call
+graph_call(GraphWriter *writer)
+{
+	engine::graph::Call call;
+
+	call.progress = on_progress;
+	call.progress_context = writer;
+	return call;
+}
+
+bool
+graph_check_outcome(const engine::graph::Outcome &outcome)
+{
+	if (outcome.is_ok())
+		return true;
+	if (outcome.code == StatusCode::kCancelled)
+		return false;
+	ereport(ERROR,
+		(errcode(sqlstate_of(outcome.code)), errmsg("could not build the graph of the index: %s", outcome.message)));
+	pg_unreachable();
+}
+
+void
+graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase)
+{
+	if (!writer->report)
+		return;
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, phase);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(writer->n_rows));
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, 0);
+}
+
+const char *
+graph_phase_name(int64 phase)
+{
+	switch (phase)
+	{
+		case kPhaseNeighbors:
+			return "finding neighbors";
+		case kPhaseEdges:
+			return "choosing edges";
+		case kPhaseMeasure:
+			return "measuring recall";
+		case kPhaseWriteGraph:
+			return "writing graph";
+		default:
+			return nullptr;
+	}
+}
+
+bool
+graph_build_parts(GraphWriter *writer)
+{
+	const BuildSpec spec = build_spec(writer);
+	const uint64 rows = rows_per_part(writer, &spec);
+	const uint64 n_parts = (writer->n_rows + rows - 1) / rows;
+	const PartMemory memory = take_memory(writer, &spec, rows);
+	const Size max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
+
+	writer->model = GraphModel();
+	writer->model.degree = spec.degree;
+	writer->model.n_parts = static_cast<uint32>(n_parts);
+	writer->edges = BufFileCreateTemp(false);
+	writer->parts = static_cast<GraphPart *>(MemoryContextAllocHuge(CurrentMemoryContext, n_parts * sizeof(GraphPart)));
+	writer->entries = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * sizeof(uint32)));
+	writer->entry_vectors =
+		static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * writer->vector_bytes));
+	tell_of_parts(writer, &spec);
+	for (uint64 i = 0; i < n_parts; i++)
+	{
+		GraphPart *part = &writer->parts[i];
+
+		part->first_row = static_cast<uint32>(i * rows);
+		part->n_rows = static_cast<uint32>(Min(rows, writer->n_rows - i * rows));
+		if (!build_part(writer, &spec, part, &memory))
+			return false;
+	}
+	pfree(memory.vectors);
+	pfree(memory.edges);
+	pfree(memory.work);
+	return true;
+}
+
+} // namespace vectorgpu::am

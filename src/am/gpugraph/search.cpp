@@ -1,0 +1,392 @@
+// Search of one segment: SONG's search over the pages of its graph, part by part, or a look at all rows where that is cheaper. PG
+// dialect; holds one content lock at a time.
+#include "am/gpugraph/graph.hpp"
+
+#include "engine/distance.hpp"
+#include "engine/graph/search.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "utils/memutils.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+using engine::graph::Candidate;
+using engine::graph::GraphView;
+using engine::graph::SearchSpec;
+using engine::graph::SearchStats;
+
+constexpr uint32 kEntries = 8;       // entry points of a search, of those that there are
+constexpr uint64 kGroupRows = 64;    // candidates offered, at a time
+constexpr Size kPrefetchBytes = 1024; // of a vector
+
+/// What a query knows of one segment, for all its rounds.
+struct KnownGraph
+{
+	uint32 segment; // id
+	GraphModel model;
+	GraphPart *parts;    // [model.n_parts]
+	Candidate *entries; // [model.n_entries], with their scores; within a part the first ones in order
+};
+
+/// SegmentSearch::am_state.
+struct GraphQuery
+{
+	uint32 n;
+	KnownGraph segments[kMaxSegments];
+};
+
+/// GraphView::context.
+struct PageGraph
+{
+	const SegmentSearch *search;
+	uint32 degree;
+	Size vector_bytes;
+	char *scratch; // a vector that crosses pages
+};
+
+/// Scores of all entry points. False if a page was foreign.
+bool
+score_entries(const SegmentSearch *search, const uint32 *numbers, KnownGraph *known)
+{
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const Size stride = meta_vector_bytes(meta);
+	double *scores = static_cast<double *>(palloc(known->model.n_entries * sizeof(double)));
+	StreamCursor cursor;
+	const void *vectors;
+	uint64 n;
+	uint64 done = 0;
+
+	stream_open(&cursor, search->index, meta, search->segment, kEntryVectorStream, stride, 0, search->strategy);
+	while (done < known->model.n_entries && stream_next_run(&cursor, &vectors, &n))
+	{
+		n = Min(n, known->model.n_entries - done);
+		engine::compute_scores(spec, search->query, vectors, stride, n, scores + done, cursor.read_ahead);
+		done += n;
+	}
+	stream_close(&cursor);
+	if (cursor.foreign || done < known->model.n_entries)
+		return false;
+	for (uint32 i = 0; i < known->model.n_entries; i++)
+		known->entries[i] = {scores[i], numbers[i]};
+	for (uint32 i = 0; i < known->model.n_parts; i++)
+		engine::graph::first_candidates(
+			known->entries + known->parts[i].first_entry, known->parts[i].n_entries, kEntries);
+	*search->n_compared += known->model.n_entries;
+	return true;
+}
+
+/// What the query knows of this segment; read at its first search. Null if a page was foreign.
+const KnownGraph *
+known_graph(const SegmentSearch *search)
+{
+	GraphQuery *query = static_cast<GraphQuery *>(*search->am_state);
+	KnownGraph *known;
+	MemoryContext old;
+	uint32 *numbers;
+	bool intact;
+
+	if (query == nullptr)
+	{
+		query = static_cast<GraphQuery *>(MemoryContextAllocZero(search->am_context, sizeof(GraphQuery)));
+		*search->am_state = query;
+	}
+	for (uint32 i = 0; i < query->n; i++)
+		if (query->segments[i].segment == search->segment->id)
+			return &query->segments[i];
+
+	known = &query->segments[query->n];
+	known->segment = search->segment->id;
+	if (!graph_read_model(search->index, search->meta, search->segment, &known->model, search->strategy))
+		return nullptr;
+	old = MemoryContextSwitchTo(search->am_context);
+	intact = graph_read_entries(
+		search->index, search->meta, search->segment, &known->model, &known->parts, &numbers, search->strategy);
+	known->entries = static_cast<Candidate *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, known->model.n_entries * sizeof(Candidate)));
+	MemoryContextSwitchTo(old);
+	if (!intact || !score_entries(search, numbers, known))
+		return nullptr;
+	pfree(numbers);
+	query->n++;
+	return known;
+}
+
+/// GraphView::neighbors.
+bool
+read_neighbors(void *context, uint32_t node, uint32_t *neighbors)
+{
+	const PageGraph *graph = static_cast<const PageGraph *>(context);
+	const SegmentSearch *search = graph->search;
+	const Size n_bytes = graph->degree * sizeof(uint32);
+
+	CHECK_FOR_INTERRUPTS();
+	if (!stream_read(search->index, search->meta, search->segment, kEdgeStream, node * n_bytes, n_bytes, neighbors,
+			search->strategy))
+		return false;
+	for (uint32 i = 0; i < graph->degree; i++)
+		if (neighbors[i] >= search->segment->n_rows && neighbors[i] != engine::graph::kNoNode)
+			page_corrupted(search->index, search->segment->streams[static_cast<int>(kEdgeStream)].start_block,
+				"An edge leads to a row that the segment does not have.");
+	return true;
+}
+
+/// Asks for a vector from memory, where it lies now if this backend has read its page before.
+void
+ask_for_vector(const PageGraph *graph, uint32 node)
+{
+	const SegmentSearch *search = graph->search;
+	const uint64 byte = node * static_cast<uint64>(graph->vector_bytes);
+	const BlockNumber first = search->segment->streams[static_cast<int>(StreamKind::kVectors)].start_block;
+	const char *page =
+		page_whereabouts(search->index, search->meta->uuid, first + static_cast<BlockNumber>(byte / kPayloadBytes));
+	const Size offset = kPayloadOffset + byte % kPayloadBytes;
+
+	if (page == nullptr)
+		return;
+	for (Size line = 0; line < Min(graph->vector_bytes, kPrefetchBytes) && offset + line < BLCKSZ; line += 64)
+		__builtin_prefetch(page + offset + line);
+}
+
+/// GraphView::scores: where the vectors lie, but for those that cross pages.
+bool
+score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores)
+{
+	const PageGraph *graph = static_cast<const PageGraph *>(context);
+	const SegmentSearch *search = graph->search;
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const BlockNumber start = search->segment->streams[static_cast<int>(StreamKind::kVectors)].start_block;
+
+	for (size_t i = 0; i < n; i++)
+		ask_for_vector(graph, nodes[i]);
+	for (size_t i = 0; i < n; i++)
+	{
+		const uint64 byte = nodes[i] * static_cast<uint64>(graph->vector_bytes);
+		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
+		const Size offset = byte % kPayloadBytes;
+		const PageExpectation expected = {
+			meta->uuid, PageRole::kStream, StreamKind::kVectors, search->segment->id, position};
+		bool foreign = false;
+		Buffer buffer;
+
+		if (offset + graph->vector_bytes > kPayloadBytes)
+		{
+			if (!stream_read(search->index, meta, search->segment, StreamKind::kVectors, byte, graph->vector_bytes,
+					graph->scratch, search->strategy))
+				return false;
+			engine::compute_scores(spec, search->query, graph->scratch, graph->vector_bytes, 1, scores + i, 0);
+			continue;
+		}
+		buffer = page_read(search->index, start + position, expected, BUFFER_LOCK_SHARE, ChecksumPolicy::kFirstRead,
+			search->strategy, &foreign);
+		if (foreign)
+			return false;
+		engine::compute_scores(spec, search->query, page_payload(BufferGetPage(buffer)) + offset, graph->vector_bytes, 1,
+			scores + i, 0);
+		UnlockReleaseBuffer(buffer);
+	}
+	return true;
+}
+
+/// Candidates that have been found: row ids and tombstones of those that matter.
+struct Group
+{
+	uint64 items[kGroupRows];
+	double scores[kGroupRows];
+	RowId rows[kGroupRows];
+	uint8 dead[kGroupRows];
+};
+
+/// Offers n rows with their scores; numbers [n] of rows. False if a page was foreign.
+bool
+offer_rows(const SegmentSearch *search, const Candidate *candidates, uint64 n, Group *group)
+{
+	uint64 kept = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		group->items[i] = candidates[i].node;
+		group->scores[i] = candidates[i].score;
+	}
+	if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId), group->items, n,
+			group->rows, search->strategy))
+		return false;
+	if (search->segment->n_dead > 0)
+	{
+		for (uint64 i = 0; i < n; i++)
+			group->items[i] = candidates[i].node / 8;
+		if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kTombstones, 1, group->items, n,
+				group->dead, search->strategy))
+			return false;
+	}
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (search->segment->n_dead > 0 && (group->dead[i] & (1 << (candidates[i].node % 8))) != 0)
+			continue;
+		group->rows[kept] = group->rows[i];
+		group->scores[kept++] = group->scores[i];
+	}
+	search_offer(search, group->scores, group->rows, kept);
+	return true;
+}
+
+/// Offers what a search has found, in order, until nothing can matter any more. Infinite scores may stand for NaN: an exact pass
+/// finds those rows. False if a page was foreign.
+bool
+offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found, Group *group)
+{
+	for (uint32 first = 0; first < n_found; first += kGroupRows)
+	{
+		uint64 n = Min(kGroupRows, static_cast<uint64>(n_found - first));
+
+		while (n > 0 && std::isinf(found[first + n - 1].score) && found[first + n - 1].score > 0)
+			n--;
+		if (n == 0)
+			return true;
+		for (uint64 i = 0; i < n; i++)
+			group->scores[i] = found[first + i].score;
+		if (!engine::topk_wants(search->topk, group->scores, n))
+		{
+			// Rows that were returned before: those behind them may count. Else there are enough nearer ones.
+			if (search->topk->has_after && found[first + n - 1].score <= search->topk->after.score)
+				continue;
+			return true;
+		}
+		if (!offer_rows(search, found + first, n, group))
+			return false;
+	}
+	return true;
+}
+
+/// The graphs of the segment, part by part. False if a page was foreign.
+bool
+search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
+{
+	PageGraph graph = {search, known->model.degree, meta_vector_bytes(search->meta), nullptr};
+	GraphView view;
+	SearchSpec spec;
+	SearchStats stats;
+	Candidate *found = static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, width * sizeof(Candidate)));
+	Group *group = static_cast<Group *>(palloc(sizeof(Group)));
+	Size work_bytes;
+	void *work;
+	uint32 n_found;
+
+	view.n_nodes = static_cast<uint32>(search->segment->n_rows);
+	view.degree = known->model.degree;
+	view.neighbors = read_neighbors;
+	view.scores = score_nodes;
+	view.context = &graph;
+	spec.width = width;
+	graph.scratch = static_cast<char *>(palloc(graph.vector_bytes));
+	work_bytes = engine::graph::graph_search_bytes(view, spec);
+	work = MemoryContextAllocHuge(CurrentMemoryContext, work_bytes);
+	for (uint32 i = 0; i < known->model.n_parts; i++)
+	{
+		const GraphPart *part = &known->parts[i];
+		const engine::graph::Outcome outcome = engine::graph::graph_search(view, spec,
+			known->entries + part->first_entry, Min(part->n_entries, kEntries), found, &n_found, &stats, work, work_bytes);
+
+		if (outcome.code == StatusCode::kCancelled)
+			return false; // a foreign page
+		if (!outcome.is_ok())
+			elog(ERROR, "%s", outcome.message);
+		if (!offer_found(search, found, n_found, group))
+			return false;
+	}
+	*search->n_compared += stats.n_scored;
+	pfree(work);
+	pfree(found);
+	return true;
+}
+
+/// Looks at all rows. False if a page was foreign.
+bool
+search_rows(const SegmentSearch *search)
+{
+	const MetaData *meta = search->meta;
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	const Size stride = meta_vector_bytes(meta);
+	const uint64 capacity = kGroupRows + kPayloadBytes / stride + 1; // a run is as long as a page, at most
+	Candidate *candidates = static_cast<Candidate *>(palloc(kGroupRows * sizeof(Candidate)));
+	double *scores = static_cast<double *>(palloc(capacity * sizeof(double)));
+	Group *group = static_cast<Group *>(palloc(sizeof(Group)));
+	StreamCursor cursor;
+	const void *vectors;
+	uint64 first = 0;
+	uint64 n_wanted = 0;
+	uint64 n;
+
+	stream_open(&cursor, search->index, meta, search->segment, StreamKind::kVectors, stride, 0, search->strategy);
+	while (stream_next_run(&cursor, &vectors, &n))
+	{
+		engine::compute_scores(spec, search->query, vectors, stride, n, scores, cursor.read_ahead);
+		*search->n_compared += n;
+		if (engine::topk_wants(search->topk, scores, n))
+		{
+			stream_release(&cursor);
+			for (uint64 i = 0; i < n; i++)
+			{
+				if (!engine::topk_wants(search->topk, &scores[i], 1))
+					continue;
+				candidates[n_wanted++] = {scores[i], static_cast<uint32>(first + i)};
+				if (n_wanted < kGroupRows)
+					continue;
+				if (!offer_rows(search, candidates, n_wanted, group))
+					return false;
+				n_wanted = 0;
+			}
+			CHECK_FOR_INTERRUPTS();
+		}
+		first += n;
+	}
+	stream_close(&cursor);
+	return !cursor.foreign && (n_wanted == 0 || offer_rows(search, candidates, n_wanted, group));
+}
+
+/// A zero vector has no cosine with any row.
+bool
+has_no_scores(const SegmentSearch *search)
+{
+	const engine::DistanceSpec spec = {search->meta->metric, search->meta->element, search->meta->dim};
+	double score;
+
+	engine::compute_scores(spec, search->query, search->query, meta_vector_bytes(search->meta), 1, &score, 0);
+	return std::isnan(score);
+}
+
+} // namespace
+
+bool
+graph_search_segment(const SegmentSearch *search)
+{
+	const KnownGraph *known;
+	double width;
+
+	if (search->exact)
+		return search_rows(search);
+	if (has_no_scores(search))
+	{
+		*search->coverage = Min(*search->coverage, Coverage::kScored);
+		return true;
+	}
+	known = known_graph(search);
+	if (known == nullptr)
+		return false;
+	width = graph_width(&known->model, static_cast<double>(search->wanted + search->n_before), search->round);
+	if (graph_looks_at_all(width, static_cast<double>(search->segment->n_rows)))
+		return search_rows(search);
+	*search->coverage = Coverage::kPart;
+	return search_graph(search, known, static_cast<uint32>(width));
+}
+
+} // namespace vectorgpu::am
