@@ -7,9 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/graph/knn_clusters.hpp"
 #include "engine/graph/visited.hpp"
-#include "engine/ivf/coarse.hpp"
-#include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::graph
@@ -20,9 +19,6 @@ namespace
 
 constexpr uint32_t kClusterRows = 256;  // on average
 constexpr uint32_t kBlockRows = 512;    // a larger cluster is cut into blocks
-constexpr uint32_t kSampleRows = 16;    // a cluster, to train on
-constexpr uint32_t kTrainIterations = 2;
-constexpr uint32_t kAssignRows = 512;   // a call
 constexpr uint32_t kProgressRows = 256; // between calls of progress
 constexpr uint32_t kNearClusters = 48;  // of a cluster, that its rows choose from
 constexpr uint32_t kMaxProbes = 16;     // blocks that a row is compared with
@@ -36,73 +32,12 @@ cluster_count(const GraphRows &rows, const KnnSpec &spec)
 	return static_cast<uint32_t>(std::min<size_t>((rows.n_rows + kClusterRows - 1) / kClusterRows, kMaxClusters));
 }
 
-ivf::KMeansSpec
-training_spec(const GraphRows &rows, const KnnSpec &spec, uint32_t n_clusters)
-{
-	ivf::KMeansSpec training;
-
-	training.dim = rows.spec.dim;
-	training.n_clusters = n_clusters;
-	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(n_clusters) * kSampleRows);
-	training.kind = ivf::cluster_kind(rows.spec.metric);
-	training.seed = spec.seed;
-	training.max_iterations = kTrainIterations;
-	return training;
-}
-
 /// The arrays that live through all of it, then those of each stage, which share their memory.
 struct Memory
 {
-	uint32_t *order;      // [n_rows] rows, cluster by cluster
-	uint32_t *first_of;   // [n_clusters + 1] into order
-	float *centroids;     // [n_clusters, dim]
+	Clusters clusters;
 	unsigned char *stage; // of the largest stage
 	size_t stage_bytes;
-};
-
-struct ClusterStage
-{
-	float *sample; // [training rows, dim]
-	uint32_t *sampled;
-	void *training;
-	size_t training_bytes;
-
-	bool
-	take(ivf::Arena *arena, const ivf::KMeansSpec &training_of)
-	{
-		sample = arena->take<float>(training_of.n_rows * training_of.dim);
-		sampled = arena->take<uint32_t>(training_of.n_rows);
-		training_bytes = ivf::kmeans_work_bytes(training_of);
-		training = arena->take<uint8_t>(training_bytes);
-		return training != nullptr;
-	}
-};
-
-struct AssignStage
-{
-	uint32_t *labels; // [n_rows]
-	uint32_t *nodes;  // [kAssignRows]
-	float *floats;    // [kAssignRows, dim]
-	void *coarse;
-	size_t coarse_bytes;
-	void *work;
-	size_t work_bytes;
-
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters)
-	{
-		ivf::Coarse shape; // what the work memory depends on
-
-		labels = arena->take<uint32_t>(rows.n_rows);
-		nodes = arena->take<uint32_t>(kAssignRows);
-		floats = arena->take<float>(static_cast<size_t>(kAssignRows) * rows.spec.dim);
-		coarse_bytes = ivf::coarse_bytes(rows.spec.dim, n_clusters);
-		coarse = arena->take<uint8_t>(coarse_bytes);
-		shape.dim = rows.spec.dim;
-		work_bytes = ivf::coarse_assign_work_bytes(shape, 1);
-		work = arena->take<uint8_t>(work_bytes);
-		return work != nullptr;
-	}
 };
 
 /// A piece of a cluster: rows order[first .. end).
@@ -171,21 +106,17 @@ bool
 plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, Memory *memory)
 {
 	const uint32_t n_clusters = cluster_count(rows, spec);
-	ivf::Arena stages[4];
-	ClusterStage cluster;
-	AssignStage assign;
+	ivf::Arena stages[2];
 	CompareStage compare;
 	RefineStage refine;
 
-	(void) cluster.take(&stages[0], training_spec(rows, spec, n_clusters));
-	(void) assign.take(&stages[1], rows, n_clusters);
-	(void) compare.take(&stages[2], rows, n_clusters);
-	(void) refine.take(&stages[3], spec);
-	memory->stage_bytes = std::max({stages[0].bytes_needed(), stages[1].bytes_needed(), stages[2].bytes_needed(),
-		stages[3].bytes_needed()});
-	memory->order = arena->take<uint32_t>(rows.n_rows);
-	memory->first_of = arena->take<uint32_t>(n_clusters + size_t{1});
-	memory->centroids = arena->take<float>(static_cast<size_t>(n_clusters) * rows.spec.dim);
+	(void) compare.take(&stages[0], rows, n_clusters);
+	(void) refine.take(&stages[1], spec);
+	memory->stage_bytes =
+		std::max({make_clusters_bytes(rows, n_clusters), stages[0].bytes_needed(), stages[1].bytes_needed()});
+	memory->clusters.order = arena->take<uint32_t>(rows.n_rows);
+	memory->clusters.first_of = arena->take<uint32_t>(n_clusters + size_t{1});
+	memory->clusters.centroids = arena->take<float>(static_cast<size_t>(n_clusters) * rows.spec.dim);
 	memory->stage = arena->take<unsigned char>(memory->stage_bytes);
 	return memory->stage != nullptr;
 }
@@ -241,66 +172,6 @@ private:
 	uint32_t k_;
 };
 
-Outcome
-train(const GraphRows &rows, const KnnSpec &spec, uint32_t n_clusters, const Memory &memory, uint32_t *n_used,
-	const Call &call)
-{
-	const ivf::KMeansSpec training = training_spec(rows, spec, n_clusters);
-	ivf::Arena arena(memory.stage, memory.stage_bytes);
-	ivf::KMeansReport report;
-	ClusterStage stage;
-
-	if (!stage.take(&arena, training))
-		return ivf::work_memory_short();
-	for (uint64_t i = 0; i < training.n_rows; i++)
-		stage.sampled[i] = static_cast<uint32_t>(i * rows.n_rows / training.n_rows);
-	rows_to_floats(rows, stage.sampled, training.n_rows, stage.sample);
-	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, rows.spec.dim}, memory.centroids, nullptr, &report,
-		stage.training, stage.training_bytes, call);
-
-	*n_used = std::max(report.n_used, 1u);
-	return outcome;
-}
-
-/// Rows by their clusters: order, first_of.
-Outcome
-assign(const GraphRows &rows, uint32_t n_clusters, const Memory &memory, const Call &call)
-{
-	ivf::Arena arena(memory.stage, memory.stage_bytes);
-	ivf::Coarse coarse;
-	AssignStage stage;
-
-	if (!stage.take(&arena, rows, n_clusters))
-		return ivf::work_memory_short();
-	Outcome outcome =
-		ivf::coarse_init(memory.centroids, n_clusters, rows.spec.dim, stage.coarse, stage.coarse_bytes, &coarse);
-	if (!outcome.is_ok())
-		return outcome;
-	for (uint32_t first = 0; first < rows.n_rows; first += kAssignRows)
-	{
-		const uint32_t n = std::min(kAssignRows, rows.n_rows - first);
-
-		for (uint32_t i = 0; i < n; i++)
-			stage.nodes[i] = first + i;
-		rows_to_floats(rows, stage.nodes, n, stage.floats);
-		outcome = ivf::coarse_assign(coarse, stage.floats, rows.spec.dim, n, stage.labels + first, nullptr, stage.work,
-			stage.work_bytes, call);
-		if (!outcome.is_ok())
-			return outcome;
-	}
-	std::fill_n(memory.first_of, n_clusters + 1, 0);
-	for (uint32_t i = 0; i < rows.n_rows; i++)
-		memory.first_of[stage.labels[i] + 1]++;
-	for (uint32_t i = 0; i < n_clusters; i++)
-		memory.first_of[i + 1] += memory.first_of[i];
-	for (uint32_t i = 0; i < rows.n_rows; i++)
-		memory.order[memory.first_of[stage.labels[i]]++] = i;
-	for (uint32_t i = n_clusters; i > 0; i--)
-		memory.first_of[i] = memory.first_of[i - 1];
-	memory.first_of[0] = 0;
-	return {};
-}
-
 /// Cuts clusters into blocks of at most kBlockRows.
 uint32_t
 make_blocks(const Memory &memory, uint32_t n_clusters, const CompareStage &stage)
@@ -310,8 +181,8 @@ make_blocks(const Memory &memory, uint32_t n_clusters, const CompareStage &stage
 	for (uint32_t c = 0; c < n_clusters; c++)
 	{
 		stage.first_block[c] = n;
-		for (uint32_t first = memory.first_of[c]; first < memory.first_of[c + 1]; first += kBlockRows)
-			stage.blocks[n++] = {first, std::min(first + kBlockRows, memory.first_of[c + 1])};
+		for (uint32_t first = memory.clusters.first_of[c]; first < memory.clusters.first_of[c + 1]; first += kBlockRows)
+			stage.blocks[n++] = {first, std::min(first + kBlockRows, memory.clusters.first_of[c + 1])};
 	}
 	stage.first_block[n_clusters] = n;
 	return n;
@@ -379,12 +250,12 @@ probe_clusters(const GraphRows &rows, const KnnSpec &spec, const Memory &memory,
 	{
 		uint32_t near[kNearClusters];
 
-		if (!ivf::go_on(call, {memory.first_of[c], uint64_t{2} * rows.n_rows}))
+		if (!ivf::go_on(call, {memory.clusters.first_of[c], uint64_t{2} * rows.n_rows}))
 			return false;
-		rank_clusters(rows, memory.centroids, n_clusters, c, n_near, stage);
+		rank_clusters(rows, memory.clusters.centroids, n_clusters, c, n_near, stage);
 		std::copy_n(stage.cluster_order, n_near, near);
-		for (uint32_t i = memory.first_of[c]; i < memory.first_of[c + 1]; i++)
-			choose_probes(rows, spec, memory.centroids, memory.order[i], (i - memory.first_of[c]) / kBlockRows, near,
+		for (uint32_t i = memory.clusters.first_of[c]; i < memory.clusters.first_of[c + 1]; i++)
+			choose_probes(rows, spec, memory.clusters.centroids, memory.clusters.order[i], (i - memory.clusters.first_of[c]) / kBlockRows, near,
 				n_near, stage);
 	}
 	return true;
@@ -405,7 +276,7 @@ group_probes(const GraphRows &rows, const Memory &memory, uint32_t n_blocks, con
 		first[i + 1] += first[i];
 	for (uint32_t i = 0; i < rows.n_rows; i++)
 	{
-		const uint32_t u = memory.order[i];
+		const uint32_t u = memory.clusters.order[i];
 		const uint32_t *probes = stage.probes + size_t{u} * kMaxProbes;
 
 		for (uint32_t j = 0; j < kMaxProbes && probes[j] != kNoNode; j++)
@@ -449,7 +320,7 @@ compare_probes(const GraphRows &rows, const KnnLists &lists, const Memory &memor
 		{
 			if (!ivf::go_on(call, {uint64_t{rows.n_rows} + stage.blocks[b].first, uint64_t{2} * rows.n_rows}))
 				return false;
-			compare_block(rows, lists, memory.order, stage.blocks[b], stage.probing + i,
+			compare_block(rows, lists, memory.clusters.order, stage.blocks[b], stage.probing + i,
 				std::min(kProgressRows, first[b + 1] - i), stage);
 		}
 	}
@@ -466,8 +337,8 @@ compare_all(const GraphRows &rows, const KnnLists &lists, const Memory &memory, 
 		{
 			if (!ivf::go_on(call, {first, rows.n_rows}))
 				return false;
-			compare_block(rows, lists, memory.order, {first, std::min(first + kBlockRows, rows.n_rows)},
-				memory.order + i, std::min(kProgressRows, rows.n_rows - i), stage);
+			compare_block(rows, lists, memory.clusters.order, {first, std::min(first + kBlockRows, rows.n_rows)},
+				memory.clusters.order + i, std::min(kProgressRows, rows.n_rows - i), stage);
 		}
 	return true;
 }
@@ -508,7 +379,7 @@ refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const 
 	(void) stage.take(&arena, spec); // of the size that plan() has found
 	for (uint32_t i = 0; i < rows.n_rows; i++)
 	{
-		const uint32_t u = memory.order[i];
+		const uint32_t u = memory.clusters.order[i];
 		const size_t n = locate(lists, spec, u, stage);
 		List list(lists, u);
 
@@ -530,22 +401,6 @@ refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const 
 
 } // namespace
 
-void
-rows_to_floats(const GraphRows &rows, const uint32_t *nodes, size_t n, float *floats)
-{
-	const size_t dim = rows.spec.dim;
-
-	for (size_t i = 0; i < n; i++)
-	{
-		if (rows.spec.element == ElementType::kFloat16)
-			widen_halves(rows.row(nodes[i]), dim, floats + i * dim);
-		else
-			memcpy(floats + i * dim, rows.row(nodes[i]), dim * sizeof(float));
-	}
-	if (rows.spec.metric == Metric::kCosine)
-		ivf::normalise_rows(floats, n, dim);
-}
-
 size_t
 knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec)
 {
@@ -561,7 +416,6 @@ knn_graph(
 	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *work, size_t work_bytes, const Call &call)
 {
 	const uint32_t n_clusters = cluster_count(rows, spec);
-	uint32_t n_used = 1;
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
 	CompareStage stage;
@@ -580,16 +434,17 @@ knn_graph(
 		ivf::Arena of_stage(memory.stage, memory.stage_bytes);
 
 		for (uint32_t i = 0; i < rows.n_rows; i++)
-			memory.order[i] = i;
+			memory.clusters.order[i] = i;
 		(void) stage.take(&of_stage, rows, n_clusters);
 		return compare_all(rows, *lists, memory, stage, call) ? Outcome{} : ivf::cancelled();
 	}
 
-	Outcome outcome = train(rows, spec, n_clusters, memory, &n_used, call);
-	if (outcome.is_ok())
-		outcome = assign(rows, n_used, memory, call);
+	memory.clusters.n = n_clusters;
+	const Outcome outcome =
+		make_clusters(rows, spec.seed, &memory.clusters, memory.stage, memory.stage_bytes, call);
 	if (!outcome.is_ok())
 		return outcome;
+	const uint32_t n_used = memory.clusters.n;
 	ivf::Arena of_stage(memory.stage, memory.stage_bytes);
 	(void) stage.take(&of_stage, rows, n_clusters);
 	const uint32_t n_blocks = make_blocks(memory, n_used, stage);
