@@ -1,4 +1,4 @@
-# gpuivf on SIFT (VECTORGPU_DATA; unset: skipped), with vectors and with codes. Conditions that 50, 10 and 1 % of the rows pass, whatever
+# gpuivf, with vectors and with codes, and gpugraph on SIFT (VECTORGPU_DATA; unset: skipped). Conditions that 50, 10 and 1 % of the rows pass, whatever
 # the query or correlated with it: recall at 10 is not below the unfiltered one. And after half of the rows were deleted, others inserted
 # and all merged, recall is that of a fresh build.
 use strict;
@@ -21,7 +21,7 @@ my $queries = $long ? 400 : 60;
 my $target  = 0.9;
 my $folder  = PostgreSQL::Test::Utils::tempdir();
 my $node    = make_node('filters',
-	conf => "fsync = off\nshared_buffers = 1GB\nmaintenance_work_mem = 256MB\nmax_wal_size = 4GB\ngpuivf.probes = 0\ngpuivf.recall_target = $target\nvectorgpu.worker = off\n");
+	conf => "fsync = off\nshared_buffers = 1GB\nmaintenance_work_mem = 256MB\nmax_wal_size = 4GB\ngpuivf.probes = 0\ngpuivf.recall_target = $target\ngpugraph.search_width = 0\ngpugraph.recall_target = $target\nvectorgpu.worker = off\n");
 
 sub load_u8bin
 {
@@ -97,11 +97,12 @@ sub recall
 	return ($recall, 1000 * (time - $start) / $queries);
 }
 
-for my $storage ('', 'storage = sq8', 'storage = pq, refine = none')
+for my $index ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph')
 {
-	my $label = $storage eq '' ? 'vectors' : $storage;
+	my ($am, $storage) = split /: /, $index;
+	my $label = $storage // ($am eq 'gpuivf' ? 'vectors' : $am);
 
-	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS base_v; CREATE INDEX base_v ON base USING gpuivf (v vector_l2_ops)' . ($storage eq '' ? '' : " WITH ($storage)"), timeout => 1800);
+	$node->safe_psql('postgres', "DROP INDEX IF EXISTS base_v; CREATE INDEX base_v ON base USING $am (v vector_l2_ops)" . (defined $storage ? " WITH ($storage)" : ''), timeout => 1800);
 	my ($plain, $ms) = recall('0 none');
 	note(sprintf '%s: recall %.3f without a condition, %.2f ms', $label, $plain, $ms);
 	cmp_ok($plain, '>=', $target - 0.01 - 0.3 / sqrt($queries), "$label: recall at 10 without a condition");
@@ -116,15 +117,16 @@ for my $storage ('', 'storage = sq8', 'storage = pq, refine = none')
 
 # Half of the rows are deleted and inserted again, in other places; then the same rows in a fresh index.
 $node->safe_psql('postgres', 'DROP INDEX base_v; CREATE TABLE again AS SELECT * FROM base WHERE id % 2 = 0');
-for my $storage ('', 'storage = sq8', 'storage = pq', 'storage = pq, refine = none')
+for my $index ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq', 'gpuivf: storage = pq, refine = none', 'gpugraph')
 {
-	my $label = $storage eq '' ? 'vectors' : $storage;
+	my ($am, $storage) = split /: /, $index;
+	my $label = $storage // ($am eq 'gpuivf' ? 'vectors' : $am);
 
-	$node->safe_psql('postgres', 'CREATE INDEX base_v ON base USING gpuivf (v vector_l2_ops)' . ($storage eq '' ? '' : " WITH ($storage)"), timeout => 1800);
+	$node->safe_psql('postgres', "CREATE INDEX base_v ON base USING $am (v vector_l2_ops)" . (defined $storage ? " WITH ($storage)" : ''), timeout => 1800);
 	$node->safe_psql('postgres', $_, timeout => 1800)
 	  for 'DELETE FROM base WHERE id % 2 = 0', 'VACUUM (INDEX_CLEANUP on) base', 'INSERT INTO base SELECT * FROM again', 'VACUUM (INDEX_CLEANUP on) base', q{SELECT vectorgpu_merge('base_v')};
 	check_index($node, 'base_v', name => "$label: check after deletes and inserts");
-	my ($lists, $drift) = split /\|/, $node->safe_psql('postgres', q{SELECT lists, list_drift FROM vectorgpu_indexes WHERE index_name = 'base_v'});
+	my ($lists, $drift) = split /\|/, $node->safe_psql('postgres', q{SELECT coalesce(lists, 0), coalesce(list_drift, 0) FROM vectorgpu_indexes WHERE index_name = 'base_v'});
 	my ($merged) = recall('0 none');
 	$node->safe_psql('postgres', 'REINDEX INDEX base_v', timeout => 1800);
 	my ($fresh) = recall('0 none');

@@ -21,7 +21,7 @@ constexpr double kCalibratedRows = 10; // nearest rows that a calibration is abo
 // For k rows a search is (k / 10) to this power wider, and at least k. SIFT, 100,000 rows: for 100 rows a target of 0.95 finds 0.975
 // with 0.6, and a width of 100 finds 0.968.
 constexpr double kMoreRows = 0.5;
-constexpr double kRoundGrowth = 4;     // a round is so much wider than the one before
+constexpr double kRoundGrowth = 2;     // a round is so much wider than the one before
 // A node of the queue costs the scores of about 20 rows that lie anywhere; those of rows that follow each other cost a third.
 constexpr double kRowsPerNode = 8;
 
