@@ -118,23 +118,19 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 void
 look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
 {
-	const engine::TopK *topk = &queries->topks[i];
-	uint64 n = 0;
+	uint64 neighbors[kNeighbors];
+	const uint64 found = ivf_true_neighbors(queries, i, neighbors);
+	uint64 n;
 
 	query->worst = -HUGE_VAL;
-	for (uint64 j = 0; j < topk->size && n < kNeighbors; j++)
+	for (n = 0; n < found; n++)
 	{
-		const engine::Neighbor *neighbor = &topk->buffer[j];
-
-		if (neighbor->row == queries->numbers[i] || std::isnan(neighbor->score))
-			continue;
-		ivf_seek_spool(writer->codes, neighbor->row * writer->coded_bytes);
-		ivf_seek_spool(writer->labels, neighbor->row * sizeof(uint32));
+		ivf_seek_spool(writer->codes, neighbors[n] * writer->coded_bytes);
+		ivf_seek_spool(writer->labels, neighbors[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		query->worst = Max(query->worst, query->limits[n]);
-		n++;
 	}
 	while (n < kNeighbors)
 		query->limits[n++] = NAN;

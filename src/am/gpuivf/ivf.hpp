@@ -109,11 +109,12 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for a batch of so many rows.
-uint32 ivf_probes(const IvfModel *model, uint64 wanted);
+/// options.cpp. Lists that a scan's first round looks at for a batch of so many rows, on average over queries.
+double ivf_probes(const IvfModel *model, uint64 wanted);
 
-/// search.cpp. The same for a round of a scan (SegmentSearch::round).
-uint32 ivf_round_probes(const IvfModel *model, uint32 round, uint64 wanted);
+/// search.cpp. Lists that a round of a scan (SegmentSearch::round) looks at. What is left over of a whole number decides
+/// together with the query's bits, so that queries look at one list more or less, and each always at as many.
+uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query);
 
 /// What the planner, which reads no page, takes a scan to be.
 struct IvfPlan

@@ -150,19 +150,19 @@ ivf_lists_for(const IvfOptions *options, uint64 n_rows)
 	return static_cast<uint32>(Max(Min(lists, Min(n_rows, static_cast<uint64>(kMaxLists))), UINT64CONST(1)));
 }
 
-uint32
+double
 ivf_probes(const IvfModel *model, uint64 wanted)
 {
 	double probes = probes_setting;
 
 	if (probes_setting == 0)
 	{
-		probes = model->calibration.n_queries > 0 ? engine::ivf::probes_for(model->calibration, recall_target)
+		probes = model->calibration.n_queries > 0 ? engine::ivf::fractional_probes_for(model->calibration, recall_target)
 												  : std::ceil(model->n_lists * kDefaultShare);
 		if (wanted > kCalibratedRows)
-			probes = std::ceil(probes * std::pow(static_cast<double>(wanted) / kCalibratedRows, kMoreRows));
+			probes *= std::pow(static_cast<double>(wanted) / kCalibratedRows, kMoreRows);
 	}
-	return static_cast<uint32>(Max(Min(probes, static_cast<double>(model->n_lists)), 1.0));
+	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 
 uint64

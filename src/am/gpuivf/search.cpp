@@ -6,7 +6,13 @@
 #include "engine/ivf/kmeans.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+
+extern "C"
+{
+#include "common/hashfn.h"
+}
 
 namespace vectorgpu::am
 {
@@ -143,7 +149,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists : ivf_round_probes(&ranked->described, search->round, search->wanted);
+	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -287,13 +293,15 @@ search_all(const SegmentSearch *search)
 } // namespace
 
 uint32
-ivf_round_probes(const IvfModel *model, uint32 round, uint64 wanted)
+ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query)
 {
-	uint64 probes = ivf_probes(model, wanted);
+	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
+	double probes = ivf_probes(model, wanted);
 
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
 		probes *= kRoundGrowth;
-	return static_cast<uint32>(Min(probes, static_cast<uint64>(model->n_lists)));
+	probes = std::floor(probes + hash * 0x1p-32);
+	return static_cast<uint32>(Min(probes, static_cast<double>(model->n_lists)));
 }
 
 bool

@@ -29,14 +29,14 @@ n_lists(const MetaData *meta, const SegmentEntry *segment)
 }
 
 bool
-probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
+probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, const void *query,
 	BufferAccessStrategy strategy, uint32 *n_probes)
 {
 	IvfModel model;
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
-	*n_probes = ivf_round_probes(&model, round, wanted);
+	*n_probes = ivf_round_probes(meta, &model, round, wanted, query);
 	return true;
 }
 

@@ -66,6 +66,9 @@ struct CalibrationQueries
 
 constexpr uint64 kCalibrationNeighbors = 10;
 
+/// calibrate.cpp. The rows that query i should find, at most kCalibrationNeighbors of them; returns how many.
+uint64 ivf_true_neighbors(const CalibrationQueries *queries, uint64 i, uint64 *neighbors);
+
 /// calibrate_codes.cpp. How many candidates codes need, and what recall is left. The model is calibrated for the lists. False:
 /// it gave way.
 bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);

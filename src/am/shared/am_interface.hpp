@@ -63,7 +63,7 @@ struct WorkerLists
 
 	/// The lists of a segment with rows that a round of a scan for `wanted` rows looks at (SegmentSearch).
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		BufferAccessStrategy strategy, uint32 *n_probes);
+		const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's lists (engine::ListsLayout).
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,

@@ -217,7 +217,8 @@ choose_probes(Relation index, const ScanState *state, wire::ListProbes *probes, 
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n].segment = segment->id;
-		if (!lists->probes(index, &state->meta, segment, state->round, state->batch_size, state->strategy, &probes[*n].probes))
+		if (!lists->probes(index, &state->meta, segment, state->round, state->batch_size, state->query, state->strategy,
+				&probes[*n].probes))
 			return false;
 		++*n;
 	}

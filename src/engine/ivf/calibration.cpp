@@ -72,6 +72,18 @@ probes_for(const Calibration &calibration, double recall_target)
 }
 
 double
+fractional_probes_for(const Calibration &calibration, double recall_target)
+{
+	const uint32_t above = probes_for(calibration, recall_target);
+	const double high = recall_of(calibration, above);
+	const double low = recall_of(calibration, above - 1);
+
+	if (above <= 1 || high < recall_target || !(high > low))
+		return above;
+	return above - 1 + std::clamp((recall_target - low) / (high - low), 0.0, 1.0);
+}
+
+double
 recall_of(const Calibration &calibration, uint32_t probes)
 {
 	if (calibration.n_points == 0)

@@ -30,6 +30,10 @@ void calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibr
 /// last point's probes if no point reaches it.
 uint32_t probes_for(const Calibration &calibration, double recall_target);
 
+/// The same as a number between two: searches that look at the larger one with a probability of the fraction, and else at
+/// the smaller one, have the target's recall on average. At least 1.
+double fractional_probes_for(const Calibration &calibration, double recall_target);
+
 /// The other way round: the recall to expect of so many probes.
 double recall_of(const Calibration &calibration, uint32_t probes);
 

@@ -67,7 +67,29 @@ TEST(Calibration, ProbesReachTheTargetAndNoMore)
 		EXPECT_TRUE(probes == 1 || recall_of(calibration, probes - 1) < target) << target;
 	}
 	EXPECT_EQ(probes_for(calibration, 1), 100u);
+	EXPECT_FLOAT_EQ(static_cast<float>(fractional_probes_for(calibration, 1)), 100);
 	EXPECT_FLOAT_EQ(static_cast<float>(recall_of(calibration, 1000)), 1 - 1 / 101.0f);
+}
+
+TEST(Calibration, FractionsOfProbesReachTheTargetOnAverage)
+{
+	Calibration calibration;
+
+	calibration_points(100, &calibration);
+	for (uint32_t p = 0; p < calibration.n_points; p++)
+		calibration.recall[p] = 1 - 1 / static_cast<float>(1 + calibration.probes[p]);
+	for (double target : {0.51, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99})
+	{
+		const double probes = fractional_probes_for(calibration, target);
+		const uint32_t whole = static_cast<uint32_t>(probes);
+		const double share = probes - whole;
+		const double mixed =
+			(1 - share) * recall_of(calibration, whole) + share * recall_of(calibration, std::min(whole + 1, 100u));
+
+		EXPECT_NEAR(mixed, target, 1e-6) << target;
+		EXPECT_LE(probes, probes_for(calibration, target)) << target;
+	}
+	EXPECT_EQ(fractional_probes_for(calibration, 0), 1);
 }
 
 TEST(Calibration, AnEmptyTableIsDefined)
@@ -75,6 +97,7 @@ TEST(Calibration, AnEmptyTableIsDefined)
 	Calibration calibration;
 
 	EXPECT_EQ(probes_for(calibration, 0.9), 1u);
+	EXPECT_EQ(fractional_probes_for(calibration, 0.9), 1);
 	EXPECT_EQ(recall_of(calibration, 5), 0);
 }
 
