@@ -31,6 +31,8 @@ using kernels::Entry;
 constexpr size_t kMostQueries = 16384;      // of a chunk
 constexpr size_t kCarefulQueries = 16;      // of a chunk that goes in windows
 constexpr uint32_t kLeastQueriesPerList = 3; // on average, from which the scan goes list by list
+constexpr size_t kManyQueries = 128;        // a block for each keeps the device busy
+constexpr uint32_t kFewGroups = 128;        // that a block for a query samples in no time
 constexpr uint32_t kProbesRatio = 4;        // of the queries of a chunk at most: each has room for the most
 
 Status
@@ -58,7 +60,12 @@ public:
 		std::vector<uint32_t> numbers(queries_.size());
 
 		std::iota(numbers.begin(), numbers.end(), 0);
-		std::stable_sort(numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes(a) < most_probes(b); });
+		most_probes_.resize(queries_.size());
+		for (const uint32_t number : numbers)
+			most_probes_[number] = most_probes(number);
+		if (!std::is_sorted(most_probes_.begin(), most_probes_.end()))
+			std::stable_sort(
+				numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
 		VECTORGPU_TRY(search_all(numbers, false));
 
 		const std::vector<uint32_t> redo = std::move(redo_);
@@ -126,23 +133,26 @@ private:
 		for (const Source *source : sources_)
 		{
 			const size_t n_probes = std::min(max_probes, source->lists->n_lists());
-			const size_t coarse = source->lists->n_lists() * (2 * sizeof(uint64_t) + sizeof(uint32_t));
+			const size_t coarse = source->lists->n_lists() * sizeof(uint64_t);
 			const size_t scan = careful ? 0 : capacity(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t));
 
 			scratch = std::max(scratch, n_probes * (sizeof(Entry) + sizeof(uint32_t)) + std::max(coarse, scan));
 		}
-		return shape_.query_bytes + 128 + sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) +
-			   kernels::kMaxGroups * sizeof(uint64_t) + scratch;
+		if (careful || n_groups(max_k) > kernels::kIvfMostSampled) // fewer are sampled without them, or by a few queries
+			scratch += kernels::kMaxGroups * sizeof(uint64_t);
+		return shape_.query_bytes + 128 + sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) + scratch;
 	}
 
 	/// How many of the queries, in order of their probes, go together.
 	size_t
 	chunk_size(std::span<const uint32_t> numbers, bool careful) const
 	{
-		const uint32_t least_probes = most_probes(numbers.front());
+		const uint32_t least_probes = most_probes_[numbers.front()];
 		const size_t room = context_->workspace.bytes() / 4 * 3; // the rest: per list, and candidates of windows
 		uint64_t n_rows = 0;
 		uint32_t max_k = 1;
+		uint32_t max_probes = 0;
+		size_t each = 0; // device memory of a query, of so many probes and rows
 		size_t n = 0;
 
 		for (const Source *source : sources_)
@@ -156,13 +166,19 @@ private:
 		for (const uint32_t number : numbers)
 		{
 			const uint32_t k = std::max(max_k, static_cast<uint32_t>(queries_[number].k));
-			const uint32_t n_probes = most_probes(number);
+			const uint32_t n_probes = most_probes_[number];
 			const size_t in_each = shape_.query_bytes + 64 + sources_.size() * sizeof(uint32_t);
+
+			if (n_probes > max_probes || k > max_k)
+			{
+				max_probes = std::max(max_probes, n_probes);
+				each = query_bytes(max_probes, k, careful);
+			}
 
 			if (n > 0 && (n == most || n_probes / kProbesRatio > least_probes ||
 							 (n + 1) * in_each + 8192 > context_->pinned_in.bytes() ||
 							 (n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() ||
-							 (n + 1) * query_bytes(n_probes, k, careful) > room))
+							 (n + 1) * each > room))
 				break;
 			max_k = k;
 			n++;
@@ -276,44 +292,43 @@ private:
 		const Source &source = *sources_[s];
 		const size_t n = chunk.queries.n_queries;
 		kernels::IvfScanArgs scan;
-		uint64_t *minima = arena_.take<uint64_t>(n * kernels::kMaxGroups);
-		uint64_t *thresholds = arena_.take<uint64_t>(n);
 
-		VECTORGPU_TRY(rank_lists(s, chunk, minima, thresholds, &scan.probes));
+		scan.thresholds = arena_.take<uint64_t>(n);
+		VECTORGPU_TRY(rank_lists(s, chunk, &scan.probes));
 		scan.metric = spec_.metric;
 		scan.rows = source.rows();
 		scan.queries = chunk.queries;
-		scan.minima = minima;
 		scan.n_groups = n_groups(chunk.max_k);
-		scan.thresholds = thresholds;
 		scan.end_place = source.n_rows;
+		scan.best = chunk.best;
 		if (arena_.failed())
 			return too_small();
-		VECTORGPU_TRY(check(kernels::launch_ivf_minima(scan, stream_), "sample lists"));
 		if (careful)
 			return scan_in_windows(source, chunk, &scan);
 
 		VECTORGPU_TRY(take_candidates(n, capacity(source, chunk.max_k), &scan.candidates));
-		VECTORGPU_TRY(check(kernels::launch_thresholds(chunk.queries, minima, scan.n_groups, chunk.best, thresholds,
-								scan.candidates.counts, stream_),
-			"find thresholds"));
+		if (scan.n_groups <= (n >= kManyQueries ? kernels::kIvfMostSampled : kFewGroups))
+			VECTORGPU_TRY(check(kernels::launch_ivf_thresholds(scan, stream_), "find thresholds"));
+		else
+		{
+			VECTORGPU_TRY(sample(n, &scan));
+			VECTORGPU_TRY(find_thresholds(chunk, scan));
+		}
 		if (chunk.n_pairs[s] < uint64_t{kLeastQueriesPerList} * source.lists->n_lists())
 			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(scan, stream_), "scan lists"));
 		else
 			VECTORGPU_TRY(scan_list_by_list(source, chunk, &scan));
-		VECTORGPU_TRY(check(kernels::launch_ivf_overflow(scan.candidates, chunk.queries.n_queries, chunk.redo, stream_), "count rows"));
-		return merge(chunk, scan);
+		return merge(chunk, scan, chunk.redo);
 	}
 
 	/// probes->ranked: the first lists of each query. Scratch is given back.
 	Status
-	rank_lists(size_t s, const Chunk &chunk, uint64_t *minima, uint64_t *thresholds, kernels::IvfProbes *probes)
+	rank_lists(size_t s, const Chunk &chunk, kernels::IvfProbes *probes)
 	{
 		const DeviceLists &lists = *sources_[s]->lists;
 		const size_t n = chunk.queries.n_queries;
 		kernels::Best ranked;
 		kernels::ScoreArgs score;
-		kernels::Candidates candidates;
 
 		ranked.stride = chunk.max_probes[s];
 		ranked.entries = arena_.take<Entry>(n * ranked.stride);
@@ -333,7 +348,6 @@ private:
 		score.queries.after = nullptr;
 		score.keys = arena_.take<uint64_t>(n * lists.n_lists());
 		score.key_stride = lists.n_lists();
-		score.minima = minima;
 		score.group_rows = std::max(32u, (lists.n_lists() / kernels::kMaxGroups + 31) / 32 * 32);
 		if (arena_.failed())
 			return too_small();
@@ -341,19 +355,9 @@ private:
 		if (ranked.stride > kernels::kMaxSelectK)
 			VECTORGPU_TRY(sort_lists(lists, score, ranked));
 		else
-		{
-			VECTORGPU_TRY(take_candidates(n, lists.n_lists(), &candidates));
-			VECTORGPU_TRY(check(cudaMemsetAsync(ranked.counts, 0, n * sizeof(uint32_t), stream_), "clear counts"));
-			VECTORGPU_TRY(check(
-				kernels::launch_thresholds(score.queries, minima, (lists.n_lists() + score.group_rows - 1) / score.group_rows, ranked,
-					thresholds, candidates.counts, stream_),
-				"find thresholds"));
-			VECTORGPU_TRY(check(kernels::launch_compact(score.queries, score.keys, score.key_stride, lists.n_lists(), thresholds,
-									candidates, stream_),
-				"collect lists"));
-			VECTORGPU_TRY(check(
-				kernels::launch_merge(score.queries, candidates, score.rows.row_ids, ranked, ranked.stride, stream_), "rank lists"));
-		}
+			VECTORGPU_TRY(check(kernels::launch_select_keys(score.queries, score.keys, score.key_stride, lists.n_lists(), ranked,
+									ranked.stride, stream_),
+				"rank lists"));
 		arena_.release(mark);
 		return Status::ok();
 	}
@@ -386,6 +390,24 @@ private:
 		return Status::ok();
 	}
 
+	/// The smallest keys of groups of rows; for find_thresholds.
+	Status
+	sample(size_t n, kernels::IvfScanArgs *scan)
+	{
+		scan->minima = arena_.take<uint64_t>(n * kernels::kMaxGroups);
+		if (arena_.failed())
+			return too_small();
+		return check(kernels::launch_ivf_minima(*scan, stream_), "sample lists");
+	}
+
+	Status
+	find_thresholds(const Chunk &chunk, const kernels::IvfScanArgs &scan)
+	{
+		return check(kernels::launch_thresholds(chunk.queries, scan.minima, scan.n_groups, chunk.best, scan.thresholds,
+						 scan.candidates.counts, stream_),
+			"find thresholds");
+	}
+
 	Status
 	take_candidates(size_t n, uint32_t room, kernels::Candidates *candidates)
 	{
@@ -415,9 +437,10 @@ private:
 	}
 
 	Status
-	merge(const Chunk &chunk, const kernels::IvfScanArgs &scan)
+	merge(const Chunk &chunk, const kernels::IvfScanArgs &scan, uint8_t *redo)
 	{
-		return check(kernels::launch_merge(chunk.queries, scan.candidates, scan.rows.row_ids, chunk.best, chunk.max_k, stream_), "merge");
+		return check(
+			kernels::launch_merge(chunk.queries, scan.candidates, scan.rows.row_ids, chunk.best, chunk.max_k, stream_, redo), "merge");
 	}
 
 	/// Each window has room for all of its rows.
@@ -426,6 +449,9 @@ private:
 	{
 		constexpr size_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
 		const size_t n = chunk.queries.n_queries;
+
+		VECTORGPU_TRY(sample(n, scan));
+
 		const size_t room = arena_.left() > 16 * kArenaAlignment ? arena_.left() - 16 * kArenaAlignment : 0;
 		const uint32_t window = static_cast<uint32_t>(std::min<size_t>(source.n_rows, room / n / kEach));
 
@@ -438,11 +464,9 @@ private:
 				return Status::error(StatusCode::kCancelled, "the search was stopped");
 			scan->first_place = static_cast<uint32_t>(first);
 			scan->end_place = static_cast<uint32_t>(std::min<uint64_t>(source.n_rows, first + window));
-			VECTORGPU_TRY(check(kernels::launch_thresholds(chunk.queries, scan->minima, scan->n_groups, chunk.best,
-									const_cast<uint64_t *>(scan->thresholds), scan->candidates.counts, stream_),
-				"find thresholds"));
+			VECTORGPU_TRY(find_thresholds(chunk, *scan));
 			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(*scan, stream_), "scan lists"));
-			VECTORGPU_TRY(merge(chunk, *scan));
+			VECTORGPU_TRY(merge(chunk, *scan, nullptr));
 		}
 		return Status::ok();
 	}
@@ -493,6 +517,7 @@ private:
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
 	Arena arena_;
+	std::vector<uint32_t> most_probes_; // [queries]
 	std::vector<uint32_t> redo_;
 };
 

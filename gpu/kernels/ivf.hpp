@@ -10,6 +10,7 @@ namespace vectorgpu::kernels
 constexpr uint32_t kIvfGroupRows = 8;     // rows of which the first pass keeps the smallest key
 constexpr uint32_t kIvfQueriesPerTile = 8; // of a list, that share the loads of its rows
 constexpr uint32_t kIvfRowsPerTile = 256;
+constexpr uint32_t kIvfMostSampled = 1024; // groups of launch_ivf_thresholds
 
 /// Lists of a source, and those that the queries of a chunk look at.
 struct IvfProbes
@@ -40,7 +41,8 @@ struct IvfScanArgs
 	IvfProbes probes;
 	uint64_t *minima = nullptr;     // [n_queries, kMaxGroups], of the first pass
 	uint32_t n_groups = 0;          // a multiple of 4, at most kMaxGroups
-	const uint64_t *thresholds = nullptr; // [n_queries]
+	uint64_t *thresholds = nullptr; // [n_queries]
+	Best best;                      // launch_ivf_thresholds
 	Candidates candidates;          // Candidates::rows are places
 	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it and from end_place on are passed over
 	uint32_t end_place = 0;
@@ -51,6 +53,10 @@ struct IvfScanArgs
 /// without rows get kExcludedKey, rows whose score is NaN count as dead. Grid (blocks, n_queries), block 256.
 [[nodiscard]] cudaError_t launch_ivf_minima(const IvfScanArgs &args, cudaStream_t stream);
 
+/// launch_ivf_minima and launch_thresholds in one, for n_groups up to kIvfMostSampled: a block for each query. Writes thresholds, and
+/// zeros to candidates.counts. Grid n_queries, block 256.
+[[nodiscard]] cudaError_t launch_ivf_thresholds(const IvfScanArgs &args, cudaStream_t stream);
+
 /// Appends the rows with key <= threshold of all lists that a query looks at to its candidates, but for those whose score is NaN.
 /// Each query by itself: for few. Order of candidates not reproducible.
 [[nodiscard]] cudaError_t launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream);
@@ -60,9 +66,6 @@ struct IvfScanArgs
 
 /// As launch_ivf_scan_queries, list by list, the queries of a list together: for many.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
-
-/// redo[q] = 1 if the query has more candidates than there is room for.
-[[nodiscard]] cudaError_t launch_ivf_overflow(const Candidates &candidates, uint32_t n_queries, uint8_t *redo, cudaStream_t stream);
 
 /// by_place [n_rows] = by_number[numbers[place]].
 [[nodiscard]] cudaError_t launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place,

@@ -1,5 +1,5 @@
-// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, overflow, and which scan
-// kernel for which metric.
+// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, and which scan kernel
+// for which metric.
 #include "kernels/ivf_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -148,15 +148,6 @@ fill_kernel(const IvfProbes probes, uint32_t n_queries, const IvfPlan plan)
 		plan.queries[atomicAdd(&plan.cursors[probes.ranked[i].row], 1u)] = query;
 }
 
-__global__ void __launch_bounds__(kThreads)
-overflow_kernel(const Candidates candidates, uint32_t n_queries, uint8_t *redo)
-{
-	const uint32_t query = blockIdx.x * kThreads + threadIdx.x;
-
-	if (query < n_queries && candidates.counts[query] > candidates.capacity)
-		redo[query] = 1;
-}
-
 cudaError_t
 launch_ivf(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 {
@@ -186,6 +177,12 @@ launch_ivf_minima(const IvfScanArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
+launch_ivf_thresholds(const IvfScanArgs &args, cudaStream_t stream)
+{
+	return launch_ivf(IvfKernel::kThresholds, args, stream);
+}
+
+cudaError_t
 launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream)
 {
 	return launch_ivf(IvfKernel::kScanQueries, args, stream);
@@ -207,15 +204,6 @@ launch_ivf_plan(const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan
 	count_kernel<<<blocks_for(n), kThreads, 0, stream>>>(probes, n_queries, plan);
 	firsts_kernel<<<1, kScanThreads, 0, stream>>>(probes, plan);
 	fill_kernel<<<blocks_for(n), kThreads, 0, stream>>>(probes, n_queries, plan);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_ivf_overflow(const Candidates &candidates, uint32_t n_queries, uint8_t *redo, cudaStream_t stream)
-{
-	if (n_queries == 0)
-		return cudaSuccess;
-	overflow_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(candidates, n_queries, redo);
 	return cudaGetLastError();
 }
 

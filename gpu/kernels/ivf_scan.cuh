@@ -1,6 +1,7 @@
 // Scans of inverted lists, instantiated per metric by ivf_scan_<metric>.cu. Scores are canonical, so nothing is rescored.
 #pragma once
 
+#include "kernels/block_select.cuh"
 #include "kernels/canonical.cuh"
 #include "kernels/ivf.hpp"
 
@@ -109,26 +110,23 @@ ivf_chunk_key(const IvfScanArgs &args, uint32_t query, const float *vector, floa
 	return place >= end || row_is_dead(args.rows, place) ? kExcludedKey : key_after(score, args.queries, query, args.rows.row_ids, place);
 }
 
-/// Grid (blocks, n_queries), block 256.
-template <Metric metric, class FormT>
-__global__ void __launch_bounds__(kIvfThreads)
-ivf_minima_kernel(const IvfScanArgs args)
+constexpr uint32_t kIvfGroupsPerChunk = kIvfChunkRows / kIvfGroupRows;
+
+/// Calls put(group, smallest key) for the first n_groups groups of the query's rows that have rows: the part of warp `warp` of n_warps.
+/// Returns how many have.
+template <Metric metric, class FormT, class Put>
+__device__ __forceinline__ uint32_t
+ivf_sample(const IvfScanArgs &args, uint32_t query, uint32_t warp, uint32_t n_warps, IvfSlots *slots, const Put &put)
 {
-	__shared__ IvfSlots slots;
-	constexpr uint32_t kGroups = kIvfChunkRows / kIvfGroupRows;
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = blockIdx.x * kIvfWarps + threadIdx.x / 32;
-	const uint32_t query = blockIdx.y;
 	const uint32_t dim_pad = args.queries.dim_pad;
 	const float *vector = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(query) * dim_pad;
-	const uint32_t most = args.n_groups / kGroups;
-	uint64_t *minima = args.minima + static_cast<size_t>(query) * kMaxGroups;
 	float aa = 0.0f;
 
 	if constexpr (metric == Metric::kCosine)
 		aa = query_square_sum(vector, dim_pad, lane);
 
-	const uint32_t n_chunks = for_each_chunk(args.probes, query, warp, gridDim.x * kIvfWarps, most, &slots,
+	const uint32_t n_chunks = for_each_chunk(args.probes, query, warp, n_warps, args.n_groups / kIvfGroupsPerChunk, slots,
 		[&](uint32_t first, uint32_t end, uint32_t chunk)
 		{
 			uint64_t key = ivf_chunk_key<metric, FormT>(args, query, vector, aa, first, end, lane);
@@ -138,12 +136,55 @@ ivf_minima_kernel(const IvfScanArgs args)
 			for (int width = kIvfGroupRows / 2; width >= 1; width /= 2)
 				key = min(key, static_cast<uint64_t>(__shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(key), width)));
 			if (lane % kIvfGroupRows == 0)
-				minima[chunk * kGroups + lane / kIvfGroupRows] = key;
+				put(chunk * kIvfGroupsPerChunk + lane / kIvfGroupRows, key);
 		});
 
+	return min(n_chunks * kIvfGroupsPerChunk, args.n_groups);
+}
+
+/// Grid (blocks, n_queries), block 256.
+template <Metric metric, class FormT>
+__global__ void __launch_bounds__(kIvfThreads)
+ivf_minima_kernel(const IvfScanArgs args)
+{
+	__shared__ IvfSlots slots;
+	uint64_t *minima = args.minima + static_cast<size_t>(blockIdx.y) * kMaxGroups;
+	const uint32_t n_groups = ivf_sample<metric, FormT>(args, blockIdx.y, blockIdx.x * kIvfWarps + threadIdx.x / 32,
+		gridDim.x * kIvfWarps, &slots, [&](uint32_t group, uint64_t key) { minima[group] = key; });
+
 	if (blockIdx.x == 0)
-		for (uint32_t i = n_chunks * kGroups + threadIdx.x; i < args.n_groups; i += kIvfThreads)
+		for (uint32_t i = n_groups + threadIdx.x; i < args.n_groups; i += kIvfThreads)
 			minima[i] = kExcludedKey;
+}
+
+/// Grid n_queries, block 256. As thresholds_kernel.
+template <Metric metric, class FormT>
+__global__ void __launch_bounds__(kIvfThreads)
+ivf_thresholds_kernel(const IvfScanArgs args)
+{
+	__shared__ IvfSlots slots;
+	__shared__ RadixScratch scratch;
+	__shared__ uint32_t high[kIvfMostSampled];
+	const uint32_t query = blockIdx.x;
+	const uint32_t k = args.queries.k[query];
+	uint64_t threshold = kNanKey;
+	const uint32_t n_groups = ivf_sample<metric, FormT>(args, query, threadIdx.x / 32, kIvfWarps, &slots,
+		[&](uint32_t group, uint64_t key) { high[group] = static_cast<uint32_t>(key >> 32); });
+
+	__syncthreads();
+	if (k <= n_groups)
+	{
+		const uint32_t kth = block_kth_smallest([&](uint32_t i) { return high[i]; }, n_groups, k, &scratch);
+
+		threshold = min(threshold, (static_cast<uint64_t>(kth) << 32) | 0xFFFFFFFFu);
+	}
+	if (threadIdx.x == 0)
+	{
+		if (args.best.counts[query] >= k)
+			threshold = min(threshold, args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key);
+		args.thresholds[query] = threshold;
+		args.candidates.counts[query] = 0;
+	}
 }
 
 /// Appends places whose key passes. `taken` may be on for any of the warp's threads; all call it with candidates of one query.
@@ -290,6 +331,7 @@ ivf_scan_lists_kernel(const IvfScanArgs args)
 enum class IvfKernel : uint8_t
 {
 	kMinima,
+	kThresholds,
 	kScanQueries,
 	kScanLists,
 };
@@ -310,6 +352,9 @@ launch_ivf_form(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 			ivf_minima_kernel<metric, FormT><<<dim3(max(1u, min(most, kFullGrid / n)), n), kIvfThreads, 0, stream>>>(args);
 			break;
 		}
+		case IvfKernel::kThresholds:
+			ivf_thresholds_kernel<metric, FormT><<<n, kIvfThreads, 0, stream>>>(args);
+			break;
 		case IvfKernel::kScanQueries:
 		{
 			const uint32_t wanted = kFullGrid / n;

@@ -122,8 +122,14 @@ struct RescoreArgs
 [[nodiscard]] cudaError_t launch_compact(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
 	uint32_t n_rows, const uint64_t *thresholds, const Candidates &candidates, cudaStream_t stream);
 
-/// best = the k first of best and the candidates. max_k: largest k of the chunk. Reproducible (a total order).
+/// best = the k first of best and the candidates. max_k: largest k of the chunk. redo [n_queries], may be null: set to 1 where there
+/// were more candidates than room. Reproducible (a total order).
 [[nodiscard]] cudaError_t launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
+	const Best &best, uint32_t max_k, cudaStream_t stream, uint8_t *redo = nullptr);
+
+/// best = the k first of keys [n_queries, key_stride], of which n_rows count (at least k), with their columns as rows. What best held is
+/// forgotten. For few columns: a block reads all of a query. Reproducible.
+[[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows,
 	const Best &best, uint32_t max_k, cudaStream_t stream);
 
 /// Sets the shared-memory limits of all kernels; once per device, before any launch.

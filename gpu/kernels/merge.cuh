@@ -24,17 +24,15 @@ flush_entries(Entry *entries, uint32_t fill, uint32_t k)
 	return min(fill, k);
 }
 
-/// best = the k first of best and the query's candidates; entries [n_entries] in shared memory. A buffer behind the k first
-/// takes the candidates that come before the k-th; when it is full, all is sorted and cut back to k.
-__device__ inline void
-merge_block(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best, uint32_t query,
-	Entry *entries, uint32_t n_entries)
+/// best = the k first of best and of `count` candidates; entries [n_entries] in shared memory. A buffer behind the k first
+/// takes the candidates that come before the k-th; when it is full, all is sorted and cut back to k. entry_at(i, threshold): candidate
+/// i, or any entry not before the threshold if it does not count.
+template <class EntryAt>
+__device__ __forceinline__ void
+merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best &best, uint32_t query, Entry *entries,
+	uint32_t n_entries)
 {
 	__shared__ uint32_t shared_fill;
-	const uint32_t k = queries.k[query];
-	const uint32_t count = min(candidates.counts[query], candidates.capacity);
-	const uint64_t *keys = candidates.keys + static_cast<size_t>(query) * candidates.capacity;
-	const uint32_t *rows = candidates.rows + static_cast<size_t>(query) * candidates.capacity;
 	Entry *kept = best.entries + static_cast<size_t>(query) * best.stride;
 	uint32_t fill = best.counts[query];
 	Entry threshold = {kExcludedKey, 0}; // nothing excluded comes before it
@@ -53,8 +51,8 @@ merge_block(const Queries &queries, const Candidates &candidates, const uint64_t
 		const uint32_t i = base + threadIdx.x;
 		Entry entry = {kExcludedKey, 0};
 
-		if (i < count && keys[i] <= threshold.key)
-			entry = {keys[i], row_ids[rows[i]]};
+		if (i < count)
+			entry = entry_at(i, threshold);
 		if (entry_less(entry, threshold))
 			entries[atomicAdd(&shared_fill, 1u)] = entry;
 		__syncthreads();
@@ -75,6 +73,21 @@ merge_block(const Queries &queries, const Candidates &candidates, const uint64_t
 		kept[i] = entries[i];
 	if (threadIdx.x == 0)
 		best.counts[query] = fill;
+}
+
+/// The same for a filter's or a scan's candidates.
+__device__ inline void
+merge_block(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best, uint32_t query,
+	Entry *entries, uint32_t n_entries)
+{
+	const uint64_t *keys = candidates.keys + static_cast<size_t>(query) * candidates.capacity;
+	const uint32_t *rows = candidates.rows + static_cast<size_t>(query) * candidates.capacity;
+
+	merge_candidates(
+		queries.k[query], min(candidates.counts[query], candidates.capacity),
+		[&](uint32_t i, const Entry &threshold)
+		{ return keys[i] <= threshold.key ? Entry{keys[i], row_ids[rows[i]]} : Entry{kExcludedKey, 0}; },
+		best, query, entries, n_entries);
 }
 
 } // namespace vectorgpu::kernels

@@ -94,11 +94,34 @@ compact_kernel(const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const
 /// Grid n_queries, block 256, shared: n_entries entries.
 __global__ void __launch_bounds__(kMergeThreads)
 merge_kernel(const Queries queries, const Candidates candidates, const uint64_t *row_ids, const Best best,
-	uint32_t n_entries)
+	uint32_t n_entries, uint8_t *redo)
 {
 	extern __shared__ Entry entries[];
 
+	if (redo != nullptr && threadIdx.x == 0 && candidates.counts[blockIdx.x] > candidates.capacity)
+		redo[blockIdx.x] = 1;
 	merge_block(queries, candidates, row_ids, best, blockIdx.x, entries, n_entries);
+}
+
+/// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half passes on little more than k keys.
+__global__ void __launch_bounds__(kMergeThreads)
+select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best best,
+	uint32_t n_entries)
+{
+	extern __shared__ Entry entries[];
+	__shared__ RadixScratch scratch;
+	const uint64_t *query_keys = keys + blockIdx.x * key_stride;
+	const uint32_t k = min(queries.k[blockIdx.x], n_rows);
+	const uint32_t kth = block_kth_smallest([&](uint32_t i) { return static_cast<uint32_t>(query_keys[i] >> 32); }, n_rows, k, &scratch);
+
+	if (threadIdx.x == 0)
+		best.counts[blockIdx.x] = 0;
+	__syncthreads();
+	merge_candidates(
+		k, n_rows,
+		[&](uint32_t i, const Entry &)
+		{ return static_cast<uint32_t>(query_keys[i] >> 32) <= kth ? Entry{query_keys[i], i} : Entry{kExcludedKey, 0}; },
+		best, blockIdx.x, entries, n_entries);
 }
 
 } // namespace
@@ -124,19 +147,34 @@ launch_compact(const Queries &queries, const uint64_t *keys, uint64_t key_stride
 
 cudaError_t
 launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best,
-	uint32_t max_k, cudaStream_t stream)
+	uint32_t max_k, cudaStream_t stream, uint8_t *redo)
 {
 	const uint32_t n = merge_entries(max_k);
 
-	merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, candidates, row_ids, best, n);
+	merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, candidates, row_ids, best, n, redo);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best &best, uint32_t max_k,
+	cudaStream_t stream)
+{
+	const uint32_t n = merge_entries(max_k);
+
+	if (queries.n_queries == 0 || n_rows == 0)
+		return cudaSuccess;
+	select_keys_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, keys, key_stride, n_rows, best, n);
 	return cudaGetLastError();
 }
 
 cudaError_t
 prepare_select_kernels()
 {
-	return cudaFuncSetAttribute(merge_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-		static_cast<int>(merge_entries(kMaxSelectK) * sizeof(Entry)));
+	constexpr auto kLimit = cudaFuncAttributeMaxDynamicSharedMemorySize;
+	const int bytes = static_cast<int>(merge_entries(kMaxSelectK) * sizeof(Entry));
+	const cudaError_t error = cudaFuncSetAttribute(merge_kernel, kLimit, bytes);
+
+	return error != cudaSuccess ? error : cudaFuncSetAttribute(select_keys_kernel, kLimit, bytes);
 }
 
 } // namespace vectorgpu::kernels
