@@ -165,6 +165,27 @@ def ours(options, name, base, queries, truth):
     return table, script, keep
 
 
+def approximate(options, name, table, script, keep, base, queries, truth):
+    """The same searches by gpuivf, which takes gpuflat's place for a while."""
+    psql(f"DROP INDEX {table}_gpuflat", "vg")
+    began = time.monotonic()
+    psql(f"CREATE INDEX {table}_gpuivf ON {table} USING gpuivf (v vector_l2_ops)", "vg")
+    line(name, "gpuivf", "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+    wait_for_worker(f"{table}_gpuivf")
+    for target in (0.95, 0.98):
+        settings = {**keep, "gpuivf.recall_target": target}
+        found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off", "gpuivf.recall_target": target})
+        for clients in (1, 64):
+            before = answered()
+            rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, settings)
+            share = (answered() - before) / max(rate * options.seconds, 1)
+            line(name, f"gpuivf, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
+                 f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+    psql(f"DROP INDEX {table}_gpuivf", "vg")
+    psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
+    wait_for_worker(f"{table}_gpuflat")
+
+
 def beside_inserts(options, table, script, keep, base):
     """16 clients search, alone and while others insert INSERT_RATE rows a second, in turn."""
     insert = (f"\\set i random(0, {min(len(base), 10000) - 1})\n"
@@ -277,6 +298,7 @@ def main():
             sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
                     read_truth(options.data, f"{name}.gt100.bin"))
             table, script, keep = ours(options, name, *sets)
+            approximate(options, name, table, script, keep, *sets)
             if has_peer:
                 peer(options, name, *sets)
             beside_inserts(options, table, script, keep, sets[0])
