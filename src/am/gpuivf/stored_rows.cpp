@@ -131,16 +131,20 @@ bool
 ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout, uint64 place,
 	uint8 *code, BufferAccessStrategy strategy)
 {
-	const uint64 block = place / kBlockRows * kBlockRows * layout->code_bytes;
+	const Size block_bytes = kBlockRows * layout->code_bytes;
+	uint8 *block;
+	bool intact;
 
 	if (layout->storage != IvfStorage::kPq)
 		return stream_read(
 			index, meta, segment, kCodeStream, place * layout->code_bytes, layout->code_bytes, code, strategy);
-	for (Size j = 0; j < layout->code_bytes; j++)
-		if (!stream_read(
-				index, meta, segment, kCodeStream, block + j * kBlockRows + place % kBlockRows, 1, code + j, strategy))
-			return false;
-	return true;
+	block = static_cast<uint8 *>(palloc(block_bytes));
+	intact = stream_read(
+		index, meta, segment, kCodeStream, place / kBlockRows * block_bytes, block_bytes, block, strategy);
+	for (Size j = 0; intact && j < layout->code_bytes; j++)
+		code[j] = block[j * kBlockRows + place % kBlockRows];
+	pfree(block);
+	return intact;
 }
 
 bool
