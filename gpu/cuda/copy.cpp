@@ -298,8 +298,10 @@ Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 		status = Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
 	else
 	{
+		// A small budget is not to be spent on room that stays empty.
+		const uint64_t block_bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
 		const uint32_t least = std::max<uint32_t>(kLeastBlockRows,
-			static_cast<uint32_t>(kBlockBytes / form_pitch(own_form(spec_.element), spec_.dim)));
+			static_cast<uint32_t>(block_bytes / form_pitch(own_form(spec_.element), spec_.dim)));
 
 		status = append(&segment.parts, least, rows.row_ids.data(), static_cast<const uint8_t *>(rows.vectors), rows.n_rows,
 			look ? &segment.narrow_flags : nullptr);

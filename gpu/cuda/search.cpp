@@ -139,12 +139,16 @@ private:
 	Status
 	to_device(void *to, const void *from, size_t bytes)
 	{
+		if (bytes <= kernels::kMostCopiedByKernel)
+			return check(kernels::launch_copy(to, from, bytes, stream_), "send queries");
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "send queries");
 	}
 
 	Status
 	to_host(void *to, const void *from, size_t bytes)
 	{
+		if (bytes <= kernels::kMostCopiedByKernel)
+			return check(kernels::launch_copy(to, from, bytes, stream_), "read results");
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "read results");
 	}
 

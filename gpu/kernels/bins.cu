@@ -1,5 +1,6 @@
 // PartialReduce after its pass over the rows: the parts of each bin become one candidate.
 #include "kernels/filter_bound.cuh"
+#include "kernels/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -17,6 +18,8 @@ collect_bins_kernel(const FilterSelect args, const float *bin_estimates, const u
 	const uint32_t *rows = bin_rows + static_cast<size_t>(query) * n_places;
 	const size_t first = static_cast<size_t>(query) * args.candidates.capacity;
 
+	let_next_start();
+	wait_for_stream();
 	if (threadIdx.x == 0)
 		n_found = 0;
 	__syncthreads();
@@ -59,8 +62,7 @@ cudaError_t
 launch_collect_bins(const FilterSelect &args, const float *bin_estimates, const uint32_t *bin_rows, uint32_t n_places,
 	uint32_t n_bins, cudaStream_t stream)
 {
-	collect_bins_kernel<<<args.queries.n_queries, kSelectThreads, 0, stream>>>(args, bin_estimates, bin_rows, n_places, n_bins);
-	return cudaGetLastError();
+	return launch_after(collect_bins_kernel, args.queries.n_queries, kSelectThreads, 0, stream, args, bin_estimates, bin_rows, n_places, n_bins);
 }
 
 } // namespace vectorgpu::kernels

@@ -111,6 +111,86 @@ block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratch *scr
 	return prefix;
 }
 
+constexpr int kFewEach = 8; // numbers a thread holds, of block_kth_of_few
+
+/// Shared memory of block_kth_of_few.
+struct FewScratch
+{
+	uint32_t parts[2][32]; // of each warp, in turn
+};
+
+/// The k-th smallest (k from 1) of the numbers that the threads hold; places without one hold 0xFFFFFFFF, and there are k others
+/// at least, or that is the answer. Halves the range bit by bit: for at most kFewEach numbers a thread that is faster than
+/// histograms. All threads of the block call it and get the result.
+__device__ inline uint32_t
+block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
+{
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t n_warps = blockDim.x / 32;
+	uint32_t round = 0;
+	// Every warp's part, joined by all; two places in turn, so that one barrier a round is enough.
+	auto joined = [&](uint32_t part, auto join, uint32_t neutral)
+	{
+		uint32_t *parts = scratch->parts[round++ % 2];
+
+		if (lane == 0)
+			parts[warp] = part;
+		__syncthreads();
+		return join(lane < n_warps ? parts[lane] : neutral);
+	};
+	auto sum = [](uint32_t v) { return __reduce_add_sync(0xFFFFFFFFu, v); };
+	auto largest = [](uint32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); };
+	auto smallest = [](uint32_t v) { return __reduce_min_sync(0xFFFFFFFFu, v); };
+	uint32_t low = 0xFFFFFFFFu;
+	uint32_t high = 0; // of what is not 0xFFFFFFFF
+
+#pragma unroll
+	for (const uint32_t v : values)
+	{
+		low = min(low, v);
+		high = max(high, v == 0xFFFFFFFFu ? 0 : v);
+	}
+	low = joined(smallest(low), smallest, 0xFFFFFFFFu);
+	high = joined(largest(high), largest, 0);
+	if (low == 0xFFFFFFFFu)
+		return low;
+
+	// The answer is in [low, high], or, if fewer than k numbers are not above high, 0xFFFFFFFF.
+	uint32_t first = 0;
+	uint32_t n_up_to = 0;
+
+#pragma unroll
+	for (const uint32_t v : values)
+		n_up_to += v <= high;
+	if (joined(sum(n_up_to), sum, 0) < k)
+		return 0xFFFFFFFFu;
+	for (first = low; first < high;)
+	{
+		const uint32_t middle = first + (high - first) / 2;
+		uint32_t below = 0;
+
+#pragma unroll
+		for (const uint32_t v : values)
+			below += v <= middle;
+		below = joined(sum(below), sum, 0);
+		if (below == k)
+		{
+			uint32_t most = 0;
+
+#pragma unroll
+			for (const uint32_t v : values)
+				most = v <= middle ? max(most, v) : most;
+			return joined(largest(most), largest, 0);
+		}
+		if (below > k)
+			high = middle;
+		else
+			first = middle + 1;
+	}
+	return first;
+}
+
 /// Sorts entries [n], shared memory, n a power of two. All threads of the block call it; ends with a barrier.
 __device__ inline void
 block_sort(Entry *entries, uint32_t n)

@@ -66,9 +66,9 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 			bound.product = (padded + 32) * 4 * kUnit;
 			bound.sums = (padded / 16 + 2) * 8 * kUnit;
 			break;
-		default: // two bf16 terms leave 2^-18 of each factor, and low x low is left out
-			bound.product = 0x1p-16 + (3 * padded + 32) * 4 * kUnit;
-			bound.sums = (3 * padded / 16 + 2) * 8 * kUnit;
+		default: // TF32: ten bits of a fraction, cut off in rows, rounded in queries
+			bound.product = 0x1p-10 + 0x1p-11 + 0x1p-20 + (padded + 32) * 4 * kUnit;
+			bound.sums = (padded / 8 + 2) * 8 * kUnit;
 			break;
 	}
 	return bound;
@@ -77,9 +77,9 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 size_t
 filter_operand_bytes(Form form, uint32_t dim_pad)
 {
-	const size_t bytes = form == Form::kByte ? dim_pad : static_cast<size_t>(dim_pad) * 2;
+	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
 
-	return (bytes + 127) / 128 * 128 * (form == Form::kFloat32 ? 2 : 1);
+	return (bytes + 127) / 128 * 128;
 }
 
 size_t

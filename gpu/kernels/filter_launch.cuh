@@ -55,8 +55,7 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 	if constexpr (kPass == FilterPass::kBins)
 	{
 		// The stripes are the caller's: bins depend on them.
-		filter_kernel<Shape, kPass><<<args.n_stripes * n_query_tiles, Shape::kThreads, shared, stream>>>(args, n_query_tiles, 0);
-		return cudaGetLastError();
+		return launch_after(filter_kernel<Shape, kPass>, args.n_stripes * n_query_tiles, Shape::kThreads, shared, stream, args, n_query_tiles, 0u);
 	}
 
 	uint32_t slots = 0;
@@ -73,8 +72,7 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 	const uint32_t per_stripe = (args.n_tiles + stripes - 1) / stripes;
 
 	stripes = (args.n_tiles + per_stripe - 1) / per_stripe;
-	filter_kernel<Shape, kPass><<<stripes * n_query_tiles, Shape::kThreads, shared, stream>>>(args, n_query_tiles, per_stripe);
-	return cudaGetLastError();
+	return launch_after(filter_kernel<Shape, kPass>, stripes * n_query_tiles, Shape::kThreads, shared, stream, args, n_query_tiles, per_stripe);
 }
 
 /// Calls use(shape) with the largest shape that the batch fills and whose queries fit. Bins need the registers that sums of

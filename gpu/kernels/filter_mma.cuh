@@ -1,15 +1,13 @@
 // The matrix product of the filter: rows stream through shared memory, the queries stay there, sums stay in registers and
 // are judged there; the matrix of estimates never reaches memory. Warp-level mma (sm_80 and later).
 //
-// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16, 16 bf16): fragments of all forms have the same
-// bytes in the same places. float32 rows are split on the way to registers into two bf16 numbers, high and low; queries are
-// split beforehand; three products (hh, hl, lh) make the estimate. For these, the 16 elements of a step are permuted, in
-// rows and queries alike, so that a thread's elements of a row are 16 consecutive bytes.
+// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16): fragments of both have the same bytes in the same
+// places. float32 rows are multiplied as TF32, which cuts off their low bits; queries are rounded to it beforehand. For these, the
+// 16 elements of two steps are permuted, in rows and queries alike, so that a thread's elements are 16 consecutive bytes.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include "kernels/filter.hpp"
+#include "kernels/launch.cuh"
 #include "kernels/order.cuh"
 
 namespace vectorgpu::kernels
@@ -60,7 +58,7 @@ multiply(typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const
 					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 	else
-		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -127,17 +125,6 @@ sum_bits(int sum)
 	return static_cast<uint32_t>(sum);
 }
 
-/// Two floats as bf16 pairs: high parts, and what is left of them.
-__device__ __forceinline__ void
-split(float x, float y, uint32_t &high, uint32_t &low)
-{
-	const __nv_bfloat162 h = __floats2bfloat162_rn(x, y);
-	const __nv_bfloat162 l = __floats2bfloat162_rn(x - __low2float(h), y - __high2float(h));
-
-	high = *reinterpret_cast<const uint32_t *>(&h);
-	low = *reinterpret_cast<const uint32_t *>(&l);
-}
-
 /// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
 template <Form form_, int MT_, int NT_, int WM_, int WN_, int kStages_>
 struct FilterShape
@@ -147,7 +134,6 @@ struct FilterShape
 	static constexpr int kThreads = 32 * WM * WN;
 	static constexpr int kRows = MT * 16 * WM;    // of a tile
 	static constexpr int kQueries = NT * 8 * WN;
-	static constexpr int kTerms = form == Form::kFloat32 ? 2 : 1; // operands of a query: high, low
 	/// Of a processor, for the register limit. Bins are kept in registers, two a sum.
 	static constexpr int
 	blocks(FilterPass pass)
@@ -159,13 +145,22 @@ struct FilterShape
 	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
 };
 
-/// Bytes of one term of a query's operand.
+/// Bytes of a query's operand.
 VECTORGPU_HOST_DEVICE inline size_t
-term_bytes(Form form, uint32_t dim_pad)
+operand_bytes(Form form, uint32_t dim_pad)
 {
-	const size_t bytes = form == Form::kByte ? dim_pad : static_cast<size_t>(dim_pad) * 2;
+	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
 
 	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+}
+
+/// Where a unit of 16 bytes lies among the eight of its 128 bytes, for row or query `at`: fragments are read without bank conflicts,
+/// by ldmatrix, or, of float32, by loads of 16 bytes.
+template <Form form>
+__device__ __forceinline__ uint32_t
+unit_place(uint32_t unit, uint32_t at)
+{
+	return form == Form::kFloat32 ? unit ^ ((at & 1) * 4) : unit ^ (at & 7);
 }
 
 /// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time.
@@ -184,7 +179,7 @@ template <class Shape>
 size_t
 filter_shared_bytes(uint32_t dim_pad)
 {
-	return Shape::kStages * Shape::kStageBytes + Shape::kQueries * Shape::kTerms * term_bytes(Shape::form, dim_pad) +
+	return Shape::kStages * Shape::kStageBytes + Shape::kQueries * operand_bytes(Shape::form, dim_pad) +
 		   kMostStaged * sizeof(Staged) + 16;
 }
 
@@ -200,8 +195,7 @@ append(uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, ui
 	}
 }
 
-/// Starts the copy of one chunk of a tile's rows into a stage. Units of 16 bytes are permuted within their row against bank
-/// conflicts: unit ^ (row % 8) for ldmatrix, unit ^ 4 (row % 2) for 16-byte loads.
+/// Starts the copy of one chunk of a tile's rows into a stage. See unit_place.
 template <class Shape>
 __device__ __forceinline__ void
 load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
@@ -213,7 +207,7 @@ load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
 	{
 		const uint32_t row = i / kUnits;
 		const uint32_t unit = i % kUnits;
-		const uint32_t place = Shape::form == Form::kFloat32 ? unit ^ ((row & 1) * 4) : unit ^ (row & 7);
+		const uint32_t place = unit_place<Shape::form>(unit, row);
 		const uint32_t offset = chunk * kChunkBytes + unit * 16;
 
 		if (offset < rows.pitch_bytes)
@@ -250,14 +244,15 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 								   : min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
 	const uint32_t pitch = args.rows.pitch_bytes;
 	const uint32_t n_chunks = (pitch + kChunkBytes - 1) / kChunkBytes;
-	const uint32_t bytes_of_term = static_cast<uint32_t>(term_bytes(Shape::form, args.dim_pad));
+	const uint32_t bytes_of_query = static_cast<uint32_t>(operand_bytes(Shape::form, args.dim_pad));
 	const uint32_t stages = shared_address(shared);
 	const uint32_t operand = stages + Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes);
 
 	uint32_t *n_staged = reinterpret_cast<uint32_t *>(
-		shared + Shape::kStages * Shape::kStageBytes + Shape::kQueries * Shape::kTerms * bytes_of_term);
+		shared + Shape::kStages * Shape::kStageBytes + Shape::kQueries * bytes_of_query);
 	Staged *staged = reinterpret_cast<Staged *>(n_staged + 4);
 
+	let_next_start();
 	if (n_tiles == 0)
 		return;
 	if (threadIdx.x == 0)
@@ -278,36 +273,10 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		__syncthreads();
 	};
 
-	// The queries: [kTerms][kQueries, bytes_of_term], units permuted within 128 bytes.
-	{
-		const uint32_t units = bytes_of_term / 16;
-
-		for (uint32_t i = threadIdx.x; i < Shape::kQueries * Shape::kTerms * units; i += Shape::kThreads)
-		{
-			const uint32_t unit = i % units;
-			const uint32_t q = i / units % Shape::kQueries;
-			const uint32_t term = i / units / Shape::kQueries;
-			const uint32_t query = min(first_query + q, args.n_queries - 1);
-
-			copy_async_16(operand + (term * Shape::kQueries + q) * bytes_of_term + (unit / 8 * 8 + ((unit ^ q) & 7)) * 16,
-				static_cast<const char *>(args.operand) +
-					(static_cast<size_t>(query) * Shape::kTerms + term) * bytes_of_term + unit * 16);
-		}
-	}
-
 	uint32_t thresholds[2 * NT];
 	float values[MT][2]; // of this thread's rows of the tile
 	float next_values[MT][2];
 	const bool is_cosine = args.metric == Metric::kCosine;
-
-#pragma unroll
-	for (int i = 0; i < 2 * NT; i++)
-	{
-		const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
-
-		thresholds[i] = kept_threshold<Shape::form>(
-			!kEstimates && query < args.n_queries ? args.thresholds[query] : -__int_as_float(0x7F800000), is_cosine);
-	}
 
 	auto row_of = [&](uint32_t tile, int m, int half)
 	{ return (base_tile + tile * tile_stride) * kFilterTileRows + warp_m * MT * 16 + m * 16 + half * 8 + lane / 4; };
@@ -344,9 +313,36 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		asm volatile("cp.async.commit_group;" ::: "memory");
 	};
 
+	// Rows and their values do not depend on the kernels before.
 	for (int i = 0; i < Shape::kStages - 1; i++)
 		load_next();
 	read_values(first_tile);
+	wait_for_stream();
+
+	// The queries: [kQueries, bytes_of_query], units permuted within 128 bytes.
+	{
+		const uint32_t units = bytes_of_query / 16;
+
+		for (uint32_t i = threadIdx.x; i < Shape::kQueries * units; i += Shape::kThreads)
+		{
+			const uint32_t unit = i % units;
+			const uint32_t q = i / units;
+			const uint32_t query = min(first_query + q, args.n_queries - 1);
+
+			copy_async_16(operand + q * bytes_of_query + (unit / 8 * 8 + unit_place<Shape::form>(unit % 8, q)) * 16,
+				static_cast<const char *>(args.operand) + static_cast<size_t>(query) * bytes_of_query + unit * 16);
+		}
+	}
+	asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); // the first barrier shows them to all
+
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+	{
+		const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
+
+		thresholds[i] = kept_threshold<Shape::form>(
+			!kEstimates && query < args.n_queries ? args.thresholds[query] : -__int_as_float(0x7F800000), is_cosine);
+	}
 
 	Sum sums[MT][NT][4];
 	float best[kBins ? MT : 1][2][kBins ? 2 * NT : 1]; // of this thread's bins: the smallest estimate, and its tile
@@ -401,10 +397,9 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				read_values(tile + 1);
 		}
 
-		// Queries' fragments: 32 bytes of K at byte k of a term.
-		auto load_queries = [&](uint32_t (&b)[NT][2], uint32_t term, uint32_t k)
+		// Queries' fragments: 32 bytes of K at byte k.
+		auto load_queries = [&](uint32_t (&b)[NT][2], uint32_t k)
 		{
-			const uint32_t base = operand + term * Shape::kQueries * bytes_of_term;
 			const uint32_t segment = k / kChunkBytes * kChunkBytes;
 			const uint32_t unit = k % kChunkBytes / 16;
 
@@ -412,7 +407,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 			{
 				const uint32_t q = warp_n * 8 + lane % 8;
 
-				load_matrix_x2(b[0][0], b[0][1], base + q * bytes_of_term + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
+				load_matrix_x2(b[0][0], b[0][1], operand + q * bytes_of_query + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
 			}
 			else
 			{
@@ -422,7 +417,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 					const uint32_t q = warp_n * NT * 8 + n * 8 + lane / 16 * 8 + lane % 8;
 					uint32_t r[4];
 
-					load_matrix_x4(r, base + q * bytes_of_term + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
+					load_matrix_x4(r, operand + q * bytes_of_query + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
 					b[n][0] = r[0];
 					b[n][1] = r[1];
 					b[n + 1][0] = r[2];
@@ -436,6 +431,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		if constexpr (Shape::form == Form::kFloat32)
 		{
 			const unsigned char *rows = shared + (stage - stages);
+			const unsigned char *queries = shared + (operand - stages) + chunk * kChunkBytes;
 
 #pragma unroll
 			for (uint32_t k = 0; k < kChunkBytes; k += 64)
@@ -443,9 +439,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				if (k >= bytes)
 					break;
 
-				uint32_t high[MT][4];
-				uint32_t low[MT][4];
-				uint32_t b[NT][2];
+				uint4 a[MT][2]; // four elements of a row: two of each step
 
 #pragma unroll
 				for (int m = 0; m < MT; m++)
@@ -453,27 +447,24 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 					for (int half = 0; half < 2; half++)
 					{
 						const uint32_t row = warp_m * MT * 16 + m * 16 + half * 8 + lane / 4;
-						const uint32_t unit = (k / 16 + lane % 4) ^ ((row & 1) * 4);
-						const float4 v = *reinterpret_cast<const float4 *>(rows + row * kChunkBytes + unit * 16);
 
-						split(v.x, v.y, high[m][half], low[m][half]);
-						split(v.z, v.w, high[m][half + 2], low[m][half + 2]);
+						a[m][half] = *reinterpret_cast<const uint4 *>(
+							rows + row * kChunkBytes + unit_place<Shape::form>(k / 16 + lane % 4, row) * 16);
 					}
-				load_queries(b, 0, chunk * (kChunkBytes / 2) + k / 2);
 #pragma unroll
-				for (int m = 0; m < MT; m++)
+				for (int n = 0; n < NT; n++)
+				{
+					const uint32_t q = warp_n * NT * 8 + n * 8 + lane / 4;
+					const uint4 b = *reinterpret_cast<const uint4 *>(
+						queries + q * bytes_of_query + unit_place<Shape::form>(k / 16 + lane % 4, q) * 16);
+
 #pragma unroll
-					for (int n = 0; n < NT; n++)
+					for (int m = 0; m < MT; m++)
 					{
-						multiply<Shape::form>(sums[m][n], low[m], b[n]);
-						multiply<Shape::form>(sums[m][n], high[m], b[n]);
+						multiply<Shape::form>(sums[m][n], {a[m][0].x, a[m][1].x, a[m][0].y, a[m][1].y}, {b.x, b.y});
+						multiply<Shape::form>(sums[m][n], {a[m][0].z, a[m][1].z, a[m][0].w, a[m][1].w}, {b.z, b.w});
 					}
-				load_queries(b, 1, chunk * (kChunkBytes / 2) + k / 2);
-#pragma unroll
-				for (int m = 0; m < MT; m++)
-#pragma unroll
-					for (int n = 0; n < NT; n++)
-						multiply<Shape::form>(sums[m][n], high[m], b[n]);
+				}
 			}
 		}
 		else
@@ -494,7 +485,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 
 					load_matrix_x4(a[m], stage + row * kChunkBytes + (((k / 16 + lane / 16) ^ row) & 7) * 16);
 				}
-				load_queries(b, 0, chunk * kChunkBytes + k);
+				load_queries(b, chunk * kChunkBytes + k);
 #pragma unroll
 				for (int m = 0; m < MT; m++)
 #pragma unroll

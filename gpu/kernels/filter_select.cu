@@ -1,9 +1,9 @@
 // The filter's other kernels: preparing a batch, thresholds from sampled minima, cutting candidates back before they are
 // rescored. All bounds are computed in double and rounded outwards.
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "kernels/filter_bound.cuh"
+#include "kernels/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -24,8 +24,10 @@ prepare_kernel(Metric metric, const Queries queries, uint32_t operand_bytes, con
 	uint32_t bad = 0;
 	double sum = 0.0;
 
+	let_next_start();
 	if (threadIdx.x == 0)
 		shared_bad = 0;
+	wait_for_stream();
 	for (uint32_t i = threadIdx.x; i < operand_bytes / 4; i += blockDim.x)
 		reinterpret_cast<uint32_t *>(operand)[i] = 0;
 	__syncthreads();
@@ -50,13 +52,10 @@ prepare_kernel(Metric metric, const Queries queries, uint32_t operand_bytes, con
 		}
 		else
 		{
-			const uint32_t in_step = e % 16;
-			const uint32_t place = e / 16 * 16 + in_step / 4 * 2 + in_step % 2 + (in_step / 2 % 2) * 8;
-			const __nv_bfloat16 high = __float2bfloat16_rn(value);
+			uint32_t rounded; // to TF32
 
-			reinterpret_cast<__nv_bfloat16 *>(operand)[place] = high;
-			reinterpret_cast<__nv_bfloat16 *>(operand + operand_bytes / 2)[place] =
-				__float2bfloat16_rn(value - __bfloat162float(high));
+			asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+			reinterpret_cast<uint32_t *>(operand)[e] = rounded;
 		}
 	}
 	for (int width = 16; width >= 1; width /= 2)
@@ -80,8 +79,16 @@ prepare_kernel(Metric metric, const Queries queries, uint32_t operand_bytes, con
 __global__ void __launch_bounds__(kSelectThreads)
 filter_thresholds_kernel(const FilterSelect args)
 {
-	__shared__ RadixScratch scratch;
+	__shared__ union
+	{
+		RadixScratch radix;
+		FewScratch few;
+	} scratch;
 	const uint32_t query = blockIdx.x;
+
+	let_next_start();
+	wait_for_stream();
+
 	const uint32_t k = args.queries.k[query];
 	const double norm = args.prepared.norms[query];
 	const float *minima = args.minima + static_cast<size_t>(query) * args.n_minima;
@@ -89,9 +96,23 @@ filter_thresholds_kernel(const FilterSelect args)
 
 	if (k <= args.n_minima)
 	{
-		const uint32_t kth = block_kth_smallest(
-			[&](uint32_t i) { return float_to_order(minima[i]); }, args.n_minima, k, &scratch);
+		uint32_t kth;
 
+		if (args.n_minima <= kFewEach * kSelectThreads)
+		{
+			uint32_t mine[kFewEach];
+
+#pragma unroll
+			for (uint32_t j = 0; j < kFewEach; j++)
+			{
+				const uint32_t i = j * kSelectThreads + threadIdx.x;
+
+				mine[j] = i < args.n_minima ? float_to_order(minima[i]) : 0xFFFFFFFFu;
+			}
+			kth = block_kth_of_few(mine, k, &scratch.few);
+		}
+		else
+			kth = block_kth_smallest([&](uint32_t i) { return float_to_order(minima[i]); }, args.n_minima, k, &scratch.radix);
 		cut = cut_for_estimate(args.bound, norm, order_to_float(kth));
 	}
 	if (threadIdx.x != 0)
@@ -107,6 +128,8 @@ filter_thresholds_kernel(const FilterSelect args)
 __global__ void __launch_bounds__(kSelectThreads)
 filter_tighten_kernel(const FilterSelect args)
 {
+	let_next_start();
+	wait_for_stream();
 	tighten_block(args, blockIdx.x);
 }
 
@@ -116,28 +139,25 @@ cudaError_t
 launch_prepare_queries(Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream)
 {
 	const uint32_t bytes = static_cast<uint32_t>(filter_operand_bytes(form, queries.dim_pad));
+	auto launch = [&](auto kernel) { return launch_after(kernel, queries.n_queries, kPrepareThreads, 0, stream, metric, queries, bytes, out); };
 
 	if (form == Form::kByte)
-		prepare_kernel<Form::kByte><<<queries.n_queries, kPrepareThreads, 0, stream>>>(metric, queries, bytes, out);
-	else if (form == Form::kFloat16)
-		prepare_kernel<Form::kFloat16><<<queries.n_queries, kPrepareThreads, 0, stream>>>(metric, queries, bytes, out);
-	else
-		prepare_kernel<Form::kFloat32><<<queries.n_queries, kPrepareThreads, 0, stream>>>(metric, queries, bytes, out);
-	return cudaGetLastError();
+		return launch(prepare_kernel<Form::kByte>);
+	if (form == Form::kFloat16)
+		return launch(prepare_kernel<Form::kFloat16>);
+	return launch(prepare_kernel<Form::kFloat32>);
 }
 
 cudaError_t
 launch_filter_thresholds(const FilterSelect &args, cudaStream_t stream)
 {
-	filter_thresholds_kernel<<<args.queries.n_queries, kSelectThreads, 0, stream>>>(args);
-	return cudaGetLastError();
+	return launch_after(filter_thresholds_kernel, args.queries.n_queries, kSelectThreads, 0, stream, args);
 }
 
 cudaError_t
 launch_filter_tighten(const FilterSelect &args, cudaStream_t stream)
 {
-	filter_tighten_kernel<<<args.queries.n_queries, kSelectThreads, 0, stream>>>(args);
-	return cudaGetLastError();
+	return launch_after(filter_tighten_kernel, args.queries.n_queries, kSelectThreads, 0, stream, args);
 }
 
 } // namespace vectorgpu::kernels

@@ -111,6 +111,14 @@ struct RescoreArgs
 
 [[nodiscard]] cudaError_t launch_rescore(const RescoreArgs &args, cudaStream_t stream);
 
+// --- copy.cu: small copies --------------------------------------------------------------------------------------------
+
+/// Copies bytes, rounded up to 16, between device memory and pinned host memory, in the order of the stream. Both aligned to 16.
+[[nodiscard]] cudaError_t launch_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);
+
+/// From here on the copy engine is as fast (PCIe against its start).
+constexpr size_t kMostCopiedByKernel = 64 * 1024;
+
 // --- select.cu: the k first -----------------------------------------------------------------------------------------
 
 /// thresholds [n_queries]: a key such that at least k rows (or all) are not above it, from the minima of n_groups groups

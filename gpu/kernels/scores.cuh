@@ -1,9 +1,8 @@
 // Kernels of canonical scores, instantiated per metric by scores_<metric>.cu: all rows, and a filter's candidates.
 #pragma once
 
-#include "kernels/canonical.cuh"
-#include "kernels/filter_bound.cuh"
-#include "kernels/merge.cuh"
+#include "kernels/finish.cuh"
+#include "kernels/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -120,6 +119,11 @@ finish_kernel(const FilterSelect select, const RescoreArgs rescore)
 	__shared__ Entry entries[kMergeLeast];
 
 	static_assert(kMergeThreads == kSelectThreads);
+	let_next_start();
+	wait_for_stream();
+	if (finish_few<metric, FormT>(select, rescore.rows, blockIdx.x, entries))
+		return;
+	__syncthreads();
 	tighten_block(select, blockIdx.x);
 	rescore_candidates<metric, FormT>(rescore, blockIdx.x, threadIdx.x / 32, kMergeThreads / 32);
 	__syncthreads();
@@ -198,18 +202,15 @@ launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, cudaSt
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			finish_kernel<metric, Float32Form><<<n, kMergeThreads, 0, stream>>>(select, args);
-			break;
+			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args);
 		case Form::kFloat16:
-			finish_kernel<metric, Float16Form><<<n, kMergeThreads, 0, stream>>>(select, args);
-			break;
+			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args);
 		case Form::kByte:
-			finish_kernel<metric, ByteForm><<<n, kMergeThreads, 0, stream>>>(select, args);
-			break;
+			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args);
 		case Form::kBit:
-			return cudaErrorInvalidValue;
+			break;
 	}
-	return cudaGetLastError();
+	return cudaErrorInvalidValue;
 }
 
 } // namespace vectorgpu::kernels

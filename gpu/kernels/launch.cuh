@@ -1,0 +1,73 @@
+// Launches of kernels that follow each other in a stream, with programmatic dependent launch where the device has it (9.0 and
+// later): a kernel's blocks come onto the device while the kernel ahead of it still runs, do what needs nothing of it, and wait.
+//
+// Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything that work
+// ahead of it in the stream touches. What is constant while searches run (rows, their values, tombstones) may be read before. A kernel may
+// call let_next_start() at once, whatever is launched behind it: the next one waits for its end, not for this call.
+#pragma once
+
+#include <atomic>
+
+#include <cuda_runtime.h>
+
+namespace vectorgpu::kernels
+{
+
+__device__ __forceinline__ void
+wait_for_stream()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void
+let_next_start()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// True if `kernel`, as it is loaded on this device, has the wait in it: code made for older devices has none.
+template <class Kernel>
+bool
+waits_for_stream(Kernel kernel)
+{
+	static std::atomic<int> known{-1}; // one a kernel's type; kernels of one type are compiled together
+	int answer = known.load(std::memory_order_relaxed);
+
+	if (answer < 0)
+	{
+		cudaFuncAttributes attributes{};
+		int device = 0;
+		int major = 0;
+
+		answer = cudaGetDevice(&device) == cudaSuccess &&
+				 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9 &&
+				 cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+		known.store(answer, std::memory_order_relaxed);
+	}
+	return answer != 0;
+}
+
+/// kernel<<<grid, block, shared, stream>>>(arguments…), see above.
+template <class... Parameters, class... Arguments>
+cudaError_t
+launch_after(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments... arguments)
+{
+	cudaLaunchAttribute attribute{};
+	cudaLaunchConfig_t config{};
+
+	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	attribute.val.programmaticStreamSerializationAllowed = 1;
+	config.gridDim = grid;
+	config.blockDim = block;
+	config.dynamicSmemBytes = shared;
+	config.stream = stream;
+	config.attrs = &attribute;
+	config.numAttrs = waits_for_stream(kernel) ? 1 : 0;
+	return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+} // namespace vectorgpu::kernels
