@@ -243,6 +243,15 @@ Copy::fill(Block *block, const RowId *row_ids, const uint8_t *vectors, uint32_t 
 	return Status::ok();
 }
 
+/// Room of a new block that grows. A small budget is not to be spent on room that stays empty.
+uint32_t
+Copy::least_block_rows() const
+{
+	const uint64_t bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
+
+	return std::max<uint32_t>(kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
+}
+
 /// Appends rows to the last block with room, and new ones. On failure rows may have been written that nobody knows of.
 Status
 Copy::append(BlockList *blocks, uint32_t least_rows, const RowId *row_ids, const uint8_t *vectors, size_t n, uint32_t *narrow_flags)
@@ -298,12 +307,7 @@ Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 		status = Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
 	else
 	{
-		// A small budget is not to be spent on room that stays empty.
-		const uint64_t block_bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
-		const uint32_t least = std::max<uint32_t>(kLeastBlockRows,
-			static_cast<uint32_t>(block_bytes / form_pitch(own_form(spec_.element), spec_.dim)));
-
-		status = append(&segment.parts, least, rows.row_ids.data(), static_cast<const uint8_t *>(rows.vectors), rows.n_rows,
+		status = append(&segment.parts, least_block_rows(), rows.row_ids.data(), static_cast<const uint8_t *>(rows.vectors), rows.n_rows,
 			look ? &segment.narrow_flags : nullptr);
 	}
 	if (status.is_ok())
@@ -449,10 +453,7 @@ Copy::append_delta(uint64_t position, const engine::RowBlock &rows)
 	if (held >= rows.n_rows)
 		return Status::ok();
 
-	const uint32_t least = std::max<uint32_t>(kLeastBlockRows,
-		static_cast<uint32_t>(kBlockBytes / form_pitch(own_form(spec_.element), spec_.dim)));
-
-	VECTORGPU_TRY(append(&delta_, least, rows.row_ids.data() + held,
+	VECTORGPU_TRY(append(&delta_, least_block_rows(), rows.row_ids.data() + held,
 		static_cast<const uint8_t *>(rows.vectors) + held * shape_.row_bytes, rows.n_rows - held, nullptr));
 
 	const uint64_t last = delta_last_;

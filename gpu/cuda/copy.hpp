@@ -159,6 +159,7 @@ private:
 	};
 
 	Status make_block(kernels::Form form, uint32_t capacity, bool with_values, std::shared_ptr<Block> *block) const;
+	uint32_t least_block_rows() const;
 	Status append(BlockList *blocks, uint32_t least_rows, const RowId *row_ids, const uint8_t *vectors, size_t n,
 		uint32_t *narrow_flags);
 	Status fill(Block *block, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags);

@@ -12,6 +12,7 @@ import numpy
 
 BLOCK_ROWS = 20000
 CHECKED = 200  # queries whose answers are compared with the ground truth
+SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
 WAY_CLIENTS = 64
 WAY_DIMS = 128
@@ -79,13 +80,16 @@ def load(database, table, rows):
     psql(f"VACUUM ANALYZE {table}", database)
 
 
-def pgbench_command(work, database, name, script, clients, seconds, settings, *more):
-    path = os.path.join(work, name + ".sql")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(script)
+def pgbench_command(work, database, name, scripts, clients, seconds, settings, *more):
+    files = []
+    for number, script in enumerate(scripts):
+        path = os.path.join(work, f"{name}.{number}.sql")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(script)
+        files += ["-f", path]
     options = " ".join(f"-c {key}={value}" for key, value in settings.items())
     return (["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1)), "-T",
-             str(seconds), "-f", path, *more, database], {**os.environ, "PGOPTIONS": options})
+             str(seconds), *files, *more, database], {**os.environ, "PGOPTIONS": options})
 
 
 def rate_of(done):
@@ -101,9 +105,12 @@ def pgbench(*arguments):
     return rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
 
 
-def search_script(table, n_queries):
-    return (f"\\set i random(0, {n_queries - 1})\n"
-            f"SELECT id FROM {table} ORDER BY v <-> (SELECT v FROM {table}_q WHERE id = :i) LIMIT 10;\n")
+def literal(row):
+    return "[" + ",".join(map(str, row.tolist())) + "]"
+
+
+def search_scripts(table, queries):
+    return [f"SELECT id FROM {table} ORDER BY v <-> '{literal(query)}' LIMIT 10;\n" for query in queries[:SCRIPTS]]
 
 
 def recall(database, table, base, queries, truth, settings):
@@ -152,11 +159,12 @@ def ours(options, name, base, queries, truth):
     built = time.monotonic() - began
     wait_for_worker(f"{table}_gpuflat")
     keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
-    script = search_script(table, len(queries))
+    script = search_scripts(table, queries)
     found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off"})
     line(name, "gpuflat", "CREATE INDEX", f"{built:.1f} s", "", "")
     for clients, label, more in ((1, "", {}), (1, ", no spinning", {"vectorgpu.spin_time_us": 0}),
-                                 (1, ", spinning 200 us", {"vectorgpu.spin_time_us": 200}), (16, "", {}), (64, "", {})):
+                                 (1, ", spinning 200 us", {"vectorgpu.spin_time_us": 200}), (16, "", {}), (64, "", {}),
+                                 (64, ", no spinning", {"vectorgpu.spin_time_us": 0})):
         before = answered()
         rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, {**keep, **more})
         share = (answered() - before) / max(rate * options.seconds, 1)
@@ -193,7 +201,7 @@ def beside_inserts(options, table, script, keep, base):
     alone, beside, rates = [], [], []
     for _ in range(3):
         alone.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, keep)[0])
-        command, environment = pgbench_command(options.work, "vg", "insert", insert, 4, options.seconds + 2, {}, "-R", str(INSERT_RATE))
+        command, environment = pgbench_command(options.work, "vg", "insert", [insert], 4, options.seconds + 2, {}, "-R", str(INSERT_RATE))
         inserts = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         time.sleep(1)
         beside.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, keep)[0])
@@ -202,6 +210,41 @@ def beside_inserts(options, table, script, keep, base):
     cost = 1 - statistics.median(b / a for a, b in zip(alone, beside))
     line(table, "gpuflat", f"16 clients beside {statistics.median(rates):.0f} inserts/s", f"{statistics.median(beside):.0f}/s", "",
          f"alone {statistics.median(alone):.0f}/s: {cost:.1%} less")
+
+
+def set_for_all(**settings):
+    for key, value in settings.items():
+        psql(f"ALTER SYSTEM SET {key} = '{value}'", "vg")
+    psql("SELECT pg_reload_conf()", "vg")
+
+
+def null_engine(options):
+    """What the way through the worker costs: an engine that answers in no time, beside a scan of an empty index."""
+    program = os.path.join(options.work, "null_worker")
+    installed = psql("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'", "vg")
+    with open(program, "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\nexec "{installed}/vectorgpu_worker" "$@" --engine null\n')
+    os.chmod(program, 0o755)
+    rows = numpy.random.default_rng(1).integers(0, 255, (2000, 128)).astype(numpy.uint8)
+    for table, some in (("probe", rows), ("hollow", rows[:0])):
+        load("vg", table, some)
+        psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
+    set_for_all(**{"vectorgpu.worker_program": program, "vectorgpu.worker_min_size": 0})
+    time.sleep(3)
+    wait_for_worker("probe_gpuflat")
+    keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+    for clients in (1, 16, 64):
+        empty, latency = pgbench(options.work, "vg", "null", search_scripts("hollow", rows[:1]), clients, options.seconds,
+                                 {**keep, "vectorgpu.worker": "off"})
+        line("null engine", "gpuflat", f"{clients} clients, empty index, no worker", f"{empty:.0f}/s", f"{latency * 1000:.0f} us", "")
+        for table, label in (("hollow", "no rows"), ("probe", "10 rows")):
+            rate, latency = pgbench(options.work, "vg", "null", search_scripts(table, rows[:1]), clients, options.seconds, keep)
+            line("null engine", "gpuflat", f"{clients} clients, {label}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+                 f"{rate / empty:.2f} of the empty scan")
+    psql("ALTER SYSTEM RESET vectorgpu.worker_program", "vg")
+    psql("ALTER SYSTEM RESET vectorgpu.worker_min_size", "vg")
+    psql("SELECT pg_reload_conf()", "vg")
+    time.sleep(3)
 
 
 def peer(options, name, base, queries, truth):
@@ -217,7 +260,7 @@ def peer(options, name, base, queries, truth):
         keep = {"enable_seqscan": "off", "hnsw.ef_search": search}
         found = recall("pgv", table, base, queries, truth, keep)
         for clients in (1, 16, 64):
-            rate, latency = pgbench(options.work, "pgv", "peer", search_script(table, len(queries)), clients, options.seconds, keep)
+            rate, latency = pgbench(options.work, "pgv", "peer", search_scripts(table, queries), clients, options.seconds, keep)
             line(name, f"pgvector hnsw, ef_search {search}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
                  f"{latency * 1000:.0f} us", f"recall {found:.4f}")
 
@@ -288,11 +331,15 @@ def main():
         if database == "vg" or has_peer:
             psql(f"CREATE DATABASE {database}", "postgres")
             psql(f"CREATE EXTENSION {extension}", database)
-    for sql in (f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "SELECT pg_reload_conf()"):
-        psql(sql, "vg")
+    set_for_all(**{"vectorgpu.device": options.device})
     line("data set", "index", "what", "rate", "latency", "note")
     line(*["---"] * 6)
     failed = 0
+    try:
+        null_engine(options)
+    except BenchError as error:
+        failed = 1
+        line("null engine", "", "failed", "", "", str(error).replace("\n", " "))
     for name in options.sets.split(","):
         try:
             sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
