@@ -240,6 +240,8 @@ public:
 		return n_rescored_;
 	}
 
+	bool computes_elsewhere() const override { return true; }
+
 private:
 	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
 	void

@@ -6,6 +6,8 @@
 // 16 elements of two steps are permuted, in rows and queries alike, so that a thread's elements are 16 consecutive bytes.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/filter.hpp"
 #include "kernels/launch.cuh"
 #include "kernels/order.cuh"
@@ -125,6 +127,17 @@ sum_bits(int sum)
 	return static_cast<uint32_t>(sum);
 }
 
+/// The sum with these bits.
+template <class Sum>
+__device__ __forceinline__ Sum
+bits_sum(uint32_t bits)
+{
+	if constexpr (std::is_same_v<Sum, int>)
+		return static_cast<int>(bits);
+	else
+		return __uint_as_float(bits);
+}
+
 /// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
 template <Form form_, int MT_, int NT_, int WM_, int WN_, int kStages_>
 struct FilterShape
@@ -163,12 +176,13 @@ unit_place(uint32_t unit, uint32_t at)
 	return form == Form::kFloat32 ? unit ^ ((at & 1) * 4) : unit ^ (at & 7);
 }
 
-/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time.
+/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs memory to
+/// be read, its estimate and whether it is dead, is left for when many are looked at together.
 struct Staged
 {
 	uint32_t row;
 	uint32_t query;
-	float estimate;
+	uint32_t sum; // bits of the accumulator
 };
 
 constexpr uint32_t kNoTile = 0xFFFFFFFFu;
@@ -259,14 +273,25 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		*n_staged = 0;
 	__syncthreads(); // the first vote reads it
 
+	auto pass_on = [&](const Staged &candidate)
+	{
+		if (row_is_dead(args.rows, candidate.row))
+			return;
+
+		const float estimate = estimate_of<Shape::form>(bits_sum<Sum>(candidate.sum), args.thresholds[candidate.query],
+			__ldg(args.row_values + candidate.row), args.metric == Metric::kCosine);
+
+		append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query,
+			candidate.row, estimate);
+	};
+
 	// All threads, between two barriers.
 	auto flush = [&]
 	{
 		const uint32_t n = min(*n_staged, kMostStaged);
 
 		for (uint32_t i = threadIdx.x; i < n; i += Shape::kThreads)
-			append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity,
-				staged[i].query, staged[i].row, staged[i].estimate);
+			pass_on(staged[i]);
 		__syncthreads();
 		if (threadIdx.x == 0)
 			*n_staged = 0;
@@ -554,7 +579,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 						signs &= sum_bits(sums[m][i / 2][half * 2 + i % 2]);
 					if (signs != 0 && value == value) // NaN: a row that the bound does not cover, always passed on
 						continue;
-					if (row >= args.rows.n_rows || row_is_dead(args.rows, row))
+					if (row >= args.rows.n_rows)
 						continue;
 
 					uint32_t passed = 0;
@@ -576,14 +601,13 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 						if (query >= args.n_queries)
 							continue;
 
-						const Staged candidate = {row, query, estimate_of<Shape::form>(sum, args.thresholds[query], value, is_cosine)};
+						const Staged candidate = {row, query, sum_bits(sum)};
 						const uint32_t at = atomicAdd(n_staged, 1u);
 
 						if (at < kMostStaged)
 							staged[at] = candidate;
 						else
-							append(args.candidates.counts, args.candidates.rows, args.candidates.estimates,
-								args.candidates.capacity, query, row, candidate.estimate);
+							pass_on(candidate);
 					}
 				}
 			}

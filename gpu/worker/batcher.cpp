@@ -17,6 +17,7 @@ namespace
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kMostGatherNs = 5 * 1000 * 1000;
+constexpr size_t kLeastHandedOver = 4; // fewer answers are written sooner than another thread takes them
 
 } // namespace
 
@@ -38,6 +39,11 @@ void
 Batcher::start()
 {
 	thread_ = std::thread([this] { run(); });
+	if (engine_.computes_elsewhere())
+	{
+		delivery_.searches.reserve(max_batch_);
+		deliverer_ = std::thread([this] { deliver(); });
+	}
 }
 
 void
@@ -52,6 +58,14 @@ Batcher::stop()
 	}
 	if (thread_.joinable())
 		thread_.join();
+	{
+		const std::lock_guard lock(delivery_mutex_);
+
+		delivery_ends_ = true;
+	}
+	delivery_changed_.notify_all();
+	if (deliverer_.joinable())
+		deliverer_.join();
 }
 
 void
@@ -242,6 +256,8 @@ Batcher::run()
 		engine_busy_.store(true, std::memory_order_release);
 		if (task)
 		{
+			wait_for_delivery();
+
 			const std::lock_guard alone(between_);
 
 			task();
@@ -305,8 +321,74 @@ Batcher::search_batch()
 		finished_.swap(running_);
 		running_.clear();
 	}
+	if (hand_over(status, info))
+		return;
 	done_(finished_, status, &results_, info);
 	finished_.clear();
+}
+
+/// Gives the answers to the delivering thread if that is free and the engine's thread has something better to do.
+bool
+Batcher::hand_over(const Status &status, const BatchInfo &info)
+{
+	if (!deliverer_.joinable() || finished_.size() < kLeastHandedOver || n_waiting_.load(std::memory_order_relaxed) == 0 ||
+		delivery_waits_.load(std::memory_order_acquire))
+		return false;
+	delivery_.searches.swap(finished_);
+	delivery_.results.swap(results_);
+	delivery_.status = status;
+	delivery_.info = info;
+	{
+		const std::lock_guard lock(delivery_mutex_);
+
+		delivery_waits_.store(true, std::memory_order_release);
+	}
+	delivery_changed_.notify_all();
+	return true;
+}
+
+/// The delivering thread. It ends once it is told to and nothing waits.
+void
+Batcher::deliver()
+{
+	for (;;)
+	{
+		const uint64_t until = clock_() + spin_ns_;
+
+		while (!delivery_waits_.load(std::memory_order_acquire) && clock_() < until)
+		{
+#if defined(__x86_64__)
+			__builtin_ia32_pause();
+#endif
+		}
+		{
+			std::unique_lock lock(delivery_mutex_);
+
+			delivery_changed_.wait(lock, [this] { return delivery_ends_ || delivery_waits_.load(std::memory_order_relaxed); });
+			if (!delivery_waits_.load(std::memory_order_relaxed))
+				return;
+		}
+		done_(delivery_.searches, delivery_.status, &delivery_.results, delivery_.info);
+		delivery_.searches.clear();
+		{
+			const std::lock_guard lock(delivery_mutex_);
+
+			delivery_waits_.store(false, std::memory_order_release);
+		}
+		delivery_changed_.notify_all();
+	}
+}
+
+/// The engine's thread: until no answers of a batch wait for being written.
+void
+Batcher::wait_for_delivery()
+{
+	if (!delivery_waits_.load(std::memory_order_acquire))
+		return;
+
+	std::unique_lock lock(delivery_mutex_);
+
+	delivery_changed_.wait(lock, [this] { return !delivery_waits_.load(std::memory_order_relaxed); });
 }
 
 /// Runs round->batch in the calling thread if the engine answers it at once and nothing runs that must be alone.

@@ -1,7 +1,8 @@
 // What goes to the engine, and when. The engine's thread sends what waits to the engine as soon as the engine is free: a lone client never waits for
 // others to come, and while the engine works the next batch gathers by itself. After a batch of several it gives those that
 // were just answered an eighth of the time which that batch took to come back, since a batch of few costs little less than
-// one of many. Between two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at
+// one of many. Where the engine computes elsewhere, on a GPU, and more searches wait already, the answers of a batch are written by
+// a thread of their own while the next batch runs. Between two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at
 // once are not handed over: the dispatcher that took them runs them itself.
 #pragma once
 
@@ -106,6 +107,9 @@ private:
 	void gather(std::unique_lock<std::mutex> *lock);
 	void spin();
 	void search_batch();
+	bool hand_over(const Status &status, const BatchInfo &info);
+	void deliver();
+	void wait_for_delivery();
 	bool run_at_once(Round *round);
 	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);
@@ -140,6 +144,21 @@ private:
 	std::vector<engine::SearchQuery> queries_;
 	std::vector<std::vector<engine::Neighbor>> results_;
 	std::thread thread_;
+
+	// Answers that wait for being written, one batch: where the engine wants it.
+	struct Delivery
+	{
+		std::vector<Search *> searches;
+		std::vector<std::vector<engine::Neighbor>> results;
+		Status status;
+		BatchInfo info;
+	};
+	Delivery delivery_; // the engine's thread's while delivery_waits_ is false, else the delivering thread's
+	std::atomic<bool> delivery_waits_{false};
+	std::mutex delivery_mutex_; // the next two, and for sleeping on delivery_waits_
+	std::condition_variable delivery_changed_;
+	bool delivery_ends_ = false;
+	std::thread deliverer_;
 };
 
 } // namespace vectorgpu::worker

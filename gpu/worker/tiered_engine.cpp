@@ -311,6 +311,8 @@ public:
 		return stats;
 	}
 
+	bool computes_elsewhere() const override { return device_->computes_elsewhere(); }
+
 	uint64_t
 	n_rescored() const override
 	{

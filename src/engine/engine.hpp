@@ -148,6 +148,10 @@ public:
 	/// stats().n_rescored alone: read round every batch, so without a lock or a look at the copies.
 	virtual uint64_t n_rescored() const = 0;
 
+	/// True if a search leaves the processor to others while it runs: the caller may then do other work beside it on a thread
+	/// of its own.
+	virtual bool computes_elsewhere() const { return false; }
+
 	/// True if append_delta of that many bytes of vectors takes a few microseconds and never waits for a device: the caller
 	/// may then run it on a thread that must not be held up.
 	virtual bool

@@ -21,20 +21,27 @@ struct Finished
 	StatusCode code;
 	std::vector<Neighbor> results;
 	worker::BatchInfo info;
+	std::thread::id thread;
 };
 
 struct BatcherTest : testing::Test
 {
-	BatcherTest()
+	/// elsewhere: see HookEngine.
+	explicit BatcherTest(bool elsewhere = false)
 		: batcher(engine, 8, 0, fake_clock,
 			  [this](std::span<worker::Search *const> answered, const Status &status, std::vector<std::vector<Neighbor>> *results,
 				  const worker::BatchInfo &info)
 			  {
+				  const bool taken = wait_until([&] { return held_size.load() != info.size; });
+
+				  EXPECT_TRUE(taken);
+
 				  const std::lock_guard lock(mutex);
 
 				  for (size_t i = 0; i < answered.size(); i++)
 					  finished.push_back(
-						  {answered[i], status.code, status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info});
+						  {answered[i], status.code, status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info,
+							  std::this_thread::get_id()});
 			  })
 	{
 		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
@@ -46,12 +53,14 @@ struct BatcherTest : testing::Test
 			EXPECT_TRUE(engine.load_segment(id, 1, {row_ids, vectors.data(), 5}).is_ok());
 			EXPECT_TRUE(engine.seal_segment(id, 1).is_ok());
 		}
+		engine.elsewhere = elsewhere;
 		batcher.start();
 	}
 
 	~BatcherTest() override
 	{
 		engine.set_gate(true);
+		held_size = 0;
 		batcher.stop();
 	}
 
@@ -96,6 +105,7 @@ struct BatcherTest : testing::Test
 	}
 
 	HookEngine engine;
+	std::atomic<uint32_t> held_size{0}; // the answers of batches of this size are not taken
 	engine::CopyId copies[2];
 	worker::CopyQueue queues[2];
 	std::vector<std::unique_ptr<worker::Search>> searches;

@@ -50,6 +50,7 @@ public:
 
 	std::atomic<bool> out_of_memory{false}; // searches and loads say so
 	std::atomic<bool> at_once{false};       // it says that it answers and appends at once
+	std::atomic<bool> elsewhere{false};     // it says that it leaves the processor to others
 
 	const char *name() const override { return "hook"; }
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
@@ -97,6 +98,7 @@ public:
 
 	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
 	bool appends_at_once(size_t) const override { return at_once; }
+	bool computes_elsewhere() const override { return elsewhere; }
 	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
 
 	Status
