@@ -304,12 +304,19 @@ bool
 spin_for_reply()
 {
 	static wire::SpinGate gate;
-	const uint32 most_us = spin_us();
+	const uint32 most_long = most_long_spins();
+	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
+	uint32 most_us = spin_us();
 	bool replied;
 
 	if (most_us == 0 || !wire::spin_gate_enter(&gate))
 		return wire::client_poll(&session.client) == wire::ClientState::kReplied;
+	// A process that is killed while it is counted takes the server and this memory with it.
+	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
+		most_us = kLongSpinUs;
 	replied = wire::client_spin(&session.client, most_us) == wire::ClientState::kReplied;
+	if (shared != nullptr)
+		pg_atomic_fetch_sub_u32(&shared->n_spinning, 1);
 	wire::spin_gate_note(&gate, replied);
 	return replied;
 }

@@ -17,6 +17,7 @@ namespace
 {
 
 constexpr int kDefaultSpinUs = 20;
+constexpr long kCoresForLongSpins = 8;
 
 /// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds out.
 bool
@@ -51,7 +52,8 @@ settings_define()
 		PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.spin_time_us",
 		"Microseconds that a scan looks for the worker's answer before it sleeps.",
-		"-1 stands for 20 where there are several processor cores, and 0 where there is one.", &settings.spin_time_us,
+		"-1 stands for 20 where there are several processor cores, and 0 where there is one. From 8 cores on, up to a quarter as "
+		"many scans at a time look for 200.", &settings.spin_time_us,
 		-1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_min_size",
 		"Smallest index, in bytes of its vectors, that the worker is asked about.",
@@ -93,16 +95,35 @@ settings_define()
 		0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }
 
-uint32
-spin_us()
+namespace
+{
+
+long
+count_cores()
 {
 	static long n_cores = 0;
 
-	if (settings.spin_time_us >= 0)
-		return static_cast<uint32>(settings.spin_time_us);
 	if (n_cores == 0)
 		n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-	return n_cores > 1 ? kDefaultSpinUs : 0;
+	return n_cores;
+}
+
+} // namespace
+
+uint32
+spin_us()
+{
+	if (settings.spin_time_us >= 0)
+		return static_cast<uint32>(settings.spin_time_us);
+	return count_cores() > 1 ? kDefaultSpinUs : 0;
+}
+
+uint32
+most_long_spins()
+{
+	if (settings.spin_time_us >= 0 || count_cores() < kCoresForLongSpins)
+		return 0;
+	return static_cast<uint32>(count_cores() / 4);
 }
 
 } // namespace vectorgpu::bridge

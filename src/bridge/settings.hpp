@@ -33,4 +33,9 @@ void settings_define();
 /// Microseconds to look at the slot before sleeping.
 uint32 spin_us();
 
+/// Where cores are many, this many processes at a time may look for kLongSpinUs instead: a GPU takes about 100 us, and waking up
+/// from sleep is a good part of that. 0: none may.
+uint32 most_long_spins();
+constexpr uint32 kLongSpinUs = 200;
+
 } // namespace vectorgpu::bridge
