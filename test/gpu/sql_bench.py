@@ -1,5 +1,6 @@
 """The measurements of sql_bench. Standard library and numpy; clients are psql and pgbench, on the server's unix socket."""
 import argparse
+import glob
 import gzip
 import os
 import re
@@ -16,6 +17,7 @@ SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statemen
 INSERT_RATE = 5000
 WAY_CLIENTS = 64
 WAY_DIMS = 128
+WAY_ROWS = 2000
 
 
 class BenchError(Exception):
@@ -158,10 +160,17 @@ def ours(options, name, base, queries, truth):
     psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
     built = time.monotonic() - began
     wait_for_worker(f"{table}_gpuflat")
+    copies = []
+    for _ in range(5):
+        psql(f"SELECT vectorgpu_evict('{table}_gpuflat'::regclass)", "vg")
+        began = time.monotonic()
+        copied = int(psql(f"SELECT vectorgpu_prewarm('{table}_gpuflat'::regclass)", "vg"))
+        copies.append(copied / (time.monotonic() - began) / 1e9)
     keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
     script = search_scripts(table, queries)
     found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off"})
     line(name, "gpuflat", "CREATE INDEX", f"{built:.1f} s", "", "")
+    line(name, "gpuflat", "copying it to the worker", f"{statistics.median(copies):.2f} GB/s", "", "psql's start included; median of 5")
     for clients, label, more in ((1, "", {}), (1, ", no spinning", {"vectorgpu.spin_time_us": 0}),
                                  (1, ", spinning 200 us", {"vectorgpu.spin_time_us": 200}), (16, "", {}), (64, "", {}),
                                  (64, ", no spinning", {"vectorgpu.spin_time_us": 0})):
@@ -288,12 +297,50 @@ def restart_worker(change):
         time.sleep(0.1)
 
 
+def way_script(table):
+    return f"SELECT id FROM {table} ORDER BY v <-> '[{','.join(['1'] * WAY_DIMS)}]'::vector LIMIT 10;\n"
+
+
+def added_time(options, keep):
+    """What SQL adds to the time of an engine that answers in no time, one client, beside a scan of an empty index: by medians, and
+    by rates, since pgbench's clock stands still where the answer is there before it looks for it."""
+    prefix = os.path.join(options.work, "way_log")
+
+    def run(table, more):
+        command, environment = pgbench_command(options.work, "vg", "way", way_script(table), 1, options.way_seconds,
+                                               {**keep, **more}, "-l", f"--log-prefix={prefix}")
+        rate, _ = rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
+        took = []
+        for name in glob.glob(prefix + ".*"):
+            with open(name, encoding="ascii") as file:
+                took += sorted(int(row.split()[2]) for row in file)
+            os.unlink(name)
+        return statistics.median(took), took[int(0.99 * len(took))], 1e6 / rate
+
+    null_worker(options, "")
+    for table in ("hollow", "probe"):
+        wait_for_worker(f"{table}_gpuflat")
+    for label, spin in (("spinning", 50), ("no spinning", 0)):
+        empty, _, empty_mean = run("hollow", {"vectorgpu.worker": "off"})
+        before = answered()
+        p50, p99, mean = run("probe", {"vectorgpu.spin_time_us": spin})
+        line("probe", "gpuflat", f"null engine, 1 client, {label}", "", f"p50 {p50:.0f} us, p99 {p99} us",
+             f"adds {p50 - empty:.0f} us, p99 {p99 - empty:.0f} us, to an empty index scan's {empty:.0f} us; by "
+             f"rates {mean - empty_mean:.1f} to {empty_mean:.1f} us; "
+             f"{answered() - before} scans by the worker")
+
+
 def way(options):
-    """What the way through the worker costs: an engine that answers in no time and many clients, by the number of dispatchers,
-    beside scans of an empty index, in turn."""
-    psql(f"CREATE TABLE hollow (id int4, v vector({WAY_DIMS})); CREATE INDEX hollow_gpuflat ON hollow USING gpuflat (v vector_l2_ops)", "vg")
-    script = f"SELECT id FROM hollow ORDER BY v <-> '[{','.join(['1'] * WAY_DIMS)}]'::vector LIMIT 10;\n"
+    """What the way through the worker costs: an engine that answers in no time; one client, and many clients by the number of
+    dispatchers beside scans of an empty index, in turn."""
+    for table, rows in (("hollow", 0), ("probe", WAY_ROWS)):
+        psql(f"CREATE TABLE {table} (id int4, v vector({WAY_DIMS}))", "vg")
+        psql(f"INSERT INTO {table} SELECT i, array_fill(i % 100, ARRAY[{WAY_DIMS}])::vector FROM generate_series(1, {rows}) i", "vg")
+        psql(f"VACUUM ANALYZE {table}", "vg")
+        psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
+    script = way_script("hollow")
     keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan", "vectorgpu.worker_min_size": 0}
+    added_time(options, keep)
 
     def run(more):
         command, environment = pgbench_command(options.work, "vg", "way", script, WAY_CLIENTS, options.way_seconds, {**keep, **more})
