@@ -31,6 +31,7 @@ using kernels::Entry;
 constexpr size_t kMostQueries = 16384;      // of a chunk
 constexpr size_t kCarefulQueries = 16;      // of a chunk that goes in windows
 constexpr uint32_t kLeastQueriesPerList = 3; // on average, from which the scan goes list by list
+constexpr size_t kLeastByteQueries = 16;    // ... on the integer units, where queries cost next to nothing
 constexpr size_t kManyQueries = 128;        // a block for each keeps the device busy
 constexpr uint32_t kFewGroups = 128;        // that a block for a query samples in no time
 constexpr uint32_t kProbesRatio = 4;        // of the queries of a chunk at most: each has room for the most
@@ -51,6 +52,8 @@ public:
 		  queries_(queries), results_(results), counts_(counts), control_(control),
 		  arena_(context->workspace.get(), context->workspace.bytes())
 	{
+		byte_rows_ = std::any_of(sources_.begin(), sources_.end(),
+			[&](const Source *source) { return kernels::ivf_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
 	}
 
 	/// All queries have probes and 1 ... kMaxSelectK as k.
@@ -82,6 +85,8 @@ private:
 		kernels::Best best;
 		uint32_t *probes = nullptr; // [n_sources, n_queries]
 		uint8_t *redo = nullptr;
+		uint8_t *byte_queries = nullptr; // [n_queries, dim_pad], if all of them are bytes
+		int32_t *byte_norms = nullptr;   // [n_queries]
 		std::vector<uint64_t> n_pairs;     // [n_sources]: lists looked at by all queries together
 		std::vector<uint32_t> max_probes;  // [n_sources]
 		uint32_t max_k = 0;
@@ -140,7 +145,14 @@ private:
 		}
 		if (careful || n_groups(max_k) > kernels::kIvfMostSampled) // fewer are sampled without them, or by a few queries
 			scratch += kernels::kMaxGroups * sizeof(uint64_t);
-		return shape_.query_bytes + 128 + sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) + scratch;
+		return query_in_bytes() + 128 + sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) + scratch;
+	}
+
+	/// What is sent of a query.
+	size_t
+	query_in_bytes() const
+	{
+		return shape_.query_bytes + 64 + sources_.size() * sizeof(uint32_t) + (byte_rows_ ? shape_.dim_pad : 0);
 	}
 
 	/// How many of the queries, in order of their probes, go together.
@@ -167,7 +179,7 @@ private:
 		{
 			const uint32_t k = std::max(max_k, static_cast<uint32_t>(queries_[number].k));
 			const uint32_t n_probes = most_probes_[number];
-			const size_t in_each = shape_.query_bytes + 64 + sources_.size() * sizeof(uint32_t);
+			const size_t in_each = query_in_bytes();
 
 			if (n_probes > max_probes || k > max_k)
 			{
@@ -227,6 +239,27 @@ private:
 		std::memset(to + written, 0, shape_.query_bytes - written);
 	}
 
+	/// A query as bytes, padded, and the sum of their squares; false if it is something else.
+	bool
+	put_bytes(const float *query, uint8_t *to, int32_t *norm) const
+	{
+		uint32_t others = 0;
+		int32_t sum = 0;
+
+		for (uint32_t e = 0; e < shape_.dim_pad; e++) // zeros beyond dim; no branches, so that the loop is vectorised
+		{
+			const float x = query[e];
+			const float clamped = x > 0.0f ? (x < 255.0f ? x : 255.0f) : 0.0f; // NaN: 0
+			const int32_t whole = static_cast<int32_t>(clamped);
+
+			others |= static_cast<float>(whole) != x ? 1 : 0;
+			to[e] = static_cast<uint8_t>(whole);
+			sum += whole * whole;
+		}
+		*norm = sum;
+		return others == 0;
+	}
+
 	/// One copy to the device: all pieces lie in both places alike.
 	Status
 	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
@@ -238,6 +271,8 @@ private:
 		Entry *h_after = host.take<Entry>(n);
 		uint8_t *h_has_after = host.take<uint8_t>(n);
 		uint32_t *h_probes = host.take<uint32_t>(sources_.size() * n);
+		uint8_t *h_bytes = host.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
+		int32_t *h_norms = host.take<int32_t>(n);
 		uint32_t *h_counts = host.take<uint32_t>(n);
 		uint8_t *h_redo = host.take<uint8_t>(n);
 		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
@@ -246,6 +281,8 @@ private:
 		uint8_t *d_has_after = arena_.take<uint8_t>(n);
 
 		chunk->probes = arena_.take<uint32_t>(sources_.size() * n);
+		chunk->byte_queries = arena_.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
+		chunk->byte_norms = arena_.take<int32_t>(n);
 		chunk->best.counts = arena_.take<uint32_t>(n);
 		chunk->redo = arena_.take<uint8_t>(n);
 		if (arena_.failed() || host.failed())
@@ -254,11 +291,16 @@ private:
 		chunk->max_probes.assign(sources_.size(), 1);
 		std::memset(h_counts, 0, n * sizeof(uint32_t));
 		std::memset(h_redo, 0, n);
+
+		bool all_bytes = byte_rows_;
+
 		for (size_t i = 0; i < n; i++)
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
 			put_query(query.query, h_vectors + i * shape_.query_bytes);
+			all_bytes = all_bytes && put_bytes(reinterpret_cast<const float *>(h_vectors + i * shape_.query_bytes),
+										 h_bytes + i * shape_.dim_pad, &h_norms[i]);
 			h_k[i] = static_cast<uint32_t>(query.k);
 			h_has_after[i] = query.has_after;
 			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
@@ -274,6 +316,8 @@ private:
 			}
 		}
 		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
+		if (!all_bytes)
+			chunk->byte_queries = nullptr;
 		chunk->numbers = numbers;
 		chunk->queries.vectors = d_vectors;
 		chunk->queries.k = d_k;
@@ -314,10 +358,14 @@ private:
 			VECTORGPU_TRY(sample(n, &scan));
 			VECTORGPU_TRY(find_thresholds(chunk, scan));
 		}
-		if (chunk.n_pairs[s] < uint64_t{kLeastQueriesPerList} * source.lists->n_lists())
+
+		const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries &&
+						   kernels::ivf_bytes_are_exact(spec_.metric, source.block->form, shape_.dim_pad);
+
+		if (!bytes && chunk.n_pairs[s] < uint64_t{kLeastQueriesPerList} * source.lists->n_lists())
 			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(scan, stream_), "scan lists"));
 		else
-			VECTORGPU_TRY(scan_list_by_list(source, chunk, &scan));
+			VECTORGPU_TRY(scan_list_by_list(source, chunk, bytes, &scan));
 		return merge(chunk, scan, chunk.redo);
 	}
 
@@ -419,7 +467,7 @@ private:
 	}
 
 	Status
-	scan_list_by_list(const Source &source, const Chunk &chunk, kernels::IvfScanArgs *scan)
+	scan_list_by_list(const Source &source, const Chunk &chunk, bool bytes, kernels::IvfScanArgs *scan)
 	{
 		const size_t n_lists = source.lists->n_lists();
 
@@ -432,7 +480,16 @@ private:
 		if (arena_.failed())
 			return too_small();
 		VECTORGPU_TRY(check(cudaMemsetAsync(scan->plan.counts, 0, n_lists * sizeof(uint32_t), stream_), "clear counts"));
+		if (bytes)
+			scan->plan.queries_per_tile = kernels::kIvfByteQueriesPerTile;
 		VECTORGPU_TRY(check(kernels::launch_ivf_plan(scan->probes, chunk.queries.n_queries, scan->plan, stream_), "sort queries by lists"));
+		if (bytes)
+		{
+			scan->byte_queries = chunk.byte_queries;
+			scan->byte_norms = chunk.byte_norms;
+			scan->row_values = source.block->values.as<float>() + source.first;
+			return check(kernels::launch_ivf_scan_bytes(*scan, stream_), "scan lists of bytes");
+		}
 		return check(kernels::launch_ivf_scan_lists(*scan, stream_), "scan lists");
 	}
 
@@ -517,6 +574,7 @@ private:
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
 	Arena arena_;
+	bool byte_rows_ = false; // some source's rows are scanned as bytes
 	std::vector<uint32_t> most_probes_; // [queries]
 	std::vector<uint32_t> redo_;
 };

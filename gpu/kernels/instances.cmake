@@ -7,6 +7,6 @@ foreach(form byte float16 float32)
   list(APPEND vectorgpu_kernel_sources kernels/filter_${form}.cu)
 endforeach()
 list(APPEND vectorgpu_kernel_sources
-  kernels/bins.cu kernels/bits.cu kernels/copy.cu kernels/filter.cpp kernels/filter_select.cu kernels/ivf_lists.cu kernels/rows.cu kernels/scores.cpp
+  kernels/bins.cu kernels/bits.cu kernels/copy.cu kernels/filter.cpp kernels/filter_select.cu kernels/ivf_bytes.cu kernels/ivf_lists.cu kernels/rows.cu kernels/scores.cpp
   kernels/select.cu
   kernels/fault.cu kernels/select_rows.cu kernels/select_rows_networks.cu kernels/sort.cu)

@@ -10,6 +10,8 @@ namespace vectorgpu::kernels
 constexpr uint32_t kIvfGroupRows = 8;     // rows of which the first pass keeps the smallest key
 constexpr uint32_t kIvfQueriesPerTile = 8; // of a list, that share the loads of its rows
 constexpr uint32_t kIvfRowsPerTile = 256;
+constexpr uint32_t kIvfByteQueriesPerTile = 32; // of launch_ivf_scan_bytes
+constexpr uint32_t kIvfMostByteDims = 256;      // 256 * 255^2 < 2^24
 constexpr uint32_t kIvfMostSampled = 1024; // groups of launch_ivf_thresholds
 
 /// Lists of a source, and those that the queries of a chunk look at.
@@ -31,6 +33,7 @@ struct IvfPlan
 	uint32_t *queries = nullptr;    // [n_queries * stride]
 	uint32_t *tile_firsts = nullptr; // [n_lists + 1]: its tiles
 	uint32_t *next_tile = nullptr;  // one number
+	uint32_t queries_per_tile = kIvfQueriesPerTile;
 };
 
 struct IvfScanArgs
@@ -46,7 +49,10 @@ struct IvfScanArgs
 	Candidates candidates;          // Candidates::rows are places
 	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it and from end_place on are passed over
 	uint32_t end_place = 0;
-	IvfPlan plan;                   // launch_ivf_scan_lists
+	IvfPlan plan;                   // launch_ivf_scan_lists, launch_ivf_scan_bytes
+	const uint8_t *byte_queries = nullptr; // launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned
+	const int32_t *byte_norms = nullptr;   // [n_queries] Σ x²
+	const float *row_values = nullptr;     // [n_rows] launch_row_values
 };
 
 /// The smallest key of each group of kIvfGroupRows rows, in the order of the lists ranked, as many groups as n_groups; groups
@@ -66,6 +72,12 @@ struct IvfScanArgs
 
 /// As launch_ivf_scan_queries, list by list, the queries of a list together: for many.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
+
+/// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are exact integers.
+bool ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
+
+/// As launch_ivf_scan_lists, by integer products on tensor cores.
+[[nodiscard]] cudaError_t launch_ivf_scan_bytes(const IvfScanArgs &args, cudaStream_t stream);
 
 /// by_place [n_rows] = by_number[numbers[place]].
 [[nodiscard]] cudaError_t launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place,

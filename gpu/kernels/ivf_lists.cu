@@ -89,7 +89,7 @@ firsts_kernel(const IvfProbes probes, const IvfPlan plan)
 		const uint32_t list = base + threadIdx.x;
 		const uint32_t count = list < probes.n_lists ? plan.counts[list] : 0;
 		const uint32_t rows = list < probes.n_lists ? static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]) : 0;
-		const uint32_t tiles = (count + kIvfQueriesPerTile - 1) / kIvfQueriesPerTile * ((rows + kIvfRowsPerTile - 1) / kIvfRowsPerTile);
+		const uint32_t tiles = (count + plan.queries_per_tile - 1) / plan.queries_per_tile * ((rows + kIvfRowsPerTile - 1) / kIvfRowsPerTile);
 		uint32_t sum[2] = {count, tiles};
 
 #pragma unroll

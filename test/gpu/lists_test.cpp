@@ -197,6 +197,55 @@ TEST(Lists, MoreCandidatesThanThereIsRoomFor)
 	}
 }
 
+TEST(Lists, BytesUpToTheLargestExactSum)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const uint32_t dim : {31u, 64u, 96u, 128u, 255u, 256u, 257u})
+		{
+			const DistanceSpec spec = {metric, ElementType::kFloat32, dim};
+			std::mt19937 rng(dim);
+			Rows rows(spec);
+			Rows queries(spec);
+			std::vector<float> full(dim, 255.0f);
+			const std::vector<float> empty(dim, 0.0f);
+
+			add_whole_numbers(&rows, 3000, 255, rng, 1);
+			for (RowId id = 4000; id < 4040; id++) // the largest distances there are
+				rows.add(id, reinterpret_cast<const uint8_t *>(id % 2 == 0 ? full.data() : empty.data()));
+			add_whole_numbers(&queries, 100, 255, rng, 0);
+			queries.add(200, reinterpret_cast<const uint8_t *>(full.data()));
+			queries.add(201, reinterpret_cast<const uint8_t *>(empty.data()));
+
+			const ListRows lists(rows, 20, rng);
+			Both both(engine::CopySpec(spec, CopyKind::kLists));
+
+			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); }));
+			for (const size_t n : {16u, 102u})
+				for (const auto &[k, n_probes] : {std::pair{10u, 3u}, {300u, 7u}, {2000u, 19u}})
+				{
+					const ListProbes probes[] = {{1, n_probes}};
+					std::vector<SearchQuery> batch;
+
+					SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim << " batch " << n << " k " << k);
+					for (size_t i = 0; i < n; i++)
+					{
+						batch.push_back({queries.vector(queries.n() - 1 - i), k, i % 5 == 4, {1000.0 * dim, 77}});
+						batch.back().probes = probes;
+					}
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+
+					// One query that is none of bytes: the others' answers stay what they are.
+					Rows half(spec);
+
+					full[dim / 2] = 0.5f;
+					half.add(1, reinterpret_cast<const uint8_t *>(full.data()));
+					full[dim / 2] = 255.0f;
+					batch[n / 2].query = half.vector(0);
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+				}
+		}
+}
+
 TEST(Lists, MoreListsThanTheSelectionGives)
 {
 	const DistanceSpec spec = {Metric::kInnerProduct, ElementType::kFloat32, 9};
