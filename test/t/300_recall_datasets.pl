@@ -142,7 +142,8 @@ SQL
 				  . 'SELECT count(*)::float8 / (10 * (SELECT count(*) FROM query)) FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b WHERE b.d <= t.tenth', timeout => 3000);
 			# Few queries: three standard errors of about 0.1 for each.
 			my $margin = 0.01 + 0.3 / sqrt $queries;
-			cmp_ok($recall, '>=', $target - $margin, sprintf '%s, recall at 10 is %.3f for a target of %.2f', $label, $recall, $target);
+			# A graph's narrowest search may find more than was asked for.
+			cmp_ok($am eq 'gpuivf' ? abs($recall - $target) : $target - $recall, '<=', $margin, sprintf '%s, recall at 10 is %.3f for a target of %.2f', $label, $recall, $target);
 			note(sprintf '%s: %.2f ms a query', $label, 1000 * (time - $from) / $queries);
 		}
 		check_index($node, 'base_a', name => "$label: check");

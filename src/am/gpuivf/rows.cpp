@@ -76,6 +76,8 @@ ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segme
 	const Size vector_size = meta_vector_bytes(meta);
 	const IvfLayout layout = ivf_layout(meta);
 	uint32 places[kPlacesPerRead];
+	RowId rows[kPlacesPerRead];
+	bool found[kPlacesPerRead] = {};
 
 	for (uint64 done = 0; done < n;)
 	{
@@ -84,8 +86,17 @@ ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segme
 		if (!stream_read(index, meta, segment, kPlaceStream, (first + done) * sizeof(uint32), part * sizeof(uint32), places,
 				strategy))
 			return false;
+		if (layout.kept_bytes == 0)
+		{
+			if (!stream_read(index, meta, segment, StreamKind::kRowIds, (first + done) * sizeof(RowId), part * sizeof(RowId),
+					rows, strategy))
+				return false;
+			ivf_read_table(index, meta, rows, part, dest + done * vector_size, found);
+		}
 		for (uint64 i = 0; i < part; i++)
 		{
+			if (found[i])
+				continue;
 			if (places[i] >= segment->n_rows)
 				page_corrupted(index, segment->streams[static_cast<int>(kPlaceStream)].start_block,
 					"A row's place lies behind the last list.");

@@ -15,6 +15,11 @@ bool ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *seg
 bool ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
 	uint64 place, char *dest, BufferAccessStrategy strategy);
 
+/// table_values.cpp. Values of the index's column for rows [n], without tombstones, from the table: dest [n, vector_bytes];
+/// found [n]: false where the table does not have it at hand (the index is on an expression, the value is stored out of line,
+/// the row is gone). The caller holds a lock on the table that keeps VACUUM away, or does without being right.
+void ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n, char *dest, bool *found);
+
 /// SegmentFormat::matches.
 bool ivf_matches(const MetaData *meta, const char *vector, const char *stored);
 
