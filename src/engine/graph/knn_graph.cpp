@@ -131,10 +131,11 @@ public:
 	{
 	}
 
-	bool
-	wants(double score) const
+	/// A node of a smaller score is wanted.
+	double
+	worst() const
 	{
-		return static_cast<float>(score) < scores_[k_ - 1];
+		return scores_[k_ - 1];
 	}
 	bool
 	has(uint32_t node) const
@@ -302,9 +303,14 @@ compare_block(const GraphRows &rows, const KnnLists &lists, const uint32_t *orde
 		List list(lists, probing[i]);
 
 		compute_scores(rows.spec, rows.row(probing[i]), stage.block, row_bytes, size, stage.scores, 0);
+		double worst = list.worst();
+
 		for (uint32_t j = 0; j < size; j++)
-			if (list.wants(stage.scores[j]) && order[block.first + j] != probing[i])
+			if (stage.scores[j] < worst && order[block.first + j] != probing[i])
+			{
 				list.insert(order[block.first + j], stage.scores[j]);
+				worst = list.worst();
+			}
 	}
 }
 
@@ -390,9 +396,9 @@ refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const 
 		{
 			List other(lists, stage.located[j]);
 
-			if (list.wants(stage.located_scores[j]))
+			if (stage.located_scores[j] < list.worst())
 				list.insert(stage.located[j], stage.located_scores[j]);
-			if (other.wants(stage.located_scores[j]) && !other.has(u))
+			if (stage.located_scores[j] < other.worst() && !other.has(u))
 				other.insert(u, stage.located_scores[j]);
 		}
 	}
