@@ -53,6 +53,7 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 	heap = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock); // the caller holds a lock
 	fetch = table_index_fetch_begin(heap);
 	slot = table_slot_create(heap, nullptr);
+	InvalidateCatalogSnapshotConditionally(); // of these look-ups: a long merge must not keep VACUUM from rows
 	for (uint64 i = 0; i < n; i++)
 	{
 		ItemPointerData tid;
