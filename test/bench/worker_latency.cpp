@@ -195,7 +195,7 @@ double
 load(const Settings &settings, const std::vector<float> &rows, size_t n_rows)
 {
 	const size_t row_bytes = settings.dim * sizeof(float);
-	const CreateRequest create = {n_rows * (row_bytes + 8), 0, settings.dim, ElementType::kFloat32, Metric::kL2, CopyKind{}, 0};
+	const CreateRequest create = {n_rows * (row_bytes + 8), 0, settings.dim, ElementType::kFloat32, Metric::kL2, CopyKind::kRows, 0};
 	const SegmentRequest segment = {1, 0, n_rows};
 	const ManifestRequest manifest = {1, 0, 0, 1, 0};
 	const uint32_t segment_id = 1;
