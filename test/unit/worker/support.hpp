@@ -146,7 +146,17 @@ public:
 	}
 
 	pid_t pid() const { return pid_; }
-	void signal(int number) { kill(pid_, number); }
+
+	/// Once it is told to stop it has stopped when this returns.
+	void
+	signal(int number)
+	{
+		siginfo_t info = {};
+
+		kill(pid_, number);
+		if (number == SIGSTOP)
+			waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
+	}
 
 	/// True if it has ended; it can still be reaped.
 	bool
