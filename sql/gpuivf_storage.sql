@@ -232,3 +232,17 @@ ALTER INDEX code_wide_v SET (storage = pq, opq);
 REINDEX INDEX code_wide_v;
 DROP TABLE codes, code_parts, code_wide;
 DROP FUNCTION code_vector;
+
+-- Rows that are gone with the end of the table: a merge and the check, which read values from the table, do without them.
+CREATE TABLE cut_off (id int, v vector(8));
+INSERT INTO cut_off SELECT i, array_fill(i % 97, ARRAY[8])::vector FROM generate_series(1, 3000) i;
+CREATE INDEX cut_off_v ON cut_off USING gpuivf (v vector_l2_ops) WITH (storage = 'pq', refine = 'none');
+DELETE FROM cut_off WHERE id > 1000;
+VACUUM cut_off;
+INSERT INTO cut_off SELECT i, array_fill(i % 97, ARRAY[8])::vector FROM generate_series(3001, 3100) i;
+SELECT pg_relation_size('cut_off') < 40 * 8192 AS truncated;
+SELECT vectorgpu_check('cut_off_v', true) IS NOT NULL AS checked;
+SELECT vectorgpu_merge('cut_off_v') IS NOT NULL AS merged;
+SELECT vectorgpu_check('cut_off_v', true) IS NOT NULL AS checked;
+SELECT count(*), sum(id) FROM (SELECT id FROM cut_off ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 2000) s;
+DROP TABLE cut_off;

@@ -221,7 +221,7 @@ for my $i (1 .. @damages)
 	if ($what eq 'a stranger\'s file')
 	{
 		my ($state) = psql_state($node, "SELECT vectorgpu_check('f${i}_v', true)");
-		is($state, 'XX002', "$what: the check against the table reports it");
+		like($state, qr/^XX00[12]$/, "$what: the check against the table reports it");
 		is(heal("f$i"), '', "$what: REINDEX heals");
 		next;
 	}

@@ -45,6 +45,7 @@ bool ivf_search_table(const SegmentSearch *search);
 struct TableReader
 {
 	const SegmentSearch *search;
+	BlockNumber n_blocks; // of the table
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
 	IndexInfo *info; // null: the index is on a column

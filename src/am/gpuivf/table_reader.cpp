@@ -13,6 +13,7 @@ extern "C"
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
+#include "storage/bufmgr.h"
 }
 
 namespace vectorgpu::am
@@ -47,6 +48,7 @@ table_reader_begin(TableReader *reader, const SegmentSearch *search)
 	if (search->heap == nullptr)
 		elog(ERROR, "scan of index \"%s\" has no table to read", RelationGetRelationName(search->index));
 	reader->search = search;
+	reader->n_blocks = RelationGetNumberOfBlocks(search->heap);
 	reader->fetch = table_index_fetch_begin(search->heap);
 	reader->slot = table_slot_create(search->heap, nullptr);
 	reader->info = nullptr;
@@ -87,6 +89,8 @@ table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n)
 
 		CHECK_FOR_INTERRUPTS();
 		(void) VG_FAULT("ivf_table_row");
+		if (row_id_block(rows[i]) >= reader->n_blocks) // of a dead row that VACUUM has cut off with its block
+			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
 		if (!table_index_fetch_tuple(reader->fetch, &tid, search->snapshot, reader->slot, &call_again, &all_dead))
 			continue;

@@ -11,6 +11,7 @@ extern "C"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
+#include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
 }
 
@@ -46,6 +47,7 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 	Relation heap;
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
+	BlockNumber n_blocks;
 
 	memset(found, 0, n * sizeof(bool));
 	if (attribute == InvalidAttrNumber) // an expression: a merge runs no code of users
@@ -53,6 +55,7 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 	heap = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock); // the caller holds a lock
 	fetch = table_index_fetch_begin(heap);
 	slot = table_slot_create(heap, nullptr);
+	n_blocks = RelationGetNumberOfBlocks(heap); // VACUUM may have cut off what dead rows were in; it cannot while we hold the lock
 	InvalidateCatalogSnapshotConditionally(); // of these look-ups: a long merge must not keep VACUUM from rows
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -61,6 +64,8 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 		bool all_dead = false;
 
 		CHECK_FOR_INTERRUPTS();
+		if (row_id_block(rows[i]) >= n_blocks)
+			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
 		// The members of a HOT chain have the same value, but for those older than the index: the last one counts.
 		do
