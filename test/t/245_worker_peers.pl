@@ -33,11 +33,11 @@ my ($path) = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*');
 my ($epoch) = $path =~ /w\.([0-9a-f]+)$/;
 my $run = start_clients($node, clients => 6, seconds => 8);
 my $hello = sub {
-	my (%with) = (magic => 0x4B574756, version => 3, role => 1, epoch => hex(substr($epoch, 8)), high => hex(substr($epoch, 0, 8)), @_);
+	my (%with) = (magic => 0x4B574756, version => 4, role => 1, epoch => hex(substr($epoch, 8)), high => hex(substr($epoch, 0, 8)), @_);
 	return pack('V v v V V V V Q<', $with{magic}, $with{version}, $with{role}, $with{epoch}, $with{high}, $$, 0, 0);
 };
 my @open;
-for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version => 4), $hello->(epoch => 1), $hello->(role => 9),
+for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version => 3), $hello->(version => 5), $hello->(epoch => 1), $hello->(role => 9),
 	$hello->(magic => 1), substr($hello->(), 0, 31), $hello->() . 'z')
 {
 	for (1 .. 3)

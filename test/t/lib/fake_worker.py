@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-MAGIC, VERSION = 0x4B574756, 3
+MAGIC, VERSION = 0x4B574756, 4
 AREA = 64 * 1024
 HEADER = 4096
 SEARCH, CREATE, PING = 1, 4, 14
