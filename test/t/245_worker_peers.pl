@@ -1,7 +1,6 @@
 # Peers that break the protocol, on both sides of the socket: clients get right answers all the same.
 use strict;
 use warnings;
-use File::Copy qw(copy);
 use IO::Socket::UNIX;
 use Socket;
 use PostgreSQL::Test::Cluster;
@@ -27,17 +26,20 @@ make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
+my $version = $ENV{VECTORGPU_PROTOCOL} or die 'VECTORGPU_PROTOCOL, the protocol version of the sources, is not set';
+(my $folder = __FILE__) =~ s/[^\/]+$//;
+
 # Strangers on the worker's socket
 my $pid = wait_worker($node);
 my ($path) = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*');
 my ($epoch) = $path =~ /w\.([0-9a-f]+)$/;
 my $run = start_clients($node, clients => 6, seconds => 8);
 my $hello = sub {
-	my (%with) = (magic => 0x4B574756, version => 4, role => 1, epoch => hex(substr($epoch, 8)), high => hex(substr($epoch, 0, 8)), @_);
+	my (%with) = (magic => 0x4B574756, version => $version, role => 1, epoch => hex(substr($epoch, 8)), high => hex(substr($epoch, 0, 8)), @_);
 	return pack('V v v V V V V Q<', $with{magic}, $with{version}, $with{role}, $with{epoch}, $with{high}, $$, 0, 0);
 };
 my @open;
-for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version => 3), $hello->(version => 5), $hello->(epoch => 1), $hello->(role => 9),
+for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version => $version - 1), $hello->(version => $version + 1), $hello->(epoch => 1), $hello->(role => 9),
 	$hello->(magic => 1), substr($hello->(), 0, 31), $hello->() . 'z')
 {
 	for (1 .. 3)
@@ -65,8 +67,9 @@ my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
 my $mode_file = $node->data_dir . '/fake_mode';
 my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
 append_to_file($mode_file, "silent\n");
-(my $lib = __FILE__) =~ s/[^\/]+$/lib/;
-copy("$lib/fake_worker.py", $program) or die "could not copy: $!";
+my $fake = slurp_file("${folder}lib/fake_worker.py");
+$fake =~ s/^VERSION = None$/VERSION = $version/m or die 'the false worker has no version to set';
+append_to_file($program, $fake);
 chmod 0755, $program;
 $node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
 $node->reload;

@@ -10,7 +10,8 @@ import socket
 import struct
 import sys
 
-MAGIC, VERSION = 0x4B574756, 4
+MAGIC = 0x4B574756
+VERSION = None
 AREA = 64 * 1024
 HEADER = 4096
 SEARCH, CREATE, PING = 1, 4, 14
