@@ -11,7 +11,9 @@ import time
 
 import numpy
 
-BLOCK_ROWS = 20000
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
+import datasets
+
 CHECKED = 200  # queries whose answers are compared with the ground truth
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
@@ -54,27 +56,11 @@ def psql(sql, database, stdin=None):
     return done.stdout.decode().strip()
 
 
-def binary_rows(rows):
-    """COPY binary of (id int4, vector)."""
-    dims = rows.shape[1]
-    layout = numpy.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("vector_bytes", ">i4"), ("dims", ">i2"),
-                          ("unused", ">i2"), ("elements", ">f4", (dims,))])
-    yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-    for start in range(0, rows.shape[0], BLOCK_ROWS):
-        block = rows[start:start + BLOCK_ROWS]
-        tuples = numpy.zeros(block.shape[0], layout)
-        tuples["fields"], tuples["id_bytes"], tuples["vector_bytes"], tuples["dims"] = 2, 4, 4 + 4 * dims, dims
-        tuples["id"] = numpy.arange(start, start + block.shape[0])
-        tuples["elements"] = block
-        yield tuples.tobytes()
-    yield b"\xff\xff"
-
-
 def load(database, table, rows):
     psql(f"CREATE TABLE {table} (id int4, v vector({rows.shape[1]}))", database)
     copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
                              f"COPY {table} FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
-    for block in binary_rows(rows):
+    for block in datasets.copy_binary_blocks(rows):
         copy.stdin.write(block)
     copy.stdin.close()
     if copy.wait() != 0:
@@ -109,12 +95,8 @@ def pgbench(*arguments):
     return rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
 
 
-def literal(row):
-    return "[" + ",".join(map(str, row.tolist())) + "]"
-
-
 def search_scripts(table, queries):
-    return [f"SELECT id FROM {table} ORDER BY v <-> '{literal(query)}' LIMIT 10;\n" for query in queries[:SCRIPTS]]
+    return [f"SELECT id FROM {table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in queries[:SCRIPTS]]
 
 
 def recall(database, table, base, queries, truth, settings):
