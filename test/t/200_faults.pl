@@ -68,6 +68,7 @@ my %kinds = (
 	vacuum       => [ 'w', [ sub { new_rows('w', 8) }, "SELECT vectorgpu_merge('w_v')", sub { new_rows('w', 8) }, sub { 'DELETE FROM w WHERE id % 3 = 0 AND id >= ' . ($next_id - 16) } ], ['VACUUM (INDEX_CLEANUP on) w'], [] ],
 	merge        => [ 'w', [ sub { new_rows('w', 12) } ], ["SELECT vectorgpu_merge('w_v')"], [] ],
 	check        => [ 'w', [], ["SELECT vectorgpu_check('w_v', true)"], [] ],
+	recall       => [ 'w', [], [q{SELECT count(*) FROM vectorgpu_recall('w_v', 5, 3)}], [] ],
 	view         => [ 'w', [], ['SELECT count(*) FROM vectorgpu_indexes'], [] ]);
 
 # One try in one session: SQLSTATE of the first statement that failed (00000: none; 08006: the connection was lost), the

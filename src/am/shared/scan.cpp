@@ -105,6 +105,17 @@ any_key_is_null(IndexScanDesc scan)
 	return false;
 }
 
+/// What the plan wants of the scan, or its caller; see pg::scan_limit.
+bool
+wanted_rows(IndexScanDesc scan, const ScanState *state, uint64 *rows, bool *exact)
+{
+	if (state->given_limit == 0)
+		return pg::scan_limit(scan, rows, exact);
+	*rows = state->given_limit;
+	*exact = true;
+	return true;
+}
+
 /// The first call after a rescan.
 void
 start_scan(IndexScanDesc scan, ScanState *state)
@@ -158,7 +169,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->round = 0;
 	state->exhaustive = false;
 	state->relaxed = scan_order == kRelaxed;
-	if (pg::scan_limit(scan, &limit, &exact))
+	if (wanted_rows(scan, state, &limit, &exact))
 	{
 		// Of a filter's or a recheck's candidates more are needed than the plan wants rows.
 		exact = exact && !(state->am->values != nullptr && state->am->values->recheck_order(&state->shape));
@@ -306,6 +317,13 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->row_capacity = 0;
 	state->n_rows = 0;
 	state->next_row = 0;
+	state->given_limit = 0;
+}
+
+void
+scan_set_limit(IndexScanDesc scan, uint64 rows)
+{
+	static_cast<ScanState *>(scan->opaque)->given_limit = rows;
 }
 
 bool

@@ -44,6 +44,7 @@ struct ScanState
 	engine::Neighbor last; // the last row of the batch before, in this phase
 	uint64 batch_size;     // rows to ask for next
 	uint64 max_batch_size;
+	uint64 given_limit;    // scan_set_limit; 0: none
 	engine::Neighbor *rows; // [row_capacity]: the batch
 	uint64 row_capacity;
 	uint64 n_rows;
@@ -59,6 +60,9 @@ struct ScanState
 	uint64 returned_capacity;
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
+
+/// Tells a scan that no executor runs how many rows are wanted of it, as a LIMIT would. After index_rescan.
+void scan_set_limit(IndexScanDesc scan, uint64 rows);
 
 /// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
 void scan_next_batch(Relation index, Snapshot snapshot, ScanState *state);
