@@ -133,7 +133,7 @@ public:
 
 	// As Engine's functions of these names. After a failure the copy is as before.
 	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows);
-	Status load_lists(engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes);
+	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes);
 	Status seal_segment(engine::SegmentId segment);
 	Status drop_segment(engine::SegmentId segment);
 	Status append_delta(uint64_t position, const engine::RowBlock &rows);
@@ -141,7 +141,7 @@ public:
 	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
-	Status read_lists(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
 private:
 	using BlockList = std::vector<std::shared_ptr<Block>>;

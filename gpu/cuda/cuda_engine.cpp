@@ -94,6 +94,8 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
+				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists)
+					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
 				if (copy_spec.kind == engine::CopyKind::kLists && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
@@ -113,9 +115,9 @@ public:
 	}
 
 	Status
-	load_lists(engine::CopyId copy, engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	load_structure(engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](Copy &c) { return c.load_lists(segment, n_lists, bytes); });
+		return with(copy, [&](Copy &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status
@@ -214,9 +216,9 @@ public:
 	}
 
 	Status
-	read_lists(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](Copy &c) { return c.read_lists(segment, first, n_bytes, bytes); });
+		return with(copy, [&](Copy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	engine::EngineStats

@@ -160,7 +160,7 @@ permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists,
 }
 
 Status
-Copy::load_lists(engine::SegmentId id, uint32_t n_lists, std::span<const uint8_t> bytes)
+Copy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<const uint8_t> bytes)
 {
 	const std::lock_guard lock(mutex_);
 
@@ -176,7 +176,7 @@ Copy::load_lists(engine::SegmentId id, uint32_t n_lists, std::span<const uint8_t
 	{
 		if (segment.loading == nullptr)
 			segment.loading = std::make_shared<engine::Lists>();
-		return segment.loading->append(n_lists, bytes);
+		return segment.loading->append(parameter, bytes);
 	}
 	catch (...)
 	{
@@ -187,7 +187,7 @@ Copy::load_lists(engine::SegmentId id, uint32_t n_lists, std::span<const uint8_t
 }
 
 Status
-Copy::read_lists(engine::SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
+Copy::read_structure(engine::SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {
 	std::shared_ptr<const DeviceLists> lists;
 	uint8_t *to = static_cast<uint8_t *>(bytes);

@@ -192,7 +192,7 @@ run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	std::vector<float> centroids(size_t{kLists} * test.dim);
 	std::vector<uint32_t> order;
 	std::vector<uint8_t> description;
-	const engine::ListProbes probes[] = {{1, 3}};
+	const engine::SegmentProbes probes[] = {{1, 3}};
 
 	for (uint32_t list = 0; list < kLists; list++)
 	{
@@ -214,7 +214,7 @@ run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	std::memcpy(description.data() + offsets.size() * 8, centroids.data(), centroids.size() * 4);
 	std::memcpy(description.data() + offsets.size() * 8 + centroids.size() * 4, order.data(), order.size() * 4);
 	VECTORGPU_TRY(engine->load_segment(copy, 1, {ids, by_place.data(), kListRows}));
-	VECTORGPU_TRY(engine->load_lists(copy, 1, kLists, description));
+	VECTORGPU_TRY(engine->load_structure(copy, 1, kLists, description));
 	VECTORGPU_TRY(engine->seal_segment(copy, 1));
 	VECTORGPU_TRY(engine->set_tombstones(copy, 1, dead));
 

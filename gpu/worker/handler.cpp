@@ -149,13 +149,13 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kAppend:
 			return on_loader(session,
 				[this, session] { send_status(session.get(), guarded([&] { return rows(session); }), &counters_); });
-		case RequestType::kLoadLists:
+		case RequestType::kLoadStructure:
 			return on_loader(session,
 				[this, session, key]
 				{
 					const wire::RequestView &load = session->view;
 					const auto work = [&]
-					{ return residency_.load_lists(key, load.lists, {load.list_bytes, load.n_list_bytes}, session->id); };
+					{ return residency_.load_structure(key, load.structure, {load.structure_bytes, load.n_structure_bytes}, session->id); };
 
 					send_status(session.get(), guarded(work), &counters_);
 				});

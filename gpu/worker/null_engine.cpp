@@ -31,7 +31,7 @@ public:
 		return Status::ok();
 	}
 
-	Status load_lists(CopyId, SegmentId, uint32_t, std::span<const uint8_t>) override { return Status::ok(); }
+	Status load_structure(CopyId, SegmentId, uint32_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status seal_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status drop_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows) override { return load_segment(copy, 1, rows); }
@@ -72,9 +72,9 @@ public:
 	}
 
 	Status
-	read_lists(CopyId, SegmentId, uint64_t, size_t, void *) override
+	read_structure(CopyId, SegmentId, uint64_t, size_t, void *) override
 	{
-		return Status::error(StatusCode::kUnsupported, "the null engine keeps no lists");
+		return Status::error(StatusCode::kUnsupported, "the null engine keeps no structure");
 	}
 
 	bool appends_at_once(size_t) const override { return true; }

@@ -33,7 +33,7 @@ struct Search
 	std::shared_ptr<void> owner;    // keeps the session alive
 	engine::SearchQuery query;      // points into `vector`, `probes`, and at `coverage`
 	std::vector<uint64_t> vector;   // private copy of the query, in words for its alignment
-	std::vector<engine::ListProbes> probes;
+	std::vector<engine::SegmentProbes> probes;
 	engine::Coverage coverage = engine::Coverage::kAll;
 	std::atomic<bool> cancelled{false};
 	Search *next = nullptr;

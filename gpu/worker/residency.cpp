@@ -31,7 +31,20 @@ same_shape(const engine::DistanceSpec &spec, ElementType element, Metric metric,
 engine::CopyKind
 engine_kind(wire::CopyKind kind)
 {
-	return kind == wire::CopyKind::kLists ? engine::CopyKind::kLists : engine::CopyKind::kRows;
+	switch (kind)
+	{
+		case wire::CopyKind::kLists:
+			return engine::CopyKind::kLists;
+		case wire::CopyKind::kGraph:
+			return engine::CopyKind::kGraph;
+		case wire::CopyKind::kCodedLists:
+			return engine::CopyKind::kCodedLists;
+		case wire::CopyKind::kMatch:
+			return engine::CopyKind::kMatch;
+		case wire::CopyKind::kRows:
+			break;
+	}
+	return engine::CopyKind::kRows;
 }
 
 /// What a copy costs: while it is being loaded, what its loader announced.
@@ -145,7 +158,7 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, uin
 	if (!held.current)
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
 	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
-		(search.n_probes > 0 && held.spec.kind != engine::CopyKind::kLists))
+		(search.n_probes > 0 && held.spec.kind == engine::CopyKind::kRows))
 		return ReplyStatus::kInvalid;
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;
@@ -174,7 +187,7 @@ Residency::describe(const wire::CopyKey &key, wire::CopyState *state, std::vecto
 	state->leased = copy.lease != 0 ? 1 : 0;
 	state->current = copy.current ? 1 : 0;
 	for (const auto &[id, segment] : copy.segments)
-		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.list_bytes});
+		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.structure_bytes});
 	return ReplyStatus::kOk;
 }
 

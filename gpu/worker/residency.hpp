@@ -27,8 +27,8 @@ using Bits = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
 struct Segment
 {
 	uint64_t n_rows = 0;
-	uint32_t n_lists = 0;    // of a copy of lists
-	uint64_t list_bytes = 0; // by LOAD_LISTS
+	uint32_t parameter = 0;       // of LOAD_STRUCTURE
+	uint64_t structure_bytes = 0; // by LOAD_STRUCTURE
 	bool complete = false; // SEAL was given
 	bool live = false;     // of the current manifest: the engine searches it
 	uint64_t tombstone_generation = 0;
@@ -102,7 +102,7 @@ public:
 	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
 	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
 		size_t row_bytes, uint64_t session);
-	wire::ReplyStatus load_lists(const wire::CopyKey &key, const wire::ListsRequest &request, std::span<const uint8_t> bytes,
+	wire::ReplyStatus load_structure(const wire::CopyKey &key, const wire::StructureRequest &request, std::span<const uint8_t> bytes,
 		uint64_t session);
 	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
 
@@ -142,7 +142,7 @@ private:
 	wire::ReplyStatus segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);
-	wire::ReplyStatus lists_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+	wire::ReplyStatus structure_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
 		const std::function<void()> &progress);
 	void drop_unpublished(Copy *copy);
 

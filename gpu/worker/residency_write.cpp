@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-#include "engine/lists.hpp"
+#include "engine/structure.hpp"
 #include "worker/fault.hpp"
 
 namespace vectorgpu::worker
@@ -136,7 +136,7 @@ Residency::load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
 }
 
 ReplyStatus
-Residency::load_lists(const wire::CopyKey &key, const wire::ListsRequest &request, std::span<const uint8_t> bytes,
+Residency::load_structure(const wire::CopyKey &key, const wire::StructureRequest &request, std::span<const uint8_t> bytes,
 	uint64_t session)
 {
 	std::shared_ptr<Copy> copy;
@@ -148,20 +148,21 @@ Residency::load_lists(const wire::CopyKey &key, const wire::ListsRequest &reques
 	const std::lock_guard writing(copy->write_mutex);
 	const auto found = copy->segments.find(request.segment);
 
-	if (copy->spec.kind != engine::CopyKind::kLists || found == copy->segments.end() || found->second.complete ||
-		request.position != found->second.list_bytes || (found->second.n_lists != 0 && found->second.n_lists != request.n_lists))
+	if (copy->spec.kind == engine::CopyKind::kRows || found == copy->segments.end() || found->second.complete ||
+		request.position != found->second.structure_bytes ||
+		(found->second.parameter != 0 && found->second.parameter != request.parameter))
 		return ReplyStatus::kInvalid;
 
-	const engine::ListsLayout layout = {request.n_lists, copy->spec.distance.dim, found->second.n_rows};
+	const uint64_t most = engine::structure_size(copy->spec, request.parameter, found->second.n_rows).most_bytes;
 
-	if (bytes.size() > layout.bytes() - std::min(layout.bytes(), request.position))
+	if (bytes.size() > most - std::min(most, request.position))
 		return ReplyStatus::kInvalid;
 	status = reserve(copy.get(), bytes.size());
 	if (status != ReplyStatus::kOk)
 		return status;
 
 	const Status loaded = engine_call(
-		"load_lists", [&] { return engine_.load_lists(copy->id, request.segment, request.n_lists, bytes); });
+		"load_structure", [&] { return engine_.load_structure(copy->id, request.segment, request.parameter, bytes); });
 	const std::lock_guard lock(mutex_);
 
 	if (!loaded.is_ok())
@@ -169,8 +170,8 @@ Residency::load_lists(const wire::CopyKey &key, const wire::ListsRequest &reques
 		copy->held_bytes -= bytes.size();
 		return reply_status(loaded);
 	}
-	found->second.n_lists = request.n_lists;
-	found->second.list_bytes += bytes.size();
+	found->second.parameter = request.parameter;
+	found->second.structure_bytes += bytes.size();
 	counters_.loaded_bytes += bytes.size();
 	return ReplyStatus::kOk;
 }
@@ -188,9 +189,9 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 	const std::lock_guard lock(mutex_);
 	auto found = copy->segments.find(request.segment);
 
-	if (copy->spec.kind == engine::CopyKind::kLists && found != copy->segments.end() &&
-		found->second.list_bytes !=
-			engine::ListsLayout{found->second.n_lists, copy->spec.distance.dim, found->second.n_rows}.bytes())
+	if (found != copy->segments.end() &&
+		found->second.structure_bytes <
+			engine::structure_size(copy->spec, found->second.parameter, found->second.n_rows).least_bytes)
 		return ReplyStatus::kInvalid;
 	// A segment all of whose values are NULL has no rows; the engine is not told of it.
 	if (found == copy->segments.end() && request.n_rows == 0 && copy->segments.size() < kMostSegments)
@@ -441,7 +442,7 @@ Residency::drop_unpublished(Copy *copy)
 		const std::lock_guard lock(mutex_);
 
 		copy->held_bytes -=
-			std::min(copy->held_bytes, rows_bytes(at->second.n_rows, copy->row_bytes) + at->second.list_bytes);
+			std::min(copy->held_bytes, rows_bytes(at->second.n_rows, copy->row_bytes) + at->second.structure_bytes);
 		at = copy->segments.erase(at);
 	}
 }
@@ -547,9 +548,9 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 	return ReplyStatus::kOk;
 }
 
-/// Of the bytes that describe a segment's lists.
+/// Of the bytes that describe a segment's structure.
 ReplyStatus
-Residency::lists_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
 	const std::function<void()> &progress)
 {
 	std::vector<uint8_t> bytes(std::min<uint64_t>(kChecksumBlockBytes, request.n_rows));
@@ -559,7 +560,7 @@ Residency::lists_checksum(const Copy &copy, const wire::ChecksumRequest &request
 	for (uint64_t done = 0; done < request.n_rows;)
 	{
 		const size_t n = std::min<uint64_t>(bytes.size(), request.n_rows - done);
-		const Status status = engine_.read_lists(copy.id, request.segment, request.first + done, n, bytes.data());
+		const Status status = engine_.read_structure(copy.id, request.segment, request.first + done, n, bytes.data());
 
 		if (!status.is_ok())
 			return reply_status(status);
@@ -584,10 +585,10 @@ Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &reque
 	}
 	if (copy == nullptr)
 		return ReplyStatus::kAbsent;
-	if (request.n_rows > wire::kMaxChecksumBytes / (request.lists != 0 ? 1 : copy->row_bytes))
+	if (request.n_rows > wire::kMaxChecksumBytes / (request.structure != 0 ? 1 : copy->row_bytes))
 		return ReplyStatus::kInvalid;
-	if (request.lists != 0)
-		return lists_checksum(*copy, request, reply, progress);
+	if (request.structure != 0)
+		return structure_checksum(*copy, request, reply, progress);
 
 	const size_t block_rows = std::max<size_t>(1, kChecksumBlockBytes / copy->row_bytes);
 	std::vector<RowId> row_ids(std::min<uint64_t>(block_rows, request.n_rows));

@@ -52,8 +52,8 @@ struct Place
 struct SegmentRows
 {
 	uint64_t n_rows = 0;
-	uint32_t n_lists = 0;      // of a copy of lists
-	uint64_t list_bytes = 0;   // of load_lists, so far
+	uint32_t parameter = 0;       // of the structure
+	uint64_t structure_bytes = 0; // by load_structure
 	bool sealed = false;
 	std::vector<uint8_t> dead; // the bitmap given last
 };
@@ -165,13 +165,13 @@ public:
 	}
 
 	Status
-	load_lists(CopyId id, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	load_structure(CopyId id, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return write(id, bytes.size(), 0, [&](Engine &e, CopyId c) { return e.load_lists(c, segment, n_lists, bytes); },
+		return write(id, bytes.size(), 0, [&](Engine &e, CopyId c) { return e.load_structure(c, segment, parameter, bytes); },
 			[&](TieredCopy &copy)
 			{
-				copy.segments[segment].n_lists = n_lists;
-				copy.segments[segment].list_bytes += bytes.size();
+				copy.segments[segment].parameter = parameter;
+				copy.segments[segment].structure_bytes += bytes.size();
 			});
 	}
 
@@ -282,7 +282,7 @@ public:
 	}
 
 	Status
-	read_lists(CopyId id, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	read_structure(CopyId id, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -291,7 +291,7 @@ public:
 
 		const std::shared_ptr<Place> place = copy->get_place();
 
-		return place->engine.read_lists(place->id, segment, first, n_bytes, bytes);
+		return place->engine.read_structure(place->id, segment, first, n_bytes, bytes);
 	}
 
 	engine::EngineStats
@@ -458,14 +458,14 @@ private:
 	bytes_of(const TieredCopy &copy)
 	{
 		uint64_t n_rows = copy.delta_last - copy.delta_first;
-		uint64_t list_bytes = 0;
+		uint64_t structure_bytes = 0;
 
 		for (const auto &[segment, rows] : copy.segments)
 		{
 			n_rows += rows.n_rows;
-			list_bytes += rows.list_bytes;
+			structure_bytes += rows.structure_bytes;
 		}
-		return n_rows * copy.bytes_per_row + list_bytes;
+		return n_rows * copy.bytes_per_row + structure_bytes;
 	}
 
 	bool
@@ -544,8 +544,8 @@ private:
 
 		if (status.is_ok() && rows.n_rows == 0) // a segment without rows exists all the same
 			status = to->engine.load_segment(to->id, segment, {});
-		if (status.is_ok() && rows.list_bytes > 0)
-			status = move_lists(from, to, segment, rows);
+		if (status.is_ok() && rows.structure_bytes > 0)
+			status = move_structure(from, to, segment, rows);
 		if (status.is_ok() && rows.sealed)
 			status = to->engine.seal_segment(to->id, segment);
 		if (status.is_ok() && !rows.dead.empty())
@@ -554,18 +554,18 @@ private:
 	}
 
 	static Status
-	move_lists(const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
+	move_structure(const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
 	{
-		std::vector<uint8_t> bytes(std::min<uint64_t>(kMoveBytes, rows.list_bytes));
+		std::vector<uint8_t> bytes(std::min<uint64_t>(kMoveBytes, rows.structure_bytes));
 		Status status;
 
-		for (uint64_t first = 0; status.is_ok() && first < rows.list_bytes; first += bytes.size())
+		for (uint64_t first = 0; status.is_ok() && first < rows.structure_bytes; first += bytes.size())
 		{
-			const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), rows.list_bytes - first));
+			const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), rows.structure_bytes - first));
 
-			status = from.engine.read_lists(from.id, segment, first, n, bytes.data());
+			status = from.engine.read_structure(from.id, segment, first, n, bytes.data());
 			if (status.is_ok())
-				status = to->engine.load_lists(to->id, segment, rows.n_lists, std::span<const uint8_t>(bytes).first(n));
+				status = to->engine.load_structure(to->id, segment, rows.parameter, std::span<const uint8_t>(bytes).first(n));
 		}
 		return status;
 	}

@@ -27,8 +27,11 @@ constexpr SegmentId kDeltaSegment = 0; // for read_rows
 /// What a copy's segments are.
 enum class CopyKind : uint8_t
 {
-	kRows = 0,  // rows in order of their ids
-	kLists = 1, // rows in inverted lists (lists_layout.hpp)
+	kRows = 0,       // rows in order of their ids
+	kLists = 1,      // rows in inverted lists (lists_layout.hpp)
+	kGraph = 2,      // rows in order of their ids, and a graph over them
+	kCodedLists = 3, // codes of rows in inverted lists
+	kMatch = 4,      // sets, by element
 };
 
 struct CopySpec
@@ -51,11 +54,12 @@ struct RowBlock
 	size_t n_rows = 0;
 };
 
-/// How many of a segment's lists a query looks at, the nearest first.
-struct ListProbes
+/// How much of a segment a query looks at. Lists: how many, the nearest first; more than there are: all. Graphs: the width of the
+/// search.
+struct SegmentProbes
 {
 	SegmentId segment;
-	uint32_t probes; // from 1; more than there are: all
+	uint32_t probes; // from 1
 };
 
 /// One query of a batch. query: [dim] of the copy's element type, host memory.
@@ -67,9 +71,9 @@ struct SearchQuery
 	Neighbor after{};
 	float recall_target = 1; // in (0, 1]; below 1 the expected share of the k first that is found may be that small
 
-	// Copies of kind kLists only. Empty: every row is looked at. Otherwise so many lists of each segment are, and the whole delta, and
+	// Copies with a structure only. Empty: every row is looked at. Otherwise so much of each segment is, and the whole delta, and
 	// rows whose score is NaN are left out. A segment that is not named (a merge was faster) counts as the largest that is.
-	std::span<const ListProbes> probes{};
+	std::span<const SegmentProbes> probes{};
 	Coverage *coverage = nullptr; // if not null, set to what was looked at
 };
 
@@ -103,14 +107,16 @@ public:
 	/// What it computes on, in words.
 	virtual const char *description() const { return name(); }
 
+	/// kUnsupported for a kind, or a type and metric, that the engine does not have.
 	virtual Status create(const CopySpec &spec, CopyId *copy) = 0;
 
 	/// Adds rows to an immutable segment; a segment is searched once it is sealed.
 	virtual Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) = 0;
 
-	/// Kind kLists: appends to what describes a segment's lists (ListsLayout), n_lists the same each time. Sealing a segment that
-	/// has rows and no good lists for all of them is kInvalidArgument.
-	virtual Status load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) = 0;
+	/// All kinds but kRows: appends to the description of a segment's structure, whose layout is the kind's (structure.hpp);
+	/// `parameter` (how many lists, edges of a row) the same each time. Sealing a segment that has rows and no good structure of all of
+	/// them is kInvalidArgument.
+	virtual Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) = 0;
 	virtual Status seal_segment(CopyId copy, SegmentId segment) = 0;
 	virtual Status drop_segment(CopyId copy, SegmentId segment) = 0;
 
@@ -140,8 +146,8 @@ public:
 	virtual Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
 		void *vectors) = 0;
 
-	/// The same for bytes [first, first + n_bytes) of what load_lists was given.
-	virtual Status read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
+	/// The same for bytes [first, first + n_bytes) of what load_structure was given.
+	virtual Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
 	virtual EngineStats stats() const = 0;
 

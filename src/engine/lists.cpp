@@ -56,13 +56,13 @@ Lists::check(uint32_t dim, uint64_t n_rows)
 }
 
 uint32_t
-probes_of(std::span<const ListProbes> probes, uint32_t segment, uint32_t n_lists)
+probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_lists)
 {
 	uint32_t largest = 0;
 
 	if (probes.empty())
 		return n_lists;
-	for (const ListProbes &named : probes)
+	for (const SegmentProbes &named : probes)
 	{
 		if (named.segment == segment)
 			return std::clamp(named.probes, 1u, n_lists);

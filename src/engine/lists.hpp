@@ -60,9 +60,9 @@ private:
 	std::vector<uint8_t> bytes_;
 };
 
-struct ListProbes;
+struct SegmentProbes;
 
 /// The lists of segment `segment`, of n_lists, that a query with these probes looks at.
-uint32_t probes_of(std::span<const ListProbes> probes, uint32_t segment, uint32_t n_lists);
+uint32_t probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_lists);
 
 } // namespace vectorgpu::engine

@@ -57,7 +57,7 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber || (search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
 
-	const size_t probe_bytes = search.n_probes * sizeof(ListProbes);
+	const size_t probe_bytes = search.n_probes * sizeof(SegmentProbes);
 	const size_t id_bytes = static_cast<size_t>(search.n_rows) * sizeof(uint64_t); // 2^35 at most
 
 	view->row_bytes = vector_bytes(search.element, search.dim);
@@ -99,19 +99,20 @@ parse_rows(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
-parse_lists(const uint8_t *body, size_t length, RequestView *view)
+parse_structure(const uint8_t *body, size_t length, RequestView *view)
 {
-	ListsRequest &lists = view->lists;
+	StructureRequest &structure = view->structure;
 
-	if (length < sizeof(ListsRequest))
+	if (length < sizeof(StructureRequest))
 		return ParseResult::kTruncated;
-	copy_out(body, &lists);
-	if (lists.segment == 0 || lists.n_lists < 1 || lists.n_lists > kMaxLists || lists.position >= kMaxRowNumber)
+	copy_out(body, &structure);
+	if (structure.segment == 0 || structure.parameter < 1 || structure.parameter > kMaxStructureParameter ||
+		structure.position >= kMaxRowNumber)
 		return ParseResult::kField;
-	if (length == sizeof(ListsRequest))
+	if (length == sizeof(StructureRequest))
 		return ParseResult::kLength;
-	view->list_bytes = body + sizeof(ListsRequest);
-	view->n_list_bytes = length - sizeof(ListsRequest);
+	view->structure_bytes = body + sizeof(StructureRequest);
+	view->n_structure_bytes = length - sizeof(StructureRequest);
 	return ParseResult::kOk;
 }
 
@@ -168,7 +169,7 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			result = only(body, length, &view->create);
 			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
 				return ParseResult::kType;
-			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kLists))
+			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kMatch))
 				return ParseResult::kType;
 			if (result == ParseResult::kOk && (view->create.zero != 0 || view->create.delta_first > kMaxRowNumber))
 				return ParseResult::kField;
@@ -176,8 +177,8 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:
 			return parse_rows(body, length, view);
-		case RequestType::kLoadLists:
-			return parse_lists(body, length, view);
+		case RequestType::kLoadStructure:
+			return parse_structure(body, length, view);
 		case RequestType::kSeal:
 			result = only(body, length, &view->segment);
 			if (result == ParseResult::kOk && (view->segment.segment == 0 || view->segment.zero != 0))
@@ -192,7 +193,7 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			return result == ParseResult::kOk && view->inventory.zero != 0 ? ParseResult::kField : result;
 		case RequestType::kChecksum:
 			result = only(body, length, &view->checksum);
-			if (result == ParseResult::kOk && (view->checksum.lists > (view->checksum.segment != 0 ? 1u : 0u) ||
+			if (result == ParseResult::kOk && (view->checksum.structure > (view->checksum.segment != 0 ? 1u : 0u) ||
 												  view->checksum.first > kMaxRowNumber || view->checksum.n_rows > kMaxRowNumber))
 				return ParseResult::kField;
 			return result;
@@ -236,7 +237,7 @@ reply_shape(RequestType type)
 		case RequestType::kManifest:
 		case RequestType::kDrop:
 		case RequestType::kPing:
-		case RequestType::kLoadLists:
+		case RequestType::kLoadStructure:
 			break;
 	}
 	return {0, 0};

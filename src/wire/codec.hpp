@@ -31,7 +31,7 @@ struct RequestView
 		NextRequest next;
 		CreateRequest create;
 		RowsRequest rows;
-		ListsRequest lists;
+		StructureRequest structure;
 		SegmentRequest segment;
 		TombstonesRequest tombstones;
 		ManifestRequest manifest;
@@ -39,13 +39,13 @@ struct RequestView
 		ChecksumRequest checksum;
 	};
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
-	ListProbes probes[kMaxSegmentsPerCopy];    // SEARCH: [n_probes]
+	SegmentProbes probes[kMaxSegmentsPerCopy];    // SEARCH: [n_probes]
 	const uint8_t *vector;                     // SEARCH: vector_bytes(element, dim) bytes
 	const uint8_t *row_ids;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
 	const uint8_t *vectors;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows, row_bytes]
 	size_t row_bytes;                          // what the length says that one vector has; the copy knows what it must be
-	const uint8_t *list_bytes;                 // LOAD_LISTS: [n_list_bytes]
-	size_t n_list_bytes;
+	const uint8_t *structure_bytes;            // LOAD_STRUCTURE: [n_structure_bytes]
+	size_t n_structure_bytes;
 	const uint8_t *bits;                       // TOMBSTONES: [(n_bits + 7) / 8]
 };
 

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 4;
+constexpr uint16_t kProtocolVersion = 5;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -21,8 +21,8 @@ constexpr uint32_t kMinAreaBytes = 8 * 1024; // what a client insists on: every 
 constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
 constexpr uint32_t kMaxSegmentsPerCopy = 16;  // of a manifest; as many again may be loading
 constexpr uint64_t kMaxSearchK = 1024 * 1024; // of one SEARCH; more by continuing behind the last result
-constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or lists in one CHECKSUM
-constexpr uint32_t kMaxLists = 65536; // of a segment
+constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a structure in one CHECKSUM
+constexpr uint32_t kMaxStructureParameter = 65536; // StructureRequest::parameter
 constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
 
 constexpr uint64_t kRowIdMask = kMaxRowNumber - 1; // row headers of the delta: the row id
@@ -94,17 +94,20 @@ enum class RequestType : uint32_t
 	kInventory = 12,
 	kChecksum = 13,
 	kPing = 14,
-	kLoadLists = 15,
+	kLoadStructure = 15,
 };
 
 /// What a copy's segments are.
 enum class CopyKind : uint8_t
 {
 	kRows = 0,
-	kLists = 1, // inverted lists
+	kLists = 1,      // rows in inverted lists
+	kGraph = 2,      // rows and a graph over them
+	kCodedLists = 3, // codes of rows in inverted lists
+	kMatch = 4,      // sets, by element
 };
 
-/// What a SEARCH with probes has looked at.
+/// What a SEARCH has looked at.
 enum class Coverage : uint32_t
 {
 	kAll = 0,    // every row
@@ -184,17 +187,17 @@ struct SearchRequest
 	float recall_target; // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
 	uint64_t rows_position; // number of the first delta row that comes along; 0 if none does
 	uint32_t n_rows;        // delta rows that come along: as by APPEND, before the search
-	uint32_t n_probes;      // at most kMaxSegmentsPerCopy; copies of kind kLists; 0: every row is looked at
+	uint32_t n_probes;      // at most kMaxSegmentsPerCopy; copies with a structure; 0: every row is looked at
 };
 static_assert(sizeof(SearchRequest) == 80);
 
-/// How many of a segment's lists a SEARCH looks at.
-struct ListProbes
+/// How much of a segment a SEARCH looks at.
+struct SegmentProbes
 {
 	uint32_t segment;
-	uint32_t probes; // from 1; more than there are: all
+	uint32_t probes; // from 1. Lists: how many, more than there are: all; graphs: the width of the search
 };
-static_assert(sizeof(ListProbes) == 8);
+static_assert(sizeof(SegmentProbes) == 8);
 
 struct NextRequest
 {
@@ -224,7 +227,7 @@ struct SegmentState
 	uint32_t sealed;
 	uint64_t n_rows;
 	uint64_t tombstone_generation;
-	uint64_t list_bytes; // by LOAD_LISTS
+	uint64_t structure_bytes; // by LOAD_STRUCTURE
 };
 static_assert(sizeof(SegmentState) == 32);
 
@@ -248,13 +251,13 @@ struct RowsRequest
 };
 static_assert(sizeof(RowsRequest) == 16);
 
-struct ListsRequest
+struct StructureRequest
 {
 	uint64_t position; // of the first byte
 	uint32_t segment;
-	uint32_t n_lists; // 1 .. 65536
+	uint32_t parameter; // 1 .. kMaxStructureParameter, the same each time. Lists: how many; graphs: edges of a row
 };
-static_assert(sizeof(ListsRequest) == 16);
+static_assert(sizeof(StructureRequest) == 16);
 
 struct SegmentRequest
 {
@@ -338,9 +341,9 @@ static_assert(sizeof(CopyInfo) == 120);
 
 struct ChecksumRequest
 {
-	uint32_t segment; // 0 for the delta
-	uint32_t lists;   // 1: of the bytes of LOAD_LISTS, instead of rows
-	uint64_t first;   // rows, or bytes, [first, first + n)
+	uint32_t segment;   // 0 for the delta
+	uint32_t structure; // 1: of the bytes of LOAD_STRUCTURE, instead of rows
+	uint64_t first;     // rows, or bytes, [first, first + n)
 	uint64_t n_rows;
 };
 static_assert(sizeof(ChecksumRequest) == 24);
@@ -348,7 +351,7 @@ static_assert(sizeof(ChecksumRequest) == 24);
 struct ChecksumReply
 {
 	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the row headers' TIDs)
-	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the lists' bytes
+	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes
 	uint64_t n_dead;       // tombstones set in the range
 };
 static_assert(sizeof(ChecksumReply) == 24);

@@ -67,9 +67,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			touch(view.row_ids, view.rows.n_rows * sizeof(uint64_t));
 			touch(view.vectors, view.rows.n_rows * view.row_bytes);
 			break;
-		case RequestType::kLoadLists:
-			require(view.lists.segment > 0 && view.lists.n_lists > 0 && view.n_list_bytes > 0);
-			touch(view.list_bytes, view.n_list_bytes);
+		case RequestType::kLoadStructure:
+			require(view.structure.segment > 0 && view.structure.parameter > 0 && view.n_structure_bytes > 0);
+			touch(view.structure_bytes, view.n_structure_bytes);
 			break;
 		case RequestType::kTombstones:
 			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);

@@ -11,7 +11,7 @@ namespace
 
 using engine::CopyKind;
 using engine::Coverage;
-using engine::ListProbes;
+using engine::SegmentProbes;
 
 /// Two segments of lists and a delta, in both engines.
 struct BothLists
@@ -59,14 +59,14 @@ struct BothLists
 	expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> most_probes, bool with_after = false)
 	{
 		std::vector<SearchQuery> batch;
-		std::vector<std::array<ListProbes, 2>> named(n);
+		std::vector<std::array<SegmentProbes, 2>> named(n);
 
 		for (size_t i = 0; i < n; i++)
 		{
 			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
 			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
 
-			named[i] = {ListProbes{1, std::max(1u, most_probes[0] / divisor)}, ListProbes{2, std::max(1u, most_probes[1] / divisor)}};
+			named[i] = {SegmentProbes{1, std::max(1u, most_probes[0] / divisor)}, SegmentProbes{2, std::max(1u, most_probes[1] / divisor)}};
 			if (i % 7 != 6) // some look at everything
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
@@ -181,7 +181,7 @@ TEST(Lists, MoreCandidatesThanThereIsRoomFor)
 
 	const ListRows lists(rows, 12, rng);
 	Both both(engine::CopySpec(spec, CopyKind::kLists));
-	const ListProbes probes[] = {{1, 11}};
+	const SegmentProbes probes[] = {{1, 11}};
 
 	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); }));
 	for (const size_t n : {1u, 239u})
@@ -223,7 +223,7 @@ TEST(Lists, BytesUpToTheLargestExactSum)
 			for (const size_t n : {16u, 102u})
 				for (const auto &[k, n_probes] : {std::pair{10u, 3u}, {300u, 7u}, {2000u, 19u}})
 				{
-					const ListProbes probes[] = {{1, n_probes}};
+					const SegmentProbes probes[] = {{1, n_probes}};
 					std::vector<SearchQuery> batch;
 
 					SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim << " batch " << n << " k " << k);
@@ -262,7 +262,7 @@ TEST(Lists, MoreListsThanTheSelectionGives)
 	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); }));
 	for (const uint32_t n_probes : {1u, 300u, 2048u, 2049u, 2599u})
 	{
-		const ListProbes probes[] = {{1, n_probes}};
+		const SegmentProbes probes[] = {{1, n_probes}};
 		std::vector<SearchQuery> batch;
 
 		for (size_t i = 0; i < queries.n(); i++)
@@ -284,13 +284,13 @@ TEST(Lists, AreReadBackAsTheyWereGiven)
 	Bytes got(given.size());
 	Bytes read(vectors.size());
 
-	ASSERT_OK(cuda_engine()->read_lists(held.both.cuda_copy(), 1, 0, got.size(), got.data()));
+	ASSERT_OK(cuda_engine()->read_structure(held.both.cuda_copy(), 1, 0, got.size(), got.data()));
 	EXPECT_EQ(got, given);
 	got.assign(given.size(), 0);
-	ASSERT_OK(cuda_engine()->read_lists(held.both.cuda_copy(), 1, 321, 1000, got.data()));
+	ASSERT_OK(cuda_engine()->read_structure(held.both.cuda_copy(), 1, 321, 1000, got.data()));
 	EXPECT_TRUE(std::equal(got.begin(), got.begin() + 1000, given.begin() + 321));
-	EXPECT_FALSE(cuda_engine()->read_lists(held.both.cuda_copy(), 1, 1, given.size(), got.data()).is_ok());
-	EXPECT_FALSE(cuda_engine()->read_lists(held.both.cuda_copy(), 3, 0, 1, got.data()).is_ok());
+	EXPECT_FALSE(cuda_engine()->read_structure(held.both.cuda_copy(), 1, 1, given.size(), got.data()).is_ok());
+	EXPECT_FALSE(cuda_engine()->read_structure(held.both.cuda_copy(), 3, 0, 1, got.data()).is_ok());
 	ASSERT_OK(cuda_engine()->read_rows(held.both.cuda_copy(), 1, 0, ids.size(), ids.data(), read.data()));
 	EXPECT_EQ(ids, held.first.rows.ids);
 	EXPECT_EQ(read, vectors);
@@ -317,8 +317,8 @@ TEST(Lists, WrongDescriptionsAreRefused)
 TEST(Lists, QueriesSayWhatTheyHaveLookedAt)
 {
 	BothLists held({Metric::kL2, ElementType::kFloat32, 8}, BothLists::Values::kReal, 4);
-	const ListProbes some[] = {{1, 3}};
-	const ListProbes all[] = {{1, 40}, {2, 9}};
+	const SegmentProbes some[] = {{1, 3}};
+	const SegmentProbes all[] = {{1, 40}, {2, 9}};
 	Coverage coverage[3] = {Coverage::kAll, Coverage::kPart, Coverage::kPart};
 	std::vector<SearchQuery> batch(3, {held.delta.vector(0), 10, false, {}});
 	std::vector<std::vector<Neighbor>> results;

@@ -25,7 +25,7 @@ my $resources = note_resources($node);
 make_answers($node, 3);
 
 my @points = qw(bridge_shmem bridge_descriptors bridge_connect bridge_send bridge_wait bridge_receive worker_rows rows_ahead feed_buffer
-  feed_segment feed_lists feed_delta feed_tombstones feed_publish loader_register);
+  feed_segment feed_structure feed_delta feed_tombstones feed_publish loader_register);
 my $right = join ';', map {
 	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
 } 1 .. 3;

@@ -162,8 +162,8 @@ bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *st
 /// search.cpp. AccessMethod::search_segment.
 bool ivf_search_segment(const SegmentSearch *search);
 
-/// worker.cpp. AccessMethod::worker_lists.
-extern const WorkerLists kIvfWorkerLists;
+/// worker.cpp. AccessMethod::worker_structure.
+extern const WorkerStructure kIvfWorkerStructure;
 
 /// cost.cpp. amcostestimate.
 void ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,

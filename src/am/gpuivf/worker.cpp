@@ -28,6 +28,12 @@ n_lists(const MetaData *meta, const SegmentEntry *segment)
 	return static_cast<uint32>(n_bytes / (meta->dim * sizeof(float)));
 }
 
+uint64
+n_bytes(const MetaData *meta, const SegmentEntry *segment)
+{
+	return engine::ListsLayout{n_lists(meta, segment), meta->dim, segment->n_rows}.bytes();
+}
+
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, const void *query,
 	BufferAccessStrategy strategy, uint32 *n_probes)
@@ -71,9 +77,11 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 
 } // namespace
 
-const WorkerLists kIvfWorkerLists = {
+const WorkerStructure kIvfWorkerStructure = {
+	.kind = wire::CopyKind::kLists,
 	.holds = holds,
-	.n_lists = n_lists,
+	.parameter = n_lists,
+	.n_bytes = n_bytes,
 	.probes = probes,
 	.read = read,
 };

@@ -6,6 +6,7 @@
 #include "am/shared/vacuum.hpp"
 #include "engine/lists_layout.hpp"
 #include "engine/topk.hpp"
+#include "wire/messages.hpp"
 
 extern "C"
 {
@@ -51,21 +52,24 @@ void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint
 struct IndexShape;
 struct ValueFormat;
 
-/// What the worker's copies of an index with inverted lists (engine/lists_layout.hpp) need from its pages. Functions with a result of
-/// type bool return false if a page was foreign.
-struct WorkerLists
+/// What the worker's copies of an index whose segments have a structure need from its pages. Functions with a result of type bool
+/// return false if a page was foreign.
+struct WorkerStructure
 {
+	wire::CopyKind kind;
+
 	/// True if the worker can hold copies of an index with such storage parameters.
 	bool (*holds)(const MetaData *meta);
 
-	/// Of a segment with rows.
-	uint32 (*n_lists)(const MetaData *meta, const SegmentEntry *segment);
+	/// Of a segment with rows: wire::StructureRequest::parameter, and the bytes of the structure's description.
+	uint32 (*parameter)(const MetaData *meta, const SegmentEntry *segment);
+	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
-	/// The lists of a segment with rows that a round of a scan for `wanted` rows looks at (SegmentSearch).
+	/// How much of a segment with rows a round of a scan for `wanted` rows looks at (SegmentSearch): wire::SegmentProbes::probes.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
 		const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
 
-	/// Bytes [position, position + n_bytes) of the description of a segment's lists (engine::ListsLayout).
+	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
 		BufferAccessStrategy strategy);
 };
@@ -97,8 +101,8 @@ struct AccessMethod
 	/// The worker can hold copies of such an index and search them. Else every scan is answered from the pages.
 	bool in_worker;
 
-	/// Its copies in the worker have inverted lists; null: rows only.
-	const WorkerLists *worker_lists;
+	/// What its copies in the worker have beside rows; null: nothing.
+	const WorkerStructure *worker_structure;
 
 	/// How its segments differ from plain ones; null: not at all.
 	const SegmentFormat *format;
@@ -131,7 +135,7 @@ struct AccessMethod
 inline bool
 worker_holds(const AccessMethod *am, const MetaData *meta)
 {
-	return am->in_worker && (am->worker_lists == nullptr || am->worker_lists->holds(meta));
+	return am->in_worker && (am->worker_structure == nullptr || am->worker_structure->holds(meta));
 }
 
 /// registry.cpp. Makes an access method known by its id; called once for each, from _PG_init.

@@ -6,7 +6,6 @@
 #include "am/shared/delta.hpp"
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
-#include "engine/lists_layout.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -28,7 +27,7 @@ struct Feed
 	FeedOutcome *outcome;
 	BufferAccessStrategy strategy;
 	MetaData *meta;
-	const WorkerLists *lists; // null: the copy has rows only
+	const WorkerStructure *structure; // null: the copy has rows only
 	uint64 delta_end;
 	wire::CopyKey key;
 	wire::CopyState copy;
@@ -103,22 +102,22 @@ ask_state(Feed *feed, wire::RequestType type, const wire::Part *parts, size_t n_
 	return true;
 }
 
-/// Of what describes a segment's lists; none if it has no rows.
+/// Of what describes a segment's structure; none if it has no rows.
 uint64
-lists_bytes(const Feed *feed, const SegmentEntry *segment)
+structure_bytes(const Feed *feed, const SegmentEntry *segment)
 {
-	if (feed->lists == nullptr || segment->n_rows == 0)
+	if (feed->structure == nullptr || segment->n_rows == 0)
 		return 0;
-	return engine::ListsLayout{feed->lists->n_lists(feed->meta, segment), feed->meta->dim, segment->n_rows}.bytes();
+	return feed->structure->n_bytes(feed->meta, segment);
 }
 
 uint64
-all_lists_bytes(const Feed *feed)
+all_structure_bytes(const Feed *feed)
 {
 	uint64 n_bytes = 0;
 
 	for (uint32 i = 0; i < feed->meta->n_segments; i++)
-		n_bytes += lists_bytes(feed, &feed->meta->segments[i]);
+		n_bytes += structure_bytes(feed, &feed->meta->segments[i]);
 	return n_bytes;
 }
 
@@ -130,12 +129,12 @@ create(Feed *feed)
 	const wire::Part part = {&create, sizeof(create)};
 	bool absent;
 
-	create.expected_bytes = copy_bytes(feed->meta, feed->delta_end) + all_lists_bytes(feed);
+	create.expected_bytes = copy_bytes(feed->meta, feed->delta_end) + all_structure_bytes(feed);
 	create.delta_first = feed->meta->delta_first_row;
 	create.dim = feed->meta->dim;
 	create.element = feed->meta->element;
 	create.metric = feed->meta->metric;
-	create.kind = feed->lists != nullptr ? wire::CopyKind::kLists : wire::CopyKind::kRows;
+	create.kind = feed->structure != nullptr ? feed->structure->kind : wire::CopyKind::kRows;
 	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
 		   (!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
@@ -155,7 +154,7 @@ missing_bytes(Feed *feed)
 {
 	const MetaData *meta = feed->meta;
 	uint64 rows = 0;
-	uint64 other_bytes = 0; // lists, tombstones
+	uint64 other_bytes = 0; // structure, tombstones
 
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
@@ -165,7 +164,7 @@ missing_bytes(Feed *feed)
 		if (state == nullptr || state->sealed == 0)
 		{
 			rows += segment->n_rows - (state != nullptr ? Min(state->n_rows, segment->n_rows) : 0);
-			other_bytes += lists_bytes(feed, segment);
+			other_bytes += structure_bytes(feed, segment);
 		}
 		if (segment->n_dead > 0 && (state == nullptr || state->tombstone_generation < segment->tombstone_generation))
 			other_bytes += segment->n_rows / 8;
@@ -240,23 +239,23 @@ load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 }
 
 bool
-load_lists(Feed *feed, const SegmentEntry *segment, uint64 position)
+load_structure(Feed *feed, const SegmentEntry *segment, uint64 position)
 {
-	const uint64 end = lists_bytes(feed, segment);
+	const uint64 end = structure_bytes(feed, segment);
 
 	while (position < end)
 	{
-		const Size n = Min(feed->capacity - sizeof(wire::ListsRequest), end - position);
-		const wire::ListsRequest lists = {position, segment->id, feed->lists->n_lists(feed->meta, segment)};
-		const wire::Part parts[] = {{&lists, sizeof(lists)}, {feed->buffer, n}};
+		const Size n = Min(feed->capacity - sizeof(wire::StructureRequest), end - position);
+		const wire::StructureRequest structure = {position, segment->id, feed->structure->parameter(feed->meta, segment)};
+		const wire::Part parts[] = {{&structure, sizeof(structure)}, {feed->buffer, n}};
 
 		CHECK_FOR_INTERRUPTS();
 		if (past_deadline(feed))
 			return stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
-		(void) VG_FAULT("feed_lists");
-		if (!feed->lists->read(feed->index, feed->meta, segment, position, n, feed->buffer, feed->strategy))
+		(void) VG_FAULT("feed_structure");
+		if (!feed->structure->read(feed->index, feed->meta, segment, position, n, feed->buffer, feed->strategy))
 			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		if (!request(feed, wire::RequestType::kLoadLists, parts, lengthof(parts)))
+		if (!request(feed, wire::RequestType::kLoadStructure, parts, lengthof(parts)))
 			return false;
 		position += n;
 	}
@@ -271,7 +270,7 @@ load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *
 	const wire::Part part = {&seal, sizeof(seal)};
 
 	return load_rows(feed, segment, state != nullptr ? state->n_rows : 0) &&
-		   load_lists(feed, segment, state != nullptr ? state->list_bytes : 0) &&
+		   load_structure(feed, segment, state != nullptr ? state->structure_bytes : 0) &&
 		   request(feed, wire::RequestType::kSeal, &part, 1);
 }
 
@@ -528,7 +527,7 @@ feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome)
 		set_shape(&feed, feed.meta);
 		if (feed.meta->high_water > static_cast<BlockNumber>(NBuffers / 2))
 			feed.strategy = GetAccessStrategy(BAS_BULKREAD);
-		feed.lists = access_method(index, feed.meta)->worker_lists;
+		feed.structure = access_method(index, feed.meta)->worker_structure;
 		if (!worker_holds(access_method(index, feed.meta), feed.meta))
 			stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
 		else if (foreign)

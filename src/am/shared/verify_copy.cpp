@@ -11,7 +11,6 @@
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
-#include "engine/lists_layout.hpp"
 
 #include <cstring>
 
@@ -168,17 +167,17 @@ check_rows(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 e
 	return true;
 }
 
-/// What describes the lists of a segment; as check_range.
+/// What describes the structure of a segment; as check_range.
 bool
-check_lists(CopyCheck *check, const SegmentEntry *segment)
+check_structure(CopyCheck *check, const SegmentEntry *segment)
 {
-	const WorkerLists *lists = access_method(check->index, check->meta)->worker_lists;
+	const WorkerStructure *structure = access_method(check->index, check->meta)->worker_structure;
 	const Size step = check->block_rows * check->vector_bytes;
 	uint64 end;
 
-	if (lists == nullptr || segment->n_rows == 0)
+	if (structure == nullptr || segment->n_rows == 0)
 		return true;
-	end = engine::ListsLayout{lists->n_lists(check->meta, segment), check->meta->dim, segment->n_rows}.bytes();
+	end = structure->n_bytes(check->meta, segment);
 	for (uint64 first = 0; first < end; first += step)
 	{
 		const Size n = Min(step, end - first);
@@ -196,10 +195,10 @@ check_lists(CopyCheck *check, const SegmentEntry *segment)
 			return false;
 		if (header.status != wire::ReplyStatus::kOk)
 			bridge::raise_fallback(bridge::fallback_of(header.status));
-		if (!lists->read(check->index, check->meta, segment, first, n, check->vectors, nullptr))
+		if (!structure->read(check->index, check->meta, segment, first, n, check->vectors, nullptr))
 			return false;
 		if (copy.vectors_xxh3 != XXH3_64bits(check->vectors, n))
-			copy_differs(check, segment, 0, segment->n_rows, "lists");
+			copy_differs(check, segment, 0, segment->n_rows, "structure");
 	}
 	return true;
 }
@@ -259,7 +258,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
 				!(check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact) &&
-					check_lists(&check, &meta->segments[i])))
+					check_structure(&check, &meta->segments[i])))
 				return;
 	(void) check_rows(
 		&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact);

@@ -201,14 +201,14 @@ count_shipped(uint64 n, ScanCounters *counters)
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_shipped_rows, n);
 }
 
-/// The lists that the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row. False if a page was foreign.
+/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row. False if a page was foreign.
 bool
-choose_probes(Relation index, const ScanState *state, wire::ListProbes *probes, uint32 *n)
+choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n)
 {
-	const WorkerLists *lists = state->am->worker_lists;
+	const WorkerStructure *structure = state->am->worker_structure;
 
 	*n = 0;
-	if (lists == nullptr || scan_is_exact(state))
+	if (structure == nullptr || scan_is_exact(state))
 		return true;
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 	{
@@ -217,7 +217,7 @@ choose_probes(Relation index, const ScanState *state, wire::ListProbes *probes, 
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n].segment = segment->id;
-		if (!lists->probes(index, &state->meta, segment, state->round, state->batch_size, state->query, state->strategy,
+		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->query, state->strategy,
 				&probes[*n].probes))
 			return false;
 		++*n;
@@ -266,10 +266,10 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 	const Size vector_bytes = meta_vector_bytes(&state->meta);
 	char *rows = nullptr;
 	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
-	wire::ListProbes probes[kMaxSegments];
+	wire::SegmentProbes probes[kMaxSegments];
 	uint32 n_probes;
 	const bool readable = choose_probes(index, state, probes, &n_probes);
-	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::ListProbes)},
+	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
 		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {state->query, vector_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;

@@ -74,6 +74,8 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
+				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists)
+					return Status::error(StatusCode::kUnsupported, "the CPU engine does not hold such copies");
 				if (copy_spec.kind == CopyKind::kLists && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
@@ -93,9 +95,9 @@ public:
 	}
 
 	Status
-	load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.load_lists(segment, n_lists, bytes); });
+		return with(copy, [&](CpuEngineCopy &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status
@@ -177,9 +179,9 @@ public:
 	}
 
 	Status
-	read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.read_lists(segment, first, n_bytes, bytes); });
+		return with(copy, [&](CpuEngineCopy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	bool

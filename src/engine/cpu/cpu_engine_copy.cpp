@@ -101,7 +101,7 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 }
 
 Status
-CpuEngineCopy::load_lists(SegmentId id, uint32_t n_lists, std::span<const uint8_t> bytes)
+CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const uint8_t> bytes)
 {
 	const std::lock_guard lock(mutex_);
 
@@ -117,7 +117,7 @@ CpuEngineCopy::load_lists(SegmentId id, uint32_t n_lists, std::span<const uint8_
 	{
 		if (segment.lists == nullptr)
 			segment.lists = std::make_shared<Lists>();
-		if (Status status = segment.lists->append(n_lists, bytes); !status.is_ok())
+		if (Status status = segment.lists->append(parameter, bytes); !status.is_ok())
 			return status;
 	}
 	catch (...)
@@ -324,7 +324,7 @@ CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row
 }
 
 Status
-CpuEngineCopy::read_lists(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
+CpuEngineCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {
 	std::shared_ptr<const Lists> lists;
 	const std::lock_guard lock(mutex_); // it may still grow

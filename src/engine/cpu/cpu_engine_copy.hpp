@@ -62,7 +62,7 @@ public:
 
 	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
 	Status load_segment(SegmentId segment, const RowBlock &rows);
-	Status load_lists(SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes);
+	Status load_structure(SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes);
 	Status seal_segment(SegmentId segment);
 	Status drop_segment(SegmentId segment);
 	Status append_delta(uint64_t position, const RowBlock &rows);
@@ -70,7 +70,7 @@ public:
 	Status set_tombstones(SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
-	Status read_lists(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+	Status read_structure(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
 private:
 	struct Segment

@@ -50,7 +50,7 @@ finished(const engine::ivf::Outcome &outcome)
 	std::exit(1);
 }
 
-/// What Engine::load_segment and load_lists want.
+/// What Engine::load_segment and load_structure want.
 struct InvertedLists
 {
 	std::vector<uint8_t> description;
@@ -130,7 +130,7 @@ load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uin
 	std::iota(ids.begin(), ids.end(), 0);
 	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, engine::CopyKind::kLists}, &copy));
 	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), base.n}));
-	must(engine->load_lists(copy, 1, n_lists, lists.description));
+	must(engine->load_structure(copy, 1, n_lists, lists.description));
 	must(engine->seal_segment(copy, 1));
 	return copy;
 }
@@ -206,7 +206,7 @@ main(int argc, char **argv)
 				continue;
 
 			const int n_runs = batch >= 10000 ? 7 : batch >= 64 ? 30 : 100;
-			const engine::ListProbes probes[] = {{1, n_probes}};
+			const engine::SegmentProbes probes[] = {{1, n_probes}};
 			std::vector<double> times;
 			std::vector<std::vector<engine::Neighbor>> results;
 			std::vector<std::vector<engine::Neighbor>> expected;

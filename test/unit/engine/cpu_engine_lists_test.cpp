@@ -58,7 +58,7 @@ expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> 
 {
 	std::vector<SearchQuery> batch;
 	std::vector<std::array<uint32_t, 2>> probes;
-	std::vector<std::array<ListProbes, 2>> named(queries.n());
+	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
 	std::vector<Coverage> coverage(queries.n());
 	std::vector<std::vector<Neighbor>> results;
 
@@ -68,7 +68,7 @@ expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> 
 		const std::array<uint32_t, 2> chosen = kChoices[i % std::size(kChoices)];
 		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
 
-		named[i] = {ListProbes{1, chosen[0]}, ListProbes{2, chosen[1]}};
+		named[i] = {SegmentProbes{1, chosen[0]}, SegmentProbes{2, chosen[1]}};
 		if (chosen[0] > 0)
 			query.probes = named[i];
 		query.coverage = &coverage[i];
@@ -172,7 +172,7 @@ TEST(CpuEngineListsAlone, segments_that_a_query_does_not_name_count_as_the_large
 {
 	ListCopy held({Metric::kL2, ElementType::kFloat32, 12}, Data::kGaussian, 3);
 	Rows queries(held.delta.spec);
-	const ListProbes named[] = {{9, 2}, {8, 4}};
+	const SegmentProbes named[] = {{9, 2}, {8, 4}};
 	std::vector<std::vector<Neighbor>> results;
 
 	queries.add_random(1, Data::kGaussian, held.rng, 0);
@@ -190,7 +190,7 @@ TEST(CpuEngineListsAlone, rows_without_a_score_come_only_if_all_rows_are_asked_f
 	std::mt19937 rng(1);
 	Rows rows(spec);
 	const float zero[4] = {};
-	const ListProbes all[] = {{1, 3}};
+	const SegmentProbes all[] = {{1, 3}};
 	std::vector<std::vector<Neighbor>> results;
 	Coverage coverage = Coverage::kPart;
 	CopyId copy = 0;
@@ -224,12 +224,12 @@ TEST(CpuEngineListsAlone, are_read_back_as_they_were_given)
 	const Bytes given = held.first.description();
 	Bytes got(given.size());
 
-	ASSERT_OK(held.engine->read_lists(held.copy, 1, 0, got.size(), got.data()));
+	ASSERT_OK(held.engine->read_structure(held.copy, 1, 0, got.size(), got.data()));
 	EXPECT_EQ(got, given);
-	ASSERT_OK(held.engine->read_lists(held.copy, 1, 100, 8, got.data()));
+	ASSERT_OK(held.engine->read_structure(held.copy, 1, 100, 8, got.data()));
 	EXPECT_TRUE(std::equal(got.begin(), got.begin() + 8, given.begin() + 100));
-	EXPECT_FALSE(held.engine->read_lists(held.copy, 1, given.size(), 1, got.data()).is_ok());
-	EXPECT_FALSE(held.engine->read_lists(held.copy, 3, 0, 1, got.data()).is_ok());
+	EXPECT_FALSE(held.engine->read_structure(held.copy, 1, given.size(), 1, got.data()).is_ok());
+	EXPECT_FALSE(held.engine->read_structure(held.copy, 3, 0, 1, got.data()).is_ok());
 }
 
 TEST(CpuEngineListsAlone, a_description_that_is_wrong_is_refused_when_the_segment_is_sealed)
@@ -277,7 +277,7 @@ TEST(CpuEngineListsAlone, belong_to_copies_of_that_kind)
 
 	ASSERT_OK(engine->create(spec, &rows));
 	ASSERT_OK(engine->create({spec, CopyKind::kLists}, &lists));
-	EXPECT_EQ(engine->load_lists(rows, 1, 1, byte).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(engine->load_structure(rows, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_segment(lists, 1, {{&id, 1}, vector, 1}));
 	EXPECT_EQ(engine->seal_segment(lists, 1).code, StatusCode::kInvalidArgument); // has none
 	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kLists}, &lists).code, StatusCode::kUnsupported);

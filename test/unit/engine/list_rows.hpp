@@ -95,7 +95,7 @@ struct ListRows
 		return vectors;
 	}
 
-	/// What load_lists wants.
+	/// What load_structure wants.
 	Bytes
 	description() const
 	{
@@ -127,7 +127,7 @@ struct ListRows
 			status = engine->load_segment(copy, segment,
 				{{rows.ids.data() + half, rows.n() - half}, vectors.data() + half * rows.row_bytes, rows.n() - half});
 		for (size_t at = 0; at < lists.size() && status.is_ok(); at += part)
-			status = engine->load_lists(copy, segment, n_lists, {lists.data() + at, std::min(part, lists.size() - at)});
+			status = engine->load_structure(copy, segment, n_lists, {lists.data() + at, std::min(part, lists.size() - at)});
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 

@@ -60,7 +60,7 @@ good_requests()
 		request(RequestType::kDescribe),
 		request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
 		request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, Filler<24>{}, Filler<60>{}),
-		request(RequestType::kLoadLists, ListsRequest{0, 1, 2}, Filler<30>{}),
+		request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, Filler<30>{}),
 		request(RequestType::kSeal, SegmentRequest{1, 0, 3}),
 		request(RequestType::kAppend, RowsRequest{5, 0, 3}, Filler<24>{}, Filler<60>{}),
 		request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 1, 0}, Filler<2>{}),
@@ -106,16 +106,16 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 				continue;
 			memcpy(cut.data() + offsetof(RequestHeader, body_bytes), &body_bytes, 4);
 
-			// Rows and lists alone may come in another size: then each vector is shorter, which the copy does not accept.
+			// Rows and structures alone may come in another size: then each vector is shorter, which the copy does not accept.
 			const RequestType type = static_cast<RequestType>(bytes[0]);
 			RequestView view;
 
 			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
 			{
-				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadLists)
+				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadStructure)
 					<< int{bytes[0]} << " " << length;
-				if (type == RequestType::kLoadLists) // any part of the lists is one
-					EXPECT_EQ(view.n_list_bytes, length - sizeof(RequestHeader) - sizeof(ListsRequest));
+				if (type == RequestType::kLoadStructure) // any part of the structure is one
+					EXPECT_EQ(view.n_structure_bytes, length - sizeof(RequestHeader) - sizeof(StructureRequest));
 				else
 					EXPECT_LT(view.row_bytes, 20u);
 			}
@@ -143,38 +143,40 @@ TEST(Codec, rejects_counts_that_overflow)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, ~uint64_t{0}})), ParseResult::kField);
 }
 
-TEST(Codec, takes_probes_and_lists_as_they_are_meant)
+TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 {
 	SearchRequest search = kSearch;
 	RequestView view;
 
 	search.n_probes = 2;
 
-	const Bytes good = request(RequestType::kSearch, search, ListProbes{3, 8}, ListProbes{5, 1}, Filler<20>{});
+	const Bytes good = request(RequestType::kSearch, search, SegmentProbes{3, 8}, SegmentProbes{5, 1}, Filler<20>{});
 
 	ASSERT_EQ(parse_request(good.data(), good.size(), 7, &view), ParseResult::kOk);
 	EXPECT_EQ(view.probes[0].segment, 3u);
 	EXPECT_EQ(view.probes[1].segment, 5u);
 	EXPECT_EQ(view.probes[0].probes, 8u);
 	EXPECT_EQ(view.vector, good.data() + sizeof(RequestHeader) + sizeof(SearchRequest) + 16);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 0}, ListProbes{5, 1}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 8}, ListProbes{0, 1}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, ListProbes{3, 8}, Filler<20>{})), ParseResult::kLength);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 0}, SegmentProbes{5, 1}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8}, SegmentProbes{0, 1}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8}, Filler<20>{})), ParseResult::kLength);
 
-	const Bytes lists = request(RequestType::kLoadLists, ListsRequest{8, 1, 65536}, Filler<5>{});
+	const Bytes structure = request(RequestType::kLoadStructure, StructureRequest{8, 1, 65536}, Filler<5>{});
 
-	ASSERT_EQ(parse_request(lists.data(), lists.size(), 7, &view), ParseResult::kOk);
-	EXPECT_EQ(view.n_list_bytes, 5u);
-	EXPECT_EQ(view.list_bytes, lists.data() + sizeof(RequestHeader) + sizeof(ListsRequest));
-	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 0, 1}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 0}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 65537}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadLists, ListsRequest{8, 1, 1})), ParseResult::kLength);
-	EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})),
-		ParseResult::kOk);
+	ASSERT_EQ(parse_request(structure.data(), structure.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.n_structure_bytes, 5u);
+	EXPECT_EQ(view.structure_bytes, structure.data() + sizeof(RequestHeader) + sizeof(StructureRequest));
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 0, 1}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 0}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 65537}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 1})), ParseResult::kLength);
+	for (const CopyKind kind :
+		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch})
+		EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
+			ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kCreate,
-				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(2), 0})),
+				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(5), 0})),
 		ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none

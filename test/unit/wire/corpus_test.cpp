@@ -116,12 +116,12 @@ request_seeds()
 		{"search", request(RequestType::kSearch, search, filler(20))},
 		{"search_after", request(RequestType::kSearch, after, filler(2))},
 		{"search_rows", request(RequestType::kSearch, rows, filler(16), filler(20), filler(10))},
-		{"search_probes", request(RequestType::kSearch, probes, ListProbes{3, 8}, ListProbes{5, 1}, filler(20))},
+		{"search_probes", request(RequestType::kSearch, probes, SegmentProbes{3, 8}, SegmentProbes{5, 1}, filler(20))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
 		{"describe", request(RequestType::kDescribe)},
 		{"create", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
 		{"create_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})},
-		{"load_lists", request(RequestType::kLoadLists, ListsRequest{0, 1, 2}, filler(24))},
+		{"load_structure", request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, filler(24))},
 		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
 		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},
 		{"append", request(RequestType::kAppend, RowsRequest{5, 0, 3}, filler(24), filler(60))},
@@ -131,7 +131,7 @@ request_seeds()
 		{"stats", request(RequestType::kStats)},
 		{"inventory", request(RequestType::kInventory, InventoryRequest{0, 0})},
 		{"checksum", request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, 3})},
-		{"checksum_lists", request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})},
+		{"checksum_structure", request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})},
 		{"ping", request(RequestType::kPing)},
 	};
 }

@@ -53,7 +53,16 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 4);
+	EXPECT_EQ(kProtocolVersion, 5);
+}
+
+TEST(Golden, kinds_of_copies_keep_their_numbers)
+{
+	EXPECT_EQ(static_cast<int>(CopyKind::kRows), 0);
+	EXPECT_EQ(static_cast<int>(CopyKind::kLists), 1);
+	EXPECT_EQ(static_cast<int>(CopyKind::kGraph), 2);
+	EXPECT_EQ(static_cast<int>(CopyKind::kCodedLists), 3);
+	EXPECT_EQ(static_cast<int>(CopyKind::kMatch), 4);
 }
 
 TEST(Golden, greeting)
@@ -61,7 +70,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b04000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b05000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -72,7 +81,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b04000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b05000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, headers)
@@ -97,7 +106,7 @@ TEST(Golden, headers)
 TEST(Golden, search)
 {
 	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5};
-	const ListProbes probes{7, 32};
+	const SegmentProbes probes{7, 32};
 	const NextRequest next{5};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
@@ -112,14 +121,14 @@ TEST(Golden, loading)
 {
 	const CreateRequest create{0x1000, 0x20, 64, ElementType::kBit, Metric::kHamming, CopyKind::kLists, 0};
 	const RowsRequest rows{0x30, 2, 7};
-	const ListsRequest lists{0x30, 2, 7};
+	const StructureRequest structure{0x30, 2, 7};
 	const SegmentRequest segment{2, 0, 7};
 	const TombstonesRequest tombstones{4, 8, 16, 2, 1, 0};
 	const ManifestRequest manifest{6, 4, 0x20, 2, 0};
 
 	EXPECT_EQ(hex(create), "0010000000000000 2000000000000000 4000000002040100");
 	EXPECT_EQ(hex(rows), "3000000000000000 0200000007000000");
-	EXPECT_EQ(hex(lists), "3000000000000000 0200000007000000");
+	EXPECT_EQ(hex(structure), "3000000000000000 0200000007000000");
 	EXPECT_EQ(hex(segment), "0200000000000000 0700000000000000");
 	EXPECT_EQ(hex(tombstones), "0400000000000000 0800000000000000 1000000002000000 0100000000000000");
 	EXPECT_EQ(hex(manifest), "0600000000000000 0400000000000000 2000000000000000 0200000000000000");

@@ -64,11 +64,11 @@ public:
 	}
 
 	Status
-	load_lists(engine::CopyId copy, engine::SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	load_structure(engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		if (out_of_memory)
 			return Status::error(StatusCode::kOutOfMemory, "told so");
-		return inner_->load_lists(copy, segment, n_lists, bytes);
+		return inner_->load_structure(copy, segment, parameter, bytes);
 	}
 
 	Status seal_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->seal_segment(c, s); }
@@ -129,9 +129,9 @@ public:
 	}
 
 	Status
-	read_lists(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, void *bytes) override
 	{
-		return inner_->read_lists(copy, segment, first, n, bytes);
+		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
 	engine::EngineStats stats() const override { return inner_->stats(); }

@@ -50,9 +50,9 @@ struct WorkerLists : testing::Test
 	send_lists(Client *client, uint64_t first, uint64_t end, uint32_t n_lists = 12)
 	{
 		const std::vector<uint8_t> bytes = lists.description();
-		const wire::ListsRequest request{first, 1, n_lists};
+		const wire::StructureRequest request{first, 1, n_lists};
 
-		return exchange(client, RequestType::kLoadLists, table.key, {part_of(request), {bytes.data() + first, end - first}});
+		return exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}});
 	}
 
 	void
@@ -73,7 +73,7 @@ struct WorkerLists : testing::Test
 	Answer
 	search_probes(Client *client, const std::vector<float> &query, uint64_t k, uint32_t n_probes)
 	{
-		const wire::ListProbes probes{1, n_probes};
+		const wire::SegmentProbes probes{1, n_probes};
 		wire::SearchRequest request{};
 
 		request.k = k;
@@ -128,7 +128,7 @@ TEST_F(WorkerLists, say_how_much_of_them_there_is)
 	ASSERT_EQ(described.header.n_items, 1u);
 	memcpy(&state, described.body.data() + sizeof(wire::CopyState), sizeof(state));
 	EXPECT_EQ(state.n_rows, 300u);
-	EXPECT_EQ(state.list_bytes, 96u);
+	EXPECT_EQ(state.structure_bytes, 96u);
 	EXPECT_EQ(seal(&loader.client, table, 1, 300).status(), ReplyStatus::kInvalid); // not all of them
 	ASSERT_TRUE(send_lists(&loader.client, 96, size).ok());
 	EXPECT_TRUE(seal(&loader.client, table, 1, 300).ok());

@@ -50,15 +50,15 @@ public:
 	}
 
 	Status
-	load_lists(CopyId copy, SegmentId segment, uint32_t n_lists, std::span<const uint8_t> bytes) override
+	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return inner_->load_lists(copy, segment, n_lists, bytes);
+		return inner_->load_structure(copy, segment, parameter, bytes);
 	}
 
 	Status
-	read_lists(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
 	{
-		return inner_->read_lists(copy, segment, first, n, bytes);
+		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
 	Status drop_segment(CopyId copy, SegmentId segment) override { return inner_->drop_segment(copy, segment); }
@@ -232,7 +232,7 @@ TEST_F(Tiered, AMoveKeepsLists)
 	std::mt19937 rng(5);
 	const Rows rows = random_rows(500, 3);
 	const engine::test::ListRows lists(rows, 9, rng);
-	const engine::ListProbes probes[] = {{1, 2}};
+	const engine::SegmentProbes probes[] = {{1, 2}};
 	const std::vector<uint8_t> dead = {0x05};
 	const auto expect_lists = [&](CopyId copy)
 	{

@@ -1,0 +1,39 @@
+// How large the description of a segment's structure may be: for those who take one in parts and check it when it is complete.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/engine.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// Bytes of a complete description. What lies between is for the engine to check.
+struct StructureSize
+{
+	uint64_t least_bytes = 0;
+	uint64_t most_bytes = 0;
+};
+
+/// Of a segment of n_rows rows (below 2^48) in a copy of that kind; `parameter` as for Engine::load_structure, 0 if none came.
+inline StructureSize
+structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
+{
+	switch (spec.kind)
+	{
+		case CopyKind::kLists:
+		{
+			const uint64_t bytes = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes();
+
+			return {bytes, bytes};
+		}
+		case CopyKind::kRows:
+		case CopyKind::kGraph:
+		case CopyKind::kCodedLists:
+		case CopyKind::kMatch:
+			break;
+	}
+	return {};
+}
+
+} // namespace vectorgpu::engine
