@@ -15,7 +15,7 @@ part_fuzz() {
 	fi
 	if ! (
 		cd "$ROOT" && cmake --fresh -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DVECTORGPU_FUZZ=ON \
-			-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF && cmake --build build/fuzz --target fuzz_targets -j "$JOBS"
+			-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF ${VECTORGPU_PG_CONFIG:+-DVECTORGPU_PG_CONFIG="$VECTORGPU_PG_CONFIG"} && cmake --build build/fuzz --target fuzz_targets -j "$JOBS"
 	) >"$log" 2>&1; then
 		show "$log"
 		count fuzz 0 1 0

@@ -185,6 +185,20 @@ check_floats(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 	}
 }
 
+/// What is worked out from the storage parameters takes them on trust.
+bool
+options_are_known(const MetaData *meta)
+{
+	const IvfOptions *options = ivf_options(meta);
+
+	if (options->lists > kMaxLists || options->storage > IvfStorage::kPq || options->refine > IvfRefine::kNone)
+		return false;
+	if (options->storage != IvfStorage::kPq)
+		return true;
+	return (options->pq_bits == 4 || options->pq_bits == 8) && options->pq_m >= 1 && options->pq_m <= meta->dim &&
+		   (options->opq == 0 || (options->opq == 1 && meta->dim <= engine::ivf::kMaxOpqDimensions));
+}
+
 } // namespace
 
 const char *
@@ -193,8 +207,11 @@ ivf_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	const uint64 centroid_bytes = stream_size(segment, kCentroidStream);
 	const uint64 stride = meta->dim * sizeof(float);
 	const uint64 n_lists = centroid_bytes / stride;
-	const IvfLayout layout = ivf_layout(meta);
+	IvfLayout layout;
 
+	if (!options_are_known(meta))
+		return "The metapage has storage parameters that do not exist.";
+	layout = ivf_layout(meta);
 	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * layout.kept_bytes)
 		return "Its vectors do not fit its number of rows.";
 	if (stream_size(segment, kCodeStream) != code_stream_bytes(&layout, segment->n_rows) ||

@@ -1,0 +1,54 @@
+// What of the server the fuzz targets of the module's own sources need: memory, errors, messages, buffers over a file in memory.
+// Nothing here is a server: no locks, no log, no catalogs. What is missing is left unresolved by the linker and crashes the
+// target if it is called, so that a target shows what it reaches.
+#pragma once
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pg/postgres.hpp"
+
+namespace vectorgpu::fuzz
+{
+
+/// Where errors of level ERROR and above jump to; the text is of the last one.
+extern std::jmp_buf on_error;
+extern char error_text[1024];
+extern int error_code;
+
+/// The pages of the one relation there is.
+extern std::vector<char> pages;
+
+/// The relation: main fork, one column, permanent, with WAL.
+Relation the_relation();
+
+/// One call of a target: all that the server would free with the transaction is freed at its end.
+struct Call
+{
+	Call();
+	~Call();
+};
+
+/// Runs a function that may raise an error; false if it did. What it leaves on the stack is lost, as in the server.
+template <class Function>
+bool
+no_error(Function function)
+{
+	if (setjmp(on_error) != 0)
+		return false;
+	function();
+	return true;
+}
+
+/// Buffers pinned now.
+int pins();
+
+[[noreturn]] void broken(const char *what);
+
+} // namespace vectorgpu::fuzz
+
+/// An invariant of a fuzz target.
+#define REQUIRE(condition) ((condition) ? (void) 0 : vectorgpu::fuzz::broken(#condition))

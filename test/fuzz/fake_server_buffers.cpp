@@ -1,0 +1,303 @@
+// See server_stub.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server besides.
+#include "server_stub.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+extern "C"
+{
+#include "access/reloptions.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/vacuum.h"
+#include "executor/instrument.h"
+#include "pgstat.h"
+#include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "utils/guc.h"
+#include "utils/pg_locale.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
+}
+
+namespace vectorgpu::fuzz
+{
+
+void free_memory(); // server_stub.cpp
+
+std::vector<char> pages;
+
+namespace
+{
+
+int n_pins;
+
+struct Sort
+{
+	std::vector<pg_uuid_t> keys;
+	size_t next;
+};
+
+std::vector<Sort *> sorts;
+
+} // namespace
+
+Call::Call()
+{
+	error_text[0] = '\0';
+	n_pins = 0;
+	the_relation()->rd_amcache = nullptr;
+}
+
+Call::~Call()
+{
+	for (Sort *sort : sorts)
+		delete sort;
+	sorts.clear();
+	free_memory();
+}
+
+int
+pins()
+{
+	return n_pins;
+}
+
+Relation
+the_relation()
+{
+	static RelationData relation = {};
+	static FormData_pg_class form = {};
+
+	if (relation.rd_att == nullptr)
+	{
+		relation.rd_att = static_cast<TupleDesc>(std::calloc(1, sizeof(TupleDescData) + sizeof(FormData_pg_attribute)));
+		relation.rd_att->natts = 1;
+		TupleDescAttr(relation.rd_att, 0)->atttypmod = -1;
+		std::strcpy(NameStr(form.relname), "fuzzed");
+		form.relpersistence = RELPERSISTENCE_PERMANENT;
+		form.relkind = RELKIND_INDEX;
+		relation.rd_rel = &form;
+	}
+	BufferBlocks = pages.data();
+	return &relation;
+}
+
+} // namespace vectorgpu::fuzz
+
+using namespace vectorgpu::fuzz;
+
+extern "C"
+{
+
+char *BufferBlocks;
+Block *LocalBufferBlockPointers;
+BufferDescPadded *BufferDescriptors;
+BufferUsage pgBufferUsage;
+int NBuffers = 16384;
+int old_snapshot_threshold = -1;
+int XactIsoLevel = XACT_READ_COMMITTED;
+int maintenance_work_mem = 65536;
+int work_mem = 4096;
+bool pgstat_track_counts = false;
+
+BlockNumber
+RelationGetNumberOfBlocksInFork(Relation relation, ForkNumber fork)
+{
+	return static_cast<BlockNumber>(pages.size() / BLCKSZ);
+}
+
+Buffer
+ReadBufferExtended(Relation relation, ForkNumber fork, BlockNumber block, ReadBufferMode mode, BufferAccessStrategy strategy)
+{
+	if (block >= pages.size() / BLCKSZ)
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("could not read block %u", block)));
+	n_pins++;
+	pgBufferUsage.shared_blks_read++; // every checksum is compared
+	return static_cast<Buffer>(block + 1);
+}
+
+bool
+ReadRecentBuffer(RelFileNode node, ForkNumber fork, BlockNumber block, Buffer buffer)
+{
+	return false;
+}
+
+BlockNumber
+BufferGetBlockNumber(Buffer buffer)
+{
+	return static_cast<BlockNumber>(buffer - 1);
+}
+
+void
+LockBuffer(Buffer buffer, int mode)
+{
+}
+
+void
+ReleaseBuffer(Buffer buffer)
+{
+	REQUIRE(n_pins-- > 0);
+}
+
+void
+UnlockReleaseBuffer(Buffer buffer)
+{
+	ReleaseBuffer(buffer);
+}
+
+BufferAccessStrategy
+GetAccessStrategy(BufferAccessStrategyType type)
+{
+	return nullptr;
+}
+
+void
+FreeAccessStrategy(BufferAccessStrategy strategy)
+{
+}
+
+bool
+RecoveryInProgress()
+{
+	return false;
+}
+
+Snapshot
+GetTransactionSnapshot()
+{
+	return nullptr;
+}
+
+Snapshot
+RegisterSnapshot(Snapshot snapshot)
+{
+	return snapshot;
+}
+
+void
+UnregisterSnapshot(Snapshot snapshot)
+{
+}
+
+void
+vacuum_delay_point()
+{
+}
+
+MemoryContext
+AllocSetContextCreateInternal(MemoryContext parent, const char *name, Size min_size, Size init_size, Size max_size)
+{
+	return nullptr;
+}
+
+// Freed with everything else at the end of the call.
+void
+MemoryContextReset(MemoryContext context)
+{
+}
+
+void
+MemoryContextDelete(MemoryContext context)
+{
+}
+
+int
+pg_database_encoding_max_length()
+{
+	return 1;
+}
+
+// --- settings keep their defaults ----------------------------------------------------
+
+void
+DefineCustomRealVariable(const char *name, const char *summary, const char *detail, double *value, double initial, double min,
+	double max, GucContext context, int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
+{
+	*value = initial;
+}
+
+void
+DefineCustomIntVariable(const char *name, const char *summary, const char *detail, int *value, int initial, int min, int max,
+	GucContext context, int flags, GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
+{
+	*value = initial;
+}
+
+void
+MarkGUCPrefixReserved(const char *prefix)
+{
+}
+
+relopt_kind
+add_reloption_kind()
+{
+	return RELOPT_KIND_LOCAL;
+}
+
+void
+add_int_reloption(bits32 kinds, const char *name, const char *description, int initial, int min, int max, LOCKMODE lock)
+{
+}
+
+void
+add_enum_reloption(bits32 kinds, const char *name, const char *description, relopt_enum_elt_def *members, int initial,
+	const char *detail, LOCKMODE lock)
+{
+}
+
+// --- sorting of 16-byte keys ------------------------------------------------------------
+
+TypeCacheEntry *
+lookup_type_cache(Oid type, int flags)
+{
+	static TypeCacheEntry entry;
+
+	return &entry;
+}
+
+Tuplesortstate *
+tuplesort_begin_datum(Oid type, Oid operator_oid, Oid collation, bool nulls_first, int memory_kb, SortCoordinate coordinate,
+	int options)
+{
+	sorts.push_back(new Sort{{}, 0});
+	return reinterpret_cast<Tuplesortstate *>(sorts.back());
+}
+
+void
+tuplesort_putdatum(Tuplesortstate *state, Datum value, bool is_null)
+{
+	reinterpret_cast<Sort *>(state)->keys.push_back(*DatumGetUUIDP(value));
+}
+
+void
+tuplesort_performsort(Tuplesortstate *state)
+{
+	std::vector<pg_uuid_t> &keys = reinterpret_cast<Sort *>(state)->keys;
+
+	std::sort(keys.begin(), keys.end(),
+		[](const pg_uuid_t &a, const pg_uuid_t &b) { return std::memcmp(a.data, b.data, sizeof(a.data)) < 0; });
+}
+
+bool
+tuplesort_getdatum(Tuplesortstate *state, bool forward, Datum *value, bool *is_null, Datum *abbreviated)
+{
+	Sort *sort = reinterpret_cast<Sort *>(state);
+
+	if (sort->next == sort->keys.size())
+		return false;
+	*value = PointerGetDatum(palloc(sizeof(pg_uuid_t)));
+	std::memcpy(DatumGetPointer(*value), &sort->keys[sort->next++], sizeof(pg_uuid_t));
+	*is_null = false;
+	return true;
+}
+
+void
+tuplesort_end(Tuplesortstate *state)
+{
+}
+
+} // extern "C"

@@ -1,0 +1,105 @@
+// libFuzzer target: input of vector and halfvec. The first byte says which type and form (bit 0: halfvec, bit 1: binary), the second
+// a type modifier. What is read is written and read again: the same bytes.
+#include "server_stub.hpp"
+
+#include <cstring>
+
+#include "types/vector_type.hpp"
+
+extern "C"
+{
+#include "lib/stringinfo.h"
+
+	Datum vectorgpu_vector_in(PG_FUNCTION_ARGS);
+	Datum vectorgpu_vector_out(PG_FUNCTION_ARGS);
+	Datum vectorgpu_vector_recv(PG_FUNCTION_ARGS);
+	Datum vectorgpu_vector_send(PG_FUNCTION_ARGS);
+	Datum vectorgpu_halfvec_in(PG_FUNCTION_ARGS);
+	Datum vectorgpu_halfvec_out(PG_FUNCTION_ARGS);
+	Datum vectorgpu_halfvec_recv(PG_FUNCTION_ARGS);
+	Datum vectorgpu_halfvec_send(PG_FUNCTION_ARGS);
+}
+
+using namespace vectorgpu;
+
+namespace
+{
+
+struct Functions
+{
+	PGFunction in, out, recv, send;
+	size_t element_bytes;
+};
+
+constexpr Functions kTypes[] = {
+	{vectorgpu_vector_in, vectorgpu_vector_out, vectorgpu_vector_recv, vectorgpu_vector_send, 4},
+	{vectorgpu_halfvec_in, vectorgpu_halfvec_out, vectorgpu_halfvec_recv, vectorgpu_halfvec_send, 2},
+};
+
+Datum
+call(PGFunction function, Datum argument, int32 typmod)
+{
+	LOCAL_FCINFO(fcinfo, 3);
+
+	InitFunctionCallInfoData(*fcinfo, nullptr, 3, InvalidOid, nullptr, nullptr);
+	fcinfo->args[0] = {argument, false};
+	fcinfo->args[1] = {ObjectIdGetDatum(InvalidOid), false};
+	fcinfo->args[2] = {Int32GetDatum(typmod), false};
+	return function(fcinfo);
+}
+
+/// Of a message of just that size.
+Datum
+receive(const Functions &type, const char *bytes, size_t n, int32 typmod)
+{
+	char *copy = static_cast<char *>(palloc(n));
+	StringInfoData message = {copy, static_cast<int>(n), static_cast<int>(n), 0};
+
+	memcpy(copy, bytes, n);
+	return call(type.recv, PointerGetDatum(&message), typmod);
+}
+
+bool
+same(Datum a, Datum b)
+{
+	const void *x = DatumGetPointer(a);
+	const void *y = DatumGetPointer(b);
+
+	return VARSIZE(x) == VARSIZE(y) && memcmp(x, y, VARSIZE(x)) == 0;
+}
+
+} // namespace
+
+extern "C" int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static Datum value; // written before a jump, read behind it
+	int32 typmod;
+
+	if (size < 2)
+		return 0;
+	const Functions &type = kTypes[data[0] & 1];
+	const char *rest = reinterpret_cast<const char *>(data) + 2;
+	const bool binary = (data[0] & 2) != 0;
+	const size_t n = size - 2;
+
+	const fuzz::Call one_call;
+	typmod = data[1] == 0 ? -1 : data[1];
+	if (!fuzz::no_error([&] {
+			value = binary ? receive(type, rest, n, typmod) : call(type.in, CStringGetDatum(pnstrdup(rest, n)), typmod);
+		}))
+		return 0;
+
+	const types::VectorValue *vector = reinterpret_cast<const types::VectorValue *>(DatumGetPointer(value));
+
+	REQUIRE(vector->dim >= 1 && vector->dim <= kMaxDimensions && vector->unused == 0);
+	REQUIRE(typmod < 0 || vector->dim == typmod);
+	REQUIRE(VARSIZE(vector) == sizeof(*vector) + vector->dim * type.element_bytes);
+	REQUIRE(fuzz::no_error([&] { REQUIRE(same(value, call(type.in, call(type.out, value, -1), typmod))); }));
+	REQUIRE(fuzz::no_error([&] {
+		const bytea *sent = DatumGetByteaPP(call(type.send, value, -1));
+
+		REQUIRE(same(value, receive(type, VARDATA_ANY(sent), VARSIZE_ANY_EXHDR(sent), typmod)));
+	}));
+	return 0;
+}
