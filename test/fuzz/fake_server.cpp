@@ -1,5 +1,5 @@
-// See server_stub.hpp: memory, errors, strings, the frontend protocol's messages, dates.
-#include "server_stub.hpp"
+// See fake_server.hpp: memory, errors, strings, the frontend protocol's messages, dates.
+#include "fake_server.hpp"
 
 #include <cstdarg>
 #include <cstdio>

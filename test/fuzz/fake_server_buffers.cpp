@@ -1,5 +1,5 @@
-// See server_stub.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server besides.
-#include "server_stub.hpp"
+// See fake_server.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server besides.
+#include "fake_server.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -26,7 +26,7 @@ extern "C"
 namespace vectorgpu::fuzz
 {
 
-void free_memory(); // server_stub.cpp
+void free_memory(); // fake_server.cpp
 
 std::vector<char> pages;
 

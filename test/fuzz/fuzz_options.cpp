@@ -1,6 +1,6 @@
 // libFuzzer target: storage parameters of gpuivf, as core hands them on once it has parsed names and bounds. What is accepted must be
 // what vectorgpu_check accepts of a metapage, and its sizes must fit the type.
-#include "server_stub.hpp"
+#include "fake_server.hpp"
 
 #include <cstring>
 

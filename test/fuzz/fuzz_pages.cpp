@@ -2,7 +2,7 @@
 // test/fuzz/pages; each further record changes it: block (bit 7: leave the checksum as it is), uint16 offset, length, so many bytes.
 // Length 0 cuts the file, or makes it longer, to `block` blocks. The check must end, either finding damage or finding none, and must find
 // none where nothing was changed.
-#include "server_stub.hpp"
+#include "fake_server.hpp"
 
 #include <algorithm>
 #include <cstdio>

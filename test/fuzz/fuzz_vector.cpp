@@ -1,6 +1,6 @@
 // libFuzzer target: input of vector and halfvec. The first byte says which type and form (bit 0: halfvec, bit 1: binary), the second
 // a type modifier. What is read is written and read again: the same bytes.
-#include "server_stub.hpp"
+#include "fake_server.hpp"
 
 #include <cstring>
 
