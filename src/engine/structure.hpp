@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/engine.hpp"
+#include "engine/graph_layout.hpp"
 
 namespace vectorgpu::engine
 {
@@ -27,8 +28,15 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 
 			return {bytes, bytes};
 		}
-		case CopyKind::kRows:
 		case CopyKind::kGraph:
+		{
+			// A part and an entry point at least, and at most as many of each as rows.
+			const GraphLayout least = {{parameter, 1, 1, 0}, n_rows};
+			const uint64_t others = n_rows > 0 ? (n_rows - 1) * (sizeof(GraphPartLayout) + sizeof(uint32_t)) : 0;
+
+			return {least.bytes(), least.bytes() + others};
+		}
+		case CopyKind::kRows:
 		case CopyKind::kCodedLists:
 		case CopyKind::kMatch:
 			break;

@@ -1,5 +1,5 @@
-# Indexes with inverted lists, answered by the worker: rows, distances and order are those that the backend finds in the pages, for
-# every metric and type, with few probes and many, under filters, in both scan orders, after inserts, deletes, vacuum and merges.
+# Indexes with inverted lists, or with a graph (VECTORGPU_ACCESS_METHOD), answered by the worker: rows, distances and order are those that
+# the backend finds in the pages, for every metric and type, with narrow searches and wide ones, under filters, in both scan orders, after inserts, deletes, vacuum and merges.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -37,11 +37,15 @@ CREATE VIEW differences AS
 SQL
 ok(wait_worker($node), 'the worker is ready');
 
+# What an index is made with, and the setting that says how wide a search is.
+my $graph = ($ENV{VECTORGPU_ACCESS_METHOD} // '') eq 'gpugraph';
+my ($method, $with, $width) = $graph ? ('gpugraph', 'degree = 8', 'gpugraph.search_width') : ('gpuivf', 'lists = 25', 'gpuivf.probes');
+
 sub compare
 {
 	my ($name, $op, $col) = @_;
 
-	for my $settings ('gpuivf.probes = 1', 'gpuivf.probes = 3', 'gpuivf.probes = 0', 'gpuivf.probes = 1; SET vectorgpu.scan_order = relaxed')
+	for my $settings ("$width = 1", "$width = 3", "$width = 0", "$width = 1; SET vectorgpu.scan_order = relaxed")
 	{
 		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '$op'; SET test.col = '$col'; "
 			  . "SET $settings; SELECT * FROM differences"), '', "$name, $settings: the worker's answers are those of the pages");
@@ -58,7 +62,7 @@ for my $col (qw(v h))
 		my $type = $col eq 'v' ? 'vector' : 'halfvec';
 
 		next if $col eq 'h' && $class ne 'l2' && $class ne 'cosine';
-		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf ($col ${type}_${class}_ops) WITH (lists = 25)");
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method ($col ${type}_${class}_ops) WITH ($with)");
 		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
 		by_worker($node, "$type $class", sub { compare("$type $class", $ops{$class}, $col) });
 		$node->safe_psql('postgres', 'DROP INDEX i');
@@ -66,7 +70,7 @@ for my $col (qw(v h))
 }
 
 # A life of changes.
-$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 25); SELECT vectorgpu_prewarm('i')");
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 20 = 0');
 compare('rows inserted', '<->', 'v');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
@@ -79,7 +83,7 @@ is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu
 is($node->safe_psql('postgres', "SELECT vectorgpu_evict('i')"), 't', 'it can be evicted');
 compare('loaded anew', '<->', 'v');
 
-# Two segments with lists of their own.
+# Two segments with lists, or graphs, of their own.
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 20000, k, v, h FROM t');
 $node->safe_psql('postgres', "SET vectorgpu.merge_delta_size = '64kB'; VACUUM t");
 compare('after VACUUM', '<->', 'v');
@@ -100,7 +104,7 @@ if (faults_enabled($node))
 {
 	for my $n (1 .. 4)
 	{
-		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET gpuivf.probes = 1; "
+		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET $width = 1; "
 			  . "SET vectorgpu.fault = 'bridge_send:$n:corrupt'; SELECT * FROM differences"), '', "a request that fails, the ${n}th");
 	}
 }

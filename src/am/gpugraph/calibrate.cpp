@@ -26,7 +26,6 @@ constexpr uint64 kRowsPerQuery = 20; // a part has so many rows for each query, 
 constexpr double kEnough = 0.9995;   // recall that needs no wider search
 constexpr uint32 kWideSearch = 128;  // wider ones are measured with a quarter of the queries: recall hardly differs among them
 constexpr uint32 kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
-constexpr uint32 kEntries = 8; // entry points of a search, as graph_search_segment has
 
 static_assert(lengthof(kWidths) <= engine::ivf::kMaxCalibrationPoints);
 
@@ -103,8 +102,8 @@ choose_entries(const HeldPart *part, const void *query, uint32 number, Candidate
 	for (uint32 i = 0; i < part->n_entries; i++)
 		if (part->entries[i] != number)
 			entries[n++] = {scores[i], part->entries[i]};
-	engine::graph::first_candidates(entries, n, kEntries);
-	return Min(n, kEntries);
+	engine::graph::first_candidates(entries, n, engine::graph::kSearchEntries);
+	return Min(n, engine::graph::kSearchEntries);
 }
 
 /// Mean recall of searches so wide. *gave_way.
@@ -177,7 +176,7 @@ graph_calibrate(GraphWriter *writer, const HeldPart *part)
 			return false;
 		calibration->probes[calibration->n_points] = width;
 		calibration->recall[calibration->n_points++] = static_cast<float>(best);
-		if (best >= kEnough || graph_looks_at_all(width, part->rows.n_rows))
+		if (best >= kEnough || engine::graph::looks_at_all(width, part->rows.n_rows))
 			break;
 	}
 	return true;

@@ -2,6 +2,7 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/shared/cost.hpp"
+#include "engine/graph/search.hpp"
 
 #include <cmath>
 
@@ -41,7 +42,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	degree = graph_plan_degree(index);
 	index_close(index, NoLock);
 	scored = width * degree * kNewNeighbors;
-	if (graph_looks_at_all(width, rows))
+	if (engine::graph::looks_at_all(width, rows))
 		*startup_cost = pass_cost(path, all_pages, rows);
 	else
 	{

@@ -68,9 +68,6 @@ void graph_define_options();
 /// planner takes it, without calibration.
 double graph_width(const GraphModel *model, double wanted, uint32 round);
 
-/// options.cpp. True if so wide a search of so many rows is better done by looking at all of them.
-bool graph_looks_at_all(double width, double n_rows);
-
 /// options.cpp. Edges of a row, for the planner.
 uint32 graph_plan_degree(Relation index);
 
@@ -97,6 +94,9 @@ void graph_check(Relation index, const MetaData *meta, const SegmentEntry *segme
 
 /// search.cpp. AccessMethod::search_segment.
 bool graph_search_segment(const SegmentSearch *search);
+
+/// worker.cpp. AccessMethod::worker_structure.
+extern const WorkerStructure kGraphWorkerStructure;
 
 /// cost.cpp. amcostestimate.
 void graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,

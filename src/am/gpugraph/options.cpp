@@ -22,8 +22,6 @@ constexpr double kCalibratedRows = 10; // nearest rows that a calibration is abo
 // with 0.6, and a width of 100 finds 0.968.
 constexpr double kMoreRows = 0.5;
 constexpr double kRoundGrowth = 2;     // a round is so much wider than the one before
-// A node of the queue costs the scores of about 20 rows that lie anywhere; those of rows that follow each other cost a third.
-constexpr double kRowsPerNode = 8;
 
 /// What core keeps of the storage parameters.
 struct GraphReloptions
@@ -107,12 +105,6 @@ graph_width(const GraphModel *model, double wanted, uint32 round)
 			width *= std::pow(wanted / kCalibratedRows, kMoreRows);
 	}
 	return std::ceil(Max(width, wanted) * std::pow(kRoundGrowth, round));
-}
-
-bool
-graph_looks_at_all(double width, double n_rows)
-{
-	return width * kRowsPerNode >= n_rows;
 }
 
 } // namespace vectorgpu::am

@@ -23,7 +23,6 @@ using engine::graph::GraphView;
 using engine::graph::SearchSpec;
 using engine::graph::SearchStats;
 
-constexpr uint32 kEntries = 8;       // entry points of a search, of those that there are
 constexpr uint64 kGroupRows = 64;    // candidates offered, at a time
 constexpr Size kPrefetchBytes = 1024; // of a vector
 
@@ -79,7 +78,7 @@ score_entries(const SegmentSearch *search, const uint32 *numbers, KnownGraph *kn
 		known->entries[i] = {scores[i], numbers[i]};
 	for (uint32 i = 0; i < known->model.n_parts; i++)
 		engine::graph::first_candidates(
-			known->entries + known->parts[i].first_entry, known->parts[i].n_entries, kEntries);
+			known->entries + known->parts[i].first_entry, known->parts[i].n_entries, engine::graph::kSearchEntries);
 	*search->n_compared += known->model.n_entries;
 	return true;
 }
@@ -294,7 +293,7 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 	{
 		const GraphPart *part = &known->parts[i];
 		const engine::graph::Outcome outcome = engine::graph::graph_search(view, spec,
-			known->entries + part->first_entry, Min(part->n_entries, kEntries), found, &n_found, &stats, work, work_bytes);
+			known->entries + part->first_entry, Min(part->n_entries, engine::graph::kSearchEntries), found, &n_found, &stats, work, work_bytes);
 
 		if (outcome.code == StatusCode::kCancelled)
 			return false; // a foreign page
@@ -383,7 +382,7 @@ graph_search_segment(const SegmentSearch *search)
 	if (known == nullptr)
 		return false;
 	width = graph_width(&known->model, static_cast<double>(search->wanted + search->n_before), search->round);
-	if (graph_looks_at_all(width, static_cast<double>(search->segment->n_rows)))
+	if (engine::graph::looks_at_all(width, static_cast<double>(search->segment->n_rows)))
 		return search_rows(search);
 	*search->coverage = Coverage::kPart;
 	return search_graph(search, known, static_cast<uint32>(width));

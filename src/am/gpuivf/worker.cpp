@@ -35,7 +35,8 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 }
 
 bool
-probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, const void *query,
+probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
+	const void *query,
 	BufferAccessStrategy strategy, uint32 *n_probes)
 {
 	IvfModel model;

@@ -65,9 +65,10 @@ struct WorkerStructure
 	uint32 (*parameter)(const MetaData *meta, const SegmentEntry *segment);
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
-	/// How much of a segment with rows a round of a scan for `wanted` rows looks at (SegmentSearch): wire::SegmentProbes::probes.
+	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
+	/// wire::SegmentProbes::probes.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
+		uint64 n_before, const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,

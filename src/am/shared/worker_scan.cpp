@@ -217,7 +217,7 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n].segment = segment->id;
-		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->query, state->strategy,
+		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
 				&probes[*n].probes))
 			return false;
 		++*n;

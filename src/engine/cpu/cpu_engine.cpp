@@ -8,9 +8,12 @@
 #include <new>
 #include <shared_mutex>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "common/limits.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/cpu_engine_graph.hpp"
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/cpu/thread_pool.hpp"
@@ -74,9 +77,9 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists)
+				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists && copy_spec.kind != CopyKind::kGraph)
 					return Status::error(StatusCode::kUnsupported, "the CPU engine does not hold such copies");
-				if (copy_spec.kind == CopyKind::kLists && spec.element == ElementType::kBit)
+				if (copy_spec.kind != CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
 				auto made = std::make_shared<CpuEngineCopy>(copy_spec);
@@ -162,6 +165,8 @@ public:
 
 				if (c.kind() == CopyKind::kLists)
 					search_lists(c.spec(), *snapshot, queries, pool_, results, control);
+				else if (c.kind() == CopyKind::kGraph)
+					search_graph_copy(c.spec(), *snapshot, queries, results, control);
 				else
 					n_rescored_ += search_snapshot(c.spec(), *snapshot, queries, options_, pool_, results, control);
 				n_searches_ += queries.size();
@@ -212,6 +217,40 @@ public:
 	}
 
 private:
+	/// Queries that name widths go through the graphs, others look at every row.
+	void
+	search_graph_copy(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+	{
+		std::vector<SearchQuery> exact;
+		std::vector<SearchQuery> narrow;
+		std::vector<size_t> exact_places;
+		std::vector<std::vector<Neighbor> *> narrow_results;
+		std::vector<std::vector<Neighbor>> exact_results;
+
+		results->resize(queries.size());
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			if (!queries[i].probes.empty())
+			{
+				narrow.push_back(queries[i]);
+				narrow_results.push_back(&(*results)[i]);
+				continue;
+			}
+			exact.push_back(queries[i]);
+			exact_places.push_back(i);
+			if (queries[i].coverage != nullptr)
+				*queries[i].coverage = Coverage::kAll;
+		}
+		if (!narrow.empty())
+			search_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
+		if (exact.empty())
+			return;
+		n_rescored_ += search_snapshot(spec, snapshot, exact, options_, pool_, &exact_results, control);
+		for (size_t i = 0; i < exact.size(); i++)
+			(*results)[exact_places[i]] = std::move(exact_results[i]);
+	}
+
 	static Status
 	not_resident()
 	{

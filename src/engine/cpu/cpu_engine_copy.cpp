@@ -54,7 +54,7 @@ CpuEngineCopy::publish()
 			next->segments.push_back(segment.sealed);
 			next->n_rows += segment.rows.last();
 		}
-	next->delta = {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, nullptr};
+	next->delta = {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, nullptr, nullptr};
 	next->n_rows += delta_.last() - delta_.first();
 	snapshot_ = std::move(next);
 	account();
@@ -67,7 +67,8 @@ CpuEngineCopy::account()
 
 	for (const auto &[id, segment] : segments_)
 	{
-		bytes += segment.rows.memory_bytes() + (segment.lists != nullptr ? segment.lists->bytes().size() : 0);
+		bytes += segment.rows.memory_bytes() + (segment.lists != nullptr ? segment.lists->bytes().size() : 0) +
+				 (segment.graph != nullptr ? segment.graph->bytes().size() : 0);
 		if (segment.sealed != nullptr && segment.sealed->dead != nullptr)
 			bytes += segment.sealed->dead->size();
 	}
@@ -101,12 +102,43 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 }
 
 Status
+CpuEngineCopy::append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const
+{
+	if (kind_ == CopyKind::kGraph)
+	{
+		if (segment->graph == nullptr)
+			segment->graph = std::make_shared<SegmentGraph>();
+		return segment->graph->append(parameter, bytes);
+	}
+	if (segment->lists == nullptr)
+		segment->lists = std::make_shared<Lists>();
+	return segment->lists->append(parameter, bytes);
+}
+
+/// Of a segment with rows.
+Status
+CpuEngineCopy::check_structure(Segment *segment) const
+{
+	switch (kind_)
+	{
+		case CopyKind::kLists:
+			return segment->lists == nullptr ? invalid("the segment has no lists")
+											 : segment->lists->check(spec_.dim, segment->rows.last());
+		case CopyKind::kGraph:
+			return segment->graph == nullptr ? invalid("the segment has no graph")
+											 : segment->graph->check(segment->rows.last());
+		default:
+			return Status::ok();
+	}
+}
+
+Status
 CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const uint8_t> bytes)
 {
 	const std::lock_guard lock(mutex_);
 
-	if (kind_ != CopyKind::kLists)
-		return invalid("the copy has no lists");
+	if (kind_ == CopyKind::kRows)
+		return invalid("the copy has rows only");
 
 	const auto [found, is_new] = segments_.try_emplace(id, spec_);
 	Segment &segment = found->second;
@@ -115,9 +147,7 @@ CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const 
 		return invalid("the segment is sealed");
 	try
 	{
-		if (segment.lists == nullptr)
-			segment.lists = std::make_shared<Lists>();
-		if (Status status = segment.lists->append(parameter, bytes); !status.is_ok())
+		if (Status status = append_structure(&segment, parameter, bytes); !status.is_ok())
 			return status;
 	}
 	catch (...)
@@ -143,14 +173,11 @@ CpuEngineCopy::seal_segment(SegmentId id)
 
 	if (segment.sealed != nullptr)
 		return Status::ok();
-	if (kind_ == CopyKind::kLists && segment.rows.last() > 0)
-	{
-		if (segment.lists == nullptr)
-			return invalid("the segment has no lists");
-		if (Status status = segment.lists->check(spec_.dim, segment.rows.last()); !status.is_ok())
+	if (segment.rows.last() > 0)
+		if (Status status = check_structure(&segment); !status.is_ok())
 			return status;
-	}
-	segment.sealed = std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0, id, segment.lists});
+	segment.sealed =
+		std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0, id, segment.lists, segment.graph});
 	try
 	{
 		publish();
@@ -326,16 +353,16 @@ CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row
 Status
 CpuEngineCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {
-	std::shared_ptr<const Lists> lists;
 	const std::lock_guard lock(mutex_); // it may still grow
+	const auto found = segments_.find(id);
+	std::span<const uint8_t> held;
 
-	if (const auto found = segments_.find(id); found != segments_.end())
-		lists = found->second.lists;
-	if (lists == nullptr)
-		return Status::error(StatusCode::kNotFound, "no such lists");
-	if (first > lists->bytes().size() || n_bytes > lists->bytes().size() - first)
+	if (found == segments_.end() || (found->second.lists == nullptr && found->second.graph == nullptr))
+		return Status::error(StatusCode::kNotFound, "no such structure");
+	held = found->second.lists != nullptr ? found->second.lists->bytes() : found->second.graph->bytes();
+	if (first > held.size() || n_bytes > held.size() - first)
 		return invalid("bytes that are not held");
-	std::copy_n(lists->bytes().data() + first, n_bytes, static_cast<uint8_t *>(bytes));
+	std::copy_n(held.data() + first, n_bytes, static_cast<uint8_t *>(bytes));
 	return Status::ok();
 }
 

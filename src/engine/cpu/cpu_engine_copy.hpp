@@ -14,6 +14,7 @@
 #include "engine/cpu/cpu_engine_rows.hpp"
 #include "engine/engine.hpp"
 #include "engine/lists.hpp"
+#include "engine/segment_graph.hpp"
 
 namespace vectorgpu::engine
 {
@@ -28,6 +29,7 @@ struct RowsView
 	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
 	SegmentId segment = kDeltaSegment;
 	std::shared_ptr<const Lists> lists; // of a segment of kind kLists: vectors lie by place, row ids and bitmap by number
+	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph
 };
 
 /// What one search works on.
@@ -79,9 +81,12 @@ private:
 
 		RowList rows;
 		std::shared_ptr<Lists> lists; // null: none came
+		std::shared_ptr<SegmentGraph> graph; // the same
 		std::shared_ptr<const RowsView> sealed; // null: still loading
 	};
 
+	Status append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const;
+	Status check_structure(Segment *segment) const;
 	void publish();
 	void account();
 

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <memory>
 
-#include "engine/cpu/selection.hpp"
+#include "engine/cpu/part_search.hpp"
 #include "engine/distance.hpp"
 
 namespace vectorgpu::engine
@@ -16,35 +15,7 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kBlockRows = 256;        // scored at a time, on the stack
 constexpr uint64_t kDeltaPartRows = 8192; // a part of the delta, when a query's work is shared out
-
-/// Places of a segment, or positions of the delta, that a query looks at.
-struct Part
-{
-	const RowsView *view;
-	uint64_t first;
-	uint64_t last;
-};
-
-bool
-is_dead(const RowsView &view, uint64_t position)
-{
-	if (view.dead == nullptr || position < view.dead_first)
-		return false;
-
-	const uint64_t bit = position - view.dead_first;
-
-	return bit / 8 < view.dead->size() && (((*view.dead)[bit / 8] >> (bit % 8)) & 1) != 0;
-}
-
-RowId
-row_id_of(const RowListView &rows, uint64_t position)
-{
-	const uint64_t slot = position - rows.chunk_start;
-
-	return rows.chunks[slot / rows.chunk_rows]->row_ids()[slot % rows.chunk_rows];
-}
 
 /// The parts that a query looks at, the nearest lists first.
 class Plan
@@ -115,103 +86,6 @@ private:
 	std::vector<Part> parts_;
 	Coverage coverage_;
 };
-
-/// Offers parts of the rows to one query's selection.
-class PartSearcher
-{
-public:
-	PartSearcher(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows)
-		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), query_(query)
-	{
-		selection_.start(query, n_rows);
-	}
-
-	void
-	search(const Part &part)
-	{
-		const RowListView &rows = part.view->rows;
-
-		for (uint64_t at = part.first; at < part.last;)
-		{
-			const uint64_t slot = at - rows.chunk_start;
-			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
-			const size_t in_chunk = slot % rows.chunk_rows;
-			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
-			double scores[kBlockRows];
-
-			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
-			if (topk_wants(selection_.topk(), scores, n))
-				offer(*part.view, at, scores, n);
-			at += n;
-		}
-	}
-
-	Selection &
-	selection()
-	{
-		return selection_;
-	}
-	bool
-	left_out_nan() const
-	{
-		return left_out_nan_;
-	}
-
-	void
-	merge(PartSearcher *other)
-	{
-		selection_.merge(&other->selection_);
-		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
-	}
-
-private:
-	/// The rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
-	void
-	offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
-	{
-		double kept_scores[kBlockRows];
-		RowId kept_rows[kBlockRows];
-		size_t kept = 0;
-
-		for (size_t i = 0; i < n; i++)
-		{
-			if (!topk_wants(selection_.topk(), &scores[i], 1))
-				continue;
-
-			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[first + i] : first + i;
-
-			if (is_dead(view, position))
-				continue;
-			if (std::isnan(scores[i]) && !query_.probes.empty())
-			{
-				left_out_nan_ = true;
-				continue;
-			}
-			kept_scores[kept] = scores[i];
-			kept_rows[kept++] = row_id_of(view.rows, position);
-		}
-		topk_push(selection_.topk(), kept_scores, kept_rows, kept, nullptr, 0);
-	}
-
-	const DistanceSpec &spec_;
-	const size_t row_bytes_;
-	const SearchQuery &query_;
-	Selection selection_;
-	bool left_out_nan_ = false;
-};
-
-bool
-stopped(const SearchControl *control)
-{
-	return control != nullptr && control->stop.load(std::memory_order_relaxed);
-}
-
-void
-progress(SearchControl *control)
-{
-	if (control != nullptr)
-		control->progress.fetch_add(1, std::memory_order_relaxed);
-}
 
 void
 finish(const Plan &plan, PartSearcher *searcher, const SearchQuery &query, std::vector<Neighbor> *result)

@@ -27,6 +27,16 @@ struct SearchSpec
 
 constexpr uint32_t kMaxProbeSteps = 16;
 
+constexpr uint32_t kSearchEntries = 8; // entry points of a search, of those that there are
+
+/// True if so wide a search of so many rows is better done by looking at all of them: a node of the queue costs the scores of about 20
+/// rows that lie anywhere; those of rows that follow each other cost a third.
+inline bool
+looks_at_all(double width, double n_rows)
+{
+	return width * 8 >= n_rows;
+}
+
 /// What a search has cost; added up.
 struct SearchStats
 {

@@ -1,0 +1,98 @@
+// What the worker's copies of gpugraph need from the pages: how wide a round searches, and the description of a segment's graph
+// (engine/graph_layout.hpp). PG dialect.
+#include "am/gpugraph/graph.hpp"
+
+#include "am/shared/stream.hpp"
+#include "engine/graph/search.hpp"
+#include "engine/graph_layout.hpp"
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// The description begins as the model does.
+static_assert(offsetof(GraphModel, degree) == offsetof(engine::GraphHeader, degree) &&
+			  offsetof(GraphModel, n_parts) == offsetof(engine::GraphHeader, n_parts) &&
+			  offsetof(GraphModel, n_entries) == offsetof(engine::GraphHeader, n_entries) &&
+			  offsetof(GraphModel, reserved) == offsetof(engine::GraphHeader, zero));
+static_assert(sizeof(GraphPart) == sizeof(engine::GraphPartLayout));
+
+constexpr StreamKind kDescription[] = {kGraphStream, kPartStream, kEntryStream, kEdgeStream};
+
+bool
+holds(const MetaData *meta)
+{
+	return true;
+}
+
+/// Of a stream, what the description has.
+uint64
+described_bytes(const SegmentEntry *segment, StreamKind kind)
+{
+	return kind == kGraphStream ? sizeof(engine::GraphHeader) : segment->streams[static_cast<int>(kind)].n_bytes;
+}
+
+uint32
+degree(const MetaData *meta, const SegmentEntry *segment)
+{
+	return static_cast<uint32>(described_bytes(segment, kEdgeStream) / (segment->n_rows * sizeof(uint32)));
+}
+
+uint64
+n_bytes(const MetaData *meta, const SegmentEntry *segment)
+{
+	uint64 sum = 0;
+
+	for (const StreamKind kind : kDescription)
+		sum += described_bytes(segment, kind);
+	return sum;
+}
+
+bool
+width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
+	const void *query, BufferAccessStrategy strategy, uint32 *probes)
+{
+	GraphModel model;
+
+	if (!graph_read_model(index, meta, segment, &model, strategy))
+		return false;
+	*probes = static_cast<uint32>(
+		Min(graph_width(&model, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+	return true;
+}
+
+bool
+read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
+	BufferAccessStrategy strategy)
+{
+	uint64 first = 0;
+
+	for (const StreamKind kind : kDescription)
+	{
+		const uint64 end = first + described_bytes(segment, kind);
+		const uint64 here = n_bytes > 0 && position < end ? Min(end - position, n_bytes) : 0;
+
+		if (here > 0 && !stream_read(index, meta, segment, kind, position - first, here, dest, strategy))
+			return false;
+		position += here;
+		n_bytes -= here;
+		dest += here;
+		first = end;
+	}
+	return true;
+}
+
+} // namespace
+
+const WorkerStructure kGraphWorkerStructure = {
+	.kind = wire::CopyKind::kGraph,
+	.holds = holds,
+	.parameter = degree,
+	.n_bytes = n_bytes,
+	.probes = width,
+	.read = read,
+};
+
+} // namespace vectorgpu::am

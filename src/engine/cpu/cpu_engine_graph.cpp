@@ -1,0 +1,234 @@
+// See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, as engine/graph has it, or looks at all rows of a
+// segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but are not found. A query is one
+// thread's work; queries are shared out.
+#include "engine/cpu/cpu_engine_graph.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "engine/cpu/part_search.hpp"
+#include "engine/graph/search.hpp"
+#include "engine/segment_graph.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+using graph::Candidate;
+
+constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
+
+/// A segment's graph and rows, and the query that they are searched for: the context of a GraphView.
+class HeldGraph
+{
+public:
+	HeldGraph(const DistanceSpec &spec, const RowsView &view, const void *query, SearchControl *control)
+		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), rows_(view.rows), graph_(*view.graph), query_(query),
+		  control_(control)
+	{
+	}
+
+	graph::GraphView
+	view()
+	{
+		return {static_cast<uint32_t>(graph_.layout().n_rows), graph_.degree(), neighbors, scores, this};
+	}
+
+	void
+	score(const uint32_t *nodes, size_t n, double *scores) const
+	{
+		constexpr size_t kAhead = 4; // rows asked for at a time
+		constexpr size_t kLine = 64;
+		const auto ask = [this](uint32_t node)
+		{
+			for (size_t line = 0; line < row_bytes_ && line < 1024; line += kLine)
+				__builtin_prefetch(vector(node) + line);
+		};
+
+		for (size_t i = 0; i < std::min(n, kAhead); i++)
+			ask(nodes[i]);
+		for (size_t i = 0; i < n; i++)
+		{
+			if (i + kAhead < n)
+				ask(nodes[i + kAhead]);
+			compute_scores(spec_, query_, vector(nodes[i]), row_bytes_, 1, scores + i, 0);
+		}
+	}
+
+private:
+	const uint8_t *
+	vector(uint32_t node) const
+	{
+		const uint64_t slot = node - rows_.chunk_start;
+
+		return rows_.chunks[slot / rows_.chunk_rows]->vectors() + slot % rows_.chunk_rows * row_bytes_;
+	}
+
+	static bool
+	neighbors(void *context, uint32_t node, uint32_t *to)
+	{
+		HeldGraph *held = static_cast<HeldGraph *>(context);
+		const uint32_t degree = held->graph_.degree();
+
+		if (++held->n_expanded_ % kProgressNodes == 0)
+		{
+			progress(held->control_);
+			if (stopped(held->control_))
+				return false;
+		}
+		std::copy_n(held->graph_.edges() + size_t{node} * degree, degree, to);
+		return true;
+	}
+
+	static bool
+	scores(void *context, const uint32_t *nodes, size_t n, double *to)
+	{
+		static_cast<const HeldGraph *>(context)->score(nodes, n, to);
+		return true;
+	}
+
+	const DistanceSpec &spec_;
+	const size_t row_bytes_;
+	const RowListView &rows_;
+	const SegmentGraph &graph_;
+	const void *query_;
+	SearchControl *control_;
+	uint64_t n_expanded_ = 0;
+};
+
+/// One query's search.
+class GraphSearcher
+{
+public:
+	GraphSearcher(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control)
+		: spec_(spec), snapshot_(snapshot), query_(query), control_(control), rows_(spec, query, snapshot.n_rows)
+	{
+	}
+
+	void
+	run(std::vector<Neighbor> *result)
+	{
+		const bool has_scores = query_has_scores();
+
+		for (const auto &segment : snapshot_.segments)
+		{
+			const uint64_t n_rows = segment->rows.last;
+
+			if (stopped(control_))
+				return;
+			if (n_rows == 0)
+				continue;
+			if (!has_scores)
+				coverage_ = std::min(coverage_, Coverage::kScored);
+			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)))
+				rows_.search({segment.get(), 0, n_rows});
+			else
+				search_graph(*segment, width_of(query_.probes, segment->segment));
+			progress(control_);
+		}
+		rows_.search({&snapshot_.delta, snapshot_.delta.rows.first, snapshot_.delta.rows.last});
+		*result = rows_.selection().finish();
+		if (query_.coverage != nullptr)
+			*query_.coverage = std::min(coverage_, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+	}
+
+private:
+	/// A zero vector has no cosine with any row.
+	bool
+	query_has_scores() const
+	{
+		double score;
+
+		compute_scores(spec_, query_.query, query_.query, vector_bytes(spec_.element, spec_.dim), 1, &score, 0);
+		return !std::isnan(score);
+	}
+
+	void
+	search_graph(const RowsView &view, uint32_t width)
+	{
+		const SegmentGraph &graph = *view.graph;
+		HeldGraph held(spec_, view, query_.query, control_);
+		const graph::GraphView graph_view = held.view();
+		graph::SearchSpec spec;
+		graph::SearchStats stats;
+
+		spec.width = width;
+		work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
+		found_.resize(std::max<size_t>(found_.size(), width));
+		coverage_ = Coverage::kPart;
+		for (const GraphPartLayout &part : graph.parts())
+		{
+			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
+			uint32_t n_found = 0;
+			const graph::Outcome outcome = graph::graph_search(
+				graph_view, spec, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size());
+
+			if (!outcome.is_ok()) // stopped
+				return;
+			offer(view, n_found);
+		}
+	}
+
+	/// entries_: the first entry points of a part. How many.
+	uint32_t
+	nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n)
+	{
+		scores_.resize(n);
+		entries_.resize(n);
+		held.score(nodes, n, scores_.data());
+		for (uint32_t i = 0; i < n; i++)
+			entries_[i] = {scores_[i], nodes[i]};
+		graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
+		return std::min(n, graph::kSearchEntries);
+	}
+
+	/// What a search has found, in order. Infinite scores may stand for NaN: an exact search finds those rows.
+	void
+	offer(const RowsView &view, uint32_t n_found)
+	{
+		for (uint32_t i = 0; i < n_found; i++)
+		{
+			const Candidate &candidate = found_[i];
+
+			if (std::isinf(candidate.score) && candidate.score > 0)
+				return;
+			if (is_dead(view, candidate.node) || !topk_wants(rows_.selection().topk(), &candidate.score, 1))
+				continue;
+
+			const RowId row = row_id_of(view.rows, candidate.node);
+
+			topk_push(rows_.selection().topk(), &candidate.score, &row, 1, nullptr, 0);
+		}
+	}
+
+	const DistanceSpec &spec_;
+	const Snapshot &snapshot_;
+	const SearchQuery &query_;
+	SearchControl *control_;
+	PartSearcher rows_;
+	Coverage coverage_ = Coverage::kAll;
+	std::vector<uint8_t> work_;
+	std::vector<Candidate> found_;
+	std::vector<Candidate> entries_;
+	std::vector<double> scores_;
+};
+
+} // namespace
+
+void
+search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
+	std::span<std::vector<Neighbor> *const> results, SearchControl *control)
+{
+	std::atomic<size_t> next{0};
+
+	pool.run(std::min(pool.n_threads(), queries.size()),
+		[&](size_t)
+		{
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
+				GraphSearcher(spec, snapshot, queries[i], control).run(results[i]);
+		});
+}
+
+} // namespace vectorgpu::engine

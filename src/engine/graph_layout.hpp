@@ -1,0 +1,63 @@
+// The graph of a segment, as it is handed to an engine (Zhao, Tan, Li: SONG, section 3: a graph of fixed degree). Nodes are the segment's
+// rows by number, in the order of their ids.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vectorgpu::engine
+{
+
+/// What a description begins with.
+struct GraphHeader
+{
+	uint32_t degree = 0;
+	uint32_t n_parts = 0;
+	uint32_t n_entries = 0;
+	uint32_t zero = 0;
+};
+static_assert(sizeof(GraphHeader) == 16);
+
+/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, first_entry + n_entries) lead into.
+struct GraphPartLayout
+{
+	uint32_t first_row = 0;
+	uint32_t n_rows = 0;
+	uint32_t first_entry = 0;
+	uint32_t n_entries = 0;
+};
+static_assert(sizeof(GraphPartLayout) == 16);
+
+/// Where things lie in the description of a segment's graph, little endian, one behind the other:
+///   header   GraphHeader
+///   parts    GraphPartLayout [n_parts]: rows and entries in order, without gaps
+///   entries  uint32 [n_entries]: entry points, nodes of their part
+///   edges    uint32 [n_rows, degree]: the nodes that edges lead to; UINT32_MAX: there is none
+struct GraphLayout
+{
+	GraphHeader header;
+	uint64_t n_rows = 0;
+
+	static constexpr uint64_t
+	parts_at()
+	{
+		return sizeof(GraphHeader);
+	}
+	uint64_t
+	entries_at() const
+	{
+		return parts_at() + uint64_t{header.n_parts} * sizeof(GraphPartLayout);
+	}
+	uint64_t
+	edges_at() const
+	{
+		return entries_at() + uint64_t{header.n_entries} * sizeof(uint32_t);
+	}
+	uint64_t
+	bytes() const
+	{
+		return edges_at() + n_rows * header.degree * sizeof(uint32_t);
+	}
+};
+
+} // namespace vectorgpu::engine

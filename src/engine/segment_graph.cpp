@@ -1,0 +1,80 @@
+// See segment_graph.hpp.
+#include "engine/segment_graph.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/engine.hpp"
+#include "engine/graph/graph.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+Status
+invalid(const char *message)
+{
+	return Status::error(StatusCode::kInvalidArgument, message);
+}
+
+} // namespace
+
+Status
+SegmentGraph::append(uint32_t degree, std::span<const uint8_t> bytes)
+{
+	if (degree < graph::kMinDegree || degree > graph::kMaxDegree || (degree_ != 0 && degree_ != degree))
+		return invalid("the number of edges of a row is out of range, or another than before");
+	bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+	degree_ = degree;
+	return Status::ok();
+}
+
+Status
+SegmentGraph::check(uint64_t n_rows)
+{
+	GraphLayout layout;
+	uint64_t row = 0;
+	uint64_t entry = 0;
+
+	if (n_rows == 0 || n_rows >= graph::kNoNode || bytes_.size() < sizeof(GraphHeader))
+		return invalid("the segment's graph is incomplete");
+	memcpy(&layout.header, bytes_.data(), sizeof(layout.header));
+	layout.n_rows = n_rows;
+	if (layout.header.degree != degree_ || layout.header.zero != 0 || layout.header.n_parts > n_rows ||
+		layout.header.n_entries > n_rows || bytes_.size() != layout.bytes())
+		return invalid("the segment's graph is not one of its rows");
+	layout_ = layout;
+	for (const GraphPartLayout &part : parts())
+	{
+		if (part.first_row != row || part.first_entry != entry || part.n_rows == 0 || part.n_entries == 0 ||
+			part.n_rows > n_rows - row || part.n_entries > layout.header.n_entries - entry)
+			return invalid("the parts of the graph do not follow each other");
+		row += part.n_rows;
+		for (; entry < uint64_t{part.first_entry} + part.n_entries; entry++)
+			if (entries()[entry] < part.first_row || entries()[entry] >= row)
+				return invalid("an entry point is not in its part of the graph");
+	}
+	if (row != n_rows || entry != layout.header.n_entries)
+		return invalid("the parts of the graph do not end with the last row");
+	if (!std::all_of(edges(), edges() + n_rows * degree_,
+			[n_rows](uint32_t node) { return node < n_rows || node == graph::kNoNode; }))
+		return invalid("an edge leads to a row that the segment does not have");
+	return Status::ok();
+}
+
+uint32_t
+width_of(std::span<const SegmentProbes> probes, uint32_t segment)
+{
+	uint32_t largest = 1;
+
+	for (const SegmentProbes &named : probes)
+	{
+		if (named.segment == segment)
+			return std::max(named.probes, 1u);
+		largest = std::max(largest, named.probes);
+	}
+	return largest;
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,70 @@
+// The graph of a segment in host memory. See graph_layout.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/status.hpp"
+#include "engine/graph_layout.hpp"
+
+namespace vectorgpu::engine
+{
+
+struct SegmentProbes;
+
+/// A segment's graph in host memory. Immutable once checked.
+class SegmentGraph
+{
+public:
+	/// Appends. kInvalidArgument if degree is not that of before. Throws bad_alloc, and then nothing has changed.
+	Status append(uint32_t degree, std::span<const uint8_t> bytes);
+
+	/// After the last append: kInvalidArgument if the description is not one of n_rows rows. Afterwards no number leads out of the
+	/// segment.
+	Status check(uint64_t n_rows);
+
+	std::span<const uint8_t>
+	bytes() const
+	{
+		return bytes_;
+	}
+
+	// After check().
+	const GraphLayout &
+	layout() const
+	{
+		return layout_;
+	}
+	uint32_t
+	degree() const
+	{
+		return layout_.header.degree;
+	}
+	std::span<const GraphPartLayout>
+	parts() const
+	{
+		return {reinterpret_cast<const GraphPartLayout *>(bytes_.data() + GraphLayout::parts_at()), layout_.header.n_parts};
+	}
+	const uint32_t *
+	entries() const
+	{
+		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.entries_at());
+	}
+	const uint32_t *
+	edges() const
+	{
+		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at());
+	}
+
+private:
+	uint32_t degree_ = 0;
+	GraphLayout layout_; // from check() on
+	std::vector<uint8_t> bytes_;
+};
+
+/// The width of a search of segment `segment` by a query with these probes, of which there is one at least.
+uint32_t width_of(std::span<const SegmentProbes> probes, uint32_t segment);
+
+} // namespace vectorgpu::engine

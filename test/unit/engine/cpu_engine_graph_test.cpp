@@ -1,0 +1,327 @@
+// The CPU engine's search of graphs against the definition: same nodes found, same rows, same scores.
+#include <array>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "engine/graph_rows.hpp"
+
+namespace vectorgpu::engine::test
+{
+namespace
+{
+
+constexpr size_t kMetrics = 4;
+
+/// A copy of two segments with graphs, one of them in two parts, and a delta.
+struct GraphCopy
+{
+	GraphCopy(const DistanceSpec &spec, Data data, uint32_t seed, const CpuEngineOptions &options = {})
+		: rng(seed), first(random_rows(spec, data, 1200, 1), 16, 1, edges_for(data)),
+		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec), engine(make_cpu_engine(options))
+	{
+		delta.add_random(50, data, rng, 5001);
+		EXPECT_TRUE(engine->create({spec, CopyKind::kGraph}, &copy).is_ok());
+		EXPECT_TRUE(first.load(engine.get(), copy, 1).is_ok());
+		EXPECT_TRUE(second.load(engine.get(), copy, 2).is_ok());
+		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
+	}
+
+	static Edges
+	edges_for(Data data)
+	{
+		return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom;
+	}
+
+	Rows
+	random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
+	{
+		Rows rows(spec);
+
+		rows.add_random(n, data, rng, first_id);
+		return rows;
+	}
+
+	std::vector<Neighbor>
+	nearest(const void *query, size_t k, std::array<uint32_t, 2> widths, const Neighbor *after = nullptr,
+		const std::set<RowId> &dead = {}) const
+	{
+		return nearest_in_graphs({{&first, widths[0]}, {&second, widths[1]}}, &delta, query, k, after, dead);
+	}
+
+	std::mt19937 rng;
+	GraphedRows first;
+	GraphedRows second;
+	Rows delta;
+	std::unique_ptr<Engine> engine;
+	CopyId copy = 0;
+};
+
+void
+expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
+{
+	std::vector<SearchQuery> batch;
+	std::vector<std::array<uint32_t, 2>> widths;
+	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
+	std::vector<Coverage> coverage(queries.n());
+	std::vector<std::vector<Neighbor>> results;
+
+	for (size_t i = 0; i < queries.n(); i++)
+	{
+		constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {30, 20}, {0, 0}, {149, 62}, {150, 10}, {1000, 1000}};
+		const std::array<uint32_t, 2> chosen = kChoices[i % std::size(kChoices)];
+		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
+
+		named[i] = {SegmentProbes{1, chosen[0]}, SegmentProbes{2, chosen[1]}};
+		if (chosen[0] > 0)
+			query.probes = named[i];
+		query.coverage = &coverage[i];
+		batch.push_back(query);
+		widths.push_back(chosen);
+	}
+	ASSERT_OK(held.engine->search(held.copy, batch, &results));
+	ASSERT_EQ(results.size(), batch.size());
+	for (size_t i = 0; i < batch.size(); i++)
+	{
+		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], held.nearest(batch[i].query, batch[i].k, widths[i], nullptr, dead)));
+		EXPECT_EQ(coverage[i] == Coverage::kPart, widths[i][0] != 0 && widths[i][0] != 1000 &&
+												   !std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
+		EXPECT_EQ(widths[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
+
+		// And on from the middle.
+		if (results[i].size() < 2)
+			continue;
+
+		SearchQuery next = batch[i];
+		std::vector<std::vector<Neighbor>> rest;
+
+		next.has_after = true;
+		next.after = results[i][results[i].size() / 2];
+		ASSERT_OK(held.engine->search(held.copy, {&next, 1}, &rest));
+		ASSERT_NO_FATAL_FAILURE(expect_same(rest[0], held.nearest(next.query, next.k, widths[i], &next.after, dead)));
+	}
+}
+
+struct CpuEngineGraph : testing::TestWithParam<int>
+{
+	DistanceSpec
+	spec(uint32_t dim) const
+	{
+		return {kFloatMetrics[static_cast<size_t>(GetParam()) % kMetrics],
+			GetParam() < static_cast<int>(kMetrics) ? ElementType::kFloat32 : ElementType::kFloat16, dim};
+	}
+};
+
+TEST_P(CpuEngineGraph, is_searched_as_defined)
+{
+	for (const uint32_t dim : {2u, 31u})
+		for (const size_t n_threads : {1u, 3u})
+		{
+			GraphCopy held(spec(dim), Data::kGaussian, dim, {.n_threads = n_threads});
+			Rows queries(held.delta.spec);
+
+			queries.add_random(12, Data::kGaussian, held.rng, 0);
+			ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries));
+		}
+}
+
+TEST_P(CpuEngineGraph, finds_most_of_the_nearest_rows)
+{
+	const GraphCopy held(spec(8), Data::kGaussian, 5);
+	Rows queries(held.delta.spec);
+	std::mt19937 rng(6);
+	const SegmentProbes probes[] = {{1, 100}, {2, 60}};
+	size_t hits = 0;
+
+	queries.add_random(50, Data::kGaussian, rng, 0);
+	for (size_t i = 0; i < queries.n(); i++)
+	{
+		SearchQuery query = {queries.vector(i), 10, false, {}};
+		std::vector<std::vector<Neighbor>> results;
+		std::set<RowId> truth;
+
+		for (const Neighbor &neighbor : held.nearest(query.query, 10, {0, 0}))
+			truth.insert(neighbor.row);
+		query.probes = probes;
+		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+		for (const Neighbor &neighbor : results[0])
+			hits += truth.count(neighbor.row);
+	}
+	EXPECT_GE(hits, 480u) << "of 500, " << metric_name(queries.spec.metric);
+}
+
+TEST_P(CpuEngineGraph, ties_and_strange_numbers_are_in_order)
+{
+	for (const Data data : {Data::kHuge, Data::kExtremes})
+	{
+		GraphCopy held(spec(5), data, 11);
+		Rows queries(held.delta.spec);
+
+		queries.add_random(12, data, held.rng, 0);
+		ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries));
+	}
+}
+
+TEST_P(CpuEngineGraph, dead_rows_lead_on_and_are_not_found)
+{
+	GraphCopy held(spec(6), Data::kGaussian, 13);
+	Rows queries(held.delta.spec);
+	Bytes bits((held.first.rows.n() + 7) / 8);
+	std::set<RowId> dead;
+
+	for (size_t i = 0; i < held.first.rows.n(); i++)
+		if (i % 3 != 0)
+		{
+			bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
+			dead.insert(held.first.rows.ids[i]);
+		}
+	dead.insert(held.delta.ids[2]);
+	ASSERT_OK(held.engine->set_tombstones(held.copy, 1, bits));
+	ASSERT_OK(held.engine->set_delta_tombstones(held.copy, 0, Bytes{4}));
+	queries.add_random(12, Data::kGaussian, held.rng, 0);
+	ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries, dead));
+}
+
+INSTANTIATE_TEST_SUITE_P(metrics, CpuEngineGraph, testing::Range(0, static_cast<int>(2 * kMetrics)));
+
+TEST(CpuEngineGraphAlone, rows_without_a_score_are_found_without_a_width_only)
+{
+	const DistanceSpec spec = {Metric::kCosine, ElementType::kFloat32, 4};
+	GraphCopy held(spec, Data::kGaussian, 17);
+	const std::vector<float> zero(4);
+	const SegmentProbes probes[] = {{1, 20}, {2, 20}};
+	Coverage coverage = Coverage::kAll;
+	SearchQuery query = {zero.data(), 5000, false, {}};
+	std::vector<std::vector<Neighbor>> results;
+
+	query.coverage = &coverage;
+	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+	EXPECT_EQ(results[0].size(), 1750u);
+	EXPECT_EQ(coverage, Coverage::kAll);
+	query.probes = probes;
+	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+	EXPECT_TRUE(results[0].empty());
+	EXPECT_EQ(coverage, Coverage::kScored);
+}
+
+TEST(CpuEngineGraphAlone, a_segment_that_is_not_named_is_searched_as_the_widest)
+{
+	GraphCopy held({Metric::kL2, ElementType::kFloat32, 6}, Data::kGaussian, 19);
+	const SegmentProbes named[] = {{1, 30}, {9, 40}};
+	SearchQuery query = {held.delta.vector(0), 60, false, {}};
+	std::vector<std::vector<Neighbor>> results;
+
+	query.probes = named;
+	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+	ASSERT_NO_FATAL_FAILURE(expect_same(results[0], held.nearest(query.query, 60, {30, 40})));
+}
+
+TEST(CpuEngineGraphAlone, few_rows_are_found_all)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
+	std::mt19937 rng(23);
+
+	for (const size_t n : {1u, 2u, 4u, 9u})
+	{
+		Rows rows(spec);
+		const SegmentProbes probes[] = {{1, 1}};
+		CopyId copy = 0;
+		std::vector<std::vector<Neighbor>> results;
+
+		rows.add_random(n, Data::kGaussian, rng, 1);
+
+		const GraphedRows graphed(rows, 4);
+		const std::unique_ptr<Engine> engine = make_cpu_engine({});
+		SearchQuery query = {rows.vector(0), 20, false, {}};
+
+		query.probes = probes;
+		ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
+		ASSERT_OK(graphed.load(engine.get(), copy, 1));
+		ASSERT_OK(engine->search(copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], nearest_in_graphs({{&graphed, 1}}, nullptr, query.query, 20)));
+	}
+}
+
+TEST(CpuEngineGraphAlone, gives_back_the_description)
+{
+	GraphCopy held({Metric::kL2, ElementType::kFloat32, 6}, Data::kGaussian, 29);
+	const Bytes given = held.second.description();
+	Bytes got(given.size());
+
+	ASSERT_OK(held.engine->read_structure(held.copy, 2, 0, got.size(), got.data()));
+	EXPECT_EQ(got, given);
+	EXPECT_FALSE(held.engine->read_structure(held.copy, 2, given.size(), 1, got.data()).is_ok());
+	EXPECT_FALSE(held.engine->read_structure(held.copy, 3, 0, 1, got.data()).is_ok());
+	EXPECT_EQ(held.engine->stats().resident_bytes,
+		given.size() + held.first.description().size() + 1750 * (6 * sizeof(float) + 2 * sizeof(uint64_t)));
+}
+
+/// The status of sealing a segment whose description was changed.
+StatusCode
+sealed(const std::function<void(GraphedRows *)> &change, size_t cut = 0)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
+	std::mt19937 rng(31);
+	Rows rows(spec);
+	CopyId copy = 0;
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+
+	rows.add_random(40, Data::kGaussian, rng, 1);
+
+	GraphedRows graphed(rows, 4, 2);
+
+	change(&graphed);
+
+	Bytes bytes = graphed.description();
+
+	bytes.resize(bytes.size() - cut);
+	EXPECT_TRUE(engine->create({spec, CopyKind::kGraph}, &copy).is_ok());
+	EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
+	EXPECT_TRUE(engine->load_structure(copy, 1, 4, bytes).is_ok());
+	return engine->seal_segment(copy, 1).code;
+}
+
+TEST(CpuEngineGraphAlone, that_leads_out_of_the_segment_is_refused)
+{
+	EXPECT_EQ(sealed([](GraphedRows *) {}), StatusCode::kOk);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges[7] = graph::kNoNode; }), StatusCode::kOk);
+	EXPECT_EQ(sealed([](GraphedRows *) {}, 4), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges.back() = graph::kNoNode - 1; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges.push_back(1); }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->entries[0] = 20; }), StatusCode::kInvalidArgument); // of the other part
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->entries.back() = 40; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->entries.clear(); }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts[1].first_row++; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts[1].n_rows++; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts[1].n_rows = UINT32_MAX; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts[0].n_entries = UINT32_MAX; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts[1].n_entries--; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->parts.pop_back(); }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->degree = 5; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed([](GraphedRows *g) { g->degree = UINT32_MAX; }), StatusCode::kInvalidArgument);
+}
+
+TEST(CpuEngineGraphAlone, belongs_to_copies_of_that_kind)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	const uint8_t byte[1] = {};
+	const uint64_t id = 1;
+	const float vector[3] = {};
+	CopyId copy = 0;
+
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kGraph}, &copy).code, StatusCode::kUnsupported);
+	ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
+	ASSERT_OK(engine->load_segment(copy, 1, {{&id, 1}, vector, 1}));
+	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // has none
+	EXPECT_EQ(engine->load_structure(copy, 1, 1, byte).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(engine->load_structure(copy, 1, 257, byte).code, StatusCode::kInvalidArgument);
+	ASSERT_OK(engine->load_structure(copy, 1, 4, byte));
+	EXPECT_EQ(engine->load_structure(copy, 1, 5, byte).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // a part of one
+}
+
+} // namespace
+} // namespace vectorgpu::engine::test

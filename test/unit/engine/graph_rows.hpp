@@ -1,0 +1,202 @@
+// Rows with a graph over them, in memory, and what a search of them must give. Shared by the tests of the engines.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/build.hpp"
+#include "engine/graph/search.hpp"
+#include "engine/held_rows.hpp"
+#include "engine/segment_graph.hpp"
+
+namespace vectorgpu::engine::test
+{
+
+/// Where edges come from: a build, or chance, for rows that no graph can be built of.
+enum class Edges
+{
+	kBuilt,
+	kRandom,
+};
+
+/// One segment: its rows, in parts of about the same size, each with a graph of its own.
+struct GraphedRows
+{
+	Rows rows;
+	uint32_t degree;
+	std::vector<GraphPartLayout> parts;
+	std::vector<uint32_t> entries;
+	std::vector<uint32_t> edges; // [n, degree]
+
+	GraphedRows(const Rows &from, uint32_t edges_of_row, uint32_t n_parts = 1, Edges kind = Edges::kBuilt)
+		: rows(from), degree(edges_of_row)
+	{
+		for (uint32_t i = 0; i < n_parts; i++)
+		{
+			const uint32_t first = static_cast<uint32_t>(rows.n() * i / n_parts);
+			const uint32_t end = static_cast<uint32_t>(rows.n() * (i + 1) / n_parts);
+
+			if (kind == Edges::kBuilt)
+				add_part(first, end);
+			else
+				add_random_part(first, end);
+		}
+	}
+
+	/// What load_structure wants.
+	Bytes
+	description() const
+	{
+		Bytes bytes;
+		const std::vector<GraphHeader> header = {
+			{degree, static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(entries.size()), 0}};
+		const auto put = [&bytes](const auto &values)
+		{
+			const uint8_t *from = reinterpret_cast<const uint8_t *>(values.data());
+
+			bytes.insert(bytes.end(), from, from + values.size() * sizeof(values[0]));
+		};
+
+		put(header);
+		put(parts);
+		put(entries);
+		put(edges);
+		return bytes;
+	}
+
+	/// Into a copy of kind kGraph, in parts, sealed.
+	Status
+	load(Engine *engine, CopyId copy, SegmentId segment) const
+	{
+		const Bytes bytes = description();
+		const size_t part = bytes.size() / 3 + 1;
+		const size_t half = rows.n() / 2;
+		Status status = engine->load_segment(copy, segment, rows.block(0, half));
+
+		if (status.is_ok())
+			status = engine->load_segment(copy, segment, rows.block(half, rows.n() - half));
+		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
+			status = engine->load_structure(copy, segment, degree, {bytes.data() + at, std::min(part, bytes.size() - at)});
+		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
+	}
+
+	/// Numbers of the rows that a search of that width finds, part by part; so wide a one that it pays looks at all rows, and a query
+	/// without a score finds none.
+	std::vector<uint32_t>
+	found(const void *query, uint32_t width) const
+	{
+		std::vector<uint32_t> numbers;
+		graph::MemoryGraph memory = {{rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())},
+			edges.data(), degree, query};
+		const graph::GraphView view = graph::memory_view(&memory);
+		graph::SearchSpec spec;
+
+		if (width != UINT32_MAX && std::isnan(oracle_score(rows.spec, query, query)))
+			return {};
+		if (graph::looks_at_all(width, static_cast<double>(rows.n())))
+		{
+			for (uint32_t i = 0; i < rows.n(); i++)
+				numbers.push_back(i);
+			return numbers;
+		}
+		spec.width = width;
+
+		std::vector<graph::Candidate> candidates(width);
+		Bytes work(graph::graph_search_bytes(view, spec));
+		graph::SearchStats stats;
+
+		for (const GraphPartLayout &part : parts)
+		{
+			std::vector<graph::Candidate> begin;
+			uint32_t n_found = 0;
+
+			for (uint32_t i = 0; i < part.n_entries; i++)
+			{
+				const uint32_t node = entries[part.first_entry + i];
+
+				begin.push_back({oracle_score(rows.spec, query, rows.vector(node)), node});
+			}
+			graph::first_candidates(begin.data(), begin.size(), graph::kSearchEntries);
+			EXPECT_TRUE(graph::graph_search(view, spec, begin.data(), std::min<size_t>(begin.size(), graph::kSearchEntries),
+				candidates.data(), &n_found, &stats, work.data(), work.size()).is_ok());
+			for (uint32_t i = 0; i < n_found; i++)
+				if (!std::isinf(candidates[i].score) || candidates[i].score < 0)
+					numbers.push_back(candidates[i].node);
+		}
+		return numbers;
+	}
+
+private:
+	void
+	add_random_part(uint32_t first, uint32_t end)
+	{
+		std::mt19937 rng(end);
+		std::set<uint32_t> nodes;
+
+		while (nodes.size() < std::min(20u, end - first))
+			nodes.insert(first + static_cast<uint32_t>(rng() % (end - first)));
+		parts.push_back({first, end - first, static_cast<uint32_t>(entries.size()), static_cast<uint32_t>(nodes.size())});
+		entries.insert(entries.end(), nodes.begin(), nodes.end());
+		for (uint32_t i = 0; i < (end - first) * degree; i++)
+			edges.push_back(rng() % 9 == 0 ? graph::kNoNode : first + static_cast<uint32_t>(rng() % (end - first)));
+	}
+
+	void
+	add_part(uint32_t first, uint32_t end)
+	{
+		const Metric metric = rows.spec.metric == Metric::kInnerProduct ? Metric::kL2 : rows.spec.metric;
+		const graph::GraphRows part = {{metric, rows.spec.element, rows.spec.dim}, rows.vector(first), rows.row_bytes, end - first};
+		graph::BuildSpec spec;
+		graph::BuildReport report;
+		std::vector<uint32_t> part_entries;
+		std::vector<uint32_t> part_edges(size_t{end - first} * degree);
+
+		spec.degree = degree;
+		spec.knn.k = 0;
+		part_entries.resize(graph::entry_count(end - first, spec));
+
+		Bytes work(graph::graph_build_bytes(part, spec));
+
+		EXPECT_TRUE(graph::graph_build(part, spec, part_edges.data(), part_entries.data(), &report, work.data(), work.size())
+						.is_ok());
+		parts.push_back({first, end - first, static_cast<uint32_t>(entries.size()), report.n_entries});
+		for (uint32_t i = 0; i < report.n_entries; i++)
+			entries.push_back(part_entries[i] + first);
+		for (const uint32_t node : part_edges)
+			edges.push_back(node == graph::kNoNode ? node : node + first);
+	}
+};
+
+/// The answer by definition: what is found in segments' graphs, and the delta. width 0: all rows.
+inline std::vector<Neighbor>
+nearest_in_graphs(const std::vector<std::pair<const GraphedRows *, uint32_t>> &segments, const Rows *delta, const void *query,
+	size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
+{
+	std::vector<Neighbor> all;
+	bool approximate = false;
+	const auto offer = [&](const Rows &rows, size_t i)
+	{
+		const Neighbor candidate = {oracle_score(rows.spec, query, rows.vector(i)), rows.ids[i]};
+
+		if (!dead.contains(candidate.row) && (after == nullptr || neighbor_less(*after, candidate)) &&
+			!(approximate && std::isnan(candidate.score)))
+			all.push_back(candidate);
+	};
+
+	for (const auto &[segment, width] : segments)
+		approximate = approximate || width > 0;
+	for (const auto &[segment, width] : segments)
+		for (const uint32_t number : segment->found(query, width == 0 ? UINT32_MAX : width))
+			offer(segment->rows, number);
+	for (size_t i = 0; delta != nullptr && i < delta->n(); i++)
+		offer(*delta, i);
+	std::sort(all.begin(), all.end(), neighbor_less);
+	all.resize(std::min(k, all.size()));
+	return all;
+}
+
+} // namespace vectorgpu::engine::test
