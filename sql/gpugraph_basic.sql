@@ -181,8 +181,5 @@ CREATE INDEX ON graph_bits USING gpugraph (b);
 SET gpugraph.search_width = -1;
 SET gpugraph.recall_target = 2;
 SET gpugraph.nothing = 1;
-SELECT vectorgpu_prewarm('graph_v');
-SELECT vectorgpu_evict('graph_v');
-SELECT cache_rows_checked FROM vectorgpu_check('graph_v', false, true);
 DROP TABLE graph, graph_bits, equal, parts, sample;
 DROP FUNCTION graph_vector;
