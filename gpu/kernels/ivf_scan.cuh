@@ -12,13 +12,14 @@ constexpr int kIvfThreads = 256;
 constexpr int kIvfWarps = kIvfThreads / 32;
 constexpr uint32_t kIvfChunkRows = 32; // a warp's rows at a time
 
-/// Shared memory of for_each_chunk: kIvfThreads of a query's lists.
-struct IvfSlots
+/// Shared memory of for_each_chunk: kIvfThreads of a query's lists. The sums come first and fill whole units of 16 bytes: loads of
+/// several of them at once must not reach into what other threads write meanwhile.
+struct alignas(16) IvfSlots
 {
+	uint32_t warp_sums[kIvfWarps];
 	uint32_t first[kIvfThreads];
 	uint32_t end[kIvfThreads];
 	uint32_t chunk_first[kIvfThreads + 1];
-	uint32_t warp_sums[kIvfWarps];
 };
 
 /// Calls visit(first place, end of the list, number of the chunk) for every n_warps-th chunk of 32 rows of the lists that the query
