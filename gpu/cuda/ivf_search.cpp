@@ -315,7 +315,23 @@ private:
 				chunk->max_probes[s] = std::max(chunk->max_probes[s], n_probes);
 			}
 		}
-		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
+
+		const size_t result_bytes = (n * chunk->max_k * sizeof(Entry) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+		size_t sent_bytes = host.mark();
+
+		// Whole arrays of results are read back, so places that no result fills are zeros, few of them from here.
+		chunk->best.stride = chunk->max_k;
+		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
+		if (arena_.failed())
+			return too_small();
+		if (Entry *h_entries = result_bytes <= kernels::kMostCopiedByKernel ? host.take<Entry>(n * chunk->max_k) : nullptr; h_entries != nullptr)
+		{
+			std::memset(h_entries, 0, result_bytes);
+			sent_bytes = host.mark();
+		}
+		else
+			VECTORGPU_TRY(check(cudaMemsetAsync(chunk->best.entries, 0, result_bytes, stream_), "clear results"));
+		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, sent_bytes, cudaMemcpyHostToDevice, stream_), "send queries"));
 		if (!all_bytes)
 			chunk->byte_queries = nullptr;
 		chunk->numbers = numbers;
@@ -325,9 +341,7 @@ private:
 		chunk->queries.has_after = d_has_after;
 		chunk->queries.n_queries = static_cast<uint32_t>(n);
 		chunk->queries.dim_pad = shape_.dim_pad;
-		chunk->best.stride = chunk->max_k;
-		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
-		return arena_.failed() ? too_small() : Status::ok();
+		return Status::ok();
 	}
 
 	Status

@@ -9,16 +9,13 @@
 #include "engine/distance.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
 #include "engine/ivf/kmeans_more.hpp"
+#include "engine/ivf/kmeans_policy.hpp"
 #include "engine/ivf/kmeans_seed.hpp"
 
 namespace vectorgpu::engine::ivf
 {
 namespace
 {
-
-constexpr uint32_t kTwoLevelClusters = 256; // seeding by two levels from here
-constexpr uint32_t kSeedIterations = 8;     // of each level of the seeding
-constexpr uint32_t kExtraIterations = 3;    // to fill clusters that the last iteration left empty
 
 /// Work memory. Arrays over rows are shared by all levels, each level's slice is its own; the others are used by one
 /// training at a time.
@@ -38,12 +35,6 @@ struct Memory
 	AssignScratch scratch[kMaxThreads];
 	double *means[kMaxThreads]; // [dim]
 };
-
-uint32_t
-n_first_level(uint32_t n_clusters)
-{
-	return static_cast<uint32_t>(std::lround(std::sqrt(static_cast<double>(n_clusters))));
-}
 
 void
 take_memory(Arena *arena, const KMeansSpec &spec, Memory *memory)
@@ -185,54 +176,31 @@ update_worker(void *argument, size_t worker)
 		}
 }
 
-/// Moves empty clusters to a row of the cluster with the largest error; when balancing, small ones too, to a row of the
-/// largest cluster. What a donor weighs counts as halved then. Returns how many moved.
+/// Moves empty clusters, and small ones when balancing, to rows of others. Returns how many moved.
 uint32_t
 split_clusters(Lloyd *run)
 {
 	const size_t dim = run->spec.dim;
-	const double mean = static_cast<double>(run->n_rows) / run->n_clusters;
-	const bool balancing = run->balance >= 1;
-	const double small = balancing ? mean / static_cast<double>(run->balance) : 0;
-	double *weights = run->memory.sums;
-	uint32_t n_moved = 0;
-
-	for (size_t c = 0; c < run->n_clusters; c++)
-		if (weights[c] > 0 && run->size(c) < 2)
-			weights[c] = 0;
-		else if (weights[c] > 0 && balancing)
-			weights[c] = static_cast<double>(run->size(c));
-	for (size_t c = 0; c < run->n_clusters; c++)
-	{
-		const double size = static_cast<double>(run->size(c));
-
-		if (size > 0 && size >= small)
-			continue;
-
-		const size_t donor = static_cast<size_t>(std::max_element(weights, weights + run->n_clusters) - weights);
-
-		// No donor: all rows lie on centroids, or no cluster is large enough to help a small one.
-		if (donor == c || weights[donor] <= (size > 0 ? mean : 0))
-			continue;
-
-		const uint64_t begin = run->memory.first[donor];
-		const uint64_t n = run->size(donor);
-		const uint64_t start = run->random->below(n);
-
-		for (uint64_t i = 0; i < n; i++)
+	const SplitPlan plan = {run->memory.first, run->n_clusters, run->n_rows, run->balance, run->memory.sums};
+	const uint32_t n_moved = plan_splits(plan,
+		[&](size_t c, size_t donor)
 		{
-			const uint32_t row = run->order()[begin + (start + i) % n];
+			const uint64_t begin = run->memory.first[donor];
+			const uint64_t n = run->size(donor);
+			const uint64_t start = run->random->below(n);
 
-			if (run->errors()[row] > 0)
+			for (uint64_t i = 0; i < n; i++)
 			{
-				std::copy_n(run->source.row(row), dim, run->centroids + c * dim);
-				break;
+				const uint32_t row = run->order()[begin + (start + i) % n];
+
+				if (run->errors()[row] > 0)
+				{
+					std::copy_n(run->source.row(row), dim, run->centroids + c * dim);
+					break;
+				}
 			}
-		}
-		weights[donor] /= 2;
-		weights[c] = 0;
-		n_moved++;
-	}
+		});
+
 	run->report.n_splits += n_moved;
 	return n_moved;
 }
@@ -278,53 +246,6 @@ run_lloyd(Lloyd *run)
 		moved = split_clusters(run) > 0;
 		if (n_empty > 0 && !moved && (last || run->report.converged))
 			return {}; // nothing to fill them with: fewer different rows than clusters
-	}
-}
-
-/// Clusters of each cluster of the first level: proportional to its rows, at least 1 where there are any, never more
-/// than its rows; the remainders that are largest are rounded up.
-void
-share_out_clusters(const uint64_t *first, size_t n, uint32_t n_clusters, uint64_t *shares)
-{
-	const double per_row = static_cast<double>(n_clusters) / static_cast<double>(first[n]);
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-	{
-		const uint64_t size = first[i + 1] - first[i];
-
-		shares[i] = size == 0 ? 0 : std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(size) * per_row));
-		sum += shares[i];
-	}
-	while (sum != n_clusters)
-	{
-		// The one that is farthest from its due in the direction wanted.
-		size_t chosen = n;
-		double most = 0;
-
-		for (size_t i = 0; i < n; i++)
-		{
-			const double size = static_cast<double>(first[i + 1] - first[i]);
-			const double missing = size * per_row - static_cast<double>(shares[i]);
-			const double gain = sum < n_clusters ? missing : -missing;
-			const bool possible = sum < n_clusters ? static_cast<double>(shares[i]) < size : shares[i] > 1;
-
-			if (possible && (chosen == n || gain > most))
-			{
-				chosen = i;
-				most = gain;
-			}
-		}
-		if (sum < n_clusters)
-		{
-			shares[chosen]++;
-			sum++;
-		}
-		else
-		{
-			shares[chosen]--;
-			sum--;
-		}
 	}
 }
 

@@ -1,0 +1,71 @@
+// What k-means decides beside distances and means: levels of the seeding, shares of clusters, which clusters are split. The same for
+// every engine that trains. Plain functions, no memory of their own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace vectorgpu::engine::ivf
+{
+
+constexpr uint32_t kTwoLevelClusters = 256; // seeding by two levels from here
+constexpr uint32_t kSeedIterations = 8;     // of each level of the seeding
+constexpr uint32_t kExtraIterations = 3;    // to fill clusters that the last iteration left empty
+
+/// Clusters of the first level of the seeding: √n_clusters.
+uint32_t n_first_level(uint32_t n_clusters);
+
+/// Clusters of each cluster of the first level, shares [n]: proportional to its rows (from first[i] up to first[i + 1]), at least 1
+/// where there are any, never more than its rows; the remainders that are largest are rounded up.
+void share_out_clusters(const uint64_t *first, size_t n, uint32_t n_clusters, uint64_t *shares);
+
+struct SplitPlan
+{
+	const uint64_t *first = nullptr; // [n_clusters + 1] where a cluster's rows begin
+	uint32_t n_clusters = 0;
+	uint64_t n_rows = 0;
+	float balance = 0; // as in KMeansSpec
+	double *weights = nullptr; // [n_clusters] the clusters' errors; scratch
+};
+
+/// Empty clusters move to a row of the cluster with the largest error; when balancing, small ones too, to a row of the largest
+/// cluster. What a donor weighs counts as halved then. take(cluster, donor): puts the cluster's centroid on a row of the donor that
+/// does not lie on the donor's. Returns how many moved.
+template <class Take>
+uint32_t
+plan_splits(const SplitPlan &plan, const Take &take)
+{
+	const double mean = static_cast<double>(plan.n_rows) / plan.n_clusters;
+	const bool balancing = plan.balance >= 1;
+	const double small = balancing ? mean / static_cast<double>(plan.balance) : 0;
+	double *weights = plan.weights;
+	uint32_t n_moved = 0;
+	const auto size_of = [&](size_t c) { return plan.first[c + 1] - plan.first[c]; };
+
+	for (size_t c = 0; c < plan.n_clusters; c++)
+		if (weights[c] > 0 && size_of(c) < 2)
+			weights[c] = 0;
+		else if (weights[c] > 0 && balancing)
+			weights[c] = static_cast<double>(size_of(c));
+	for (size_t c = 0; c < plan.n_clusters; c++)
+	{
+		const double size = static_cast<double>(size_of(c));
+
+		if (size > 0 && size >= small)
+			continue;
+
+		const size_t donor = static_cast<size_t>(std::max_element(weights, weights + plan.n_clusters) - weights);
+
+		// No donor: all rows lie on centroids, or no cluster is large enough to help a small one.
+		if (donor == c || weights[donor] <= (size > 0 ? mean : 0))
+			continue;
+		take(c, donor);
+		weights[donor] /= 2;
+		weights[c] = 0;
+		n_moved++;
+	}
+	return n_moved;
+}
+
+} // namespace vectorgpu::engine::ivf

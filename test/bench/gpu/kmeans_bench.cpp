@@ -1,0 +1,141 @@
+// k-means on the device: all rows of a data set, so many clusters and iterations; what the seeds, the iterations and their parts take.
+// Prints a table; --json FILE appends a line of JSON. See README.md.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "cuda/kmeans.hpp"
+#include "u8bin.hpp"
+
+using namespace vectorgpu;
+
+namespace
+{
+
+using bench::must;
+
+constexpr int kRuns = 5;
+
+/// Median of the device's time for work on the stream, in ms.
+template <class Work>
+double
+device_ms(const cuda::ClusterContext &context, const Work &work)
+{
+	cudaEvent_t start, end;
+	std::vector<float> times;
+
+	must(context.check(cudaEventCreate(&start), "create an event"));
+	must(context.check(cudaEventCreate(&end), "create an event"));
+	for (int run = -1; run < kRuns; run++)
+	{
+		float ms = 0;
+
+		must(context.check(cudaEventRecord(start, context.stream.get()), "record"));
+		work();
+		must(context.check(cudaEventRecord(end, context.stream.get()), "record"));
+		must(context.check(cudaEventSynchronize(end), "wait"));
+		must(context.check(cudaEventElapsedTime(&ms, start, end), "read the time"));
+		if (run >= 0)
+			times.push_back(ms);
+	}
+	must(context.check(cudaEventDestroy(start), "destroy"));
+	must(context.check(cudaEventDestroy(end), "destroy"));
+	std::sort(times.begin(), times.end());
+	return static_cast<double>(times[times.size() / 2]);
+}
+
+/// The parts of an iteration, from the centroids trained.
+void
+measure_parts(cuda::ClusterContext *context, const engine::ivf::KMeansSpec &spec, const bench::Matrix &base, const float *trained)
+{
+	cuda::ClusterRows rows;
+	cuda::ClusterCentroids centroids;
+	cuda::Held sums;
+	const uint32_t n = static_cast<uint32_t>(spec.n_rows);
+
+	must(rows.create(context, n, spec.dim, spec.n_clusters));
+	must(centroids.create(context, spec.n_clusters, spec.dim));
+	must(sums.allocate(context->budget, spec.n_clusters * sizeof(double), "sums"));
+	must(centroids.set(trained, spec.n_clusters));
+	must(rows.put(base.values.data(), base.dim, n));
+	must(rows.check_finite(centroids));
+
+	const double labels = device_ms(*context, [&] { must(rows.assign(centroids, false)); });
+	const double scores = device_ms(*context, [&] { must(rows.assign(centroids, true)); }) - labels;
+	const double groups = device_ms(*context, [&] { must(rows.group(centroids, sums.as<double>())); });
+	const double means = device_ms(*context, [&] { must(rows.update(&centroids, false)); });
+	const double refresh = device_ms(*context, [&] { must(centroids.refresh()); });
+	const double products = 2.0 * n * spec.n_clusters * spec.dim;
+
+	std::printf("labels %.3f ms (%.0f TFLOP/s), scores %.3f, groups %.3f, means %.3f, centroids %.3f\n", labels, products / labels / 1e9,
+		scores, groups, means, refresh);
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	engine::ivf::KMeansSpec spec;
+	engine::ivf::KMeansReport report;
+	cuda::KMeansTimes times;
+	cuda::Device device;
+	std::FILE *json = nullptr;
+
+	if (argc < 2)
+	{
+		std::fprintf(stderr, "usage: gpu_kmeans_bench BASE.u8bin [--clusters N] [--iterations N] [--rows N] [--json FILE]\n");
+		return 2;
+	}
+
+	bench::Matrix base = bench::read_u8bin(argv[1]);
+
+	spec.n_clusters = 4096;
+	spec.max_iterations = 20;
+	spec.tolerance = -1; // all iterations
+	for (int i = 2; i + 1 < argc; i += 2)
+		if (std::strcmp(argv[i], "--clusters") == 0)
+			spec.n_clusters = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+		else if (std::strcmp(argv[i], "--iterations") == 0)
+			spec.max_iterations = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+		else if (std::strcmp(argv[i], "--rows") == 0)
+			base.n = std::min(base.n, static_cast<uint32_t>(std::atoi(argv[i + 1])));
+		else if (std::strcmp(argv[i], "--json") == 0)
+			json = std::fopen(argv[i + 1], "a");
+	spec.dim = base.dim;
+	spec.n_rows = base.n;
+	must(cuda::Device::open(0, {}, &device));
+	must(device.check(kernels::prepare_cluster_kernels(), "prepare the kernels"));
+
+	auto budget = std::make_unique<cuda::Budget>(&device, 0);
+	cuda::ClusterContext context;
+	std::vector<float> centroids(static_cast<size_t>(spec.n_clusters) * spec.dim);
+
+	context.device = &device;
+	context.budget = budget.get();
+	must(context.stream.create(&device));
+	std::printf("# %s; %u x %u, %u clusters, %u iterations, %u threads of the host for seeds\n", device.description().c_str(), base.n, base.dim,
+		spec.n_clusters, spec.max_iterations, std::thread::hardware_concurrency());
+	for (int run = 0; run < 3; run++)
+	{
+		must(cuda::train_kmeans(&context, spec, {base.values.data(), base.dim}, false, std::thread::hardware_concurrency(), centroids.data(),
+			nullptr, &report, &times));
+		std::printf("rows sent %.1f ms, seeds %.1f, %u iterations %.1f; mean squared error %.1f, %u splits\n", times.upload_ms, times.seeds_ms,
+			report.n_iterations, times.iterations_ms, report.inertia / base.n, report.n_splits);
+	}
+	measure_parts(&context, spec, base, centroids.data());
+	if (json != nullptr)
+	{
+		std::fprintf(json,
+			"{\"benchmark\": \"kmeans\", \"device\": \"%s\", \"rows\": %u, \"dim\": %u, \"clusters\": %u, \"iterations\": %u, \"iterations_ms\": "
+			"%.3f, \"seeds_ms\": %.3f, \"upload_ms\": %.3f, \"mean_squared_error\": %.3f}\n",
+			device.description().c_str(), base.n, base.dim, spec.n_clusters, report.n_iterations, times.iterations_ms, times.seeds_ms,
+			times.upload_ms, report.inertia / base.n);
+		std::fclose(json);
+	}
+	return 0;
+}
