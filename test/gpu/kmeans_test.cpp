@@ -361,7 +361,7 @@ TEST(KMeans, SeedsOfTwoLevelsLeadToClustersAsGood)
 	const Trained device = train_on_device(spec, rows, nullptr);
 	const Trained cpu = train_on_cpu(spec, rows, nullptr);
 
-	EXPECT_LT(device.report.inertia, 1.03 * cpu.report.inertia);
+	EXPECT_LT(device.report.inertia, 1.05 * cpu.report.inertia);
 	EXPECT_EQ(device.report.n_used, 300u);
 	EXPECT_EQ(train_on_device(spec, rows, nullptr).centroids, device.centroids) << "not reproducible";
 }
