@@ -17,3 +17,40 @@ COMMENT ON FUNCTION vectorgpu_recall(regclass, int4, int4) IS
 
 REVOKE ALL ON FUNCTION vectorgpu_recall(regclass, int4, int4) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION vectorgpu_recall(regclass, int4, int4) TO pg_stat_scan_tables;
+
+-- Shows recalls of indexes on tables that the caller may read, no contents.
+CREATE FUNCTION vectorgpu_recall_samples(
+	OUT index_oid oid,
+	OUT samples int8,
+	OUT dropped int8,
+	OUT recall float8,
+	OUT recall_low float8,
+	OUT recall_high float8,
+	OUT last_sample timestamptz)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_recall_samples' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW vectorgpu_index_recall AS
+	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
+		s.recall, s.recall_low, s.recall_high, s.samples, s.dropped, s.last_sample
+	FROM vectorgpu_recall_samples() s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
+		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
+		JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) i.indrelid
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam;
+
+COMMENT ON VIEW vectorgpu_index_recall IS
+	'recall of scans as vectorgpu.recall_sample_rate has sampled them since the server started, by index';
+COMMENT ON COLUMN vectorgpu_index_recall.schema_name IS 'schema of table and index';
+COMMENT ON COLUMN vectorgpu_index_recall.table_name IS 'table';
+COMMENT ON COLUMN vectorgpu_index_recall.index_name IS 'index';
+COMMENT ON COLUMN vectorgpu_index_recall.access_method IS 'access method';
+COMMENT ON COLUMN vectorgpu_index_recall.recall IS 'share of the nearest rows that the last two hundred samples or so have found';
+COMMENT ON COLUMN vectorgpu_index_recall.recall_low IS 'lower end of its 95 % confidence interval';
+COMMENT ON COLUMN vectorgpu_index_recall.recall_high IS 'upper end';
+COMMENT ON COLUMN vectorgpu_index_recall.samples IS 'scans measured';
+COMMENT ON COLUMN vectorgpu_index_recall.dropped IS 'scans given up after vectorgpu.recall_sample_time';
+COMMENT ON COLUMN vectorgpu_index_recall.last_sample IS 'when the last one ended';
+
+GRANT SELECT ON vectorgpu_index_recall TO PUBLIC;

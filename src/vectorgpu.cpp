@@ -11,6 +11,7 @@ extern "C"
 #include "am/gpuivf/gpuivf.hpp"
 #include "am/shared/explain_scan.hpp"
 #include "am/shared/merge.hpp"
+#include "am/shared/recall_sampler.hpp"
 #include "bridge/drop_hint.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
@@ -38,6 +39,7 @@ _PG_init(void)
 	am::ivf_init();
 	am::graph_init();
 	am::scan_define_gucs();
+	am::recall_define_gucs();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});

@@ -347,13 +347,13 @@ recall_interval(const RecallCount *count)
 {
 	constexpr double kZ = 1.959963984540054; // of 95 %
 	const double nan = std::numeric_limits<double>::quiet_NaN();
-	const double queries = static_cast<double>(count->n_queries);
-	double trials = static_cast<double>(count->wanted);
+	const double queries = count->n_queries;
+	double trials = count->wanted;
 	double recall;
 
-	if (count->wanted == 0)
+	if (!(count->wanted > 0))
 		return {nan, nan, nan};
-	recall = static_cast<double>(count->found) / trials;
+	recall = count->found / trials;
 	if (count->n_queries > 1 && recall > 0 && recall < 1)
 	{
 		const double mean = count->sum / queries;
@@ -368,8 +368,8 @@ recall_interval(const RecallCount *count)
 	const double scale = 1 + kZ * kZ / trials;
 
 	// At the ends the interval ends there exactly; in floating point it would only nearly.
-	return {recall, count->found == 0 ? 0 : (centre - spread) / scale,
-		count->found == count->wanted ? 1 : (centre + spread) / scale};
+	return {recall, recall <= 0 ? 0 : (centre - spread) / scale,
+		recall >= 1 ? 1 : (centre + spread) / scale};
 }
 
 } // namespace vectorgpu::am

@@ -43,12 +43,12 @@ struct RecallQuery
 	uint32 n_nearest;
 };
 
-/// found of wanted rows, and the same by query for the variance.
+/// found of wanted rows, and the same by query for the variance. Not whole where samples have weights.
 struct RecallCount
 {
-	uint64 n_queries; // that had rows to find
-	uint64 found;
-	uint64 wanted;
+	double n_queries; // that had rows to find
+	double found;
+	double wanted;
 	double sum_squares; // of the queries' own recalls
 	double sum;
 };

@@ -169,6 +169,6 @@ vectorgpu_recall(PG_FUNCTION_ARGS)
 		Float8GetDatum(interval.recall), Float8GetDatum(interval.low), Float8GetDatum(interval.high)};
 
 	for (int i = 4; i < kColumns; i++)
-		nulls[i] = count.wanted == 0;
+		nulls[i] = !(count.wanted > 0);
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
 }

@@ -116,6 +116,14 @@ wanted_rows(IndexScanDesc scan, const ScanState *state, uint64 *rows, bool *exac
 	return true;
 }
 
+void
+end_sample(ScanState *state)
+{
+	if (state->sample != nullptr)
+		recall_sample_end(state->sample, state->phase == ScanPhase::kDone);
+	state->sample = nullptr;
+}
+
 /// The first call after a rescan.
 void
 start_scan(IndexScanDesc scan, ScanState *state)
@@ -171,6 +179,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->relaxed = scan_order == kRelaxed;
 	if (wanted_rows(scan, state, &limit, &exact))
 	{
+		if (exact && state->given_limit == 0 && state->phase == ScanPhase::kScored)
+			state->sample = recall_sample_begin(scan, limit, state->context);
 		// Of a filter's or a recheck's candidates more are needed than the plan wants rows.
 		exact = exact && !(state->am->values != nullptr && state->am->values->recheck_order(&state->shape));
 		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
@@ -303,6 +313,7 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	if (orderbys != nullptr && scan->numberOfOrderBys > 0)
 		memmove(scan->orderByData, orderbys, scan->numberOfOrderBys * sizeof(ScanKeyData));
+	end_sample(state);
 	MemoryContextReset(state->context);
 	state->phase = ScanPhase::kStart;
 	state->query = nullptr;
@@ -346,6 +357,8 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 		state->next_row = state->n_rows = 0;
 		return false;
 	}
+	if (unlikely(state->sample != nullptr))
+		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
 	// One condition is answered as it is; several, or one beside an order, are the executor's to look at again.
 	scan->xs_recheck = scan->numberOfKeys > (state->has_worst ? 1 : 0);
@@ -368,6 +381,7 @@ shared_end_scan(IndexScanDesc scan)
 {
 	ScanState *state = static_cast<ScanState *>(scan->opaque);
 
+	end_sample(state);
 	MemoryContextDelete(state->batch_context);
 	MemoryContextDelete(state->context);
 	pfree(state->counters);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "am/shared/am_interface.hpp"
+#include "am/shared/recall_sampler.hpp"
 #include "am/shared/scan_counters.hpp"
 
 namespace vectorgpu::am
@@ -45,6 +46,7 @@ struct ScanState
 	uint64 batch_size;     // rows to ask for next
 	uint64 max_batch_size;
 	uint64 given_limit;    // scan_set_limit; 0: none
+	RecallSample *sample;  // recall_sampler.hpp; null: not sampled
 	engine::Neighbor *rows; // [row_capacity]: the batch
 	uint64 row_capacity;
 	uint64 n_rows;

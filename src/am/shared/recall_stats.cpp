@@ -1,0 +1,255 @@
+// See recall_stats.hpp. Entries are few and changed a few times a second at most: one spinlock for all.
+#include "am/shared/recall_stats.hpp"
+
+#include "pg/privilege.hpp"
+
+#include <cstring>
+#include <initializer_list>
+
+extern "C"
+{
+#include "catalog/index.h"
+#include "funcapi.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/lsyscache.h"
+#include "utils/relfilenodemap.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(vectorgpu_recall_samples);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kEntries = 64;
+constexpr double kWindow = 200;        // samples: a new one weighs 1 of so many
+constexpr int kClaimLifeMs = 60 * 1000; // of a claim whose process has ended without a word
+
+struct Entry
+{
+	Oid database; // InvalidOid: free
+	Oid index;
+	Oid file_node;
+	int64 n_samples; // in all
+	int64 n_dropped;
+	TimestampTz last;
+	RecallCount count; // weighted
+};
+
+struct RecallTable
+{
+	slock_t lock;
+	TimestampTz claimed; // 0: nobody takes a sample
+	Entry entries[kEntries];
+};
+
+static_assert(sizeof(RecallTable) <= 8192, "taken from the server's spare shared memory");
+
+RecallTable *attached = nullptr;
+bool unavailable = false;
+
+/// Null if there is no shared memory left: then nothing is sampled.
+RecallTable *
+table()
+{
+	const MemoryContext context = CurrentMemoryContext;
+	volatile bool failed = false;
+
+	if (attached != nullptr || unavailable || !IsUnderPostmaster)
+		return attached;
+	// As for the worker's shared state: only shared memory that others have used up makes this fail, and that must not fail a query.
+	PG_TRY();
+	{
+		bool found;
+		RecallTable *made;
+
+		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+		made = static_cast<RecallTable *>(ShmemInitStruct("vectorgpu recall", sizeof(RecallTable), &found));
+		if (!found)
+		{
+			memset(made, 0, sizeof(RecallTable));
+			SpinLockInit(&made->lock);
+		}
+		LWLockRelease(AddinShmemInitLock);
+		attached = made;
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS(); // an error resets the count that LWLockRelease counts down
+		if (LWLockHeldByMe(AddinShmemInitLock))
+			LWLockRelease(AddinShmemInitLock);
+		else
+			RESUME_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		failed = true;
+	}
+	PG_END_TRY();
+	unavailable = failed;
+	return attached;
+}
+
+/// The index's entry, under the lock: its own, a free one, or that of the index that was sampled longest ago.
+Entry *
+entry_of(RecallTable *recalls, Oid index, Oid file_node)
+{
+	Entry *oldest = &recalls->entries[0];
+
+	for (Entry &entry : recalls->entries)
+	{
+		if (entry.database == MyDatabaseId && entry.index == index && entry.file_node == file_node)
+			return &entry;
+		// An index that was rebuilt begins anew, in the place of the old one.
+		if ((entry.database == MyDatabaseId && entry.index == index) || entry.database == InvalidOid)
+		{
+			oldest = &entry;
+			if (entry.database != InvalidOid)
+				break;
+		}
+		else if (oldest->database != InvalidOid && entry.last < oldest->last)
+			oldest = &entry;
+	}
+	memset(oldest, 0, sizeof(*oldest));
+	oldest->database = MyDatabaseId;
+	oldest->index = index;
+	oldest->file_node = file_node;
+	return oldest;
+}
+
+} // namespace
+
+bool
+recall_stats_claim()
+{
+	RecallTable *recalls = table();
+	const TimestampTz now = GetCurrentTimestamp();
+	bool mine;
+
+	if (recalls == nullptr)
+		return false;
+	SpinLockAcquire(&recalls->lock);
+	mine = recalls->claimed == 0 || now - recalls->claimed > kClaimLifeMs * INT64CONST(1000);
+	if (mine)
+		recalls->claimed = now;
+	SpinLockRelease(&recalls->lock);
+	return mine;
+}
+
+void
+recall_stats_release()
+{
+	RecallTable *recalls = table();
+
+	if (recalls == nullptr)
+		return;
+	SpinLockAcquire(&recalls->lock);
+	recalls->claimed = 0;
+	SpinLockRelease(&recalls->lock);
+}
+
+void
+recall_stats_add(Oid index, Oid file_node, const RecallCount *sample)
+{
+	RecallTable *recalls = table();
+	const TimestampTz now = GetCurrentTimestamp();
+	Entry *entry;
+
+	if (recalls == nullptr)
+		return;
+	SpinLockAcquire(&recalls->lock);
+	entry = entry_of(recalls, index, file_node);
+	for (double *sum : {&entry->count.n_queries, &entry->count.found, &entry->count.wanted, &entry->count.sum_squares,
+			 &entry->count.sum})
+		*sum *= 1 - 1 / kWindow;
+	entry->count.n_queries += sample->n_queries;
+	entry->count.found += sample->found;
+	entry->count.wanted += sample->wanted;
+	entry->count.sum_squares += sample->sum_squares;
+	entry->count.sum += sample->sum;
+	entry->n_samples++;
+	entry->last = now;
+	SpinLockRelease(&recalls->lock);
+}
+
+void
+recall_stats_add_dropped(Oid index, Oid file_node)
+{
+	RecallTable *recalls = table();
+	const TimestampTz now = GetCurrentTimestamp();
+	Entry *entry;
+
+	if (recalls == nullptr)
+		return;
+	SpinLockAcquire(&recalls->lock);
+	entry = entry_of(recalls, index, file_node);
+	entry->n_dropped++;
+	entry->last = now;
+	SpinLockRelease(&recalls->lock);
+}
+
+namespace
+{
+
+enum Column
+{
+	kIndexOid,
+	kSamples,
+	kDropped,
+	kRecall,
+	kRecallLow,
+	kRecallHigh,
+	kLastSample,
+	kColumns,
+};
+
+/// Of an index that is there as it was sampled, and that the caller may know of.
+void
+put_entry(ReturnSetInfo *result, const Entry *entry)
+{
+	const RecallInterval interval = recall_interval(&entry->count);
+	const Oid heap = IndexGetRelation(entry->index, true);
+	Datum values[kColumns] = {ObjectIdGetDatum(entry->index), Int64GetDatum(entry->n_samples), Int64GetDatum(entry->n_dropped),
+		Float8GetDatum(interval.recall), Float8GetDatum(interval.low), Float8GetDatum(interval.high),
+		TimestampTzGetDatum(entry->last)};
+	bool nulls[kColumns] = {};
+
+	if (!OidIsValid(heap) || !pg::may_read_table(heap) || get_rel_relkind(entry->index) == '\0')
+		return;
+	for (int i = kRecall; i <= kRecallHigh; i++)
+		nulls[i] = !(entry->count.wanted > 0);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+} // namespace
+} // namespace vectorgpu::am
+
+/// vectorgpu_recall_samples(): a row for each index of this database that was sampled.
+Datum
+vectorgpu_recall_samples(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::am;
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	RecallTable *recalls = table();
+	RecallTable *copy = static_cast<RecallTable *>(palloc0(sizeof(RecallTable)));
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != kColumns)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	if (recalls != nullptr)
+	{
+		SpinLockAcquire(&recalls->lock);
+		memcpy(copy->entries, recalls->entries, sizeof(copy->entries));
+		SpinLockRelease(&recalls->lock);
+	}
+	for (const Entry &entry : copy->entries)
+		if (entry.database == MyDatabaseId)
+			put_entry(result, &entry);
+	return (Datum) 0;
+}

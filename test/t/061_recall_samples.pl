@@ -1,0 +1,90 @@
+# The rolling recall: scans under a LIMIT are drawn and measured in the background; clients learn of it by the view only. And the way
+# from version 0.1.0 to this one.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('recall', conf => "vectorgpu.recall_sample_rate = 1\nautovacuum = off\n");
+
+# An index made by 0.1.0's objects lives on under this version's, and the objects are those of a new installation.
+$node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu VERSION \'0.1.0\'');
+make_table($node, 't', dims => 8);
+fill_vectors($node, 't', dims => 8, rows => 2000);
+$node->safe_psql('postgres', 'CREATE INDEX t_ivf ON t USING gpuivf (v vector_l2_ops) WITH (lists = 40)');
+my $before = $node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_proc WHERE proname = \'vectorgpu_recall\''), '0', '0.1.0 has no vectorgpu_recall');
+$node->safe_psql('postgres', 'ALTER EXTENSION vectorgpu UPDATE');
+is($node->safe_psql('postgres', 'SELECT extversion = default_version FROM pg_extension, pg_available_extensions WHERE extname = name AND name = \'vectorgpu\''), 't', 'updated to this version');
+is($node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)'), $before, 'the index is as it was');
+my $objects = q{SELECT string_agg(pg_describe_object(classid, objid, objsubid), E'\n' ORDER BY 1) FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid AND extname = 'vectorgpu' AND deptype = 'e'};
+$node->safe_psql('postgres', 'CREATE DATABASE fresh');
+$node->safe_psql('fresh', 'CREATE EXTENSION vectorgpu');
+is($node->safe_psql('postgres', $objects), $node->safe_psql('fresh', $objects), 'the objects of an update are those of an installation');
+
+my $query = query_vector($node, 5, dims => 8);
+my $scan  = "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> $query LIMIT 10) s";
+
+sub samples
+{
+	return $node->safe_psql('postgres', q{SELECT coalesce(sum(samples), 0) FROM vectorgpu_index_recall WHERE index_name = 't_ivf'});
+}
+
+# Runs the scan until the view has so many samples more; the ones that are drawn while one is under way are not taken.
+sub take_samples
+{
+	my ($n, $settings) = @_;
+	my $wanted = samples() + $n;
+
+	return wait_until(sub { is_count($node->safe_psql('postgres', "$settings $scan")); return samples() >= $wanted });
+}
+
+sub is_count
+{
+	my ($out) = @_;
+
+	die "the scan returned $out" if $out ne '10';
+	return;
+}
+
+ok(take_samples(3, 'SET gpuivf.probes = 40;'), 'scans are sampled');
+is($node->safe_psql('postgres', q{SELECT recall, recall_high, dropped FROM vectorgpu_index_recall}), '1|1|0', 'all lists: all rows are found');
+
+# Rows that were returned but are not the nearest lower it. One list of forty rarely has the ten nearest rows of random ones.
+ok(take_samples(3, 'SET gpuivf.probes = 1;'), 'with one list');
+my $found = $node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET gpuivf.probes = 1; WITH a AS (SELECT id FROM t ORDER BY v <-> $query LIMIT 10) SELECT count(*) FROM a WHERE id IN (SELECT id FROM (SELECT id, rank() OVER (ORDER BY v <-> $query) r FROM t) s WHERE r <= 10)");
+SKIP:
+{
+	skip 'one list has all of them', 1 if $found == 10;
+	cmp_ok($node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}), '<', 1, 'rows that one list has not got are missed');
+}
+
+# Another index in its place begins anew; one that is gone has no row.
+$node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
+ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index begins anew');
+
+# Privileges are those of vectorgpu_indexes.
+$node->safe_psql('postgres', 'CREATE ROLE nobody_special');
+is($node->safe_psql('postgres', 'SET ROLE nobody_special; SELECT count(*) FROM vectorgpu_index_recall'), '0', 'only of tables that the user may read');
+
+# What cannot be measured in time is given up.
+$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 100000 * g, category, v FROM t, generate_series(1, 15) g');
+$node->append_conf('postgresql.conf', "vectorgpu.recall_sample_time = 1ms\n");
+$node->reload;
+ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes too long is dropped');
+
+# No sample of what another process cannot see, and none that holds up DROP DATABASE.
+is($node->safe_psql('postgres', "BEGIN; CREATE TABLE n (v vector(2)); INSERT INTO n VALUES ('[1,2]'); CREATE INDEX n_v ON n USING gpuflat (v vector_l2_ops); SET LOCAL enable_seqscan = off; SELECT v FROM n ORDER BY v <-> '[1,1]' LIMIT 1; COMMIT"), '[1,2]', 'an index of this transaction');
+is($node->safe_psql('postgres', "CREATE TEMP TABLE n2 (v vector(2)); INSERT INTO n2 VALUES ('[1,2]'); CREATE INDEX ON n2 USING gpuflat (v vector_l2_ops); SET enable_seqscan = off; SELECT v FROM n2 ORDER BY v <-> '[1,1]' LIMIT 1"), '[1,2]', 'an index of this session');
+$node->safe_psql('postgres', 'DROP TABLE t');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'no row of an index that is gone');
+$node->safe_psql('postgres', 'DROP DATABASE fresh');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal|ERROR:/, 'no error, no crash');
+$node->stop;
+done_testing();
