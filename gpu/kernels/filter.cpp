@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "kernels/group_probe.hpp"
+
 namespace vectorgpu::kernels
 {
 
@@ -14,6 +16,10 @@ template <Form form>
 cudaError_t bins_slots_form(uint32_t n_queries, uint32_t dim_pad, uint32_t *slots, uint32_t *n_query_tiles);
 template <Form form>
 cudaError_t prepare_filter_form();
+template <Form form, FilterPass kPass>
+cudaError_t launch_group_form(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream);
+template <Form form>
+cudaError_t prepare_group_form();
 
 namespace
 {
@@ -24,6 +30,21 @@ constexpr size_t kLeastQueries = 8;
 
 std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 
+std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
+std::atomic<bool> groups_allowed{true};
+
+/// By warp groups where the device has them and the queries fit (there are no bins), else by warps.
+template <Form form, FilterPass kPass>
+cudaError_t
+launch_form(const FilterArgs &args, cudaStream_t stream)
+{
+	if constexpr (kPass != FilterPass::kBins)
+		if (const uint32_t n_slots = group_slots.load(std::memory_order_relaxed); n_slots > 0 && groups_allowed.load(std::memory_order_relaxed))
+			if (const cudaError_t error = launch_group_form<form, kPass>(args, n_slots, stream); error != cudaErrorNotSupported)
+				return error;
+	return launch_filter_form<form, kPass>(args, stream);
+}
+
 template <FilterPass kPass>
 cudaError_t
 launch(const FilterArgs &args, cudaStream_t stream)
@@ -33,11 +54,11 @@ launch(const FilterArgs &args, cudaStream_t stream)
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch_filter_form<Form::kFloat32, kPass>(args, stream);
+			return launch_form<Form::kFloat32, kPass>(args, stream);
 		case Form::kFloat16:
-			return launch_filter_form<Form::kFloat16, kPass>(args, stream);
+			return launch_form<Form::kFloat16, kPass>(args, stream);
 		case Form::kByte:
-			return launch_filter_form<Form::kByte, kPass>(args, stream);
+			return launch_form<Form::kByte, kPass>(args, stream);
 		case Form::kBit:
 			break;
 	}
@@ -138,6 +159,12 @@ filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_
 	return cudaSuccess;
 }
 
+void
+allow_filter_groups(bool allowed)
+{
+	groups_allowed.store(allowed, std::memory_order_relaxed);
+}
+
 cudaError_t
 prepare_filter_kernels()
 {
@@ -155,6 +182,21 @@ prepare_filter_kernels()
 		error = prepare_filter_form<Form::kFloat16>();
 	if (error == cudaSuccess)
 		error = prepare_filter_form<Form::kFloat32>();
+
+	bool has_groups = false;
+	int n_processors = 0;
+
+	if (error == cudaSuccess)
+		error = probe_groups(&has_groups);
+	if (error == cudaSuccess)
+		error = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
+	if (error == cudaSuccess && has_groups)
+		error = prepare_group_form<Form::kByte>();
+	if (error == cudaSuccess && has_groups)
+		error = prepare_group_form<Form::kFloat16>();
+	if (error == cudaSuccess && has_groups)
+		error = prepare_group_form<Form::kFloat32>();
+	group_slots.store(error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
 	return error;
 }
 

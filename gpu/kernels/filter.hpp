@@ -148,6 +148,9 @@ constexpr uint32_t kFinishMostK = 128;
 /// Shared memory that a block may have, bytes; known once prepare_filter_kernels has run.
 size_t filter_most_shared();
 
+/// For tests and benchmarks: false makes warps multiply where warp groups could; true again as the device allows.
+void allow_filter_groups(bool allowed);
+
 /// Sets shared-memory limits; once per device.
 [[nodiscard]] cudaError_t prepare_filter_kernels();
 

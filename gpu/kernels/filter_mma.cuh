@@ -6,22 +6,11 @@
 // 16 elements of two steps are permuted, in rows and queries alike, so that a thread's elements are 16 consecutive bytes.
 #pragma once
 
-#include <type_traits>
-
-#include "kernels/filter.hpp"
+#include "kernels/filter_sums.cuh"
 #include "kernels/launch.cuh"
-#include "kernels/order.cuh"
 
 namespace vectorgpu::kernels
 {
-
-constexpr uint32_t kChunkBytes = 128; // of a row, per stage of the pipeline
-
-__device__ __forceinline__ uint32_t
-shared_address(const void *p)
-{
-	return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 __device__ __forceinline__ void
 copy_async_16(uint32_t to, const void *from)
@@ -44,9 +33,6 @@ load_matrix_x2(uint32_t &r0, uint32_t &r1, uint32_t address)
 	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(address) : "memory");
 }
 
-template <Form form> struct Accumulator { using Type = float; };
-template <> struct Accumulator<Form::kByte> { using Type = int; };
-
 template <Form form>
 __device__ __forceinline__ void
 multiply(typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
@@ -63,79 +49,6 @@ multiply(typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const
 		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-constexpr int kLargestByteThreshold = 1 << 30; // with any sum of products of bytes and any |y|² / 2 still an int
-
-__device__ __forceinline__ int
-byte_start(float threshold)
-{
-	constexpr float kMost = static_cast<float>(kLargestByteThreshold);
-
-	return __float2int_ru(fminf(fmaxf(threshold, -kMost), kMost - 128.0f)) + 1; // rounded so that no row is lost
-}
-
-/// A threshold as registers keep it: for bytes an int, except for cosine, where rows scale it.
-template <Form form>
-__device__ __forceinline__ uint32_t
-kept_threshold(float threshold, bool is_cosine)
-{
-	if (form == Form::kByte && !is_cosine)
-		return static_cast<uint32_t>(byte_start(threshold));
-	return __float_as_uint(threshold);
-}
-
-/// What a sum of products begins at so that it ends negative if and only if the estimate is above the threshold: threshold
-/// minus what the estimate has besides the products. norm: |y|, cosine only.
-template <Form form>
-__device__ __forceinline__ typename Accumulator<form>::Type
-start_sum(uint32_t kept, float norm, float value, bool is_cosine)
-{
-	if constexpr (form == Form::kByte)
-		return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
-	else
-		return is_cosine ? __uint_as_float(kept) * norm : __uint_as_float(kept) - value;
-}
-
-/// The estimate of a row that passed.
-template <Form form>
-__device__ __forceinline__ float
-estimate_of(typename Accumulator<form>::Type sum, float threshold, float value, bool is_cosine)
-{
-	if (value != value)
-		return value;
-	if constexpr (form == Form::kByte)
-	{
-		const uint32_t kept = kept_threshold<form>(threshold, is_cosine);
-		const float products = static_cast<float>(sum - start_sum<form>(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
-
-		return is_cosine ? products * value : value - products;
-	}
-	else
-		return is_cosine ? threshold + sum * value : threshold - sum;
-}
-
-__device__ __forceinline__ uint32_t
-sum_bits(float sum)
-{
-	return __float_as_uint(sum);
-}
-
-__device__ __forceinline__ uint32_t
-sum_bits(int sum)
-{
-	return static_cast<uint32_t>(sum);
-}
-
-/// The sum with these bits.
-template <class Sum>
-__device__ __forceinline__ Sum
-bits_sum(uint32_t bits)
-{
-	if constexpr (std::is_same_v<Sum, int>)
-		return static_cast<int>(bits);
-	else
-		return __uint_as_float(bits);
 }
 
 /// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
@@ -158,15 +71,6 @@ struct FilterShape
 	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
 };
 
-/// Bytes of a query's operand.
-VECTORGPU_HOST_DEVICE inline size_t
-operand_bytes(Form form, uint32_t dim_pad)
-{
-	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
-
-	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
-}
-
 /// Where a unit of 16 bytes lies among the eight of its 128 bytes, for row or query `at`: fragments are read without bank conflicts,
 /// by ldmatrix, or, of float32, by loads of 16 bytes.
 template <Form form>
@@ -175,15 +79,6 @@ unit_place(uint32_t unit, uint32_t at)
 {
 	return form == Form::kFloat32 ? unit ^ ((at & 1) * 4) : unit ^ (at & 7);
 }
-
-/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs memory to
-/// be read, its estimate and whether it is dead, is left for when many are looked at together.
-struct Staged
-{
-	uint32_t row;
-	uint32_t query;
-	uint32_t sum; // bits of the accumulator
-};
 
 constexpr uint32_t kNoTile = 0xFFFFFFFFu;
 constexpr uint32_t kMostStaged = 1024;
@@ -195,18 +90,6 @@ filter_shared_bytes(uint32_t dim_pad)
 {
 	return Shape::kStages * Shape::kStageBytes + Shape::kQueries * operand_bytes(Shape::form, dim_pad) +
 		   kMostStaged * sizeof(Staged) + 16;
-}
-
-static __device__ __noinline__ void
-append(uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, uint32_t query, uint32_t row, float estimate)
-{
-	const uint32_t at = atomicAdd(&counts[query], 1u);
-
-	if (at < capacity)
-	{
-		rows[static_cast<size_t>(query) * capacity + at] = row;
-		estimates[static_cast<size_t>(query) * capacity + at] = estimate;
-	}
 }
 
 /// Starts the copy of one chunk of a tile's rows into a stage. See unit_place.
@@ -273,25 +156,13 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		*n_staged = 0;
 	__syncthreads(); // the first vote reads it
 
-	auto pass_on = [&](const Staged &candidate)
-	{
-		if (row_is_dead(args.rows, candidate.row))
-			return;
-
-		const float estimate = estimate_of<Shape::form>(bits_sum<Sum>(candidate.sum), args.thresholds[candidate.query],
-			__ldg(args.row_values + candidate.row), args.metric == Metric::kCosine);
-
-		append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query,
-			candidate.row, estimate);
-	};
-
 	// All threads, between two barriers.
 	auto flush = [&]
 	{
 		const uint32_t n = min(*n_staged, kMostStaged);
 
 		for (uint32_t i = threadIdx.x; i < n; i += Shape::kThreads)
-			pass_on(staged[i]);
+			pass_on<Shape::form>(args, staged[i]);
 		__syncthreads();
 		if (threadIdx.x == 0)
 			*n_staged = 0;
@@ -406,18 +277,11 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		{
 #pragma unroll
 			for (int m = 0; m < MT; m++)
-#pragma unroll
-				for (int half = 0; half < 2; half++)
-				{
-					values[m][half] = next_values[m][half];
-
-					const float norm = is_cosine && !kEstimates ? -1.0f / values[m][half] : 1.0f;
-
-#pragma unroll
-					for (int i = 0; i < 2 * NT; i++)
-						sums[m][i / 2][half * 2 + i % 2] =
-							kEstimates ? Sum{0} : start_sum<Shape::form>(thresholds[i], norm, values[m][half], is_cosine);
-				}
+			{
+				values[m][0] = next_values[m][0];
+				values[m][1] = next_values[m][1];
+				start_sums<Shape::form, kEstimates, NT>(sums[m], thresholds, values[m], is_cosine);
+			}
 			if (tile + 1 < first_tile + n_tiles)
 				read_values(tile + 1);
 		}
@@ -542,18 +406,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				const float value = values[m][half];
 
 				if constexpr (kMinima)
-				{
-					const bool counts = row < args.rows.n_rows && !row_is_dead(args.rows, row);
-
-#pragma unroll
-					for (int i = 0; i < 2 * NT; i++)
-					{
-						const float estimate = __fmaf_rn(static_cast<float>(sums[m][i / 2][half * 2 + i % 2]),
-							is_cosine ? value : -1.0f, is_cosine ? 0.0f : value);
-
-						smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf passes NaN over
-					}
-				}
+					take_smallest<NT>(smallest, sums[m], half, value, row < args.rows.n_rows && !row_is_dead(args.rows, row), is_cosine);
 				else if constexpr (kBins)
 				{
 					const bool counts = row < args.rows.n_rows && !row_is_dead(args.rows, row);
@@ -571,44 +424,22 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				}
 				else
 				{
-					// Sums began at what makes them negative unless the row passes: the signs say all.
-					uint32_t signs = 0x80000000u;
+					find_passed<NT>(sums[m], half, value, row < args.rows.n_rows,
+						[&](int hit, Sum sum)
+						{
+							const uint32_t query = first_query + warp_n * NT * 8 + hit / 2 * 8 + lane % 4 * 2 + hit % 2;
 
-#pragma unroll
-					for (int i = 0; i < 2 * NT; i++)
-						signs &= sum_bits(sums[m][i / 2][half * 2 + i % 2]);
-					if (signs != 0 && value == value) // NaN: a row that the bound does not cover, always passed on
-						continue;
-					if (row >= args.rows.n_rows)
-						continue;
+							if (query >= args.n_queries)
+								return;
 
-					uint32_t passed = 0;
+							const Staged candidate = {row, query, sum_bits(sum)};
+							const uint32_t at = atomicAdd(n_staged, 1u);
 
-#pragma unroll
-					for (int i = 0; i < 2 * NT; i++)
-						passed |= ((~sum_bits(sums[m][i / 2][half * 2 + i % 2])) >> 31) << i;
-					if (value != value)
-						passed = (1u << (2 * NT - 1) << 1) - 1;
-					for (; passed != 0; passed &= passed - 1)
-					{
-						const int hit = __ffs(static_cast<int>(passed)) - 1;
-						const uint32_t query = first_query + warp_n * NT * 8 + hit / 2 * 8 + lane % 4 * 2 + hit % 2;
-						Sum sum = sums[m][0][half * 2];
-
-#pragma unroll
-						for (int i = 1; i < 2 * NT; i++) // registers cannot be indexed
-							sum = hit == i ? sums[m][i / 2][half * 2 + i % 2] : sum;
-						if (query >= args.n_queries)
-							continue;
-
-						const Staged candidate = {row, query, sum_bits(sum)};
-						const uint32_t at = atomicAdd(n_staged, 1u);
-
-						if (at < kMostStaged)
-							staged[at] = candidate;
-						else
-							pass_on(candidate);
-					}
+							if (at < kMostStaged)
+								staged[at] = candidate;
+							else
+								pass_on<Shape::form>(args, candidate);
+						});
 				}
 			}
 			if constexpr (kMinima)
@@ -619,11 +450,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 					for (int i = 0; i < 2 * NT; i++)
 					{
 						const uint32_t query = first_query + warp_n * NT * 8 + i / 2 * 8 + lane % 4 * 2 + i % 2;
-						float least = smallest[i];
+						const float least = smallest_of_rows(smallest[i]);
 
-						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 4));
-						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 8));
-						least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 16));
 						if (lane < 4 && query < args.n_queries)
 							args.minima[static_cast<size_t>(query) * args.minima_stride + tile * kFilterGroupsPerTile +
 										warp_m * (MT / 2) + m / 2] = least;

@@ -1,5 +1,6 @@
 // The CUDA engine answers what the CPU engine answers: metrics, element types, forms, batches, k, hard data.
 #include "engines.hpp"
+#include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -62,6 +63,40 @@ TEST(Parity, FilteredBatchesOfEveryFormMetricAndDimension)
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 20, 1));
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 20, 200));
 				}
+}
+
+TEST(Parity, TheFilterWithoutWarpGroupsAnswersTheSame)
+{
+	struct Restore
+	{
+		~Restore() { kernels::allow_filter_groups(true); }
+	} restore;
+
+	kernels::allow_filter_groups(false);
+	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (uint32_t dim : {33u, 128u})
+			for (unsigned most : {0u, 255u, 2000u})
+			{
+				SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim << " values " << most);
+
+				std::mt19937 rng(dim);
+				Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
+				Both both(rows.spec);
+
+				if (most == 0)
+				{
+					rows.add_random(kFiltered, Data::kGaussian, rng, 100);
+					queries.add_random(130, Data::kGaussian, rng, 0);
+				}
+				else
+				{
+					add_whole_numbers(&rows, kFiltered, most, rng, 100);
+					add_whole_numbers(&queries, 130, most, rng, 0);
+				}
+				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
+				for (size_t batch : {2, 9, 17, 33, 65, 130})
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 10));
+			}
 }
 
 TEST(Parity, EveryKFromOneToBeyondTheRows)

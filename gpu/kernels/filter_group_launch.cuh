@@ -1,0 +1,137 @@
+// Which shape of the warp-group filter kernel for which batch, and its launch. Instantiated per form by filter_<form>_group.cu.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/filter_wgmma.cuh"
+#include "kernels/tensor_map.hpp"
+
+namespace vectorgpu::kernels
+{
+
+/// Stages that fit beside what the shape needs; fewer than kLeastGroupStages: it does not fit.
+template <class Shape>
+uint32_t
+group_stages(uint32_t dim_pad)
+{
+	const size_t fixed = group_fixed_bytes<Shape>(dim_pad);
+	const size_t most = filter_most_shared();
+
+	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
+}
+
+/// Calls use(shape) with the largest shape that the batch fills and whose queries fit; false if none does.
+template <Form form, class Use>
+bool
+with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
+{
+	auto fits = [&]<class Shape>(Shape) { return group_stages<Shape>(dim_pad) >= kLeastGroupStages; };
+	auto try_shape = [&]<class Shape>(Shape shape, uint32_t least)
+	{
+		if (n_queries <= least || !fits(shape))
+			return false;
+		use(shape);
+		return true;
+	};
+
+	return try_shape(GroupShape<form, 16, true>{}, 128) || try_shape(GroupShape<form, 8, true>{}, 64) ||
+		   try_shape(GroupShape<form, 8, false>{}, 32) || try_shape(GroupShape<form, 4, false>{}, 16) ||
+		   try_shape(GroupShape<form, 2, false>{}, 8) || try_shape(GroupShape<form, 1, false>{}, 0);
+}
+
+/// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs n_slots blocks at
+/// a time.
+inline uint32_t
+tiles_per_block(uint32_t n_tiles, uint32_t n_query_tiles, uint32_t n_slots)
+{
+	constexpr uint32_t kStart = 3;
+	constexpr uint32_t kMostWaves = 12;
+	uint32_t best = (n_tiles * n_query_tiles + n_slots - 1) / n_slots;
+	uint64_t best_time = ~uint64_t{0};
+
+	for (uint32_t waves = 1; waves <= kMostWaves; waves++)
+	{
+		const uint32_t stripes = std::clamp(waves * n_slots / n_query_tiles, 1u, n_tiles);
+		const uint32_t tiles = (n_tiles + stripes - 1) / stripes;
+		const uint64_t blocks = static_cast<uint64_t>((n_tiles + tiles - 1) / tiles) * n_query_tiles;
+		const uint64_t time = (blocks + n_slots - 1) / n_slots * (tiles + kStart);
+
+		if (time < best_time)
+		{
+			best_time = time;
+			best = tiles;
+		}
+	}
+	return best;
+}
+
+template <class Shape, FilterPass kPass>
+cudaError_t
+launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream)
+{
+	const uint32_t n_stages = group_stages<Shape>(args.dim_pad);
+	const size_t shared = group_fixed_bytes<Shape>(args.dim_pad) + n_stages * kGroupStageBytes;
+	const uint32_t n_query_tiles = (args.n_queries + Shape::kQueries - 1) / Shape::kQueries;
+	const uint32_t tiles = tiles_per_block(args.n_tiles, n_query_tiles, n_slots);
+	CUtensorMap rows;
+	CUtensorMap queries;
+
+	if (cudaError_t error = describe_rows(
+			args.rows.vectors, args.rows.n_rows, args.rows.pitch_bytes, kChunkBytes, kFilterTileRows, &rows);
+		error != cudaSuccess)
+		return error;
+	if (cudaError_t error = describe_rows(
+			args.operand, args.n_queries, operand_bytes(Shape::form, args.dim_pad), kChunkBytes, Shape::kQueries, &queries);
+		error != cudaSuccess)
+		return error;
+	return launch_after(filter_group_kernel<Shape, kPass>, (args.n_tiles + tiles - 1) / tiles * n_query_tiles, Shape::kThreads, shared,
+		stream, args, rows, queries, n_query_tiles, tiles, n_stages);
+}
+
+/// cudaErrorNotSupported: no shape fits.
+template <Form form, FilterPass kPass>
+cudaError_t
+launch_group_form(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream)
+{
+	cudaError_t error = cudaErrorNotSupported;
+
+	(void) with_group_shape<form>(args.n_queries, args.dim_pad,
+		[&](auto shape) { error = launch_group_shape<decltype(shape), kPass>(args, n_slots, stream); });
+	return error;
+}
+
+template <class Shape>
+cudaError_t
+prepare_group_shape()
+{
+	const int most = static_cast<int>(filter_most_shared());
+	cudaError_t error =
+		cudaFuncSetAttribute(filter_group_kernel<Shape, FilterPass::kMinima>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+
+	if (error == cudaSuccess)
+		error = cudaFuncSetAttribute(
+			filter_group_kernel<Shape, FilterPass::kCandidates>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+	return error;
+}
+
+template <Form form>
+cudaError_t
+prepare_group_form()
+{
+	cudaError_t error = cudaSuccess;
+	auto prepare = [&]<class Shape>(Shape)
+	{
+		if (error == cudaSuccess)
+			error = prepare_group_shape<Shape>();
+	};
+
+	prepare(GroupShape<form, 1, false>{});
+	prepare(GroupShape<form, 2, false>{});
+	prepare(GroupShape<form, 4, false>{});
+	prepare(GroupShape<form, 8, false>{});
+	prepare(GroupShape<form, 8, true>{});
+	prepare(GroupShape<form, 16, true>{});
+	return error;
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,220 @@
+// What the filter's kernels share besides the products: how sums begin, and what is made of them where they lie, in registers in the
+// layout of mma's accumulators. Thread `lane` of a warp has, of each 16 x 8 block of sums, rows lane / 4 + {0, 8} and queries
+// 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/filter.hpp"
+#include "kernels/order.cuh"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kChunkBytes = 128; // of a row, per stage of the pipeline
+
+__device__ __forceinline__ uint32_t
+shared_address(const void *p)
+{
+	return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+template <Form form> struct Accumulator { using Type = float; };
+template <> struct Accumulator<Form::kByte> { using Type = int; };
+
+constexpr int kLargestByteThreshold = 1 << 30; // with any sum of products of bytes and any |y|² / 2 still an int
+
+__device__ __forceinline__ int
+byte_start(float threshold)
+{
+	constexpr float kMost = static_cast<float>(kLargestByteThreshold);
+
+	return __float2int_ru(fminf(fmaxf(threshold, -kMost), kMost - 128.0f)) + 1; // rounded so that no row is lost
+}
+
+/// A threshold as registers keep it: for bytes an int, except for cosine, where rows scale it.
+template <Form form>
+__device__ __forceinline__ uint32_t
+kept_threshold(float threshold, bool is_cosine)
+{
+	if (form == Form::kByte && !is_cosine)
+		return static_cast<uint32_t>(byte_start(threshold));
+	return __float_as_uint(threshold);
+}
+
+/// What a sum of products begins at so that it ends negative if and only if the estimate is above the threshold: threshold
+/// minus what the estimate has besides the products. norm: |y|, cosine only.
+template <Form form>
+__device__ __forceinline__ typename Accumulator<form>::Type
+start_sum(uint32_t kept, float norm, float value, bool is_cosine)
+{
+	if constexpr (form == Form::kByte)
+		return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
+	else
+		return is_cosine ? __uint_as_float(kept) * norm : __uint_as_float(kept) - value;
+}
+
+/// The estimate of a row that passed.
+template <Form form>
+__device__ __forceinline__ float
+estimate_of(typename Accumulator<form>::Type sum, float threshold, float value, bool is_cosine)
+{
+	if (value != value)
+		return value;
+	if constexpr (form == Form::kByte)
+	{
+		const uint32_t kept = kept_threshold<form>(threshold, is_cosine);
+		const float products = static_cast<float>(sum - start_sum<form>(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
+
+		return is_cosine ? products * value : value - products;
+	}
+	else
+		return is_cosine ? threshold + sum * value : threshold - sum;
+}
+
+__device__ __forceinline__ uint32_t
+sum_bits(float sum)
+{
+	return __float_as_uint(sum);
+}
+
+__device__ __forceinline__ uint32_t
+sum_bits(int sum)
+{
+	return static_cast<uint32_t>(sum);
+}
+
+/// The sum with these bits.
+template <class Sum>
+__device__ __forceinline__ Sum
+bits_sum(uint32_t bits)
+{
+	if constexpr (std::is_same_v<Sum, int>)
+		return static_cast<int>(bits);
+	else
+		return __uint_as_float(bits);
+}
+
+/// Bytes of a query's operand.
+VECTORGPU_HOST_DEVICE inline size_t
+operand_bytes(Form form, uint32_t dim_pad)
+{
+	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
+
+	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+}
+
+/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs memory to
+/// be read, its estimate and whether it is dead, is left for when many are looked at together.
+struct Staged
+{
+	uint32_t row;
+	uint32_t query;
+	uint32_t sum; // bits of the accumulator
+};
+
+static __device__ __noinline__ void
+append(uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, uint32_t query, uint32_t row, float estimate)
+{
+	const uint32_t at = atomicAdd(&counts[query], 1u);
+
+	if (at < capacity)
+	{
+		rows[static_cast<size_t>(query) * capacity + at] = row;
+		estimates[static_cast<size_t>(query) * capacity + at] = estimate;
+	}
+}
+
+/// A candidate's estimate, if it is alive, goes to memory.
+template <Form form>
+__device__ __forceinline__ void
+pass_on(const FilterArgs &args, const Staged &candidate)
+{
+	if (row_is_dead(args.rows, candidate.row))
+		return;
+
+	const float estimate = estimate_of<form>(bits_sum<typename Accumulator<form>::Type>(candidate.sum),
+		args.thresholds[candidate.query], __ldg(args.row_values + candidate.row), args.metric == Metric::kCosine);
+
+	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query,
+		candidate.row, estimate);
+}
+
+/// Of a thread's two rows of an m: sums before the first product. thresholds: kept_threshold of its queries; at_zero: sums are to
+/// be the products alone.
+template <Form form, bool at_zero, int NT>
+__device__ __forceinline__ void
+start_sums(typename Accumulator<form>::Type (&sums)[NT][4], const uint32_t (&thresholds)[2 * NT], const float (&values)[2], bool is_cosine)
+{
+#pragma unroll
+	for (int half = 0; half < 2; half++)
+	{
+		const float norm = is_cosine && !at_zero ? -1.0f / values[half] : 1.0f;
+
+#pragma unroll
+		for (int i = 0; i < 2 * NT; i++)
+			sums[i / 2][half * 2 + i % 2] =
+				at_zero ? typename Accumulator<form>::Type{0} : start_sum<form>(thresholds[i], norm, values[half], is_cosine);
+	}
+}
+
+/// Sums that began at zero: the smaller of `smallest` and the estimates of the thread's row, per query.
+template <int NT, class Sum>
+__device__ __forceinline__ void
+take_smallest(float (&smallest)[2 * NT], const Sum (&sums)[NT][4], int half, float value, bool counts, bool is_cosine)
+{
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+	{
+		const float estimate = __fmaf_rn(
+			static_cast<float>(sums[i / 2][half * 2 + i % 2]), is_cosine ? value : -1.0f, is_cosine ? 0.0f : value);
+
+		smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf passes NaN over
+	}
+}
+
+/// The smallest of the 8 threads that have the same queries.
+__device__ __forceinline__ float
+smallest_of_rows(float least)
+{
+	least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 4));
+	least = fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 8));
+	return fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 16));
+}
+
+/// Calls found(i, sum) for each of the thread's queries i that the row passes for. Sums began at what makes them negative unless the row
+/// passes: the signs say all.
+template <int NT, class Sum, class Found>
+__device__ __forceinline__ void
+find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found found)
+{
+	uint32_t signs = 0x80000000u;
+
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+		signs &= sum_bits(sums[i / 2][half * 2 + i % 2]);
+	if (signs != 0 && value == value) // NaN: a row that the bound does not cover, always passed on
+		return;
+	if (!is_row)
+		return;
+
+	uint32_t passed = 0;
+
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+		passed |= ((~sum_bits(sums[i / 2][half * 2 + i % 2])) >> 31) << i;
+	if (value != value)
+		passed = (1u << (2 * NT - 1) << 1) - 1;
+	for (; passed != 0; passed &= passed - 1)
+	{
+		const int hit = __ffs(static_cast<int>(passed)) - 1;
+		Sum sum = sums[0][half * 2];
+
+#pragma unroll
+		for (int i = 1; i < 2 * NT; i++) // registers cannot be indexed
+			sum = hit == i ? sums[i / 2][half * 2 + i % 2] : sum;
+		found(hit, sum);
+	}
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,307 @@
+// The matrix product of the filter by warp groups (sm_90a). A block stays on a processor: one warp brings rows by bulk tensor copies,
+// two groups of four warps multiply and judge, each at its own pace, so that one judges while the other multiplies. The queries stay in
+// shared memory. What is made of the sums: filter_sums.cuh; the same estimates by other devices: filter_mma.cuh.
+//
+// A group of rows of a sampled tile (FilterPass::kMinima) is here rows 16 w ... 16 w + 15 of both halves of the tile.
+#pragma once
+
+#include "kernels/filter_sums.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/wgmma.cuh"
+
+namespace vectorgpu::kernels
+{
+
+/// kSplit: both warp groups take all tiles, each half of the block's queries, so that a row is fetched once for twice as many; else they
+/// take turns with the tiles, for all queries of the block.
+template <Form form_, int NT_, bool kSplit_>
+struct GroupShape
+{
+	static constexpr Form form = form_;
+	static constexpr int NT = NT_;
+	static constexpr bool kSplit = kSplit_;
+	static constexpr int kGroups = 2;
+	static constexpr int kQueries = NT * 8 * (kSplit ? kGroups : 1);
+	static constexpr int kWarps = 4 * kGroups;          // that multiply
+	static constexpr int kThreads = 32 * (kWarps + 4);  // a group gives up its registers as a whole, so that the copying warp has three idle ones
+};
+
+constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes;
+constexpr uint32_t kMostGroupStages = 12;
+constexpr uint32_t kLeastGroupStages = 3;
+constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
+constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once so many wait
+
+/// Shared memory besides the stages: alignment, operands, staged candidates and their counts, barriers.
+template <class Shape>
+size_t
+group_fixed_bytes(uint32_t dim_pad)
+{
+	return 1024 + Shape::kQueries * operand_bytes(Shape::form, dim_pad) + Shape::kWarps * (kWarpStaged * sizeof(Staged) + 4) +
+		   (2 * kMostGroupStages + 1) * sizeof(uint64_t);
+}
+
+/// What a warp has found and not yet passed on. All of it is the warp's own.
+template <Form form>
+struct WarpStaging
+{
+	const FilterArgs &args;
+	Staged *staged;
+	uint32_t *n_staged;
+
+	__device__ __forceinline__ void
+	add(const Staged &candidate)
+	{
+		const uint32_t at = atomicAdd(n_staged, 1u);
+
+		if (at < kWarpStaged)
+			staged[at] = candidate;
+		else
+			pass_on<form>(args, candidate);
+	}
+
+	/// All lanes.
+	__device__ __forceinline__ void
+	flush(uint32_t at_least)
+	{
+		__syncwarp();
+
+		const uint32_t n = *n_staged;
+
+		if (n <= at_least)
+			return;
+		for (uint32_t i = threadIdx.x % 32; i < min(n, kWarpStaged); i += 32)
+			pass_on<form>(args, staged[i]);
+		__syncwarp();
+		if (threadIdx.x % 32 == 0)
+			*n_staged = 0;
+		__syncwarp();
+	}
+};
+
+/// Grid and tiles as filter_kernel (filter_mma.cuh), candidates and minima only; block Shape::kThreads; shared group_fixed_bytes and the
+/// stages. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x kFilterTileRows; queries: [n_queries, operand_bytes], boxes of
+/// kChunkBytes x Shape::kQueries; both with 128B swizzle.
+template <class Shape, FilterPass kPass>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows, const __grid_constant__ CUtensorMap queries,
+	uint32_t n_query_tiles, uint32_t tiles_per_stripe, uint32_t n_stages)
+{
+#if VECTORGPU_HAS_WGMMA
+	constexpr bool kMinima = kPass == FilterPass::kMinima;
+	constexpr int NT = Shape::NT;
+	using Sum = typename Accumulator<Shape::form>::Type;
+	extern __shared__ unsigned char shared[];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
+	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
+	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
+	const uint32_t pitch = args.rows.pitch_bytes;
+	const uint32_t n_chunks = (pitch + kChunkBytes - 1) / kChunkBytes;
+
+	const uint32_t start = (shared_address(shared) + 1023) / 1024 * 1024;
+	const uint32_t operand = start + n_stages * kGroupStageBytes;
+	unsigned char *behind = shared + (operand + n_chunks * Shape::kQueries * kChunkBytes - shared_address(shared));
+	const uint32_t barriers = shared_address(behind);
+	const uint32_t queries_here = barriers + 2 * kMostGroupStages * 8;
+	uint32_t *counts = reinterpret_cast<uint32_t *>(behind + (2 * kMostGroupStages + 1) * 8);
+	auto full = [&](uint32_t stage) { return barriers + stage * 16; };
+	auto empty = [&](uint32_t stage) { return barriers + stage * 16 + 8; };
+
+	let_next_start();
+	if (n_tiles == 0)
+		return;
+	if (threadIdx.x == 0)
+	{
+		for (uint32_t i = 0; i < n_stages; i++)
+		{
+			barrier_init(full(i), 1);
+			barrier_init(empty(i), Shape::kSplit ? Shape::kWarps : 4);
+		}
+		barrier_init(queries_here, 1);
+		barriers_visible();
+	}
+	if (threadIdx.x < Shape::kWarps)
+		counts[threadIdx.x] = 0;
+	__syncthreads();
+
+	auto tile_row = [&](uint32_t tile) { return (args.first_tile + tile * args.tile_stride) * kFilterTileRows; };
+
+	if (warp >= Shape::kWarps)
+	{
+		give_registers<24>();
+		if (warp == Shape::kWarps && lane == 0)
+		{
+			const uint32_t n_steps = n_tiles * n_chunks;
+			uint32_t tile = first_tile;
+			uint32_t chunk = 0;
+			uint32_t stage = 0;
+			uint32_t round = 0;
+
+			for (uint32_t step = 0; step < n_steps; step++)
+			{
+				// Rows do not depend on the kernels before; the queries do.
+				if (step == min(n_stages, n_steps - 1))
+				{
+					wait_for_stream();
+					barrier_expect(queries_here, n_chunks * Shape::kQueries * kChunkBytes);
+					for (uint32_t i = 0; i < n_chunks; i++)
+						copy_box(operand + i * Shape::kQueries * kChunkBytes, &queries, i * kChunkBytes, first_query, queries_here);
+				}
+				if (round > 0)
+					barrier_wait(empty(stage), (round - 1) & 1);
+				barrier_expect(full(stage), kGroupStageBytes);
+				copy_box(start + stage * kGroupStageBytes, &rows, chunk * kChunkBytes, tile_row(tile), full(stage));
+				if (++chunk == n_chunks)
+				{
+					chunk = 0;
+					tile++;
+				}
+				if (++stage == n_stages)
+				{
+					stage = 0;
+					round++;
+				}
+			}
+		}
+		else
+			wait_for_stream();
+		return;
+	}
+	take_registers<240>();
+
+	const uint32_t group = warp / 4;
+	const uint32_t query_base = first_query + (Shape::kSplit ? group * NT * 8 : 0) + lane % 4 * 2;
+	const bool is_cosine = args.metric == Metric::kCosine;
+	auto row_of = [&](uint32_t tile, int m, int half)
+	{ return tile_row(tile) + m * 64 + warp % 4 * 16 + half * 8 + lane / 4; };
+	auto query_of = [&](int i) { return query_base + i / 2 * 8 + i % 2; };
+	WarpStaging<Shape::form> staging{args, reinterpret_cast<Staged *>(counts + Shape::kWarps) + warp * kWarpStaged, counts + warp};
+	uint32_t thresholds[2 * NT];
+	float next_values[2][2];
+
+	auto read_values = [&](uint32_t tile)
+	{
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+		{
+			const uint32_t row = row_of(tile, i / 2, i % 2);
+
+			next_values[i / 2][i % 2] = row < args.rows.n_rows ? __ldg(args.row_values + row) : 0.0f;
+		}
+	};
+
+	constexpr uint32_t kStep = Shape::kSplit ? 1 : Shape::kGroups;
+	const uint32_t first_mine = first_tile + (Shape::kSplit ? 0 : group);
+
+	read_values(first_mine);
+	wait_for_stream();
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+		thresholds[i] = kept_threshold<Shape::form>(
+			!kMinima && query_of(i) < args.n_queries ? args.thresholds[query_of(i)] : -__int_as_float(0x7F800000), is_cosine);
+	barrier_wait(queries_here, 0);
+
+	const uint32_t my_operand = operand + (Shape::kSplit ? group * NT * 8 * kChunkBytes : 0);
+	Sum sums[2][NT][4];
+
+	for (uint32_t tile = first_mine; tile < first_tile + n_tiles; tile += kStep)
+	{
+		const uint32_t first_step = (tile - first_tile) * n_chunks;
+		uint32_t stage = first_step % n_stages;
+		uint32_t round = first_step / n_stages;
+		uint32_t last_stage = 0;
+		float values[2][2];
+
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+		{
+			values[m][0] = next_values[m][0];
+			values[m][1] = next_values[m][1];
+			start_sums<Shape::form, kMinima, NT>(sums[m], thresholds, values[m], is_cosine);
+		}
+		if (tile + kStep < first_tile + n_tiles)
+			read_values(tile + kStep);
+		for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
+		{
+			const uint64_t a = operand_descriptor(start + stage * kGroupStageBytes);
+			const uint64_t b = operand_descriptor(my_operand + chunk * Shape::kQueries * kChunkBytes);
+
+			barrier_wait(full(stage), round & 1);
+			hold_sums(sums[0]);
+			hold_sums(sums[1]);
+			products_begin();
+#pragma unroll
+			for (uint32_t k = 0; k < kChunkBytes; k += 32)
+			{
+				GroupProduct<Shape::form, NT>::add(sums[0], a + k / 16, b + k / 16);
+				GroupProduct<Shape::form, NT>::add(sums[1], a + (64 * kChunkBytes + k) / 16, b + k / 16);
+			}
+			products_commit();
+			if (chunk > 0)
+			{
+				products_wait<1>();
+				if (lane == 0)
+					barrier_arrive(empty(last_stage));
+			}
+			last_stage = stage;
+			if (++stage == n_stages)
+			{
+				stage = 0;
+				round++;
+			}
+		}
+		products_wait<0>();
+		hold_sums(sums[0]);
+		hold_sums(sums[1]);
+		if (lane == 0)
+			barrier_arrive(empty(last_stage));
+
+		if constexpr (kMinima)
+		{
+			float smallest[2 * NT];
+
+#pragma unroll
+			for (int i = 0; i < 2 * NT; i++)
+				smallest[i] = __int_as_float(0x7F800000);
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+			{
+				const uint32_t row = row_of(tile, i / 2, i % 2);
+
+				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i / 2][i % 2], row < args.rows.n_rows && !row_is_dead(args.rows, row),
+					is_cosine);
+			}
+#pragma unroll
+			for (int i = 0; i < 2 * NT; i++)
+			{
+				const float least = smallest_of_rows(smallest[i]);
+
+				if (lane < 4 && query_of(i) < args.n_queries)
+					args.minima[static_cast<size_t>(query_of(i)) * args.minima_stride + tile * kFilterGroupsPerTile + warp % 4] = least;
+			}
+		}
+		else
+		{
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+			{
+				const uint32_t row = row_of(tile, i / 2, i % 2);
+
+				find_passed<NT>(sums[i / 2], i % 2, values[i / 2][i % 2], row < args.rows.n_rows,
+					[&](int hit, Sum sum)
+					{
+						if (query_of(hit) < args.n_queries)
+							staging.add({row, query_of(hit), sum_bits(sum)});
+					});
+			}
+			staging.flush(kFlushWarpStaged);
+		}
+	}
+	if constexpr (!kMinima)
+		staging.flush(0);
+#endif
+}
+
+} // namespace vectorgpu::kernels
