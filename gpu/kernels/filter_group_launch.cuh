@@ -84,8 +84,17 @@ launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream
 			args.operand, args.n_queries, operand_bytes(Shape::form, args.dim_pad), kChunkBytes, Shape::kQueries, &queries);
 		error != cudaSuccess)
 		return error;
-	return launch_after(filter_group_kernel<Shape, kPass>, (args.n_tiles + tiles - 1) / tiles * n_query_tiles, Shape::kThreads, shared,
-		stream, args, rows, queries, n_query_tiles, tiles, n_stages);
+
+	auto launch = [&](auto kernel)
+	{
+		return launch_after(kernel, (args.n_tiles + tiles - 1) / tiles * n_query_tiles, Shape::kThreads, shared, stream, args, rows, queries,
+			n_query_tiles, tiles, n_stages);
+	};
+
+	if constexpr (Shape::form == Form::kByte && kPass == FilterPass::kCandidates)
+		if (args.metric == Metric::kCosine)
+			return launch(filter_group_kernel<Shape, kPass, true>);
+	return launch(filter_group_kernel<Shape, kPass, false>);
 }
 
 /// cudaErrorNotSupported: no shape fits.
@@ -105,12 +114,14 @@ cudaError_t
 prepare_group_shape()
 {
 	const int most = static_cast<int>(filter_most_shared());
-	cudaError_t error =
-		cudaFuncSetAttribute(filter_group_kernel<Shape, FilterPass::kMinima>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+	auto prepare = [&](auto kernel) { return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most); };
+	cudaError_t error = prepare(filter_group_kernel<Shape, FilterPass::kMinima, false>);
 
 	if (error == cudaSuccess)
-		error = cudaFuncSetAttribute(
-			filter_group_kernel<Shape, FilterPass::kCandidates>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+		error = prepare(filter_group_kernel<Shape, FilterPass::kCandidates, false>);
+	if constexpr (Shape::form == Form::kByte)
+		if (error == cudaSuccess)
+			error = prepare(filter_group_kernel<Shape, FilterPass::kCandidates, true>);
 	return error;
 }
 

@@ -280,7 +280,10 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 			{
 				values[m][0] = next_values[m][0];
 				values[m][1] = next_values[m][1];
-				start_sums<Shape::form, kEstimates, NT>(sums[m], thresholds, values[m], is_cosine);
+				if (Shape::form == Form::kByte && is_cosine)
+					start_sums<Shape::form, kEstimates, true>(sums[m], thresholds, values[m], true);
+				else
+					start_sums<Shape::form, kEstimates, false>(sums[m], thresholds, values[m], is_cosine);
 			}
 			if (tile + 1 < first_tile + n_tiles)
 				read_values(tile + 1);

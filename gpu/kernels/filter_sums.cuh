@@ -141,20 +141,35 @@ pass_on(const FilterArgs &args, const Staged &candidate)
 }
 
 /// Of a thread's two rows of an m: sums before the first product. thresholds: kept_threshold of its queries; at_zero: sums are to
-/// be the products alone.
-template <Form form, bool at_zero, int NT>
+/// be the products alone; byte_cosine: for bytes, that the metric is cosine (known when it is compiled: a branch here would keep
+/// products of warp groups from following each other).
+template <Form form, bool at_zero, bool byte_cosine, int NT>
 __device__ __forceinline__ void
 start_sums(typename Accumulator<form>::Type (&sums)[NT][4], const uint32_t (&thresholds)[2 * NT], const float (&values)[2], bool is_cosine)
 {
+	using Sum = typename Accumulator<form>::Type;
+
 #pragma unroll
 	for (int half = 0; half < 2; half++)
 	{
-		const float norm = is_cosine && !at_zero ? -1.0f / values[half] : 1.0f;
+		const float norm = is_cosine ? -1.0f / values[half] : 1.0f;
+		const float besides = is_cosine ? 0.0f : values[half]; // what the estimate has besides the products
+		const int rounded = form == Form::kByte ? __float2int_rd(besides) : 0;
 
 #pragma unroll
 		for (int i = 0; i < 2 * NT; i++)
-			sums[i / 2][half * 2 + i % 2] =
-				at_zero ? typename Accumulator<form>::Type{0} : start_sum<form>(thresholds[i], norm, values[half], is_cosine);
+		{
+			Sum &sum = sums[i / 2][half * 2 + i % 2];
+
+			if constexpr (at_zero)
+				sum = Sum{0};
+			else if constexpr (form != Form::kByte)
+				sum = __fmaf_rn(__uint_as_float(thresholds[i]), norm, -besides); // rounds once: one of the two changes nothing
+			else if constexpr (byte_cosine)
+				sum = start_sum<form>(thresholds[i], norm, 0.0f, true);
+			else
+				sum = static_cast<int>(thresholds[i]) - rounded;
+		}
 	}
 }
 

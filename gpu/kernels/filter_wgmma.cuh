@@ -81,8 +81,8 @@ struct WarpStaging
 
 /// Grid and tiles as filter_kernel (filter_mma.cuh), candidates and minima only; block Shape::kThreads; shared group_fixed_bytes and the
 /// stages. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x kFilterTileRows; queries: [n_queries, operand_bytes], boxes of
-/// kChunkBytes x Shape::kQueries; both with 128B swizzle.
-template <class Shape, FilterPass kPass>
+/// kChunkBytes x Shape::kQueries; both with 128B swizzle. kByteCosine: see start_sums.
+template <class Shape, FilterPass kPass, bool kByteCosine>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
 filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows, const __grid_constant__ CUtensorMap queries,
 	uint32_t n_query_tiles, uint32_t tiles_per_stripe, uint32_t n_stages)
@@ -219,18 +219,18 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 		{
 			values[m][0] = next_values[m][0];
 			values[m][1] = next_values[m][1];
-			start_sums<Shape::form, kMinima, NT>(sums[m], thresholds, values[m], is_cosine);
+			start_sums<Shape::form, kMinima, kByteCosine>(sums[m], thresholds, values[m], is_cosine);
 		}
 		if (tile + kStep < first_tile + n_tiles)
 			read_values(tile + kStep);
+		hold_sums(sums[0]);
+		hold_sums(sums[1]);
 		for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
 		{
 			const uint64_t a = operand_descriptor(start + stage * kGroupStageBytes);
 			const uint64_t b = operand_descriptor(my_operand + chunk * Shape::kQueries * kChunkBytes);
 
 			barrier_wait(full(stage), round & 1);
-			hold_sums(sums[0]);
-			hold_sums(sums[1]);
 			products_begin();
 #pragma unroll
 			for (uint32_t k = 0; k < kChunkBytes; k += 32)
