@@ -197,6 +197,24 @@ smallest_of_rows(float least)
 	return fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 16));
 }
 
+/// The sum of a row for query i of the thread's: registers cannot be indexed, so they are halved bit by bit.
+template <int NT, class Sum>
+__device__ __forceinline__ Sum
+select_sum(const Sum (&sums)[NT][4], int half, int i)
+{
+	Sum left[2 * NT];
+
+#pragma unroll
+	for (int j = 0; j < 2 * NT; j++)
+		left[j] = sums[j / 2][half * 2 + j % 2];
+#pragma unroll
+	for (int bit = 1; bit < 2 * NT; bit *= 2)
+#pragma unroll
+		for (int j = 0; j < 2 * NT; j += 2 * bit)
+			left[j] = (i & bit) != 0 ? left[j + bit] : left[j];
+	return left[0];
+}
+
 /// Calls found(i, sum) for each of the thread's queries i that the row passes for. Sums began at what makes them negative unless the row
 /// passes: the signs say all.
 template <int NT, class Sum, class Found>
@@ -213,22 +231,20 @@ find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found 
 	if (!is_row)
 		return;
 
-	uint32_t passed = 0;
+	uint32_t missed = 0; // the signs, the first in the highest of 2 NT bits
 
 #pragma unroll
 	for (int i = 0; i < 2 * NT; i++)
-		passed |= ((~sum_bits(sums[i / 2][half * 2 + i % 2])) >> 31) << i;
-	if (value != value)
-		passed = (1u << (2 * NT - 1) << 1) - 1;
-	for (; passed != 0; passed &= passed - 1)
-	{
-		const int hit = __ffs(static_cast<int>(passed)) - 1;
-		Sum sum = sums[0][half * 2];
+		missed = __funnelshift_l(sum_bits(sums[i / 2][half * 2 + i % 2]), missed, 1);
 
-#pragma unroll
-		for (int i = 1; i < 2 * NT; i++) // registers cannot be indexed
-			sum = hit == i ? sums[i / 2][half * 2 + i % 2] : sum;
-		found(hit, sum);
+	uint32_t passed = value != value ? ~0u : ~missed;
+
+	for (passed <<= 32 - 2 * NT; passed != 0;)
+	{
+		const int hit = __clz(static_cast<int>(passed));
+
+		found(hit, select_sum<NT>(sums, half, hit));
+		passed &= ~(0x80000000u >> hit);
 	}
 }
 
