@@ -26,7 +26,7 @@ plan_filter(const Source &source, uint32_t n_queries, uint32_t k)
 
 	plan.n_tiles = count_tiles(source);
 	plan.n_sampled = std::min(plan.n_tiles,
-		(kernels::filter_sample_groups(k) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
+		(kernels::filter_sample_groups(k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
 	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);

@@ -59,8 +59,9 @@ public:
 	{
 		std::map<uint32_t, std::vector<uint32_t>> by_bins; // 0: exact
 
-		results_->clear();
 		results_->resize(queries_.size());
+		for (std::vector<Neighbor> &result : *results_)
+			result.clear(); // and its room stays: large answers would ask the system for theirs each time
 		for (uint32_t i = 0; i < queries_.size(); i++)
 		{
 			const uint64_t k = std::min<uint64_t>(queries_[i].k, snapshot_.n_rows);

@@ -22,11 +22,14 @@ constexpr uint32_t kFilterLeastRows = 16384;
 constexpr uint32_t kFilterLeastRowsPerK = 40; // the sample has a group per 32 rows and needs more groups than k
 
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
-/// sampling. At least 4 k, so that few of the k first share a group.
+/// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are too small for
+/// stages, more are worth their time, as long as they are few of all.
 constexpr uint32_t
-filter_sample_groups(uint32_t k)
+filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
 {
-	return std::max(512u, std::max(4 * k, std::min(16 * k, 2048u)));
+	const uint32_t least = n_queries > 8 && n_queries < 128 ? std::clamp(n_groups / 8, 512u, 2048u) : 512;
+
+	return std::max(least, std::max(4 * k, std::min(16 * k, 2048u)));
 }
 
 /// Batches from here on go over the rows in stages, each with thresholds sharpened by the stages before: candidates are what
