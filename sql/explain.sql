@@ -32,6 +32,26 @@ SELECT expl_run($$SELECT id FROM expl "Other name" WHERE id % 2 = 0 ORDER BY v <
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$, 'json');
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$, 'yaml');
 
+
+-- An approximate index: passes over more and more lists, at last over all
+CREATE TABLE expl_ivf (id int, v vector(2)) WITH (autovacuum_enabled = off);
+INSERT INTO expl_ivf SELECT i, ARRAY[i, 0]::vector FROM generate_series(1, 400) i;
+CREATE INDEX expl_ivf_v ON expl_ivf USING gpuivf (v vector_l2_ops) WITH (lists = 8);
+SET gpuivf.probes = 1;
+SELECT regexp_replace(l, 'Compared: \d+', 'Compared: N') AS l FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
+SELECT regexp_replace(l, '(Compared|Rounds): \d+', '\1: N', 'g') AS l FROM expl_run($$SELECT id FROM expl_ivf WHERE id > 390 ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
+-- rows returned late: as many as the rows themselves tell
+SET vectorgpu.scan_order = relaxed;
+INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(401, 1200) i;
+REINDEX INDEX expl_ivf_v;
+WITH rows AS (SELECT row_number() OVER () AS n, d FROM (SELECT v <-> '[130,130]' AS d FROM expl_ivf ORDER BY v <-> '[130,130]') s),
+	late AS (SELECT count(*) AS n FROM (SELECT d, max(d) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM rows) s WHERE d < before),
+	told AS (SELECT sum(substring(l FROM 'Late Rows: (\d+)')::int8) AS n FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l)
+	SELECT late.n > 0 AS some, late.n = told.n AS as_told FROM late, told;
+RESET vectorgpu.scan_order;
+RESET gpuivf.probes;
+DROP TABLE expl_ivf;
+
 -- By the worker; every rescan is a search
 SET vectorgpu.worker = on;
 SELECT vectorgpu_prewarm('expl_v') > 0 AS warm;

@@ -322,6 +322,11 @@ bool
 scan_end_round(ScanState *state, Coverage coverage)
 {
 	state->exhaustive = scan_is_exact(state) || coverage == Coverage::kAll;
+	if (state->am->approximate && state->phase == ScanPhase::kScored)
+	{
+		state->counters->n_rounds++;
+		state->counters->n_exhaustive += state->exhaustive;
+	}
 	if (state->exhaustive || state->n_rows == state->batch_size)
 		return true;
 	state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;

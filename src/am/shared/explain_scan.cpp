@@ -91,6 +91,12 @@ explain_as_text(const ScanCounters *counters, ExplainState *es)
 	appendStringInfo(es->str, "Rows Asked: " UINT64_FORMAT, counters->n_asked);
 	if (counters->largest_batch != counters->n_asked)
 		text_number(es, "Largest Batch", counters->largest_batch);
+	if (counters->n_rounds > 0)
+		text_number(es, "Rounds", counters->n_rounds);
+	if (counters->n_exhaustive > 0)
+		text_number(es, "Exhaustive", counters->n_exhaustive);
+	if (counters->n_late > 0)
+		text_number(es, "Late Rows", counters->n_late);
 	if (counters->n_backend_batches > 0)
 		text_number(es, "Compared", counters->n_compared);
 	if (counters->n_worker_batches > 0)
@@ -137,6 +143,9 @@ explain_as_properties(const ScanCounters *counters, ExplainState *es)
 	number(es, "Backend Batches", counters->n_backend_batches);
 	number(es, "Rows Asked", counters->n_asked);
 	number(es, "Largest Batch", counters->largest_batch);
+	number(es, "Rounds", counters->n_rounds);
+	number(es, "Exhaustive", counters->n_exhaustive);
+	number(es, "Late Rows", counters->n_late);
 	number(es, "Compared", counters->n_compared);
 	number(es, "Rescored", counters->n_rescored);
 	number(es, "Delta Rows", counters->delta_rows);

@@ -214,12 +214,25 @@ note_returned(ScanState *state)
 	std::sort(state->returned, state->returned + n);
 }
 
+/// Counts the rows of a batch that a row further away was returned before. They come in order within the batch.
+void
+count_late_rows(ScanState *state)
+{
+	if (state->n_before > 0)
+		for (uint64 i = 0; i < state->n_rows && state->rows[i].score < state->furthest; i++)
+			state->counters->n_late++;
+	if (state->n_before == 0 || !(state->rows[state->n_rows - 1].score < state->furthest))
+		state->furthest = state->rows[state->n_rows - 1].score;
+}
+
 /// Where the next batch goes on behind this one.
 void
 note_batch(ScanState *state)
 {
 	const bool scored = state->am->approximate && state->phase == ScanPhase::kScored;
 
+	if (scored && state->relaxed)
+		count_late_rows(state);
 	if (scored && state->relaxed && !state->exhaustive)
 		note_returned(state);
 	else

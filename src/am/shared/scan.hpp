@@ -60,6 +60,7 @@ struct ScanState
 	RowId *returned;   // [n_returned] ascending, relaxed only: rows that the exact passes must leave out
 	uint64 n_returned;
 	uint64 returned_capacity;
+	double furthest; // score of the returned row that is furthest away, if any
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
 

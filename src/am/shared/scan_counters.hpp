@@ -28,6 +28,9 @@ struct ScanCounters
 	uint64 n_backend_batches;
 	uint64 n_asked;       // of all batches
 	uint64 largest_batch; // asked for at a time
+	uint64 n_rounds;      // of approximate access methods: passes over a part of the rows, or at last all
+	uint64 n_exhaustive;  // of those: passes over all rows
+	uint64 n_late;        // rows returned behind one further away (vectorgpu.scan_order = relaxed)
 	uint64 n_compared;    // by the backend: distances computed
 	uint64 n_rescored;    // by the worker's engine, together with the searches of the same engine batch
 	uint64 engine_ns;     // of those engine batches
