@@ -16,6 +16,7 @@
 #include "common/limits.hpp"
 #include "cuda/copy.hpp"
 #include "cuda/ivf_search.hpp"
+#include "cuda/list_builder.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
 #include "kernels/filter.hpp"
@@ -54,6 +55,7 @@ public:
 		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means"));
 		VECTORGPU_TRY(uploader_.stream.create(&device_));
 		VECTORGPU_TRY(uploader_.pinned.allocate(&device_, kUploadBytes, "uploads"));
 		VECTORGPU_TRY(uploader_.staging.allocate(&device_, kUploadBytes, "uploads"));
@@ -219,6 +221,19 @@ public:
 	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
 		return with(copy, [&](Copy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
+	}
+
+	Status
+	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
+		std::unique_ptr<engine::ListBuilder> *builder) override
+	{
+		return guarded(
+			[&]
+			{
+				const Status good = engine::check_list_build(spec);
+
+				return good.is_ok() ? cuda::make_list_builder(spec, &device_, budget_.get(), control, builder) : good;
+			});
 	}
 
 	engine::EngineStats

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/half.hpp"
 #include "cuda/device.hpp"
 #include "engine/distance.hpp"
+#include "engine/ivf/coarse.hpp"
+#include "engine/list_builder.hpp"
 #include "engine/topk.hpp"
 #include "kernels/tuning.hpp"
 
@@ -273,11 +276,58 @@ constexpr Case kListCases[] = {
 	{Metric::kL1, ElementType::kFloat32, 48, Values::kReal, 10, 30},
 };
 
+/// Labels of k-means against those of engine/ivf: whole numbers, so that there are ties, and numbers between.
+Status
+run_list_builder(engine::Engine *engine)
+{
+	constexpr uint32_t kDim = 40;
+	constexpr uint32_t kClusters = 150;
+	constexpr size_t kAssigned = 300;
+	engine::SearchControl control;
+	engine::ListBuildSpec spec;
+	std::unique_ptr<engine::ListBuilder> builder;
+	std::vector<float> vectors((kAssigned + kClusters) * kDim);
+	std::vector<uint32_t> labels(kAssigned);
+	std::vector<uint32_t> expected(kAssigned);
+	std::vector<float> scores(kAssigned);
+	std::vector<float> expected_scores(kAssigned);
+	engine::ivf::Coarse coarse;
+	uint32_t random = 1;
+
+	for (size_t i = 0; i < vectors.size(); i++)
+	{
+		random = random * 1664525 + 1013904223;
+		vectors[i] = static_cast<float>(random >> 28) / (i / kDim % 2 == 0 ? 1.0f : 3.0f);
+	}
+
+	const float *centroids = vectors.data() + kAssigned * kDim;
+
+	spec.rows = {Metric::kL2, ElementType::kFloat32, kDim};
+	spec.n_clusters = kClusters;
+	VECTORGPU_TRY(engine->make_list_builder(spec, &control, &builder));
+	VECTORGPU_TRY(builder->add_centroids(centroids, kClusters));
+	VECTORGPU_TRY(builder->assign(0, vectors.data(), kAssigned, labels.data(), scores.data()));
+
+	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(kDim, kClusters));
+	engine::ivf::Outcome outcome = engine::ivf::coarse_init(centroids, kClusters, kDim, memory.data(), memory.size(), &coarse);
+	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, 1));
+
+	if (outcome.is_ok())
+		outcome = engine::ivf::coarse_assign(
+			coarse, vectors.data(), kDim, kAssigned, expected.data(), expected_scores.data(), work.data(), work.size());
+	if (!outcome.is_ok())
+		return Status::error(outcome.code, outcome.message);
+	return labels == expected && scores == expected_scores
+			   ? Status::ok()
+			   : Status::error(StatusCode::kUnavailable, "the GPU assigns rows to other clusters than the CPU");
+}
+
 } // namespace
 
 Status
 self_test(engine::Engine *engine)
 {
+	VECTORGPU_TRY(run_list_builder(engine));
 	for (const Case &test : kListCases)
 	{
 		engine::CopyId copy = 0;

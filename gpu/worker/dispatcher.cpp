@@ -325,6 +325,7 @@ Dispatcher::tick(uint64_t now)
 {
 	const bool engine_moves = handler_.batcher().progressing(&seen_engine_);
 	const bool loader_moves = handler_.loader().progressing(&seen_loader_);
+	const bool build_moves = handler_.builds().progressing(&seen_builds_);
 	bool busy = false;
 
 	for (const auto &[id, session] : sessions_)
@@ -335,7 +336,8 @@ Dispatcher::tick(uint64_t now)
 
 		const Stage stage = session->stage.load(std::memory_order_relaxed);
 
-		if ((stage == Stage::kEngine && engine_moves) || (stage == Stage::kLoad && loader_moves))
+		if ((stage == Stage::kEngine && engine_moves) || (stage == Stage::kLoad && loader_moves) ||
+			(stage == Stage::kBuild && build_moves))
 			session->slot.header->heartbeat_ns.store(now, std::memory_order_relaxed);
 	}
 	ticking_ = busy;

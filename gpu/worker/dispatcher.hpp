@@ -81,6 +81,7 @@ private:
 	uint64_t next_tick_ns_ = 0;
 	Batcher::Seen seen_engine_; // at the last tick
 	TaskThread::Seen seen_loader_;
+	BuildJobs::Seen seen_builds_;
 };
 
 } // namespace vectorgpu::worker

@@ -1,5 +1,5 @@
 // See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to the
-// loading thread; the rest is answered at once.
+// loading thread, builds to theirs; the rest is answered at once.
 #include "worker/handler.hpp"
 
 #include <array>
@@ -58,7 +58,7 @@ wake_clients(std::span<SessionPtr> sessions)
 
 Handler::Handler(const Options &options, engine::Engine &engine, Clock clock)
 	: options_(options), engine_(engine), clock_(clock), started_ns_(clock()),
-	  residency_(engine, options.memory_budget_bytes, clock),
+	  residency_(engine, options.memory_budget_bytes, clock), builds_(engine),
 	  batcher_(engine, options.max_batch, options.spin_us, clock,
 		  [this](std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
 			  const BatchInfo &info) { searched(searches, status, results, info); })
@@ -70,12 +70,14 @@ Handler::start()
 {
 	batcher_.start();
 	loader_.start();
+	builds_.start();
 }
 
 void
 Handler::stop()
 {
 	batcher_.stop();
+	builds_.stop();
 	loader_.stop();
 }
 
@@ -185,6 +187,11 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 			return on_loader(session,
 				[this, session, key]
 				{ send_status(session.get(), guarded([&] { return residency_.drop(key); }), &counters_); });
+		case RequestType::kBuild:
+		case RequestType::kBuildRead:
+			session->stage.store(Stage::kBuild, std::memory_order_relaxed);
+			return builds_.push(session->id,
+				[this, session] { session->view.header.type == RequestType::kBuild ? build(session) : read_build(session); });
 		case RequestType::kPing:
 			break;
 	}
@@ -482,12 +489,49 @@ Handler::checksum(const SessionPtr &session)
 	send_reply(session.get(), status, body, {}, &counters_);
 }
 
+/// BUILD, on the thread of builds.
+void
+Handler::build(const SessionPtr &session)
+{
+	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(wire::RowLabel);
+	std::vector<wire::RowLabel> labels;
+	const ReplyStatus status = guarded([&] { return builds_.build(session->id, session->view, room, &labels); });
+	ReplyBody body;
+
+	if (status == ReplyStatus::kOk)
+	{
+		body.items = labels.data();
+		body.items_bytes = labels.size() * sizeof(wire::RowLabel);
+		body.n_items = static_cast<uint32_t>(labels.size());
+	}
+	send_reply(session.get(), status, body, {}, &counters_);
+}
+
+void
+Handler::read_build(const SessionPtr &session)
+{
+	const size_t room = session->slot.reply_area_bytes - sizeof(wire::ReplyHeader);
+	std::vector<uint8_t> bytes;
+	const ReplyStatus status = guarded([&] { return builds_.read(session->id, session->view.build_read, room, &bytes); });
+	ReplyBody body;
+
+	if (status == ReplyStatus::kOk)
+	{
+		body.items = bytes.data();
+		body.items_bytes = bytes.size();
+		body.n_items = static_cast<uint32_t>(bytes.size());
+	}
+	send_reply(session.get(), status, body, {}, &counters_);
+}
+
 void
 Handler::cancel(const SessionPtr &session)
 {
 	const Stage stage = session->stage.load(std::memory_order_relaxed);
 
-	// Only searches can be cancelled; what moves rows is short and finishes.
+	if (stage == Stage::kBuild)
+		return builds_.cancel(session->id);
+	// Of the others only searches can be cancelled; what moves rows is short and finishes.
 	if (stage == Stage::kNone || session->view.header.type != RequestType::kSearch)
 		return;
 	if (stage == Stage::kLoad) // its rows come first: it is not in the queue yet
@@ -513,6 +557,7 @@ Handler::closed(const SessionPtr &session)
 		forget_kept(session.get(), &counters_);
 	try
 	{
+		builds_.closed(session->id);
 		loader_.push([this, session] { residency_.end_leases(session->id); });
 	}
 	catch (const std::bad_alloc &)

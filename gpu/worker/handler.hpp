@@ -9,6 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "worker/batcher.hpp"
+#include "worker/build_jobs.hpp"
 #include "worker/clock.hpp"
 #include "worker/counters.hpp"
 #include "worker/options.hpp"
@@ -43,6 +44,7 @@ public:
 
 	Batcher &batcher() { return batcher_; }
 	TaskThread &loader() { return loader_; }
+	BuildJobs &builds() { return builds_; }
 	wire::EngineKind engine_kind() const;
 
 private:
@@ -64,6 +66,8 @@ private:
 	wire::ReplyStatus rows(const SessionPtr &session);
 	void manifest(const SessionPtr &session);
 	void checksum(const SessionPtr &session);
+	void build(const SessionPtr &session);
+	void read_build(const SessionPtr &session);
 
 	const Options &options_;
 	engine::Engine &engine_;
@@ -73,6 +77,7 @@ private:
 	Counters counters_;
 	Residency residency_;
 	TaskThread loader_;
+	BuildJobs builds_;
 	Batcher batcher_; // after all that its thread uses
 };
 

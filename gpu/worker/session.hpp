@@ -24,6 +24,7 @@ enum class Stage : uint8_t
 	kNone = 0,
 	kEngine = 1,
 	kLoad = 2,
+	kBuild = 3,
 };
 
 struct Session

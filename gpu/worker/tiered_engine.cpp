@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/list_builder.hpp"
+
 namespace vectorgpu::worker
 {
 namespace
@@ -292,6 +294,16 @@ public:
 		const std::shared_ptr<Place> place = copy->get_place();
 
 		return place->engine.read_structure(place->id, segment, first, n_bytes, bytes);
+	}
+
+	/// On the device, if it has room.
+	Status
+	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
+		std::unique_ptr<engine::ListBuilder> *builder) override
+	{
+		const Status status = device_->make_list_builder(spec, control, builder);
+
+		return host_may_do_better(status) ? host_->make_list_builder(spec, control, builder) : status;
 	}
 
 	engine::EngineStats

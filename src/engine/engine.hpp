@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -94,6 +95,9 @@ struct EngineStats
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
 };
 
+class ListBuilder;
+struct ListBuildSpec;
+
 /// Life of a copy: create -> load segments -> append / tombstone as the index changes -> drop.
 /// Thread safety: every call may come from any thread; searches run beside appends and see a prefix of them.
 class Engine
@@ -153,6 +157,15 @@ public:
 
 	/// stats().n_rescored alone: read round every batch, so without a lock or a look at the copies.
 	virtual uint64_t n_rescored() const = 0;
+
+	/// Work on the build of an index with inverted lists, which has nothing to do with a copy. control: progress and stop of all that it
+	/// does; outlives the builder, as the engine does.
+	virtual Status
+	make_list_builder([[maybe_unused]] const ListBuildSpec &spec, [[maybe_unused]] SearchControl *control,
+		[[maybe_unused]] std::unique_ptr<ListBuilder> *builder)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine builds no lists");
+	}
 
 	/// True if a search leaves the processor to others while it runs: the caller may then do other work beside it on a thread
 	/// of its own.

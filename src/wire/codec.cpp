@@ -155,6 +155,70 @@ parse_manifest(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->build_spec);
+	const BuildSpec &spec = view->build_spec;
+
+	if (result != ParseResult::kOk)
+		return result;
+	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kBit)
+		return ParseResult::kType;
+	if (!all_zero(spec.zero, sizeof(spec.zero)) || spec.n_clusters < 1 || spec.n_clusters > kMaxBuildLists || !(spec.tolerance >= 0))
+		return ParseResult::kField;
+	return ParseResult::kOk;
+}
+
+ParseResult
+parse_build(const uint8_t *body, size_t length, RequestView *view)
+{
+	BuildRequest &build = view->build;
+	const uint8_t *rest = body + sizeof(BuildRequest);
+
+	if (length < sizeof(BuildRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &build);
+	length -= sizeof(BuildRequest);
+	if (build.step != BuildStep::kAssign && build.position != 0)
+		return ParseResult::kField;
+	switch (build.step)
+	{
+		case BuildStep::kBegin:
+			return build.n_rows != 0 ? ParseResult::kField : parse_build_spec(rest, length, view);
+		case BuildStep::kTrain:
+		case BuildStep::kEnd:
+			if (build.n_rows != 0)
+				return ParseResult::kField;
+			return length == 0 ? ParseResult::kOk : ParseResult::kLength;
+		case BuildStep::kTraining:
+		case BuildStep::kCentroids:
+		case BuildStep::kQueries:
+		case BuildStep::kAssign:
+			if (build.n_rows == 0 || build.position >= kMaxRowNumber)
+				return ParseResult::kField;
+			if (length == 0 || length % build.n_rows != 0)
+				return ParseResult::kLength;
+			view->row_bytes = length / build.n_rows;
+			view->vectors = rest;
+			return ParseResult::kOk;
+	}
+	return ParseResult::kType;
+}
+
+ParseResult
+parse_build_read(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->build_read);
+	const BuildReadRequest &read = view->build_read;
+
+	if (result != ParseResult::kOk)
+		return result;
+	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kNeighbors))
+		return ParseResult::kType;
+	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
+}
+
+ParseResult
 parse_body(const uint8_t *body, size_t length, RequestView *view)
 {
 	ParseResult result = ParseResult::kOk;
@@ -197,6 +261,10 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 												  view->checksum.first > kMaxRowNumber || view->checksum.n_rows > kMaxRowNumber))
 				return ParseResult::kField;
 			return result;
+		case RequestType::kBuild:
+			return parse_build(body, length, view);
+		case RequestType::kBuildRead:
+			return parse_build_read(body, length, view);
 		case RequestType::kDescribe:
 		case RequestType::kDrop:
 		case RequestType::kStats:
@@ -230,6 +298,10 @@ reply_shape(RequestType type)
 			return {0, sizeof(CopyInfo)};
 		case RequestType::kChecksum:
 			return {sizeof(ChecksumReply), 0};
+		case RequestType::kBuild:
+			return {0, sizeof(RowLabel)};
+		case RequestType::kBuildRead:
+			return {0, 1};
 		case RequestType::kLoadRows:
 		case RequestType::kSeal:
 		case RequestType::kAppend:

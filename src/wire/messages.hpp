@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 5;
+constexpr uint16_t kProtocolVersion = 6;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -95,6 +95,28 @@ enum class RequestType : uint32_t
 	kChecksum = 13,
 	kPing = 14,
 	kLoadStructure = 15,
+	kBuild = 16,
+	kBuildRead = 17,
+};
+
+/// What a BUILD is: a session has one build of inverted lists at a time.
+enum class BuildStep : uint32_t
+{
+	kBegin = 1,     // BuildSpec; what was begun before is forgotten
+	kTraining = 2,  // rows of the sample, in order
+	kTrain = 3,     // the sample is complete
+	kCentroids = 4, // instead of a training: centroids, in order
+	kQueries = 5,   // whose neighbours are looked for
+	kAssign = 6,    // rows that are assigned to lists
+	kEnd = 7,       // all is forgotten
+};
+
+/// What BUILD_READ reads.
+enum class BuildResult : uint32_t
+{
+	kReport = 1,    // BuildReport
+	kCentroids = 2, // float32 [n_used, dim]
+	kNeighbors = 3, // WireNeighbor [n_queries, k], row: number of the row, kNoRow behind the last
 };
 
 /// What a copy's segments are.
@@ -287,6 +309,57 @@ struct ManifestRequest
 	uint32_t zero;
 };
 static_assert(sizeof(ManifestRequest) == 32);
+
+struct BuildRequest
+{
+	BuildStep step;
+	uint32_t n_rows;   // that come along; 0 where none do
+	uint64_t position; // ASSIGN: number of the first row
+};
+static_assert(sizeof(BuildRequest) == 16);
+
+struct BuildSpec
+{
+	uint32_t dim;
+	ElementType element; // of rows; centroids are float32
+	Metric metric;
+	uint8_t zero[2];
+	uint32_t n_clusters; // 1 .. kMaxBuildLists
+	uint32_t n_training; // rows of the sample
+	uint32_t n_queries;
+	uint32_t k; // neighbours of each
+	uint64_t seed;
+	uint32_t max_iterations;
+	float tolerance; // share of the error below which an iteration is the last
+};
+static_assert(sizeof(BuildSpec) == 40);
+
+/// Of a row that ASSIGN brought.
+struct RowLabel
+{
+	uint32_t list;
+	float score; // squared distance to its centroid (of rows of length 1 for cosine)
+};
+static_assert(sizeof(RowLabel) == 8);
+
+struct BuildReadRequest
+{
+	BuildResult result;
+	uint32_t n_bytes;
+	uint64_t first; // byte
+};
+static_assert(sizeof(BuildReadRequest) == 16);
+
+struct BuildReport
+{
+	double inertia; // of the sample
+	uint32_t n_used; // lists that there are
+	uint32_t n_iterations;
+};
+static_assert(sizeof(BuildReport) == 16);
+
+constexpr uint32_t kMaxBuildLists = 65536;
+constexpr uint64_t kNoRow = ~uint64_t{0};
 
 constexpr uint32_t kHistogramBuckets = 32; // bucket i: latency in [2^i, 2^(i+1)) units of 256 ns; the ends are open
 

@@ -71,6 +71,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.structure.segment > 0 && view.structure.parameter > 0 && view.n_structure_bytes > 0);
 			touch(view.structure_bytes, view.n_structure_bytes);
 			break;
+		case RequestType::kBuild:
+			require(view.build.step != BuildStep::kBegin || (view.build_spec.dim > 0 && view.build_spec.n_clusters > 0));
+			if (view.build.n_rows > 0)
+				touch(view.vectors, view.build.n_rows * view.row_bytes);
+			break;
 		case RequestType::kTombstones:
 			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);
 			break;

@@ -16,40 +16,10 @@ constexpr uint64 kNeighbors = kCalibrationNeighbors;
 constexpr double kWork = 3e10; // elements compared in all, about 3 s of one processor: decides how many queries there are
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
-// Rows of a table have nearer neighbours in it than queries from elsewhere, the more so the nearest: that one is passed over. With
-// it, SIFT's own queries found 0.015 less than a target of 0.80.
-constexpr uint64 kPassedOver = 1;
+constexpr uint64 kPassedOver = kCalibrationPassedOver;
 constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
 
 using Queries = CalibrationQueries;
-
-uint64
-query_count(const IvfWriter *writer)
-{
-	const double work = static_cast<double>(writer->n_rows) * writer->meta->dim;
-	const uint64 affordable = static_cast<uint64>(Min(kWork / work, static_cast<double>(kMaxQueries)));
-
-	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
-}
-
-void
-begin_queries(IvfWriter *writer, Queries *queries)
-{
-	const uint64 k = kNeighbors + kPassedOver + 1; // a query finds itself
-	const Size buffer_bytes = engine::topk_buffer_bytes(k);
-
-	queries->numbers = static_cast<uint64 *>(palloc(queries->n * sizeof(uint64)));
-	queries->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, queries->n * writer->vector_bytes));
-	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
-	for (uint64 i = 0; i < queries->n; i++)
-	{
-		// Between the rows that the model was trained on, as a rule.
-		queries->numbers[i] = (2 * i + 1) * writer->n_rows / (2 * queries->n);
-		ivf_read_spooled(writer, queries->numbers[i], 1, queries->vectors + i * writer->vector_bytes);
-		engine::topk_init(&queries->topks[i], k, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
-			buffer_bytes / sizeof(engine::Neighbor), nullptr);
-	}
-}
 
 /// The exact search: one pass over the rows. False: it gave way.
 bool
@@ -136,6 +106,34 @@ find_ranks(IvfWriter *writer, Queries *queries)
 } // namespace
 
 uint64
+ivf_calibration_queries(const IvfWriter *writer)
+{
+	const double work = static_cast<double>(writer->n_rows) * writer->meta->dim;
+	const uint64 affordable = static_cast<uint64>(Min(kWork / work, static_cast<double>(kMaxQueries)));
+
+	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
+}
+
+void
+ivf_begin_calibration(IvfWriter *writer, Queries *queries)
+{
+	const uint64 k = kCalibrationFound;
+	const Size buffer_bytes = engine::topk_buffer_bytes(k);
+
+	queries->numbers = static_cast<uint64 *>(palloc(queries->n * sizeof(uint64)));
+	queries->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, queries->n * writer->vector_bytes));
+	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
+	for (uint64 i = 0; i < queries->n; i++)
+	{
+		// Between the rows that the model was trained on, as a rule.
+		queries->numbers[i] = (2 * i + 1) * writer->n_rows / (2 * queries->n);
+		ivf_read_spooled(writer, queries->numbers[i], 1, queries->vectors + i * writer->vector_bytes);
+		engine::topk_init(&queries->topks[i], k, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
+			buffer_bytes / sizeof(engine::Neighbor), nullptr);
+	}
+}
+
+uint64
 ivf_true_neighbors(const CalibrationQueries *queries, uint64 i, uint64 *neighbors)
 {
 	const engine::TopK *topk = &queries->topks[i];
@@ -149,23 +147,21 @@ ivf_true_neighbors(const CalibrationQueries *queries, uint64 i, uint64 *neighbor
 }
 
 bool
-ivf_calibrate(IvfWriter *writer)
+ivf_calibrate(IvfWriter *writer, Queries *queries)
 {
-	Queries queries = {query_count(writer), nullptr, nullptr, nullptr, nullptr};
-
-	if (queries.n == 0 || writer->model.n_lists == 1)
-		return true;
 	ivf_start_phase(writer, kPhaseCalibrate);
-	begin_queries(writer, &queries);
-	if (!search_all(writer, &queries))
-		return false;
-	for (uint64 i = 0; i < queries.n; i++)
-		queries.topks[i].size = engine::topk_finish(&queries.topks[i]);
-	queries.ranks = static_cast<uint32 *>(palloc(queries.n * kNeighbors * sizeof(uint32)));
-	find_ranks(writer, &queries);
+	if (!worker_build_neighbors(writer, queries, kCalibrationFound))
+	{
+		if (!search_all(writer, queries))
+			return false;
+		for (uint64 i = 0; i < queries->n; i++)
+			queries->topks[i].size = engine::topk_finish(&queries->topks[i]);
+	}
+	queries->ranks = static_cast<uint32 *>(palloc(queries->n * kNeighbors * sizeof(uint32)));
+	find_ranks(writer, queries);
 	engine::ivf::calibration_points(writer->model.n_lists, &writer->model.calibration);
-	engine::ivf::calibrate_by_rank(queries.ranks, queries.n, kNeighbors, &writer->model.calibration);
-	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, &queries);
+	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, &writer->model.calibration);
+	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, queries);
 }
 
 } // namespace vectorgpu::am

@@ -112,6 +112,21 @@ end_codes(CodeBatch *batch)
 	pfree(batch->terms);
 }
 
+/// Labels of the next batch, from *first on, by the worker or here; its rows as floats, if they are to be coded. False: it gave way.
+bool
+next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 *first, uint64 *n)
+{
+	if (worker_assign_next(by_worker, first, n))
+	{
+		if (has_codes(&writer->layout))
+			ivf_rows_to_floats(assigner->rows, assigner->vectors, *n, assigner->floats);
+		return true;
+	}
+	*n = Min(static_cast<uint64>(assigner->batch_rows), writer->n_rows - *first);
+	ivf_read_spooled(writer, *first, *n, assigner->vectors);
+	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
+}
+
 /// Assigns all rows, and codes them: labels, codes, offsets, mean_error, n_out_of_range. False: it gave way.
 bool
 assign_rows(IvfWriter *writer)
@@ -121,9 +136,11 @@ assign_rows(IvfWriter *writer)
 			MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
 	const bool coded = has_codes(&writer->layout);
 	Assigner assigner;
+	WorkerAssign by_worker;
 	CodeBatch batch;
 	double error = 0;
 	bool done = true;
+	uint64 first = 0;
 
 	ivf_start_phase(writer, kPhaseAssign);
 	ivf_close_spool(&writer->labels);
@@ -133,23 +150,24 @@ assign_rows(IvfWriter *writer)
 	assigner_begin(&assigner, writer->rows, writer->centroids, writer->model.n_lists);
 	if (coded)
 		begin_codes(writer, &batch, assigner.batch_rows);
-	ivf_seek_spool(writer->vectors, 0);
-	for (uint64 first = 0; done && first < writer->n_rows; first += assigner.batch_rows)
+	worker_assign_begin(&by_worker, writer, &assigner);
+	while (done && first < writer->n_rows)
 	{
-		const uint64 n = Min(static_cast<uint64>(assigner.batch_rows), writer->n_rows - first);
+		uint64 n = 0;
 
 		(void) VG_FAULT("ivf_assign");
-		ivf_read_spool(writer->vectors, assigner.vectors, n * writer->vector_bytes);
-		done = !ivf_gives_way(writer) && assigner_run(&assigner, n, writer->watch.give_way, writer->watch.give_way_state) &&
+		done = !ivf_gives_way(writer) && next_batch(writer, &assigner, &by_worker, &first, &n) &&
 			(!coded || put_codes(writer, &batch, &assigner, n));
 		for (uint64 i = 0; done && i < n; i++)
 		{
 			offsets[assigner.labels[i] + 1]++;
-			error += assigner.scores[i];
+			error += static_cast<double>(assigner.scores[i]);
 		}
 		BufFileWrite(writer->labels, assigner.labels, n * sizeof(uint32));
-		ivf_report_rows(writer, first + n);
+		first += n;
+		ivf_report_rows(writer, first);
 	}
+	worker_assign_end(&by_worker);
 	if (coded)
 		end_codes(&batch);
 	assigner_end(&assigner);
@@ -168,12 +186,21 @@ out_of_range_share(const IvfWriter *writer)
 bool
 train_and_assign(IvfWriter *writer)
 {
+	CalibrationQueries queries = {ivf_calibration_queries(writer), nullptr, nullptr, nullptr, nullptr};
+
 	(void) VG_FAULT("ivf_train");
-	if (!ivf_train(writer) || !ivf_train_codec(writer) || !assign_rows(writer))
+	if (!ivf_train(writer) || !ivf_train_codec(writer))
+		return false;
+	if (queries.n > 0 && writer->model.n_lists > 1)
+	{
+		ivf_begin_calibration(writer, &queries);
+		worker_build_queries(writer, &queries, kCalibrationFound);
+	}
+	if (!assign_rows(writer))
 		return false;
 	writer->model.mean_error = writer->mean_error;
 	writer->model.out_of_range = static_cast<uint16>(1000 * out_of_range_share(writer));
-	return ivf_calibrate(writer);
+	return queries.n == 0 || writer->model.n_lists == 1 || ivf_calibrate(writer, &queries);
 }
 
 /// The rows are of another kind than those that the model was trained for.
@@ -212,12 +239,14 @@ format_prepare(void *state, SegmentEntry *entry)
 		return true;
 	if (ivf_take_model(writer))
 	{
+		(void) worker_build_take_model(writer);
 		done = assign_rows(writer);
 		if (done && has_drifted(writer))
 			done = train_and_assign(writer);
 	}
 	else
 		done = train_and_assign(writer);
+	worker_build_end(writer);
 	if (!done)
 		return false;
 	writer->model.segment_error = writer->mean_error;

@@ -67,6 +67,23 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 	}
 }
 
+/// The training by this process; centroids have room. False: it gave way.
+bool
+train_here(IvfWriter *writer, const engine::ivf::KMeansSpec &spec, uint32 *n_used)
+{
+	float *sample = ivf_read_sample(writer, spec.n_rows);
+	const Size work_bytes = engine::ivf::kmeans_work_bytes(spec);
+	void *work = MemoryContextAllocHuge(CurrentMemoryContext, Max(work_bytes, 1));
+	engine::ivf::KMeansReport report;
+	const engine::ivf::Outcome outcome = engine::ivf::kmeans_train(
+		spec, {sample, spec.dim}, writer->centroids, nullptr, &report, work, work_bytes, watched_call(&writer->watch));
+
+	pfree(work);
+	pfree(sample);
+	*n_used = report.n_used;
+	return check_outcome(outcome);
+}
+
 } // namespace
 
 float *
@@ -120,11 +137,7 @@ ivf_train(IvfWriter *writer)
 {
 	const uint32 dim = writer->meta->dim;
 	engine::ivf::KMeansSpec spec;
-	engine::ivf::KMeansReport report;
-	engine::ivf::Outcome outcome;
-	float *sample;
-	void *work;
-	Size work_bytes;
+	uint32 n_used;
 
 	if (writer->watch.report)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseTrain);
@@ -132,23 +145,18 @@ ivf_train(IvfWriter *writer)
 	spec.n_clusters = plan_training(writer, &spec.n_rows);
 	spec.kind = engine::ivf::cluster_kind(writer->meta->metric);
 	spec.seed = kSeed;
-	sample = ivf_read_sample(writer, spec.n_rows);
 	if (writer->centroids != nullptr)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, static_cast<Size>(spec.n_clusters) * dim * sizeof(float)));
-	work_bytes = engine::ivf::kmeans_work_bytes(spec);
-	work = MemoryContextAllocHuge(CurrentMemoryContext, Max(work_bytes, 1));
-	outcome = engine::ivf::kmeans_train(spec, {sample, dim}, writer->centroids, nullptr, &report, work, work_bytes,
-		watched_call(&writer->watch));
-	pfree(work);
-	pfree(sample);
-	if (!check_outcome(outcome))
+	if (!worker_build_train(
+			writer, &spec, static_cast<uint32>(ivf_calibration_queries(writer)), writer->centroids, &n_used) &&
+		!train_here(writer, spec, &n_used))
 		return false;
 
 	writer->model = IvfModel();
 	// Clusters behind n_used are copies of the first: there were fewer different rows than lists.
-	writer->model.n_lists = Max(report.n_used, 1u);
+	writer->model.n_lists = Max(n_used, 1u);
 	writer->model.n_trained_rows = writer->n_rows;
 	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));

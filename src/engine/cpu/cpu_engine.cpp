@@ -14,6 +14,7 @@
 #include "common/limits.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
+#include "engine/cpu/cpu_engine_list_builder.hpp"
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/cpu/thread_pool.hpp"
@@ -193,6 +194,20 @@ public:
 	appends_at_once(size_t n_bytes) const override
 	{
 		return n_bytes <= kSmallAppendBytes;
+	}
+
+	Status
+	make_list_builder(const ListBuildSpec &spec, SearchControl *control, std::unique_ptr<ListBuilder> *builder) override
+	{
+		return guarded(
+			[&]
+			{
+				const Status good = check_list_build(spec);
+
+				if (good.is_ok())
+					*builder = make_cpu_list_builder(spec, &pool_, control);
+				return good;
+			});
 	}
 
 	EngineStats

@@ -50,6 +50,8 @@ struct Filler
 
 const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
 
+const BuildSpec kBuildSpec = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
+
 /// One good request of every type.
 std::vector<Bytes>
 good_requests()
@@ -70,6 +72,10 @@ good_requests()
 		request(RequestType::kInventory, InventoryRequest{0, 0}),
 		request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, 3}),
 		request(RequestType::kPing),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kBegin, 0, 0}, kBuildSpec),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kEnd, 0, 0}),
+		request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kCentroids, 10, 0}),
 	};
 }
 
@@ -112,7 +118,8 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 
 			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
 			{
-				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadStructure)
+				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadStructure ||
+							type == RequestType::kBuild)
 					<< int{bytes[0]} << " " << length;
 				if (type == RequestType::kLoadStructure) // any part of the structure is one
 					EXPECT_EQ(view.n_structure_bytes, length - sizeof(RequestHeader) - sizeof(StructureRequest));
@@ -125,6 +132,38 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 		longer.push_back(0);
 		EXPECT_NE(parse(longer), ParseResult::kOk);
 	}
+}
+
+TEST(Codec, rejects_builds_that_say_what_they_must_not)
+{
+	const auto begin = [](auto change)
+	{
+		BuildSpec spec = kBuildSpec;
+
+		change(&spec);
+		return parse(request(RequestType::kBuild, BuildRequest{BuildStep::kBegin, 0, 0}, spec));
+	};
+	const auto step = [](BuildStep what, uint32_t n_rows, uint64_t position)
+	{ return parse(request(RequestType::kBuild, BuildRequest{what, n_rows, position}, Filler<60>{})); };
+
+	EXPECT_EQ(begin([](BuildSpec *) {}), ParseResult::kOk);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kType);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->zero[1] = 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = 0; }), ParseResult::kField);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = kMaxBuildLists + 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->tolerance = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kAssign, 3, 7), ParseResult::kOk);
+	EXPECT_EQ(step(BuildStep::kAssign, 0, 7), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kAssign, 7, 7), ParseResult::kLength);
+	EXPECT_EQ(step(BuildStep::kAssign, 3, uint64_t{1} << 48), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kTraining, 3, 1), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kTrain, 0, 0), ParseResult::kLength);
+	EXPECT_EQ(step(BuildStep::kEnd, 3, 0), ParseResult::kField);
+	EXPECT_EQ(step(static_cast<BuildStep>(8), 3, 0), ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(4), 1, 0})), ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})), ParseResult::kField);
 }
 
 TEST(Codec, rejects_counts_that_overflow)

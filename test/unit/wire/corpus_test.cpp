@@ -99,6 +99,7 @@ request_seeds()
 	SearchRequest after = search;
 	SearchRequest rows = search;
 	SearchRequest probes = search;
+	const BuildSpec build = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
 	after.has_after = 1;
 	after.after_score = 1.5;
@@ -133,6 +134,10 @@ request_seeds()
 		{"checksum", request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, 3})},
 		{"checksum_structure", request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})},
 		{"ping", request(RequestType::kPing)},
+		{"build_begin", request(RequestType::kBuild, BuildRequest{BuildStep::kBegin, 0, 0}, build)},
+		{"build_train", request(RequestType::kBuild, BuildRequest{BuildStep::kTrain, 0, 0})},
+		{"build_assign", request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, filler(60))},
+		{"build_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kNeighbors, 100, 5})},
 	};
 }
 
@@ -153,6 +158,8 @@ reply_seeds()
 		{"inventory", reply(RequestType::kInventory, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyInfo)))},
 		{"checksum", reply(RequestType::kChecksum, ReplyStatus::kOk, 0, 0, filler(sizeof(ChecksumReply)))},
 		{"ping", reply(RequestType::kPing, ReplyStatus::kOk, 0, 0, {})},
+		{"build", reply(RequestType::kBuild, ReplyStatus::kOk, 2, 0, filler(2 * sizeof(RowLabel)))},
+		{"build_read", reply(RequestType::kBuildRead, ReplyStatus::kOk, 20, 0, filler(20))},
 	};
 }
 

@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 5);
+	EXPECT_EQ(kProtocolVersion, 6);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -70,7 +70,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b05000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b06000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -81,7 +81,17 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b05000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b06000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+}
+
+TEST(Golden, builds)
+{
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kAssign, 0x0102, 0x0304}), "0600000002010000 0403000000000000");
+	EXPECT_EQ(hex(BuildSpec{128, ElementType::kFloat16, Metric::kCosine, {}, 0x0102, 0x0304, 0x0506, 12, 0x0708, 20, 1.0f}),
+		"8000000001020000 0201000004030000 060500000c000000 0807000000000000 140000000000803f");
+	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kNeighbors, 0x0102, 0x0304}), "0300000002010000 0403000000000000");
+	EXPECT_EQ(hex(BuildReport{1.0, 0x0102, 0x0304}), "000000000000f03f 0201000004030000");
+	EXPECT_EQ(hex(RowLabel{0x0102, 1.0f}), "020100000000803f");
 }
 
 TEST(Golden, headers)

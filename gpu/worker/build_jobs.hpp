@@ -1,0 +1,72 @@
+// Builds of inverted lists that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one after the other, so that
+// neither searches nor loading wait for a training.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/list_builder.hpp"
+#include "wire/codec.hpp"
+#include "worker/task_thread.hpp"
+
+namespace vectorgpu::worker
+{
+
+class BuildJobs
+{
+public:
+	explicit BuildJobs(engine::Engine &engine) : engine_(engine) {}
+
+	void start() { thread_.start(); }
+	void stop();
+
+	/// Runs work, which answers the session's request, on the thread. Any thread. Throws bad_alloc.
+	void push(uint64_t session, std::function<void()> work);
+
+	/// BUILD, on the thread. labels: of the rows of ASSIGN, at most `room`.
+	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
+
+	/// BUILD_READ, on the thread.
+	wire::ReplyStatus read(uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
+
+	/// Nobody waits for what the session has running: it stops as soon as it can. Any thread.
+	void cancel(uint64_t session);
+
+	/// The session is over. Any thread.
+	void closed(uint64_t session);
+
+	/// What a caller of progressing() saw the last time.
+	struct Seen
+	{
+		TaskThread::Seen thread;
+		uint64_t progress = 0;
+	};
+
+	/// As TaskThread::progressing.
+	bool progressing(Seen *seen) const;
+
+private:
+	struct Job
+	{
+		std::unique_ptr<engine::ListBuilder> builder;
+		std::vector<engine::Neighbor> neighbors; // read in parts, when there
+		bool has_neighbors = false;
+		std::vector<uint32_t> labels; // scratch
+		std::vector<float> scores;
+	};
+
+	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
+	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
+
+	engine::Engine &engine_;
+	engine::SearchControl control_; // of the task that runs
+	std::atomic<uint64_t> running_{0}; // session of the task that runs
+	std::map<uint64_t, Job> jobs_; // by session; the thread's
+	TaskThread thread_;
+};
+
+} // namespace vectorgpu::worker

@@ -1,0 +1,368 @@
+// See worker_build.hpp.
+#include "am/gpuivf/worker_build.hpp"
+
+#include "am/gpuivf/writer.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/settings.hpp"
+#include "pg/fault.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results asked for: fits any reply area that the worker gives
+constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
+constexpr float kTolerance = 1e-3f; // iterations cost the worker little
+constexpr uint32 kIterations = 20;
+
+/// The worker is of no more use to this build.
+bool
+fail(WorkerBuild *build, bridge::Fallback reason)
+{
+	bridge::note_fallback(reason, "The session goes on with the index build by itself.");
+	build->lists = build->queries = false;
+	return false;
+}
+
+bool
+receive(WorkerBuild *build, wire::ReplyHeader *header, void *body, Size capacity)
+{
+	bridge::Fallback reason;
+
+	if (!bridge::session_receive(header, body, capacity, &reason))
+		return fail(build, reason);
+	return header->status == wire::ReplyStatus::kOk || fail(build, bridge::fallback_of(header->status));
+}
+
+bool
+submit_rows(WorkerBuild *build, wire::BuildStep step, uint64 position, const void *rows, uint64 n, Size row_bytes)
+{
+	const wire::BuildRequest request = {step, static_cast<uint32_t>(n), position};
+	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
+	bridge::Fallback reason;
+
+	(void) VG_FAULT("ivf_worker_rows");
+	return bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) || fail(build, reason);
+}
+
+bool
+send_rows(WorkerBuild *build, wire::BuildStep step, const void *rows, uint64 n, Size row_bytes)
+{
+	wire::ReplyHeader header;
+
+	return submit_rows(build, step, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
+}
+
+/// A step without rows.
+bool
+send_step(WorkerBuild *build, wire::BuildStep step)
+{
+	return send_rows(build, step, nullptr, 0, 0);
+}
+
+/// All bytes of a result.
+bool
+read_result(WorkerBuild *build, wire::BuildResult result, void *to, Size n_bytes)
+{
+	char *bytes = static_cast<char *>(to);
+
+	for (Size first = 0; first < n_bytes; first += kMaxReplyBytes)
+	{
+		const uint32 n = static_cast<uint32>(Min(kMaxReplyBytes, n_bytes - first));
+		const wire::BuildReadRequest request = {result, n, first};
+		const wire::Part part = {&request, sizeof(request)};
+		wire::ReplyHeader header;
+		bridge::Fallback reason;
+
+		if (!bridge::session_submit(wire::RequestType::kBuildRead, nullptr, &part, 1, &reason))
+			return fail(build, reason);
+		if (!receive(build, &header, bytes + first, n))
+			return false;
+		if (header.n_items != n)
+			return fail(build, bridge::Fallback::kWrongAnswer);
+	}
+	return true;
+}
+
+/// An error has left the build: with the session goes what the worker holds of it.
+void
+forget_build(void *context)
+{
+	WorkerBuild *build = static_cast<WorkerBuild *>(context);
+
+	if (build->open)
+		bridge::session_close();
+	build->open = false;
+}
+
+/// Worth asking, and there to be asked.
+bool
+can_ask(const IvfWriter *writer)
+{
+	return bridge::settings.worker &&
+		   writer->n_rows * writer->vector_bytes >= static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 &&
+		   bridge::session_ready(true);
+}
+
+bool
+begin(IvfWriter *writer, wire::BuildSpec *spec)
+{
+	WorkerBuild *build = &writer->worker;
+	const wire::BuildRequest request = {wire::BuildStep::kBegin, 0, 0};
+	const wire::Part parts[] = {{&request, sizeof(request)}, {spec, sizeof(*spec)}};
+	Size capacity;
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	worker_build_end(writer);
+	if (!can_ask(writer))
+		return false;
+	capacity = bridge::session_body_capacity();
+	build->request_rows = Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(request))) / writer->vector_bytes);
+	if (build->request_rows == 0 || capacity < sizeof(request) + writer->meta->dim * sizeof(float))
+		return false;
+	spec->dim = writer->meta->dim;
+	spec->element = writer->rows.element;
+	spec->metric = writer->meta->metric;
+	if (build->on_reset.func == nullptr)
+	{
+		build->on_reset.func = forget_build;
+		build->on_reset.arg = build;
+		MemoryContextRegisterResetCallback(GetMemoryChunkContext(writer), &build->on_reset);
+	}
+	if (!bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason))
+		return fail(build, reason);
+	build->open = true;
+	build->n_seen = 0;
+	build->n_queries = spec->n_queries;
+	build->k = spec->k;
+	return receive(build, &header, nullptr, 0);
+}
+
+/// An even sample, as it waits. False: the worker is out.
+bool
+send_sample(IvfWriter *writer, uint64 n)
+{
+	WorkerBuild *build = &writer->worker;
+	char *rows = static_cast<char *>(palloc(build->request_rows * writer->vector_bytes));
+	bool sent = true;
+
+	for (uint64 first = 0; sent && first < n; first += build->request_rows)
+	{
+		const uint64 here = Min(build->request_rows, n - first);
+
+		CHECK_FOR_INTERRUPTS();
+		for (uint64 i = 0; i < here; i++)
+			ivf_read_spooled(writer, (first + i) * writer->n_rows / n, 1, rows + i * writer->vector_bytes);
+		sent = send_rows(build, wire::BuildStep::kTraining, rows, here, writer->vector_bytes);
+	}
+	pfree(rows);
+	return sent;
+}
+
+bool
+all_finite(const float *values, uint64 n)
+{
+	for (uint64 i = 0; i < n; i++)
+		if (!std::isfinite(values[i]))
+			return false;
+	return true;
+}
+
+} // namespace
+
+bool
+worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint32 n_queries, float *centroids, uint32 *n_used)
+{
+	WorkerBuild *build = &writer->worker;
+	wire::BuildSpec wanted = {};
+	wire::BuildReport report;
+
+	wanted.n_clusters = spec->n_clusters;
+	wanted.n_training = static_cast<uint32>(spec->n_rows);
+	wanted.n_queries = n_queries;
+	wanted.k = n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
+	wanted.seed = spec->seed;
+	wanted.max_iterations = kIterations;
+	wanted.tolerance = kTolerance;
+	if (spec->n_rows == 0 || !begin(writer, &wanted) || !send_sample(writer, spec->n_rows) ||
+		!send_step(build, wire::BuildStep::kTrain) || !read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
+		return false;
+	if (report.n_used < 1 || report.n_used > spec->n_clusters)
+		return fail(build, bridge::Fallback::kWrongAnswer);
+	if (!read_result(build, wire::BuildResult::kCentroids, centroids, static_cast<Size>(report.n_used) * spec->dim * sizeof(float)))
+		return false;
+	if (!all_finite(centroids, static_cast<uint64>(report.n_used) * spec->dim))
+		return fail(build, bridge::Fallback::kWrongAnswer);
+	*n_used = report.n_used;
+	build->lists = true;
+	return true;
+}
+
+bool
+worker_build_take_model(IvfWriter *writer)
+{
+	WorkerBuild *build = &writer->worker;
+	const uint32 dim = writer->meta->dim;
+	const uint32 n_lists = writer->model.n_lists;
+	wire::BuildSpec wanted = {};
+	uint64 step;
+
+	wanted.n_clusters = n_lists;
+	if (!begin(writer, &wanted))
+		return false;
+	step = (bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / (dim * sizeof(float)); // at least one: see begin
+	for (uint64 first = 0; first < n_lists; first += step)
+	{
+		const uint64 n = Min(step, n_lists - first);
+
+		if (!send_rows(build, wire::BuildStep::kCentroids, writer->centroids + first * dim, n, dim * sizeof(float)))
+			return false;
+	}
+	build->lists = true;
+	return true;
+}
+
+void
+worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint64 k)
+{
+	WorkerBuild *build = &writer->worker;
+
+	if (!build->lists || build->n_queries == 0 || build->n_queries != queries->n || build->k != k)
+		return;
+	for (uint64 first = 0; first < queries->n; first += build->request_rows)
+	{
+		const uint64 n = Min(build->request_rows, queries->n - first);
+
+		if (!send_rows(build, wire::BuildStep::kQueries, queries->vectors + first * writer->vector_bytes, n, writer->vector_bytes))
+			return;
+	}
+	build->queries = true;
+}
+
+namespace
+{
+
+/// Reads the batch from `first` on into state->next and hands it to the worker.
+bool
+submit_batch(WorkerAssign *state, uint64 first)
+{
+	IvfWriter *writer = state->writer;
+	WorkerBuild *build = &writer->worker;
+
+	state->first = first;
+	state->n = Min(Min(build->request_rows, static_cast<uint64>(state->assigner->batch_rows)), writer->n_rows - first);
+	if (state->n == 0)
+		return true;
+	ivf_read_spooled(writer, first, state->n, state->next);
+	return submit_rows(build, wire::BuildStep::kAssign, first, state->next, state->n, writer->vector_bytes);
+}
+
+} // namespace
+
+void
+worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner)
+{
+	state->writer = writer;
+	state->assigner = assigner;
+	state->next = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
+	state->first = 0;
+	state->n = 0;
+	if (writer->worker.lists)
+		(void) submit_batch(state, 0);
+}
+
+bool
+worker_assign_next(WorkerAssign *state, uint64 *first, uint64 *n)
+{
+	IvfWriter *writer = state->writer;
+	WorkerBuild *build = &writer->worker;
+	Assigner *assigner = state->assigner;
+	wire::RowLabel labels[kMaxRequestRows];
+	wire::ReplyHeader header;
+	char *rows;
+
+	*first = state->first;
+	*n = state->n;
+	if (!build->lists)
+		return false;
+	if (state->n == 0)
+		return true;
+	if (!receive(build, &header, labels, sizeof(labels)))
+		return false;
+	if (header.n_items != state->n)
+		return fail(build, bridge::Fallback::kWrongAnswer);
+	for (uint64 i = 0; i < state->n; i++)
+	{
+		if (labels[i].list >= writer->model.n_lists)
+			return fail(build, bridge::Fallback::kWrongAnswer);
+		assigner->labels[i] = labels[i].list;
+		assigner->scores[i] = labels[i].score;
+	}
+	build->n_seen = state->first + state->n;
+	rows = assigner->vectors;
+	assigner->vectors = state->next;
+	state->next = rows;
+	(void) submit_batch(state, build->n_seen); // whoever asks next hears of a failure
+	return true;
+}
+
+void
+worker_assign_end(WorkerAssign *state)
+{
+	pfree(state->next);
+}
+
+bool
+worker_build_neighbors(IvfWriter *writer, CalibrationQueries *queries, uint64 k)
+{
+	WorkerBuild *build = &writer->worker;
+	const uint64 n_items = queries->n * k;
+	wire::WireNeighbor *found;
+
+	static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor));
+	if (!build->queries || build->n_seen != writer->n_rows)
+		return false;
+	found = static_cast<wire::WireNeighbor *>(palloc(n_items * sizeof(wire::WireNeighbor)));
+	if (!read_result(build, wire::BuildResult::kNeighbors, found, n_items * sizeof(wire::WireNeighbor)))
+		return false;
+	for (uint64 i = 0; i < n_items; i++)
+		if (found[i].row != wire::kNoRow && found[i].row >= writer->n_rows)
+			return fail(build, bridge::Fallback::kWrongAnswer);
+	for (uint64 q = 0; q < queries->n; q++)
+	{
+		engine::TopK *topk = &queries->topks[q];
+		uint64 n = 0;
+
+		while (n < k && found[q * k + n].row != wire::kNoRow)
+		{
+			topk->buffer[n] = {found[q * k + n].score, found[q * k + n].row};
+			n++;
+		}
+		topk->size = n;
+	}
+	pfree(found);
+	return true;
+}
+
+void
+worker_build_end(IvfWriter *writer)
+{
+	WorkerBuild *build = &writer->worker;
+	const wire::BuildRequest request = {wire::BuildStep::kEnd, 0, 0};
+	const wire::Part part = {&request, sizeof(request)};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	// Another worker than the one that was asked has nothing to forget.
+	if (build->open && bridge::session_ready(false))
+		(void) bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason);
+	build->open = build->lists = build->queries = false;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,60 @@
+// The worker's part in a build or a merge: training, the lists of rows, the neighbours of a calibration's queries. Whatever goes wrong
+// is a false, and the backend does it by itself: labels are the same, neighbours are the same, centroids as good. The worker keeps
+// the sample, the centroids and what the queries have found, never the table. PG dialect.
+#pragma once
+
+#include "am/gpuivf/assign.hpp"
+#include "engine/ivf/kmeans.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::am
+{
+
+struct IvfWriter;
+struct CalibrationQueries;
+
+struct WorkerBuild
+{
+	bool open;      // the worker has something of this build
+	bool lists;     // ... the centroids of the writer's model
+	bool queries;   // ... and the calibration's queries, which have seen all rows assigned so far
+	uint64 n_seen;  // rows assigned by it, from the first on without a gap
+	uint64 request_rows; // that fit one request
+	uint32 n_queries;
+	uint32 k;
+	MemoryContextCallback on_reset; // ends the session if an error leaves something open
+};
+
+/// Begins a build by the worker: sample, training. On true centroids [spec.n_clusters, dim] has the n_used first.
+bool worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint32 n_queries, float *centroids, uint32 *n_used);
+
+/// Begins one with the centroids of the writer's model.
+bool worker_build_take_model(IvfWriter *writer);
+
+/// Sends the queries; before rows are assigned.
+void worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint64 k);
+
+/// Labels and scores of all rows, in order, a batch at a time: the worker assigns one batch while the next is read.
+struct WorkerAssign
+{
+	IvfWriter *writer;
+	Assigner *assigner; // its arrays take the batch
+	char *next;         // [batch_rows] the batch that the worker has
+	uint64 first;       // of it
+	uint64 n;           // rows of it; 0: it has none
+};
+
+void worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner);
+
+/// The next batch: vectors, labels and scores in the assigner, *n rows from *first on. False: the worker is out, and the rows from
+/// *first on have no labels.
+bool worker_assign_next(WorkerAssign *state, uint64 *first, uint64 *n);
+void worker_assign_end(WorkerAssign *state);
+
+/// What the queries have found, into their topks, finished; false if they have not seen all rows.
+bool worker_build_neighbors(IvfWriter *writer, CalibrationQueries *queries, uint64 k);
+
+/// The worker forgets all of it.
+void worker_build_end(IvfWriter *writer);
+
+} // namespace vectorgpu::am

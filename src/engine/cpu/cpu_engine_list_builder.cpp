@@ -1,0 +1,156 @@
+// See cpu_engine_list_builder.hpp.
+#include "engine/cpu/cpu_engine_list_builder.hpp"
+
+#include <atomic>
+
+#include "engine/ivf/coarse.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr size_t kRowsPerTask = 256; // of a neighbours' search: fit a second cache with their scores
+
+class CpuListBuilder final : public ListBuilder
+{
+public:
+	CpuListBuilder(const ListBuildSpec &spec, ThreadPool *pool, SearchControl *control) : ListBuilder(spec), pool_(pool), control_(control) {}
+
+	Status
+	neighbors(std::vector<Neighbor> *found) override
+	{
+		found->assign(static_cast<size_t>(spec().n_queries) * spec().k, {0, kNoNeighbor});
+		for (size_t q = 0; q < topks_.size(); q++)
+		{
+			TopK copy = topks_[q];
+			std::vector<Neighbor> kept(copy.buffer, copy.buffer + copy.size); // rows may still come
+
+			kept.resize(copy.capacity);
+			copy.buffer = kept.data();
+			std::copy_n(kept.begin(), topk_finish(&copy), found->begin() + static_cast<ptrdiff_t>(q * spec().k));
+		}
+		return Status::ok();
+	}
+
+protected:
+	Status
+	train_rows(const ivf::KMeansSpec &asked, const float *rows, float *centroids, ivf::KMeansReport *report) override
+	{
+		ivf::KMeansSpec spec = asked;
+
+		spec.n_threads = pool_->n_threads();
+
+		std::vector<uint8_t> work(ivf::kmeans_work_bytes(spec));
+
+		return status_of(ivf::kmeans_train(spec, {rows, spec.dim}, centroids, nullptr, report, work.data(), work.size(), call()));
+	}
+
+	Status
+	start_lists() override
+	{
+		const uint32_t dim = spec().rows.dim;
+		const uint32_t n_lists = static_cast<uint32_t>(centroids().size() / dim);
+
+		packed_.resize(ivf::coarse_bytes(dim, n_lists));
+
+		const Status status = status_of(ivf::coarse_init(centroids().data(), n_lists, dim, packed_.data(), packed_.size(), &coarse_));
+
+		if (status.is_ok())
+			work_.resize(ivf::coarse_assign_work_bytes(coarse_, pool_->n_threads()));
+		return status;
+	}
+
+	Status
+	assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
+	{
+		return status_of(ivf::coarse_assign(coarse_, rows, spec().rows.dim, n, labels, scores, work_.data(), work_.size(), call()));
+	}
+
+	Status
+	start_queries() override
+	{
+		const size_t each = topk_buffer_bytes(spec().k) / sizeof(Neighbor);
+
+		buffers_.resize(each * spec().n_queries);
+		topks_.resize(spec().n_queries);
+		for (size_t q = 0; q < topks_.size(); q++)
+			topk_init(&topks_[q], spec().k, buffers_.data() + q * each, each, nullptr);
+		return Status::ok();
+	}
+
+	Status
+	offer_rows(uint64_t first, const float *rows, size_t n) override
+	{
+		const DistanceSpec distance = neighbor_spec();
+		const size_t dim = distance.dim;
+		std::atomic<size_t> next{0};
+
+		pool_->run(std::min(pool_->n_threads(), topks_.size()),
+			[&](size_t)
+			{
+				double scores[kRowsPerTask];
+				RowId numbers[kRowsPerTask];
+
+				for (size_t q = next.fetch_add(1); q < topks_.size(); q = next.fetch_add(1))
+					for (size_t begin = 0; begin < n; begin += kRowsPerTask)
+					{
+						const size_t here = std::min(kRowsPerTask, n - begin);
+
+						compute_scores(
+							distance, queries().data() + q * dim, rows + begin * dim, dim * sizeof(float), here, scores, 0);
+						if (!topk_wants(&topks_[q], scores, here))
+							continue;
+						for (size_t i = 0; i < here; i++)
+							numbers[i] = first + begin + i;
+						topk_push(&topks_[q], scores, numbers, here, nullptr, 0);
+					}
+			});
+		return Status::ok();
+	}
+
+private:
+	static Status
+	status_of(const ivf::Outcome &outcome)
+	{
+		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
+	}
+
+	ivf::Call
+	call()
+	{
+		ivf::Call call;
+
+		call.progress = [](void *context, uint64_t, uint64_t)
+		{
+			SearchControl *control = static_cast<SearchControl *>(context);
+
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			return !control->stop.load(std::memory_order_relaxed);
+		};
+		call.progress_context = control_;
+		call.n_threads = pool_->n_threads();
+		call.parallel = [](void *context, size_t n_tasks, void (*task)(void *, size_t), void *argument)
+		{ static_cast<ThreadPool *>(context)->run(n_tasks, [&](size_t i) { task(argument, i); }); };
+		call.parallel_context = pool_;
+		return call;
+	}
+
+	ThreadPool *const pool_;
+	SearchControl *const control_;
+	std::vector<uint8_t> packed_;
+	std::vector<uint8_t> work_;
+	ivf::Coarse coarse_;
+	std::vector<Neighbor> buffers_;
+	std::vector<TopK> topks_;
+};
+
+} // namespace
+
+std::unique_ptr<ListBuilder>
+make_cpu_list_builder(const ListBuildSpec &spec, ThreadPool *pool, SearchControl *control)
+{
+	return std::make_unique<CpuListBuilder>(spec, pool, control);
+}
+
+} // namespace vectorgpu::engine

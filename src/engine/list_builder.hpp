@@ -1,0 +1,218 @@
+// What an engine does for the build of an index with inverted lists: it trains centroids on a sample, assigns rows to them as they
+// stream by, and finds on the way the nearest rows of some queries, by which the index is calibrated. It keeps the sample, the
+// centroids and what the queries have found, never the table.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/limits.hpp"
+#include "common/status.hpp"
+#include "engine/distance.hpp"
+#include "engine/engine.hpp"
+#include "engine/ivf/kmeans.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine
+{
+
+struct ListBuildSpec
+{
+	DistanceSpec rows;         // rows as they come: float32 or float16; metric: of neighbours, and what lists are of (README.md of ivf)
+	uint32_t n_clusters = 0;   // to be trained, or given
+	uint32_t n_training = 0;   // rows that will come for the training
+	uint32_t n_queries = 0;    // that will come
+	uint32_t k = 0;            // neighbours of each
+	uint64_t seed = 1;
+	uint32_t max_iterations = 10;
+	float tolerance = 3e-3f;
+};
+
+/// kInvalidArgument or kUnsupported for a spec that no engine can work with.
+inline Status
+check_list_build(const ListBuildSpec &spec)
+{
+	constexpr uint32_t kMostQueries = 4096;
+	constexpr uint32_t kMostNeighbors = 256;
+
+	if (spec.rows.element != ElementType::kFloat32 && spec.rows.element != ElementType::kFloat16)
+		return Status::error(StatusCode::kUnsupported, "the element type has no centroids");
+	if (!metric_supports(spec.rows.metric, spec.rows.element))
+		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
+	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions))
+		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+	if (spec.n_clusters < 1 || spec.n_clusters > ivf::kMaxClusters || spec.n_training > INT32_MAX)
+		return Status::error(StatusCode::kInvalidArgument, "the number of clusters or rows is out of range");
+	if (spec.n_queries > kMostQueries || spec.k > kMostNeighbors || (spec.n_queries > 0 && spec.k == 0))
+		return Status::error(StatusCode::kInvalidArgument, "the number of queries or neighbours is out of range");
+	return Status::ok();
+}
+
+/// One build. One thread at a time. Steps out of their order are kInvalidArgument.
+class ListBuilder
+{
+public:
+	explicit ListBuilder(const ListBuildSpec &spec) : spec_(spec) {}
+	virtual ~ListBuilder() = default;
+	ListBuilder(const ListBuilder &) = delete;
+	ListBuilder &operator=(const ListBuilder &) = delete;
+
+	/// The next rows of the sample: vectors [n, dim] of the rows' element.
+	Status
+	add_training(const void *vectors, size_t n)
+	{
+		if (!centroids_.empty() || n > spec_.n_training - n_sample_)
+			return Status::error(StatusCode::kInvalidArgument, "more training rows than were announced");
+		sample_.resize((n_sample_ + n) * spec_.rows.dim);
+
+		float *to = sample_.data() + n_sample_ * spec_.rows.dim;
+
+		to_floats(vectors, n, to);
+		if (is_spherical())
+			ivf::normalise_rows(to, n, spec_.rows.dim);
+		n_sample_ += n;
+		return Status::ok();
+	}
+
+	/// Trains, when the sample is complete. Centroids [n_used] are there then.
+	Status
+	train()
+	{
+		if (n_sample_ != spec_.n_training || !centroids_.empty())
+			return Status::error(StatusCode::kInvalidArgument, "the training has not all of its rows");
+
+		std::vector<float> trained(static_cast<size_t>(spec_.n_clusters) * spec_.rows.dim);
+		ivf::KMeansSpec spec;
+
+		spec.dim = spec_.rows.dim;
+		spec.n_clusters = spec_.n_clusters;
+		spec.n_rows = n_sample_;
+		spec.kind = ivf::cluster_kind(spec_.rows.metric);
+		spec.seed = spec_.seed;
+		spec.max_iterations = spec_.max_iterations;
+		spec.tolerance = spec_.tolerance;
+
+		Status status = train_rows(spec, sample_.data(), trained.data(), &report_);
+
+		if (!status.is_ok())
+			return status;
+		std::vector<float>().swap(sample_);
+		trained.resize(std::max<size_t>(report_.n_used, 1) * spec_.rows.dim); // behind them are copies of the first
+		return take_centroids(std::move(trained));
+	}
+
+	/// Instead of a training: centroids [n, dim], the next of n_clusters.
+	Status
+	add_centroids(const float *centroids, size_t n)
+	{
+		const size_t dim = spec_.rows.dim;
+		const size_t n_before = given_.size() / dim;
+
+		if (!centroids_.empty() || n > spec_.n_clusters - n_before)
+			return Status::error(StatusCode::kInvalidArgument, "more centroids than were announced");
+		given_.insert(given_.end(), centroids, centroids + n * dim);
+		return n_before + n == spec_.n_clusters ? take_centroids(std::move(given_)) : Status::ok();
+	}
+
+	/// The next queries: vectors [n, dim] of the rows' element. Before rows are assigned.
+	Status
+	add_queries(const void *vectors, size_t n)
+	{
+		const size_t n_before = queries_.size() / spec_.rows.dim;
+
+		if (n > spec_.n_queries - n_before)
+			return Status::error(StatusCode::kInvalidArgument, "more queries than were announced");
+		queries_.resize((n_before + n) * spec_.rows.dim);
+		to_floats(vectors, n, queries_.data() + n_before * spec_.rows.dim);
+		return n_before + n == spec_.n_queries ? start_queries() : Status::ok();
+	}
+
+	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and centroids of length
+	/// 1), and that score. first: the number of the first row, by which the queries know it.
+	Status
+	assign(uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores)
+	{
+		const size_t dim = spec_.rows.dim;
+
+		if (centroids_.empty())
+			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
+		batch_.resize(n * dim);
+		to_floats(vectors, n, batch_.data());
+		if (is_spherical())
+		{
+			unit_batch_ = batch_;
+			ivf::normalise_rows(unit_batch_.data(), n, dim);
+		}
+
+		Status status = assign_rows(is_spherical() ? unit_batch_.data() : batch_.data(), n, labels, scores);
+
+		return status.is_ok() && !queries_.empty() ? offer_rows(first, batch_.data(), n) : status;
+	}
+
+	/// What the queries have found: [n_queries, k] in (score, number) order, behind the last of a query kNoNeighbor.
+	virtual Status neighbors(std::vector<Neighbor> *found) = 0;
+	static constexpr RowId kNoNeighbor = ~RowId{0};
+
+	const ListBuildSpec &spec() const { return spec_; }
+	const std::vector<float> &centroids() const { return centroids_; }
+	const ivf::KMeansReport &report() const { return report_; }
+
+protected:
+	/// kmeans_train on rows [spec.n_rows, dim].
+	virtual Status train_rows(const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;
+
+	/// centroids_ are there and stay.
+	virtual Status start_lists() = 0;
+	virtual Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) = 0;
+
+	/// queries_ [n_queries, dim] are there and stay.
+	virtual Status start_queries() = 0;
+	virtual Status offer_rows(uint64_t first, const float *rows, size_t n) = 0;
+
+	/// The distance of neighbours, of rows in float32 (an exact conversion).
+	DistanceSpec
+	neighbor_spec() const
+	{
+		return {spec_.rows.metric, ElementType::kFloat32, spec_.rows.dim};
+	}
+
+	const std::vector<float> &queries() const { return queries_; }
+
+private:
+	bool is_spherical() const { return ivf::cluster_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
+
+	void
+	to_floats(const void *vectors, size_t n, float *to) const
+	{
+		const size_t n_elements = n * spec_.rows.dim;
+
+		if (spec_.rows.element == ElementType::kFloat16)
+			widen_halves(vectors, n_elements, to);
+		else
+			std::copy_n(static_cast<const char *>(vectors), n_elements * sizeof(float), reinterpret_cast<char *>(to));
+	}
+
+	Status
+	take_centroids(std::vector<float> centroids)
+	{
+		if (!std::all_of(centroids.begin(), centroids.end(), [](float x) { return std::isfinite(x); }))
+			return Status::error(StatusCode::kInvalidArgument, "a centroid is not finite");
+		centroids_ = std::move(centroids);
+		return start_lists();
+	}
+
+	const ListBuildSpec spec_;
+	size_t n_sample_ = 0;
+	std::vector<float> sample_;    // [n_training, dim]
+	std::vector<float> given_;     // centroids on their way
+	std::vector<float> centroids_; // [n_lists, dim]
+	std::vector<float> queries_;   // [n_queries, dim]
+	std::vector<float> batch_;
+	std::vector<float> unit_batch_; // of length 1, for cosine
+	ivf::KMeansReport report_{};
+};
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,164 @@
+// Builds of inverted lists by both engines: the same centroids give the same labels, scores and neighbours, bit for bit.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/list_builder.hpp"
+#include "engines.hpp"
+
+namespace vectorgpu::cuda::test
+{
+namespace
+{
+
+using engine::ListBuilder;
+using engine::ListBuildSpec;
+
+/// A finite half from 16 random bits.
+uint16_t
+some_half(uint32_t bits)
+{
+	return static_cast<uint16_t>((bits & 0x87FFu) | 0x3000u | ((bits >> 11 & 3) << 10));
+}
+
+struct Rows
+{
+	Rows(const DistanceSpec &spec, size_t n, std::mt19937 *rng) : row_bytes(vector_bytes(spec.element, spec.dim)), bytes(n * row_bytes)
+	{
+		for (size_t i = 0; i < n * spec.dim; i++)
+		{
+			const uint16_t half = some_half((*rng)());
+			const float value = static_cast<float>(static_cast<int>((*rng)() % 512)) / 16;
+
+			if (spec.element == ElementType::kFloat16)
+				std::memcpy(bytes.data() + i * sizeof(half), &half, sizeof(half));
+			else
+				std::memcpy(bytes.data() + i * sizeof(value), &value, sizeof(value));
+		}
+	}
+
+	const uint8_t *row(size_t i) const { return bytes.data() + i * row_bytes; }
+
+	size_t row_bytes;
+	std::vector<uint8_t> bytes;
+};
+
+struct Result
+{
+	std::vector<uint32_t> labels;
+	std::vector<float> scores;
+	std::vector<Neighbor> neighbors;
+};
+
+Result
+run(Engine *engine, const ListBuildSpec &spec, const std::vector<float> &centroids, const Rows &rows, size_t n, size_t batch)
+{
+	engine::SearchControl control;
+	std::unique_ptr<ListBuilder> builder;
+	Result result = {std::vector<uint32_t>(n), std::vector<float>(n), {}};
+	const Status made = engine->make_list_builder(spec, &control, &builder);
+
+	EXPECT_TRUE(made.is_ok()) << made.message;
+	EXPECT_TRUE(builder->add_centroids(centroids.data(), spec.n_clusters).is_ok());
+	EXPECT_TRUE(builder->add_queries(rows.row(0), spec.n_queries).is_ok());
+	for (size_t first = 0; first < n; first += batch)
+	{
+		const size_t here = std::min(batch, n - first);
+		const Status status = builder->assign(first, rows.row(first), here, result.labels.data() + first, result.scores.data() + first);
+
+		EXPECT_TRUE(status.is_ok()) << status.message;
+	}
+	EXPECT_TRUE(builder->neighbors(&result.neighbors).is_ok());
+	return result;
+}
+
+TEST(ListBuilder, BothEnginesFindTheSame)
+{
+	std::mt19937 rng(7);
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
+		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
+			for (const uint32_t dim : {5u, 96u})
+			{
+				const size_t n = 6000;
+				ListBuildSpec spec;
+
+				spec.rows = {metric, element, dim};
+				spec.n_clusters = 150;
+				spec.n_queries = 40;
+				spec.k = 12;
+
+				const Rows rows(spec.rows, n, &rng);
+				std::vector<float> centroids(size_t{150} * dim);
+
+				for (float &x : centroids)
+					x = static_cast<float>(static_cast<int>(rng() % 4096)) / 128;
+				if (metric == Metric::kCosine)
+					engine::ivf::normalise_rows(centroids.data(), 150, dim);
+
+				const Result cpu = run(cpu_engine(), spec, centroids, rows, n, 700);
+
+				for (const size_t batch : {size_t{100}, size_t{700}, n}) // the last in parts
+				{
+					const Result device = run(cuda_engine(), spec, centroids, rows, n, batch);
+
+					EXPECT_EQ(device.labels, cpu.labels);
+					EXPECT_EQ(std::memcmp(device.scores.data(), cpu.scores.data(), n * sizeof(float)), 0);
+					ASSERT_EQ(device.neighbors.size(), cpu.neighbors.size());
+					for (size_t i = 0; i < cpu.neighbors.size(); i++)
+					{
+						ASSERT_EQ(device.neighbors[i].row, cpu.neighbors[i].row) << i;
+						ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
+					}
+				}
+			}
+}
+
+TEST(ListBuilder, TrainsAndKeepsItsOrder)
+{
+	std::mt19937 rng(8);
+	engine::SearchControl control;
+	std::unique_ptr<ListBuilder> builder;
+	ListBuildSpec spec;
+	std::vector<uint32_t> labels(3000);
+	std::vector<float> scores(3000);
+
+	spec.rows = {Metric::kCosine, ElementType::kFloat32, 20};
+	spec.n_clusters = 30;
+	spec.n_training = 2000;
+
+	const Rows rows(spec.rows, 3000, &rng);
+
+	ASSERT_TRUE(cuda_engine()->make_list_builder(spec, &control, &builder).is_ok());
+	EXPECT_EQ(builder->train().code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(builder->assign(0, rows.row(0), 1, labels.data(), scores.data()).code, StatusCode::kInvalidArgument);
+	ASSERT_TRUE(builder->add_training(rows.row(0), 1500).is_ok());
+	EXPECT_EQ(builder->add_training(rows.row(0), 1500).code, StatusCode::kInvalidArgument);
+	ASSERT_TRUE(builder->add_training(rows.row(1500), 500).is_ok());
+
+	const Status trained = builder->train();
+
+	ASSERT_TRUE(trained.is_ok()) << trained.message;
+	EXPECT_EQ(builder->report().n_used, 30u);
+	for (size_t list = 0; list < 30; list++) // of length 1
+	{
+		double squares = 0;
+
+		for (size_t d = 0; d < 20; d++)
+			squares += std::pow(static_cast<double>(builder->centroids()[list * 20 + d]), 2);
+		EXPECT_NEAR(squares, 1, 1e-5);
+	}
+	ASSERT_TRUE(builder->assign(0, rows.row(0), 3000, labels.data(), scores.data()).is_ok());
+	EXPECT_LT(*std::max_element(labels.begin(), labels.end()), 30u);
+	EXPECT_GT(control.progress.load(), 0u);
+	control.stop = true;
+	EXPECT_EQ(builder->assign(0, rows.row(0), 3000, labels.data(), scores.data()).code, StatusCode::kCancelled);
+}
+
+} // namespace
+} // namespace vectorgpu::cuda::test

@@ -1,0 +1,174 @@
+// Builds of inverted lists by the worker, from the wire to labels and neighbours.
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "worker/support.hpp"
+
+namespace vectorgpu::worker_test
+{
+namespace
+{
+
+using wire::BuildStep;
+
+struct WorkerBuilds : testing::Test
+{
+	WorkerBuilds() : served(options_for_test()), table(900, 6, 1) {}
+
+	Answer
+	step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0, uint64_t position = 0)
+	{
+		const wire::BuildRequest request{what, static_cast<uint32_t>(n), position};
+		std::vector<float> rows;
+
+		for (size_t i = first; i < first + n; i++)
+			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+	}
+
+	Answer
+	begin(Client *client, uint32_t n_clusters, uint32_t n_training, uint32_t n_queries, uint32_t k)
+	{
+		const wire::BuildRequest request{BuildStep::kBegin, 0, 0};
+		const wire::BuildSpec spec{table.spec.dim, table.spec.element, table.spec.metric, {}, n_clusters, n_training, n_queries, k, 1, 10, 0};
+
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
+	}
+
+	template <class T>
+	std::vector<T>
+	read(Client *client, wire::BuildResult result, size_t n)
+	{
+		const uint32_t n_bytes = static_cast<uint32_t>(n * sizeof(T));
+		const wire::BuildReadRequest request{result, n_bytes, 0};
+		const Answer answer = exchange(client, RequestType::kBuildRead, table.key, {part_of(request)});
+		std::vector<T> values(n);
+
+		EXPECT_TRUE(answer.ok());
+		EXPECT_EQ(answer.body.size(), n_bytes);
+		if (answer.body.size() == n_bytes)
+			memcpy(values.data(), answer.body.data(), n_bytes);
+		return values;
+	}
+
+	double
+	distance(const float *a, const float *b) const
+	{
+		double sum = 0;
+
+		for (uint32_t d = 0; d < table.spec.dim; d++)
+			sum += (double(a[d]) - double(b[d])) * (double(a[d]) - double(b[d]));
+		return sum;
+	}
+
+	/// Assigns all rows and compares with what plain code finds.
+	void
+	check_labels(Client *client, const std::vector<float> &centroids)
+	{
+		const size_t n_lists = centroids.size() / table.spec.dim;
+
+		for (size_t first = 0; first < 900; first += 300)
+		{
+			const Answer answer = step(client, BuildStep::kAssign, first, 300, first);
+
+			ASSERT_TRUE(answer.ok());
+			ASSERT_EQ(answer.body.size(), 300 * sizeof(wire::RowLabel));
+			for (size_t i = 0; i < 300; i++)
+			{
+				wire::RowLabel label;
+
+				memcpy(&label, answer.body.data() + i * sizeof(label), sizeof(label));
+				ASSERT_LT(label.list, n_lists);
+
+				const double own = distance(table.row(first + i), centroids.data() + label.list * table.spec.dim);
+
+				EXPECT_NEAR(label.score, own, 1e-4 * (own + 1));
+				for (size_t list = 0; list < n_lists; list++)
+					EXPECT_LE(own, distance(table.row(first + i), centroids.data() + list * table.spec.dim) * (1 + 1e-5) + 1e-5);
+			}
+		}
+	}
+
+	DataDirectory directory;
+	ThreadWorker served;
+	Table table;
+};
+
+TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
+{
+	Connection connection;
+	Client &client = connection.client;
+	constexpr uint32_t kK = 5;
+
+	ASSERT_TRUE(begin(&client, 7, 500, 2, kK).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kTraining, 0, 200).ok());
+	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kInvalid) << "before all rows are there";
+	ASSERT_TRUE(step(&client, BuildStep::kTraining, 200, 300).ok());
+	EXPECT_EQ(step(&client, BuildStep::kTraining, 0, 1).status(), ReplyStatus::kInvalid) << "more than announced";
+	EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
+	ASSERT_TRUE(step(&client, BuildStep::kTrain).ok());
+
+	const wire::BuildReport report = read<wire::BuildReport>(&client, wire::BuildResult::kReport, 1)[0];
+
+	ASSERT_EQ(report.n_used, 7u);
+	EXPECT_GT(report.inertia, 0);
+	ASSERT_TRUE(step(&client, BuildStep::kQueries, 40, 2).ok());
+	check_labels(&client, read<float>(&client, wire::BuildResult::kCentroids, size_t{7} * table.spec.dim));
+
+	const std::vector<wire::WireNeighbor> found = read<wire::WireNeighbor>(&client, wire::BuildResult::kNeighbors, 2 * kK);
+
+	for (uint32_t q = 0; q < 2; q++)
+	{
+		std::multimap<double, uint64_t> all;
+
+		for (size_t i = 0; i < 900; i++)
+			all.emplace(distance(table.row(40 + q), table.row(i)), i);
+
+		auto expected = all.begin();
+
+		for (uint32_t i = 0; i < kK; i++, ++expected)
+		{
+			EXPECT_EQ(found[q * kK + i].row, expected->second);
+			EXPECT_NEAR(found[q * kK + i].score, expected->first, 1e-4 * (expected->first + 1));
+		}
+	}
+	ASSERT_TRUE(step(&client, BuildStep::kEnd).ok());
+	EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kAbsent);
+}
+
+TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
+{
+	Connection connection;
+	Client &client = connection.client;
+
+	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kAbsent);
+	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 2).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 12, 1).ok());
+	EXPECT_EQ(step(&client, BuildStep::kCentroids, 12, 1).status(), ReplyStatus::kInvalid);
+
+	std::vector<float> centroids;
+
+	for (size_t i = 10; i < 13; i++)
+		centroids.insert(centroids.end(), table.row(i), table.row(i) + table.spec.dim);
+	check_labels(&client, centroids);
+
+	const wire::BuildRequest request{BuildStep::kAssign, 1, 0};
+
+	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(request), {centroids.data(), 4}}).status(), ReplyStatus::kInvalid);
+}
+
+TEST_F(WorkerBuilds, what_is_too_large_is_refused)
+{
+	Connection connection;
+	Client &client = connection.client;
+
+	EXPECT_EQ(begin(&client, 10, 0xFFFFFFFF, 0, 0).status(), ReplyStatus::kRefused);
+	EXPECT_EQ(begin(&client, 10, 10, 5000, 10).status(), ReplyStatus::kInvalid);
+}
+
+} // namespace
+} // namespace vectorgpu::worker_test
