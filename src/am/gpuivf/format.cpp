@@ -112,18 +112,18 @@ end_codes(CodeBatch *batch)
 	pfree(batch->terms);
 }
 
-/// Labels of the next batch, from *first on, by the worker or here; its rows as floats, if they are to be coded. False: it gave way.
+/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are to be coded. False: it gave way.
 bool
-next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 *first, uint64 *n)
+next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 first, uint64 *n)
 {
-	if (worker_assign_next(by_worker, first, n))
+	if (worker_assign_next(by_worker, n))
 	{
 		if (has_codes(&writer->layout))
 			ivf_rows_to_floats(assigner->rows, assigner->vectors, *n, assigner->floats);
 		return true;
 	}
-	*n = Min(static_cast<uint64>(assigner->batch_rows), writer->n_rows - *first);
-	ivf_read_spooled(writer, *first, *n, assigner->vectors);
+	*n = Min(static_cast<uint64>(assigner->batch_rows), writer->n_rows - first);
+	ivf_read_spooled(writer, first, *n, assigner->vectors);
 	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
 }
 
@@ -156,7 +156,7 @@ assign_rows(IvfWriter *writer)
 		uint64 n = 0;
 
 		(void) VG_FAULT("ivf_assign");
-		done = !ivf_gives_way(writer) && next_batch(writer, &assigner, &by_worker, &first, &n) &&
+		done = !ivf_gives_way(writer) && next_batch(writer, &assigner, &by_worker, first, &n) &&
 			(!coded || put_codes(writer, &batch, &assigner, n));
 		for (uint64 i = 0; done && i < n; i++)
 		{

@@ -46,7 +46,7 @@ submit_rows(WorkerBuild *build, wire::BuildStep step, uint64 position, const voi
 	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("ivf_worker_rows");
+	(void) VG_FAULT("worker_build_rows");
 	return bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) || fail(build, reason);
 }
 
@@ -201,6 +201,8 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint3
 		return fail(build, bridge::Fallback::kWrongAnswer);
 	*n_used = report.n_used;
 	build->lists = true;
+	ereport(DEBUG1, (errmsg_internal("the worker has trained %u lists for index \"%s\"", report.n_used,
+						RelationGetRelationName(writer->plan.index))));
 	return true;
 }
 
@@ -278,7 +280,7 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner)
 }
 
 bool
-worker_assign_next(WorkerAssign *state, uint64 *first, uint64 *n)
+worker_assign_next(WorkerAssign *state, uint64 *n)
 {
 	IvfWriter *writer = state->writer;
 	WorkerBuild *build = &writer->worker;
@@ -287,12 +289,10 @@ worker_assign_next(WorkerAssign *state, uint64 *first, uint64 *n)
 	wire::ReplyHeader header;
 	char *rows;
 
-	*first = state->first;
 	*n = state->n;
 	if (!build->lists)
 		return false;
-	if (state->n == 0)
-		return true;
+	Assert(state->n > 0);
 	if (!receive(build, &header, labels, sizeof(labels)))
 		return false;
 	if (header.n_items != state->n)
@@ -326,6 +326,8 @@ worker_build_neighbors(IvfWriter *writer, CalibrationQueries *queries, uint64 k)
 	wire::WireNeighbor *found;
 
 	static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor));
+	if (build->n_seen == writer->n_rows)
+		ereport(DEBUG1, (errmsg_internal("the worker has assigned the rows of index \"%s\"", RelationGetRelationName(writer->plan.index))));
 	if (!build->queries || build->n_seen != writer->n_rows)
 		return false;
 	found = static_cast<wire::WireNeighbor *>(palloc(n_items * sizeof(wire::WireNeighbor)));

@@ -46,9 +46,9 @@ struct WorkerAssign
 
 void worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner);
 
-/// The next batch: vectors, labels and scores in the assigner, *n rows from *first on. False: the worker is out, and the rows from
-/// *first on have no labels.
-bool worker_assign_next(WorkerAssign *state, uint64 *first, uint64 *n);
+/// The next batch: vectors, labels and scores in the assigner, *n rows. False: the worker is out, and the rows behind the last
+/// batch have no labels.
+bool worker_assign_next(WorkerAssign *state, uint64 *n);
 void worker_assign_end(WorkerAssign *state);
 
 /// What the queries have found, into their topks, finished; false if they have not seen all rows.

@@ -1,6 +1,7 @@
 // k-means on the device: all rows of a data set, so many clusters and iterations; what the seeds, the iterations and their parts take.
 // Prints a table; --json FILE appends a line of JSON. See README.md.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/kmeans.hpp"
+#include "cuda/list_builder.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -75,6 +76,43 @@ measure_parts(cuda::ClusterContext *context, const engine::ivf::KMeansSpec &spec
 		scores, groups, means, refresh);
 }
 
+/// What an index build asks of the engine, in batches as they come over the wire: training on 64 rows a list, labels of all rows,
+/// neighbours of 260 queries.
+void
+measure_build(const cuda::Device &device, cuda::Budget *budget, const bench::Matrix &base)
+{
+	constexpr size_t kBatch = 504;
+	engine::ListBuildSpec spec;
+	engine::SearchControl control;
+	std::unique_ptr<engine::ListBuilder> builder;
+	std::vector<uint32_t> labels(kBatch);
+	std::vector<float> scores(kBatch);
+
+	spec.rows = {Metric::kL2, ElementType::kFloat32, base.dim};
+	spec.n_clusters = static_cast<uint32_t>(std::sqrt(base.n));
+	spec.n_training = std::min(base.n, 64 * spec.n_clusters);
+	spec.n_queries = 260;
+	spec.k = 12;
+	spec.max_iterations = 20;
+	spec.tolerance = 1e-3f;
+	must(cuda::make_list_builder(spec, &device, budget, &control, &builder));
+
+	double start = bench::now_ms();
+
+	for (size_t i = 0; i < spec.n_training; i++)
+		must(builder->add_training(base.values.data() + i * base.n / spec.n_training * base.dim, 1));
+	must(builder->train());
+
+	const double trained = bench::now_ms() - start;
+
+	must(builder->add_queries(base.values.data(), spec.n_queries));
+	start = bench::now_ms();
+	for (size_t first = 0; first < base.n; first += kBatch)
+		must(builder->assign(first, base.values.data() + first * base.dim, std::min<size_t>(kBatch, base.n - first), labels.data(), scores.data()));
+	std::printf("build: %u lists trained in %.0f ms (%u iterations), %u rows assigned and %u queries answered in %.0f ms\n", spec.n_clusters, trained,
+		builder->report().n_iterations, base.n, spec.n_queries, bench::now_ms() - start);
+}
+
 } // namespace
 
 int
@@ -110,6 +148,7 @@ main(int argc, char **argv)
 	spec.n_rows = base.n;
 	must(cuda::Device::open(0, {}, &device));
 	must(device.check(kernels::prepare_cluster_kernels(), "prepare the kernels"));
+	must(device.check(kernels::prepare_select_kernels(), "prepare the kernels"));
 
 	auto budget = std::make_unique<cuda::Budget>(&device, 0);
 	cuda::ClusterContext context;
@@ -128,6 +167,7 @@ main(int argc, char **argv)
 			report.n_iterations, times.iterations_ms, report.inertia / base.n, report.n_splits);
 	}
 	measure_parts(&context, spec, base, centroids.data());
+	measure_build(device, budget.get(), base);
 	if (json != nullptr)
 	{
 		std::fprintf(json,

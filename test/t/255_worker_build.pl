@@ -1,0 +1,79 @@
+# Builds and merges of gpuivf that the worker takes part in: the indexes are as good as the backend's own, for every metric, type and
+# storage; when the worker fails, is refused or dies in the middle, the backend goes on by itself and nobody notices.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_timeout = 600s\nvectorgpu.worker_min_size = 0\n"
+	  . "vectorgpu.auto_merge = off\nvectorgpu.worker_restart_delay_max = 0\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+
+# Rows in 40 heaps, some alike, some without a value.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE t (id int, v vector(20), h halfvec(20));
+INSERT INTO t SELECT i, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT (round((20 * sin((i % 40) * j + j))::numeric) + (i * j * 7919) % 11)::real
+	FROM generate_series(1, 20) j)::vector END FROM generate_series(1, 5000) i;
+UPDATE t SET h = v::halfvec;
+SQL
+ok(wait_worker($node), 'the worker is ready');
+
+my ($trained, $assigned) = (qr/the worker has trained/, qr/the worker has assigned/);
+
+# Builds t_i; what the server said; the index is checked against the table and found good enough.
+sub build
+{
+	my ($name, $class, $col, $with, $settings) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"DROP INDEX IF EXISTS t_i; SET client_min_messages = debug1; $settings; CREATE INDEX t_i ON t USING gpuivf ($col $class) WITH ($with)");
+	my $recall;
+
+	is($rc, 0, "$name: the index is built") or diag($err);
+	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_i', true))"), '1', "$name: the check passes");
+	$recall = $node->safe_psql('postgres', "SET gpuivf.probes = 20; SELECT recall FROM vectorgpu_recall('t_i', 60, 10)");
+	cmp_ok($recall, '>', 0.8, "$name: it finds the nearest rows");
+	return $err;
+}
+
+for my $case (['l2', 'vector_l2_ops', 'v', 'lists = 30'], ['inner product', 'vector_ip_ops', 'v', 'lists = 30'],
+	['cosine', 'vector_cosine_ops', 'v', 'lists = 30'], ['l1', 'vector_l1_ops', 'v', 'lists = 30'],
+	['halves', 'halfvec_l2_ops', 'h', 'lists = 30'], ['codes', 'vector_l2_ops', 'v', q{lists = 30, storage = 'pq', pq_m = 10}],
+	['bytes', 'vector_l2_ops', 'v', q{lists = 30, storage = 'sq8', refine = 'none'}])
+{
+	my ($name, @with) = @$case;
+	my $said = build($name, @with, 'SELECT 1');
+
+	like($said, $trained, "$name: the worker trained");
+	like($said, $assigned, "$name: the worker assigned the rows");
+	unlike(build("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $trained, "$name: switched off");
+}
+
+# The labels are those that the backend computes: so says vectorgpu_check with heapallindexed; a merge with the model taken over.
+build('merged', 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
+$node->safe_psql('postgres', "INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 2000; SELECT vectorgpu_merge('t_i')");
+is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_i', true))"), '1', 'a merge by the worker passes the check');
+
+# A worker that goes away, or has no room, at any point of the build.
+SKIP:
+{
+	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
+	for my $n (1, 2, 4, 6)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres',
+			"DROP INDEX IF EXISTS t_i; SET vectorgpu.fault = 'worker_build_rows:$n:error'; CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 30)");
+
+		like($err, qr/fault point/, "an error at the worker's rows, call $n, ends the build");
+		like(build("after an error at call $n", 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1'), $assigned, "after an error at call $n the worker builds again");
+		build("the worker is gone at request $n", 'vector_l2_ops', 'v', 'lists = 30', "SET vectorgpu.fault = 'bridge_send:$n:corrupt'");
+		build("a wrong answer to request $n", 'vector_l2_ops', 'v', 'lists = 30', "SET vectorgpu.fault = 'bridge_receive:$n:corrupt'");
+		ok(wait_worker($node), 'the worker is there');
+	}
+}
+is(count_restarts($node), 0, 'the server never restarted');
+$node->stop;
+done_testing();
