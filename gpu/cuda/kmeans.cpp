@@ -208,9 +208,20 @@ private:
 	draw(const uint32_t *index, size_t n_rows, uint32_t n_clusters, Random *random, uint32_t *numbers, float *distances, float *centroids) const
 	{
 		const RowSource source = {host_rows_.rows, host_rows_.row_stride, index};
+		Call call;
 
-		if (n_rows > n_clusters)
-			(void) seed_plus_plus(source, n_rows, spec_.dim, n_clusters, random, {numbers, distances}, centroids, {}, {});
+		call.progress = [](void *context, uint64_t, uint64_t)
+		{
+			engine::SearchControl *control = static_cast<engine::SearchControl *>(context);
+
+			if (control == nullptr)
+				return true;
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			return !control->stop.load(std::memory_order_relaxed);
+		};
+		call.progress_context = context_->control;
+		if (n_rows > n_clusters) // stopped: whoever waits for the device next says so
+			(void) seed_plus_plus(source, n_rows, spec_.dim, n_clusters, random, {numbers, distances}, centroids, call, {});
 		else
 			seed_random(source, n_rows, spec_.dim, n_clusters, random, numbers, centroids);
 	}
