@@ -1,5 +1,5 @@
 # A full disk during build, insert, merge and vacuum (F15): SQLSTATE 53100, nothing lost, and all works again once there is
-# room. Needs a small file system: VECTORGPU_SMALL_FS names a folder on one of at most 256 MB that the test may fill;
+# room; and a full disk of the log (F16), which ends in a crash of PostgreSQL's own. Needs a small file system: VECTORGPU_SMALL_FS names a folder on one of at most 256 MB that the test may fill;
 # without it the test mounts one, which only root can.
 use strict;
 use warnings;
@@ -8,6 +8,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use File::Path qw(rmtree);
 use Test::More;
 use VectorgpuTest;
 use VectorgpuLoad;
@@ -93,5 +94,53 @@ unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no proc
 $node->safe_psql('postgres', 'DROP TABLE s; DROP TABLE t; CHECKPOINT; DROP TABLESPACE small');
 $node->stop;
 rmdir $location;
+
+# --- the disk of the log: PostgreSQL gives up with PANIC; once there is room it recovers, and what was committed is there.
+my $wal = PostgreSQL::Test::Cluster->new('wal');
+$wal->init(extra => [ "--waldir=$folder/wal_$$", '--wal-segsize=1' ]);
+$wal->append_conf('postgresql.conf', "max_wal_size = 1GB\ncheckpoint_timeout = 1h\nautovacuum = off\nfsync = off\n");
+$wal->start;
+create_extension($wal);
+create_comparer($wal);
+my @methods = ('gpuflat (v vector_l2_ops)', 'gpuivf (v vector_l2_ops) WITH (lists = 4)', 'gpugraph (v vector_l2_ops)');
+for my $i (0 .. $#methods)
+{
+	$wal->safe_psql('postgres', "CREATE TABLE w$i (id bigint, category int, v vector(64)); INSERT INTO w$i SELECT i, 0, array_fill((i % 1000)::float4, ARRAY[64])::vector FROM generate_series(1, 200) i; CREATE INDEX w${i}_v ON w$i USING $methods[$i]");
+}
+my $ballast = "$folder/ballast_$$";
+my $fill_kb = free_kb() - 12 * 1024;
+system("dd if=/dev/zero of='$ballast' bs=1024 count=$fill_kb 2>/dev/null") == 0 or die 'ballast';
+my ($committed, $ended) = (0, '00000');
+for ($batch = 0; $batch < 2000; $batch++)
+{
+	my $i = $batch % @methods;
+	($ended) = psql_state($wal, sprintf("INSERT INTO w$i SELECT i, 1, array_fill((i %% 1000)::float4, ARRAY[64])::vector FROM generate_series(%d, %d) i", 1000 + 400 * $batch, 1399 + 400 * $batch));
+	last if $ended ne '00000';
+	$committed++;
+}
+isnt($ended, '00000', "the log's disk is full after $committed inserts ($ended)");
+like(slurp_file($wal->logfile), qr/PANIC:.*No space left on device/, 'PostgreSQL gave up');
+unlink $ballast or die $!;
+
+# Its own attempts to recover may have failed for want of room, and then it has ended.
+my $up;
+for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+{
+	my ($rc, $out) = $wal->psql('postgres', 'SELECT 1');
+	$up = $rc == 0 && $out eq '1' and last;
+	system('pg_ctl', '-s', '-w', '-D', $wal->data_dir, '-l', $wal->logfile, 'start') if !-e $wal->data_dir . '/postmaster.pid';
+	select undef, undef, undef, 0.1;
+}
+ok($up, 'it is back once there is room');
+$wal->_update_pid(1);
+is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'what was committed is there, and no more');
+for my $i (0 .. $#methods)
+{
+	is($wal->safe_psql('postgres', "SET gpuivf.probes = 4; SET gpugraph.search_width = 4000; SELECT compare_answers('w$i', '<->', quote_literal(array_fill(3.3, ARRAY[64])::vector::text) || '::vector', 20)"), '', "$methods[$i]: both scans agree");
+	check_index($wal, "w${i}_v", name => "$methods[$i]: check");
+}
+unlike(slurp_file($wal->logfile), qr/TRAP|signal 11/, 'nothing else crashed');
+$wal->stop;
+rmtree("$folder/wal_$$");
 system("sudo -n umount '$folder' 2>/dev/null") if !defined $ENV{VECTORGPU_SMALL_FS};
 done_testing();
