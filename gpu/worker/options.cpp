@@ -16,7 +16,7 @@ constexpr unsigned kCoresToSpin = 4; // with fewer, a spinning thread takes the 
 constexpr uint32_t kSpinUs = 50;
 constexpr unsigned kCoresToSpinLong = 8;
 constexpr uint32_t kLongSpinUs = 200; // a client's way back and forth fits in
-constexpr unsigned kCoresPerDispatcher = 8; // one keeps up with about so many cores full of clients
+constexpr unsigned kCoresPerDispatcher = 5; // one keeps up with about so many cores full of clients (test/gpu/REPORT.md)
 constexpr uint32_t kMostDispatchers = 8;
 constexpr uint32_t kDispatcherLimit = 64; // that may be asked for
 

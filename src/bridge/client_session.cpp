@@ -10,6 +10,7 @@ extern "C"
 {
 #include "pgstat.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
@@ -22,6 +23,7 @@ namespace
 {
 
 constexpr int kConnectWaitMs = 100;
+constexpr int kConnectWaitEachMs = 20; // more for each process that connects at the same time: all take their turn
 constexpr uint32 kAckWaitUs = 1000;
 constexpr int kLoaderPatienceMs = 400; // without a sign of life
 constexpr uint64 kFirstPauseMs = 100;
@@ -29,6 +31,7 @@ constexpr uint64 kLongestPauseMs = 5000;
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kNsPerUs = 1000;
 constexpr uint64 kStateSleepNs = 20 * kNsPerMs; // of each wait, before it turns to the latch and the descriptors
+constexpr uint64 kLongYieldNs = 500 * kNsPerUs; // others that sleep now and then are done with their turn before that
 constexpr uint64 kGiveUpFactor = 30; // timeouts after which a silent session is closed
 constexpr int kDescriptors = 3;      // of a session: socket, doorbell, wake-up
 
@@ -113,15 +116,25 @@ make_event_set()
 		AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.socket, nullptr, nullptr);
 }
 
-/// Waits for the greeting, kConnectWaitMs in all. kInProgress: it is still outstanding, and stays so.
-wire::ClientResult
-wait_for_welcome(wire::ClientResult result)
+/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer.
+uint64
+connect_limit_ns(SharedState *state)
 {
-	const uint64 until = wire::monotonic_ns() + kConnectWaitMs * kNsPerMs;
+	const uint64 limit_ms = kConnectWaitMs + uint64{kConnectWaitEachMs} * (pg_atomic_read_u32(&state->n_connecting) - 1);
+
+	return Min(limit_ms, static_cast<uint64>(Max(settings.worker_timeout_ms, kConnectWaitMs))) * kNsPerMs;
+}
+
+/// Waits for the greeting until connect_limit_ns. kInProgress: it is still outstanding, and stays so.
+wire::ClientResult
+wait_counted(SharedState *state, wire::ClientResult result)
+{
+	const uint64 started = wire::monotonic_ns();
 
 	while (result == wire::ClientResult::kInProgress)
 	{
 		const uint64 now = wire::monotonic_ns();
+		const uint64 until = started + connect_limit_ns(state);
 		const int wanted =
 			session.client.phase == wire::ClientPhase::kConnecting ? WL_SOCKET_WRITEABLE : WL_SOCKET_READABLE;
 		int events;
@@ -137,6 +150,30 @@ wait_for_welcome(wire::ClientResult result)
 		}
 		result = wire::client_connect_continue(&session.client);
 	}
+	return result;
+}
+
+void
+uncount_connecting([[maybe_unused]] int code, Datum state)
+{
+	pg_atomic_fetch_sub_u32(&reinterpret_cast<SharedState *>(DatumGetPointer(state))->n_connecting, 1);
+}
+
+/// The same, and the others know that this process waits, however that ends.
+wire::ClientResult
+wait_for_welcome(SharedState *state, wire::ClientResult begun)
+{
+	volatile wire::ClientResult result = begun;
+
+	if (begun != wire::ClientResult::kInProgress)
+		return begun;
+	pg_atomic_fetch_add_u32(&state->n_connecting, 1);
+	PG_ENSURE_ERROR_CLEANUP(uncount_connecting, PointerGetDatum(state));
+	{
+		result = wait_counted(state, begun);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(uncount_connecting, PointerGetDatum(state));
+	uncount_connecting(0, PointerGetDatum(state));
 	return result;
 }
 
@@ -167,7 +204,7 @@ connect_session(SharedState *state, bool note)
 		session.generation = pg_atomic_read_u64(&state->generation);
 		result = VG_FAULT("bridge_connect") ? wire::ClientResult::kUnavailable
 											: wire::client_connect_start(&session.client, state->epoch, session.role);
-		result = wait_for_welcome(result);
+		result = wait_for_welcome(state, result);
 	}
 	else
 		result = wire::client_connect_continue(&session.client);
@@ -299,11 +336,16 @@ wait_for_reply(Fallback *reason)
 	}
 }
 
-/// Looks for the reply for a moment, if that has been worth it lately.
+/// Looks for the reply for a moment, if that has been worth it lately. Where cores have more to do than to look, others run
+/// meanwhile: that saves going to sleep and being woken. Among processes that do not sleep by themselves a turn lasts too long: then
+/// looking keeps the processor.
 bool
 spin_for_reply()
 {
 	static wire::SpinGate gate;
+	static wire::SpinGate yield_gate;
+	uint64 longest_yield_ns = 0;
+	bool may_yield;
 	const uint32 most_long = most_long_spins();
 	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
 	uint32 most_us = spin_us();
@@ -314,7 +356,10 @@ spin_for_reply()
 	// A process that is killed while it is counted takes the server and this memory with it.
 	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
 		most_us = kLongSpinUs;
-	replied = wire::client_spin(&session.client, most_us) == wire::ClientState::kReplied;
+	may_yield = wire::spin_gate_enter(&yield_gate);
+	replied = wire::client_spin(&session.client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;
+	if (may_yield)
+		wire::spin_gate_note(&yield_gate, longest_yield_ns < kLongYieldNs);
 	if (shared != nullptr)
 		pg_atomic_fetch_sub_u32(&shared->n_spinning, 1);
 	wire::spin_gate_note(&gate, replied);

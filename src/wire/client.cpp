@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -446,14 +447,18 @@ client_poll(Client *client)
 }
 
 ClientState
-client_spin(Client *client, uint32_t microseconds)
+client_spin(Client *client, uint32_t microseconds, uint64_t *longest_yield_ns)
 {
 	ClientState state = client_poll(client);
 
+	if (longest_yield_ns != nullptr)
+		*longest_yield_ns = 0;
 	if (state != ClientState::kPending || microseconds == 0)
 		return state;
 
-	const uint64_t until = monotonic_ns() + static_cast<uint64_t>(microseconds) * 1000;
+	const uint64_t started = monotonic_ns();
+	const uint64_t until = started + static_cast<uint64_t>(microseconds) * 1000;
+	uint64_t now = started;
 
 	do
 	{
@@ -464,7 +469,19 @@ client_spin(Client *client, uint32_t microseconds)
 #endif
 			state = client_poll(client);
 		}
-	} while (state == ClientState::kPending && monotonic_ns() < until);
+		if (state == ClientState::kPending && longest_yield_ns != nullptr && now - started >= kYieldAfterNs)
+		{
+			const uint64_t before = monotonic_ns();
+
+			sched_yield();
+			now = monotonic_ns();
+			if (now - before > *longest_yield_ns)
+				*longest_yield_ns = now - before;
+			state = client_poll(client);
+		}
+		else
+			now = monotonic_ns();
+	} while (state == ClientState::kPending && now < until);
 	return state;
 }
 

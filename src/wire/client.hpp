@@ -102,8 +102,12 @@ ClientResult client_submit(Client *client, RequestType type, const CopyKey *key,
 /// Looks at the slot; costs a few loads. An abandoned request whose time has come turns to kIdle here.
 ClientState client_poll(Client *client);
 
-/// Looks until the state is not pending or the time is over.
-ClientState client_spin(Client *client, uint32_t microseconds);
+/// Looks until the state is not pending or the time is over. With longest_yield_ns it lets others run after kYieldAfterNs, again and
+/// again, and says how long the longest of their turns was: the time may then be over for longer than asked for.
+ClientState client_spin(Client *client, uint32_t microseconds, uint64_t *longest_yield_ns = nullptr);
+
+/// The part of client_spin that keeps the processor in any case.
+constexpr uint64_t kYieldAfterNs = 2000;
 
 /// Sleeps on the slot's state until it changes, a signal's handler has run, or the time is over; then looks at it. Cheaper
 /// than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times only. Not to

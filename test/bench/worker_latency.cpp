@@ -130,10 +130,11 @@ void
 exchange(Client *client, RequestType type, std::initializer_list<Part> parts, unsigned spin_us, ReplyHeader *header)
 {
 	static thread_local std::vector<uint8_t> body(kReplyAreaBytes);
+	uint64_t longest_yield_ns = 0;
 
 	if (client_submit(client, type, &kKey, parts.begin(), parts.size()) != ClientResult::kOk)
 		die("submit failed");
-	if (client_spin(client, spin_us) == ClientState::kPending && client_wait(client, kTimeoutMs) != ClientState::kReplied)
+	if (client_spin(client, spin_us, &longest_yield_ns) == ClientState::kPending && client_wait(client, kTimeoutMs) != ClientState::kReplied)
 		die("no reply");
 	if (client_take_reply(client, header, body.data(), body.size()) != ClientResult::kOk)
 		die("wrong reply");
