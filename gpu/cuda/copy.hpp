@@ -11,6 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "cuda/append_lane.hpp"
+#include "cuda/block.hpp"
+#include "cuda/delta.hpp"
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
 #include "engine/lists.hpp"
@@ -19,64 +22,7 @@
 namespace vectorgpu::cuda
 {
 
-/// Device memory for copies, counted against a budget.
-class Budget
-{
-public:
-	Budget(const Device *device, uint64_t most) : device_(device), most_(most) {}
-
-	const Device *device() const { return device_; }
-	uint64_t most() const { return most_; }
-	uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-	Status take(uint64_t bytes);
-	void give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
-
-private:
-	const Device *device_;
-	const uint64_t most_; // 0: no limit but the device's
-	std::atomic<uint64_t> used_{0};
-};
-
-/// A device buffer that the budget knows of.
-class Held
-{
-public:
-	Held() = default;
-	~Held();
-	Held(const Held &) = delete;
-	Held &operator=(const Held &) = delete;
-
-	Status allocate(Budget *budget, size_t bytes, const char *purpose);
-	size_t bytes() const { return buffer_.bytes(); }
-
-	template <class T>
-	T *
-	as() const
-	{
-		return buffer_.as<T>();
-	}
-
-private:
-	Budget *budget_ = nullptr;
-	DeviceBuffer buffer_;
-};
-
 struct DeviceLists; // ivf_lists.hpp
-
-/// Rows in one piece of device memory, padded. A writer fills it from the front; readers look at rows they were told of.
-struct Block
-{
-	kernels::Form form = kernels::Form::kFloat32;
-	uint32_t pitch_bytes = 0;
-	uint32_t capacity = 0;
-	uint32_t n_rows = 0;     // filled; writer's
-	Held vectors;            // [capacity, pitch_bytes]
-	Held row_ids;            // [capacity]
-	Held values;             // [capacity] float, for the filter; sealed segments only
-	double max_norm = 0;     // of trusted rows
-	uint32_t n_untrusted = 0;
-	bool filterable = false; // values and max_norm hold
-};
 
 /// Part of a snapshot: rows [first, first + n_rows) of a block.
 struct Source
@@ -90,6 +36,9 @@ struct Source
 	bool rows_ascending = false;
 	engine::SegmentId segment = engine::kDeltaSegment;
 	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
+	double max_norm = 0;                      // this and the next two: of the block, as Filled has them
+	uint32_t n_untrusted = 0;
+	bool filterable = false;
 
 	kernels::Rows rows() const;
 };
@@ -97,19 +46,13 @@ struct Source
 /// What one search works on.
 struct Snapshot
 {
-	std::vector<Source> sources;
-	uint64_t n_rows = 0; // dead ones included
+	std::vector<Source> sources; // segments, then the delta
+	uint64_t n_rows = 0;         // dead ones included
+	AppendLane::Ticket ticket = 0; // new rows that a stream must wait for (AppendLane::join) before it looks at them
 };
 
-/// Elements of a row as queries and rows share them.
-struct Shape
-{
-	explicit Shape(const engine::DistanceSpec &spec);
-
-	uint32_t row_bytes;   // as the caller has them
-	uint32_t dim_pad;     // elements; bits: bytes
-	uint32_t query_bytes; // of a query on the device: float32 padded, or bits padded
-};
+/// kInvalidArgument if the parts of a block of rows do not fit each other.
+Status check_rows(const engine::RowBlock &rows);
 
 class Copy
 {
@@ -124,7 +67,10 @@ public:
 		DeviceBuffer scratch; // flags and stats
 	};
 
-	Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, bool narrow);
+	Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow);
+	~Copy();
+	Copy(const Copy &) = delete;
+	Copy &operator=(const Copy &) = delete;
 
 	const engine::DistanceSpec &spec() const { return spec_; }
 	engine::CopyKind kind() const { return kind_; }
@@ -134,9 +80,11 @@ public:
 	// As Engine's functions of these names. After a failure the copy is as before.
 	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows);
 	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes);
+	Status prepare_segment(engine::SegmentId segment);
 	Status seal_segment(engine::SegmentId segment);
 	Status drop_segment(engine::SegmentId segment);
 	Status append_delta(uint64_t position, const engine::RowBlock &rows);
+	bool append_at_once(uint64_t position, const engine::RowBlock &rows, Status *status);
 	Status trim_delta(uint64_t position);
 	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
@@ -144,12 +92,11 @@ public:
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
 private:
-	using BlockList = std::vector<std::shared_ptr<Block>>;
-
 	struct Segment
 	{
-		BlockList parts;              // while loading: in the element's own form
-		std::shared_ptr<const Block> sealed;
+		std::vector<Filled> parts;    // while loading: in the element's own form
+		Filled sealed;                // no block while loading
+		bool searched = false;        // it is part of snapshots
 		uint64_t n_rows = 0;
 		uint32_t narrow_flags = 0;    // what launch_narrow_check has found
 		std::shared_ptr<engine::Lists> loading; // while loading, of a copy of lists
@@ -158,31 +105,39 @@ private:
 		uint64_t dead_bits = 0;
 	};
 
-	Status make_block(kernels::Form form, uint32_t capacity, bool with_values, std::shared_ptr<Block> *block) const;
+	/// The delta's tombstones: bit 0 is of the row at `first`.
+	struct DeltaDead
+	{
+		std::shared_ptr<const Held> bits;
+		uint64_t n_bits = 0;
+		uint64_t first = 0;
+	};
+
 	uint32_t least_block_rows() const;
-	Status append(BlockList *blocks, uint32_t least_rows, const RowId *row_ids, const uint8_t *vectors, size_t n,
-		uint32_t *narrow_flags);
-	Status fill(Block *block, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags);
-	Status merge_parts(Segment *segment, std::shared_ptr<Block> *sealed);
+	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
+	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags);
+	Status merge_parts(const Segment &segment, Filled *sealed) const;
+	Status prepare(Segment *segment);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;
-	Status read_block(const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors) const;
-	void publish();
+	Delta::Place delta_place() const { return {spec_, budget_, lane_, narrow_}; }
+	kernels::Form widest_form() const;
+	Status append_rows(uint64_t position, const engine::RowBlock &rows, bool may_wait, bool *waits);
+	std::shared_ptr<const Snapshot> make_snapshot(const Delta &delta, const DeltaDead &dead) const;
+	void publish(std::shared_ptr<const Snapshot> snapshot);
+	void publish() { publish(make_snapshot(delta_, delta_dead_)); }
 
 	const engine::DistanceSpec spec_;
 	const engine::CopyKind kind_;
 	const Shape shape_;
 	Budget *const budget_;
 	Uploader *const uploader_;
+	AppendLane *const lane_;
 	const bool narrow_;
-	mutable std::mutex mutex_; // all below
+	mutable std::mutex mutex_; // the writers'; the next three
 	std::map<engine::SegmentId, Segment> segments_;
-	BlockList delta_;
-	uint64_t delta_start_ = 0;  // position of the first block's first row
-	uint64_t delta_first_ = 0;  // first position held
-	uint64_t delta_last_ = 0;
-	std::shared_ptr<const Held> delta_dead_;
-	uint64_t delta_dead_bits_ = 0;
-	uint64_t delta_dead_first_ = 0;
+	Delta delta_;
+	DeltaDead delta_dead_;
+	mutable std::mutex snapshot_mutex_; // held for a moment only, so that no search waits for a writer
 	std::shared_ptr<const Snapshot> snapshot_;
 };
 

@@ -27,6 +27,7 @@ namespace
 {
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
+constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
 constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its driver and other processes
 
 class Impl final : public CudaEngine
@@ -60,6 +61,7 @@ public:
 		VECTORGPU_TRY(uploader_.pinned.allocate(&device_, kUploadBytes, "uploads"));
 		VECTORGPU_TRY(uploader_.staging.allocate(&device_, kUploadBytes, "uploads"));
 		VECTORGPU_TRY(uploader_.scratch.allocate(&device_, 4096, "counters"));
+		VECTORGPU_TRY(lane_.create(&device_));
 		for (int i = 0; i < options_.n_streams; i++)
 		{
 			contexts_.push_back(std::make_unique<SearchContext>());
@@ -101,7 +103,7 @@ public:
 				if (copy_spec.kind == engine::CopyKind::kLists && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
-				auto made = std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, options_.narrow);
+				auto made = std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow);
 				const std::unique_lock lock(mutex_);
 
 				copies_.emplace(next_copy_, std::move(made));
@@ -129,6 +131,12 @@ public:
 	}
 
 	Status
+	prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
+	{
+		return with(copy, [&](Copy &c) { return c.prepare_segment(segment); });
+	}
+
+	Status
 	drop_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
 		return with(copy, [&](Copy &c) { return c.drop_segment(segment); });
@@ -138,6 +146,22 @@ public:
 	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
 	{
 		return with(copy, [&](Copy &c) { return c.append_delta(position, rows); });
+	}
+
+	bool
+	append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	{
+		bool done = true;
+
+		*status = with(copy,
+			[&](Copy &c)
+			{
+				Status appended;
+
+				done = rows.n_rows * c.shape().row_bytes <= kSmallAppendBytes && c.append_at_once(position, rows, &appended);
+				return appended;
+			});
+		return done;
 	}
 
 	Status
@@ -199,8 +223,11 @@ public:
 
 				const auto search = c.kind() == engine::CopyKind::kLists ? search_lists : search_snapshot;
 
+				VECTORGPU_TRY(lane_.join(context.get()->stream.get(), snapshot->ticket));
 				VECTORGPU_TRY(search(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options, results, &counts,
 					control));
+				if (std::any_of(results->begin(), results->end(), [](const auto &result) { return !result.empty(); }))
+					lane_.arrived(snapshot->ticket); // it has waited for the stream
 				n_rescored_ += counts.n_rescored;
 				n_searches_ += queries.size();
 				n_batches_ += 1;
@@ -272,7 +299,7 @@ private:
 		{
 			const uint64_t now = static_cast<uint64_t>(
 				std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-			bool hangs = is_late(uploader_.stream, now, limit_ns);
+			bool hangs = is_late(uploader_.stream, now, limit_ns) || is_late(lane_.stream(), now, limit_ns);
 
 			for (const std::unique_ptr<SearchContext> &context : contexts_)
 				hangs = hangs || is_late(context->stream, now, limit_ns);
@@ -393,6 +420,7 @@ private:
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;
+	AppendLane lane_;
 	std::vector<std::unique_ptr<SearchContext>> contexts_;
 	std::mutex contexts_mutex_;
 	std::condition_variable context_freed_;

@@ -152,6 +152,18 @@ Stream::create(const Device *device)
 	return device->check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream");
 }
 
+Status
+Stream::create_urgent(const Device *device)
+{
+	int least = 0;
+	int greatest = 0;
+
+	reset();
+	device_ = device;
+	VECTORGPU_TRY(device->check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities of streams"));
+	return device->check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "create a stream");
+}
+
 void
 Stream::reset() noexcept
 {
@@ -159,18 +171,32 @@ Stream::reset() noexcept
 		device_->check_quietly(cudaStreamDestroy(std::exchange(stream_, nullptr)), "destroy a stream");
 }
 
+/// Runs what waits for the GPU, for the watchdog to see.
+template <class Wait>
 Status
-Stream::synchronize() const
+Stream::wait(Wait wait) const
 {
 	timespec now{};
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	waiting_since_ns_.store(static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec), std::memory_order_relaxed);
 
-	const cudaError_t error = cudaStreamSynchronize(stream_);
+	const cudaError_t error = wait();
 
 	waiting_since_ns_.store(0, std::memory_order_relaxed);
 	return device_->check(error, "finish work on the GPU");
+}
+
+Status
+Stream::synchronize() const
+{
+	return wait([this] { return cudaStreamSynchronize(stream_); });
+}
+
+Status
+Stream::wait_for(const Event &event) const
+{
+	return wait([&] { return cudaEventSynchronize(event.get()); });
 }
 
 Status

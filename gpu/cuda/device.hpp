@@ -86,30 +86,6 @@ private:
 	mutable std::atomic<bool> fatal_{false};
 };
 
-class Stream
-{
-public:
-	Stream() = default;
-	~Stream() { reset(); }
-	Stream(const Stream &) = delete;
-	Stream &operator=(const Stream &) = delete;
-
-	Status create(const Device *device);
-	void reset() noexcept;
-	cudaStream_t get() const { return stream_; }
-
-	/// Waits for all work on the stream.
-	Status synchronize() const;
-
-	/// Since when somebody has been waiting in synchronize, CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
-	uint64_t waiting_since_ns() const { return waiting_since_ns_.load(std::memory_order_relaxed); }
-
-private:
-	const Device *device_ = nullptr;
-	cudaStream_t stream_ = nullptr;
-	mutable std::atomic<uint64_t> waiting_since_ns_{0};
-};
-
 class Event
 {
 public:
@@ -125,6 +101,39 @@ public:
 private:
 	const Device *device_ = nullptr;
 	cudaEvent_t event_ = nullptr;
+};
+
+class Stream
+{
+public:
+	Stream() = default;
+	~Stream() { reset(); }
+	Stream(const Stream &) = delete;
+	Stream &operator=(const Stream &) = delete;
+
+	Status create(const Device *device);
+
+	/// Its kernels go before those of other streams that wait for room on the device.
+	Status create_urgent(const Device *device);
+	void reset() noexcept;
+	cudaStream_t get() const { return stream_; }
+
+	/// Waits for all work on the stream.
+	Status synchronize() const;
+
+	/// Waits for an event that was recorded on the stream, if it was.
+	Status wait_for(const Event &event) const;
+
+	/// Since when somebody has been waiting here, CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
+	uint64_t waiting_since_ns() const { return waiting_since_ns_.load(std::memory_order_relaxed); }
+
+private:
+	template <class Wait>
+	Status wait(Wait wait) const;
+
+	const Device *device_ = nullptr;
+	cudaStream_t stream_ = nullptr;
+	mutable std::atomic<uint64_t> waiting_since_ns_{0};
 };
 
 /// Device memory. `purpose` is for messages.

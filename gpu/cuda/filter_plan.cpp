@@ -17,27 +17,66 @@ count_tiles(const Source &source)
 	return (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
 }
 
+/// True if what the sources before have given is a good threshold, and one that is bad for some queries does no harm: there is room
+/// for all rows as candidates.
+bool
+goes_without_sample(const Source &source, uint64_t n_before, uint32_t n_queries)
+{
+	return source.n_rows <= n_before && source.n_rows <= kernels::kUnsampledMostRows && n_queries < kernels::kStagedLeastQueries;
+}
+
 } // namespace
 
+bool
+bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries)
+{
+	return source.block->form != kernels::Form::kBit && goes_without_sample(source, n_before, n_queries) &&
+		   uint64_t{source.n_rows} * shape.dim_pad * std::max(n_queries, 8u) <= kernels::kBoundedMostProducts;
+}
+
+size_t
+bounded_scan_bytes(const Source &source)
+{
+	return source.n_rows * (sizeof(uint64_t) + sizeof(uint32_t)) + 64;
+}
+
+bool
+filter_pays(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k)
+{
+	if (!source.filterable || source.n_untrusted > source.n_rows / 64)
+		return false;
+	return goes_without_sample(source, n_before, n_queries) ||
+		   (source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= k);
+}
+
 FilterPlan
-plan_filter(const Source &source, uint32_t n_queries, uint32_t k)
+plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k)
 {
 	FilterPlan plan;
 
 	plan.n_tiles = count_tiles(source);
+	if (goes_without_sample(source, n_before, n_queries))
+	{
+		plan.n_sampled = 0;
+		plan.stride = 1;
+		plan.n_minima = 0;
+		plan.n_first = plan.n_tiles;
+		plan.capacity = plan.n_tiles * kernels::kFilterTileRows;
+		return plan;
+	}
 	plan.n_sampled = std::min(plan.n_tiles,
 		(kernels::filter_sample_groups(k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
 	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
-	plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.block->n_untrusted);
+	plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.n_untrusted);
 	return plan;
 }
 
 size_t
-filter_bytes(const Source &source, const Shape &shape, uint32_t n_queries, uint32_t k)
+filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k)
 {
-	const FilterPlan plan = plan_filter(source, n_queries, k);
+	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
 	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_minima * sizeof(float) +
 		   plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
@@ -46,7 +85,7 @@ filter_bytes(const Source &source, const Shape &shape, uint32_t n_queries, uint3
 bool
 bins_fit(const Source &source, uint32_t n_bins)
 {
-	return n_bins > 0 && source.block->filterable && source.block->n_untrusted == 0 &&
+	return n_bins > 0 && source.filterable && source.n_untrusted == 0 &&
 		   source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kLeastRowsPerBin >= n_bins;
 }
 

@@ -14,17 +14,27 @@ namespace vectorgpu::cuda
 struct FilterPlan
 {
 	uint32_t n_tiles;
-	uint32_t n_sampled;
+	uint32_t n_sampled; // tiles; 0: the k first of the sources before give the threshold
 	uint32_t stride;
 	uint32_t n_minima;
 	uint32_t n_first; // tiles of the first stage
 	uint32_t capacity;
 };
 
-FilterPlan plan_filter(const Source &source, uint32_t n_queries, uint32_t k);
+/// n_before: rows of the sources that were searched before.
+FilterPlan plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k);
+
+/// True if the source is small beside those before, and is to be scanned behind what they have given (launch_bounded_scan).
+bool bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries);
+
+/// Bytes that a query needs for that.
+size_t bounded_scan_bytes(const Source &source);
+
+/// True if the filter is to be used where there is a kernel for it.
+bool filter_pays(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
 /// Bytes that a query needs beside itself and its results.
-size_t filter_bytes(const Source &source, const Shape &shape, uint32_t n_queries, uint32_t k);
+size_t filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
 /// Of PartialReduce. n_bins: a multiple of kFilterTileRows.
 struct BinsPlan

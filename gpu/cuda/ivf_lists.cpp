@@ -170,7 +170,7 @@ Copy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<const u
 	const auto [found, is_new] = segments_.try_emplace(id);
 	Segment &segment = found->second;
 
-	if (segment.sealed != nullptr)
+	if (segment.sealed.block != nullptr)
 		return Status::error(StatusCode::kInvalidArgument, "the segment is sealed");
 	try
 	{

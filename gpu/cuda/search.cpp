@@ -1,6 +1,7 @@
 // See search.hpp. A batch is cut into chunks that fit the workspace and the pinned buffers. Each chunk goes over the
 // sources (segments, blocks of the delta) one after another; what a query has found so far (Best) stays on the device and
 // sharpens the thresholds of the sources to come. Ways over a source:
+//   bounded canonical scores of all rows of a small source, those kept that are not behind what was found before -> merge
 //   direct  canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
 //   filter  tensor-core estimates of a sample -> threshold -> of all rows, keeping those below it -> rescore -> merge
 //   bins    tensor-core estimates of all rows, keeping the smallest of each bin -> rescore the k first -> merge (PartialReduce)
@@ -9,6 +10,7 @@
 #include "cuda/search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -90,8 +92,10 @@ private:
 		kernels::Queries queries;
 		kernels::Best best;
 		kernels::FilterQueries prepared;
+		std::array<void *, 4> operands{}; // by form; null: not yet made
 		float *thresholds = nullptr;
 		uint64_t *n_rescored = nullptr;
+		uint32_t *n_bounded = nullptr; // [queries] candidates of a bounded scan; 0 between two of them
 		uint32_t max_k = 0;
 		bool any_after = false;
 	};
@@ -107,13 +111,32 @@ private:
 
 	/// Device memory that a query of so many needs for a source.
 	size_t
-	scratch_bytes(const Source &source, uint32_t n_queries, uint32_t k, uint32_t n_bins) const
+	scratch_bytes(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k, uint32_t n_bins) const
 	{
+		if (bounded_scan_pays(source, shape_, n_before, n_queries))
+			return bounded_scan_bytes(source);
+		if (!source.filterable)
+			return 0;
+
 		BinsPlan plan;
+		const size_t filter = filter_bytes(source, shape_, n_before, n_queries, k);
 
 		if (bins_fit(source, n_bins) && plan_bins(device_, source, shape_, n_queries, n_bins, &plan).is_ok())
-			return std::max(bins_bytes(source, shape_, plan, n_bins), filter_bytes(source, shape_, n_queries, k));
-		return filter_bytes(source, shape_, n_queries, k);
+			return std::max(bins_bytes(source, shape_, plan, n_bins), filter);
+		return filter;
+	}
+
+	/// Of a query, for all forms that it may meet.
+	size_t
+	operand_bytes() const
+	{
+		size_t bytes = 0;
+
+		for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
+			if (std::any_of(snapshot_.sources.begin(), snapshot_.sources.end(),
+					[form](const Source &source) { return source.filterable && source.block->form == form; }))
+				bytes += kernels::filter_operand_bytes(form, shape_.dim_pad);
+		return bytes;
 	}
 
 	uint32_t
@@ -176,6 +199,7 @@ private:
 	{
 		constexpr size_t kMostQueries = 16384;
 		const size_t in_each = shape_.query_bytes + 64;
+		const size_t operands = may_filter ? operand_bytes() : 0;
 		size_t max_k = 1;
 		size_t n = 0;
 
@@ -184,13 +208,17 @@ private:
 			const size_t k = std::max<size_t>(max_k, k_of(number));
 			const size_t out_each = k * sizeof(Entry) + 16;
 			size_t scratch_each = 0;
+			uint64_t n_before = 0;
 
-			if (may_filter)
-				for (const Source &source : snapshot_.sources)
-					if (source.block->filterable)
-						scratch_each = std::max(scratch_each, scratch_bytes(source, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
+			for (const Source &source : snapshot_.sources)
+			{
+				if (may_filter)
+					scratch_each =
+						std::max(scratch_each, scratch_bytes(source, n_before, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
+				n_before += source.n_rows;
+			}
 
-			const size_t device_each = in_each + out_each + 64 + scratch_each;
+			const size_t device_each = in_each + out_each + 64 + operands + scratch_each;
 
 			// A quarter of the workspace is kept for the direct way.
 			if (n > 0 && (n == kMostQueries || (n + 1) * in_each + 4096 > context_->pinned_in.bytes() ||
@@ -204,14 +232,31 @@ private:
 	}
 
 	bool
-	wants_filter(const Source &source, const Chunk &chunk) const
+	wants_filter(const Source &source, uint64_t n_before, const Chunk &chunk) const
 	{
 		const kernels::Form form = source.block->form;
 		const uint32_t least = options_.filter_min_queries != 0 ? options_.filter_min_queries : kernels::filter_min_queries(form);
 
-		return source.block->filterable && !chunk.any_after && chunk.queries.n_queries >= least &&
-			   source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= chunk.max_k &&
-			   source.block->n_untrusted <= source.n_rows / 64;
+		return !chunk.any_after && chunk.queries.n_queries >= least &&
+			   filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
+	}
+
+	/// The chunk's queries as the products of this form take them, made once for all sources of the form.
+	Status
+	prepare_operand(kernels::Form form, Chunk *chunk)
+	{
+		void *&operand = chunk->operands[static_cast<size_t>(form)];
+
+		if (operand == nullptr)
+		{
+			operand = arena_.take<uint8_t>(chunk->queries.n_queries * kernels::filter_operand_bytes(form, shape_.dim_pad));
+			if (arena_.failed())
+				return too_small();
+			chunk->prepared.operand = operand;
+			return check(kernels::launch_prepare_queries(spec_.metric, form, chunk->queries, chunk->prepared, stream_), "prepare queries");
+		}
+		chunk->prepared.operand = operand;
+		return Status::ok();
 	}
 
 	Status
@@ -221,17 +266,30 @@ private:
 
 		arena_.release(0);
 		VECTORGPU_TRY(send_queries(numbers, &chunk));
+
+		uint64_t n_before = 0;
+
 		for (const Source &source : snapshot_.sources)
 		{
+			const bool bounded = may_filter && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
+			const bool bins = may_filter && !bounded && !chunk.any_after && bins_fit(source, n_bins);
+			const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, chunk);
+
+			if (bins || filter)
+				VECTORGPU_TRY(prepare_operand(source.block->form, &chunk));
+
 			const size_t mark = arena_.mark();
 
-			if (may_filter && !chunk.any_after && bins_fit(source, n_bins))
+			if (bounded)
+				VECTORGPU_TRY(search_bounded(source, chunk));
+			else if (bins)
 				VECTORGPU_TRY(search_bins(source, &chunk, n_bins));
-			else if (may_filter && wants_filter(source, chunk))
-				VECTORGPU_TRY(search_filter(source, &chunk));
+			else if (filter)
+				VECTORGPU_TRY(search_filter(source, n_before, &chunk));
 			else
 				VECTORGPU_TRY(search_direct(source, chunk));
 			arena_.release(mark); // the stream uses the pieces in order
+			n_before += source.n_rows;
 			progress();
 		}
 		return read_results(chunk);
@@ -263,11 +321,12 @@ private:
 		uint32_t *h_k = host.take<uint32_t>(n);
 		Entry *h_after = host.take<Entry>(n);
 		uint8_t *h_has_after = host.take<uint8_t>(n);
-		const size_t h_zero = host.mark(); // of what follows the queries: n_best, redo, n_rescored
+		const size_t h_zero = host.mark(); // of what follows the queries: n_best, redo, n_rescored, n_bounded
 
 		host.take<uint32_t>(n);
 		host.take<uint8_t>(n);
 		host.take<uint64_t>(1);
+		host.take<uint32_t>(n);
 
 		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
 		uint32_t *d_k = arena_.take<uint32_t>(n);
@@ -277,6 +336,7 @@ private:
 		chunk->best.counts = arena_.take<uint32_t>(n);
 		chunk->prepared.redo = arena_.take<uint8_t>(n);
 		chunk->n_rescored = arena_.take<uint64_t>(1);
+		chunk->n_bounded = arena_.take<uint32_t>(n);
 
 		const size_t sent = arena_.mark() - first;
 
@@ -311,7 +371,7 @@ private:
 		return arena_.failed() ? too_small() : Status::ok();
 	}
 
-	/// What the passes over a source share: the batch's operand, room for candidates, arguments. Room in the arena is checked.
+	/// What the passes over a source share: room for candidates, arguments. Room in the arena is checked.
 	struct Passes
 	{
 		kernels::FilterArgs filter;
@@ -326,7 +386,6 @@ private:
 		const size_t n = chunk->queries.n_queries;
 		kernels::Candidates candidates;
 
-		chunk->prepared.operand = arena_.take<uint8_t>(n * kernels::filter_operand_bytes(rows.form, shape_.dim_pad));
 		candidates.capacity = capacity;
 		candidates.keys = arena_.take<uint64_t>(n * capacity);
 		candidates.rows = arena_.take<uint32_t>(n * capacity);
@@ -344,7 +403,7 @@ private:
 		passes->filter.thresholds = chunk->thresholds;
 		passes->filter.candidates = candidates;
 
-		passes->select.bound = kernels::filter_bound(spec_.metric, rows.form, spec_.dim, source.block->max_norm);
+		passes->select.bound = kernels::filter_bound(spec_.metric, rows.form, spec_.dim, source.max_norm);
 		passes->select.queries = chunk->queries;
 		passes->select.prepared = chunk->prepared;
 		passes->select.best = chunk->best;
@@ -356,8 +415,7 @@ private:
 		passes->rescore.rows = rows;
 		passes->rescore.queries = chunk->queries;
 		passes->rescore.candidates = candidates;
-		return check(
-			kernels::launch_prepare_queries(spec_.metric, rows.form, chunk->queries, chunk->prepared, stream_), "prepare queries");
+		return Status::ok();
 	}
 
 	/// Cuts the candidates back, rescores them, and merges.
@@ -375,9 +433,9 @@ private:
 	}
 
 	Status
-	search_filter(const Source &source, Chunk *chunk)
+	search_filter(const Source &source, uint64_t n_before, Chunk *chunk)
 	{
-		const FilterPlan plan = plan_filter(source, chunk->queries.n_queries, chunk->max_k);
+		const FilterPlan plan = plan_filter(source, n_before, chunk->queries.n_queries, chunk->max_k);
 		float *minima = arena_.take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
 		Passes passes;
 
@@ -391,7 +449,8 @@ private:
 		filter.minima_stride = plan.n_minima;
 		passes.select.minima = minima;
 		passes.select.n_minima = plan.n_minima;
-		VECTORGPU_TRY(check(kernels::launch_filter_minima(filter, stream_), "sample rows"));
+		if (plan.n_sampled > 0)
+			VECTORGPU_TRY(check(kernels::launch_filter_minima(filter, stream_), "sample rows"));
 		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(passes.select, stream_), "find thresholds"));
 		filter.tile_stride = 1;
 		for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles; first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
@@ -425,6 +484,26 @@ private:
 								plan.n_places, n_bins, stream_),
 			"collect bins"));
 		return end_passes(&passes, *chunk);
+	}
+
+	/// A source that is small beside those before it.
+	Status
+	search_bounded(const Source &source, const Chunk &chunk)
+	{
+		const size_t n = chunk.queries.n_queries;
+		kernels::BoundedScanArgs scan;
+
+		scan.metric = spec_.metric;
+		scan.rows = source.rows();
+		scan.queries = chunk.queries;
+		scan.best = chunk.best;
+		scan.candidates.capacity = source.n_rows;
+		scan.candidates.keys = arena_.take<uint64_t>(n * source.n_rows);
+		scan.candidates.rows = arena_.take<uint32_t>(n * source.n_rows);
+		scan.candidates.counts = chunk.n_bounded;
+		if (arena_.failed())
+			return too_small();
+		return check(kernels::launch_bounded_scan(scan, chunk.max_k, stream_), "scan rows behind others");
 	}
 
 	/// Queries [first, first + n) of a chunk.
@@ -531,6 +610,9 @@ private:
 		uint32_t *counts = host.take<uint32_t>(n);
 		uint8_t *redo = host.take<uint8_t>(n);
 		uint64_t *n_rescored = host.take<uint64_t>(1);
+
+		host.take<uint32_t>(n); // n_bounded
+
 		const size_t head = host.mark();
 		Entry *entries = host.take<Entry>(n * chunk.best.stride);
 

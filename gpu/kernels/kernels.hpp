@@ -101,6 +101,20 @@ struct ScoreArgs
 /// Keys of all rows for all queries. Reproducible: each key is the canonical score.
 [[nodiscard]] cudaError_t launch_scores(const ScoreArgs &args, cudaStream_t stream);
 
+/// A small source behind others.
+struct BoundedScanArgs
+{
+	Metric metric = Metric::kL2;
+	Rows rows;
+	Queries queries;
+	Best best;             // of the sources before; its k-th row bounds what is looked for
+	Candidates candidates; // keys, rows, counts; capacity >= n_rows. counts are 0 before and after
+};
+
+/// best = the k first of best and the rows: two launches. Worth it where best's k-th rows rule out nearly all; right in any case. Not for
+/// bits. Reproducible.
+[[nodiscard]] cudaError_t launch_bounded_scan(const BoundedScanArgs &args, uint32_t max_k, cudaStream_t stream);
+
 struct RescoreArgs
 {
 	Metric metric = Metric::kL2;
@@ -135,6 +149,10 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 [[nodiscard]] cudaError_t launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
 	const Best &best, uint32_t max_k, cudaStream_t stream, uint8_t *redo = nullptr);
 
+/// The same behind launch_bounded_scan's candidates, whose counts it sets back to 0; it costs little where there are none.
+[[nodiscard]] cudaError_t launch_bounded_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
+	const Best &best, uint32_t max_k, cudaStream_t stream);
+
 /// best = the k first of keys [n_queries, key_stride], of which n_rows count (at least k), with their columns as rows. What best held is
 /// forgotten. For few columns: a block reads all of a query. Reproducible.
 [[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows,
@@ -164,6 +182,23 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 /// to [n_rows, pitch_bytes] in `form`, zeros beyond dim; from [n_rows, row_bytes] dense in `element`.
 [[nodiscard]] cudaError_t launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t n_rows, void *to,
 	Form form, uint32_t pitch_bytes, cudaStream_t stream);
+
+/// Rows in their form that lie in pinned host memory, and where they go. Vectors are aligned to 16 bytes on both sides, the others
+/// to themselves.
+struct StoredRows
+{
+	uint32_t n_rows = 0;
+	uint32_t pitch_bytes = 0;               // a multiple of 16
+	const void *from_vectors = nullptr;     // [n_rows, pitch_bytes]
+	const uint64_t *from_row_ids = nullptr; // [n_rows]
+	const float *from_values = nullptr;     // [n_rows]; null: none
+	void *vectors = nullptr;
+	uint64_t *row_ids = nullptr;
+	float *values = nullptr;
+};
+
+/// All three in one launch of few blocks, which the bus keeps waiting.
+[[nodiscard]] cudaError_t launch_take_rows(const StoredRows &rows, cudaStream_t stream);
 
 /// What the filter needs to know of a source.
 struct RowStats

@@ -74,6 +74,24 @@ store(const void *from, uint32_t dim, uint32_t n_rows, void *to, uint32_t pitch_
 	return cudaGetLastError();
 }
 
+/// Grid-stride, block 256.
+__global__ void __launch_bounds__(kThreads)
+take_rows_kernel(const StoredRows rows)
+{
+	const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+	const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes / sizeof(uint4);
+
+	for (uint64_t i = first; i < n_pieces; i += step)
+		static_cast<uint4 *>(rows.vectors)[i] = static_cast<const uint4 *>(rows.from_vectors)[i];
+	for (uint64_t i = first; i < rows.n_rows; i += step)
+	{
+		rows.row_ids[i] = rows.from_row_ids[i];
+		if (rows.from_values != nullptr)
+			rows.values[i] = rows.from_values[i];
+	}
+}
+
 /// Grid ceil(n_rows / 8), block 256: a warp per row, sums in double.
 template <class FormT>
 __global__ void __launch_bounds__(kThreads)
@@ -151,6 +169,19 @@ launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t 
 			break; // no vector
 	}
 	return cudaErrorInvalidValue;
+}
+
+cudaError_t
+launch_take_rows(const StoredRows &rows, cudaStream_t stream)
+{
+	constexpr uint64_t kMostBlocks = 32;
+	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes / sizeof(uint4);
+	const uint64_t blocks = n_pieces / kThreads + 1;
+
+	if (rows.n_rows == 0)
+		return cudaSuccess;
+	take_rows_kernel<<<static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0, stream>>>(rows);
+	return cudaGetLastError();
 }
 
 cudaError_t

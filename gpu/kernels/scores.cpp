@@ -52,6 +52,25 @@ launch_scores(const ScoreArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
+launch_bounded_scan(const BoundedScanArgs &args, uint32_t max_k, cudaStream_t stream)
+{
+	cudaError_t error = cudaErrorInvalidValue;
+
+	if (args.rows.n_rows == 0 || args.queries.n_queries == 0)
+		return cudaSuccess;
+	if (args.metric == Metric::kL2)
+		error = launch_bounded_scan_metric<Metric::kL2>(args, stream);
+	else if (args.metric == Metric::kInnerProduct)
+		error = launch_bounded_scan_metric<Metric::kInnerProduct>(args, stream);
+	else if (args.metric == Metric::kCosine)
+		error = launch_bounded_scan_metric<Metric::kCosine>(args, stream);
+	else if (args.metric == Metric::kL1)
+		error = launch_bounded_scan_metric<Metric::kL1>(args, stream);
+	return error != cudaSuccess ? error
+								: launch_bounded_merge(args.queries, args.candidates, args.rows.row_ids, args.best, max_k, stream);
+}
+
+cudaError_t
 launch_rescore(const RescoreArgs &args, cudaStream_t stream)
 {
 	if (args.rows.n_rows == 0 || args.queries.n_queries == 0)

@@ -1,4 +1,5 @@
 // The k first of many scores: thresholds from minima of groups, compaction, merge. See README.md, "Selection".
+#include "kernels/launch.cuh"
 #include "kernels/merge.cuh"
 
 namespace vectorgpu::kernels
@@ -103,6 +104,22 @@ merge_kernel(const Queries queries, const Candidates candidates, const uint64_t 
 	merge_block(queries, candidates, row_ids, best, blockIdx.x, entries, n_entries);
 }
 
+/// The same behind a bounded scan.
+__global__ void __launch_bounds__(kMergeThreads)
+bounded_merge_kernel(const Queries queries, const Candidates candidates, const uint64_t *row_ids, const Best best, uint32_t n_entries)
+{
+	extern __shared__ Entry entries[];
+
+	let_next_start();
+	wait_for_stream();
+	if (candidates.counts[blockIdx.x] == 0)
+		return;
+	merge_block(queries, candidates, row_ids, best, blockIdx.x, entries, n_entries);
+	__syncthreads();
+	if (threadIdx.x == 0)
+		candidates.counts[blockIdx.x] = 0;
+}
+
 /// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half passes on little more than k keys.
 __global__ void __launch_bounds__(kMergeThreads)
 select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best best,
@@ -156,6 +173,15 @@ launch_merge(const Queries &queries, const Candidates &candidates, const uint64_
 }
 
 cudaError_t
+launch_bounded_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best, uint32_t max_k,
+	cudaStream_t stream)
+{
+	const uint32_t n = merge_entries(max_k);
+
+	return launch_after(bounded_merge_kernel, queries.n_queries, kMergeThreads, n * sizeof(Entry), stream, queries, candidates, row_ids, best, n);
+}
+
+cudaError_t
 launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best &best, uint32_t max_k,
 	cudaStream_t stream)
 {
@@ -172,8 +198,10 @@ prepare_select_kernels()
 {
 	constexpr auto kLimit = cudaFuncAttributeMaxDynamicSharedMemorySize;
 	const int bytes = static_cast<int>(merge_entries(kMaxSelectK) * sizeof(Entry));
-	const cudaError_t error = cudaFuncSetAttribute(merge_kernel, kLimit, bytes);
+	cudaError_t error = cudaFuncSetAttribute(merge_kernel, kLimit, bytes);
 
+	if (error == cudaSuccess)
+		error = cudaFuncSetAttribute(bounded_merge_kernel, kLimit, bytes);
 	return error != cudaSuccess ? error : cudaFuncSetAttribute(select_keys_kernel, kLimit, bytes);
 }
 

@@ -21,6 +21,14 @@ filter_min_queries(Form /*form*/)
 constexpr uint32_t kFilterLeastRows = 16384;
 constexpr uint32_t kFilterLeastRowsPerK = 40; // the sample has a group per 32 rows and needs more groups than k
 
+/// A small source behind larger ones goes without a sample: what was found before cuts its rows off. So many rows at most, since any
+/// of them may then be a candidate of every query (16 bytes each).
+constexpr uint32_t kUnsampledMostRows = 128 * 1024;
+
+/// Below so many products (rows x dimensions x queries) such a source is scored canonically straight away: fewer launches than the
+/// filter, and no more time for so few.
+constexpr uint64_t kBoundedMostProducts = uint64_t{256} << 20;
+
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
 /// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are too small for
 /// stages, more are worth their time, as long as they are few of all.

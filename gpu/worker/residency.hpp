@@ -138,7 +138,7 @@ private:
 	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);
-	wire::ReplyStatus append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows);
+	wire::ReplyStatus append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done);
 	wire::ReplyStatus segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);

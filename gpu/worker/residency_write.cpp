@@ -186,7 +186,6 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 		return status;
 
 	const std::lock_guard writing(copy->write_mutex);
-	const std::lock_guard lock(mutex_);
 	auto found = copy->segments.find(request.segment);
 
 	if (found != copy->segments.end() &&
@@ -195,9 +194,24 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 		return ReplyStatus::kInvalid;
 	// A segment all of whose values are NULL has no rows; the engine is not told of it.
 	if (found == copy->segments.end() && request.n_rows == 0 && copy->segments.size() < kMostSegments)
+	{
+		const std::lock_guard lock(mutex_);
+
 		found = copy->segments.try_emplace(request.segment).first;
+	}
 	if (found == copy->segments.end() || found->second.n_rows != request.n_rows)
 		return ReplyStatus::kInvalid;
+	if (request.n_rows > 0 && !found->second.complete)
+	{
+		// What takes long is done here, on the loading thread, and not between two batches (MANIFEST).
+		const Status prepared = engine_call("seal", [&] { return engine_.prepare_segment(copy->id, request.segment); });
+
+		if (!prepared.is_ok())
+			return reply_status(prepared);
+	}
+
+	const std::lock_guard lock(mutex_);
+
 	found->second.complete = true;
 	return ReplyStatus::kOk;
 }
@@ -215,8 +229,9 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 		return ReplyStatus::kInvalid;
 
 	const std::lock_guard writing(copy->write_mutex);
+	bool done = true;
 
-	return append_rows(copy.get(), request, rows);
+	return append_rows(copy.get(), request, rows, true, &done);
 }
 
 bool
@@ -239,16 +254,17 @@ Residency::append_at_once(const wire::CopyKey &key, const wire::RowsRequest &req
 
 	const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
 
-	if (!writing.owns_lock() || any_dead || !engine_.appends_at_once(rows.n_rows * row_bytes) ||
-		must_evict(copy.get(), rows_bytes(rows.n_rows, row_bytes)))
+	bool done = true;
+
+	if (!writing.owns_lock() || any_dead || must_evict(copy.get(), rows_bytes(rows.n_rows, row_bytes)))
 		return false;
-	[[maybe_unused]] const ReplyStatus status = append_rows(copy.get(), request, rows); // else the copy stays behind
-	return true;
+	(void) append_rows(copy.get(), request, rows, false, &done); // after a failure the copy stays behind
+	return done;
 }
 
-/// Caller holds the write mutex.
+/// Caller holds the write mutex. may_wait false: *done says whether the engine did it without waiting.
 ReplyStatus
-Residency::append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows)
+Residency::append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done)
 {
 	const uint64_t delta_end = copy->version.delta_end; // its writers hold the write mutex
 	const uint64_t last = request.position + rows.n_rows;
@@ -303,10 +319,19 @@ Residency::append_rows(Copy *copy, const wire::RowsRequest &request, const engin
 	if (reserved != ReplyStatus::kOk)
 		return reserved;
 
-	const Status status = engine_call("append_delta", [&] { return engine_.append_delta(copy->id, delta_end, fresh); });
+	const Status status = engine_call("append_delta",
+		[&]
+		{
+			Status appended;
+
+			if (may_wait)
+				return engine_.append_delta(copy->id, delta_end, fresh);
+			*done = engine_.append_at_once(copy->id, delta_end, fresh, &appended);
+			return appended;
+		});
 	const std::lock_guard lock(mutex_);
 
-	if (!status.is_ok())
+	if (!status.is_ok() || !*done)
 	{
 		copy->held_bytes -= bytes;
 		return reply_status(status);

@@ -185,6 +185,12 @@ public:
 	}
 
 	Status
+	prepare_segment(CopyId id, SegmentId segment) override
+	{
+		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.prepare_segment(c, segment); }, [](TieredCopy &) {});
+	}
+
+	Status
 	drop_segment(CopyId id, SegmentId segment) override
 	{
 		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
@@ -196,6 +202,40 @@ public:
 	{
 		return write_rows(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
 			[&](TieredCopy &copy) { copy.delta_last = std::max(copy.delta_last, position + rows.n_rows); });
+	}
+
+	bool
+	append_at_once(CopyId id, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+		{
+			*status = not_resident();
+			return true;
+		}
+
+		const std::unique_lock writing(copy->write_mutex, std::try_to_lock); // a move holds it for long
+
+		if (!writing.owns_lock() || copy->dropped)
+			return false;
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		if (!place->is_device && !host_has_room(rows.n_rows * copy->bytes_per_row))
+			return false;
+
+		Status appended;
+
+		if (!place->engine.append_at_once(place->id, position, rows, &appended) || (place->is_device && !appended.is_ok() && host_may_do_better(appended)))
+			return false;
+		*status = appended;
+		if (appended.is_ok())
+		{
+			copy->delta_last = std::max(copy->delta_last, position + rows.n_rows);
+			count_bytes(copy.get(), *place);
+		}
+		return true;
 	}
 
 	Status
@@ -457,13 +497,19 @@ private:
 		{
 			copy->movable = false; // the engine has the rows, but we do not know which
 		}
+		count_bytes(copy.get(), *place);
+		return status;
+	}
 
+	/// After a change: the caller holds the write mutex.
+	void
+	count_bytes(TieredCopy *copy, const Place &place)
+	{
 		const uint64_t before = copy->bytes.load(std::memory_order_relaxed);
 
 		copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
-		if (!place->is_device)
+		if (!place.is_device)
 			host_bytes_.fetch_add(copy->bytes.load(std::memory_order_relaxed) - before, std::memory_order_relaxed); // wraps round
-		return status;
 	}
 
 	static uint64_t

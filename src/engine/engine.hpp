@@ -122,6 +122,14 @@ public:
 	/// them is kInvalidArgument.
 	virtual Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) = 0;
 	virtual Status seal_segment(CopyId copy, SegmentId segment) = 0;
+
+	/// The part of sealing that takes long (checks, joining), ahead of it: nothing may be loaded into the segment afterwards. It is
+	/// not searched yet; seal_segment is quick then. May be left out.
+	virtual Status
+	prepare_segment([[maybe_unused]] CopyId copy, [[maybe_unused]] SegmentId segment)
+	{
+		return Status::ok();
+	}
 	virtual Status drop_segment(CopyId copy, SegmentId segment) = 0;
 
 	/// Appends rows to the delta at `position` (rows since the index was built). Positions already held are passed
@@ -171,10 +179,11 @@ public:
 	/// of its own.
 	virtual bool computes_elsewhere() const { return false; }
 
-	/// True if append_delta of that many bytes of vectors takes a few microseconds and never waits for a device: the caller
-	/// may then run it on a thread that must not be held up.
+	/// append_delta, if that takes a few microseconds and no waiting for a device or another writer: for threads that must not
+	/// be held up. Otherwise false, and nothing has happened.
 	virtual bool
-	appends_at_once([[maybe_unused]] size_t n_bytes) const
+	append_at_once([[maybe_unused]] CopyId copy, [[maybe_unused]] uint64_t position, [[maybe_unused]] const RowBlock &rows,
+		[[maybe_unused]] Status *status)
 	{
 		return false;
 	}

@@ -119,6 +119,7 @@ public:
 	}
 
 	CopyId cuda_copy() const { return cuda_copy_; }
+	CopyId cpu_copy() const { return cpu_copy_; }
 
 private:
 	CudaEngine *cuda_;

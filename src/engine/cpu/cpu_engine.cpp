@@ -111,6 +111,12 @@ public:
 	}
 
 	Status
+	prepare_segment(CopyId copy, SegmentId segment) override
+	{
+		return with(copy, [&](CpuEngineCopy &c) { return c.prepare_segment(segment); });
+	}
+
+	Status
 	drop_segment(CopyId copy, SegmentId segment) override
 	{
 		return with(copy, [&](CpuEngineCopy &c) { return c.drop_segment(segment); });
@@ -191,9 +197,18 @@ public:
 	}
 
 	bool
-	appends_at_once(size_t n_bytes) const override
+	append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
-		return n_bytes <= kSmallAppendBytes;
+		bool small = true;
+		const Status done = with(copy,
+			[&](CpuEngineCopy &c)
+			{
+				small = rows.n_rows <= kSmallAppendBytes / vector_bytes(c.spec().element, c.spec().dim);
+				return small ? c.append_delta(position, rows) : Status::ok();
+			});
+
+		*status = done;
+		return small;
 	}
 
 	Status

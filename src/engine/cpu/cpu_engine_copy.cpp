@@ -85,7 +85,7 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 
 	const auto [found, is_new] = segments_.try_emplace(id, spec_);
 
-	if (found->second.sealed != nullptr)
+	if (found->second.prepared)
 		return invalid("the segment is sealed");
 	try
 	{
@@ -143,7 +143,7 @@ CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const 
 	const auto [found, is_new] = segments_.try_emplace(id, spec_);
 	Segment &segment = found->second;
 
-	if (segment.sealed != nullptr)
+	if (segment.prepared)
 		return invalid("the segment is sealed");
 	try
 	{
@@ -160,6 +160,28 @@ CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const 
 	return Status::ok();
 }
 
+/// Caller holds the mutex.
+Status
+CpuEngineCopy::prepare(Segment *segment)
+{
+	if (segment->prepared)
+		return Status::ok();
+	if (segment->rows.last() > 0)
+		if (Status status = check_structure(segment); !status.is_ok())
+			return status;
+	segment->prepared = true;
+	return Status::ok();
+}
+
+Status
+CpuEngineCopy::prepare_segment(SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	return found == segments_.end() ? Status::error(StatusCode::kNotFound, "no such segment") : prepare(&found->second);
+}
+
 Status
 CpuEngineCopy::seal_segment(SegmentId id)
 {
@@ -173,9 +195,8 @@ CpuEngineCopy::seal_segment(SegmentId id)
 
 	if (segment.sealed != nullptr)
 		return Status::ok();
-	if (segment.rows.last() > 0)
-		if (Status status = check_structure(&segment); !status.is_ok())
-			return status;
+	if (Status status = prepare(&segment); !status.is_ok())
+		return status;
 	segment.sealed =
 		std::make_shared<const RowsView>(RowsView{segment.rows.view(), nullptr, 0, id, segment.lists, segment.graph});
 	try

@@ -65,6 +65,7 @@ public:
 	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
 	Status load_segment(SegmentId segment, const RowBlock &rows);
 	Status load_structure(SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes);
+	Status prepare_segment(SegmentId segment);
 	Status seal_segment(SegmentId segment);
 	Status drop_segment(SegmentId segment);
 	Status append_delta(uint64_t position, const RowBlock &rows);
@@ -82,11 +83,13 @@ private:
 		RowList rows;
 		std::shared_ptr<Lists> lists; // null: none came
 		std::shared_ptr<SegmentGraph> graph; // the same
-		std::shared_ptr<const RowsView> sealed; // null: still loading
+		bool prepared = false;                  // its structure is good, and nothing comes any more
+		std::shared_ptr<const RowsView> sealed; // null: not yet searched
 	};
 
 	Status append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const;
 	Status check_structure(Segment *segment) const;
+	Status prepare(Segment *segment);
 	void publish();
 	void account();
 

@@ -72,6 +72,7 @@ public:
 	}
 
 	Status seal_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->seal_segment(c, s); }
+	Status prepare_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->prepare_segment(c, s); }
 	Status drop_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->drop_segment(c, s); }
 
 	Status
@@ -97,7 +98,15 @@ public:
 	}
 
 	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
-	bool appends_at_once(size_t) const override { return at_once; }
+
+	bool
+	append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	{
+		if (at_once)
+			*status = append_delta(copy, position, rows);
+		return at_once;
+	}
+
 	bool computes_elsewhere() const override { return elsewhere; }
 	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
 
