@@ -27,7 +27,7 @@ constexpr uint32_t kUnsampledMostRows = 128 * 1024;
 
 /// Below so many products (rows x dimensions x queries) such a source is scored canonically straight away: fewer launches than the
 /// filter, and no more time for so few.
-constexpr uint64_t kBoundedMostProducts = uint64_t{256} << 20;
+constexpr uint64_t kBoundedMostProducts = uint64_t{20} << 20;
 
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
 /// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are too small for
