@@ -67,6 +67,18 @@ cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 	return estimate + 2 * error + 0x1p-40 * fabs(estimate);
 }
 
+/// No trusted row's estimate is above it. A threshold is cut down to it, which loses no row: the sums begin at the threshold, so that they
+/// and the estimates made of them are as exact as the bound says only if it is no larger than they can be.
+__device__ inline double
+largest_estimate(const FilterBound &bound, double norm)
+{
+	const double error = estimate_error(bound, norm);
+
+	if (bound.metric == Metric::kL2)
+		return (bound.max_norm / 2 + norm) * bound.max_norm * (1 + 0x1p-20) + error;
+	return (bound.metric == Metric::kInnerProduct ? norm * bound.max_norm : norm) * (1 + 0x1p-20) + error;
+}
+
 __device__ inline double
 key_score(uint64_t key)
 {

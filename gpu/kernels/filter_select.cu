@@ -120,6 +120,7 @@ filter_thresholds_kernel(const FilterSelect args)
 	if (args.best.counts[query] >= k)
 		cut = fmin(cut, cut_for_score(args.bound, norm,
 							key_score(args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key)));
+	cut = fmin(cut, largest_estimate(args.bound, norm));
 	args.candidates.counts[query] = 0;
 	args.thresholds[query] = args.prepared.redo[query] != 0 ? -__int_as_float(0x7F800000) : __double2float_ru(cut);
 }

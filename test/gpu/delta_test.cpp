@@ -182,6 +182,28 @@ TEST(Delta, AllOfItsRowsAreNearerThanTheSegments)
 	ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
 }
 
+/// What the segment has given is a threshold far above all that rows near the query can be: it must not drown what tells them apart.
+TEST(Delta, SmallDifferencesBehindASegmentFarAway)
+{
+	for (uint32_t dim : {32u, 512u}) // by canonical scores, by the filter
+		for (float away : {100.0f, 3000.0f, 1e6f})
+		{
+			SCOPED_TRACE(testing::Message() << "dim " << dim << ", segment at " << away);
+
+			std::mt19937 rng(10);
+			const Rows near = make_rows({Metric::kL2, ElementType::kFloat32, dim}, 7000, 0, rng, 100000);
+			const Rows queries = make_rows(near.spec, 9, 0, rng, 0);
+			Rows segment = make_rows(near.spec, 8000, 0, rng, 1);
+			Both both(near.spec);
+
+			for (size_t row = 0; row < segment.n(); row++)
+				set_element(&segment, row, row % dim, away);
+			ASSERT_NO_FATAL_FAILURE(both.load(1, segment, 0, segment.n()));
+			ASSERT_NO_FATAL_FAILURE(append(&both, near, 0, near.n(), 0));
+			ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
+		}
+}
+
 TEST(Delta, TombstonesAndTrimsAcrossPieces)
 {
 	std::mt19937 rng(6);

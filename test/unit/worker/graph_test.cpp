@@ -135,7 +135,7 @@ TEST_F(WorkerGraph, whose_edges_are_wrong_never_becomes_searchable)
 	ASSERT_TRUE(create_graph(&loader.client).ok());
 	ASSERT_TRUE(send_rows(&loader.client, table, 1, 0, 0, kGraphRows).ok());
 	ASSERT_TRUE(send_graph(&loader.client, 0, graph.description().size()).ok());
-	ASSERT_TRUE(seal(&loader.client, table, 1, kGraphRows).ok());
+	EXPECT_EQ(seal(&loader.client, table, 1, kGraphRows).status(), ReplyStatus::kInvalid);
 	EXPECT_EQ(manifest(&loader.client, table, 1, {1}).status(), ReplyStatus::kInvalid);
 	EXPECT_NE(search_width(&loader.client, table.query(1), 5, 20).status(), ReplyStatus::kOk);
 }
