@@ -107,4 +107,34 @@ bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint3
 		   n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
 }
 
+size_t
+source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k,
+	uint32_t n_bins)
+{
+	BinsPlan plan;
+
+	if (!bins_fit(source, n_bins) && bounded_scan_pays(source, shape, n_before, n_queries))
+		return bounded_scan_bytes(source);
+	if (!source.filterable)
+		return 0;
+
+	const size_t filter = filter_bytes(source, shape, n_before, n_queries, k);
+
+	if (bins_fit(source, n_bins) && plan_bins(device, source, shape, n_queries, n_bins, &plan).is_ok())
+		return std::max(bins_bytes(source, shape, plan, n_bins), filter);
+	return filter;
+}
+
+size_t
+operands_bytes(std::span<const Source> sources, const Shape &shape)
+{
+	size_t bytes = 0;
+
+	for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
+		if (std::any_of(
+				sources.begin(), sources.end(), [form](const Source &source) { return source.filterable && source.block->form == form; }))
+			bytes += kernels::filter_operand_bytes(form, shape.dim_pad);
+	return bytes;
+}
+
 } // namespace vectorgpu::cuda

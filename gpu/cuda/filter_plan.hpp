@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "cuda/copy.hpp"
 
@@ -51,5 +52,12 @@ bool bins_fit(const Source &source, uint32_t n_bins);
 Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan);
 
 size_t bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins);
+
+/// Device memory that a query of so many needs while the source is searched, the queries' operand left out. n_bins: 0: exactly.
+size_t source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k,
+	uint32_t n_bins);
+
+/// Bytes of a query's operands in all forms that it may meet.
+size_t operands_bytes(std::span<const Source> sources, const Shape &shape);
 
 } // namespace vectorgpu::cuda

@@ -109,36 +109,6 @@ private:
 		return static_cast<uint32_t>(std::min<uint64_t>(engine::partial_reduce_bins(k, query.recall_target), 1u << 30));
 	}
 
-	/// Device memory that a query of so many needs for a source.
-	size_t
-	scratch_bytes(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k, uint32_t n_bins) const
-	{
-		if (bounded_scan_pays(source, shape_, n_before, n_queries))
-			return bounded_scan_bytes(source);
-		if (!source.filterable)
-			return 0;
-
-		BinsPlan plan;
-		const size_t filter = filter_bytes(source, shape_, n_before, n_queries, k);
-
-		if (bins_fit(source, n_bins) && plan_bins(device_, source, shape_, n_queries, n_bins, &plan).is_ok())
-			return std::max(bins_bytes(source, shape_, plan, n_bins), filter);
-		return filter;
-	}
-
-	/// Of a query, for all forms that it may meet.
-	size_t
-	operand_bytes() const
-	{
-		size_t bytes = 0;
-
-		for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
-			if (std::any_of(snapshot_.sources.begin(), snapshot_.sources.end(),
-					[form](const Source &source) { return source.filterable && source.block->form == form; }))
-				bytes += kernels::filter_operand_bytes(form, shape_.dim_pad);
-		return bytes;
-	}
-
 	uint32_t
 	k_of(uint32_t number) const
 	{
@@ -199,7 +169,7 @@ private:
 	{
 		constexpr size_t kMostQueries = 16384;
 		const size_t in_each = shape_.query_bytes + 64;
-		const size_t operands = may_filter ? operand_bytes() : 0;
+		const size_t operands = may_filter ? operands_bytes(snapshot_.sources, shape_) : 0;
 		size_t max_k = 1;
 		size_t n = 0;
 
@@ -214,7 +184,7 @@ private:
 			{
 				if (may_filter)
 					scratch_each =
-						std::max(scratch_each, scratch_bytes(source, n_before, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
+						std::max(scratch_each, source_bytes(device_, source, shape_, n_before, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
 				n_before += source.n_rows;
 			}
 
@@ -271,8 +241,8 @@ private:
 
 		for (const Source &source : snapshot_.sources)
 		{
-			const bool bounded = may_filter && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
-			const bool bins = may_filter && !bounded && !chunk.any_after && bins_fit(source, n_bins);
+			const bool bins = may_filter && !chunk.any_after && bins_fit(source, n_bins); // first: whatever the batch
+			const bool bounded = may_filter && !bins && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
 			const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, chunk);
 
 			if (bins || filter)
