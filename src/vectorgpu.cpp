@@ -43,7 +43,7 @@ _PG_init(void)
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
-	pg::limit_hook_install();
+	pg::limit_hook_install(am::scan_explainer.is_ours);
 	pg::explain_hook_install(am::scan_explainer);
 	bridge::drop_hint_install();
 	bridge::supervisor_init();

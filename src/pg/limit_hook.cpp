@@ -3,6 +3,8 @@
 // an error, so that no note outlives the plan states it points to.
 #include "pg/limit_hook.hpp"
 
+#include "pg/unread_order.hpp"
+
 extern "C"
 {
 #include "executor/executor.h"
@@ -28,6 +30,7 @@ struct LimitNote
 
 dlist_head notes = DLIST_STATIC_INIT(notes);
 ExecutorStart_hook_type previous_hook = nullptr;
+bool (*is_ours)(Relation index) = nullptr;
 
 void
 forget_note(void *arg)
@@ -112,15 +115,18 @@ executor_start(QueryDesc *query, int eflags)
 		previous_hook(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
-		(void) find_limits(query->planstate, nullptr);
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+		return;
+	(void) find_limits(query->planstate, nullptr);
+	drop_unread_order(query, is_ours);
 }
 
 } // namespace
 
 void
-limit_hook_install()
+limit_hook_install(bool (*is_our_index)(Relation index))
 {
+	is_ours = is_our_index;
 	previous_hook = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start;
 }

@@ -7,13 +7,14 @@
 extern "C"
 {
 #include "access/relscan.h"
+#include "utils/rel.h"
 }
 
 namespace vectorgpu::pg
 {
 
-/// Puts the ExecutorStart hook in. Called once, from _PG_init.
-void limit_hook_install();
+/// Puts the ExecutorStart hook in, for this and for unread_order.hpp. Called once, from _PG_init.
+void limit_hook_install(bool (*is_our_index)(Relation index));
 
 /// The rows that the Limit above this scan wants. *exact: nothing between drops rows, so that no more are needed unless
 /// some are invisible; else it is a lower bound. False if no Limit is known. Only a hint: never a reason to stop.

@@ -1,0 +1,52 @@
+-- The distance that orders the rows is not computed again where nobody reads it, and is where somebody does.
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+SET enable_seqscan = off;
+SET enable_sort = off;
+SET track_functions = 'all';
+CREATE TABLE unread (id int, v vector(3));
+INSERT INTO unread SELECT i, ARRAY[i, i % 7, 1]::float4[]::vector FROM generate_series(1, 200) i;
+CREATE INDEX ON unread USING gpuflat (v vector_l2_ops);
+
+-- Calls of l2_distance by a query, as this transaction's statistics count them; the query's rows, as text.
+CREATE FUNCTION calls(query text, OUT n bigint, OUT result text) LANGUAGE plpgsql AS $$
+DECLARE
+	before bigint := coalesce(pg_stat_get_xact_function_calls('l2_distance(vector, vector)'::regprocedure), 0);
+	answer record;
+BEGIN
+	FOR answer IN EXECUTE query LOOP
+		result := concat_ws(' ', result, answer::text);
+	END LOOP;
+	n := coalesce(pg_stat_get_xact_function_calls('l2_distance(vector, vector)'::regprocedure), 0) - before;
+END $$;
+
+EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 3;
+-- How many rows' distances are spared when id alone is selected, against id and the distance (builds with assertions compute all
+-- once more).
+CREATE FUNCTION spared(rest text, OUT n bigint, OUT result text) LANGUAGE sql AS $$
+	SELECT with_distance.n - without.n, without.result FROM calls('SELECT id FROM unread ' || rest) without,
+		calls('SELECT id, v <-> ''[20, 6, 1]'' FROM unread ' || rest) with_distance $$;
+SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' LIMIT 3$$);
+SELECT n, length(result) FROM spared($$ORDER BY v <-> '[20, 6, 1]'$$);
+SELECT * FROM spared($$WHERE id % 2 = 0 ORDER BY v <-> '[20, 6, 1]' LIMIT 3 OFFSET 1$$);
+-- Read by the query, by ties, by a sort, by a join above.
+SELECT result FROM calls($$SELECT id, v <-> '[20, 6, 1]' FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 2$$);
+SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' FETCH FIRST 3 ROWS WITH TIES$$);
+SELECT n > 0 AS computed, result FROM calls($$SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]', id LIMIT 3$$);
+SELECT result FROM calls($$SELECT a.id, b.id FROM unread a CROSS JOIN LATERAL
+	(SELECT id FROM unread b ORDER BY b.v <-> a.v LIMIT 2) b WHERE a.id IN (5, 6) ORDER BY a.id, b.id$$);
+-- The same plan again and again, with other parameters.
+PREPARE nearest(vector) AS SELECT id FROM unread ORDER BY v <-> $1 LIMIT 2;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE nearest('[1, 1, 1]');
+EXECUTE nearest('[100, 2, 1]');
+DEALLOCATE nearest;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]';
+FETCH 2 FROM c;
+FETCH BACKWARD 1 FROM c;
+COMMIT;
+DROP FUNCTION spared;
+DROP FUNCTION calls;
+DROP TABLE unread;
