@@ -74,6 +74,31 @@ SKIP:
 		ok(wait_worker($node), 'the worker is there');
 	}
 }
+
+# The same inside the worker, which reads its faults from its environment.
+SKIP:
+{
+	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my ($program, $file) = ("$folder/program", worker_file($node));
+
+	append_to_file($program, "#!/bin/sh\nVECTORGPU_WORKER_FAULT=\$(cat '$folder/fault') exec '$file' \"\$@\"\n");
+	chmod 0755, $program;
+	append_to_file("$folder/fault", "build:0:error\n");
+	$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+	$node->reload;
+	for my $fault (qw(build:0:error build:1:exit build:2:enomem build:3:exit build:4:abort))
+	{
+		my $pid = worker_pid($node);
+
+		unlink "$folder/fault";
+		append_to_file("$folder/fault", "$fault\n");
+		kill 'KILL', $pid if defined $pid;
+		wait_gone($pid) if defined $pid;
+		ok(wait_worker($node), "$fault: the worker is ready");
+		build($fault, 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
+	}
+}
 is(count_restarts($node), 0, 'the server never restarted');
 $node->stop;
 done_testing();
