@@ -97,6 +97,7 @@ Copy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 			source.rows_ascending = segment.lists == nullptr;
 			source.segment = id;
 			source.lists = segment.lists;
+			source.graph = segment.graph;
 			next->n_rows += segment.n_rows;
 		}
 	for (const Delta::Part &part : parts)

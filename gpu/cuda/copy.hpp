@@ -17,12 +17,14 @@
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
 #include "engine/lists.hpp"
+#include "engine/segment_graph.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
 {
 
 struct DeviceLists; // ivf_lists.hpp
+struct DeviceGraph; // device_graph.hpp
 
 /// Part of a snapshot: rows [first, first + n_rows) of a block.
 struct Source
@@ -36,6 +38,7 @@ struct Source
 	bool rows_ascending = false;
 	engine::SegmentId segment = engine::kDeltaSegment;
 	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
+	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs
 	double max_norm = 0;                      // this and the next two: of the block, as Filled has them
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
@@ -101,6 +104,8 @@ private:
 		uint32_t narrow_flags = 0;    // what launch_narrow_check has found
 		std::shared_ptr<engine::Lists> loading; // while loading, of a copy of lists
 		std::shared_ptr<const DeviceLists> lists;
+		std::shared_ptr<engine::SegmentGraph> loading_graph; // the same of a copy of graphs
+		std::shared_ptr<const DeviceGraph> graph;
 		std::shared_ptr<const Held> dead;
 		uint64_t dead_bits = 0;
 	};
@@ -114,6 +119,8 @@ private:
 	};
 
 	uint32_t least_block_rows() const;
+	static Status load_graph(Segment *segment, uint32_t degree, std::span<const uint8_t> bytes);
+	Status read_segment_graph(engine::SegmentId segment, uint64_t first, size_t n_bytes, uint8_t *bytes) const;
 	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags);
 	Status merge_parts(const Segment &segment, Filled *sealed) const;

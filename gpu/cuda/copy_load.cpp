@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cuda/copy.hpp"
+#include "cuda/device_graph.hpp"
 #include "cuda/ivf_lists.hpp"
 #include "kernels/fault.hpp"
 #include "kernels/filter.hpp"
@@ -215,9 +216,15 @@ Copy::prepare(Segment *segment)
 		return Status::ok();
 
 	const bool with_lists = kind_ == engine::CopyKind::kLists && segment->n_rows > 0;
+	const bool with_graph = kind_ == engine::CopyKind::kGraph && segment->n_rows > 0;
 	Filled sealed;
 	std::shared_ptr<const DeviceLists> lists;
+	std::shared_ptr<const DeviceGraph> graph;
 
+	if (with_graph && segment->loading_graph == nullptr)
+		return invalid("the segment has no graph");
+	if (with_graph)
+		VECTORGPU_TRY(segment->loading_graph->check(segment->n_rows));
 	if (with_lists && segment->loading == nullptr)
 		return invalid("the segment has no lists");
 	if (with_lists)
@@ -225,10 +232,14 @@ Copy::prepare(Segment *segment)
 	VECTORGPU_TRY(merge_parts(*segment, &sealed));
 	if (with_lists)
 		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, &lists));
+	if (with_graph)
+		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
 	segment->sealed = std::move(sealed);
 	segment->lists = std::move(lists);
+	segment->graph = std::move(graph);
 	segment->parts.clear();
 	segment->loading = nullptr;
+	segment->loading_graph = nullptr;
 	return Status::ok();
 }
 

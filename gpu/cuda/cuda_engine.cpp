@@ -15,11 +15,13 @@
 
 #include "common/limits.hpp"
 #include "cuda/copy.hpp"
+#include "cuda/graph_search.hpp"
 #include "cuda/ivf_search.hpp"
 #include "cuda/list_builder.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
 #include "kernels/filter.hpp"
+#include "kernels/graph.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -55,6 +57,7 @@ public:
 		device_.set_fault(options_.fault);
 		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means"));
 		VECTORGPU_TRY(uploader_.stream.create(&device_));
@@ -72,6 +75,7 @@ public:
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(self_test(this));
+			VECTORGPU_TRY(test_graphs());
 			n_searches_ = n_batches_ = n_rescored_ = 0;
 		}
 		device_.on_fatal(options_.on_fatal);
@@ -98,9 +102,10 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists)
+				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists &&
+					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
-				if (copy_spec.kind == engine::CopyKind::kLists && spec.element == ElementType::kBit)
+				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
 				auto made = std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow);
@@ -218,10 +223,12 @@ public:
 
 				const ContextLease context(this);
 				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
-				const SearchOptions search_options = {options_.filter_min_queries};
+				const SearchOptions search_options = {options_.filter_min_queries, options_.graph};
 				SearchCounts counts;
 
-				const auto search = c.kind() == engine::CopyKind::kLists ? search_lists : search_snapshot;
+				const auto search = c.kind() == engine::CopyKind::kLists   ? search_lists
+									: c.kind() == engine::CopyKind::kGraph ? search_graphs
+																		   : search_snapshot;
 
 				VECTORGPU_TRY(lane_.join(context.get()->stream.get(), snapshot->ticket));
 				VECTORGPU_TRY(search(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options, results, &counts,
@@ -314,6 +321,19 @@ private:
 		const uint64_t since = stream.waiting_since_ns();
 
 		return since != 0 && now > since && now - since > limit_ns;
+	}
+
+	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
+	Status
+	test_graphs()
+	{
+		const Status status = self_test_graphs(this, options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("graphs are not searched on the GPU: " + status.message).c_str());
+		holds_graphs_ = false;
+		return Status::ok();
 	}
 
 	/// What the caller allows, but no more than the device has left when all workspaces are made.
@@ -417,6 +437,7 @@ private:
 	}
 
 	const CudaEngineOptions options_;
+	bool holds_graphs_ = true; // from start() on
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;

@@ -8,6 +8,7 @@
 
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
+#include "kernels/graph_tuning.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -23,6 +24,7 @@ struct CudaEngineOptions
 	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
+	kernels::GraphTuning graph;                     // for the benchmark of graphs
 	Log log;
 	Fault fault;                                    // for tests
 	std::function<void()> on_fatal;                 // see Device::on_fatal: the worker leaves here

@@ -164,8 +164,8 @@ Copy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<const u
 {
 	const std::lock_guard lock(mutex_);
 
-	if (kind_ != engine::CopyKind::kLists)
-		return Status::error(StatusCode::kInvalidArgument, "the copy has no lists");
+	if (kind_ == engine::CopyKind::kRows)
+		return Status::error(StatusCode::kInvalidArgument, "the copy has rows only");
 
 	const auto [found, is_new] = segments_.try_emplace(id);
 	Segment &segment = found->second;
@@ -174,6 +174,8 @@ Copy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<const u
 		return Status::error(StatusCode::kInvalidArgument, "the segment is sealed");
 	try
 	{
+		if (kind_ == engine::CopyKind::kGraph)
+			return load_graph(&segment, parameter, bytes);
 		if (segment.loading == nullptr)
 			segment.loading = std::make_shared<engine::Lists>();
 		return segment.loading->append(parameter, bytes);
@@ -192,6 +194,8 @@ Copy::read_structure(engine::SegmentId id, uint64_t first, size_t n_bytes, void 
 	std::shared_ptr<const DeviceLists> lists;
 	uint8_t *to = static_cast<uint8_t *>(bytes);
 
+	if (kind_ == engine::CopyKind::kGraph)
+		return read_segment_graph(id, first, n_bytes, to);
 	{
 		const std::lock_guard lock(mutex_);
 		const auto found = segments_.find(id);

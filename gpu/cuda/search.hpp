@@ -9,6 +9,7 @@
 #include "cuda/copy.hpp"
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
+#include "kernels/graph_tuning.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -27,6 +28,7 @@ struct SearchContext
 struct SearchOptions
 {
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
+	kernels::GraphTuning graph = {};
 };
 
 struct SearchCounts

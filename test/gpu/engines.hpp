@@ -37,6 +37,7 @@ cuda_engine(bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
+		options.graph.steps = 1; // as the CPU engine: then the nodes found are the same
 
 		const Status status = make_cuda_engine(options, &engine);
 
@@ -118,6 +119,8 @@ public:
 		expect_same_answers(batch);
 	}
 
+	CudaEngine *cuda() const { return cuda_; }
+	Engine *cpu() const { return cpu_; }
 	CopyId cuda_copy() const { return cuda_copy_; }
 	CopyId cpu_copy() const { return cpu_copy_; }
 

@@ -102,6 +102,56 @@ choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, 
 	return {};
 }
 
+/// Memory of what follows the k-NN graph. late may overlap with stage.
+struct EdgeMemory
+{
+	uint32_t *forward; // [n_rows, degree]
+	unsigned char *stage;
+	size_t stage_bytes;
+	unsigned char *late;
+	size_t late_bytes;
+};
+
+/// Bytes of EdgeMemory::late.
+size_t
+late_stage_bytes(const GraphRows &rows, const BuildSpec &spec)
+{
+	ivf::Arena arena;
+	EntryStage entry;
+
+	(void) entry.take(&arena, entry_spec(rows, spec));
+	return std::max({add_reverse_bytes(rows.n_rows, spec.degree), arena.bytes_needed(),
+		connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
+}
+
+/// Edges and entry points from the k-NN graph, whose scores may lie in memory.late.
+Outcome
+choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory, uint32_t *edges,
+	uint32_t *entries, BuildReport *report, const Call &call)
+{
+	Outcome outcome = prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
+	Call alone = call;
+
+	alone.n_threads = 1;
+	alone.parallel = nullptr;
+	if (outcome.is_ok())
+		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, alone);
+	if (outcome.is_ok())
+		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, alone);
+	if (outcome.is_ok())
+		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
+			memory.late_bytes, alone);
+	return outcome;
+}
+
+bool
+is_valid(const BuildSpec &spec)
+{
+	return spec.degree >= kMinDegree && spec.degree <= kMaxDegree && spec.n_entries <= kMaxEntries;
+}
+
+constexpr Outcome kInvalidSpec = {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+
 /// The arrays that more than one stage uses; what each needs for itself shares its memory with the others'.
 struct Memory
 {
@@ -119,15 +169,11 @@ struct Memory
 	{
 		const KnnSpec knn = knn_spec(rows, spec);
 		const size_t n_scores = static_cast<size_t>(rows.n_rows) * knn.k;
-		ivf::Arena entry_arena;
-		EntryStage entry;
 		KnnLists lists;
 
 		lists.k = knn.k;
-		(void) entry.take(&entry_arena, entry_spec(rows, spec));
 		stage_bytes = std::max(knn_graph_bytes(rows, knn), prune_bytes(lists));
-		late_bytes = std::max({stage_bytes + n_scores * sizeof(float), add_reverse_bytes(rows.n_rows, spec.degree),
-			entry_arena.bytes_needed(), connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
+		late_bytes = std::max(stage_bytes + n_scores * sizeof(float), late_stage_bytes(rows, spec));
 		ids = arena->take<uint32_t>(n_scores);
 		forward = arena->take<uint32_t>(static_cast<size_t>(rows.n_rows) * spec.degree);
 		late = arena->take<unsigned char>(late_bytes + 64);
@@ -170,8 +216,8 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	KnnLists lists;
 
 	*report = BuildReport();
-	if (spec.degree < kMinDegree || spec.degree > kMaxDegree || spec.n_entries > kMaxEntries)
-		return {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+	if (!is_valid(spec))
+		return kInvalidSpec;
 	if (rows.n_rows == 0)
 		return {};
 	if (!memory.take(&arena, rows, spec))
@@ -185,15 +231,40 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	if (outcome.is_ok() && on_stage != nullptr)
 		on_stage(call.progress_context, BuildStage::kEdges);
 	if (outcome.is_ok())
-		outcome = prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
-	if (outcome.is_ok())
-		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call);
-	if (outcome.is_ok())
-		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, call);
-	if (outcome.is_ok())
-		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
-			memory.late_bytes, call);
+		outcome = choose_edges(rows, spec, lists, {memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes},
+			edges, entries, report, call);
 	return outcome;
+}
+
+size_t
+graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads)
+{
+	KnnLists lists;
+
+	lists.k = k;
+	return size_t{rows.n_rows} * spec.degree * sizeof(uint32_t) + prune_bytes(lists, n_threads) + late_stage_bytes(rows, spec) + 8 * 64;
+}
+
+Outcome
+graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges, uint32_t *entries,
+	BuildReport *report, void *work, size_t work_bytes, const Call &call)
+{
+	ivf::Arena arena(work, work_bytes);
+	EdgeMemory memory;
+
+	*report = BuildReport();
+	if (!is_valid(spec))
+		return kInvalidSpec;
+	if (rows.n_rows == 0)
+		return {};
+	memory.forward = arena.take<uint32_t>(size_t{rows.n_rows} * spec.degree);
+	memory.stage_bytes = prune_bytes(lists, call.n_threads) + 64;
+	memory.stage = arena.take<unsigned char>(memory.stage_bytes);
+	memory.late_bytes = late_stage_bytes(rows, spec) + 64;
+	memory.late = arena.take<unsigned char>(memory.late_bytes);
+	if (memory.late == nullptr)
+		return ivf::work_memory_short();
+	return choose_edges(rows, spec, lists, memory, edges, entries, report, call);
 }
 
 } // namespace vectorgpu::engine::graph

@@ -44,4 +44,9 @@ size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec);
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, StageFn on_stage = nullptr);
 
+/// The same from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them. Pruning by call's threads.
+size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);
+Outcome graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges, uint32_t *entries,
+	BuildReport *report, void *work, size_t work_bytes, const Call &call = {});
+
 } // namespace vectorgpu::engine::graph

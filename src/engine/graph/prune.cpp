@@ -2,6 +2,7 @@
 #include "engine/graph/prune.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -143,6 +144,53 @@ prune_by_rng(
 	return n_kept;
 }
 
+constexpr size_t kMostTasks = 64;
+
+/// What the tasks of one call share.
+struct PruneTask
+{
+	const GraphRows *rows;
+	const KnnLists *lists;
+	PruneKind kind;
+	uint32_t degree;
+	uint32_t *forward;
+	Memory memory[kMostTasks]; // of each task
+	const Call *call;
+	std::atomic<uint32_t> next; // row
+	std::atomic<bool> stopped;
+};
+
+/// Takes blocks of rows until there are none. Task 0 runs in the caller's thread and reports progress.
+void
+prune_task(void *argument, size_t index)
+{
+	PruneTask *task = static_cast<PruneTask *>(argument);
+	const uint32_t n_rows = task->rows->n_rows;
+	const uint32_t degree = task->degree;
+
+	for (;;)
+	{
+		const uint32_t first = task->next.fetch_add(kProgressRows, std::memory_order_relaxed);
+
+		if (first >= n_rows || task->stopped.load(std::memory_order_relaxed))
+			return;
+		if (index == 0 && !ivf::go_on(*task->call, {first, n_rows}))
+		{
+			task->stopped.store(true, std::memory_order_relaxed);
+			return;
+		}
+		for (uint32_t u = first; u < std::min(n_rows, first + kProgressRows); u++)
+		{
+			uint32_t *out = task->forward + static_cast<size_t>(u) * degree;
+			const uint32_t n = task->kind == PruneKind::kRank
+				? prune_by_rank(*task->lists, u, degree, out, task->memory[index])
+				: prune_by_rng(*task->rows, *task->lists, u, degree, out, task->memory[index]);
+
+			std::fill(out + n, out + degree, kNoNode);
+		}
+	}
+}
+
 bool
 has(const uint32_t *nodes, uint32_t n, uint32_t node)
 {
@@ -166,12 +214,13 @@ struct ReverseMemory
 } // namespace
 
 size_t
-prune_bytes(const KnnLists &lists)
+prune_bytes(const KnnLists &lists, size_t n_threads)
 {
 	ivf::Arena arena;
 	Memory memory;
 
-	(void) memory.take(&arena, lists.k);
+	for (size_t i = 0; i < n_threads; i++)
+		(void) memory.take(&arena, lists.k);
 	return arena.bytes_needed();
 }
 
@@ -180,22 +229,23 @@ prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t deg
 	size_t work_bytes, const Call &call)
 {
 	ivf::Arena arena(work, work_bytes);
-	Memory memory;
+	PruneTask task = {&rows, &lists, kind, degree, forward, {}, &call, {0}, {false}};
 
-	if (!memory.take(&arena, lists.k))
-		return ivf::work_memory_short();
-	for (uint32_t u = 0; u < rows.n_rows; u++)
+	if (call.n_threads <= 1 || call.parallel == nullptr)
 	{
-		uint32_t *out = forward + static_cast<size_t>(u) * degree;
-
-		if (u % kProgressRows == 0 && !ivf::go_on(call, {u, rows.n_rows}))
-			return ivf::cancelled();
-		const uint32_t n = kind == PruneKind::kRank ? prune_by_rank(lists, u, degree, out, memory)
-													: prune_by_rng(rows, lists, u, degree, out, memory);
-
-		std::fill(out + n, out + degree, kNoNode);
+		if (!task.memory[0].take(&arena, lists.k))
+			return ivf::work_memory_short();
+		prune_task(&task, 0);
+		return task.stopped.load() ? ivf::cancelled() : Outcome{};
 	}
-	return {};
+
+	const size_t n_tasks = std::min(call.n_threads, kMostTasks);
+
+	for (size_t i = 0; i < n_tasks; i++)
+		if (!task.memory[i].take(&arena, lists.k))
+			return ivf::work_memory_short();
+	call.parallel(call.parallel_context, n_tasks, prune_task, &task);
+	return task.stopped.load() ? ivf::cancelled() : Outcome{};
 }
 
 size_t

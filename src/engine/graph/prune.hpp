@@ -15,10 +15,11 @@ enum class PruneKind : uint8_t
 };
 
 /// forward [n_rows, degree]: of each row at most `degree` of its neighbours, the most useful first, kNoNode behind them.
-/// rows: for kRng only. Work memory of prune_bytes(). Cancelled if progress says so.
+/// rows: for kRng only. Work memory of prune_bytes(). Cancelled if progress says so. With call's threads, and the same by any number of
+/// them.
 Outcome prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward,
 	void *work, size_t work_bytes, const Call &call = {});
-size_t prune_bytes(const KnnLists &lists);
+size_t prune_bytes(const KnnLists &lists, size_t n_threads = 1);
 
 /// edges [n_rows, degree]: the first half of each row's forward edges, edges back from rows whose forward edges (the most
 /// useful first) lead to it, then what else there is of either kind. No node twice, never itself.

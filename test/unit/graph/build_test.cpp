@@ -1,6 +1,8 @@
 // The build of a graph: the k-NN graph against all pairs, soundness and reachability on odd data, recall.
 #include "graph/graph_data.hpp"
 
+#include <thread>
+
 #include "common/half.hpp"
 
 namespace vectorgpu::engine::graph::test
@@ -300,6 +302,59 @@ TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached
 			EXPECT_GT(n_added, 0u);
 			EXPECT_EQ(built.n_reachable(), n) << "rings of " << ring << ", degree " << degree;
 		}
+}
+
+/// engine::ivf::Call::parallel.
+void
+in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
+{
+	std::vector<std::thread> threads;
+
+	for (size_t i = 1; i < n_tasks; i++)
+		threads.emplace_back(task, argument, i);
+	task(argument, 0);
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
+{
+	const Floats data = overlapping_rows(5000, 8, 3);
+	const GraphRows rows = rows_of(data, 8);
+
+	for (const PruneKind kind : {PruneKind::kRank, PruneKind::kRng})
+	{
+		BuildSpec spec;
+		KnnLists lists;
+
+		spec.degree = 16;
+		spec.prune = kind;
+		spec.knn.k = 24;
+
+		const Built whole = build(rows, spec);
+		std::vector<uint32_t> ids(size_t{rows.n_rows} * spec.knn.k);
+		std::vector<float> scores(ids.size());
+		Bytes knn_work(knn_graph_bytes(rows, spec.knn));
+
+		lists = {ids.data(), scores.data(), spec.knn.k};
+		ASSERT_TRUE(knn_graph(rows, spec.knn, &lists, knn_work.data(), knn_work.size()).is_ok());
+		for (const size_t n_threads : {1u, 2u, 5u, 100u})
+		{
+			Bytes work(graph_from_neighbors_bytes(rows, spec, lists.k, n_threads));
+			std::vector<uint32_t> edges(whole.edges.size(), 1);
+			std::vector<uint32_t> entries(entry_count(rows.n_rows, spec));
+			BuildReport report;
+			Call call;
+
+			call.n_threads = n_threads;
+			call.parallel = in_threads;
+			ASSERT_TRUE(
+				graph_from_neighbors(rows, spec, lists, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
+			entries.resize(report.n_entries);
+			EXPECT_EQ(edges, whole.edges) << n_threads;
+			EXPECT_EQ(entries, whole.entries) << n_threads;
+		}
+	}
 }
 
 } // namespace

@@ -1,0 +1,98 @@
+// Which search kernel for which metric, its sizes, and the small kernels of graphs.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/graph.hpp"
+
+namespace vectorgpu::kernels
+{
+namespace
+{
+
+constexpr uint32_t kGatherThreads = 256;
+constexpr uint32_t kManyQueries = 1024; // a warp each keeps the device busy
+
+/// Pieces of 16 bytes. Grid (blocks), block kGatherThreads.
+__global__ void
+gather_kernel(const uint4 *from, uint32_t pieces, const uint32_t *nodes, uint32_t n, uint4 *to)
+{
+	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * pieces; i += size_t{gridDim.x} * kGatherThreads)
+		to[i] = __ldg(from + static_cast<size_t>(nodes[i / pieces]) * pieces + i % pieces);
+}
+
+cudaError_t
+dispatch(const GraphArgs &args, bool prepare, cudaStream_t stream)
+{
+	switch (args.metric)
+	{
+		case Metric::kL2:
+			return launch_graph_metric<Metric::kL2>(args, prepare, stream);
+		case Metric::kInnerProduct:
+			return launch_graph_metric<Metric::kInnerProduct>(args, prepare, stream);
+		case Metric::kCosine:
+			return launch_graph_metric<Metric::kCosine>(args, prepare, stream);
+		case Metric::kL1:
+			return launch_graph_metric<Metric::kL1>(args, prepare, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
+}
+
+} // namespace
+
+bool
+graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad)
+{
+	return form == Form::kByte && dim_pad <= kGraphMostByteDims && (metric == Metric::kL2 || metric == Metric::kInnerProduct);
+}
+
+cudaError_t
+launch_graph_search(const GraphArgs &args, cudaStream_t stream)
+{
+	GraphArgs complete = args;
+	GraphTuning &tuning = complete.tuning;
+
+	if (args.queries.n_queries == 0 || args.rows.n_rows == 0)
+		return cudaSuccess;
+	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.candidates.capacity < args.max_width || args.degree == 0)
+		return cudaErrorInvalidValue;
+	if (tuning.steps == 0)
+		tuning.steps = kGraphDefaultSteps;
+	tuning.steps = std::min(tuning.steps, kGraphMostSteps);
+	if (tuning.warps != 1 && tuning.warps != 4)
+		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
+	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some twice (README.md).
+	if (tuning.table_bits == 0)
+		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
+											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
+	tuning.table_bits = std::clamp(tuning.table_bits, 6u, kGraphMostTableBits);
+	return dispatch(complete, false, stream);
+}
+
+cudaError_t
+launch_graph_gather(const Rows &rows, const uint32_t *nodes, uint32_t n, void *to, cudaStream_t stream)
+{
+	const uint32_t pieces = rows.pitch_bytes / 16;
+
+	if (n == 0)
+		return cudaSuccess;
+	gather_kernel<<<std::min<uint32_t>(1024, (n * pieces + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0, stream>>>(
+		static_cast<const uint4 *>(rows.vectors), pieces, nodes, n, static_cast<uint4 *>(to));
+	return cudaGetLastError();
+}
+
+cudaError_t
+prepare_graph_kernels()
+{
+	GraphArgs args;
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
+	{
+		args.metric = metric;
+		if (const cudaError_t error = dispatch(args, true, nullptr); error != cudaSuccess)
+			return error;
+	}
+	return cudaSuccess;
+}
+
+} // namespace vectorgpu::kernels

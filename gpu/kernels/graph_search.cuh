@@ -1,0 +1,632 @@
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, for each query. One list in shared memory, ascending, is both of its
+// queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is the first of the queue to expand; that
+// all of the list have one is the end. Stages of a step: locate the unvisited neighbours of the next nodes (a lane an edge), score them (all lanes a
+// row), merge those that belong into the list. A node's score is the same each time, so that one that is in the list already is met at
+// its place and left out: no set of visited nodes has to be exact.
+#pragma once
+
+#include "kernels/canonical.cuh"
+#include "kernels/graph.hpp"
+#include "kernels/graph_visited.cuh"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kGraphThreads = 128;
+constexpr uint32_t kInfinity = 0xFF800000u; // float_to_order of it
+
+/// An item of the list: score, node, mark. Orders as (score, node).
+__device__ __forceinline__ uint64_t
+graph_item(float score, uint32_t node)
+{
+	return static_cast<uint64_t>(min(float_to_order(score), kInfinity)) << 32 | node << 1; // NaN counts as infinite
+}
+
+__device__ __forceinline__ uint32_t
+node_of(uint64_t item)
+{
+	return static_cast<uint32_t>(item) >> 1;
+}
+
+/// How many of items [n], ascending, are below `item`.
+__device__ __forceinline__ uint32_t
+place_of(const uint64_t *items, uint32_t n, uint64_t item)
+{
+	uint32_t first = 0;
+
+	while (n > 0)
+	{
+		const uint32_t half = n / 2;
+
+		if (items[first + half] < item)
+		{
+			first += half + 1;
+			n -= half + 1;
+		}
+		else
+			n = half;
+	}
+	return first;
+}
+
+/// Bytes of shared memory of a query.
+__host__ __device__ __forceinline__ uint32_t
+graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table)
+{
+	const uint32_t list = (width + 1) / 2 * 2 * 8;
+	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
+
+	return list + candidates + 4 * 32 * 4 + 64 + (has_table ? 4u << table_bits : 0);
+}
+
+/// Canonical scores of 32 rows: a lane of this thread's warp each.
+template <Metric metric, class FormT>
+struct GraphScorer
+{
+	const uint8_t *rows;
+	const float *query;
+	uint32_t pitch;
+	uint32_t dim_pad;
+	float aa; // cosine
+
+	__device__
+	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
+		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
+		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad), aa(0.0f)
+	{
+		if constexpr (metric == Metric::kCosine)
+			aa = query_square_sum(query, dim_pad, lane);
+	}
+
+	/// Of nodes [n], n > 0, in shared memory. Behind them anything.
+	__device__ double
+	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		return score_pairs_at<metric, FormT, 32, 1>(
+			[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, [&](int) { return query; },
+			dim_pad, aa, lane);
+	}
+	__device__ float
+	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
+	}
+};
+
+/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row. Integers below 2^24 are canonical scores.
+template <Metric metric, int chunks>
+struct GraphByteScorer
+{
+	const uint8_t *rows;
+	uint32_t pitch;
+	uint32_t n_pieces; // of 16 bytes, in a row
+	uint4 x[chunks];
+	int32_t xx;
+
+	__device__
+	GraphByteScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: rows(static_cast<const uint8_t *>(args.rows.vectors)), pitch(args.rows.pitch_bytes), n_pieces(args.queries.dim_pad / 16)
+	{
+		const uint4 *query = reinterpret_cast<const uint4 *>(args.byte_queries + static_cast<size_t>(number) * args.queries.dim_pad);
+		uint32_t sum = 0;
+
+#pragma unroll
+		for (int c = 0; c < chunks; c++)
+		{
+			const uint32_t piece = c * 8 + lane % 8;
+
+			x[c] = piece < n_pieces ? __ldg(query + piece) : make_uint4(0, 0, 0, 0);
+			sum = __dp4a(x[c].x, x[c].x, sum);
+			sum = __dp4a(x[c].y, x[c].y, sum);
+			sum = __dp4a(x[c].z, x[c].z, sum);
+			sum = __dp4a(x[c].w, x[c].w, sum);
+		}
+		xx = group_sum(static_cast<int32_t>(sum));
+	}
+
+	__device__ static int32_t
+	group_sum(int32_t sum)
+	{
+		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
+		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+		return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+	}
+
+	__device__ float
+	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		const uint32_t group = lane / 8;
+		int32_t mine = 0;
+
+#pragma unroll
+		for (uint32_t half = 0; half < 2; half++)
+		{
+			uint4 y[4][chunks];
+
+			if (half * 16 >= n)
+				break;
+#pragma unroll
+			for (uint32_t i = 0; i < 4; i++)
+			{
+				const uint32_t r = half * 16 + i * 4 + group;
+				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
+
+#pragma unroll
+				for (int c = 0; c < chunks; c++)
+				{
+					const uint32_t piece = c * 8 + lane % 8;
+
+					y[i][c] = piece < n_pieces ? __ldg(row + piece) : make_uint4(0, 0, 0, 0);
+				}
+			}
+#pragma unroll
+			for (uint32_t i = 0; i < 4; i++)
+			{
+				uint32_t xy = 0;
+				uint32_t yy = 0;
+
+#pragma unroll
+				for (int c = 0; c < chunks; c++)
+				{
+					xy = __dp4a(x[c].x, y[i][c].x, xy);
+					xy = __dp4a(x[c].y, y[i][c].y, xy);
+					xy = __dp4a(x[c].z, y[i][c].z, xy);
+					xy = __dp4a(x[c].w, y[i][c].w, xy);
+					if constexpr (metric == Metric::kL2)
+					{
+						yy = __dp4a(y[i][c].x, y[i][c].x, yy);
+						yy = __dp4a(y[i][c].y, y[i][c].y, yy);
+						yy = __dp4a(y[i][c].z, y[i][c].z, yy);
+						yy = __dp4a(y[i][c].w, y[i][c].w, yy);
+					}
+				}
+
+				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
+				const int32_t sum = __shfl_sync(0xFFFFFFFFu, group_sum(part), (lane % 4) * 8);
+
+				if (lane / 4 == half * 4 + i)
+					mine = sum;
+			}
+		}
+		return static_cast<float>(metric == Metric::kL2 ? mine + xx : mine);
+	}
+};
+
+/// One query's search by `warps` warps.
+template <Metric metric, class Scorer, int warps>
+class GraphSearch
+{
+public:
+	__device__
+	GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
+		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32), width_(args.widths[query]),
+		  steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)), candidates_(list_ + (args.max_width + 1) / 2 * 2),
+		  sorted_(candidates_ + steps_ * 32), places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)), nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
+		  parents_(places_ + steps_ * 32 + 4 * 32), counters_(parents_ + kGraphMostSteps),
+		  visited_(args.tuning.visited, counters_ + 8, args.tuning.table_bits), scorer_(args, query, thread % 32)
+	{
+	}
+
+	__device__ void
+	run()
+	{
+		begin();
+		for (;;)
+		{
+			const uint32_t n_parents = choose_parents();
+
+			if (n_parents == 0)
+				break;
+			for (uint32_t edge = 0; edge < args_.degree; edge += 32)
+			{
+				const uint32_t n = locate_and_score(n_parents, edge);
+
+				if (n > 0)
+					merge(n);
+			}
+		}
+		write_found();
+	}
+
+private:
+	static constexpr uint32_t kThreads = warps * 32;
+	static constexpr unsigned kFull = 0xFFFFFFFFu;
+
+	__device__ static void
+	sync()
+	{
+		if constexpr (warps == 1)
+			__syncwarp();
+		else
+			__syncthreads();
+	}
+
+	/// The entry points nearest to the query, which are in order.
+	__device__ void
+	begin()
+	{
+		visited_.clear(thread_, kThreads);
+		size_ = min(args_.n_begin, width_);
+		sync();
+		for (uint32_t i = thread_; i < size_; i += kThreads)
+		{
+			const Entry entry = args_.begin[static_cast<size_t>(query_) * args_.n_begin + i];
+			const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
+			const float score = entry.key >= kNanKey ? __uint_as_float(0x7F800000u) : static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
+			const uint32_t node = args_.entry_nodes[entry.row];
+
+			list_[i] = graph_item(score, node);
+			(void) visited_.insert(node);
+		}
+		sync();
+	}
+
+	/// Marks the first nodes that are to be expanded. Every thread gets their number.
+	__device__ uint32_t
+	choose_parents()
+	{
+		if (warp_ == 0)
+		{
+			uint32_t n = 0;
+
+			for (uint32_t base = hint_ / 32 * 32; base < size_ && n < steps_; base += 32)
+			{
+				const uint32_t i = base + lane_;
+				const uint64_t item = i < size_ ? list_[i] : 1;
+				const unsigned open = __ballot_sync(kFull, (item & 1) == 0);
+				const uint32_t rank = n + __popc(open & ((1u << lane_) - 1));
+
+				if ((item & 1) == 0 && rank < steps_)
+				{
+					parents_[rank] = node_of(item);
+					list_[i] = item | 1;
+				}
+				if (n == 0)
+					hint_ = open != 0 ? base + __ffs(static_cast<int>(open)) - 1 : min(base + 32, size_);
+				n += __popc(open);
+			}
+			if (lane_ == 0)
+				counters_[0] = min(n, steps_);
+		}
+		sync();
+		return counters_[0];
+	}
+
+	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
+	__device__ uint32_t
+	locate_and_score(uint32_t n_parents, uint32_t edge)
+	{
+		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
+		uint32_t count = 0; // of one warp
+
+		uint32_t *n_candidates = &counters_[4 + edge / 32 % 2]; // in turn, so that none is set while it is read
+
+		if constexpr (warps > 1)
+		{
+			if (thread_ == 0)
+				*n_candidates = 0;
+			sync();
+		}
+		for (uint32_t p = warp_; p < n_parents; p += warps)
+		{
+			const uint32_t at = edge + lane_;
+			const uint32_t node = at < args_.degree ? __ldg(args_.edges + static_cast<size_t>(parents_[p]) * args_.degree + at) : 0xFFFFFFFFu;
+			bool fresh = node < args_.rows.n_rows;
+
+			if (fresh)
+				fresh = args_.tuning.selected_insertion ? !visited_.contains(node) : visited_.insert(node);
+
+			const unsigned fresh_lanes = __ballot_sync(kFull, fresh);
+			const uint32_t n = __popc(fresh_lanes);
+
+			if (n == 0)
+				continue;
+			if (fresh)
+				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
+			__syncwarp();
+
+			const float score = scorer_.score(nodes_, n, lane_);
+			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
+			const bool take = item < last;
+			const unsigned taken = __ballot_sync(kFull, take);
+
+			if (args_.tuning.selected_insertion && take)
+				(void) visited_.insert(node_of(item));
+			uint32_t to = count;
+
+			if constexpr (warps > 1)
+			{
+				if (lane_ == 0)
+					to = atomicAdd(n_candidates, static_cast<uint32_t>(__popc(taken)));
+				to = __shfl_sync(kFull, to, 0);
+			}
+			if (take)
+				candidates_[to + __popc(taken & ((1u << lane_) - 1))] = item;
+			count += __popc(taken);
+			__syncwarp(); // nodes_ is used again
+		}
+		sync();
+		return warps > 1 ? *n_candidates : count;
+	}
+
+	__device__ bool
+	any(bool here) const
+	{
+		if constexpr (warps == 1)
+			return __any_sync(kFull, here) != 0;
+		else
+			return __syncthreads_or(here) != 0;
+	}
+
+	/// sorted_ and places_ from candidates_ [n]. True if some are there twice.
+	__device__ bool
+	find_places(uint32_t n)
+	{
+		bool twice = false;
+
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			const uint64_t item = sorted_[i];
+			const uint32_t place = place_of(list_, size_, item);
+
+			places_[i] = place;
+			twice |= (i > 0 && sorted_[i - 1] == item) || (place < size_ && list_[place] >> 1 == item >> 1);
+		}
+		return any(twice);
+	}
+
+	/// Takes out of sorted_ [n] what is there twice, or in the list. How many stay.
+	__device__ uint32_t
+	drop_twins(uint32_t n)
+	{
+		sync();
+		if (thread_ == 0)
+		{
+			uint32_t kept = 0;
+			uint64_t before = ~uint64_t{0};
+
+			for (uint32_t i = 0; i < n; i++)
+			{
+				const uint64_t item = sorted_[i];
+				const uint32_t place = places_[i];
+
+				if (item == before || (place < size_ && list_[place] >> 1 == item >> 1))
+					continue;
+				before = item;
+				places_[kept] = place;
+				sorted_[kept++] = item;
+			}
+			counters_[2] = kept;
+		}
+		sync();
+		return counters_[2];
+	}
+
+	/// Merges candidates_ [n], in any order, into the list.
+	__device__ void
+	merge(uint32_t n)
+	{
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			const uint64_t item = candidates_[i];
+			uint32_t rank = 0;
+
+			for (uint32_t j = 0; j < n; j++)
+			{
+				const uint64_t other = candidates_[j];
+
+				rank += other < item || (other == item && j < i) ? 1 : 0;
+			}
+			sorted_[rank] = item;
+		}
+		sync();
+		if (find_places(n))
+			n = drop_twins(n);
+		else
+			sync();
+		if (n == 0)
+			return;
+
+		const uint32_t first = places_[0];
+
+		// From the end, so that nothing is written where it has not been read.
+		if (size_ > first)
+			for (uint32_t base = (size_ - 1) / kThreads * kThreads;; base -= kThreads)
+			{
+				const uint32_t i = base + thread_;
+				uint64_t item = 0;
+				uint32_t to = width_;
+
+				if (i >= first && i < size_)
+				{
+					item = list_[i];
+					to = i + place_of(sorted_, n, item);
+				}
+				sync();
+				if (to < width_)
+					list_[to] = item;
+				else if (item != 0 && args_.tuning.visited_deletion)
+					visited_.erase(node_of(item));
+				sync();
+				if (base <= first)
+					break;
+			}
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			if (places_[i] + i < width_)
+				list_[places_[i] + i] = sorted_[i];
+			else if (args_.tuning.visited_deletion)
+				visited_.erase(node_of(sorted_[i]));
+		}
+		size_ = min(width_, size_ + n);
+		hint_ = min(hint_, first);
+		sync();
+	}
+
+	/// The key of a node that was found; kExcludedKey: it is no result.
+	__device__ uint64_t
+	key_of(double score, uint32_t node) const
+	{
+		if (isnan(score) || (isinf(score) && score > 0) || row_is_dead(args_.rows, node))
+			return kExcludedKey;
+		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
+	}
+
+	__device__ void
+	write_found()
+	{
+		if (warp_ != 0)
+			return;
+
+		uint64_t *keys = args_.candidates.keys + static_cast<size_t>(query_) * args_.candidates.capacity;
+		uint32_t *rows = args_.candidates.rows + static_cast<size_t>(query_) * args_.candidates.capacity;
+		uint32_t n = 0;
+
+		for (uint32_t base = 0; base < size_; base += 32)
+		{
+			const uint32_t i = base + lane_;
+			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
+			uint64_t key = kExcludedKey;
+
+			if constexpr (metric == Metric::kCosine)
+			{
+				nodes_[lane_] = node_of(item);
+				__syncwarp();
+
+				const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
+
+				if (i < size_)
+					key = key_of(score, node_of(item));
+				__syncwarp();
+			}
+			else if (i < size_)
+				key = key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item));
+
+			const unsigned good = __ballot_sync(kFull, key < kNanKey);
+
+			if (key < kNanKey)
+			{
+				const uint32_t at = n + __popc(good & ((1u << lane_) - 1));
+
+				keys[at] = key;
+				rows[at] = node_of(item);
+			}
+			n += __popc(good);
+		}
+		if (lane_ == 0)
+			args_.candidates.counts[query_] = n;
+	}
+
+	const GraphArgs &args_;
+	const uint32_t query_;
+	const uint32_t thread_;
+	const uint32_t lane_;
+	const uint32_t warp_;
+	const uint32_t width_;
+	const uint32_t steps_;
+	uint64_t *const list_;       // [width_] ascending; bit 0: expanded
+	uint64_t *const candidates_; // [32 steps_]
+	uint64_t *const sorted_;     // [32 steps_]
+	uint32_t *const places_;     // [32 steps_] items of the list below each of sorted_
+	uint32_t *const nodes_;      // [32] of each warp
+	uint32_t *const parents_;    // [kGraphMostSteps]
+	uint32_t *const counters_;   // [8]
+	GraphSet visited_;
+	Scorer scorer_;
+	uint32_t size_ = 0;
+	uint32_t hint_ = 0; // all of the list before it are expanded; warp 0's
+};
+
+/// args.tuning is complete. Shared memory: graph_shared_bytes for each query of the block.
+template <Metric metric, class Scorer, int warps>
+__global__ void __launch_bounds__(kGraphThreads)
+graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
+{
+	extern __shared__ __align__(16) uint8_t graph_shared[];
+	constexpr uint32_t kEach = warps * 32;
+	const uint32_t in_block = threadIdx.x / kEach;
+	const uint32_t query = blockIdx.x * (kGraphThreads / kEach) + in_block;
+
+	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
+		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
+}
+
+template <Metric metric, class Scorer, int warps>
+cudaError_t
+launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
+{
+	constexpr uint32_t kQueries = kGraphThreads / (warps * 32); // of a block
+	const uint32_t each = graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone);
+
+	if (prepare)
+	{
+		int device = 0;
+		int most = 0;
+		cudaError_t error = cudaGetDevice(&device);
+
+		if (error == cudaSuccess)
+			error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+		return error != cudaSuccess ? error
+									: cudaFuncSetAttribute(graph_search_kernel<metric, Scorer, warps>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+	}
+	graph_search_kernel<metric, Scorer, warps>
+		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kGraphThreads, kQueries * each, stream>>>(args, each);
+	return cudaGetLastError();
+}
+
+template <Metric metric, class Scorer>
+cudaError_t
+launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
+{
+	if (prepare)
+	{
+		const cudaError_t error = launch_graph_kernel<metric, Scorer, 1>(args, true, stream);
+
+		return error != cudaSuccess ? error : launch_graph_kernel<metric, Scorer, 4>(args, true, stream);
+	}
+	return args.tuning.warps == 1 ? launch_graph_kernel<metric, Scorer, 1>(args, false, stream)
+								  : launch_graph_kernel<metric, Scorer, 4>(args, false, stream);
+}
+
+template <Metric metric>
+cudaError_t
+launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	if constexpr (metric == Metric::kL2 || metric == Metric::kInnerProduct)
+	{
+		if (prepare)
+		{
+			error = launch_graph_scorer<metric, GraphByteScorer<metric, 1>>(args, true, stream);
+			if (error == cudaSuccess)
+				error = launch_graph_scorer<metric, GraphByteScorer<metric, 2>>(args, true, stream);
+		}
+		else if (args.byte_queries != nullptr && graph_bytes_are_exact(metric, args.rows.form, args.queries.dim_pad))
+			return args.queries.dim_pad <= 128 ? launch_graph_scorer<metric, GraphByteScorer<metric, 1>>(args, false, stream)
+											   : launch_graph_scorer<metric, GraphByteScorer<metric, 2>>(args, false, stream);
+	}
+	if (prepare)
+	{
+		if (error == cudaSuccess)
+			error = launch_graph_scorer<metric, GraphScorer<metric, Float32Form>>(args, true, stream);
+		if (error == cudaSuccess)
+			error = launch_graph_scorer<metric, GraphScorer<metric, Float16Form>>(args, true, stream);
+		return error != cudaSuccess ? error : launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, true, stream);
+	}
+	switch (args.rows.form)
+	{
+		case Form::kFloat32:
+			return launch_graph_scorer<metric, GraphScorer<metric, Float32Form>>(args, false, stream);
+		case Form::kFloat16:
+			return launch_graph_scorer<metric, GraphScorer<metric, Float16Form>>(args, false, stream);
+		case Form::kByte:
+			return launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, false, stream);
+		case Form::kBit:
+			break;
+	}
+	return cudaErrorInvalidValue;
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,9 @@
+// Searches of graphs for one metric; one file each, so that they build in parallel (instances.cmake).
+#include "kernels/graph_search.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_graph_metric<Metric::kCosine>(const GraphArgs &args, bool prepare, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

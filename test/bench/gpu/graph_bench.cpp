@@ -1,0 +1,441 @@
+// Graphs on the GPU over a real data set: the build with neighbours from the exact search on the GPU, and recall@10 and queries/s by width,
+// end to end through Engine::search.
+//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--ablation] [--only BATCH WIDTH] [--json FILE]
+// With --steps 1, nodes expanded at a time as in the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
+// and steps (SONG, figures 7 to 9) instead.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "cuda/cuda_engine.hpp"
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/graph/build.hpp"
+#include "engine/graph_layout.hpp"
+#include "u8bin.hpp"
+
+using namespace vectorgpu;
+using namespace vectorgpu::bench;
+
+namespace
+{
+
+constexpr size_t kNeighbors = 10;
+constexpr size_t kComparedQueries = 50;
+constexpr size_t kBuildBatch = 16384;
+
+const size_t n_threads = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
+
+/// engine::ivf::Call::parallel.
+void
+in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
+{
+	std::vector<std::thread> threads;
+
+	for (size_t i = 1; i < n_tasks; i++)
+		threads.emplace_back(task, argument, i);
+	task(argument, 0);
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+/// The k nearest other rows of each, by the exact search.
+void
+find_neighbors(engine::Engine *engine, const Matrix &base, engine::graph::KnnLists *lists)
+{
+	std::vector<RowId> ids(base.n);
+	engine::CopyId copy = 0;
+	std::vector<engine::SearchQuery> batch;
+	std::vector<std::vector<engine::Neighbor>> results;
+
+	std::iota(ids.begin(), ids.end(), 0);
+	must(engine->create({Metric::kL2, ElementType::kFloat32, base.dim}, &copy));
+	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
+	must(engine->seal_segment(copy, 1));
+	for (size_t first = 0; first < base.n; first += kBuildBatch)
+	{
+		batch.clear();
+		for (size_t u = first; u < std::min<size_t>(base.n, first + kBuildBatch); u++)
+			batch.push_back({base.values.data() + u * base.dim, lists->k + 1, false, {}});
+		must(engine->search(copy, batch, &results, nullptr));
+		for (size_t i = 0; i < batch.size(); i++)
+		{
+			const size_t u = first + i;
+			uint32_t n = 0;
+
+			for (const engine::Neighbor &found : results[i])
+				if (found.row != u && n < lists->k)
+				{
+					lists->ids[u * lists->k + n] = static_cast<uint32_t>(found.row);
+					lists->scores[u * lists->k + n++] = static_cast<float>(found.score);
+				}
+			for (; n < lists->k; n++)
+			{
+				lists->ids[u * lists->k + n] = engine::graph::kNoNode;
+				lists->scores[u * lists->k + n] = HUGE_VALF;
+			}
+		}
+	}
+	must(engine->drop(copy));
+}
+
+/// What Engine::load_structure wants.
+std::vector<uint8_t>
+build(engine::Engine *engine, const Matrix &base, uint32_t degree)
+{
+	const engine::graph::GraphRows rows = {
+		{Metric::kL2, ElementType::kFloat32, base.dim}, base.values.data(), base.dim * sizeof(float), base.n};
+	engine::graph::BuildSpec spec;
+	engine::graph::BuildReport report;
+	engine::graph::KnnLists lists;
+	engine::ivf::Call call;
+	double start = now_ms();
+
+	spec.degree = degree;
+	lists.k = degree + degree / 2;
+
+	std::vector<uint32_t> ids(size_t{base.n} * lists.k);
+	std::vector<float> scores(ids.size());
+	std::vector<uint32_t> entries(engine::graph::entry_count(base.n, spec));
+	std::vector<uint32_t> edges(size_t{base.n} * degree);
+	std::vector<uint8_t> work(engine::graph::graph_from_neighbors_bytes(rows, spec, lists.k, n_threads));
+
+	lists.ids = ids.data();
+	lists.scores = scores.data();
+
+	const double prepared = now_ms();
+
+	find_neighbors(engine, base, &lists);
+
+	const double found = now_ms();
+
+	call.n_threads = n_threads;
+	call.parallel = in_threads;
+
+	const engine::graph::Outcome outcome = engine::graph::graph_from_neighbors(
+		rows, spec, lists, edges.data(), entries.data(), &report, work.data(), work.size(), call);
+
+	if (!outcome.is_ok())
+	{
+		std::fprintf(stderr, "%s\n", outcome.message);
+		std::exit(1);
+	}
+	std::printf("# graph of %u x %u, degree %u: memory %.0f ms, %u nearest rows of each on the GPU %.0f ms, edges on %zu threads %.0f ms, %u connected\n",
+		base.n, base.dim, degree, prepared - start, lists.k, found - prepared, n_threads, now_ms() - found, report.n_connected);
+
+	const engine::GraphHeader header = {degree, 1, report.n_entries, 0};
+	const engine::GraphPartLayout part = {0, base.n, 0, report.n_entries};
+	std::vector<uint8_t> description;
+	const auto put = [&description](const void *data, size_t n_bytes)
+	{
+		const uint8_t *from = static_cast<const uint8_t *>(data);
+
+		description.insert(description.end(), from, from + n_bytes);
+	};
+
+	put(&header, sizeof(header));
+	put(&part, sizeof(part));
+	put(entries.data(), report.n_entries * sizeof(uint32_t));
+	put(edges.data(), edges.size() * sizeof(uint32_t));
+	return description;
+}
+
+engine::CopyId
+load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, uint32_t degree)
+{
+	std::vector<RowId> ids(base.n);
+	engine::CopyId copy = 0;
+
+	std::iota(ids.begin(), ids.end(), 0);
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, engine::CopyKind::kGraph}, &copy));
+	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
+	must(engine->load_structure(copy, 1, degree, description));
+	must(engine->seal_segment(copy, 1));
+	return copy;
+}
+
+bool
+same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
+{
+	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+									   [](const engine::Neighbor &x, const engine::Neighbor &y)
+									   { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+}
+
+/// What a line measures.
+struct Line
+{
+	double median_ms;
+	double min_ms;
+	double recall;
+	std::vector<engine::SearchQuery> last; // batch, and what it gave
+	std::vector<std::vector<engine::Neighbor>> results;
+};
+
+class Bench
+{
+public:
+	/// true_distances [queries, 100]; null: set_truth comes.
+	Bench(const Matrix &queries, const float *true_distances) : queries_(queries), last_(queries.n)
+	{
+		for (size_t i = 0; i < queries.n && true_distances != nullptr; i++)
+			last_[i] = true_distances[i * 100 + kNeighbors - 1];
+	}
+
+	/// Without the ground truth of all rows: distances of the tenth neighbours by an exact search.
+	void
+	set_truth(engine::Engine *engine, engine::CopyId copy)
+	{
+		std::vector<engine::SearchQuery> batch;
+		std::vector<std::vector<engine::Neighbor>> results;
+
+		for (size_t i = 0; i < queries_.n; i++)
+			batch.push_back({queries_.values.data() + i * queries_.dim, kNeighbors, false, {}});
+		must(engine->search(copy, batch, &results, nullptr));
+		for (size_t i = 0; i < queries_.n; i++)
+			last_[i] = static_cast<float>(std::sqrt(results[i].back().score));
+	}
+
+	Line
+	run(engine::Engine *engine, engine::CopyId copy, size_t batch, uint32_t width, int n_runs)
+	{
+		Line line{};
+		std::vector<double> times;
+		size_t n_found = 0;
+		size_t n_true = 0;
+
+		probes_[0] = {1, width};
+		for (int run = -2; run < n_runs; run++)
+		{
+			const size_t first = static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
+
+			line.last.clear();
+			for (size_t i = first; i < first + batch; i++)
+			{
+				line.last.push_back({queries_.values.data() + i * queries_.dim, kNeighbors, false, {}});
+				line.last.back().probes = probes_;
+			}
+
+			const double start = now_ms();
+
+			must(engine->search(copy, line.last, &line.results, nullptr));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+			for (size_t i = 0; i < batch; i++)
+				for (const engine::Neighbor &found : line.results[i])
+					n_found += static_cast<float>(std::sqrt(found.score)) <= last_[first + i];
+			n_true += batch * kNeighbors;
+		}
+		std::sort(times.begin(), times.end());
+		line.median_ms = times[times.size() / 2];
+		line.min_ms = times.front();
+		line.recall = static_cast<double>(n_found) / static_cast<double>(n_true);
+		return line;
+	}
+
+private:
+	const Matrix &queries_;
+	std::vector<float> last_; // [queries] distance of the tenth neighbour
+	engine::SegmentProbes probes_[1] = {};
+};
+
+struct Options
+{
+	uint32_t degree = 32;
+	bool fp32 = false;
+	bool ablation = false;
+	size_t only_batch = 0; // 0: all
+	uint32_t only_width = 0;
+	uint32_t steps = 0; // 0: the engine's default
+	std::FILE *json = nullptr;
+};
+
+void
+print_json(const Options &options, const Matrix &base, size_t batch, uint32_t width, const kernels::GraphTuning &tuning, const Line &line)
+{
+	if (options.json != nullptr)
+		std::fprintf(options.json,
+			"{\"rows\": %u, \"dim\": %u, \"degree\": %u, \"form\": \"%s\", \"batch\": %zu, \"width\": %u, \"visited\": %d, \"selected\": %d, "
+			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
+			base.n, base.dim, options.degree, options.fp32 ? "fp32" : "narrow", batch, width, static_cast<int>(tuning.visited),
+			tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits, tuning.steps, line.median_ms, line.min_ms,
+			1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
+}
+
+std::unique_ptr<cuda::CudaEngine>
+make_engine(const Options &options, const kernels::GraphTuning &tuning, bool self_test)
+{
+	cuda::CudaEngineOptions engine_options;
+	std::unique_ptr<cuda::CudaEngine> engine;
+
+	engine_options.narrow = !options.fp32;
+	engine_options.n_streams = 1;
+	engine_options.graph = tuning;
+	engine_options.self_test = self_test;
+	must(cuda::make_cuda_engine(engine_options, &engine));
+	return engine;
+}
+
+void
+measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
+{
+	kernels::GraphTuning tuning;
+
+	tuning.steps = options.steps;
+
+	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, tuning, false);
+	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
+	double start = now_ms();
+	const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+
+	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), options.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
+
+	const engine::CopyId cpu_copy = load(cpu.get(), base, description, options.degree);
+
+	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "width", "median ms", "min ms", "queries/s", "recall@10", "as the CPU");
+	for (const size_t batch : {1, 64, 1000, 10000})
+		for (const uint32_t width : {10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512})
+		{
+			if (options.only_batch != 0 && (batch != options.only_batch || width != options.only_width))
+				continue;
+
+			const Line line = bench->run(gpu.get(), copy, batch, width, batch >= 10000 ? 7 : batch >= 64 ? 20 : 50);
+			std::vector<std::vector<engine::Neighbor>> expected;
+
+			must(cpu->search(cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
+			std::printf("%8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, width, line.median_ms, line.min_ms,
+				1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
+				options.steps != 1 ? "-" : std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes" : "NO");
+			std::fflush(stdout);
+			print_json(options, base, batch, width, tuning, line);
+		}
+}
+
+void
+ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
+{
+	using kernels::GraphVisited;
+	struct Way
+	{
+		const char *name;
+		kernels::GraphTuning tuning;
+	};
+	std::vector<Way> ways;
+	const auto add = [&ways](const char *name, GraphVisited visited, bool selected, bool deletion, uint32_t bits, uint32_t steps, uint32_t warps = 0)
+	{ ways.push_back({name, {visited, selected, deletion, bits, steps, warps}}); };
+
+	add("list alone", GraphVisited::kNone, false, false, 0, 1);
+	for (const uint32_t bits : {0u, 8u, 9u, 10u, 11u})
+	{
+		add("hash", GraphVisited::kHash, false, false, bits, 1);
+		if (bits > 9)
+			continue;
+		add("hash, selected", GraphVisited::kHash, true, false, bits, 1);
+		add("hash, selected, deletion", GraphVisited::kHash, true, true, bits, 1);
+	}
+	for (const uint32_t bits : {7u, 9u})
+	{
+		add("Bloom", GraphVisited::kBloom, false, false, bits, 1);
+		add("Bloom, selected", GraphVisited::kBloom, true, false, bits, 1);
+	}
+	for (const uint32_t bits : {9u, 11u})
+	{
+		add("cuckoo", GraphVisited::kCuckoo, false, false, bits, 1);
+		add("cuckoo, selected", GraphVisited::kCuckoo, true, false, bits, 1);
+	}
+	for (const uint32_t steps : {2u, 4u, 8u})
+		add("hash", GraphVisited::kHash, false, false, 0, steps);
+	for (const uint32_t steps : {1u, 2u, 4u})
+		add("hash, four warps", GraphVisited::kHash, false, false, 0, steps, 4);
+	std::printf("%-28s %6s %6s %8s %8s %12s %12s %10s\n", "visited", "bits", "steps", "width", "batch", "median ms", "queries/s", "recall@10");
+	for (const Way &way : ways)
+	{
+		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, way.tuning, false);
+		const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+
+		for (const size_t batch : {1, 10000})
+			for (const uint32_t width : {32, 64})
+			{
+				if (batch == 1 && way.tuning.visited != GraphVisited::kHash)
+					continue;
+
+				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : 5);
+
+				std::printf("%-28s %6u %6u %8u %8zu %12.4f %12.0f %10.4f\n", way.name, way.tuning.table_bits, way.tuning.steps, width, batch,
+					line.median_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
+				std::fflush(stdout);
+				print_json(options, base, batch, width, way.tuning, line);
+			}
+	}
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	Options options;
+	uint32_t n_rows = 0;
+
+	if (argc < 4)
+	{
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--ablation] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
+		return 2;
+	}
+	for (int i = 4; i < argc; i++)
+	{
+		if (std::strcmp(argv[i], "--fp32") == 0)
+			options.fp32 = true;
+		else if (std::strcmp(argv[i], "--ablation") == 0)
+			options.ablation = true;
+		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
+			n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
+			options.degree = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
+			options.steps = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			options.only_batch = static_cast<size_t>(std::atoi(argv[++i]));
+			options.only_width = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
+		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+			options.json = std::fopen(argv[++i], "a");
+	}
+
+	Matrix base = read_u8bin(argv[1]);
+	const Matrix queries = read_u8bin(argv[2]);
+	const std::vector<char> truth = read_file(argv[3]);
+	const float *true_distances =
+		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
+	const bool whole = n_rows == 0 || n_rows >= base.n;
+
+	if (!whole)
+	{
+		base.n = n_rows;
+		base.values.resize(size_t{n_rows} * base.dim);
+	}
+
+	Bench bench(queries, whole ? true_distances : nullptr);
+	std::vector<uint8_t> description;
+
+	{
+		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, true);
+
+		description = build(gpu.get(), base, options.degree);
+		if (!whole)
+			bench.set_truth(gpu.get(), load(gpu.get(), base, description, options.degree));
+	}
+	if (options.ablation)
+		ablate(options, base, description, &bench);
+	else
+		measure(options, base, description, &bench);
+	if (options.json != nullptr)
+		std::fclose(options.json);
+	return 0;
+}
