@@ -129,8 +129,6 @@ CREATE INDEX ON cannot USING gpumatch ((a::int[]), (a::bigint[]));
 CREATE INDEX ON cannot USING gpumatch ((a::int[])) WITH (lists = 3);
 CREATE INDEX ON cannot USING gpumatch ((a::int[]) array_match_ops (n = 3));
 CREATE UNIQUE INDEX ON cannot USING gpumatch ((a::int[]));
-SELECT vectorgpu_prewarm('sets_i4');
-SELECT vectorgpu_evict('sets_i4');
 DROP FUNCTION set_row(int);
 DROP TABLE sets, many, other, cannot;
 DROP FUNCTION agree();

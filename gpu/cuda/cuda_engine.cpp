@@ -18,6 +18,7 @@
 #include "cuda/graph_search.hpp"
 #include "cuda/ivf_search.hpp"
 #include "cuda/list_builder.hpp"
+#include "cuda/match_copy.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
 #include "kernels/filter.hpp"
@@ -97,6 +98,8 @@ public:
 				const engine::DistanceSpec &spec = copy_spec.distance;
 				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 
+				if (copy_spec.kind == engine::CopyKind::kMatch)
+					return create_match(copy_spec, copy);
 				if (!engine::metric_supports(spec.metric, spec.element))
 					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 				if (spec.dim < 1 || spec.dim > most)
@@ -108,49 +111,44 @@ public:
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
-				auto made = std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow);
-				const std::unique_lock lock(mutex_);
-
-				copies_.emplace(next_copy_, std::move(made));
-				*copy = next_copy_++;
-				return Status::ok();
+				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr}, copy);
 			});
 	}
 
 	Status
 	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
 	{
-		return with(copy, [&](Copy &c) { return c.load_segment(segment, rows); });
+		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
 	}
 
 	Status
 	load_structure(engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](Copy &c) { return c.load_structure(segment, parameter, bytes); });
+		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status
 	seal_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with(copy, [&](Copy &c) { return c.seal_segment(segment); });
+		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
 	}
 
 	Status
 	prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with(copy, [&](Copy &c) { return c.prepare_segment(segment); });
+		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
 	}
 
 	Status
 	drop_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with(copy, [&](Copy &c) { return c.drop_segment(segment); });
+		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
 	}
 
 	Status
 	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
 	{
-		return with(copy, [&](Copy &c) { return c.append_delta(position, rows); });
+		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
 	}
 
 	bool
@@ -159,11 +157,11 @@ public:
 		bool done = true;
 
 		*status = with(copy,
-			[&](Copy &c)
+			[&](auto &c)
 			{
 				Status appended;
 
-				done = rows.n_rows * c.shape().row_bytes <= kSmallAppendBytes && c.append_at_once(position, rows, &appended);
+				done = append_small(&c, position, rows, &appended);
 				return appended;
 			});
 		return done;
@@ -172,19 +170,19 @@ public:
 	Status
 	trim_delta(engine::CopyId copy, uint64_t position) override
 	{
-		return with(copy, [&](Copy &c) { return c.trim_delta(position); });
+		return with(copy, [&](auto &c) { return c.trim_delta(position); });
 	}
 
 	Status
 	set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](Copy &c) { return c.set_tombstones(segment, bits); });
+		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
 	}
 
 	Status
 	set_delta_tombstones(engine::CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](Copy &c) { return c.set_delta_tombstones(first_position, bits); });
+		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
 	Status
@@ -193,7 +191,7 @@ public:
 		return guarded(
 			[&]
 			{
-				std::shared_ptr<Copy> dropped; // freed after the lock
+				AnyCopy dropped; // freed after the lock
 				const std::unique_lock lock(mutex_);
 				const auto found = copies_.find(copy);
 
@@ -210,9 +208,13 @@ public:
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
 		results->clear();
-		return with(copy,
-			[&](Copy &c)
+		return guarded(
+			[&]
 			{
+				const AnyCopy held = find(copy); // stays alive if it is dropped meanwhile
+
+				if (held.rows == nullptr && held.match == nullptr)
+					return not_resident();
 				for (const engine::SearchQuery &query : queries)
 				{
 					if (query.query == nullptr)
@@ -222,20 +224,9 @@ public:
 				}
 
 				const ContextLease context(this);
-				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
-				const SearchOptions search_options = {options_.filter_min_queries, options_.graph};
-				SearchCounts counts;
 
-				const auto search = c.kind() == engine::CopyKind::kLists   ? search_lists
-									: c.kind() == engine::CopyKind::kGraph ? search_graphs
-																		   : search_snapshot;
-
-				VECTORGPU_TRY(lane_.join(context.get()->stream.get(), snapshot->ticket));
-				VECTORGPU_TRY(search(&device_, context.get(), c.spec(), c.shape(), *snapshot, queries, search_options, results, &counts,
-					control));
-				if (std::any_of(results->begin(), results->end(), [](const auto &result) { return !result.empty(); }))
-					lane_.arrived(snapshot->ticket); // it has waited for the stream
-				n_rescored_ += counts.n_rescored;
+				VECTORGPU_TRY(held.match != nullptr ? search_match(held.match.get(), context.get(), queries, results, control)
+													: search_rows(held.rows.get(), context.get(), queries, results, control));
 				n_searches_ += queries.size();
 				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
@@ -248,13 +239,13 @@ public:
 	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
 		void *vectors) override
 	{
-		return with(copy, [&](Copy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
 	Status
 	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](Copy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
+		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	Status
@@ -294,6 +285,79 @@ public:
 	bool computes_elsewhere() const override { return true; }
 
 private:
+	static bool
+	append_small(Copy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	{
+		return rows.n_rows * copy->shape().row_bytes <= kSmallAppendBytes && copy->append_at_once(position, rows, status);
+	}
+
+	static bool
+	append_small(DeviceMatchCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	{
+		if (rows.n_rows * copy->spec().dim > kSmallAppendBytes)
+			return false;
+		*status = copy->append_delta(position, rows); // in host memory
+		return true;
+	}
+
+	/// A copy, of one kind or the other.
+	struct AnyCopy
+	{
+		std::shared_ptr<Copy> rows;
+		std::shared_ptr<DeviceMatchCopy> match;
+	};
+
+	Status
+	create_match(const engine::CopySpec &spec, engine::CopyId *copy)
+	{
+		if (spec.distance.element != ElementType::kSet || spec.distance.metric != Metric::kMatchCount)
+			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
+		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
+			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
+		return add({nullptr, std::make_shared<DeviceMatchCopy>(spec, budget_.get())}, copy);
+	}
+
+	Status
+	add(AnyCopy made, engine::CopyId *copy)
+	{
+		const std::unique_lock lock(mutex_);
+
+		copies_.emplace(next_copy_, std::move(made));
+		*copy = next_copy_++;
+		return Status::ok();
+	}
+
+	Status
+	search_rows(Copy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
+	{
+		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
+		const SearchOptions search_options = {options_.filter_min_queries, options_.graph};
+		const auto search = copy->kind() == engine::CopyKind::kLists   ? search_lists
+							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
+																	   : search_snapshot;
+		SearchCounts counts;
+
+		VECTORGPU_TRY(lane_.join(context->stream.get(), snapshot->ticket));
+		VECTORGPU_TRY(search(
+			&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options, results, &counts, control));
+		if (std::any_of(results->begin(), results->end(), [](const auto &result) { return !result.empty(); }))
+			lane_.arrived(snapshot->ticket); // it has waited for the stream
+		n_rescored_ += counts.n_rescored;
+		return Status::ok();
+	}
+
+	Status
+	search_match(DeviceMatchCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
+	{
+		MatchWorkspace workspace(&context->stream, &context->workspace);
+
+		VECTORGPU_TRY(device_.provoke(context->stream.get()));
+
+		return copy->search(queries, &workspace, results, control);
+	}
+
 	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
 	void
 	watch()
@@ -421,19 +485,21 @@ private:
 		return guarded(
 			[&]
 			{
-				const std::shared_ptr<Copy> copy = find(id); // stays alive if it is dropped meanwhile
+				const AnyCopy copy = find(id); // stays alive if it is dropped meanwhile
 
-				return copy == nullptr ? not_resident() : work(*copy);
+				if (copy.match != nullptr)
+					return work(*copy.match);
+				return copy.rows != nullptr ? work(*copy.rows) : not_resident();
 			});
 	}
 
-	std::shared_ptr<Copy>
+	AnyCopy
 	find(engine::CopyId id) const
 	{
 		const std::shared_lock lock(mutex_);
 		const auto found = copies_.find(id);
 
-		return found == copies_.end() ? nullptr : found->second;
+		return found == copies_.end() ? AnyCopy{} : found->second;
 	}
 
 	const CudaEngineOptions options_;
@@ -450,7 +516,7 @@ private:
 	std::condition_variable watch_ended_;
 	std::thread watchdog_;
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
-	std::map<engine::CopyId, std::shared_ptr<Copy>> copies_;
+	std::map<engine::CopyId, AnyCopy> copies_;
 	engine::CopyId next_copy_ = 1;
 	std::atomic<uint64_t> n_searches_{0};
 	std::atomic<uint64_t> n_batches_{0};

@@ -238,7 +238,7 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 {
 	const wire::SearchRequest &request = session->view.search;
 	Search &search = session->search;
-	const size_t bytes = vector_bytes(request.element, request.dim);
+	const size_t bytes = session->view.vector_bytes;
 	std::shared_ptr<Copy> copy;
 
 	forget_kept(session.get(), &counters_);
@@ -253,6 +253,7 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 	search.vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
 	memcpy(search.vector.data(), session->view.vector, bytes);
 	search.query.query = search.vector.data();
+	search.query.query_bytes = bytes;
 	search.query.k = request.k;
 	search.query.has_after = request.has_after != 0;
 	search.query.after = {request.after_score, request.after_row};

@@ -326,6 +326,7 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 	copy->key = key;
 	copy->spec = spec;
 	copy->row_bytes = vector_bytes(request.element, request.dim);
+	copy->segment_row_bytes = spec.kind == engine::CopyKind::kMatch ? 0 : copy->row_bytes;
 	copy->delta_first = copy->version.delta_end = request.delta_first;
 	copy->delta_dead_first = request.delta_first / 8 * 8;
 	copy->lease = session;

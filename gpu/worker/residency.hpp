@@ -51,7 +51,8 @@ struct Copy
 	engine::CopySpec spec;
 	engine::CopyId id = 0;
 	bool created = false; // the engine knows it
-	size_t row_bytes = 0; // of one vector
+	size_t row_bytes = 0; // of one vector, or slot, of the delta
+	size_t segment_row_bytes = 0; // of one vector of a segment
 	std::mutex write_mutex;
 
 	// Under Residency's mutex; segments' bitmaps under write_mutex.

@@ -32,7 +32,7 @@ enum class CopyKind : uint8_t
 	kLists = 1,      // rows in inverted lists (lists_layout.hpp)
 	kGraph = 2,      // rows in order of their ids, and a graph over them
 	kCodedLists = 3, // codes of rows in inverted lists
-	kMatch = 4,      // sets, by element
+	kMatch = 4,      // sets, by element (match/match_layout.hpp): segments have no vectors, the delta has slots of `dim` bytes
 };
 
 struct CopySpec
@@ -76,6 +76,7 @@ struct SearchQuery
 	// rows whose score is NaN are left out. A segment that is not named (a merge was faster) counts as the largest that is.
 	std::span<const SegmentProbes> probes{};
 	Coverage *coverage = nullptr; // if not null, set to what was looked at
+	size_t query_bytes = 0;       // copies of kind kMatch: of the query, a stored one (match/element_set.hpp)
 };
 
 /// What the caller of a search and the engine tell each other while it runs. May be shared by searches in a row.

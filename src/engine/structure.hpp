@@ -5,6 +5,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/graph_layout.hpp"
+#include "engine/match/match_layout.hpp"
 
 namespace vectorgpu::engine
 {
@@ -28,6 +29,8 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 
 			return {bytes, bytes};
 		}
+		case CopyKind::kMatch:
+			return {sizeof(match::MatchHead), match::kMostMatchBytes};
 		case CopyKind::kGraph:
 		{
 			// A part and an entry point at least, and at most as many of each as rows.
@@ -38,7 +41,6 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 		}
 		case CopyKind::kRows:
 		case CopyKind::kCodedLists:
-		case CopyKind::kMatch:
 			break;
 	}
 	return {};

@@ -61,8 +61,12 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	const size_t id_bytes = static_cast<size_t>(search.n_rows) * sizeof(uint64_t); // 2^35 at most
 
 	view->row_bytes = vector_bytes(search.element, search.dim);
-	if (length - sizeof(SearchRequest) != probe_bytes + id_bytes + (size_t{search.n_rows} + 1) * view->row_bytes) // less than 2^49
+	const size_t rest = length - sizeof(SearchRequest);
+	const size_t before_query = probe_bytes + id_bytes + search.n_rows * view->row_bytes; // less than 2^49
+
+	if (rest <= before_query || (search.element != ElementType::kSet && rest - before_query != view->row_bytes))
 		return ParseResult::kLength;
+	view->vector_bytes = rest - before_query;
 	memcpy(view->probes, body + sizeof(SearchRequest), probe_bytes);
 	asm volatile("" : : : "memory");
 	for (uint32_t i = 0; i < search.n_probes; i++)
@@ -90,7 +94,7 @@ parse_rows(const uint8_t *body, size_t length, RequestView *view)
 	const size_t rest = length - sizeof(RowsRequest);
 	const size_t id_bytes = static_cast<size_t>(rows.n_rows) * sizeof(uint64_t); // 2^35 at most
 
-	if (rest <= id_bytes || (rest - id_bytes) % rows.n_rows != 0)
+	if (rest < id_bytes || (rest - id_bytes) % rows.n_rows != 0) // rows of kind kMatch have no vectors
 		return ParseResult::kLength;
 	view->row_bytes = (rest - id_bytes) / rows.n_rows;
 	view->row_ids = body + sizeof(RowsRequest);
@@ -345,7 +349,7 @@ shape_valid(ElementType element, Metric metric, uint32_t dim)
 		case ElementType::kBit:
 			return dim <= static_cast<uint32_t>(kMaxBitDimensions) && (metric == Metric::kHamming || metric == Metric::kJaccard);
 		case ElementType::kSet:
-			return false; // the worker holds vectors only
+			return metric == Metric::kMatchCount && dim >= kMinSlotBytes && dim <= kMaxSlotBytes;
 	}
 	return false;
 }

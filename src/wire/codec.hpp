@@ -43,7 +43,8 @@ struct RequestView
 	BuildSpec build_spec;                      // BUILD, step kBegin
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
 	SegmentProbes probes[kMaxSegmentsPerCopy];    // SEARCH: [n_probes]
-	const uint8_t *vector;                     // SEARCH: vector_bytes(element, dim) bytes
+	const uint8_t *vector;                     // SEARCH: [vector_bytes], the query
+	size_t vector_bytes;                       // vector_bytes(element, dim); of kSet whatever it has, from 1
 	const uint8_t *row_ids;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
 	const uint8_t *vectors;                    // LOAD_ROWS, APPEND, SEARCH, BUILD: [n_rows, row_bytes]
 	size_t row_bytes;                          // what the length says that one vector has; the copy knows what it must be

@@ -24,10 +24,14 @@ constexpr uint64_t kMaxSearchK = 1024 * 1024; // of one SEARCH; more by continui
 constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a structure in one CHECKSUM
 constexpr uint32_t kMaxStructureParameter = 65536; // StructureRequest::parameter
 constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
+constexpr uint32_t kMinSlotBytes = 8; // dim of ElementType::kSet: what values are cut into in the delta
+constexpr uint32_t kMaxSlotBytes = 4096;
 
 constexpr uint64_t kRowIdMask = kMaxRowNumber - 1; // row headers of the delta: the row id
 constexpr uint64_t kRowNull = uint64_t{1} << 48;   // ... the value is NULL: the row counts as dead
 constexpr uint64_t kRowDead = uint64_t{1} << 49;   // ... vacuum removed it
+constexpr uint64_t kRowContinued = uint64_t{1} << 50; // ... a further slot of a value (kMatch): no row of its own
+constexpr uint64_t kRowOut = kRowNull | kRowDead | kRowContinued; // counts as dead
 
 enum class Role : uint16_t
 {
@@ -277,7 +281,7 @@ struct StructureRequest
 {
 	uint64_t position; // of the first byte
 	uint32_t segment;
-	uint32_t parameter; // 1 .. kMaxStructureParameter, the same each time. Lists: how many; graphs: edges of a row
+	uint32_t parameter; // 1 .. kMaxStructureParameter, the same each time. Lists: how many; graphs: edges of a row; match: 1
 };
 static_assert(sizeof(StructureRequest) == 16);
 

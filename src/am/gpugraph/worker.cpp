@@ -93,6 +93,7 @@ const WorkerStructure kGraphWorkerStructure = {
 	.n_bytes = n_bytes,
 	.probes = width,
 	.read = read,
+	.query = nullptr,
 };
 
 } // namespace vectorgpu::am

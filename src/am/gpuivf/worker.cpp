@@ -85,6 +85,7 @@ const WorkerStructure kIvfWorkerStructure = {
 	.n_bytes = n_bytes,
 	.probes = probes,
 	.read = read,
+	.query = nullptr,
 };
 
 } // namespace vectorgpu::am

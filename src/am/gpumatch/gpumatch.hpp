@@ -103,6 +103,9 @@ extern const ValueFormat kMatchValues;
 /// segment.cpp
 extern const SegmentFormat kMatchFormat;
 
+/// worker.cpp. AccessMethod::worker_structure.
+extern const WorkerStructure kMatchWorkerStructure;
+
 /// segment_check.cpp. SegmentFormat::check_entry and check.
 const char *match_check_entry(const MetaData *meta, const SegmentEntry *segment);
 void match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,

@@ -66,13 +66,16 @@ struct WorkerStructure
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
 	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
-	/// wire::SegmentProbes::probes.
+	/// wire::SegmentProbes::probes. Null: all of it.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
 		uint64 n_before, const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
 		BufferAccessStrategy strategy);
+
+	/// The bytes of a query that is no vector (ElementType::kSet), and how many, palloc'd. Null for vectors.
+	const void *(*query)(const void *query, Size *n_bytes);
 };
 
 /// Inverted lists of the rows of an index.

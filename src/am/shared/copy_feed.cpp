@@ -35,7 +35,8 @@ struct Feed
 	wire::SegmentState segments[kMaxStates];
 	char *buffer; // one request's rows
 	Size capacity;
-	Size vector_bytes;
+	Size vector_bytes;         // of a row, or slot, of the delta
+	Size segment_vector_bytes; // of a row of a segment
 };
 
 bool
@@ -121,6 +122,18 @@ all_structure_bytes(const Feed *feed)
 	return n_bytes;
 }
 
+/// Of vectors and structure: what loading the copy takes.
+uint64
+load_bytes(const Feed *feed)
+{
+	uint64 n_bytes = copy_bytes(feed->meta, feed->delta_end) + all_structure_bytes(feed);
+
+	if (feed->segment_vector_bytes != feed->vector_bytes)
+		for (uint32 i = 0; i < feed->meta->n_segments; i++)
+			n_bytes -= feed->meta->segments[i].n_rows * (feed->vector_bytes - feed->segment_vector_bytes);
+	return n_bytes;
+}
+
 /// Takes the lease, making the copy if there is none.
 bool
 create(Feed *feed)
@@ -129,7 +142,7 @@ create(Feed *feed)
 	const wire::Part part = {&create, sizeof(create)};
 	bool absent;
 
-	create.expected_bytes = copy_bytes(feed->meta, feed->delta_end) + all_structure_bytes(feed);
+	create.expected_bytes = load_bytes(feed);
 	create.delta_first = feed->meta->delta_first_row;
 	create.dim = feed->meta->dim;
 	create.element = feed->meta->element;
@@ -181,9 +194,9 @@ past_deadline(const Feed *feed)
 
 /// Rows that fit one request.
 uint64
-rows_per_request(const Feed *feed)
+rows_per_request(const Feed *feed, Size vector_bytes)
 {
-	const Size per_row = sizeof(uint64) + feed->vector_bytes;
+	const Size per_row = sizeof(uint64) + vector_bytes;
 
 	return Max(UINT64CONST(1), Min(kRowsPerRequest, (feed->capacity - sizeof(wire::RowsRequest)) / per_row));
 }
@@ -192,7 +205,8 @@ bool
 submit_rows(Feed *feed, wire::RequestType type, uint32 segment, uint64 position, uint64 n)
 {
 	const wire::RowsRequest rows = {position, segment, static_cast<uint32_t>(n)};
-	const wire::Part parts[] = {{&rows, sizeof(rows)}, {feed->buffer, n * (sizeof(uint64) + feed->vector_bytes)}};
+	const Size vector_bytes = segment == 0 ? feed->vector_bytes : feed->segment_vector_bytes;
+	const wire::Part parts[] = {{&rows, sizeof(rows)}, {feed->buffer, n * (sizeof(uint64) + vector_bytes)}};
 
 	return submit(feed, type, parts, lengthof(parts));
 }
@@ -201,11 +215,14 @@ submit_rows(Feed *feed, wire::RequestType type, uint32 segment, uint64 position,
 bool
 read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint64 n)
 {
+	const Size vector_bytes = feed->segment_vector_bytes;
+
 	(void) VG_FAULT("feed_segment");
 	return (stream_read(feed->index, feed->meta, segment, StreamKind::kRowIds, position * sizeof(RowId),
 				n * sizeof(RowId), feed->buffer, feed->strategy) &&
-			   stream_read(feed->index, feed->meta, segment, StreamKind::kVectors, position * feed->vector_bytes,
-				   n * feed->vector_bytes, feed->buffer + n * sizeof(RowId), feed->strategy)) ||
+			   (vector_bytes == 0 ||
+				   stream_read(feed->index, feed->meta, segment, StreamKind::kVectors, position * vector_bytes,
+					   n * vector_bytes, feed->buffer + n * sizeof(RowId), feed->strategy))) ||
 		   stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
 }
 
@@ -213,7 +230,7 @@ read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint
 bool
 load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 {
-	const uint64 step = rows_per_request(feed);
+	const uint64 step = rows_per_request(feed, feed->segment_vector_bytes);
 	uint64 n = Min(step, segment->n_rows - position);
 
 	if (n > 0 && !read_segment_rows(feed, segment, position, n))
@@ -292,7 +309,7 @@ load_segments(Feed *feed)
 bool
 append_rows(Feed *feed, uint64 first, uint64 end)
 {
-	const uint64 step = rows_per_request(feed);
+	const uint64 step = rows_per_request(feed, feed->vector_bytes);
 
 	while (first < end)
 	{
@@ -443,7 +460,7 @@ run(Feed *feed)
 	if (!ask_state(feed, wire::RequestType::kDescribe, nullptr, 0, &absent))
 		return false;
 	fresh = absent || feed->copy.current == 0;
-	if (fresh && copy_bytes(meta, feed->delta_end) > feed->limits->load_bytes)
+	if (fresh && load_bytes(feed) > feed->limits->load_bytes)
 		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	if (!fresh && missing_bytes(feed) > feed->limits->ship_bytes)
 		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
@@ -485,6 +502,7 @@ void
 set_shape(Feed *feed, const MetaData *meta)
 {
 	feed->vector_bytes = meta_vector_bytes(meta);
+	feed->segment_vector_bytes = segment_vector_bytes(meta);
 	copy_key(feed->index, meta, &feed->key);
 }
 

@@ -14,7 +14,7 @@ namespace vectorgpu::am
 /// How much one call may do.
 struct FeedLimits
 {
-	uint64 load_bytes;  // of vectors of segments and delta when there is no copy yet: more is kTooMuch
+	uint64 load_bytes;  // of rows and structure when there is no copy yet: more is kTooMuch
 	uint64 ship_bytes;  // of all that an existing copy lacks: more is kTooMuch
 	uint64 deadline_ns; // CLOCK_MONOTONIC; after it the call returns kMore at the next chance. 0: none
 };
@@ -39,6 +39,13 @@ struct FeedOutcome
 
 /// Names the copy of an index.
 void copy_key(Relation index, const MetaData *meta, wire::CopyKey *key);
+
+/// Bytes of a vector of a segment as the worker has it: values that are no vectors are in the structure alone.
+inline Size
+segment_vector_bytes(const MetaData *meta)
+{
+	return meta->element == ElementType::kSet ? 0 : meta_vector_bytes(meta);
+}
 
 /// Bytes of all vectors in segments and in the delta.
 uint64 copy_bytes(const MetaData *meta, uint64 delta_end);

@@ -44,6 +44,7 @@ struct CopyCheck
 bool
 page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, wire::ChecksumReply *sum)
 {
+	const Size vector_bytes = segment != nullptr ? segment_vector_bytes(check->meta) : check->vector_bytes;
 	XXH3_state_t id_state;
 	XXH3_state_t vector_state;
 
@@ -60,8 +61,9 @@ page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first,
 		{
 			if (!stream_read(check->index, check->meta, segment, StreamKind::kRowIds, row * sizeof(RowId),
 					step * sizeof(RowId), check->row_ids, nullptr) ||
-				!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * check->vector_bytes,
-					step * check->vector_bytes, check->vectors, nullptr))
+				(vector_bytes > 0 &&
+					!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
+						step * vector_bytes, check->vectors, nullptr)))
 				return false;
 		}
 		else
@@ -73,12 +75,12 @@ page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first,
 				return false;
 			for (uint64 i = 0; i < step; i++)
 			{
-				sum->n_dead += (headers[i] & (kDeltaDead | kDeltaNull)) != 0 ? 1 : 0;
+				sum->n_dead += (headers[i] & wire::kRowOut) != 0 ? 1 : 0;
 				headers[i] &= kDeltaRowIdMask;
 			}
 		}
 		XXH3_64bits_update(&id_state, check->row_ids, step * sizeof(RowId));
-		XXH3_64bits_update(&vector_state, check->vectors, step * check->vector_bytes);
+		XXH3_64bits_update(&vector_state, check->vectors, step * vector_bytes);
 		done += step;
 	}
 	sum->row_ids_xxh3 = XXH3_64bits_digest(&id_state);

@@ -208,7 +208,7 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 	const WorkerStructure *structure = state->am->worker_structure;
 
 	*n = 0;
-	if (structure == nullptr || scan_is_exact(state))
+	if (structure == nullptr || structure->probes == nullptr || scan_is_exact(state))
 		return true;
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 	{
@@ -252,6 +252,16 @@ drop_returned(ScanState *state)
 	state->n_rows = kept;
 }
 
+/// The query as it goes to the worker.
+const void *
+query_to_send(const ScanState *state, Size *n_bytes)
+{
+	if (state->shape.element == ElementType::kSet)
+		return state->am->worker_structure->query(state->query, n_bytes);
+	*n_bytes = meta_vector_bytes(&state->meta);
+	return state->query;
+}
+
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
 /// the batch.
 bool
@@ -264,13 +274,15 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 	wire::SearchRequest search = {};
 	wire::NextRequest next = {};
 	const Size vector_bytes = meta_vector_bytes(&state->meta);
+	Size query_bytes;
+	const void *query = query_to_send(state, &query_bytes);
 	char *rows = nullptr;
 	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
 	wire::SegmentProbes probes[kMaxSegments];
 	uint32 n_probes;
 	const bool readable = choose_probes(index, state, probes, &n_probes);
 	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
-		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {state->query, vector_bytes}};
+		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {query, query_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;

@@ -16,6 +16,7 @@
 #include "engine/cpu/cpu_engine_graph.hpp"
 #include "engine/cpu/cpu_engine_list_builder.hpp"
 #include "engine/cpu/cpu_engine_lists.hpp"
+#include "engine/cpu/cpu_engine_match.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
@@ -73,6 +74,8 @@ public:
 				const DistanceSpec &spec = copy_spec.distance;
 				const uint32_t most = spec.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 
+				if (copy_spec.kind == CopyKind::kMatch)
+					return create_match(copy_spec, copy);
 				if (!metric_supports(spec.metric, spec.element))
 					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 				if (spec.dim < 1 || spec.dim > most)
@@ -83,67 +86,62 @@ public:
 				if (copy_spec.kind != CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
-				auto made = std::make_shared<CpuEngineCopy>(copy_spec);
-				const std::unique_lock lock(mutex_);
-
-				copies_.emplace(next_copy_, std::move(made));
-				*copy = next_copy_++;
-				return Status::ok();
+				return add({std::make_shared<CpuEngineCopy>(copy_spec), nullptr}, copy);
 			});
 	}
 
 	Status
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.load_segment(segment, rows); });
+		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
 	}
 
 	Status
 	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.load_structure(segment, parameter, bytes); });
+		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status
 	seal_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.seal_segment(segment); });
+		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
 	}
 
 	Status
 	prepare_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.prepare_segment(segment); });
+		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
 	}
 
 	Status
 	drop_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.drop_segment(segment); });
+		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
 	}
 
 	Status
 	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.append_delta(position, rows); });
+		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
 	}
 
 	Status
 	trim_delta(CopyId copy, uint64_t position) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.trim_delta(position); });
+		return with(copy, [&](auto &c) { return c.trim_delta(position); });
 	}
 
 	Status
 	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.set_tombstones(segment, bits); });
+		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
 	}
 
 	Status
 	set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.set_delta_tombstones(first_position, bits); });
+		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
 	Status
@@ -161,21 +159,17 @@ public:
 		SearchControl *control) override
 	{
 		results->clear();
-		return with(copy,
-			[&](CpuEngineCopy &c)
+		return guarded(
+			[&]
 			{
-				for (const SearchQuery &query : queries)
-					if (query.query == nullptr)
-						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+				const Held held = find(copy); // stays alive if it is dropped meanwhile
 
-				const std::shared_ptr<const Snapshot> snapshot = c.snapshot();
-
-				if (c.kind() == CopyKind::kLists)
-					search_lists(c.spec(), *snapshot, queries, pool_, results, control);
-				else if (c.kind() == CopyKind::kGraph)
-					search_graph_copy(c.spec(), *snapshot, queries, results, control);
-				else
-					n_rescored_ += search_snapshot(c.spec(), *snapshot, queries, options_, pool_, results, control);
+				if (held.rows == nullptr && held.match == nullptr)
+					return not_resident();
+				if (Status status = held.match != nullptr ? search_one(*held.match, queries, results, control)
+														  : search_one(*held.rows, queries, results, control);
+					!status.is_ok())
+					return status;
 				n_searches_ += queries.size();
 				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
@@ -187,13 +181,13 @@ public:
 	Status
 	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
 	Status
 	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](CpuEngineCopy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
+		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	bool
@@ -201,7 +195,7 @@ public:
 	{
 		bool small = true;
 		const Status done = with(copy,
-			[&](CpuEngineCopy &c)
+			[&](auto &c)
 			{
 				small = rows.n_rows <= kSmallAppendBytes / vector_bytes(c.spec().element, c.spec().dim);
 				return small ? c.append_delta(position, rows) : Status::ok();
@@ -232,7 +226,7 @@ public:
 		const std::shared_lock lock(mutex_);
 
 		for (const auto &[id, copy] : copies_)
-			stats.resident_bytes += copy->memory_bytes();
+			stats.resident_bytes += copy.match != nullptr ? copy.match->memory_bytes() : copy.rows->memory_bytes();
 		stats.n_copies = copies_.size();
 		stats.n_searches = n_searches_;
 		stats.n_batches = n_batches_;
@@ -281,6 +275,62 @@ private:
 			(*results)[exact_places[i]] = std::move(exact_results[i]);
 	}
 
+	/// A copy, of one kind or the other.
+	struct Held
+	{
+		std::shared_ptr<CpuEngineCopy> rows;
+		std::shared_ptr<MatchCopy> match;
+	};
+
+	Status
+	create_match(const CopySpec &spec, CopyId *copy)
+	{
+		if (spec.distance.element != ElementType::kSet || spec.distance.metric != Metric::kMatchCount)
+			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
+		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
+			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
+		return add({nullptr, std::make_shared<MatchCopy>(spec)}, copy);
+	}
+
+	Status
+	add(Held made, CopyId *copy)
+	{
+		const std::unique_lock lock(mutex_);
+
+		copies_.emplace(next_copy_, std::move(made));
+		*copy = next_copy_++;
+		return Status::ok();
+	}
+
+	Status
+	search_one(CpuEngineCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchControl *control)
+	{
+		for (const SearchQuery &query : queries)
+			if (query.query == nullptr)
+				return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+
+		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
+
+		if (copy.kind() == CopyKind::kLists)
+			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
+		else if (copy.kind() == CopyKind::kGraph)
+			search_graph_copy(copy.spec(), *snapshot, queries, results, control);
+		else
+			n_rescored_ += search_snapshot(copy.spec(), *snapshot, queries, options_, pool_, results, control);
+		return Status::ok();
+	}
+
+	Status
+	search_one(MatchCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchControl *control)
+	{
+		if (Status status = check_match_queries(queries); !status.is_ok())
+			return status;
+		search_match(copy.spec(), *copy.snapshot(), queries, pool_, results, control);
+		return Status::ok();
+	}
+
 	static Status
 	not_resident()
 	{
@@ -294,25 +344,27 @@ private:
 		return guarded(
 			[&]
 			{
-				const std::shared_ptr<CpuEngineCopy> copy = find(id); // stays alive if it is dropped meanwhile
+				const Held held = find(id); // stays alive if it is dropped meanwhile
 
-				return copy == nullptr ? not_resident() : work(*copy);
+				if (held.match != nullptr)
+					return work(*held.match);
+				return held.rows != nullptr ? work(*held.rows) : not_resident();
 			});
 	}
 
-	std::shared_ptr<CpuEngineCopy>
+	Held
 	find(CopyId id) const
 	{
 		const std::shared_lock lock(mutex_);
 		const auto found = copies_.find(id);
 
-		return found == copies_.end() ? nullptr : found->second;
+		return found == copies_.end() ? Held{} : found->second;
 	}
 
 	const CpuEngineOptions options_;
 	ThreadPool pool_;
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
-	std::map<CopyId, std::shared_ptr<CpuEngineCopy>> copies_;
+	std::map<CopyId, Held> copies_;
 	CopyId next_copy_ = 1;
 	std::atomic<uint64_t> n_searches_{0};
 	std::atomic<uint64_t> n_batches_{0};

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/match/count_tile.hpp"
+#include "engine/match/match_layout.hpp"
 
 namespace vectorgpu::engine::match
 {
@@ -86,20 +87,82 @@ MatchIndex::build(std::span<const Bytes> values, std::span<const RowId> row_ids)
 		key_bytes_.insert(key_bytes_.end(), key.data, key.data + key.size);
 		key_ends_.push_back(key_bytes_.size());
 		prefixes_.push_back(key_prefix(key));
-		for (size_t i = 0; i < n; i++)
-		{
-			Tile &tile = tiles_[rows[i] / kTileRows];
-
-			if (tile.codes.empty() || tile.codes.back() != code)
-			{
-				tile.codes.push_back(code);
-				tile.ends.push_back(0);
-			}
-			tile.rows.push_back(static_cast<uint16_t>(rows[i] % kTileRows));
-			tile.ends.back() = static_cast<uint32_t>(tile.rows.size());
-		}
+		add_postings(code, rows, n);
 	}
 	return true;
+}
+
+/// The list of the next code. rows [n] ascend.
+void
+MatchIndex::add_postings(uint32_t code, const uint32_t *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		Tile &tile = tiles_[rows[i] / kTileRows];
+
+		if (tile.codes.empty() || tile.codes.back() != code)
+		{
+			tile.codes.push_back(code);
+			tile.ends.push_back(0);
+		}
+		tile.rows.push_back(static_cast<uint16_t>(rows[i] % kTileRows));
+		tile.ends.back() = static_cast<uint32_t>(tile.rows.size());
+	}
+}
+
+bool
+MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> row_ids)
+{
+	MatchLayout layout;
+	std::vector<uint32_t> n_elements(row_ids.size());
+	std::vector<uint32_t> rows;
+	MatchEntry before{};
+	Key last{};
+
+	if (description.size() < sizeof(MatchHead))
+		return false;
+	memcpy(&layout.head, description.data(), sizeof(MatchHead));
+	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_postings > kMostMatchCount ||
+		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() != description.size() || row_ids.size() > UINT32_MAX - 1)
+		return false;
+	row_ids_.assign(row_ids.begin(), row_ids.end());
+	tiles_.resize((row_ids.size() + kTileRows - 1) / kTileRows);
+	key_bytes_.assign(description.data() + layout.keys_at(), description.data() + layout.bytes());
+	key_ends_.reserve(layout.head.n_keys);
+	prefixes_.reserve(layout.head.n_keys);
+	for (uint64_t code = 0; code < layout.head.n_keys; code++)
+	{
+		MatchEntry entry;
+
+		memcpy(&entry, description.data() + layout.entries_at() + code * sizeof(MatchEntry), sizeof(entry));
+		if (entry.key_end < before.key_end || entry.key_end > layout.head.n_key_bytes || entry.postings_end <= before.postings_end ||
+			entry.postings_end > layout.head.n_postings)
+			return false;
+
+		const Key key = {key_bytes_.data() + before.key_end, static_cast<size_t>(entry.key_end - before.key_end)};
+		const size_t n = entry.postings_end - before.postings_end;
+
+		if (entry.prefix != key_prefix(key) || (code > 0 && key_compare(last, key) >= 0) || n > row_ids.size())
+			return false;
+		rows.resize(n);
+		memcpy(rows.data(), description.data() + layout.postings_at() + before.postings_end * sizeof(uint32_t), n * sizeof(uint32_t));
+		for (size_t i = 0; i < n; i++)
+		{
+			if (rows[i] >= row_ids.size() || (i > 0 && rows[i] <= rows[i - 1]))
+				return false;
+			max_elements_ = std::max<uint64_t>(max_elements_, ++n_elements[rows[i]]);
+		}
+		key_ends_.push_back(entry.key_end);
+		prefixes_.push_back(entry.prefix);
+		add_postings(static_cast<uint32_t>(code), rows.data(), n);
+		before = entry;
+		last = key;
+	}
+	n_postings_ = layout.head.n_postings;
+	for (const Tile &tile : tiles_)
+		if (tile.rows.size() > UINT32_MAX) // its ends have run over
+			return false;
+	return before.key_end == layout.head.n_key_bytes && before.postings_end == layout.head.n_postings;
 }
 
 uint64_t
@@ -166,9 +229,8 @@ MatchIndex::resolve(const Parts &query) const
 	return ranges;
 }
 
-/// The greatest count that a row can have.
 uint64_t
-MatchIndex::most(std::span<const CodeRange> ranges) const
+MatchIndex::most_count(std::span<const CodeRange> ranges) const
 {
 	uint64_t n_codes = 0;
 
@@ -211,7 +273,7 @@ MatchIndex::search(
 		if (!open_parts(queries[i].query.data, queries[i].query.size, &parts))
 			return false;
 		query.ranges = resolve(parts);
-		query.width = counter_bytes(most(query.ranges));
+		query.width = counter_bytes(most_count(query.ranges));
 		query.buffer.resize(topk_buffer_bytes(k) / sizeof(Neighbor));
 		topk_init(&query.topk, k, query.buffer.data(), query.buffer.size(),
 			queries[i].has_after ? &queries[i].after : nullptr);

@@ -46,6 +46,9 @@ public:
 	/// values [n] and row_ids [n], ascending: inverts them. False if a value is not one.
 	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
 
+	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not one of so many rows.
+	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids);
+
 	size_t n_rows() const { return row_ids_.size(); }
 	size_t n_keys() const { return key_ends_.size(); }
 	uint64_t n_postings() const { return n_postings_; }
@@ -74,12 +77,16 @@ public:
 	};
 
 	std::span<const Tile> tiles() const { return tiles_; }
+	std::span<const RowId> row_ids() const { return row_ids_; }
+
+	/// The greatest count that a row can have.
+	uint64_t most_count(std::span<const CodeRange> ranges) const;
 	uint64_t max_elements() const { return max_elements_; } // of one row
 
 private:
+	void add_postings(uint32_t code, const uint32_t *rows, size_t n);
 	uint32_t first_code(Key key) const;
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
-	uint64_t most(std::span<const CodeRange> ranges) const;
 
 	std::vector<uint8_t> key_bytes_;
 	std::vector<uint64_t> key_ends_;

@@ -222,6 +222,39 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 2, 0, 3})), ParseResult::kField);
 }
 
+TEST(Codec, takes_sets_as_they_are_meant)
+{
+	SearchRequest search = kSearch;
+	RequestView view;
+
+	search.element = ElementType::kSet;
+	search.metric = Metric::kMatchCount;
+	search.dim = 16;
+	search.n_rows = 2;
+
+	const Bytes good = request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{});
+
+	ASSERT_EQ(parse_request(good.data(), good.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.row_bytes, 16u);
+	EXPECT_EQ(view.vector_bytes, 5u);
+	EXPECT_EQ(view.vector, good.data() + good.size() - 5);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{})), ParseResult::kLength); // no query
+	for (const uint32_t dim : {0u, 7u, 4097u, 0x80000000u})
+	{
+		search.dim = dim;
+		EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kType) << dim;
+	}
+	search.dim = 16;
+	search.n_rows = 0xffffffffu;
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kLength);
+
+	const Bytes rows = request(RequestType::kLoadRows, RowsRequest{0, 1, 2}, Filler<16>{}); // without vectors
+
+	ASSERT_EQ(parse_request(rows.data(), rows.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.row_bytes, 0u);
+	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{0, 1, 2}, Filler<15>{})), ParseResult::kLength);
+}
+
 TEST(Codec, rejects_a_search_that_makes_no_sense)
 {
 	const auto with = [](const std::function<void(SearchRequest *)> &change)

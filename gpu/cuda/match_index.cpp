@@ -1,0 +1,166 @@
+// The index of a segment on the device: loading it. See match_index.hpp; match_search.cpp searches.
+#include "cuda/match_index.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vectorgpu::cuda
+{
+
+using engine::match::MatchIndex;
+
+namespace
+{
+
+constexpr uint64_t kAlign = 16;
+
+uint64_t
+aligned(uint64_t bytes)
+{
+	return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+/// A tile that has many of all codes is looked up by code, without a search.
+bool
+is_dense(const MatchIndex::Tile &tile, size_t n_codes)
+{
+	return n_codes <= 4 * tile.codes.size();
+}
+
+uint64_t
+image_bytes(const MatchIndex::Tile &tile, size_t n_codes)
+{
+	const uint64_t codes = is_dense(tile, n_codes) ? aligned(n_codes * 4) : 2 * aligned(tile.codes.size() * 4);
+
+	return codes + aligned(tile.rows.size() * 2);
+}
+
+} // namespace
+
+Status
+DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) const
+{
+	const uint8_t *base = lists_.as<uint8_t>();
+	uint64_t at = 0;
+
+	part->image.resize(part->bytes);
+	for (size_t i = 0; i < part->n_tiles; i++)
+	{
+		const size_t number = part->first_tile + i;
+		const MatchIndex::Tile &from = tiles[number];
+		kernels::MatchTile to;
+
+		if (is_dense(from, n_codes_))
+		{
+			uint32_t *ends = reinterpret_cast<uint32_t *>(part->image.data() + at);
+			size_t code = 0;
+
+			for (size_t j = 0; j < from.codes.size(); j++)
+			{
+				for (; code < from.codes[j]; code++)
+					ends[code] = j == 0 ? 0 : from.ends[j - 1];
+				ends[code++] = from.ends[j];
+			}
+			for (; code < n_codes_; code++)
+				ends[code] = from.ends.empty() ? 0 : from.ends.back();
+			to.ends = reinterpret_cast<const uint32_t *>(base + at);
+			to.n_codes = static_cast<uint32_t>(n_codes_);
+			at += aligned(n_codes_ * 4);
+		}
+		else
+		{
+			const uint64_t bytes = from.codes.size() * 4;
+
+			std::memcpy(part->image.data() + at, from.codes.data(), bytes);
+			to.codes = reinterpret_cast<const uint32_t *>(base + at);
+			at += aligned(bytes);
+			std::memcpy(part->image.data() + at, from.ends.data(), bytes);
+			to.ends = reinterpret_cast<const uint32_t *>(base + at);
+			to.n_codes = static_cast<uint32_t>(from.codes.size());
+			at += aligned(bytes);
+		}
+		if (!from.rows.empty())
+			std::memcpy(part->image.data() + at, from.rows.data(), from.rows.size() * 2);
+		to.places = reinterpret_cast<const uint16_t *>(base + at);
+		at += aligned(from.rows.size() * 2);
+		to.first_row = static_cast<uint32_t>(number * kernels::kMatchTileRows);
+		to.n_rows = static_cast<uint32_t>(std::min<size_t>(kernels::kMatchTileRows, n_rows_ - to.first_row));
+		part->tiles.push_back(to);
+	}
+	return {};
+}
+
+Status
+DeviceMatchIndex::send(const Part &part, cudaStream_t stream) const
+{
+	if (!part.image.empty())
+		VECTORGPU_TRY(device_->check(cudaMemcpyAsync(lists_.get(), part.image.data(), part.image.size(), cudaMemcpyHostToDevice, stream),
+			"send match lists"));
+	return device_->check(cudaMemcpyAsync(tiles_.get(), part.tiles.data(), part.tiles.size() * sizeof(kernels::MatchTile),
+							  cudaMemcpyHostToDevice, stream),
+		"send match tiles");
+}
+
+Status
+DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes, uint64_t budget_bytes)
+{
+	static_assert(kernels::kMatchTileRows == engine::match::kTileRows);
+	uint64_t most = 0;
+	size_t most_tiles = 0;
+
+	device_ = device;
+	n_rows_ = n_rows;
+	n_codes_ = n_codes;
+	n_tiles_ = tiles.size();
+	parts_.clear();
+	for (size_t i = 0; i < tiles.size(); i++)
+	{
+		const uint64_t bytes = image_bytes(tiles[i], n_codes);
+
+		if (parts_.empty() || (budget_bytes != 0 && parts_.back().bytes + bytes > budget_bytes))
+		{
+			parts_.emplace_back();
+			parts_.back().first_tile = i;
+		}
+		parts_.back().n_tiles++;
+		parts_.back().bytes += bytes;
+	}
+	for (const Part &part : parts_)
+	{
+		most = std::max(most, part.bytes);
+		most_tiles = std::max(most_tiles, part.n_tiles);
+	}
+	if (parts_.empty())
+		return {};
+	VECTORGPU_TRY(device->use());
+	VECTORGPU_TRY(device->check(kernels::prepare_match_kernels(), "prepare match kernels"));
+	VECTORGPU_TRY(lists_.allocate(device, most, "match lists"));
+	VECTORGPU_TRY(tiles_.allocate(device, most_tiles * sizeof(kernels::MatchTile), "match tiles"));
+	for (Part &part : parts_)
+		VECTORGPU_TRY(pack(tiles, &part));
+	if (parts_.size() == 1)
+	{
+		VECTORGPU_TRY(send(parts_[0], nullptr));
+		VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load match lists"));
+		std::vector<uint8_t>().swap(parts_[0].image);
+	}
+	return {};
+}
+
+Status
+DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
+{
+	const size_t bytes = (n_rows_ + 7) / 8;
+
+	any_dead_ = std::any_of(bits.begin(), bits.end(), [](uint8_t byte) { return byte != 0; });
+	if (!any_dead_ || bytes == 0)
+		return {};
+	VECTORGPU_TRY(device_->use());
+	if (dead_.bytes() == 0)
+		VECTORGPU_TRY(dead_.allocate(device_, bytes, "tombstones"));
+	VECTORGPU_TRY(device_->check(cudaMemset(dead_.get(), 0, bytes), "clear tombstones"));
+	return device_->check(
+		cudaMemcpy(dead_.get(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones");
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,102 @@
+// The inverted index of a segment on the device, and its search by counting matches (kernels/match.hpp). An index that is larger than
+// its budget stays in host memory in parts that are loaded one after another (GENIE, section III-E: multiple loading).
+//
+// Whoever calls must not call anything else of the same object meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda/device.hpp"
+#include "engine/match/match_index.hpp"
+#include "kernels/match.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// One query of a batch.
+struct MatchRequest
+{
+	std::span<const engine::match::CodeRange> ranges; // ascending, disjoint
+	uint64_t most_count = 0;                          // no row counts more
+	size_t k = 0;
+	bool has_after = false; // only rows that count less than after_count, or the same and come not before after_row
+	uint32_t after_count = 0;
+	uint32_t after_row = 0;
+};
+
+struct MatchFound
+{
+	uint32_t count;
+	uint32_t row; // of the segment
+};
+
+class MatchWorkspace;
+
+class DeviceMatchIndex
+{
+public:
+	/// Tiles as of engine::match::MatchIndex, codes below n_codes. Most of the device's memory that lists may take: budget_bytes (0: no limit;
+	/// a part has one tile at least). kOutOfMemory if the device has too little; then nothing is held.
+	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes,
+		uint64_t budget_bytes);
+
+	/// Rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
+	Status set_dead(std::span<const uint8_t> bits);
+
+	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
+	/// come last. Waits for the device.
+	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
+
+	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes(); }
+	size_t n_parts() const { return parts_.size(); }
+	size_t n_rows() const { return n_rows_; }
+
+private:
+	struct Part
+	{
+		size_t first_tile = 0;
+		size_t n_tiles = 0;
+		uint64_t bytes = 0;
+		std::vector<uint8_t> image; // of its lists; empty once it stays on the device
+		std::vector<kernels::MatchTile> tiles; // pointers into lists_
+	};
+
+	struct Chunk;
+
+	Status pack(std::span<const engine::match::MatchIndex::Tile> tiles, Part *part) const;
+	Status send(const Part &part, cudaStream_t stream) const;
+	Status search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
+		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
+	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
+	Status count_by_tiles(const kernels::MatchQueries &queries, const kernels::MatchCandidates &candidates, cudaStream_t stream) const;
+
+	const Device *device_ = nullptr;
+	size_t n_rows_ = 0;
+	size_t n_codes_ = 0;
+	size_t n_tiles_ = 0;
+	std::vector<Part> parts_;
+	DeviceBuffer lists_; // of all tiles, or of the part that was loaded last
+	DeviceBuffer tiles_; // kernels::MatchTile of the same
+	DeviceBuffer dead_;
+	bool any_dead_ = false;
+};
+
+/// What searches use for themselves: a stream and memory, made beforehand. One search at a time. A chunk of a batch is as many queries
+/// as the memory has room for.
+class MatchWorkspace
+{
+public:
+	MatchWorkspace(const Stream *stream, const DeviceBuffer *memory) : stream_(stream), memory_(memory) {}
+
+	const Stream &stream() const { return *stream_; }
+	uint64_t bytes() const { return memory_->bytes(); }
+	uint8_t *data() const { return memory_->as<uint8_t>(); }
+
+private:
+	const Stream *stream_;
+	const DeviceBuffer *memory_;
+};
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,269 @@
+// Searches of a match index on the device: batches in chunks that fit the workspace, k in pieces. See match_index.hpp.
+#include <algorithm>
+
+#include "cuda/match_index.hpp"
+
+namespace vectorgpu::cuda
+{
+
+namespace
+{
+
+constexpr size_t kWidths = 4;
+
+/// Bits of a counter that holds marks up to most_count + 1: 4 << this.
+size_t
+width_for(uint64_t most_count)
+{
+	return most_count < 15 ? 0 : most_count < 255 ? 1 : most_count < 65535 ? 2 : 3;
+}
+
+/// Hands out pieces of the workspace; with a base of null only to learn how large it must be.
+class Pieces
+{
+public:
+	explicit Pieces(uint8_t *base) : base_(base) {}
+
+	template <class T>
+	T *
+	take(uint64_t n)
+	{
+		T *piece = base_ == nullptr ? nullptr : reinterpret_cast<T *>(base_ + used_);
+
+		used_ += (n * sizeof(T) + 255) / 256 * 256;
+		return piece;
+	}
+
+	uint64_t used() const { return used_; }
+
+private:
+	uint8_t *base_;
+	uint64_t used_ = 0;
+};
+
+} // namespace
+
+/// Some queries of a batch, with counters of the same width, and where their state lies.
+struct DeviceMatchIndex::Chunk
+{
+	std::span<const MatchRequest> requests;
+	std::span<const uint32_t> numbers; // of the requests
+	uint32_t max_k = 0;
+	uint64_t n_ranges = 0;
+	bool any_after = false;
+
+	kernels::MatchQueries queries;
+	kernels::MatchCandidates candidates;
+	uint64_t *out = nullptr;
+	uint32_t *n_out = nullptr;
+	uint8_t *zeros = nullptr; // what must be zero at first lies together
+	uint64_t zero_bytes = 0;
+
+	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles);
+	void place(Pieces *pieces);
+};
+
+DeviceMatchIndex::Chunk::Chunk(
+	std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles)
+	: requests(all), numbers(some)
+{
+	uint32_t most_count = 0;
+
+	for (const uint32_t i : numbers)
+	{
+		max_k = std::max(max_k, static_cast<uint32_t>(requests[i].k));
+		most_count = std::max(most_count, static_cast<uint32_t>(requests[i].most_count));
+		n_ranges += requests[i].ranges.size();
+		any_after |= requests[i].has_after;
+	}
+	queries.n_queries = static_cast<uint32_t>(numbers.size());
+	queries.bits = bits;
+	candidates.zipper_shift = kernels::match_zipper_shift(most_count + 1);
+	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * kernels::match_parts(bits)));
+}
+
+void
+DeviceMatchIndex::Chunk::place(Pieces *pieces)
+{
+	const uint64_t n = numbers.size();
+
+	queries.ranges = pieces->take<kernels::MatchRange>(n_ranges);
+	queries.range_ends = pieces->take<uint32_t>(n);
+	queries.k = pieces->take<uint32_t>(n);
+	if (any_after)
+	{
+		queries.after_marks = pieces->take<uint32_t>(n);
+		queries.after_rows = pieces->take<uint32_t>(n);
+	}
+	out = pieces->take<uint64_t>(n * max_k);
+	n_out = pieces->take<uint32_t>(n);
+	candidates.entries = pieces->take<uint64_t>(n * candidates.capacity);
+
+	const uint64_t before = pieces->used();
+
+	candidates.counts = pieces->take<uint32_t>(n);
+	candidates.zipper = pieces->take<uint32_t>(n * kernels::kMatchZipperBins);
+	zeros = reinterpret_cast<uint8_t *>(candidates.counts);
+	zero_bytes = pieces->used() - before;
+}
+
+Status
+DeviceMatchIndex::count_by_tiles(const kernels::MatchQueries &queries, const kernels::MatchCandidates &candidates, cudaStream_t stream) const
+{
+	for (const Part &part : parts_)
+	{
+		kernels::MatchTileArgs args;
+
+		if (parts_.size() > 1)
+			VECTORGPU_TRY(send(part, stream));
+		args.tiles = tiles_.as<kernels::MatchTile>();
+		args.n_tiles = static_cast<uint32_t>(part.n_tiles);
+		args.dead = any_dead_ ? dead_.as<uint8_t>() : nullptr;
+		args.queries = queries;
+		args.candidates = candidates;
+		VECTORGPU_TRY(device_->check(kernels::launch_match_tiles(args, stream), "count matches"));
+	}
+	return {};
+}
+
+Status
+DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+{
+	Pieces pieces(workspace->data());
+	const cudaStream_t stream = workspace->stream().get();
+	const size_t n = chunk->numbers.size();
+	std::vector<kernels::MatchRange> ranges;
+	std::vector<uint32_t> ends, ks, after_marks, after_rows;
+	std::vector<uint64_t> out(n * chunk->max_k);
+	std::vector<uint32_t> n_out(n);
+	auto send_array = [&](const void *to, const auto &from)
+	{
+		return device_->check(
+			cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice, stream),
+			"send match queries");
+	};
+
+	chunk->place(&pieces);
+	ranges.reserve(chunk->n_ranges);
+	for (const uint32_t i : chunk->numbers)
+	{
+		const MatchRequest &request = chunk->requests[i];
+
+		for (const engine::match::CodeRange &range : request.ranges)
+			ranges.push_back({range.first, range.last});
+		ends.push_back(static_cast<uint32_t>(ranges.size()));
+		ks.push_back(static_cast<uint32_t>(request.k));
+		after_marks.push_back(
+			request.has_after ? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX)) : UINT32_MAX);
+		after_rows.push_back(request.has_after ? request.after_row : 0);
+	}
+	VECTORGPU_TRY(device_->check(cudaMemsetAsync(chunk->zeros, 0, chunk->zero_bytes, stream), "clear match state"));
+	if (!ranges.empty())
+		VECTORGPU_TRY(send_array(chunk->queries.ranges, ranges));
+	VECTORGPU_TRY(send_array(chunk->queries.range_ends, ends));
+	VECTORGPU_TRY(send_array(chunk->queries.k, ks));
+	if (chunk->any_after)
+	{
+		VECTORGPU_TRY(send_array(chunk->queries.after_marks, after_marks));
+		VECTORGPU_TRY(send_array(chunk->queries.after_rows, after_rows));
+	}
+	VECTORGPU_TRY(count_by_tiles(chunk->queries, chunk->candidates, stream));
+	VECTORGPU_TRY(device_->check(
+		kernels::launch_match_merge(chunk->queries, chunk->candidates, chunk->max_k, chunk->out, chunk->n_out, chunk->max_k, stream),
+		"select by count"));
+	VECTORGPU_TRY(device_->check(
+		cudaMemcpyAsync(out.data(), chunk->out, out.size() * sizeof(uint64_t), cudaMemcpyDeviceToHost, stream), "read match results"));
+	VECTORGPU_TRY(device_->check(
+		cudaMemcpyAsync(n_out.data(), chunk->n_out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read match results"));
+	VECTORGPU_TRY(workspace->stream().synchronize());
+	for (size_t q = 0; q < n; q++)
+		for (uint32_t i = 0; i < n_out[q]; i++)
+		{
+			const uint64_t entry = out[q * chunk->max_k + i];
+
+			(*results)[chunk->numbers[q]].push_back({~static_cast<uint32_t>(entry >> 32) - 1, static_cast<uint32_t>(entry)});
+		}
+	return {};
+}
+
+/// Requests `numbers`, which have k from 1 to kMaxSelectK and counters of `bits`: appends what they find to their results.
+Status
+DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
+	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+{
+	size_t at_a_time = numbers.size();
+
+	for (size_t first = 0; first < numbers.size();)
+	{
+		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_, n_tiles_);
+		Pieces wanted(nullptr);
+		const size_t n = chunk.numbers.size();
+
+		chunk.place(&wanted);
+		if (wanted.used() > workspace->bytes())
+		{
+			const double share = static_cast<double>(workspace->bytes()) / static_cast<double>(wanted.used());
+
+			if (n == 1)
+				return Status::error(StatusCode::kOutOfMemory, "a query needs more than the workspace");
+			at_a_time = std::clamp<size_t>(static_cast<size_t>(static_cast<double>(n) * share), 1, n - 1);
+			continue;
+		}
+		VECTORGPU_TRY(search_chunk(&chunk, workspace, results));
+		first += n;
+	}
+	return {};
+}
+
+Status
+DeviceMatchIndex::search(
+	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+{
+	std::vector<MatchRequest> pieces(requests.begin(), requests.end());
+	std::vector<size_t> wanted(requests.size()); // rows still to come
+	std::vector<size_t> held(requests.size());
+	std::vector<uint32_t> pending;
+
+	results->assign(requests.size(), {});
+	if (n_rows_ == 0)
+		return {};
+	VECTORGPU_TRY(device_->use());
+	for (uint32_t i = 0; i < requests.size(); i++)
+	{
+		wanted[i] = std::min(requests[i].k, n_rows_);
+		if (wanted[i] > 0)
+			pending.push_back(i);
+	}
+	while (!pending.empty())
+	{
+		std::vector<uint32_t> by_width[kWidths];
+		std::vector<uint32_t> unfinished;
+
+		for (const uint32_t i : pending)
+		{
+			pieces[i].k = std::min<size_t>(wanted[i], kernels::kMaxSelectK);
+			held[i] = (*results)[i].size();
+			by_width[width_for(pieces[i].most_count)].push_back(i);
+		}
+		for (size_t width = 0; width < kWidths; width++)
+			if (!by_width[width].empty())
+				VECTORGPU_TRY(search_once(pieces, by_width[width], 4u << width, workspace, results));
+		for (const uint32_t i : pending)
+		{
+			const std::vector<MatchFound> &found = (*results)[i];
+			const size_t n_new = found.size() - held[i];
+
+			wanted[i] -= n_new;
+			if (wanted[i] == 0 || n_new < pieces[i].k)
+				continue; // complete, or there are no more rows
+			pieces[i].has_after = true;
+			pieces[i].after_count = found.back().count;
+			pieces[i].after_row = found.back().row + 1;
+			unfinished.push_back(i);
+		}
+		pending.swap(unfinished);
+	}
+	return {};
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,88 @@
+// Host side of the kernels that count matches over an inverted index (README.md, "Match counts"). Launchers as in kernels.hpp.
+//
+// Rows lie in tiles of 65,536. A tile has its own lists, by code, of 16-bit places. A query is a set of code ranges, each of
+// which is one contiguous slice of a tile's places; a row's count is how often it occurs in the slices.
+//
+// Counters hold count + 1, a row's *mark*: 0 is a row that is never returned (dead, not after `after`, not there).
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kMatchTileRows = 65536;
+constexpr uint32_t kMatchPlacesPad = 8;   // places are padded to 16 bytes at the end of a tile
+constexpr uint32_t kMatchZipperBins = 256; // of a query's gate
+
+/// A tile in device memory.
+struct MatchTile
+{
+	const uint32_t *codes = nullptr;  // [n_codes] ascending; null: all codes from 0, ends by code
+	const uint32_t *ends = nullptr;   // [n_codes]: where the list of each ends
+	const uint16_t *places = nullptr; // [ends[n_codes - 1]], 16-byte aligned, padded to kMatchPlacesPad
+	uint32_t n_codes = 0;
+	uint32_t n_rows = 0;
+	uint32_t first_row = 0; // of the segment
+};
+
+/// Codes [first, last).
+struct MatchRange
+{
+	uint32_t first;
+	uint32_t last;
+};
+
+/// A chunk of a batch. Queries of a chunk have counters of the same width.
+struct MatchQueries
+{
+	const MatchRange *ranges = nullptr;       // [range_ends[n_queries - 1]], of each query ascending and disjoint
+	const uint32_t *range_ends = nullptr;     // [n_queries]
+	const uint32_t *k = nullptr;              // [n_queries], 1 ... kMaxSelectK
+	const uint32_t *after_marks = nullptr;    // [n_queries]: rows with larger marks are left out; null: no query has an `after`
+	const uint32_t *after_rows = nullptr;     // [n_queries]: of rows with the same mark only those from here on count
+	uint32_t n_queries = 0;
+	uint32_t bits = 0; // of a counter: 4, 8, 16 or 32, wide enough for any mark of any query
+};
+
+/// What the tiles leave behind: of each query the gate (a zipper array, GENIE section III-C1, of marks >> zipper_shift of rows that
+/// were taken) and the rows taken, packed: all ones - mark in the upper half, the row in the lower.
+struct MatchCandidates
+{
+	uint32_t *zipper = nullptr; // [n_queries, kMatchZipperBins], zero at first
+	uint64_t *entries = nullptr; // [n_queries, capacity]
+	uint32_t *counts = nullptr;  // [n_queries], zero at first
+	uint32_t capacity = 0;       // at least max_k rows for each part of a tile, or all rows
+	uint32_t zipper_shift = 0;   // mark >> zipper_shift < kMatchZipperBins
+};
+
+struct MatchTileArgs
+{
+	const MatchTile *tiles = nullptr; // [n_tiles]
+	uint32_t n_tiles = 0;
+	const uint8_t *dead = nullptr;    // bitmap by row of the segment; null: none dead
+	MatchQueries queries;
+	MatchCandidates candidates;
+};
+
+/// The parts that a tile is counted in: counters of a part are at most 64 kB.
+uint32_t match_parts(uint32_t bits);
+
+/// zipper_shift for marks up to most_mark.
+uint32_t match_zipper_shift(uint32_t most_mark);
+
+/// Counts each tile for each query in shared memory and appends the rows that may be among the k first: those that reach the mark at
+/// which the gate says that k rows have been taken, at most the k first of the part of a tile. May be called for
+/// some of the tiles at a time. What is appended, and its order, is not reproducible; that it holds the k first is.
+/// Grid (n_queries, n_tiles * parts), block 512, shared 32 or 64 kB and 7 kB.
+[[nodiscard]] cudaError_t launch_match_tiles(const MatchTileArgs &args, cudaStream_t stream);
+
+/// The k first of the candidates, ascending: out [n_queries, stride] of entries packed as in MatchCandidates, n_out [n_queries].
+/// Reproducible. Grid n_queries, block 256.
+[[nodiscard]] cudaError_t launch_match_merge(const MatchQueries &queries, const MatchCandidates &candidates, uint32_t max_k, uint64_t *out,
+	uint32_t *n_out, uint32_t stride, cudaStream_t stream);
+
+/// Sets the shared-memory limits; once per device, before any launch.
+[[nodiscard]] cudaError_t prepare_match_kernels();
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,47 @@
+// The description of a segment of kind kMatch: the inverted index of its rows, as LOAD_STRUCTURE brings it in bytes. No allocation,
+// shared by those who write it and those who check it.
+//
+//   MatchHead
+//   n_keys x MatchEntry   by code, the number of a key in ascending order
+//   n_postings x uint32   rows (numbers in the segment), key by key, ascending
+//   n_key_bytes           the keys, one behind the other
+#pragma once
+
+#include <cstdint>
+
+namespace vectorgpu::engine::match
+{
+
+struct MatchHead
+{
+	uint64_t n_keys;
+	uint64_t n_postings;
+	uint64_t n_key_bytes;
+};
+static_assert(sizeof(MatchHead) == 24);
+
+struct MatchEntry
+{
+	uint64_t prefix;       // key_prefix of the key
+	uint64_t key_end;      // in the keys; it starts where the one before ends
+	uint64_t postings_end; // likewise
+};
+static_assert(sizeof(MatchEntry) == 24);
+
+constexpr uint64_t kMostMatchCount = uint64_t{1} << 40; // of each number of a MatchHead
+
+/// Where the parts begin. Numbers up to kMostMatchCount.
+struct MatchLayout
+{
+	MatchHead head;
+
+	uint64_t entries_at() const { return sizeof(MatchHead); }
+	uint64_t postings_at() const { return entries_at() + head.n_keys * sizeof(MatchEntry); }
+	uint64_t keys_at() const { return postings_at() + head.n_postings * sizeof(uint32_t); }
+	uint64_t bytes() const { return keys_at() + head.n_key_bytes; }
+};
+
+/// Most bytes of a description, whatever its head says.
+constexpr uint64_t kMostMatchBytes = kMostMatchCount * (sizeof(MatchEntry) + sizeof(uint32_t) + 1) + sizeof(MatchHead);
+
+} // namespace vectorgpu::engine::match

@@ -1,0 +1,83 @@
+# Indexes of gpumatch that count, answered by the worker: rows, counts and order are those that the backend finds in the pages, for
+# arrays, documents and tuples, with any LIMIT, under filters, after inserts of values of every size, deletes, vacuum and merges.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('main',
+	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_timeout = 600s\nvectorgpu.worker_min_size = 0\n"
+	  . "vectorgpu.inline_load_size = 1GB\nvectorgpu.auto_merge = off\n");
+
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+
+# Arrays of no, few and many elements (a value takes one slot of the delta or hundreds), NULL, ties.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE t (id int PRIMARY KEY, k int, a int4[], c text, d tsvector);
+CREATE FUNCTION make_rows(first int, last int) RETURNS void LANGUAGE sql AS $$
+INSERT INTO t SELECT i, i % 100,
+	CASE WHEN i % 97 <> 0 THEN coalesce((SELECT array_agg((i * 7919 + j * j * 31) % 997)
+		FROM generate_series(1, CASE WHEN i % 501 = 0 THEN 5000 ELSE i % 12 END) j), '{}') END,
+	'w' || i % 17, to_tsvector('simple', 'foo' || i % 13 || ' bar' || i % 7 || ' baz' || i % 101) FROM generate_series(first, last) i $$;
+SELECT make_rows(1, 5000);
+CREATE INDEX ta ON t USING gpumatch (a);
+CREATE INDEX td ON t USING gpumatch (d);
+CREATE INDEX tm ON t USING gpumatch (matchrow(k, c, id));
+CREATE VIEW questions AS
+	SELECT 'a <#> ' || quote_literal(v) AS q FROM (VALUES ('{1,2,3,4,5,6,7}'), ('{}'), ('{50,60,70,996}'), ('{5000}')) x(v)
+	UNION ALL SELECT 'a <#> (SELECT array_agg(i) FROM generate_series(1, 3000) i)'
+	UNION ALL SELECT 'd <#> ' || quote_literal(v) FROM (VALUES ('foo1 bar2 baz7'), ('none'), ('foo3 baz4')) x(v)
+	UNION ALL SELECT 'matchrow(k, c, id) <#> ' || v FROM (VALUES ('matchquery(int4range(10, 20), ''w3''::text, int4range(100, 3000))'),
+		('matchquery(NULL, NULL, 7)'), ('matchquery(NULL, ARRAY[''w1'', ''w2'', ''w16''], NULL)')) x(v);
+CREATE FUNCTION answer(q text, n int, f int, worker text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE found text;
+BEGIN
+	PERFORM set_config('vectorgpu.worker', worker, true);
+	EXECUTE format('SELECT md5(string_agg(id || '':'' || coalesce(x::text, ''-''), '','')) || count(*) FROM (
+		SELECT id, %1$s AS x FROM t WHERE k < %3$s ORDER BY %1$s LIMIT %2$s) y', q, n, f) INTO found;
+	RETURN found;
+END $$;
+CREATE VIEW differences AS
+	SELECT q, n, f FROM questions, unnest(ARRAY[1, 10, 500, 7000]) n, unnest(ARRAY[10, 100]) f
+	WHERE answer(q, n, f, 'off') IS DISTINCT FROM answer(q, n, f, 'on');
+SQL
+ok(wait_worker($node), 'the worker is ready');
+
+sub compare
+{
+	my ($name) = @_;
+
+	is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; SELECT * FROM differences'), '',
+		"$name: the worker's answers are those of the pages");
+	return;
+}
+
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm(i) FROM unnest(ARRAY['ta', 'td', 'tm']::regclass[]) i");
+by_worker($node, 'as built', sub { compare('as built') });
+$node->safe_psql('postgres', 'SELECT make_rows(10001, 10700)');
+compare('rows inserted');
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 0');
+$node->safe_psql('postgres', 'VACUUM t');
+compare('rows removed');
+for my $index (qw(ta td tm))
+{
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('$index', true, true)"), 't',
+		"$index: the copy equals the pages");
+}
+$node->safe_psql('postgres', "SELECT vectorgpu_merge(i) FROM unnest(ARRAY['ta', 'td', 'tm']::regclass[]) i");
+compare('merged');
+$node->safe_psql('postgres', 'SELECT make_rows(20001, 20100)');
+compare('rows inserted again');
+
+# Where counts are not the answer the pages are searched, and the functions say so.
+$node->safe_psql('postgres', 'CREATE INDEX tc ON t USING gpumatch (c text_gram_ops (n = 2))');
+my ($code, $out, $error) = $node->psql('postgres', "SELECT vectorgpu_prewarm('tc')");
+isnt($code, 0, 'a copy of n-grams is refused');
+like($error, qr/does not hold copies/, 'with a reason');
+is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT c FROM t ORDER BY c <~> 'w16' LIMIT 1"), 'w16', 'n-grams are searched');
+
+$node->stop;
+done_testing();

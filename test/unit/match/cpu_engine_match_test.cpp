@@ -1,0 +1,124 @@
+// Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; what was sent is not trusted.
+#include <gtest/gtest.h>
+
+#include "engine/cpu/cpu_engine.hpp"
+#include "match/copies.hpp"
+
+namespace vectorgpu::test
+{
+namespace
+{
+
+TEST(CpuEngineMatch, EqualsTheDefinition)
+{
+	for (const size_t n_threads : {size_t{1}, size_t{3}})
+	{
+		const auto engine = engine::make_cpu_engine({.n_threads = n_threads});
+		MatchRows rows(7, 900, 400, 150);
+		engine::CopyId copy = 0;
+
+		ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+	}
+}
+
+TEST(CpuEngineMatch, WhatWasSentIsReadBack)
+{
+	const auto engine = engine::make_cpu_engine({});
+	const std::vector<Set> rows = {{"a", "b"}, {"b"}, {}};
+	const std::vector<RowId> ids = {1, 2, 3};
+	const std::vector<uint8_t> description = description_of(rows);
+	std::vector<uint8_t> read(description.size());
+	std::vector<RowId> read_ids(2);
+	engine::CopyId copy = 0;
+
+	ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
+	ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
+	ASSERT_TRUE(engine->load_structure(copy, 1, 1, description).is_ok());
+	for (int sealed = 0; sealed < 2; sealed++)
+	{
+		ASSERT_TRUE(engine->read_structure(copy, 1, 0, read.size(), read.data()).is_ok());
+		EXPECT_EQ(read, description);
+		EXPECT_EQ(engine->read_structure(copy, 1, 1, read.size(), read.data()).code, StatusCode::kInvalidArgument);
+		ASSERT_TRUE(engine->read_rows(copy, 1, 1, 2, read_ids.data(), nullptr).is_ok());
+		EXPECT_EQ(read_ids, (std::vector<RowId>{2, 3}));
+		ASSERT_TRUE(engine->seal_segment(copy, 1).is_ok());
+	}
+}
+
+// Every byte of a description is changed: it is refused, or it is a good one of other keys; never more than that.
+TEST(CpuEngineMatch, BadDescriptionsAreRefused)
+{
+	const auto engine = engine::make_cpu_engine({});
+	const std::vector<Set> rows = {{"aa", "ab"}, {"ab", "c"}, {"aa"}};
+	const std::vector<RowId> ids = {1, 2, 3};
+	const std::vector<uint8_t> good = description_of(rows);
+	const std::string query = stored_query({{"a", "b"}});
+	size_t n_refused = 0;
+
+	for (size_t byte = 0; byte <= good.size(); byte++)
+		for (const int change : {1, 0x80})
+		{
+			std::vector<uint8_t> bad = good;
+			engine::CopyId copy = 0;
+			engine::SearchQuery search;
+			std::vector<std::vector<engine::Neighbor>> results;
+
+			if (byte < good.size())
+				bad[byte] = static_cast<uint8_t>(bad[byte] ^ change);
+			else
+				bad.pop_back();
+			ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
+			ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
+
+			const bool loaded = engine->load_structure(copy, 1, 1, bad).is_ok();
+			const bool sealed = engine->seal_segment(copy, 1).is_ok();
+
+			n_refused += !loaded || !sealed;
+			search.query = query.data();
+			search.query_bytes = query.size();
+			search.k = 5;
+			ASSERT_TRUE(engine->search(copy, {&search, 1}, &results).is_ok());
+			EXPECT_EQ(results[0].size(), sealed ? 3u : 0u);
+			ASSERT_TRUE(engine->drop(copy).is_ok());
+		}
+	EXPECT_GT(n_refused, 2 * (good.size() - 6)); // all but changed keys that still ascend
+}
+
+TEST(CpuEngineMatch, BadQueriesSlotsAndShapesAreRefused)
+{
+	const auto engine = engine::make_cpu_engine({});
+	const std::string query = stored_query({{"a", "b"}});
+	const std::vector<RowId> ids = {1, 2, 3, 4};
+	std::vector<uint8_t> slots(4 * kSlotBytes, 0xFF); // lengths beyond the delta
+	std::vector<std::vector<engine::Neighbor>> results;
+	engine::SearchQuery search;
+	engine::CopyId copy = 0;
+
+	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kSet, 64}, engine::CopyKind::kMatch}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 64}, engine::CopyKind::kRows}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 3}, engine::CopyKind::kMatch}, &copy).code, StatusCode::kInvalidArgument);
+	ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
+	memset(slots.data() + kSlotBytes, 0, kSlotBytes); // a value of no bytes is not one: it matches nothing
+	ASSERT_TRUE(engine->append_delta(copy, 0, {ids, slots.data(), 4}).is_ok());
+	search.query = query.data();
+	search.k = 5;
+	for (size_t n_bytes = 0; n_bytes < query.size(); n_bytes++)
+	{
+		search.query_bytes = n_bytes;
+		EXPECT_EQ(engine->search(copy, {&search, 1}, &results).code, StatusCode::kInvalidArgument) << n_bytes;
+	}
+	search.query_bytes = query.size();
+	ASSERT_TRUE(engine->search(copy, {&search, 1}, &results).is_ok());
+	ASSERT_EQ(results[0].size(), 1u);
+	EXPECT_EQ(results[0][0].row, 2u);
+	EXPECT_EQ(results[0][0].score, 0);
+	EXPECT_EQ(engine->load_segment(copy, 1, {std::vector<RowId>{3, 2}, nullptr, 2}).code, StatusCode::kOk);
+	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // no description, ids do not ascend
+}
+
+} // namespace
+} // namespace vectorgpu::test
