@@ -143,14 +143,14 @@ Copy::drop_segment(engine::SegmentId id)
 	return Status::ok();
 }
 
-/// The widest form of the sealed segments; with none, the narrowest that there is.
+/// The widest form of the segments, sealed or about to be; with none, the narrowest that there is.
 Form
 Copy::widest_form() const
 {
 	Form widest = Form::kByte;
 
 	for (const auto &[id, segment] : segments_)
-		if (segment.searched && segment.n_rows > 0)
+		if (segment.sealed.block != nullptr && segment.n_rows > 0)
 		{
 			const Form form = segment.sealed.block->form;
 

@@ -15,89 +15,15 @@
 #include <vector>
 
 #include "engine/list_builder.hpp"
+#include "worker/tiered_copy.hpp"
 
 namespace vectorgpu::worker
 {
 namespace
 {
 
-using engine::CopyId;
-using engine::Engine;
-using engine::SegmentId;
-
-constexpr size_t kMoveBytes = size_t{8} << 20; // of vectors at a time
 constexpr uint64_t kRowExtraBytes = 16;        // row id, norm
-constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
-constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed way back to the device; doubles
 constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
-
-/// A copy inside one of the engines; dropped there with the last holder.
-struct Place
-{
-	Place(Engine &place_engine, bool device) : engine(place_engine), is_device(device) {}
-
-	~Place()
-	{
-		if (made)
-			(void) engine.drop(id).is_ok();
-	}
-
-	Place(const Place &) = delete;
-	Place &operator=(const Place &) = delete;
-
-	Engine &engine;
-	const bool is_device;
-	CopyId id = 0;
-	bool made = false;
-};
-
-struct SegmentRows
-{
-	uint64_t n_rows = 0;
-	uint32_t parameter = 0;       // of the structure
-	uint64_t structure_bytes = 0; // by load_structure
-	bool sealed = false;
-	std::vector<uint8_t> dead; // the bitmap given last
-};
-
-struct TieredCopy
-{
-	engine::CopySpec spec;
-	uint64_t bytes_per_row = 0;
-
-	std::mutex write_mutex; // writers and moves; all below but place and the atomics
-	std::map<SegmentId, SegmentRows> segments;
-	uint64_t delta_first = 0;
-	uint64_t delta_last = 0;
-	uint64_t delta_dead_first = 0;
-	std::vector<uint8_t> delta_dead;
-	bool has_delta_dead = false;
-	bool dropped = false;
-	bool movable = true; // all above is known
-	uint64_t pause_ns = kLeastPauseNs;
-	uint64_t not_before_ns = 0; // no way back to the device earlier
-
-	std::atomic<uint64_t> bytes{0};
-	std::atomic<uint64_t> last_used_ns{0};
-	mutable std::mutex place_mutex;
-	std::shared_ptr<Place> place;
-
-	std::shared_ptr<Place>
-	get_place() const
-	{
-		const std::lock_guard lock(place_mutex);
-
-		return place;
-	}
-
-	void
-	set_place(std::shared_ptr<Place> next)
-	{
-		const std::lock_guard lock(place_mutex);
-
-		place.swap(next); // the old one goes after the lock
-	}
-};
 
 /// A refusal that the other engine may not share. An argument that is wrong is wrong everywhere, a lost GPU ends the process.
 bool
@@ -574,14 +500,7 @@ private:
 		if (!status.is_ok())
 			return status;
 		place->made = true;
-		status = to.trim_delta(place->id, copy->delta_first);
-		for (auto segment = copy->segments.begin(); status.is_ok() && segment != copy->segments.end(); ++segment)
-			status = move_segment(*copy, *from, place.get(), segment->first, segment->second);
-		if (status.is_ok())
-			status = move_rows(*copy, *from, copy->delta_first, copy->delta_last, engine::kDeltaSegment,
-				[&](uint64_t first, const engine::RowBlock &rows) { return to.append_delta(place->id, first, rows); });
-		if (status.is_ok() && copy->has_delta_dead)
-			status = to.set_delta_tombstones(place->id, copy->delta_dead_first, copy->delta_dead);
+		status = copy_rows(*copy, *from, place.get());
 		if (!status.is_ok())
 			return status;
 		if (from->is_device != to_device)
@@ -592,63 +511,6 @@ private:
 		}
 		copy->set_place(std::move(place));
 		return status;
-	}
-
-	static Status
-	move_segment(const TieredCopy &copy, const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
-	{
-		Status status = move_rows(copy, from, 0, rows.n_rows, segment,
-			[&](uint64_t, const engine::RowBlock &block) { return to->engine.load_segment(to->id, segment, block); });
-
-		if (status.is_ok() && rows.n_rows == 0) // a segment without rows exists all the same
-			status = to->engine.load_segment(to->id, segment, {});
-		if (status.is_ok() && rows.structure_bytes > 0)
-			status = move_structure(from, to, segment, rows);
-		if (status.is_ok() && rows.sealed)
-			status = to->engine.seal_segment(to->id, segment);
-		if (status.is_ok() && !rows.dead.empty())
-			status = to->engine.set_tombstones(to->id, segment, rows.dead);
-		return status;
-	}
-
-	static Status
-	move_structure(const Place &from, Place *to, SegmentId segment, const SegmentRows &rows)
-	{
-		std::vector<uint8_t> bytes(std::min<uint64_t>(kMoveBytes, rows.structure_bytes));
-		Status status;
-
-		for (uint64_t first = 0; status.is_ok() && first < rows.structure_bytes; first += bytes.size())
-		{
-			const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), rows.structure_bytes - first));
-
-			status = from.engine.read_structure(from.id, segment, first, n, bytes.data());
-			if (status.is_ok())
-				status = to->engine.load_structure(to->id, segment, rows.parameter, std::span<const uint8_t>(bytes).first(n));
-		}
-		return status;
-	}
-
-	template <class Put>
-	static Status
-	move_rows(const TieredCopy &copy, const Place &from, uint64_t first, uint64_t last, SegmentId segment, Put put)
-	{
-		const size_t row_bytes = vector_bytes(copy.spec.distance.element, copy.spec.distance.dim);
-		const size_t at_once = std::max<size_t>(1, kMoveBytes / row_bytes);
-		std::vector<RowId> row_ids(std::min<uint64_t>(at_once, last - first));
-		std::vector<uint8_t> vectors(row_ids.size() * row_bytes);
-
-		while (first < last)
-		{
-			const size_t n = static_cast<size_t>(std::min<uint64_t>(at_once, last - first));
-			Status status = from.engine.read_rows(from.id, segment, first, n, row_ids.data(), vectors.data());
-
-			if (status.is_ok())
-				status = put(first, engine::RowBlock{std::span(row_ids).first(n), vectors.data(), n});
-			if (!status.is_ok())
-				return status;
-			first += n;
-		}
-		return Status::ok();
 	}
 
 	void

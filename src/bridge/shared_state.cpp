@@ -101,8 +101,8 @@ shared_state()
 	{
 		unavailable = true;
 		ereport(
-			LOG_SERVER_ONLY, (errmsg("no shared memory is left for vectorgpu: scans are answered without its worker"),
-								 errhint("Add \"vectorgpu\" to shared_preload_libraries.")));
+			LOG_SERVER_ONLY, (errmsg("no shared memory can be had for vectorgpu: scans are answered without its worker"),
+								 errhint("After an upgrade restart the server; else add \"vectorgpu\" to shared_preload_libraries.")));
 	}
 	return attached;
 }

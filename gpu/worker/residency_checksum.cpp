@@ -1,0 +1,95 @@
+// See residency.hpp. Here: checksums of what a copy holds, read back from the engine.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "worker/residency_parts.hpp"
+
+namespace vectorgpu::worker
+{
+
+using wire::ReplyStatus;
+
+namespace
+{
+
+constexpr size_t kChecksumBlockBytes = 1024 * 1024;
+
+} // namespace
+
+/// Of the bytes that describe a segment's structure.
+ReplyStatus
+Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+	const std::function<void()> &progress)
+{
+	std::vector<uint8_t> bytes(std::min<uint64_t>(kChecksumBlockBytes, request.n_rows));
+	XXH3_state_t sum;
+
+	XXH3_64bits_reset(&sum);
+	for (uint64_t done = 0; done < request.n_rows;)
+	{
+		const size_t n = std::min<uint64_t>(bytes.size(), request.n_rows - done);
+		const Status status = engine_.read_structure(copy.id, request.segment, request.first + done, n, bytes.data());
+
+		if (!status.is_ok())
+			return reply_status(status);
+		XXH3_64bits_update(&sum, bytes.data(), n);
+		done += n;
+		progress();
+	}
+	*reply = {0, XXH3_64bits_digest(&sum), 0};
+	return ReplyStatus::kOk;
+}
+
+ReplyStatus
+Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
+	const std::function<void()> &progress)
+{
+	std::shared_ptr<Copy> copy;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		copy = lookup(key);
+	}
+	if (copy == nullptr)
+		return ReplyStatus::kAbsent;
+	if (request.n_rows > wire::kMaxChecksumBytes / (request.structure != 0 ? 1 : copy->row_bytes))
+		return ReplyStatus::kInvalid;
+	if (request.structure != 0)
+		return structure_checksum(*copy, request, reply, progress);
+
+	const size_t row_bytes = request.segment == 0 ? copy->row_bytes : copy->segment_row_bytes;
+	const size_t block_rows = std::max<size_t>(1, kChecksumBlockBytes / copy->row_bytes);
+	std::vector<RowId> row_ids(std::min<uint64_t>(block_rows, request.n_rows));
+	std::vector<uint8_t> vectors(row_ids.size() * row_bytes);
+	XXH3_state_t id_state;
+	XXH3_state_t vector_state;
+
+	XXH3_64bits_reset(&id_state);
+	XXH3_64bits_reset(&vector_state);
+	for (uint64_t done = 0; done < request.n_rows;)
+	{
+		const size_t n = std::min<uint64_t>(block_rows, request.n_rows - done);
+		const Status status = engine_.read_rows(copy->id, request.segment, request.first + done, n, row_ids.data(),
+			vectors.data());
+
+		if (!status.is_ok())
+			return reply_status(status);
+		XXH3_64bits_update(&id_state, row_ids.data(), n * sizeof(RowId));
+		XXH3_64bits_update(&vector_state, vectors.data(), n * row_bytes);
+		done += n;
+		progress();
+	}
+	*reply = {XXH3_64bits_digest(&id_state), XXH3_64bits_digest(&vector_state), 0};
+
+	const std::lock_guard writing(copy->write_mutex);
+	const auto found = copy->segments.find(request.segment);
+
+	if (request.segment == 0 && request.first >= copy->delta_dead_first)
+		reply->n_dead = count_range(copy->delta_dead, request.first - copy->delta_dead_first, request.n_rows);
+	else if (found != copy->segments.end())
+		reply->n_dead = count_range(found->second.dead, request.first, request.n_rows);
+	return ReplyStatus::kOk;
+}
+
+} // namespace vectorgpu::worker
