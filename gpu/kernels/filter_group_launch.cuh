@@ -25,7 +25,15 @@ template <Form form, class Use>
 bool
 with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 {
-	auto fits = [&]<class Shape>(Shape) { return group_stages<Shape>(dim_pad) >= kLeastGroupStages; };
+	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not from the one behind that,
+	// so that a group must have seen the last use of a stage before it waits for the next: a tile has fewer stages than there are.
+	auto fits = [&]<class Shape>(Shape)
+	{
+		const uint32_t n_stages = group_stages<Shape>(dim_pad);
+		const uint32_t n_chunks = static_cast<uint32_t>(operand_bytes(form, dim_pad) / kChunkBytes);
+
+		return n_stages >= kLeastGroupStages && (Shape::kSplit || n_chunks < n_stages);
+	};
 	auto try_shape = [&]<class Shape>(Shape shape, uint32_t least)
 	{
 		if (n_queries <= least || !fits(shape))
