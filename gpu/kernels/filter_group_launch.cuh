@@ -20,13 +20,15 @@ group_stages(uint32_t dim_pad)
 	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
 }
 
-/// Calls use(shape) with the largest shape that the batch fills and whose queries fit; false if none does.
+/// Calls use(shape) with the shape for so many queries, if it fits; else false. Batches that need several tiles of queries may take the
+/// smaller of two; for less, fewer queries a tile would read the rows more often than the kernel of single warps does.
 template <Form form, class Use>
 bool
 with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 {
-	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not from the one behind that,
-	// so that a group must have seen the last use of a stage before it waits for the next: a tile has fewer stages than there are.
+	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not from the one behind that:
+	// a group may wait for a stage only where the last use but one is certainly over, and that is so if a tile has fewer chunks than there
+	// are stages.
 	auto fits = [&]<class Shape>(Shape)
 	{
 		const uint32_t n_stages = group_stages<Shape>(dim_pad);
@@ -34,17 +36,25 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 
 		return n_stages >= kLeastGroupStages && (Shape::kSplit || n_chunks < n_stages);
 	};
-	auto try_shape = [&]<class Shape>(Shape shape, uint32_t least)
+	auto try_shape = [&]<class Shape>(Shape shape)
 	{
-		if (n_queries <= least || !fits(shape))
+		if (!fits(shape))
 			return false;
 		use(shape);
 		return true;
 	};
 
-	return try_shape(GroupShape<form, 16, true>{}, 128) || try_shape(GroupShape<form, 8, true>{}, 64) ||
-		   try_shape(GroupShape<form, 8, false>{}, 32) || try_shape(GroupShape<form, 4, false>{}, 16) ||
-		   try_shape(GroupShape<form, 2, false>{}, 8) || try_shape(GroupShape<form, 1, false>{}, 0);
+	if (n_queries > 128 && try_shape(GroupShape<form, 16, true>{}))
+		return true;
+	if (n_queries > 64)
+		return try_shape(GroupShape<form, 8, true>{});
+	if (n_queries > 32)
+		return try_shape(GroupShape<form, 8, false>{});
+	if (n_queries > 16)
+		return try_shape(GroupShape<form, 4, false>{});
+	if (n_queries > 8)
+		return try_shape(GroupShape<form, 2, false>{});
+	return try_shape(GroupShape<form, 1, false>{});
 }
 
 /// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs n_slots blocks at

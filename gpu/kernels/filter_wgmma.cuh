@@ -230,6 +230,11 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			const uint64_t a = operand_descriptor(start + stage * kGroupStageBytes);
 			const uint64_t b = operand_descriptor(my_operand + chunk * Shape::kQueries * kChunkBytes);
 
+			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a barrier cannot tell that
+			// phase from the one that is waited for here.
+			if constexpr (!Shape::kSplit)
+				if (round > 0)
+					barrier_wait(empty(stage), (round - 1) & 1);
 			barrier_wait(full(stage), round & 1);
 			products_begin();
 #pragma unroll
