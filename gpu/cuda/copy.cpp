@@ -173,16 +173,12 @@ Copy::append_rows(uint64_t position, const engine::RowBlock &rows, bool may_wait
 	if (held >= rows.n_rows)
 		return Status::ok();
 
-	const uint8_t *vectors = static_cast<const uint8_t *>(rows.vectors) + held * shape_.row_bytes;
 	const size_t n = rows.n_rows - static_cast<size_t>(held);
-	std::vector<float> aligned;
+	// Rows are looked at more than once, and whoever sent them may be changing them.
+	std::vector<uint64_t> own((n * shape_.row_bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+	const uint8_t *vectors = reinterpret_cast<const uint8_t *>(own.data());
 
-	if (spec_.element == ElementType::kFloat32 && reinterpret_cast<uintptr_t>(vectors) % alignof(float) != 0)
-	{
-		aligned.resize(n * spec_.dim);
-		std::memcpy(aligned.data(), vectors, n * shape_.row_bytes);
-		vectors = reinterpret_cast<const uint8_t *>(aligned.data());
-	}
+	std::memcpy(own.data(), static_cast<const uint8_t *>(rows.vectors) + held * shape_.row_bytes, n * shape_.row_bytes);
 
 	Delta next = delta_;
 

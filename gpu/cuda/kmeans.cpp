@@ -47,7 +47,7 @@ in_parallel(size_t n, size_t n_threads, const Work &work)
 		for (size_t i = 1; i < std::min(n, n_threads); i++)
 			helpers.emplace_back(take);
 	}
-	catch (const std::system_error &) // fewer will do
+	catch (const std::exception &) // no thread, or no memory for one: fewer will do
 	{
 	}
 	take();

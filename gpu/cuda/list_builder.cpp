@@ -45,7 +45,7 @@ public:
 		std::vector<kernels::Entry> entries(n * k);
 
 		found->assign(n * k, {0, kNoNeighbor});
-		if (queries().empty())
+		if (!queries_ready())
 			return Status::ok();
 		VECTORGPU_TRY(device_->use());
 		VECTORGPU_TRY(read(counts.data(), best_.counts, n * sizeof(uint32_t)));

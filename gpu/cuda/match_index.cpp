@@ -159,8 +159,10 @@ DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 	if (dead_.bytes() == 0)
 		VECTORGPU_TRY(dead_.allocate(device_, bytes, "tombstones"));
 	VECTORGPU_TRY(device_->check(cudaMemset(dead_.get(), 0, bytes), "clear tombstones"));
-	return device_->check(
-		cudaMemcpy(dead_.get(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones");
+	VECTORGPU_TRY(device_->check(
+		cudaMemcpy(dead_.get(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones"));
+	// A copy from pageable memory may return before the device has it, and searches' streams do not wait for this one.
+	return device_->check(cudaStreamSynchronize(nullptr), "send tombstones");
 }
 
 } // namespace vectorgpu::cuda

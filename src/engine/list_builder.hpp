@@ -127,7 +127,13 @@ public:
 			return Status::error(StatusCode::kInvalidArgument, "more queries than were announced");
 		queries_.resize((n_before + n) * spec_.rows.dim);
 		to_floats(vectors, n, queries_.data() + n_before * spec_.rows.dim);
-		return n_before + n == spec_.n_queries ? start_queries() : Status::ok();
+		if (n_before + n < spec_.n_queries)
+			return Status::ok();
+
+		const Status status = start_queries();
+
+		queries_ready_ = status.is_ok();
+		return status;
 	}
 
 	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and centroids of length
@@ -137,8 +143,10 @@ public:
 	{
 		const size_t dim = spec_.rows.dim;
 
-		if (centroids_.empty())
+		if (!lists_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
+		if (!queries_.empty() && !queries_ready_)
+			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
 		batch_.resize(n * dim);
 		to_floats(vectors, n, batch_.data());
 		if (is_spherical())
@@ -180,6 +188,7 @@ protected:
 	}
 
 	const std::vector<float> &queries() const { return queries_; }
+	bool queries_ready() const { return queries_ready_; }
 
 private:
 	bool is_spherical() const { return ivf::cluster_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
@@ -201,7 +210,11 @@ private:
 		if (!std::all_of(centroids.begin(), centroids.end(), [](float x) { return std::isfinite(x); }))
 			return Status::error(StatusCode::kInvalidArgument, "a centroid is not finite");
 		centroids_ = std::move(centroids);
-		return start_lists();
+
+		const Status status = start_lists();
+
+		lists_ready_ = status.is_ok();
+		return status;
 	}
 
 	const ListBuildSpec spec_;
@@ -212,6 +225,8 @@ private:
 	std::vector<float> queries_;   // [n_queries, dim]
 	std::vector<float> batch_;
 	std::vector<float> unit_batch_; // of length 1, for cosine
+	bool lists_ready_ = false;   // start_lists has come to its end
+	bool queries_ready_ = false; // ... and start_queries
 	ivf::KMeansReport report_{};
 };
 

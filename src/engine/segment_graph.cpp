@@ -51,15 +51,16 @@ SegmentGraph::check(uint64_t n_rows)
 			part.n_rows > n_rows - row || part.n_entries > layout.header.n_entries - entry)
 			return invalid("the parts of the graph do not follow each other");
 		row += part.n_rows;
+		// Parts are searched one by one: an edge out of its part would find a row twice.
+		if (!std::all_of(edges() + uint64_t{part.first_row} * degree_, edges() + row * degree_,
+				[&](uint32_t node) { return (node >= part.first_row && node < row) || node == graph::kNoNode; }))
+			return invalid("an edge leads out of its part of the graph");
 		for (; entry < uint64_t{part.first_entry} + part.n_entries; entry++)
 			if (entries()[entry] < part.first_row || entries()[entry] >= row)
 				return invalid("an entry point is not in its part of the graph");
 	}
 	if (row != n_rows || entry != layout.header.n_entries)
 		return invalid("the parts of the graph do not end with the last row");
-	if (!std::all_of(edges(), edges() + n_rows * degree_,
-			[n_rows](uint32_t node) { return node < n_rows || node == graph::kNoNode; }))
-		return invalid("an edge leads to a row that the segment does not have");
 	return Status::ok();
 }
 

@@ -190,6 +190,13 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint3
 	wanted.seed = spec->seed;
 	wanted.max_iterations = kIterations;
 	wanted.tolerance = kTolerance;
+	if (writer->watch.give_way != nullptr)
+	{
+		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself. What the worker has of
+		// the lists so far goes with the old model.
+		worker_build_end(writer);
+		return false;
+	}
 	if (spec->n_rows == 0 || !begin(writer, &wanted) || !send_sample(writer, spec->n_rows) ||
 		!send_step(build, wire::BuildStep::kTrain) || !read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
@@ -361,9 +368,10 @@ worker_build_end(IvfWriter *writer)
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	// Another worker than the one that was asked has nothing to forget.
-	if (build->open && bridge::session_ready(false))
-		(void) bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason);
+	// What cannot be ended by a request ends with the session: a build holds memory and one of few places.
+	if (build->open && !(bridge::session_ready(false) &&
+						  bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+		bridge::session_close();
 	build->open = build->lists = build->queries = false;
 }
 
