@@ -353,7 +353,7 @@ TEST(KMeans, RowsThatAreNotFiniteAreRefused)
 	EXPECT_EQ(status.code, StatusCode::kInvalidArgument);
 }
 
-TEST(KMeans, SeedsOfTwoLevelsLeadToClustersAsGood)
+TEST(KMeans, SeedsOfTwoLevelsLeadToClustersNearlyAsGood)
 {
 	std::mt19937 rng(4);
 	const KMeansSpec spec = {24, 300, 20000};
