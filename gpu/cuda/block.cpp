@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/half.hpp"
+#include "engine/distance.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -41,6 +42,21 @@ widen_row(Form form, const uint8_t *from, uint32_t dim, uint8_t *to)
 }
 
 } // namespace
+
+void
+put_query(const engine::DistanceSpec &spec, const Shape &shape, const void *query, uint8_t *to)
+{
+	size_t written = shape.row_bytes;
+
+	if (spec.element == ElementType::kFloat16)
+	{
+		engine::widen_halves(query, spec.dim, reinterpret_cast<float *>(to));
+		written = spec.dim * sizeof(float);
+	}
+	else
+		std::memcpy(to, query, shape.row_bytes);
+	std::memset(to + written, 0, shape.query_bytes - written);
+}
 
 Form
 own_form(ElementType element)

@@ -30,6 +30,9 @@ struct Shape
 	uint32_t query_bytes; // of a query on the device: float32 padded, or bits padded
 };
 
+/// A query as it lies on the device: to [shape.query_bytes]; halves widened, zeros behind.
+void put_query(const engine::DistanceSpec &spec, const Shape &shape, const void *query, uint8_t *to);
+
 /// Room for rows, padded. A writer fills it from the front; readers look at rows they were told of.
 struct Block
 {

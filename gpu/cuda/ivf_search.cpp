@@ -224,21 +224,6 @@ private:
 		return Status::ok();
 	}
 
-	void
-	put_query(const void *query, uint8_t *to) const
-	{
-		size_t written = shape_.row_bytes;
-
-		if (spec_.element == ElementType::kFloat16)
-		{
-			engine::widen_halves(query, spec_.dim, reinterpret_cast<float *>(to));
-			written = spec_.dim * sizeof(float);
-		}
-		else
-			std::memcpy(to, query, shape_.row_bytes);
-		std::memset(to + written, 0, shape_.query_bytes - written);
-	}
-
 	/// A query as bytes, padded, and the sum of their squares; false if it is something else.
 	bool
 	put_bytes(const float *query, uint8_t *to, int32_t *norm) const
@@ -298,7 +283,7 @@ private:
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
-			put_query(query.query, h_vectors + i * shape_.query_bytes);
+			put_query(spec_, shape_, query.query, h_vectors + i * shape_.query_bytes);
 			all_bytes = all_bytes && put_bytes(reinterpret_cast<const float *>(h_vectors + i * shape_.query_bytes),
 										 h_bytes + i * shape_.dim_pad, &h_norms[i]);
 			h_k[i] = static_cast<uint32_t>(query.k);

@@ -265,21 +265,6 @@ private:
 		return read_results(chunk);
 	}
 
-	void
-	put_query(const void *query, uint8_t *to) const
-	{
-		size_t written = shape_.row_bytes;
-
-		if (spec_.element == ElementType::kFloat16)
-		{
-			engine::widen_halves(query, spec_.dim, reinterpret_cast<float *>(to));
-			written = spec_.dim * sizeof(float);
-		}
-		else
-			std::memcpy(to, query, shape_.row_bytes);
-		std::memset(to + written, 0, shape_.query_bytes - written);
-	}
-
 	/// One copy to the device: vectors, k, after, has_after and zeros lie in both places alike.
 	Status
 	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
@@ -316,7 +301,7 @@ private:
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
-			put_query(query.query, h_vectors + i * shape_.query_bytes);
+			put_query(spec_, shape_, query.query, h_vectors + i * shape_.query_bytes);
 			h_k[i] = k_of(numbers[i]);
 			h_has_after[i] = query.has_after;
 			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
@@ -699,7 +684,7 @@ private:
 
 		if (arena_.failed() || host.failed())
 			return too_small();
-		put_query(query.query, h_vector);
+		put_query(spec_, shape_, query.query, h_vector);
 		*h_after = {kernels::score_to_key(query.after.score), query.after.row};
 		*h_has_after = query.has_after;
 		VECTORGPU_TRY(to_device(d_vector, h_vector, arena_.mark()));

@@ -42,16 +42,12 @@ kept_threshold(float threshold, bool is_cosine)
 	return __float_as_uint(threshold);
 }
 
-/// What a sum of products begins at so that it ends negative if and only if the estimate is above the threshold: threshold
-/// minus what the estimate has besides the products. norm: |y|, cosine only.
-template <Form form>
-__device__ __forceinline__ typename Accumulator<form>::Type
-start_sum(uint32_t kept, float norm, float value, bool is_cosine)
+/// What a sum of products of bytes begins at so that it ends negative if and only if the estimate is above the threshold: threshold
+/// minus what the estimate has besides the products. norm: |y|, cosine only. Other forms: see start_sums.
+__device__ __forceinline__ int
+start_byte_sum(uint32_t kept, float norm, float value, bool is_cosine)
 {
-	if constexpr (form == Form::kByte)
-		return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
-	else
-		return is_cosine ? __uint_as_float(kept) * norm : __uint_as_float(kept) - value;
+	return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
 }
 
 /// The estimate of a row that passed.
@@ -64,7 +60,7 @@ estimate_of(typename Accumulator<form>::Type sum, float threshold, float value, 
 	if constexpr (form == Form::kByte)
 	{
 		const uint32_t kept = kept_threshold<form>(threshold, is_cosine);
-		const float products = static_cast<float>(sum - start_sum<form>(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
+		const float products = static_cast<float>(sum - start_byte_sum(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
 
 		return is_cosine ? products * value : value - products;
 	}
@@ -166,7 +162,7 @@ start_sums(typename Accumulator<form>::Type (&sums)[NT][4], const uint32_t (&thr
 			else if constexpr (form != Form::kByte)
 				sum = __fmaf_rn(__uint_as_float(thresholds[i]), norm, -besides); // rounds once: one of the two changes nothing
 			else if constexpr (byte_cosine)
-				sum = start_sum<form>(thresholds[i], norm, 0.0f, true);
+				sum = start_byte_sum(thresholds[i], norm, 0.0f, true);
 			else
 				sum = static_cast<int>(thresholds[i]) - rounded;
 		}
