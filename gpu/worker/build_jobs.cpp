@@ -36,7 +36,12 @@ copy_part(const void *data, size_t n_bytes, const wire::BuildReadRequest &reques
 void
 BuildJobs::stop()
 {
-	control_.stop.store(true, std::memory_order_relaxed);
+	{
+		const std::lock_guard lock(mutex_);
+
+		stopping_ = true;
+		control_.stop.store(true, std::memory_order_relaxed);
+	}
 	thread_.stop();
 	jobs_.clear();
 }
@@ -44,20 +49,52 @@ BuildJobs::stop()
 void
 BuildJobs::push(uint64_t session, std::function<void()> work)
 {
+	const auto task = std::make_shared<Task>();
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		tasks_[session] = task;
+	}
 	thread_.push(
-		[this, session, work = std::move(work)]
+		[this, session, task, work = std::move(work)]
 		{
-			control_.stop.store(false, std::memory_order_relaxed);
-			running_.store(session, std::memory_order_relaxed);
+			begin_task(task.get());
 			work();
-			running_.store(0, std::memory_order_relaxed);
+			end_task(session, task.get());
 		});
+}
+
+void
+BuildJobs::begin_task(const Task *task)
+{
+	const std::lock_guard lock(mutex_);
+
+	running_ = task;
+	control_.stop.store(stopping_ || task->cancelled, std::memory_order_relaxed);
+}
+
+void
+BuildJobs::end_task(uint64_t session, const Task *task)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = tasks_.find(session);
+
+	running_ = nullptr;
+	if (found != tasks_.end() && found->second.get() == task) // else the session, which has its answer, has asked again
+		tasks_.erase(found);
 }
 
 void
 BuildJobs::cancel(uint64_t session)
 {
-	if (running_.load(std::memory_order_relaxed) == session)
+	const std::lock_guard lock(mutex_);
+	const auto found = tasks_.find(session);
+
+	if (found == tasks_.end())
+		return;
+	found->second->cancelled = true;
+	if (running_ == found->second.get())
 		control_.stop.store(true, std::memory_order_relaxed);
 }
 
@@ -133,6 +170,8 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, s
 
 	if (WORKER_FAULT("build") == Fault::kError)
 		return ReplyStatus::kInternal;
+	if (cancelled() && request.step != BuildStep::kEnd)
+		return ReplyStatus::kCancelled;
 	if (request.step == BuildStep::kBegin)
 		return begin(session, view.build_spec);
 	if (found == jobs_.end())
@@ -170,6 +209,8 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 {
 	const auto found = jobs_.find(session);
 
+	if (cancelled())
+		return ReplyStatus::kCancelled;
 	if (found == jobs_.end())
 		return ReplyStatus::kAbsent;
 	if (request.n_bytes > room)

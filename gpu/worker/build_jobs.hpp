@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "engine/list_builder.hpp"
@@ -22,9 +23,12 @@ public:
 	explicit BuildJobs(engine::Engine &engine) : engine_(engine) {}
 
 	void start() { thread_.start(); }
+
+	/// What runs stops as soon as it can, what waits is dropped.
 	void stop();
 
-	/// Runs work, which answers the session's request, on the thread. Any thread. Throws bad_alloc.
+	/// Runs work, which answers the session's request, on the thread. Any thread. A session asks for one thing at a time. Throws
+	/// bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
 	/// BUILD, on the thread. labels: of the rows of ASSIGN, at most `room`.
@@ -33,7 +37,7 @@ public:
 	/// BUILD_READ, on the thread.
 	wire::ReplyStatus read(uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
 
-	/// Nobody waits for what the session has running: it stops as soon as it can. Any thread.
+	/// Nobody waits for what the session has asked for: it stops as soon as it can, or is not begun. Any thread.
 	void cancel(uint64_t session);
 
 	/// The session is over. Any thread.
@@ -59,12 +63,24 @@ private:
 		std::vector<float> scores;
 	};
 
+	/// A request that waits or runs.
+	struct Task
+	{
+		bool cancelled = false;
+	};
+
+	void begin_task(const Task *task);
+	void end_task(uint64_t session, const Task *task);
+	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
 	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
 	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
 
 	engine::Engine &engine_;
+	std::mutex mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
 	engine::SearchControl control_; // of the task that runs
-	std::atomic<uint64_t> running_{0}; // session of the task that runs
+	const Task *running_ = nullptr;
+	bool stopping_ = false;
+	std::map<uint64_t, std::shared_ptr<Task>> tasks_; // by session
 	std::map<uint64_t, Job> jobs_; // by session; the thread's
 	TaskThread thread_;
 };
