@@ -54,3 +54,5 @@ COMMENT ON COLUMN vectorgpu_index_recall.dropped IS 'scans given up after vector
 COMMENT ON COLUMN vectorgpu_index_recall.last_sample IS 'when the last one ended';
 
 GRANT SELECT ON vectorgpu_index_recall TO PUBLIC;
+
+COMMENT ON COLUMN vectorgpu_worker.memory_bytes IS 'bytes that they may have: vectorgpu.worker_memory and, on a GPU, vectorgpu.gpu_memory';

@@ -95,7 +95,6 @@ DeviceMatchIndex::Chunk::place(Pieces *pieces)
 		queries.after_marks = pieces->take<uint32_t>(n);
 		queries.after_rows = pieces->take<uint32_t>(n);
 	}
-	out = pieces->take<uint64_t>(n * max_k);
 	n_out = pieces->take<uint32_t>(n);
 	candidates.entries = pieces->take<uint64_t>(n * candidates.capacity);
 
@@ -103,6 +102,7 @@ DeviceMatchIndex::Chunk::place(Pieces *pieces)
 
 	candidates.counts = pieces->take<uint32_t>(n);
 	candidates.zipper = pieces->take<uint32_t>(n * kernels::kMatchZipperBins);
+	out = pieces->take<uint64_t>(n * max_k); // read back whole, written as far as rows were found
 	zeros = reinterpret_cast<uint8_t *>(candidates.counts);
 	zero_bytes = pieces->used() - before;
 }

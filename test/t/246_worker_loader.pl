@@ -143,9 +143,9 @@ SQL
 }
 
 # More than the worker may hold: refused, answered from the pages
-$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\n");
+$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\nvectorgpu.gpu_memory = 1MB\n");
 $node->reload;
-ok($node->poll_query_until('postgres', 'SELECT memory_bytes = 16777216 FROM vectorgpu_worker'), 'a worker with little memory');
+ok($node->poll_query_until('postgres', "SELECT memory_bytes = CASE engine WHEN 'cuda' THEN 17825792 ELSE 16777216 END FROM vectorgpu_worker"), 'a worker with little memory');
 is(scan_in('big'), 10, "an index that does not fit is answered, scan $_") for 1 .. 5;
 # The loader may be at it.
 ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm says why');

@@ -14,8 +14,7 @@ use Time::HiRes qw(time);
 use VectorgpuTest;
 use VectorgpuLoad;
 
-my $data = data_folder();
-plan skip_all => 'VECTORGPU_DATA is not set' if !defined $data;
+require_data(map { ("$_.base.u8bin", "$_.query.u8bin", "$_.gt100.bin") } qw(fashion-mnist-784 sift-bsds-128));
 
 my $long = $ENV{VECTORGPU_LONG};
 my @sets = (
@@ -26,6 +25,7 @@ if ($long)
 {
 	@$_{ 'queries', 'whole' } = (1000, 20) for @sets[ 1, 2 ];
 }
+@sets = grep { defined data_path("$_->{name}.base.u8bin") } @sets;
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my $node = make_node('recall', conf => "fsync = off\nshared_buffers = 1GB\nmaintenance_work_mem = 256MB\nmax_wal_size = 4GB\nwork_mem = 64MB\n");
 create_comparer($node);
@@ -71,8 +71,8 @@ sub load_u8bin
 	my @floats = map { pack 'f>', $_ } 0 .. 255;
 	my $head;
 
-	open my $in, '-|:raw', 'gzip', '-dc', $file or die "$file: $!";
-	read $in, $head, 8;
+	my $in = open_data($file);
+	read($in, $head, 8) == 8 or die "$file is too short";
 	my ($total, $dims) = unpack 'VV', $head;
 	$rows = $total if $rows > $total;
 	open my $out, '>:raw', "$folder/$table" or die "$folder/$table: $!";
@@ -95,7 +95,7 @@ sub load_u8bin
 sub read_truth
 {
 	my ($file, $queries) = @_;
-	my $bytes = `gzip -dc '$file'`;
+	my $bytes = read_data($file);
 	my ($n, $k) = unpack 'VV', $bytes;
 	my @truth;
 
@@ -158,8 +158,8 @@ for my $set (@sets)
 	my ($name, $queries) = @$set{ 'name', 'queries' };
 	my $start = time;
 
-	my ($dims, $all) = load_u8bin('base', "$data/$name.base.u8bin.gz", $set->{rows});
-	load_u8bin('query', "$data/$name.query.u8bin.gz", $queries);
+	my ($dims, $all) = load_u8bin('base', "$name.base.u8bin", $set->{rows});
+	load_u8bin('query', "$name.query.u8bin", $queries);
 	$node->safe_psql('postgres', 'CREATE INDEX base_v ON base USING gpuflat (v vector_l2_ops)', timeout => 1800);
 	note(sprintf '%s: %d rows, %d dimensions, loaded and indexed in %.1f s', $name, $set->{rows}, $dims, time - $start);
 	check_index($node, 'base_v', name => "$name: check");
@@ -172,7 +172,7 @@ for my $set (@sets)
 
 	if ($all)
 	{
-		my @truth = read_truth("$data/$name.gt100.bin.gz", $queries);
+		my @truth = read_truth("$name.gt100.bin", $queries);
 		my %found;
 		for my $line (split /\n/, $node->safe_psql('postgres',
 				'SET enable_seqscan = off; SET enable_sort = off; SELECT q.id, b.id, b.d FROM query q, LATERAL (SELECT id, v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 100) b', timeout => 3000))

@@ -12,8 +12,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use VectorgpuTest;
 
-my $data = data_folder();
-plan skip_all => 'VECTORGPU_DATA is not set' if !defined $data;
+require_data('sift-bsds-128.base.u8bin', 'sift-bsds-128.query.u8bin');
 
 my $long    = $ENV{VECTORGPU_LONG};
 my $rows    = $long ? 200_000 : 20_000;
@@ -28,8 +27,8 @@ sub load_u8bin
 	my ($table, $file, $n) = @_;
 	my @floats = map { pack 'f>', $_ } 0 .. 255;
 
-	open my $in, '-|:raw', 'gzip', '-dc', $file or die "$file: $!";
-	read $in, my $head, 8;
+	my $in = open_data($file);
+	read($in, my $head, 8) == 8 or die "$file is too short";
 	my ($total, $dims) = unpack 'VV', $head;
 	open my $out, '>:raw', "$folder/$table" or die "$folder/$table: $!";
 	print $out "PGCOPY\n\xff\r\n\0", pack('NN', 0, 0);
@@ -47,8 +46,8 @@ sub load_u8bin
 
 # s is a projection of a row: rows whose s is near the query's are nearer than others. `window` has, for each query, how near the
 # nearest 1, 10, 50, 90 and 99 % are.
-load_u8bin('loaded', "$data/sift-bsds-128.base.u8bin.gz", $rows);
-load_u8bin('loaded_queries', "$data/sift-bsds-128.query.u8bin.gz", $queries);
+load_u8bin('loaded', 'sift-bsds-128.base.u8bin', $rows);
+load_u8bin('loaded_queries', 'sift-bsds-128.query.u8bin', $queries);
 $node->safe_psql('postgres', <<'SQL', timeout => 1800);
 CREATE TABLE base AS SELECT id, v, (SELECT sum(e) FROM unnest(v::real[]) e) AS s, hashint4(id) & 1023 AS h FROM loaded;
 CREATE TABLE query AS SELECT id, v, (SELECT sum(e) FROM unnest(v::real[]) e) AS s FROM loaded_queries;

@@ -11,31 +11,17 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuTest;
 
-my $data = data_folder();
-plan skip_all => 'VECTORGPU_DATA is not set' if !defined $data;
-plan skip_all => 'VECTORGPU_DATA has no adult.csv.gz' if !-e "$data/adult.csv.gz";
+require_data(qw(adult.csv debian-descriptions.tsv words.txt));
 
 my $queries = $ENV{VECTORGPU_LONG} ? 1000 : 12;
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my $node = make_node('match_data', conf => "fsync = off\nmax_wal_size = 4GB\nwork_mem = 64MB\n");
 
-sub unzipped
-{
-	my ($name) = @_;
-
-	open my $in, '-|', 'gzip', '-dc', "$data/$name.gz" or die "gzip: $!";
-	binmode $in;
-	local $/;
-	my $bytes = <$in>;
-	close $in or die "$name.gz cannot be read";
-	return $bytes;
-}
-
 # The rows of an ivecs file: int32 length, then int32 values.
 sub ivecs
 {
 	my ($name) = @_;
-	my $bytes = unzipped($name);
+	my $bytes = read_data($name);
 	my ($at, @rows) = (0);
 
 	while ($at < length $bytes)
@@ -83,13 +69,13 @@ sub compare_scores
 my @attributes = qw(age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain
 	capital_loss hours_per_week native_country income);
 my %number = map { $_ => 1 } qw(age fnlwgt education_num capital_gain capital_loss hours_per_week);
-my @csv = split /\n/, unzipped('adult.csv');
+my @csv = split /\n/, read_data('adult.csv');
 shift @csv;
 
 sub adult_lines
 {
 	my ($rowids, $tokens) = @_;
-	my @rows = split /\n/, unzipped($rowids);
+	my @rows = split /\n/, read_data($rowids);
 	my @interval = map { $_->[2] } ivecs($tokens);
 
 	return map {
@@ -127,12 +113,12 @@ SQL
 
 # --- Debian package descriptions: distinct words ---
 
-my %query_of = map { $_ => 1 } split /\n/, unzipped('debian.query.ids.txt');
-my @lines = split /\n/, unzipped('debian-descriptions.tsv');
+my %query_of = map { $_ => 1 } split /\n/, read_data('debian.query.ids.txt');
+my @lines = split /\n/, read_data('debian-descriptions.tsv');
 shift @lines;
 $node->safe_psql('postgres', 'CREATE TABLE packages (id int, name text, section text, description text); CREATE TABLE query_ids (position serial, id int)');
 copy_lines('packages', 'FORMAT text', map { s/\\/\\\\/gr } @lines);
-$node->safe_psql('postgres', 'INSERT INTO query_ids (id) VALUES ' . join ',', map { "($_)" } split /\n/, unzipped('debian.query.ids.txt'));
+$node->safe_psql('postgres', 'INSERT INTO query_ids (id) VALUES ' . join ',', map { "($_)" } split /\n/, read_data('debian.query.ids.txt'));
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE documents AS SELECT id, words, array_to_tsvector(words) AS lexemes, (SELECT position - 1 FROM query_ids WHERE query_ids.id = packages.id) AS query
 FROM packages, LATERAL (SELECT ARRAY(SELECT (regexp_matches(lower(description), '[0-9a-z]+', 'g'))[1]) AS words) w;
@@ -146,8 +132,8 @@ for my $column ('words', 'lexemes')
 
 # --- misspellings: edit distance, and its lower bound by common 3-grams ---
 
-my @words = split /\n/, unzipped('words.txt');
-my @misspelled = map { (split /\t/)[0] } (split /\n/, unzipped('misspellings.queries.tsv'))[ 1 .. 1000 ];
+my @words = split /\n/, read_data('words.txt');
+my @misspelled = map { (split /\t/)[0] } (split /\n/, read_data('misspellings.queries.tsv'))[ 1 .. 1000 ];
 $node->safe_psql('postgres', 'CREATE TABLE words (word text); CREATE TABLE misspelled (id int, word text)');
 copy_lines('words', 'FORMAT text', map { s/\\/\\\\/gr } @words);
 copy_lines('misspelled', 'FORMAT text', map { "$_\t$misspelled[$_]" } 0 .. $#misspelled);

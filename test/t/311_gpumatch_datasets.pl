@@ -11,8 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuTest;
 
-my $data = data_folder();
-plan skip_all => 'VECTORGPU_DATA is not set' if !defined $data;
+require_data(qw(adult.csv debian-descriptions.tsv words.txt));
 
 my $compared = $ENV{VECTORGPU_LONG} ? 1000 : 25; # queries of each kind that the sequential scan answers as well
 my $folder = PostgreSQL::Test::Utils::tempdir();
@@ -20,23 +19,11 @@ my $node = make_node('match', conf => "fsync = off\nshared_buffers = 512MB\nmain
 
 chmod 0755, $folder;
 
-sub unpacked
-{
-	my ($name) = @_;
-
-	open my $pipe, '-|', 'gunzip', '-c', "$data/$name.gz" or die "gunzip $name: $!";
-	binmode $pipe;
-	local $/;
-	my $content = <$pipe>;
-	close $pipe or die "gunzip $name failed";
-	return $content;
-}
-
 # Rows of an .ivecs file as array literals.
 sub ivecs
 {
 	my ($name) = @_;
-	my @values = unpack 'l<*', unpacked("$name.ivecs");
+	my @values = unpack 'l<*', read_data("$name.ivecs");
 	my @rows;
 
 	for (my $at = 0; $at < @values; $at += 1 + $values[$at])
@@ -123,7 +110,7 @@ is($node->safe_psql('postgres', "SELECT truth('adult_sets', 'a', 'adult_queries'
 is($node->safe_psql('postgres', "SELECT agree('adult_sets', 'a', 'adult_queries', 'a', $compared, 100)"), '', 'Adult, tokens: both scans agree');
 
 # Adult as a relation: ranges, lists and equalities.
-my @lines = split /\n/, unpacked('adult.csv');
+my @lines = split /\n/, read_data('adult.csv');
 my $header = shift @lines;
 $node->safe_psql('postgres', 'CREATE TABLE adult (id serial, age int, workclass text, fnlwgt int, education text, education_num int, marital_status text, occupation text,'
 	  . ' relationship text, race text, sex text, capital_gain int, capital_loss int, hours_per_week int, native_country text, income text)');
@@ -141,9 +128,9 @@ is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM 
 
 # Descriptions: the words of a line, as an array and as a document.
 my (@base, @query);
-my %is_query = map { $_ => 1 } split /\n/, unpacked('debian.query.ids.txt');
+my %is_query = map { $_ => 1 } split /\n/, read_data('debian.query.ids.txt');
 my $debian_counts = ivecs('debian.gt.counts');
-for my $line (split /\n/, unpacked('debian-descriptions.tsv'))
+for my $line (split /\n/, read_data('debian-descriptions.tsv'))
 {
 	my ($id, undef, undef, $text) = split /\t/, $line;
 	next if $id !~ /^\d+$/;
@@ -170,11 +157,11 @@ $node->safe_psql('postgres', "SELECT vectorgpu_merge('packages_words')");
 is($node->safe_psql('postgres', "SELECT agree('packages', 'words', 'package_queries', 'words', 5, 300)"), '', 'Debian, arrays: both scans agree after a merge');
 
 # The word list: the distances of the ten nearest words are the published ones, through the index; and the nearest as a scan has them.
-my $words = unpacked('words.txt');
+my $words = read_data('words.txt');
 my $n = 0;
 append_to_file("$folder/words", join('', map { $n++ . "\t$_\n" } split /\n/, $words));
 my $distances = ivecs('misspellings.gt.dist');
-my @misspelt = map { (split /\t/)[0] } grep { !/^misspelling\t/ } split /\n/, unpacked('misspellings.queries.tsv');
+my @misspelt = map { (split /\t/)[0] } grep { !/^misspelling\t/ } split /\n/, read_data('misspellings.queries.tsv');
 my $asked = $ENV{VECTORGPU_LONG} ? scalar @misspelt : 60;
 append_to_file("$folder/misspelt", join('', map { "$_\t$misspelt[$_]\t$distances->[$_]\n" } 0 .. $asked - 1));
 chmod 0644, "$folder/words", "$folder/misspelt";

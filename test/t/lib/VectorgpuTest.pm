@@ -35,7 +35,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled data_folder $AM
+  faults_enabled data_folder data_path require_data open_data read_data $AM
 );
 
 # The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses
@@ -334,6 +334,56 @@ sub data_folder
 	my $folder = $ENV{VECTORGPU_DATA};
 
 	return defined $folder && -d $folder ? $folder : undef;
+}
+
+# The file that holds a data set, unpacked or packed by gzip; undef if the folder has none.
+sub data_path
+{
+	my ($name) = @_;
+
+	return (grep { -f } map { data_folder() . "/$name$_" } '', '.gz')[0];
+}
+
+# Skips all of a test file where one of the data sets is not there.
+sub require_data
+{
+	my (@names) = @_;
+
+	Test::More::plan(skip_all => 'VECTORGPU_DATA is not set') if !defined data_folder();
+	for my $name (@names)
+	{
+		Test::More::plan(skip_all => "VECTORGPU_DATA has no $name") if !defined data_path($name);
+	}
+	return;
+}
+
+# The content of a data set, as a handle.
+sub open_data
+{
+	my ($name) = @_;
+	my $path = data_path($name) // die "there is no $name";
+	my $in;
+
+	if ($path =~ /\.gz$/)
+	{
+		open $in, '-|:raw', 'gzip', '-dc', $path or die "$path: $!";
+	}
+	else
+	{
+		open $in, '<:raw', $path or die "$path: $!";
+	}
+	return $in;
+}
+
+# The content of a data set, whole.
+sub read_data
+{
+	my ($name) = @_;
+	my $in = open_data($name);
+	my $content = do { local $/; <$in> };
+
+	close $in or die "$name cannot be read";
+	return $content;
 }
 
 1;
