@@ -89,7 +89,8 @@ filter_serves(const engine::DistanceSpec &spec)
 	return spec.element != ElementType::kBit && spec.metric != Metric::kL1;
 }
 
-Shape::Shape(const engine::DistanceSpec &spec) : row_bytes(static_cast<uint32_t>(vector_bytes(spec.element, spec.dim)))
+Shape::Shape(const engine::DistanceSpec &spec)
+	: metric(spec.metric), row_bytes(static_cast<uint32_t>(vector_bytes(spec.element, spec.dim)))
 {
 	if (spec.element == ElementType::kBit)
 		query_bytes = dim_pad = form_pitch(Form::kBit, spec.dim);

@@ -25,6 +25,7 @@ struct Shape
 {
 	explicit Shape(const engine::DistanceSpec &spec);
 
+	Metric metric;
 	uint32_t row_bytes;   // as the caller has them
 	uint32_t dim_pad;     // elements; bits: bytes
 	uint32_t query_bytes; // of a query on the device: float32 padded, or bits padded

@@ -93,17 +93,17 @@ Status
 plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan)
 {
 	plan->n_tiles = count_tiles(source);
-	VECTORGPU_TRY(device->check(kernels::filter_bins_stripes(source.block->form, n_queries, shape.dim_pad, plan->n_tiles,
-									n_bins / kernels::kFilterTileRows, &plan->n_stripes),
+	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.block->form, n_queries, shape.dim_pad, plan->n_tiles,
+									n_bins / kernels::kFilterTileRows, &plan->form),
 		"plan bins"));
-	plan->n_places = plan->n_stripes * kernels::kFilterTileRows;
+	plan->n_places = plan->form.n_stripes * kernels::kFilterTileRows;
 	return Status::ok();
 }
 
 size_t
 bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins)
 {
-	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_places * (sizeof(float) + sizeof(uint32_t)) +
+	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
 		   n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cuda/copy.hpp"
+#include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -41,8 +42,8 @@ size_t filter_bytes(const Source &source, const Shape &shape, uint64_t n_before,
 struct BinsPlan
 {
 	uint32_t n_tiles;
-	uint32_t n_stripes;
 	uint32_t n_places; // n_stripes * kFilterTileRows
+	kernels::BinsForm form;
 };
 
 /// True if so many bins are few beside the source's rows, and its form has a kernel.

@@ -429,15 +429,19 @@ private:
 		Passes passes;
 
 		VECTORGPU_TRY(plan_bins(device_, source, shape_, chunk->queries.n_queries, n_bins, &plan));
-		passes.filter.bin_estimates = arena_.take<float>(n * plan.n_places);
-		passes.filter.bin_rows = arena_.take<uint32_t>(n * plan.n_places);
+		if (plan.form.key_tile_bits > 0)
+			passes.filter.bin_keys = arena_.take<int32_t>(n * plan.n_places);
+		else
+		{
+			passes.filter.bin_estimates = arena_.take<float>(n * plan.n_places);
+			passes.filter.bin_rows = arena_.take<uint32_t>(n * plan.n_places);
+		}
 		VECTORGPU_TRY(begin_passes(source, n_bins, chunk, &passes));
 		passes.filter.n_tiles = plan.n_tiles;
-		passes.filter.n_stripes = plan.n_stripes;
+		passes.filter.n_stripes = plan.form.n_stripes;
+		passes.filter.key_tile_bits = plan.form.key_tile_bits;
 		VECTORGPU_TRY(check(kernels::launch_filter_bins(passes.filter, stream_), "reduce rows to bins"));
-		VECTORGPU_TRY(check(kernels::launch_collect_bins(passes.select, passes.filter.bin_estimates, passes.filter.bin_rows,
-								plan.n_places, n_bins, stream_),
-			"collect bins"));
+		VECTORGPU_TRY(check(kernels::launch_collect_bins(passes.select, passes.filter, n_bins, stream_), "collect bins"));
 		return end_passes(&passes, *chunk);
 	}
 

@@ -21,19 +21,25 @@ cudaError_t launch_group_form(const FilterArgs &args, uint32_t n_slots, cudaStre
 template <Form form>
 cudaError_t prepare_group_form();
 
+/// Bits that a key of the bins pass by warp groups has for the tile; 0: no such pass at this number of dimensions.
+uint32_t bins_group_tile_bits(uint32_t dim_pad);
+cudaError_t launch_bins_group(const FilterArgs &args, cudaStream_t stream);
+cudaError_t prepare_bins_group();
+
 namespace
 {
 
 constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
 constexpr size_t kStagesBytes = 4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
 constexpr size_t kLeastQueries = 8;
+constexpr uint32_t kGroupBinsQueries = 128; // of a block: bins_group.cu
 
 std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 
 std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
 std::atomic<bool> groups_allowed{true};
 
-/// By warp groups where the device has them and the queries fit (there are no bins), else by warps.
+/// By warp groups where the device has them and the queries fit, else by warps.
 template <Form form, FilterPass kPass>
 cudaError_t
 launch_form(const FilterArgs &args, cudaStream_t stream)
@@ -132,16 +138,33 @@ launch_filter_bins(const FilterArgs &args, cudaStream_t stream)
 {
 	if (args.n_stripes == 0 || args.n_stripes > args.n_tiles)
 		return cudaErrorInvalidValue;
+	if (args.bin_keys != nullptr)
+		return args.n_queries == 0 ? cudaSuccess : launch_bins_group(args, stream);
 	return launch<FilterPass::kBins>(args, stream);
 }
 
 cudaError_t
-filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, uint32_t *n_stripes)
+plan_filter_bins(Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan)
 {
 	constexpr uint32_t kWaves = 4; // where queries need several tiles: for balance
-	uint32_t slots = 0;
+	uint32_t slots = group_slots.load(std::memory_order_relaxed);
 	uint32_t n_query_tiles = 1;
 	cudaError_t error = cudaErrorInvalidValue;
+
+	if (form == Form::kByte && metric != Metric::kCosine && slots > 0 && groups_allowed.load(std::memory_order_relaxed))
+		if (const uint32_t bits = bins_group_tile_bits(dim_pad); bits > 0)
+		{
+			const uint32_t tiles = (n_queries + kGroupBinsQueries - 1) / kGroupBinsQueries;
+			const uint32_t least = (n_tiles + (1u << bits) - 1) >> bits; // a stripe's tiles have numbers of so many bits
+			const uint32_t wanted = std::max(least, (tiles == 1 ? slots : kWaves * slots) / tiles);
+			const uint32_t parts = std::min((wanted + unit - 1) / unit, n_tiles / unit);
+
+			if (parts * unit >= least)
+			{
+				*plan = {parts * unit, bits};
+				return cudaSuccess;
+			}
+		}
 
 	if (form == Form::kByte)
 		error = bins_slots_form<Form::kByte>(n_queries, dim_pad, &slots, &n_query_tiles);
@@ -155,7 +178,7 @@ filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_
 	const uint32_t wanted = (n_query_tiles == 1 ? slots : kWaves * slots) / n_query_tiles;
 	const uint32_t parts = std::min(wanted / unit, n_tiles / unit);
 
-	*n_stripes = unit * std::max(parts, 1u);
+	*plan = {unit * std::max(parts, 1u), 0};
 	return cudaSuccess;
 }
 
@@ -196,6 +219,8 @@ prepare_filter_kernels()
 		error = prepare_group_form<Form::kFloat16>();
 	if (error == cudaSuccess && has_groups)
 		error = prepare_group_form<Form::kFloat32>();
+	if (error == cudaSuccess && has_groups)
+		error = prepare_bins_group();
 	group_slots.store(error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
 	return error;
 }

@@ -92,6 +92,17 @@ struct FilterArgs
 	uint32_t n_stripes = 0;            // 1 ... n_tiles
 	float *bin_estimates = nullptr;    // out [n_queries, n_stripes * kFilterTileRows]
 	uint32_t *bin_rows = nullptr;      // out, as many; kNoBinRow: no row
+	int32_t *bin_keys = nullptr;       // out, as many, instead of both: BinsForm::keys
+	uint32_t key_tile_bits = 0;        // of BinsForm
+};
+
+/// What the bins pass leaves of each place.
+struct BinsForm
+{
+	uint32_t n_stripes = 0;
+	/// Not 0: keys, of twice the estimate << key_tile_bits | number of the tile within its stripe; INT_MAX: no row. Else estimates and
+	/// rows.
+	uint32_t key_tile_bits = 0;
 };
 
 constexpr uint32_t kFilterTileRows = 128;
@@ -109,9 +120,10 @@ constexpr uint32_t kNoBinRow = 0xFFFFFFFFu;
 /// whose norm the bound does not cover (values NaN) are never taken: not for sources that have some. Reproducible.
 [[nodiscard]] cudaError_t launch_filter_bins(const FilterArgs &args, cudaStream_t stream);
 
-/// Stripes for launch_filter_bins that keep the device busy: a multiple of `unit`, at most n_tiles. n_tiles >= unit.
-[[nodiscard]] cudaError_t filter_bins_stripes(Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit,
-	uint32_t *n_stripes);
+/// Stripes for launch_filter_bins that keep the device busy, a multiple of `unit`, at most n_tiles, and the form of what it leaves.
+/// n_tiles >= unit.
+[[nodiscard]] cudaError_t plan_filter_bins(Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit,
+	BinsForm *plan);
 
 struct FilterSelect
 {
@@ -135,9 +147,8 @@ struct FilterSelect
 
 /// What the bins pass has found becomes candidates: of the n_stripes * kFilterTileRows places those with the same number
 /// mod n_bins (a divisor) are one bin. Sets candidates.rows, estimates, counts, and thresholds so that tighten or finish can
-/// follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins.
-[[nodiscard]] cudaError_t launch_collect_bins(const FilterSelect &args, const float *bin_estimates, const uint32_t *bin_rows,
-	uint32_t n_places, uint32_t n_bins, cudaStream_t stream);
+/// follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins. bins: as given to the pass.
+[[nodiscard]] cudaError_t launch_collect_bins(const FilterSelect &args, const FilterArgs &bins, uint32_t n_bins, cudaStream_t stream);
 
 /// The largest k of launch_finish.
 constexpr uint32_t kFinishMostK = 128;

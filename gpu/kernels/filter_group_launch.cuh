@@ -9,6 +9,10 @@
 namespace vectorgpu::kernels
 {
 
+// PartialReduce (bins_group.cu). With fewer tiles in a stripe, a bin's parts are too many.
+constexpr uint32_t kMostKeyTileBits = 10;
+constexpr uint32_t kLeastKeyTileBits = 3;
+
 /// Stages that fit beside what the shape needs; fewer than kLeastGroupStages: it does not fit.
 template <class Shape>
 uint32_t

@@ -41,6 +41,85 @@ group_fixed_bytes(uint32_t dim_pad)
 		   (2 * kMostGroupStages + 1) * sizeof(uint64_t);
 }
 
+/// Where a block's shared memory has what: stages of rows, the queries' operand, a barrier pair for each stage and one for the operand.
+template <class Shape>
+struct GroupPipeline
+{
+	uint32_t n_chunks; // of a row
+	uint32_t n_stages;
+	uint32_t start;    // the stages
+	uint32_t operand;
+	uint32_t barriers;
+	uint32_t queries_here;
+	unsigned char *behind; // what is left
+
+	__device__ __forceinline__
+	GroupPipeline(unsigned char *shared, uint32_t pitch_bytes, uint32_t stages)
+		: n_chunks((pitch_bytes + kChunkBytes - 1) / kChunkBytes), n_stages(stages), start((shared_address(shared) + 1023) / 1024 * 1024),
+		  operand(start + n_stages * kGroupStageBytes)
+	{
+		unsigned char *places = shared + (operand + n_chunks * Shape::kQueries * kChunkBytes - shared_address(shared));
+
+		barriers = shared_address(places);
+		queries_here = barriers + 2 * kMostGroupStages * 8;
+		behind = places + (2 * kMostGroupStages + 1) * 8;
+	}
+
+	__device__ __forceinline__ uint32_t full(uint32_t stage) const { return barriers + stage * 16; }
+	__device__ __forceinline__ uint32_t empty(uint32_t stage) const { return barriers + stage * 16 + 8; }
+
+	/// One thread, before a barrier of all.
+	__device__ __forceinline__ void
+	init() const
+	{
+		for (uint32_t i = 0; i < n_stages; i++)
+		{
+			barrier_init(full(i), 1);
+			barrier_init(empty(i), Shape::kSplit ? Shape::kWarps : 4);
+		}
+		barrier_init(queries_here, 1);
+		barriers_visible();
+	}
+
+	/// One thread: brings n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
+	template <class RowOfTile>
+	__device__ __forceinline__ void
+	bring(const CUtensorMap *rows, const CUtensorMap *queries, uint32_t first_query, uint32_t n_tiles, RowOfTile row_of_tile) const
+	{
+		const uint32_t n_steps = n_tiles * n_chunks;
+		uint32_t tile = 0;
+		uint32_t chunk = 0;
+		uint32_t stage = 0;
+		uint32_t round = 0;
+
+		for (uint32_t step = 0; step < n_steps; step++)
+		{
+			// Rows do not depend on the kernels before; the queries do.
+			if (step == min(n_stages, n_steps - 1))
+			{
+				wait_for_stream();
+				barrier_expect(queries_here, n_chunks * Shape::kQueries * kChunkBytes);
+				for (uint32_t i = 0; i < n_chunks; i++)
+					copy_box(operand + i * Shape::kQueries * kChunkBytes, queries, i * kChunkBytes, first_query, queries_here);
+			}
+			if (round > 0)
+				barrier_wait(empty(stage), (round - 1) & 1);
+			barrier_expect(full(stage), kGroupStageBytes);
+			copy_box(start + stage * kGroupStageBytes, rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
+			if (++chunk == n_chunks)
+			{
+				chunk = 0;
+				tile++;
+			}
+			if (++stage == n_stages)
+			{
+				stage = 0;
+				round++;
+			}
+		}
+	}
+};
+
 /// What a warp has found and not yet passed on. All of it is the warp's own.
 template <Form form>
 struct WarpStaging
@@ -97,31 +176,15 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
 	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
 	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
-	const uint32_t pitch = args.rows.pitch_bytes;
-	const uint32_t n_chunks = (pitch + kChunkBytes - 1) / kChunkBytes;
-
-	const uint32_t start = (shared_address(shared) + 1023) / 1024 * 1024;
-	const uint32_t operand = start + n_stages * kGroupStageBytes;
-	unsigned char *behind = shared + (operand + n_chunks * Shape::kQueries * kChunkBytes - shared_address(shared));
-	const uint32_t barriers = shared_address(behind);
-	const uint32_t queries_here = barriers + 2 * kMostGroupStages * 8;
-	uint32_t *counts = reinterpret_cast<uint32_t *>(behind + (2 * kMostGroupStages + 1) * 8);
-	auto full = [&](uint32_t stage) { return barriers + stage * 16; };
-	auto empty = [&](uint32_t stage) { return barriers + stage * 16 + 8; };
+	const GroupPipeline<Shape> pipeline(shared, args.rows.pitch_bytes, n_stages);
+	const uint32_t n_chunks = pipeline.n_chunks;
+	uint32_t *counts = reinterpret_cast<uint32_t *>(pipeline.behind);
 
 	let_next_start();
 	if (n_tiles == 0)
 		return;
 	if (threadIdx.x == 0)
-	{
-		for (uint32_t i = 0; i < n_stages; i++)
-		{
-			barrier_init(full(i), 1);
-			barrier_init(empty(i), Shape::kSplit ? Shape::kWarps : 4);
-		}
-		barrier_init(queries_here, 1);
-		barriers_visible();
-	}
+		pipeline.init();
 	if (threadIdx.x < Shape::kWarps)
 		counts[threadIdx.x] = 0;
 	__syncthreads();
@@ -132,39 +195,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	{
 		give_registers<24>();
 		if (warp == Shape::kWarps && lane == 0)
-		{
-			const uint32_t n_steps = n_tiles * n_chunks;
-			uint32_t tile = first_tile;
-			uint32_t chunk = 0;
-			uint32_t stage = 0;
-			uint32_t round = 0;
-
-			for (uint32_t step = 0; step < n_steps; step++)
-			{
-				// Rows do not depend on the kernels before; the queries do.
-				if (step == min(n_stages, n_steps - 1))
-				{
-					wait_for_stream();
-					barrier_expect(queries_here, n_chunks * Shape::kQueries * kChunkBytes);
-					for (uint32_t i = 0; i < n_chunks; i++)
-						copy_box(operand + i * Shape::kQueries * kChunkBytes, &queries, i * kChunkBytes, first_query, queries_here);
-				}
-				if (round > 0)
-					barrier_wait(empty(stage), (round - 1) & 1);
-				barrier_expect(full(stage), kGroupStageBytes);
-				copy_box(start + stage * kGroupStageBytes, &rows, chunk * kChunkBytes, tile_row(tile), full(stage));
-				if (++chunk == n_chunks)
-				{
-					chunk = 0;
-					tile++;
-				}
-				if (++stage == n_stages)
-				{
-					stage = 0;
-					round++;
-				}
-			}
-		}
+			pipeline.bring(&rows, &queries, first_query, n_tiles, [&](uint32_t i) { return tile_row(first_tile + i); });
 		else
 			wait_for_stream();
 		return;
@@ -201,9 +232,9 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	for (int i = 0; i < 2 * NT; i++)
 		thresholds[i] = kept_threshold<Shape::form>(
 			!kMinima && query_of(i) < args.n_queries ? args.thresholds[query_of(i)] : -__int_as_float(0x7F800000), is_cosine);
-	barrier_wait(queries_here, 0);
+	barrier_wait(pipeline.queries_here, 0);
 
-	const uint32_t my_operand = operand + (Shape::kSplit ? group * NT * 8 * kChunkBytes : 0);
+	const uint32_t my_operand = pipeline.operand + (Shape::kSplit ? group * NT * 8 * kChunkBytes : 0);
 	Sum sums[2][NT][4];
 
 	for (uint32_t tile = first_mine; tile < first_tile + n_tiles; tile += kStep)
@@ -227,15 +258,15 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 		hold_sums(sums[1]);
 		for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
 		{
-			const uint64_t a = operand_descriptor(start + stage * kGroupStageBytes);
+			const uint64_t a = operand_descriptor(pipeline.start + stage * kGroupStageBytes);
 			const uint64_t b = operand_descriptor(my_operand + chunk * Shape::kQueries * kChunkBytes);
 
 			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a barrier cannot tell that
 			// phase from the one that is waited for here.
 			if constexpr (!Shape::kSplit)
 				if (round > 0)
-					barrier_wait(empty(stage), (round - 1) & 1);
-			barrier_wait(full(stage), round & 1);
+					barrier_wait(pipeline.empty(stage), (round - 1) & 1);
+			barrier_wait(pipeline.full(stage), round & 1);
 			products_begin();
 #pragma unroll
 			for (uint32_t k = 0; k < kChunkBytes; k += 32)
@@ -248,7 +279,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			{
 				products_wait<1>();
 				if (lane == 0)
-					barrier_arrive(empty(last_stage));
+					barrier_arrive(pipeline.empty(last_stage));
 			}
 			last_stage = stage;
 			if (++stage == n_stages)
@@ -261,7 +292,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 		hold_sums(sums[0]);
 		hold_sums(sums[1]);
 		if (lane == 0)
-			barrier_arrive(empty(last_stage));
+			barrier_arrive(pipeline.empty(last_stage));
 
 		if constexpr (kMinima)
 		{

@@ -131,7 +131,8 @@ hold_sums(Sum (&sums)[NT][4])
 			asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
 
-/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries. All four warps.
+/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries; with accumulate = 0 what was in sums is dropped. All
+/// four warps.
 template <Form form, int NT>
 struct GroupProduct;
 
@@ -151,34 +152,34 @@ struct GroupProduct;
 	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
 	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
 	"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define VECTORGPU_PRODUCT(form, nt, n_sums, type, sum, constraint, tail, a, b)                                                        \
+#define VECTORGPU_PRODUCT(form, nt, n_sums, type, sum, constraint, tail, a, b, c)                                                     \
 	template <>                                                                                                                      \
 	struct GroupProduct<form, nt>                                                                                                    \
 	{                                                                                                                                \
 		static __device__ __forceinline__ void                                                                                       \
-		add(sum (&sums)[nt][4], uint64_t rows, uint64_t queries)                                                                     \
+		add(sum (&sums)[nt][4], uint64_t rows, uint64_t queries, uint32_t accumulate = 1)                                            \
 		{                                                                                                                            \
-			asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned." type " {" VECTORGPU_LIST_##n_sums       \
+			asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned." type " {" VECTORGPU_LIST_##n_sums       \
 						 "}, %" #a ", %" #b tail ";\n}"                                                                               \
 						 : VECTORGPU_##n_sums(constraint, 0)                                                                         \
-						 : "l"(rows), "l"(queries));                                                                                 \
+						 : "l"(rows), "l"(queries), "r"(accumulate));                                                                \
 		}                                                                                                                            \
 	};
-VECTORGPU_PRODUCT(Form::kByte, 1, 4, "m64n8k32.s32.u8.u8", int, "+r", ", p", 4, 5)
-VECTORGPU_PRODUCT(Form::kByte, 2, 8, "m64n16k32.s32.u8.u8", int, "+r", ", p", 8, 9)
-VECTORGPU_PRODUCT(Form::kByte, 4, 16, "m64n32k32.s32.u8.u8", int, "+r", ", p", 16, 17)
-VECTORGPU_PRODUCT(Form::kByte, 8, 32, "m64n64k32.s32.u8.u8", int, "+r", ", p", 32, 33)
-VECTORGPU_PRODUCT(Form::kByte, 16, 64, "m64n128k32.s32.u8.u8", int, "+r", ", p", 64, 65)
-VECTORGPU_PRODUCT(Form::kFloat16, 1, 4, "m64n8k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 4, 5)
-VECTORGPU_PRODUCT(Form::kFloat16, 2, 8, "m64n16k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 8, 9)
-VECTORGPU_PRODUCT(Form::kFloat16, 4, 16, "m64n32k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 16, 17)
-VECTORGPU_PRODUCT(Form::kFloat16, 8, 32, "m64n64k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 32, 33)
-VECTORGPU_PRODUCT(Form::kFloat16, 16, 64, "m64n128k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 64, 65)
-VECTORGPU_PRODUCT(Form::kFloat32, 1, 4, "m64n8k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 4, 5)
-VECTORGPU_PRODUCT(Form::kFloat32, 2, 8, "m64n16k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 8, 9)
-VECTORGPU_PRODUCT(Form::kFloat32, 4, 16, "m64n32k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 16, 17)
-VECTORGPU_PRODUCT(Form::kFloat32, 8, 32, "m64n64k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 32, 33)
-VECTORGPU_PRODUCT(Form::kFloat32, 16, 64, "m64n128k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 64, 65)
+VECTORGPU_PRODUCT(Form::kByte, 1, 4, "m64n8k32.s32.u8.u8", int, "+r", ", p", 4, 5, 6)
+VECTORGPU_PRODUCT(Form::kByte, 2, 8, "m64n16k32.s32.u8.u8", int, "+r", ", p", 8, 9, 10)
+VECTORGPU_PRODUCT(Form::kByte, 4, 16, "m64n32k32.s32.u8.u8", int, "+r", ", p", 16, 17, 18)
+VECTORGPU_PRODUCT(Form::kByte, 8, 32, "m64n64k32.s32.u8.u8", int, "+r", ", p", 32, 33, 34)
+VECTORGPU_PRODUCT(Form::kByte, 16, 64, "m64n128k32.s32.u8.u8", int, "+r", ", p", 64, 65, 66)
+VECTORGPU_PRODUCT(Form::kFloat16, 1, 4, "m64n8k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 4, 5, 6)
+VECTORGPU_PRODUCT(Form::kFloat16, 2, 8, "m64n16k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 8, 9, 10)
+VECTORGPU_PRODUCT(Form::kFloat16, 4, 16, "m64n32k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 16, 17, 18)
+VECTORGPU_PRODUCT(Form::kFloat16, 8, 32, "m64n64k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 32, 33, 34)
+VECTORGPU_PRODUCT(Form::kFloat16, 16, 64, "m64n128k16.f32.f16.f16", float, "+f", ", p, 1, 1, 0, 0", 64, 65, 66)
+VECTORGPU_PRODUCT(Form::kFloat32, 1, 4, "m64n8k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 4, 5, 6)
+VECTORGPU_PRODUCT(Form::kFloat32, 2, 8, "m64n16k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 8, 9, 10)
+VECTORGPU_PRODUCT(Form::kFloat32, 4, 16, "m64n32k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 16, 17, 18)
+VECTORGPU_PRODUCT(Form::kFloat32, 8, 32, "m64n64k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 32, 33, 34)
+VECTORGPU_PRODUCT(Form::kFloat32, 16, 64, "m64n128k8.f32.tf32.tf32", float, "+f", ", p, 1, 1", 64, 65, 66)
 #undef VECTORGPU_PRODUCT
 #undef VECTORGPU_64
 #undef VECTORGPU_32

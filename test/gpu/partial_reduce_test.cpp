@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engines.hpp"
+#include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -42,10 +43,21 @@ batch_of(const Rows &queries, size_t n, size_t k, float target)
 	return batch;
 }
 
-TEST(PartialReduce, WholeNumbersGiveTheSameRowsAsPlainCode)
+/// With whole numbers, by warp groups or without.
+class WholeNumbers : public testing::TestWithParam<bool>
+{
+protected:
+	WholeNumbers() { kernels::allow_filter_groups(GetParam()); }
+	~WholeNumbers() override { kernels::allow_filter_groups(true); }
+};
+
+INSTANTIATE_TEST_SUITE_P(PartialReduce, WholeNumbers, testing::Bool(),
+	[](const testing::TestParamInfo<bool> &info) { return info.param ? "ByWarpGroups" : "ByWarps"; });
+
+TEST_P(WholeNumbers, GiveTheSameRowsAsPlainCode)
 {
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct})
-		for (uint32_t dim : {20u, 128u})
+		for (uint32_t dim : {20u, 128u, 250u})
 		{
 			std::mt19937 rng(dim);
 			Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
@@ -78,6 +90,34 @@ TEST(PartialReduce, WholeNumbersGiveTheSameRowsAsPlainCode)
 					}
 			}
 		}
+}
+
+// Stripes of many tiles, which only large batches have; 784 dimensions leave a key few bits for the tile.
+TEST_P(WholeNumbers, LargeBatchesAnswerAsSmallOnesDo)
+{
+	for (uint32_t dim : {20u, 128u, 784u})
+	{
+		SCOPED_TRACE(dim);
+
+		constexpr size_t kQueries = 1500;
+		std::mt19937 rng(dim);
+		Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
+		Both both(rows.spec);
+		std::vector<std::vector<Neighbor>> large;
+		std::vector<std::vector<Neighbor>> small;
+
+		add_whole_numbers(&rows, kRows, 255, rng, 100);
+		add_whole_numbers(&queries, kQueries, 255, rng, 0);
+		ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
+		ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, kQueries, 10, 0.95f), &large, nullptr));
+		ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, 20, 10, 0.95f), &small, nullptr));
+		for (size_t i = 0; i < 20; i++)
+			ASSERT_NO_FATAL_FAILURE(expect_same(large[i], small[i]));
+		if (dim > 128) // squares do not fit a float, and so not the estimates
+			continue;
+		for (size_t i : {size_t{0}, size_t{700}, kQueries - 1})
+			ASSERT_NO_FATAL_FAILURE(expect_same(large[i], reduced(rows, queries.vector(i), 10, 0.95, {})));
+	}
 }
 
 TEST(PartialReduce, RecallOfRealNumbersIsWhatTheBinsGuarantee)
