@@ -1,5 +1,6 @@
-# Indexes of gpumatch that count, answered by the worker: rows, counts and order are those that the backend finds in the pages, for
-# arrays, documents and tuples, with any LIMIT, under filters, after inserts of values of every size, deletes, vacuum and merges.
+# Indexes of gpumatch, answered by the worker: rows, counts and order are those that the backend finds in the pages, for arrays, documents,
+# tuples and signatures (whose candidates the worker counts), with any LIMIT, under filters, after inserts of values of every size,
+# deletes, vacuum, merges, and without a copy.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -16,22 +17,27 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 # Arrays of no, few and many elements (a value takes one slot of the delta or hundreds), NULL, ties.
 $node->safe_psql('postgres', <<'SQL');
-CREATE TABLE t (id int PRIMARY KEY, k int, a int4[], c text, d tsvector);
+CREATE TABLE t (id int PRIMARY KEY, k int, a int4[], c text, d tsvector, v vector(6));
 CREATE FUNCTION make_rows(first int, last int) RETURNS void LANGUAGE sql AS $$
 INSERT INTO t SELECT i, i % 100,
 	CASE WHEN i % 97 <> 0 THEN coalesce((SELECT array_agg((i * 7919 + j * j * 31) % 997)
 		FROM generate_series(1, CASE WHEN i % 501 = 0 THEN 5000 ELSE i % 12 END) j), '{}') END,
-	'w' || i % 17, to_tsvector('simple', 'foo' || i % 13 || ' bar' || i % 7 || ' baz' || i % 101) FROM generate_series(first, last) i $$;
+	'w' || i % 17, to_tsvector('simple', 'foo' || i % 13 || ' bar' || i % 7 || ' baz' || i % 101),
+	ARRAY[sin(i * 7), cos(i * 3), sin(i * i), i % 5, i % 3, cos(i)]::real[]::vector FROM generate_series(first, last) i $$;
 SELECT make_rows(1, 5000);
 CREATE INDEX ta ON t USING gpumatch (a);
 CREATE INDEX td ON t USING gpumatch (d);
 CREATE INDEX tm ON t USING gpumatch (matchrow(k, c, id));
+CREATE INDEX tj ON t USING gpumatch (a array_minhash_ops (hashes = 24));
+CREATE INDEX tv ON t USING gpumatch (v vector_lsh_l2_ops (hashes = 24, width = 3));
 CREATE VIEW questions AS
 	SELECT 'a <#> ' || quote_literal(v) AS q FROM (VALUES ('{1,2,3,4,5,6,7}'), ('{}'), ('{50,60,70,996}'), ('{5000}')) x(v)
 	UNION ALL SELECT 'a <#> (SELECT array_agg(i) FROM generate_series(1, 3000) i)'
 	UNION ALL SELECT 'd <#> ' || quote_literal(v) FROM (VALUES ('foo1 bar2 baz7'), ('none'), ('foo3 baz4')) x(v)
 	UNION ALL SELECT 'matchrow(k, c, id) <#> ' || v FROM (VALUES ('matchquery(int4range(10, 20), ''w3''::text, int4range(100, 3000))'),
-		('matchquery(NULL, NULL, 7)'), ('matchquery(NULL, ARRAY[''w1'', ''w2'', ''w16''], NULL)')) x(v);
+		('matchquery(NULL, NULL, 7)'), ('matchquery(NULL, ARRAY[''w1'', ''w2'', ''w16''], NULL)')) x(v)
+	UNION ALL SELECT 'a <%> ' || quote_literal(v) FROM (VALUES ('{1,2,3,4,5,6,7}'), ('{}'), ('{50,60,70,996}')) x(v)
+	UNION ALL SELECT 'v <-> ' || quote_literal(v) FROM (VALUES ('[0.5,0.5,0.1,2,1,0]'), ('[0,0,0,100,100,0]')) x(v);
 CREATE FUNCTION answer(q text, n int, f int, worker text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
@@ -55,22 +61,31 @@ sub compare
 	return;
 }
 
-$node->safe_psql('postgres', "SELECT vectorgpu_prewarm(i) FROM unnest(ARRAY['ta', 'td', 'tm']::regclass[]) i");
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm(i) FROM unnest(ARRAY['ta', 'td', 'tm', 'tj', 'tv']::regclass[]) i");
 by_worker($node, 'as built', sub { compare('as built') });
+for my $order ("a <%> '{1,2,3,4,5,6,7}'", "v <-> '[0.5,0.5,0.1,2,1,0]'")
+{
+	by_worker($node, $order, sub { $node->safe_psql('postgres', "SET enable_seqscan = off; SELECT id FROM t ORDER BY $order LIMIT 5") });
+	like($node->safe_psql('postgres',
+			"SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t ORDER BY $order LIMIT 5"),
+		qr/Answered By: worker .* Worker Batches: 1\n/, "$order: EXPLAIN says that the worker counted");
+}
 $node->safe_psql('postgres', 'SELECT make_rows(10001, 10700)');
 compare('rows inserted');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 0');
 $node->safe_psql('postgres', 'VACUUM t');
 compare('rows removed');
-for my $index (qw(ta td tm))
+for my $index (qw(ta td tm tj tv))
 {
 	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('$index', true, true)"), 't',
 		"$index: the copy equals the pages");
 }
-$node->safe_psql('postgres', "SELECT vectorgpu_merge(i) FROM unnest(ARRAY['ta', 'td', 'tm']::regclass[]) i");
+$node->safe_psql('postgres', "SELECT vectorgpu_merge(i) FROM unnest(ARRAY['ta', 'td', 'tm', 'tj', 'tv']::regclass[]) i");
 compare('merged');
 $node->safe_psql('postgres', 'SELECT make_rows(20001, 20100)');
 compare('rows inserted again');
+is($node->safe_psql('postgres', "SELECT count(vectorgpu_evict(i)) FROM unnest(ARRAY['ta', 'td', 'tm', 'tj', 'tv']::regclass[]) i"), 5, 'the copies go');
+compare('without copies at first');
 
 # Where counts are not the answer the pages are searched, and the functions say so.
 $node->safe_psql('postgres', 'CREATE INDEX tc ON t USING gpumatch (c text_gram_ops (n = 2))');

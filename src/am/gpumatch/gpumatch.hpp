@@ -126,13 +126,19 @@ char *match_payload(const MatchOptions &options, Datum datum, Size *n_bytes);
 /// signature.cpp. The distance that the operator returns, of a query and a stored value of such a source.
 double match_exact_distance(const MatchSearch *query, Metric metric, const engine::match::Parts &value);
 
-/// search_signature.cpp. Offers the rows of a segment that have the most matches, with their exact distances; of an exact search
-/// all rows. False if a page was foreign.
+/// search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments, with their exact
+/// distances; of an exact search all rows. False if a page was foreign.
 bool match_search_signatures(const SegmentSearch *search, const MatchSearch *query);
 
-/// search.cpp. Counts, and offers the rows of the segment to the selection; numbers: by their number instead of their TID,
-/// which is what `topk` then gets. False if a page was foreign.
-bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk, bool numbers);
+/// search_signature.cpp. WorkerStructure::n_candidates.
+uint64 match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted);
+
+/// worker.cpp. WorkerStructure::metric: what rows are scored by before a signature's candidates get their distances.
+Metric match_copy_metric(const MetaData *meta);
+
+/// search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric. False if a page
+/// was foreign.
+bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk);
 
 /// score.cpp. The score of a row by its count and the size of its value.
 double match_score(const MatchSearch *query, Metric metric, uint64 count, uint64 size);

@@ -204,7 +204,6 @@ struct Offer
 {
 	engine::TopK *topk;
 	Metric metric;  // of the scores: kMatchCount where counts only find candidates
-	bool numbers;   // rows by their number in the segment, not by their TID
 	RowId last_row; // of those offered
 	Chunk chunk;
 };
@@ -229,11 +228,8 @@ offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *c
 		if (!engine::topk_wants(offer->topk, chunk->scores, n))
 			return true;
 	}
-	if (offer->numbers)
-		for (uint64 i = 0; i < n; i++)
-			chunk->rows[i] = row + i;
-	else if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
-				 n * sizeof(RowId), chunk->rows, search->strategy))
+	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
+			n * sizeof(RowId), chunk->rows, search->strategy))
 		return false;
 	offer->last_row = chunk->rows[n - 1];
 	if (has_dead && !stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, row / 8,
@@ -280,7 +276,7 @@ offer_tile(const SegmentSearch *search, const MatchSearch *query, const void *co
 } // namespace
 
 bool
-match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk, bool numbers)
+match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk)
 {
 	const uint64 n_rows = search->segment->n_rows;
 	const Size width = engine::match::counter_bytes(query->max_count);
@@ -293,8 +289,7 @@ match_count_segment(const SegmentSearch *search, const MatchSearch *query, engin
 	uint64 n_ranges;
 
 	offer->topk = topk;
-	offer->metric = numbers ? Metric::kMatchCount : search->meta->metric;
-	offer->numbers = numbers;
+	offer->metric = match_copy_metric(search->meta);
 	offer->last_row = 0;
 	if (!resolve(search, query, ranges, &n_ranges))
 		return false;
@@ -321,7 +316,7 @@ match_search_segment(const SegmentSearch *search)
 	if (match_is_signature(query->options.source))
 		return match_search_signatures(search, query);
 	*search->n_compared += search->segment->n_rows;
-	return match_count_segment(search, query, search->topk, false);
+	return match_count_segment(search, query, search->topk);
 }
 
 } // namespace vectorgpu::am

@@ -1,7 +1,9 @@
-// Search of one segment by signatures: the rows with the most matches are candidates, their exact distances are offered. A
+// Search by signatures: the rows of all segments with the most matches are candidates, their exact distances are offered. A
 // search begins with a few candidates for each row wanted and takes four times as many in each further round; an exact one
 // looks at every row. PG dialect; holds one content lock at a time.
 #include "am/gpumatch/gpumatch.hpp"
+
+#include "am/shared/row_lookup.hpp"
 
 #include <algorithm>
 
@@ -13,6 +15,7 @@ namespace
 
 constexpr uint64 kLeastCandidates = 400;
 constexpr uint64 kCandidatesPerRow = 16;
+constexpr uint32 kMostRounds = 16; // what is shifted stays small
 constexpr uint64 kRowsPerRead = 1024;
 
 /// Offers a row by its number in the segment.
@@ -57,41 +60,103 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 	return true;
 }
 
+/// The candidates of a round: SegmentSearch::am_state.
+struct Candidates
+{
+	uint32 round;
+	RowId *rows; // [n] ascending
+	uint64 n;
+};
+
+/// Counts all segments. False if a page was foreign.
+bool
+count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 wanted, Candidates *candidates)
+{
+	const Size n_bytes = engine::topk_buffer_bytes(wanted);
+	engine::Neighbor *buffer = static_cast<engine::Neighbor *>(palloc_extended(n_bytes, MCXT_ALLOC_HUGE));
+	engine::TopK topk;
+
+	engine::topk_init(&topk, wanted, buffer, n_bytes / sizeof(engine::Neighbor), nullptr);
+	for (uint32 i = 0; i < search->meta->n_segments; i++)
+	{
+		SegmentSearch one = *search;
+
+		one.segment = &search->meta->segments[i];
+		if (one.segment->n_rows > 0 && !match_count_segment(&one, query, &topk))
+			return false;
+	}
+	candidates->n = engine::topk_finish(&topk);
+	candidates->rows = static_cast<RowId *>(MemoryContextAllocHuge(
+		search->am_context, Max(candidates->n, UINT64CONST(1)) * sizeof(RowId)));
+	for (uint64 i = 0; i < candidates->n; i++)
+		candidates->rows[i] = buffer[i].row;
+	std::sort(candidates->rows, candidates->rows + candidates->n);
+	candidates->round = search->round;
+	pfree(buffer);
+	return true;
+}
+
+/// The round's candidates, counted when its first segment is searched. Null if a page was foreign.
+const Candidates *
+round_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 wanted)
+{
+	Candidates *candidates = static_cast<Candidates *>(*search->am_state);
+
+	if (candidates != nullptr && candidates->rows != nullptr && candidates->round == search->round)
+		return candidates;
+	if (candidates == nullptr)
+		*search->am_state = candidates =
+			static_cast<Candidates *>(MemoryContextAllocZero(search->am_context, sizeof(Candidates)));
+	if (candidates->rows != nullptr)
+		pfree(candidates->rows);
+	candidates->rows = nullptr;
+	return count_candidates(search, query, wanted, candidates) ? candidates : nullptr;
+}
+
 } // namespace
+
+uint64
+match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted)
+{
+	const uint64 least = Max(kLeastCandidates, wanted * kCandidatesPerRow);
+	uint64 n_rows = 0;
+
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		n_rows += meta->segments[i].n_rows;
+	return round > kMostRounds || least << (2 * round) >= n_rows ? 0 : least << (2 * round);
+}
 
 bool
 match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 {
-	const uint64 n_rows = search->segment->n_rows;
-	const uint64 wanted = Max(kLeastCandidates, search->wanted * kCandidatesPerRow);
+	const uint64 wanted = search->exact ? 0 : match_n_candidates(search->meta, search->round, search->wanted);
 	ValueBuffer value = {nullptr, 0};
-	engine::TopK candidates;
-	engine::Neighbor *buffer;
-	uint64 n;
+	const RowId *rows = search->candidates;
+	uint64 n = search->n_candidates;
+	uint64 *numbers;
 
-	if (search->exact || search->round > 16 || wanted << (2 * search->round) >= n_rows)
+	if (wanted == 0)
 		return offer_all(search, query, &value);
+	if (rows == nullptr)
+	{
+		const Candidates *candidates = round_candidates(search, query, wanted);
 
-	n = wanted << (2 * search->round);
-	buffer = static_cast<engine::Neighbor *>(palloc_extended(engine::topk_buffer_bytes(n), MCXT_ALLOC_HUGE));
-	engine::topk_init(&candidates, n, buffer, engine::topk_buffer_bytes(n) / sizeof(engine::Neighbor), nullptr);
-	if (!match_count_segment(search, query, &candidates, true))
-		return false;
-	n = engine::topk_finish(&candidates);
+		if (candidates == nullptr)
+			return false;
+		rows = candidates->rows;
+		n = candidates->n;
+	}
 	*search->coverage = Min(*search->coverage, Coverage::kPart);
-	std::sort(buffer, buffer + n,
-		[](const engine::Neighbor &a, const engine::Neighbor &b) { return a.row < b.row; });
+	numbers = static_cast<uint64 *>(palloc_extended(Max(n, UINT64CONST(1)) * sizeof(uint64), MCXT_ALLOC_HUGE));
+	if (!find_rows(search->index, search->meta, search->segment, rows, n, numbers, search->strategy))
+		return false;
 	for (uint64 i = 0; i < n; i++)
 	{
-		RowId row;
-
 		CHECK_FOR_INTERRUPTS();
-		if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds,
-				buffer[i].row * sizeof(RowId), sizeof(row), &row, search->strategy) ||
-			!offer_row(search, query, buffer[i].row, row, &value))
+		if (numbers[i] != kNoRowNumber && !offer_row(search, query, numbers[i], rows[i], &value))
 			return false;
 	}
-	pfree(buffer);
+	pfree(numbers);
 	return true;
 }
 

@@ -18,11 +18,11 @@ static_assert(sizeof(DictionaryEntry) == sizeof(engine::match::MatchEntry) &&
 			  offsetof(DictionaryEntry, key_end) == offsetof(engine::match::MatchEntry, key_end) &&
 			  offsetof(DictionaryEntry, postings_end) == offsetof(engine::match::MatchEntry, postings_end));
 
-/// Where counts are the answer. Bounds of edit distances and candidates of signatures need more of a row than its elements.
+/// Where counts are the answer, or find the candidates. Bounds of edit distances need more of a row than its elements.
 bool
 holds(const MetaData *meta)
 {
-	return meta->metric == Metric::kMatchCount;
+	return meta->metric != Metric::kEdit;
 }
 
 MatchLayout
@@ -105,6 +105,14 @@ const WorkerStructure kMatchWorkerStructure = {
 	.probes = nullptr,
 	.read = read,
 	.query = query,
+	.metric = match_copy_metric,
+	.n_candidates = match_n_candidates,
 };
+
+Metric
+match_copy_metric(const MetaData *meta)
+{
+	return meta->metric == Metric::kEdit ? Metric::kEdit : Metric::kMatchCount;
+}
 
 } // namespace vectorgpu::am

@@ -42,6 +42,8 @@ struct SegmentSearch
 	MemoryContext am_context;
 	const RowId *returned; // [n_returned] ascending: rows to leave out (search_offer does)
 	uint64 n_returned;
+	const RowId *candidates; // [n_candidates] ascending: what the worker has found to look at; null: it was not asked, or cannot say
+	uint64 n_candidates;
 	Coverage *coverage; // to be lowered if the search leaves rows out
 };
 
@@ -76,7 +78,22 @@ struct WorkerStructure
 
 	/// The bytes of a query that is no vector (ElementType::kSet), and how many, palloc'd. Null for vectors.
 	const void *(*query)(const void *query, Size *n_bytes);
+
+	/// By what the worker's copies score, if that is not the index's metric. Null: it is.
+	Metric (*metric)(const MetaData *meta);
+
+	/// For approximate access methods whose search begins with the rows of the segments that are first by the copies' metric: how
+	/// many of them a round for `wanted` rows looks at (SegmentSearch::candidates); 0: all rows. Null: what the worker returns is
+	/// the answer.
+	uint64 (*n_candidates)(const MetaData *meta, uint32 round, uint64 wanted);
 };
+
+/// The metric of an index's copies in the worker.
+inline Metric
+copy_metric(const WorkerStructure *structure, const MetaData *meta)
+{
+	return structure != nullptr && structure->metric != nullptr ? structure->metric(meta) : meta->metric;
+}
 
 /// Inverted lists of the rows of an index.
 struct ListStatistics

@@ -206,9 +206,10 @@ offer_segment(Relation index, const ScanState *state, const SegmentEntry *segmen
 		index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, search->topk);
 }
 
-/// One pass over segments and delta. *coverage: what it has looked at. False if a page was foreign.
+/// One pass over segments and delta. candidates: SegmentSearch::candidates. *coverage: what it has looked at. False if a page was
+/// foreign.
 bool
-one_pass(Relation index, ScanState *state, bool exact, Coverage *coverage)
+one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, uint64 n_candidates, Coverage *coverage)
 {
 	engine::TopK topk;
 	SegmentSearch search = {
@@ -229,6 +230,8 @@ one_pass(Relation index, ScanState *state, bool exact, Coverage *coverage)
 		.am_context = state->context,
 		.returned = state->returned,
 		.n_returned = state->n_returned,
+		.candidates = candidates,
+		.n_candidates = n_candidates,
 		.coverage = coverage,
 	};
 
@@ -245,16 +248,23 @@ one_pass(Relation index, ScanState *state, bool exact, Coverage *coverage)
 	return true;
 }
 
-/// A batch; for an approximate access method passes until it is full or nothing was left out. False if a page was foreign.
+/// A batch; for an approximate access method passes until it is full or nothing was left out. *by_worker: all passes had their
+/// candidates from the worker. False if a page was foreign.
 bool
-try_batch(Relation index, ScanState *state)
+try_batch(Relation index, ScanState *state, bool *by_worker)
 {
 	Coverage coverage;
 
+	*by_worker = true;
 	do
-		if (!one_pass(index, state, scan_is_exact(state), &coverage))
+	{
+		RowId *candidates = nullptr;
+		uint64 n_candidates = 0;
+
+		*by_worker = *by_worker && worker_candidates(index, state, &candidates, &n_candidates);
+		if (!one_pass(index, state, scan_is_exact(state), candidates, n_candidates, &coverage))
 			return false;
-	while (!scan_end_round(state, coverage));
+	} while (!scan_end_round(state, coverage));
 	return true;
 }
 
@@ -364,16 +374,20 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 		MemoryContextReset(state->batch_context);
 		return;
 	}
-	state->counters->n_backend_batches++;
 	for (int i = 0;; i++)
 	{
+		bool by_worker;
 		bool done;
 
 		reserve_rows(state);
-		done = try_batch(index, state);
+		done = try_batch(index, state, &by_worker);
 		MemoryContextReset(state->batch_context);
 		if (done)
+		{
+			state->counters->n_worker_batches += by_worker;
+			state->counters->n_backend_batches += !by_worker;
 			break;
+		}
 		if (i + 1 == kTries)
 			page_recycled(index, 0);
 		// A standby replayed a merge: what was found so far is thrown away, what was returned stays.

@@ -146,7 +146,7 @@ create(Feed *feed)
 	create.delta_first = feed->meta->delta_first_row;
 	create.dim = feed->meta->dim;
 	create.element = feed->meta->element;
-	create.metric = feed->meta->metric;
+	create.metric = copy_metric(feed->structure, feed->meta);
 	create.kind = feed->structure != nullptr ? feed->structure->kind : wire::CopyKind::kRows;
 	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
 		   (!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));

@@ -21,7 +21,8 @@ constexpr double kNsPerMs = 1000 * 1000;
 const char *
 bypass_name(Bypass bypass)
 {
-	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "returned"};
+	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "all_rows",
+		"returned"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));
 	return kNames[static_cast<int>(bypass)];
@@ -97,7 +98,7 @@ explain_as_text(const ScanCounters *counters, ExplainState *es)
 		text_number(es, "Exhaustive", counters->n_exhaustive);
 	if (counters->n_late > 0)
 		text_number(es, "Late Rows", counters->n_late);
-	if (counters->n_backend_batches > 0)
+	if (counters->n_backend_batches > 0 || counters->n_compared > 0)
 		text_number(es, "Compared", counters->n_compared);
 	if (counters->n_worker_batches > 0)
 		text_number(es, "Rescored", counters->n_rescored);

@@ -16,6 +16,7 @@ enum class Bypass : uint8
 	kTemporary,  // the index is on a temporary table
 	kSmall,      // below vectorgpu.worker_min_size
 	kAccessMethod, // the worker holds no copies of such indexes
+	kAllRows,      // a pass over all rows, which needs no candidates
 	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
 	kCount,
 };

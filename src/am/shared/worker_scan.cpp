@@ -5,6 +5,7 @@
 #include "am/shared/copy_feed.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/loader.hpp"
+#include "am/shared/row_lookup.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
@@ -72,6 +73,25 @@ known_copy(const wire::CopyKey *key)
 	return oldest;
 }
 
+/// What a SEARCH and its NEXTs ask for, and what has come.
+struct Ask
+{
+	uint64 k;
+	const engine::Neighbor *after; // continue strictly behind; null: from the first
+	engine::Neighbor *rows;        // [capacity]
+	uint64 capacity;
+	uint64 n_rows;
+	Coverage coverage;
+};
+
+/// True if the worker's rows are the candidates of a search that the pages finish.
+bool
+gives_candidates(const ScanState *state)
+{
+	return state->am->approximate && state->am->worker_structure != nullptr &&
+		   state->am->worker_structure->n_candidates != nullptr;
+}
+
 /// The rows that make a batch for certain: those returned before may be among them (vectorgpu.scan_order = relaxed).
 uint64
 rows_to_ask(const ScanState *state)
@@ -89,7 +109,7 @@ bypass_of(Relation index, const ScanState *state)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
-	if (state->n_returned > 0 && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
+	if (state->n_returned > 0 && !gives_candidates(state) && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
 		return Bypass::kReturned;
 	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
 	if (RelationUsesLocalBuffers(index))
@@ -112,12 +132,14 @@ has_block(Relation heap, BlockNumber block)
 
 /// The heap TIDs of an answer must be possible: ascending behind the last one, inside the table, as many as asked for.
 bool
-rows_valid(const ScanState *state, const engine::Neighbor *rows, uint64 n, uint64 first, uint64 wanted)
+rows_valid(const ScanState *state, const Ask *ask, uint64 n)
 {
-	const engine::Neighbor *after = first > 0 ? &rows[first - 1] : state->has_last ? &state->last : nullptr;
+	const engine::Neighbor *rows = ask->rows;
+	const uint64 first = ask->n_rows;
+	const engine::Neighbor *after = first > 0 ? &rows[first - 1] : ask->after;
 	uint32 last_block = 0;
 
-	if (VG_FAULT("worker_rows") || n > wanted - first)
+	if (VG_FAULT("worker_rows") || n > ask->k - first)
 		return false;
 	if (!wire::neighbors_valid(reinterpret_cast<const wire::WireNeighbor *>(rows + first), n,
 			reinterpret_cast<const wire::WireNeighbor *>(after)))
@@ -262,15 +284,12 @@ query_to_send(const ScanState *state, Size *n_bytes)
 	return state->query;
 }
 
-/// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: state->rows has
-/// the batch.
+/// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: ask has the rows.
 bool
-search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, wire::ReplyStatus *status,
-	Coverage *coverage)
+search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
 {
 	const wire::CopyVersion version = {
 		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
-	const uint64 wanted = Min(rows_to_ask(state), wire::kMaxSearchK);
 	wire::SearchRequest search = {};
 	wire::NextRequest next = {};
 	const Size vector_bytes = meta_vector_bytes(&state->meta);
@@ -286,9 +305,9 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
-	uint64 n_rows = 0;
 	bool sent;
 
+	ask->n_rows = 0;
 	static_assert(kMaxSegments <= wire::kMaxSegmentsPerCopy);
 	if (!readable) // a standby replayed a merge: the pages' way finds out
 	{
@@ -296,19 +315,19 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 		return false;
 	}
 	search.version = version;
-	search.k = wanted;
-	search.has_after = state->has_last ? 1 : 0;
-	search.after_score = state->has_last ? state->last.score : 0;
-	search.after_row = state->has_last ? state->last.row : 0;
+	search.k = ask->k;
+	search.has_after = ask->after != nullptr ? 1 : 0;
+	search.after_score = ask->after != nullptr ? ask->after->score : 0;
+	search.after_row = ask->after != nullptr ? ask->after->row : 0;
 	search.dim = state->shape.dim;
 	search.element = state->shape.element;
-	search.metric = state->shape.metric;
+	search.metric = copy_metric(state->am->worker_structure, &state->meta);
 	search.recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
 	search.n_rows = static_cast<uint32>(n_ahead);
 	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
 	search.n_probes = n_probes;
-	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, state->rows,
-		state->row_capacity * sizeof(engine::Neighbor), &reason);
+	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, ask->rows,
+		ask->capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();
 	for (;;)
 	{
@@ -324,26 +343,20 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 				known->version.delta_end = 0; // the copy is not what it was: ask
 			return true;
 		}
-		if (!rows_valid(state, state->rows, header.n_items, n_rows, wanted))
+		if (!rows_valid(state, ask, header.n_items))
 		{
 			distrust(key, known);
 			return false;
 		}
-		n_rows += header.n_items;
+		ask->n_rows += header.n_items;
 		count_reply(state->counters, &header);
-		*coverage = coverage_of(header.coverage);
+		ask->coverage = coverage_of(header.coverage);
 		if (header.more == 0 || header.n_items == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, state->rows + n_rows,
-			(state->row_capacity - n_rows) * sizeof(engine::Neighbor), &reason);
+		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, ask->rows + ask->n_rows,
+			(ask->capacity - ask->n_rows) * sizeof(engine::Neighbor), &reason);
 	}
-	state->n_rows = n_rows;
-	state->next_row = 0;
-	if (state->n_returned > 0)
-		drop_returned(state);
-	else
-		state->batch_size = wanted; // fewer rows than that mean the end
 	known->version = version;
 	known->no_feed_until_ns = 0;
 	if (n_ahead > 0)
@@ -429,9 +442,9 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	return false;
 }
 
-/// True if the worker has answered one round. False: the reason has been counted.
+/// True if the worker has answered. False: the reason has been counted.
 bool
-ask_worker(Relation index, ScanState *state, Coverage *coverage)
+ask_worker(Relation index, ScanState *state, Ask *ask)
 {
 	wire::CopyKey key;
 	KnownCopy *known;
@@ -444,7 +457,7 @@ ask_worker(Relation index, ScanState *state, Coverage *coverage)
 	{
 		wire::ReplyStatus status;
 
-		if (!search_once(index, &key, known, state, &status, coverage))
+		if (!search_once(index, &key, known, state, ask, &status))
 			return false;
 		if (status == wire::ReplyStatus::kOk)
 			return true;
@@ -465,15 +478,110 @@ ask_worker(Relation index, ScanState *state, Coverage *coverage)
 bool
 ask_rounds(Relation index, ScanState *state)
 {
-	Coverage coverage = Coverage::kAll;
+	Ask ask = {};
 
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!ask_worker(index, state, &coverage))
+		ask.k = Min(rows_to_ask(state), wire::kMaxSearchK);
+		ask.after = state->has_last ? &state->last : nullptr;
+		ask.rows = state->rows;
+		ask.capacity = state->row_capacity;
+		if (!ask_worker(index, state, &ask))
 			return false;
-	} while (!scan_end_round(state, coverage));
+		state->n_rows = ask.n_rows;
+		state->next_row = 0;
+		if (state->n_returned > 0)
+			drop_returned(state);
+		else
+			state->batch_size = ask.k; // fewer rows than that mean the end
+	} while (!scan_end_round(state, ask.coverage));
 	return true;
+}
+
+/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was foreign.
+bool
+drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, uint64 *n)
+{
+	RowId *sorted;
+	uint64 *numbers;
+	bool *held;
+	uint64 kept = 0;
+
+	if (*n == 0 || state->delta_end <= state->meta.delta_first_row)
+		return true;
+	sorted = static_cast<RowId *>(palloc_extended(*n * sizeof(RowId), MCXT_ALLOC_HUGE));
+	numbers = static_cast<uint64 *>(palloc_extended(*n * sizeof(uint64), MCXT_ALLOC_HUGE));
+	held = static_cast<bool *>(palloc_extended(*n * sizeof(bool), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+	for (uint64 i = 0; i < *n; i++)
+		sorted[i] = rows[i].row;
+	std::sort(sorted, sorted + *n);
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		if (!find_rows(index, &state->meta, &state->meta.segments[i], sorted, *n, numbers, state->strategy))
+			return false;
+		for (uint64 j = 0; j < *n; j++)
+			held[j] |= numbers[j] != kNoRowNumber;
+	}
+	for (uint64 i = 0; i < *n; i++)
+		if (held[std::lower_bound(sorted, sorted + *n, rows[i].row) - sorted])
+			rows[kept++] = rows[i];
+	pfree(sorted);
+	pfree(numbers);
+	pfree(held);
+	*n = kept;
+	return true;
+}
+
+/// The n rows of segments that are first by the copy's metric. False: as ask_worker.
+bool
+ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, uint64 *n_candidates)
+{
+	engine::Neighbor *rows =
+		static_cast<engine::Neighbor *>(palloc_extended(n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	engine::Neighbor after;
+	Ask ask = {};
+	uint64 kept = 0;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		ask.k = n - kept;
+		ask.rows = rows + kept;
+		ask.capacity = n - kept;
+		if (!ask_worker(index, state, &ask))
+			return false;
+		if (ask.n_rows > 0)
+			after = ask.rows[ask.n_rows - 1];
+		ask.after = &after;
+
+		uint64 more = ask.n_rows;
+
+		if (!drop_delta_rows(index, state, ask.rows, &more)) // a standby replayed a merge: the pages' way finds out
+		{
+			bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+			return false;
+		}
+		kept += more;
+	} while (kept < n && ask.n_rows == ask.k);
+	*candidates = static_cast<RowId *>(palloc_extended(Max(kept, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	for (uint64 i = 0; i < kept; i++)
+		(*candidates)[i] = rows[i].row;
+	std::sort(*candidates, *candidates + kept);
+	*n_candidates = kept;
+	pfree(rows);
+	return true;
+}
+
+/// Counts why the worker has not answered, where it was asked.
+void
+count_fallback(ScanState *state, uint64 noted)
+{
+	bridge::Fallback reason = bridge::Fallback::kNotRunning; // without shared memory nothing is counted
+
+	if (bridge::own_fallbacks() != noted)
+		reason = bridge::last_fallback();
+	state->counters->fallbacks[static_cast<int>(reason)]++;
 }
 
 } // namespace
@@ -483,8 +591,9 @@ worker_search(Relation index, ScanState *state)
 {
 	const Bypass bypass = bypass_of(index, state);
 	const uint64 noted = bridge::own_fallbacks();
-	bridge::Fallback reason = bridge::Fallback::kNotRunning; // without shared memory nothing is counted
 
+	if (bypass == Bypass::kNone && gives_candidates(state))
+		return false;
 	if (bypass != Bypass::kNone)
 	{
 		state->counters->bypasses[static_cast<int>(bypass)]++;
@@ -492,9 +601,30 @@ worker_search(Relation index, ScanState *state)
 	}
 	if (ask_rounds(index, state))
 		return true;
-	if (bridge::own_fallbacks() != noted)
-		reason = bridge::last_fallback();
-	state->counters->fallbacks[static_cast<int>(reason)]++;
+	count_fallback(state, noted);
+	return false;
+}
+
+bool
+worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
+{
+	const uint64 noted = bridge::own_fallbacks();
+	uint64 n;
+
+	*candidates = nullptr;
+	*n_candidates = 0;
+	if (!gives_candidates(state) || bypass_of(index, state) != Bypass::kNone)
+		return false;
+	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, state->batch_size);
+	if (n == 0 || n > wire::kMaxSearchK)
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		return false;
+	}
+	if (ask_candidates(index, state, n, candidates, n_candidates))
+		return true;
+	*candidates = nullptr;
+	count_fallback(state, noted);
 	return false;
 }
 
