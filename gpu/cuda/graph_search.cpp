@@ -16,6 +16,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/device_graph.hpp"
+#include "cuda/staging.hpp"
 #include "engine/distance.hpp"
 #include "engine/graph/search.hpp"
 
@@ -166,24 +167,6 @@ private:
 		return Status::ok();
 	}
 
-	/// A query as bytes, padded; false if it is something else.
-	bool
-	put_bytes(const float *query, uint8_t *to) const
-	{
-		uint32_t others = 0;
-
-		for (uint32_t e = 0; e < shape_.dim_pad; e++) // no branches, so that the loop is vectorised
-		{
-			const float x = query[e];
-			const float clamped = x > 0.0f ? (x < 255.0f ? x : 255.0f) : 0.0f; // NaN: 0
-			const int32_t whole = static_cast<int32_t>(clamped);
-
-			others |= static_cast<float>(whole) != x ? 1 : 0;
-			to[e] = static_cast<uint8_t>(whole);
-		}
-		return others == 0;
-	}
-
 	/// One copy to the device: all pieces lie in both places alike.
 	Status
 	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
@@ -207,7 +190,6 @@ private:
 		uint32_t *d_k = arena_.take<uint32_t>(n);
 		Entry *d_after = arena_.take<Entry>(n);
 		uint8_t *d_has_after = arena_.take<uint8_t>(n);
-		bool all_bytes = byte_rows_;
 
 		chunk->widths = arena_.take<uint32_t>(n_widths);
 		for (const uint32_t size : n_begin_)
@@ -223,8 +205,6 @@ private:
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
-			put_query(spec_, shape_, query.query, h_vectors + i * shape_.query_bytes);
-			all_bytes = all_bytes && put_bytes(reinterpret_cast<const float *>(h_vectors + i * shape_.query_bytes), h_bytes + i * shape_.dim_pad);
 			h_k[i] = static_cast<uint32_t>(query.k);
 			h_has_after[i] = query.has_after;
 			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
@@ -236,6 +216,9 @@ private:
 				chunk->max_width = std::max(chunk->max_width, h_widths[s * n + i]);
 			}
 		}
+
+		const bool all_bytes = stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, nullptr);
+
 		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
 		if (!all_bytes)
 			chunk->byte_queries = nullptr;
@@ -328,15 +311,7 @@ private:
 		VECTORGPU_TRY(context_->stream.synchronize());
 		if (control_ != nullptr)
 			control_->progress.fetch_add(1, std::memory_order_relaxed);
-		for (size_t i = 0; i < n; i++)
-		{
-			std::vector<Neighbor> &result = (*results_)[chunk.numbers[i]];
-			const Entry *from = entries + i * chunk.best.stride;
-
-			result.resize(counts[i]);
-			std::transform(from, from + counts[i], result.begin(),
-				[](const Entry &entry) { return Neighbor{kernels::key_to_score(entry.key), entry.row}; });
-		}
+		take_results(chunk.numbers, counts, entries, chunk.best.stride, nullptr, results_);
 		return Status::ok();
 	}
 

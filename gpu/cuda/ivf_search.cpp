@@ -16,6 +16,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/ivf_lists.hpp"
+#include "cuda/staging.hpp"
 #include "engine/distance.hpp"
 #include "kernels/ivf.hpp"
 
@@ -224,27 +225,6 @@ private:
 		return Status::ok();
 	}
 
-	/// A query as bytes, padded, and the sum of their squares; false if it is something else.
-	bool
-	put_bytes(const float *query, uint8_t *to, int32_t *norm) const
-	{
-		uint32_t others = 0;
-		int32_t sum = 0;
-
-		for (uint32_t e = 0; e < shape_.dim_pad; e++) // zeros beyond dim; no branches, so that the loop is vectorised
-		{
-			const float x = query[e];
-			const float clamped = x > 0.0f ? (x < 255.0f ? x : 255.0f) : 0.0f; // NaN: 0
-			const int32_t whole = static_cast<int32_t>(clamped);
-
-			others |= static_cast<float>(whole) != x ? 1 : 0;
-			to[e] = static_cast<uint8_t>(whole);
-			sum += whole * whole;
-		}
-		*norm = sum;
-		return others == 0;
-	}
-
 	/// One copy to the device: all pieces lie in both places alike.
 	Status
 	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
@@ -277,15 +257,10 @@ private:
 		std::memset(h_counts, 0, n * sizeof(uint32_t));
 		std::memset(h_redo, 0, n);
 
-		bool all_bytes = byte_rows_;
-
 		for (size_t i = 0; i < n; i++)
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
-			put_query(spec_, shape_, query.query, h_vectors + i * shape_.query_bytes);
-			all_bytes = all_bytes && put_bytes(reinterpret_cast<const float *>(h_vectors + i * shape_.query_bytes),
-										 h_bytes + i * shape_.dim_pad, &h_norms[i]);
 			h_k[i] = static_cast<uint32_t>(query.k);
 			h_has_after[i] = query.has_after;
 			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
@@ -301,6 +276,7 @@ private:
 			}
 		}
 
+		const bool all_bytes = stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, h_norms);
 		const size_t result_bytes = (n * chunk->max_k * sizeof(Entry) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 		size_t sent_bytes = host.mark();
 
@@ -545,20 +521,9 @@ private:
 		if (control_ != nullptr)
 			control_->progress.fetch_add(1, std::memory_order_relaxed);
 		for (size_t i = 0; i < n; i++)
-		{
 			if (redo[i] != 0)
-			{
 				redo_.push_back(chunk.numbers[i]);
-				continue;
-			}
-
-			std::vector<Neighbor> &result = (*results_)[chunk.numbers[i]];
-			const Entry *from = entries + i * chunk.best.stride;
-
-			result.resize(counts[i]);
-			std::transform(from, from + counts[i], result.begin(),
-				[](const Entry &entry) { return Neighbor{kernels::key_to_score(entry.key), entry.row}; });
-		}
+		take_results(chunk.numbers, counts, entries, chunk.best.stride, redo, results_);
 		return Status::ok();
 	}
 

@@ -16,6 +16,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/filter_plan.hpp"
+#include "cuda/staging.hpp"
 #include "engine/distance.hpp"
 #include "engine/partial_reduce.hpp"
 #include "kernels/filter.hpp"
@@ -301,13 +302,13 @@ private:
 		{
 			const SearchQuery &query = queries_[numbers[i]];
 
-			put_query(spec_, shape_, query.query, h_vectors + i * shape_.query_bytes);
 			h_k[i] = k_of(numbers[i]);
 			h_has_after[i] = query.has_after;
 			h_after[i] = {kernels::score_to_key(query.after.score), query.after.row};
 			chunk->any_after |= query.has_after;
 			chunk->max_k = std::max(chunk->max_k, h_k[i]);
 		}
+		(void) stage_queries(spec_, shape_, queries_, numbers, h_vectors, nullptr, nullptr);
 		std::memset(context_->pinned_in.as<uint8_t>() + h_zero, 0, host.mark() - h_zero);
 		VECTORGPU_TRY(to_device(d_vectors, h_vectors, sent));
 
@@ -583,19 +584,9 @@ private:
 		progress();
 		counts_->n_rescored += *n_rescored;
 		for (size_t i = 0; i < n; i++)
-		{
 			if (redo[i] != 0)
-			{
 				redo_.push_back(chunk.numbers[i]);
-				continue;
-			}
-
-			std::vector<Neighbor> &result = (*results_)[chunk.numbers[i]];
-			const Entry *from = entries + i * chunk.best.stride;
-
-			result.resize(counts[i]);
-			std::transform(from, from + counts[i], result.begin(), neighbor);
-		}
+		take_results(chunk.numbers, counts, entries, chunk.best.stride, redo, results_);
 		return Status::ok();
 	}
 

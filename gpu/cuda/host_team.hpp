@@ -1,0 +1,69 @@
+// Threads of the host for what surrounds a large search: queries into pinned memory, results out of it. One thread moves a few GB a
+// second, less than the GPU takes.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vectorgpu::cuda
+{
+
+/// The process has one. Calls from several threads: one is shared out, the others are done by their callers alone.
+class HostTeam
+{
+public:
+	static HostTeam &get();
+
+	HostTeam(const HostTeam &) = delete;
+	HostTeam &operator=(const HostTeam &) = delete;
+
+	/// Calls part(first, last) for pieces that make up 0 … n - 1, at the same time on several threads where they move many bytes
+	/// together. Returns once all are done; what one threw is thrown then.
+	template <class Part>
+	void
+	share(size_t n, size_t bytes, Part part)
+	{
+		if (bytes < kLeastBytes || threads_.empty())
+			part(size_t{0}, n);
+		else
+			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part);
+	}
+
+private:
+	static constexpr size_t kLeastBytes = 1 << 19; // waking threads takes as long as moving some of it
+	static constexpr size_t kPieceBytes = 1 << 17;
+	static constexpr unsigned kMostThreads = 6;
+
+	HostTeam();
+	~HostTeam();
+	void share_out(size_t n, size_t piece, const std::function<void(size_t, size_t)> &part);
+	void work(const std::function<void(size_t, size_t)> &part);
+	void serve();
+
+	std::mutex one_at_a_time_;
+	std::vector<std::thread> threads_;
+
+	std::mutex mutex_;
+	std::condition_variable begin_;
+	std::condition_variable end_;
+	bool stopping_ = false;
+	uint64_t call_ = 0;   // its number
+	unsigned n_busy_ = 0; // threads that are at it
+	std::exception_ptr thrown_;
+
+	// Of the call that is shared out.
+	const std::function<void(size_t, size_t)> *part_ = nullptr;
+	size_t n_ = 0;
+	size_t piece_ = 0;
+	std::atomic<size_t> next_{0};
+};
+
+} // namespace vectorgpu::cuda
