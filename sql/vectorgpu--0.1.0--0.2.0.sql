@@ -56,3 +56,36 @@ COMMENT ON COLUMN vectorgpu_index_recall.last_sample IS 'when the last one ended
 GRANT SELECT ON vectorgpu_index_recall TO PUBLIC;
 
 COMMENT ON COLUMN vectorgpu_worker.memory_bytes IS 'bytes that they may have: vectorgpu.worker_memory and, on a GPU, vectorgpu.gpu_memory';
+
+CREATE FUNCTION vectorgpu_knn_graph(
+	index regclass,
+	k int4,
+	OUT source tid,
+	OUT target tid,
+	OUT rank int4,
+	OUT distance float8)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_knn_graph' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000 ROWS 100000;
+
+COMMENT ON FUNCTION vectorgpu_knn_graph(regclass, int4) IS
+	'for each row of the index its k nearest other rows, as the index finds them, in the order of the table';
+
+REVOKE ALL ON FUNCTION vectorgpu_knn_graph(regclass, int4) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION vectorgpu_knn_graph(regclass, int4) TO pg_stat_scan_tables;
+
+CREATE FUNCTION vectorgpu_path(
+	index regclass,
+	from_tid tid,
+	to_tid tid,
+	k int4 DEFAULT 10,
+	OUT step int4,
+	OUT tid tid,
+	OUT distance float8)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_path' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 100000 ROWS 20;
+
+COMMENT ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) IS
+	'the path between two rows in the k-NN graph whose longest step is shortest; no rows if there is none';
+
+REVOKE ALL ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) TO pg_stat_scan_tables;

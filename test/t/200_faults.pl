@@ -69,6 +69,7 @@ my %kinds = (
 	merge        => [ 'w', [ sub { new_rows('w', 12) } ], ["SELECT vectorgpu_merge('w_v')"], [] ],
 	check        => [ 'w', [], ["SELECT vectorgpu_check('w_v', true)"], [] ],
 	recall       => [ 'w', [], [q{SELECT count(*) FROM vectorgpu_recall('w_v', 5, 3)}], [] ],
+	knn_graph    => [ 'w', [], [q{SELECT count(*) FROM vectorgpu_knn_graph('w_v', 3)}], [] ],
 	view         => [ 'w', [], ['SELECT count(*) FROM vectorgpu_indexes'], [] ]);
 
 # One try in one session: SQLSTATE of the first statement that failed (00000: none; 08006: the connection was lost), the

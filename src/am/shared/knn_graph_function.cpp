@@ -1,0 +1,131 @@
+// The SQL function vectorgpu_knn_graph(index, k). PG dialect.
+//
+// Value per call, not a tuplestore: where the function stands in the select list its rows go to the client (or to LIMIT, an INSERT, a
+// cursor) as they are found, in the table's order; in FROM the executor puts them into a tuplestore by itself, which goes to disk beyond
+// work_mem. Between two calls there are the edges of one batch and a place in the table, and nothing that would have to be released.
+#include "am/shared/knn_graph.hpp"
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "storage/itemptr.h"
+#include "storage/lmgr.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(vectorgpu_knn_graph);
+}
+
+namespace
+{
+
+using namespace vectorgpu;
+using namespace vectorgpu::am;
+
+enum Column
+{
+	kSource,
+	kTarget,
+	kRank,
+	kDistance,
+	kColumns,
+};
+
+/// Between two calls.
+struct KnnCall
+{
+	Oid index;
+	uint32 k;
+	KnnWalk walk;
+	KnnEdge *edges; // [n_edges], in `batch`
+	uint64 n_edges;
+	uint64 at;
+	MemoryContext batch; // reset for each
+};
+
+KnnCall *
+first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
+{
+	const int32 k = PG_GETARG_INT32(1);
+	const MemoryContext old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+	KnnCall *call = static_cast<KnnCall *>(palloc0(sizeof(KnnCall)));
+	IndexAccess access;
+
+	if (k < 1 || k > kMaxGraphK)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
+						   errdetail("It is %d.", k)));
+	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE ||
+		context->tuple_desc->natts != kColumns)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	BlessTupleDesc(context->tuple_desc);
+	call->index = PG_GETARG_OID(0);
+	call->k = static_cast<uint32>(k);
+	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph batch", ALLOCSET_DEFAULT_SIZES);
+
+	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kRead);
+	knn_check_index(access.index);
+	// To the end of the transaction, as a plan has them: tuple ids must mean the same in all batches.
+	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
+	LockRelationOid(call->index, AccessShareLock);
+	index_access_close(&access);
+	MemoryContextSwitchTo(old);
+	return call;
+}
+
+/// False at the end.
+bool
+next_batch(KnnCall *call)
+{
+	const MemoryContext old = MemoryContextSwitchTo(call->batch);
+
+	call->at = 0;
+	call->n_edges = 0;
+	while (call->n_edges == 0 && !call->walk.done)
+	{
+		IndexAccess access;
+
+		MemoryContextReset(call->batch);
+		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kRead);
+		call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
+		index_access_close(&access);
+	}
+	MemoryContextSwitchTo(old);
+	return call->n_edges > 0;
+}
+
+Datum
+tid_datum(RowId row)
+{
+	ItemPointer tid = static_cast<ItemPointer>(palloc(sizeof(ItemPointerData)));
+
+	ItemPointerSet(tid, row_id_block(row), row_id_offset(row));
+	return PointerGetDatum(tid);
+}
+
+} // namespace
+
+/// vectorgpu_knn_graph(index regclass, k int): rows (source tid, target tid, rank int, distance float8).
+Datum
+vectorgpu_knn_graph(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *context;
+	KnnCall *call;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		context = SRF_FIRSTCALL_INIT();
+		context->user_fctx = first_call(fcinfo, context);
+	}
+	context = SRF_PERCALL_SETUP();
+	call = static_cast<KnnCall *>(context->user_fctx);
+	if (call->at >= call->n_edges && !next_batch(call))
+		SRF_RETURN_DONE(context);
+
+	const KnnEdge *edge = &call->edges[call->at++];
+	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),
+		Float8GetDatum(edge->distance)};
+	bool nulls[kColumns] = {};
+
+	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));
+}
