@@ -294,10 +294,7 @@ private:
 	static bool
 	append_small(DeviceMatchCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
 	{
-		if (rows.n_rows * copy->spec().dim > kSmallAppendBytes)
-			return false;
-		*status = copy->append_delta(position, rows); // in host memory
-		return true;
+		return rows.n_rows * copy->spec().dim <= kSmallAppendBytes && copy->try_append_delta(position, rows, status); // in host memory
 	}
 
 	/// A copy, of one kind or the other.

@@ -155,7 +155,8 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	results->resize(queries.size());
 	for (size_t i = 0; i < queries.size(); i++)
 	{
-		engine::offer_match_delta(spec(), now->delta, queries[i], topks[i]);
+		if (!engine::offer_match_delta(spec(), now->delta, queries[i], topks[i], control))
+			return Status::error(StatusCode::kCancelled, "the search was stopped");
 		(*results)[i] = selections[i].finish();
 	}
 	return Status::ok();

@@ -193,16 +193,19 @@ public:
 	bool
 	append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
-		bool small = true;
+		bool at_once = true;
 		const Status done = with(copy,
 			[&](auto &c)
 			{
-				small = rows.n_rows <= kSmallAppendBytes / vector_bytes(c.spec().element, c.spec().dim);
-				return small ? c.append_delta(position, rows) : Status::ok();
+				Status appended;
+
+				at_once = rows.n_rows <= kSmallAppendBytes / vector_bytes(c.spec().element, c.spec().dim) &&
+						  c.try_append_delta(position, rows, &appended);
+				return appended;
 			});
 
 		*status = done;
-		return small;
+		return at_once;
 	}
 
 	Status

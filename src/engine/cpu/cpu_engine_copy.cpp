@@ -29,17 +29,8 @@ check(const RowBlock &rows)
 } // namespace
 
 CpuEngineCopy::CpuEngineCopy(const CopySpec &spec)
-	: spec_(spec.distance), kind_(spec.kind), delta_(spec.distance, RowList::Kind::kDelta),
-	  snapshot_(std::make_shared<const Snapshot>())
+	: spec_(spec.distance), kind_(spec.kind), delta_(spec.distance, RowList::Kind::kDelta)
 {
-}
-
-std::shared_ptr<const Snapshot>
-CpuEngineCopy::snapshot() const
-{
-	const std::lock_guard lock(mutex_);
-
-	return snapshot_;
 }
 
 /// Makes what the members say visible to searches to come. Caller holds the mutex. Throws bad_alloc before any change.
@@ -56,7 +47,7 @@ CpuEngineCopy::publish()
 		}
 	next->delta = {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, nullptr, nullptr};
 	next->n_rows += delta_.last() - delta_.first();
-	snapshot_ = std::move(next);
+	snapshot_.set(std::move(next));
 	account();
 }
 
@@ -236,6 +227,24 @@ CpuEngineCopy::append_delta(uint64_t position, const RowBlock &rows)
 {
 	const std::lock_guard lock(mutex_);
 
+	return append(position, rows);
+}
+
+bool
+CpuEngineCopy::try_append_delta(uint64_t position, const RowBlock &rows, Status *status)
+{
+	const std::unique_lock lock(mutex_, std::try_to_lock);
+
+	if (!lock.owns_lock())
+		return false;
+	*status = append(position, rows);
+	return true;
+}
+
+/// Caller holds the mutex.
+Status
+CpuEngineCopy::append(uint64_t position, const RowBlock &rows)
+{
 	if (Status status = check(rows); !status.is_ok())
 		return status;
 	if (position > delta_.last())

@@ -1,5 +1,5 @@
 // One resident copy of an index in the CPU engine: segments, delta, tombstones. Writers take the copy's mutex and
-// publish a new immutable snapshot; searches take the snapshot and need no lock from then on.
+// publish a new immutable snapshot; searches take the snapshot, which no writer keeps from them, and need no lock from then on.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/cpu/cpu_engine_rows.hpp"
+#include "engine/cpu/published.hpp"
 #include "engine/engine.hpp"
 #include "engine/lists.hpp"
 #include "engine/segment_graph.hpp"
@@ -55,7 +56,7 @@ public:
 	{
 		return kind_;
 	}
-	std::shared_ptr<const Snapshot> snapshot() const;
+	std::shared_ptr<const Snapshot> snapshot() const { return snapshot_.get(); }
 	uint64_t
 	memory_bytes() const
 	{
@@ -69,11 +70,17 @@ public:
 	Status seal_segment(SegmentId segment);
 	Status drop_segment(SegmentId segment);
 	Status append_delta(uint64_t position, const RowBlock &rows);
+
+	/// append_delta, unless another writer is at work, perhaps for long: then false, and nothing has happened.
+	bool try_append_delta(uint64_t position, const RowBlock &rows, Status *status);
 	Status trim_delta(uint64_t position);
 	Status set_tombstones(SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
 	Status read_structure(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+
+	/// Keeps writers out as a segment does that is being prepared; for tests.
+	std::unique_lock<std::mutex> hold_writers() const { return std::unique_lock(mutex_); }
 
 private:
 	struct Segment
@@ -90,17 +97,18 @@ private:
 	Status append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const;
 	Status check_structure(Segment *segment) const;
 	Status prepare(Segment *segment);
+	Status append(uint64_t position, const RowBlock &rows);
 	void publish();
 	void account();
 
 	const DistanceSpec spec_;
 	const CopyKind kind_;
-	mutable std::mutex mutex_; // all below
+	mutable std::mutex mutex_; // writers; all below but the snapshot
 	std::map<SegmentId, Segment> segments_;
 	RowList delta_;
 	std::shared_ptr<const Bitmap> delta_dead_;
 	uint64_t delta_dead_first_ = 0;
-	std::shared_ptr<const Snapshot> snapshot_;
+	Published<Snapshot> snapshot_;
 	std::atomic<uint64_t> memory_bytes_{0};
 };
 

@@ -13,6 +13,7 @@ namespace
 {
 
 constexpr size_t kQueriesPerTurn = 16; // that go over the tiles of a segment together
+constexpr uint64_t kSlotsPerLook = 1024; // of the delta, between two looks at what the caller wants: well below a millisecond
 
 Status
 invalid(const char *message)
@@ -56,17 +57,8 @@ match_query(const SearchQuery &query)
 } // namespace
 
 MatchCopy::MatchCopy(const CopySpec &spec, SegmentHook sealed, std::function<void(SegmentId)> dropped)
-	: spec_(spec.distance), sealed_(std::move(sealed)), dropped_(std::move(dropped)), delta_(spec.distance, RowList::Kind::kDelta),
-	  snapshot_(std::make_shared<const MatchSnapshot>())
+	: spec_(spec.distance), sealed_(std::move(sealed)), dropped_(std::move(dropped)), delta_(spec.distance, RowList::Kind::kDelta)
 {
-}
-
-std::shared_ptr<const MatchSnapshot>
-MatchCopy::snapshot() const
-{
-	const std::lock_guard lock(snapshot_mutex_);
-
-	return snapshot_;
 }
 
 /// Makes what the members say visible to searches to come. Caller holds the mutex. Throws bad_alloc before any change.
@@ -90,11 +82,7 @@ MatchCopy::publish()
 	next->delta.dead_first = delta_dead_first_;
 	next->n_rows += delta_.last() - delta_.first();
 	memory_bytes_.store(bytes, std::memory_order_relaxed);
-
-	std::shared_ptr<const MatchSnapshot> old = std::move(next); // goes after the lock
-	const std::lock_guard lock(snapshot_mutex_);
-
-	snapshot_.swap(old);
+	snapshot_.set(std::move(next));
 }
 
 Status
@@ -217,6 +205,24 @@ MatchCopy::append_delta(uint64_t position, const RowBlock &rows)
 {
 	const std::lock_guard lock(mutex_);
 
+	return append(position, rows);
+}
+
+bool
+MatchCopy::try_append_delta(uint64_t position, const RowBlock &rows, Status *status)
+{
+	const std::unique_lock lock(mutex_, std::try_to_lock);
+
+	if (!lock.owns_lock())
+		return false;
+	*status = append(position, rows);
+	return true;
+}
+
+/// Caller holds the mutex.
+Status
+MatchCopy::append(uint64_t position, const RowBlock &rows)
+{
 	if (rows.row_ids.size() != rows.n_rows || (rows.n_rows > 0 && rows.vectors == nullptr))
 		return invalid("the slots are not whole");
 	if (position > delta_.last())
@@ -382,30 +388,41 @@ check_match_queries(std::span<const SearchQuery> queries)
 	return Status::ok();
 }
 
-void
-offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk)
+bool
+offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control)
 {
 	const RowListView &rows = delta.rows;
 	const size_t slot_bytes = vector_bytes(spec.element, spec.dim);
 	std::vector<uint8_t> value;
 	match::Parts wanted;
+	uint64_t n_slots = 1;        // of what is at `at`
+	uint64_t next_look = rows.first; // at control
 
-	if (!match::open_parts(query.query, query.query_bytes, &wanted))
-		return;
-	for (uint64_t at = rows.first; at < rows.last; at++)
+	if (!match::open_parts(query.query, query.query_bytes, &wanted) || slot_bytes < sizeof(uint32_t))
+		return true;
+	for (uint64_t at = rows.first; at < rows.last; at += n_slots)
 	{
 		uint32_t length;
 		match::Parts parts;
 
-		if (is_dead(delta, at) || slot_bytes < sizeof(length))
+		if (control != nullptr && at >= next_look)
+		{
+			if (control->stop.load(std::memory_order_relaxed))
+				return false;
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			next_look = at + kSlotsPerLook;
+		}
+		n_slots = 1;
+		if (is_dead(delta, at))
 			continue;
 		std::memcpy(&length, slot_at(rows, at, slot_bytes), sizeof(length));
 
 		const uint64_t n_bytes = sizeof(length) + uint64_t{length};
-		const uint64_t n_slots = (n_bytes + slot_bytes - 1) / slot_bytes;
+		const uint64_t n_wanted = (n_bytes + slot_bytes - 1) / slot_bytes;
 
-		if (n_slots > rows.last - at)
+		if (n_wanted > rows.last - at)
 			continue;
+		n_slots = n_wanted; // no other value begins there, so that each slot is read once
 		value.resize(n_slots * slot_bytes);
 		for (uint64_t i = 0; i < n_slots; i++)
 			std::memcpy(value.data() + i * slot_bytes, slot_at(rows, at + i, slot_bytes), slot_bytes);
@@ -417,6 +434,7 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 
 		topk_push(topk, &score, &row, 1, nullptr, 0);
 	}
+	return true;
 }
 
 void
@@ -458,7 +476,8 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 				}
 				for (size_t i = 0; i < some.size(); i++)
 				{
-					offer_match_delta(spec, snapshot.delta, some[i], selections[i].topk());
+					if (!offer_match_delta(spec, snapshot.delta, some[i], selections[i].topk(), control))
+						return;
 					(*results)[turn * per_turn + i] = selections[i].finish();
 					if (some[i].coverage != nullptr)
 						*some[i].coverage = Coverage::kAll;

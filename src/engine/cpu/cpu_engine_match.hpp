@@ -2,8 +2,8 @@
 // the delta the stored values in slots. The CPU engine's copy; the CUDA engine uses it for all but the counting of segments.
 //
 // A slot is a row of the delta: `dim` bytes. A value is a uint32 length and so many bytes, in as many slots as it takes, the first
-// of which is its row; the others count as dead. Nothing that was sent is trusted: a value that is not one matches nothing, one
-// that is not whole (its last slots have not come) is not there.
+// of which is its row; the others count as dead, and no value begins in them. Nothing that was sent is trusted: a value that is not
+// one matches nothing, one that is not whole (its last slots have not come) is not there.
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,7 @@ public:
 		return spec_;
 	}
 
-	std::shared_ptr<const MatchSnapshot> snapshot() const;
+	std::shared_ptr<const MatchSnapshot> snapshot() const { return snapshot_.get(); }
 
 	uint64_t
 	memory_bytes() const
@@ -72,6 +72,9 @@ public:
 	Status seal_segment(SegmentId segment);
 	Status drop_segment(SegmentId segment);
 	Status append_delta(uint64_t position, const RowBlock &rows);
+
+	/// append_delta, unless another writer is at work, perhaps for long: then false, and nothing has happened.
+	bool try_append_delta(uint64_t position, const RowBlock &rows, Status *status);
 	Status trim_delta(uint64_t position);
 	Status set_tombstones(SegmentId segment, std::span<const uint8_t> bits);
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
@@ -88,6 +91,7 @@ private:
 	};
 
 	Status open(SegmentId id, Segment *segment);
+	Status append(uint64_t position, const RowBlock &rows);
 	void publish();
 
 	const DistanceSpec spec_;
@@ -98,16 +102,16 @@ private:
 	RowList delta_;
 	std::shared_ptr<const Bitmap> delta_dead_;
 	uint64_t delta_dead_first_ = 0;
-	mutable std::mutex snapshot_mutex_; // held for a moment only: a seal takes its time
-	std::shared_ptr<const MatchSnapshot> snapshot_;
+	Published<MatchSnapshot> snapshot_;
 	std::atomic<uint64_t> memory_bytes_{0};
 };
 
 /// kInvalidArgument if a query is not one.
 Status check_match_queries(std::span<const SearchQuery> queries);
 
-/// Offers the delta's rows, each counted by definition.
-void offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk);
+/// Offers the delta's rows, each counted by definition, in time that grows with the number of slots, whatever they hold. False if
+/// control (which may be null) has stopped it.
+bool offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control);
 
 /// Searches a snapshot. results [queries.size()], coverage is set. Queries have been checked.
 void search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <random>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/held_rows.hpp"
 
 namespace vectorgpu::engine
@@ -263,6 +265,32 @@ TEST(CpuEngineCopy, SearchesBesideAppendsSeeAPrefixOfThem)
 
 	ASSERT_OK(loaded.engine->search(loaded.copy, {std::vector<SearchQuery>{{origin, n_rows, false, {}}}}, &results));
 	EXPECT_EQ(results[0].size(), n_rows);
+}
+
+TEST(CpuEngineCopy, SearchesDoNotWaitForAWriterThatTakesLong)
+{
+	std::mt19937 rng(5);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 8});
+	CpuEngineCopy copy({rows.spec, CopyKind::kRows});
+	Status status = Status::error(StatusCode::kInternal, "not tried");
+
+	rows.add_random(30, Data::kGaussian, rng, 0);
+	ASSERT_OK(copy.append_delta(0, rows.block(0, 10)));
+	{
+		auto writing = copy.hold_writers();
+		auto search = std::async(std::launch::async, [&] { return copy.snapshot()->n_rows; });
+		auto append = std::async(std::launch::async, [&] { return copy.try_append_delta(10, rows.block(10, 20), &status); });
+		const bool has_snapshot = search.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+
+		EXPECT_FALSE(append.get());
+		writing.unlock();
+		EXPECT_TRUE(has_snapshot);
+		EXPECT_EQ(search.get(), 10u);
+	}
+	EXPECT_EQ(copy.snapshot()->n_rows, 10u);
+	EXPECT_TRUE(copy.try_append_delta(10, rows.block(10, 20), &status));
+	ASSERT_OK(status);
+	EXPECT_EQ(copy.snapshot()->n_rows, 30u);
 }
 
 TEST(CpuEngineCopy, WritersOfAllKindsRunBesideSearches)

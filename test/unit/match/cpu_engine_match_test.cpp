@@ -1,7 +1,11 @@
 // Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; what was sent is not trusted.
+#include <future>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "engine/cpu/cpu_engine.hpp"
+#include "engine/cpu/cpu_engine_match.hpp"
 #include "match/copies.hpp"
 
 namespace vectorgpu::test
@@ -118,6 +122,95 @@ TEST(CpuEngineMatch, BadQueriesSlotsAndShapesAreRefused)
 	EXPECT_EQ(results[0][0].score, 0);
 	EXPECT_EQ(engine->load_segment(copy, 1, {std::vector<RowId>{3, 2}, nullptr, 2}).code, StatusCode::kOk);
 	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // no description, ids do not ascend
+}
+
+/// Slots none of which is dead and each of which says that its value goes on to the end of the delta.
+TEST(CpuEngineMatch, EachSlotOfTheDeltaIsReadOnce)
+{
+	constexpr uint32_t kSlots = 100000;
+	const auto engine = engine::make_cpu_engine({});
+	const std::string query = stored_query({{"a", "b"}});
+	std::vector<RowId> ids(kSlots);
+	std::vector<uint8_t> slots(size_t{kSlots} * kSlotBytes);
+	std::vector<std::vector<engine::Neighbor>> results;
+	engine::SearchQuery search;
+	engine::SearchControl control;
+	engine::CopyId copy = 0;
+
+	for (uint32_t i = 0; i < kSlots; i++)
+	{
+		const uint32_t length = (kSlots - i) * kSlotBytes - sizeof(length);
+
+		ids[i] = i + 1;
+		memcpy(slots.data() + size_t{i} * kSlotBytes, &length, sizeof(length));
+	}
+	ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
+	ASSERT_TRUE(engine->append_delta(copy, 0, {ids, slots.data(), kSlots}).is_ok());
+	search.query = query.data();
+	search.query_bytes = query.size();
+	search.k = kSlots;
+	ASSERT_TRUE(engine->search(copy, {&search, 1}, &results, &control).is_ok());
+	ASSERT_EQ(results[0].size(), 1u);
+	EXPECT_EQ(results[0][0].row, 1u);
+}
+
+TEST(CpuEngineMatch, TheDeltaMovesAndStops)
+{
+	constexpr size_t kRows = 20000;
+	engine::MatchCopy copy(match_spec());
+	const std::string query = stored_query({{"a", "b"}});
+	const std::vector<uint8_t> slots(kRows * kSlotBytes, 0); // values of no bytes
+	std::vector<RowId> ids;
+	std::vector<engine::Neighbor> buffer(engine::topk_buffer_bytes(1) / sizeof(engine::Neighbor));
+	engine::SearchQuery search;
+	engine::SearchControl control;
+	engine::TopK topk;
+
+	for (RowId i = 0; i < kRows; i++)
+		ids.push_back(i + 1);
+	ASSERT_TRUE(copy.append_delta(0, {ids, slots.data(), kRows}).is_ok());
+	search.query = query.data();
+	search.query_bytes = query.size();
+	search.k = 1;
+	engine::topk_init(&topk, 1, buffer.data(), buffer.size(), nullptr);
+	EXPECT_TRUE(engine::offer_match_delta(copy.spec(), copy.snapshot()->delta, search, &topk, &control));
+	EXPECT_GE(control.progress, kRows / 1024);
+	EXPECT_EQ(engine::topk_finish(&topk), 1u);
+	control.stop = true;
+	engine::topk_init(&topk, 1, buffer.data(), buffer.size(), nullptr);
+	EXPECT_FALSE(engine::offer_match_delta(copy.spec(), copy.snapshot()->delta, search, &topk, &control));
+	EXPECT_EQ(engine::topk_finish(&topk), 0u);
+}
+
+TEST(CpuEngineMatch, SearchesDoNotWaitForASeal)
+{
+	std::promise<void> begun, may_go_on;
+	std::future<void> go_on = may_go_on.get_future();
+	engine::MatchCopy copy(match_spec(),
+		[&](engine::SegmentId, const auto &)
+		{
+			begun.set_value();
+			go_on.wait();
+			return Status::ok();
+		});
+	const std::vector<RowId> ids = {1, 2};
+	const std::vector<uint8_t> slots(2 * kSlotBytes, 0);
+	Status status;
+
+	ASSERT_TRUE(copy.load_segment(1, {ids, nullptr, 2}).is_ok());
+	ASSERT_TRUE(copy.load_structure(1, 1, description_of({{"a"}, {"b"}})).is_ok());
+
+	std::thread sealing([&] { EXPECT_TRUE(copy.seal_segment(1).is_ok()); });
+
+	begun.get_future().wait();
+	EXPECT_EQ(copy.snapshot()->n_rows, 0u);
+	EXPECT_FALSE(copy.try_append_delta(0, {ids, slots.data(), 2}, &status));
+	may_go_on.set_value();
+	sealing.join();
+	EXPECT_EQ(copy.snapshot()->n_rows, 2u);
+	EXPECT_TRUE(copy.try_append_delta(0, {ids, slots.data(), 2}, &status));
+	EXPECT_TRUE(status.is_ok());
+	EXPECT_EQ(copy.snapshot()->n_rows, 4u);
 }
 
 } // namespace
