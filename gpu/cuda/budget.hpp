@@ -18,13 +18,16 @@ public:
 
 	const Device *device() const { return device_; }
 	uint64_t most() const { return most_; }
+
+	/// Before other threads know of the budget.
+	void set_most(uint64_t most) { most_ = most; }
 	uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 	Status take(uint64_t bytes);
 	void give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
 private:
 	const Device *device_;
-	const uint64_t most_; // 0: no limit but the device's
+	uint64_t most_; // 0: no limit but the device's
 	std::atomic<uint64_t> used_{0};
 };
 

@@ -79,6 +79,8 @@ public:
 			VECTORGPU_TRY(test_graphs());
 			n_searches_ = n_batches_ = n_rescored_ = 0;
 		}
+		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
+			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
 		device_.on_fatal(options_.on_fatal);
 		device_.arm();
 		watchdog_ = std::thread([this] { watch(); });
@@ -397,7 +399,7 @@ private:
 		return Status::ok();
 	}
 
-	/// What the caller allows, but no more than the device has left when all workspaces are made.
+	/// What the device has left when all workspaces are made.
 	Status
 	make_budget()
 	{
@@ -408,7 +410,7 @@ private:
 
 		const uint64_t left = free_bytes > kReserveBytes ? free_bytes - kReserveBytes : 1;
 
-		budget_ = std::make_unique<Budget>(&device_, options_.memory_bytes == 0 ? left : std::min<uint64_t>(left, options_.memory_bytes));
+		budget_ = std::make_unique<Budget>(&device_, left);
 		return Status::ok();
 	}
 

@@ -67,8 +67,12 @@ public:
 
 		if (!status.is_ok() && host_may_do_better(status))
 		{
+			const std::string reason = status.message;
+
 			place = std::make_shared<Place>(*host_, false);
 			status = host_->create(spec, &place->id);
+			if (status.is_ok())
+				say("a copy begins in host memory: " + reason);
 		}
 		if (!status.is_ok())
 			return status;

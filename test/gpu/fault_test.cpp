@@ -217,6 +217,19 @@ TEST(GpuFault, TheBudgetHolds)
 	ASSERT_OK(engine->seal_segment(copy, 1));
 }
 
+TEST(GpuFault, ABudgetSmallerThanTheSelfTestStillMakesAnEngine)
+{
+	CudaEngineOptions options = options_with_faults();
+	std::unique_ptr<CudaEngine> engine;
+
+	arm("", 0);
+	options.memory_bytes = size_t{64} << 10;
+	options.self_test = true;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	EXPECT_EQ(engine->stats().budget_bytes, options.memory_bytes);
+	EXPECT_EQ(engine->stats().resident_bytes, 0u);
+}
+
 } // namespace
 } // namespace vectorgpu::cuda::test
 

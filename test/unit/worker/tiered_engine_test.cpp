@@ -30,12 +30,13 @@ class SmallDevice final : public engine::Engine
 {
 public:
 	std::atomic<uint64_t> limit{~uint64_t{0}};
+	std::atomic<bool> broken_create{false};
 	std::atomic<bool> broken_seal{false};
 	std::atomic<uint64_t> n_searches{0};
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
-	Status create(const CopySpec &spec, CopyId *copy) override { return inner_->create(spec, copy); }
+	Status create(const CopySpec &spec, CopyId *copy) override { return broken_create ? full() : inner_->create(spec, copy); }
 
 	Status
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
@@ -225,6 +226,20 @@ TEST_F(Tiered, ACopyLargerThanTheDeviceGoesToTheHostWhileItIsLoaded)
 	EXPECT_EQ(device_->stats().resident_bytes, 0u);
 	ASSERT_EQ(lines_.size(), 1u);
 	EXPECT_NE(lines_[0].find("the device is full"), std::string::npos);
+}
+
+TEST_F(Tiered, ACopyThatTheDeviceDoesNotTakeBeginsOnTheHost)
+{
+	const Rows rows = random_rows(300, 2);
+
+	device_->broken_create = true;
+
+	const CopyId copy = load(rows);
+
+	EXPECT_FALSE(engine_->on_device(copy));
+	expect_answers(copy, rows);
+	ASSERT_EQ(lines_.size(), 1u);
+	EXPECT_EQ(lines_[0], "a copy begins in host memory: the device is full");
 }
 
 TEST_F(Tiered, AMoveKeepsLists)
