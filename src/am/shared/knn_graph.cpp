@@ -7,6 +7,8 @@
 #include "am/shared/scan.hpp"
 #include "pg/fault.hpp"
 
+#include <cstring>
+
 extern "C"
 {
 #include "access/genam.h"
@@ -25,13 +27,6 @@ namespace
 constexpr uint32 kBatchSources = 256; // rows that are asked for together
 constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
 
-/// A row of the table that is asked for.
-struct Source
-{
-	RowId row;
-	Datum value; // palloc'd
-};
-
 /// A walk's pass over a part of the table.
 struct RowReader
 {
@@ -41,12 +36,6 @@ struct RowReader
 	TupleTableSlot *slot;
 	TableScanDesc scan;
 };
-
-RowId
-row_of(const ItemPointerData *tid)
-{
-	return make_row_id(ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
-}
 
 void
 reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, RowId first)
@@ -85,7 +74,7 @@ reader_next(RowReader *reader, RowId *row, Datum *value)
 		FormIndexDatum(reader->info, reader->slot, reader->estate, values, isnull);
 		if (isnull[0])
 			continue;
-		*row = row_of(&reader->slot->tts_tid);
+		*row = knn_row_of(&reader->slot->tts_tid);
 		*value = values[0];
 		return true;
 	}
@@ -126,7 +115,7 @@ asker_end(Asker *asker)
 
 /// Writes a row's edges, at most k; returns how many.
 uint32
-ask(Asker *asker, const Source *source, KnnEdge *edges)
+ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 {
 	IndexScanDesc scan = asker->scan;
 	ScanKeyData key;
@@ -147,13 +136,30 @@ ask(Asker *asker, const Source *source, KnnEdge *edges)
 
 		if (!index_fetch_heap(scan, asker->slot))
 			continue;
-		target = row_of(&asker->slot->tts_tid);
+		target = knn_row_of(&asker->slot->tts_tid);
 		if (target == source->row)
 			continue;
 		edges[n] = {source->row, target, n + 1, distance};
 		n++;
 	}
 	return n;
+}
+
+/// Those that the worker has not answered many at a time: a scan each, which asks it, or reads pages.
+void
+ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k, KnnEdge *edges,
+	uint32 *counts, const bool *answered)
+{
+	Asker asker;
+
+	asker_begin(&asker, access, snapshot, k);
+	for (uint32 i = 0; i < n_sources; i++)
+	{
+		(void) VG_FAULT("knn_graph_ask");
+		if (!answered[i])
+			counts[i] = ask(&asker, &sources[i], edges + uint64{i} * k);
+	}
+	asker_end(&asker);
 }
 
 } // namespace
@@ -196,14 +202,17 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
 	const uint32 most = Max(1u, Min(kBatchSources, kBatchEdges / k));
 	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
-	Source *sources;
+	KnnSource *sources;
+	uint32 *counts;
+	bool *answered;
 	uint32 n_sources = 0;
 	RowReader reader;
-	Asker asker;
 	Datum value;
 
 	MemoryContextSwitchTo(scratch);
-	sources = static_cast<Source *>(palloc(most * sizeof(Source)));
+	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
+	counts = static_cast<uint32 *>(palloc0(most * sizeof(uint32)));
+	answered = static_cast<bool *>(palloc0(most * sizeof(bool)));
 	reader_begin(&reader, access, snapshot, walk->next);
 	while (n_sources < most && reader_next(&reader, &sources[n_sources].row, &value))
 		sources[n_sources++].value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
@@ -212,17 +221,32 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 		walk->next = sources[n_sources - 1].row + 1;
 	reader_end(&reader);
 
+	knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
+	ask_others(access, snapshot, sources, n_sources, k, edges, counts, answered);
 	*n = 0;
-	asker_begin(&asker, access, snapshot, k);
 	for (uint32 i = 0; i < n_sources; i++)
 	{
-		(void) VG_FAULT("knn_graph_ask");
-		*n += ask(&asker, &sources[i], edges + *n);
+		memmove(edges + *n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
+		*n += counts[i];
 	}
-	asker_end(&asker);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return edges;
+}
+
+void
+knn_end_walk(KnnWalk *walk)
+{
+	if (walk->lanes != nullptr)
+		bridge::lanes_close(walk->lanes);
+	walk->lanes = nullptr;
+	walk->without_worker = true;
+}
+
+RowId
+knn_row_of(const ItemPointerData *tid)
+{
+	return make_row_id(ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
 }
 
 } // namespace vectorgpu::am

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "am/shared/index_access.hpp"
+#include "bridge/search_lanes.hpp"
 #include "common/types.hpp"
 
 extern "C"
@@ -31,6 +32,18 @@ struct KnnWalk
 {
 	RowId next; // the first that has not been asked for; 0 in the beginning
 	bool done;
+
+	// Of knn_next_edges alone.
+	MemoryContext context;       // that the walk lives in: where its lanes are closed with
+	bridge::SearchLanes *lanes;  // to the worker; null: none
+	bool without_worker;         // they failed, or could not be had
+};
+
+/// A row of the table that is asked for.
+struct KnnSource
+{
+	RowId row;
+	Datum value; // palloc'd
 };
 
 /// Raises 42809 if the index is not on vectors.
@@ -42,5 +55,16 @@ uint32 knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk
 /// The edges of the next rows, in (source, rank) order, palloc'd in the current context. *n is 0 with walk->done in the end. A row has
 /// fewer than k if there are no others.
 KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n);
+
+/// knn_worker.cpp. Asks the worker for all sources, many at a time: of source i the edges at edges + i * k, counts[i] of them, where
+/// answered[i] comes out true. The others have to be asked for one by one. Opens the walk's lanes, and gives them up if they fail.
+void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources, uint32 k,
+	KnnEdge *edges, uint32 *counts, bool *answered);
+
+/// Closes what the walk has open.
+void knn_end_walk(KnnWalk *walk);
+
+/// A row's own TID as the snapshot sees it.
+RowId knn_row_of(const ItemPointerData *tid);
 
 } // namespace vectorgpu::am

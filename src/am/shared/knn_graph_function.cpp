@@ -61,6 +61,7 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	BlessTupleDesc(context->tuple_desc);
 	call->index = PG_GETARG_OID(0);
 	call->k = static_cast<uint32>(k);
+	call->walk.context = CurrentMemoryContext;
 	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph batch", ALLOCSET_DEFAULT_SIZES);
 
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kRead);
@@ -120,7 +121,10 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	context = SRF_PERCALL_SETUP();
 	call = static_cast<KnnCall *>(context->user_fctx);
 	if (call->at >= call->n_edges && !next_batch(call))
+	{
+		knn_end_walk(&call->walk);
 		SRF_RETURN_DONE(context);
+	}
 
 	const KnnEdge *edge = &call->edges[call->at++];
 	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),

@@ -100,6 +100,7 @@ add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *n
 	const MemoryContext old = MemoryContextSwitchTo(batch);
 	KnnWalk walk = {};
 
+	walk.context = old;
 	while (!walk.done)
 	{
 		uint64 n;
@@ -115,6 +116,7 @@ add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *n
 		}
 		MemoryContextReset(batch);
 	}
+	knn_end_walk(&walk);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(batch);
 }

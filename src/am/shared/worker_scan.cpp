@@ -284,6 +284,20 @@ query_to_send(const ScanState *state, Size *n_bytes)
 	return state->query;
 }
 
+/// A SEARCH from the first row on, with nothing that comes along.
+void
+fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::SearchRequest *search)
+{
+	memset(search, 0, sizeof(*search));
+	search->version = {state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
+	search->k = k;
+	search->dim = state->shape.dim;
+	search->element = state->shape.element;
+	search->metric = copy_metric(state->am->worker_structure, &state->meta);
+	search->recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
+	search->n_probes = n_probes;
+}
+
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: ask has the rows.
 bool
 search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
@@ -314,18 +328,12 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
 		return false;
 	}
-	search.version = version;
-	search.k = ask->k;
+	fill_search(state, ask->k, n_probes, &search);
 	search.has_after = ask->after != nullptr ? 1 : 0;
 	search.after_score = ask->after != nullptr ? ask->after->score : 0;
 	search.after_row = ask->after != nullptr ? ask->after->row : 0;
-	search.dim = state->shape.dim;
-	search.element = state->shape.element;
-	search.metric = copy_metric(state->am->worker_structure, &state->meta);
-	search.recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
 	search.n_rows = static_cast<uint32>(n_ahead);
 	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
-	search.n_probes = n_probes;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, ask->rows,
 		ask->capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();
@@ -626,6 +634,32 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	*candidates = nullptr;
 	count_fallback(state, noted);
 	return false;
+}
+
+bool
+worker_may_answer(Relation index, const ScanState *state)
+{
+	return !gives_candidates(state) && bypass_of(index, state) == Bypass::kNone;
+}
+
+bool
+worker_search_request(
+	Relation index, const ScanState *state, uint64 k, wire::SearchRequest *search, wire::SegmentProbes *probes, uint32 *n_probes)
+{
+	if (!choose_probes(index, state, probes, n_probes))
+		return false;
+	fill_search(state, k, *n_probes, search);
+	return true;
+}
+
+bool
+worker_rows_valid(const ScanState *state, engine::Neighbor *rows, uint64 n, uint64 k)
+{
+	Ask ask = {};
+
+	ask.k = k;
+	ask.rows = rows;
+	return rows_valid(state, &ask, n);
 }
 
 } // namespace vectorgpu::am
