@@ -78,7 +78,7 @@ std::atomic<uint64_t> next_id{1};
 Status
 ClusterContext::wait() const
 {
-	VECTORGPU_TRY(stream.synchronize());
+	VECTORGPU_TRY(stream.synchronize(kTrainingPatienceNs));
 	if (control == nullptr)
 		return Status::ok();
 	control->progress.fetch_add(1, std::memory_order_relaxed);
@@ -106,6 +106,7 @@ ClusterCentroids::set(const float *centroids, uint32_t n)
 {
 	const cudaStream_t stream = context_->stream.get();
 	const Narrowing plan = plan_narrowing(centroids, n, dim_, dim_pad_);
+	const GpuWait wait(context_->device, kTrainingPatienceNs);
 	const uint32_t padded = kernels::padded_clusters(n);
 	const std::vector<float> behind(padded - n, std::numeric_limits<float>::infinity());
 
@@ -132,6 +133,8 @@ ClusterCentroids::set(const float *centroids, uint32_t n)
 Status
 ClusterCentroids::get(float *centroids) const
 {
+	const GpuWait wait(context_->device, kTrainingPatienceNs);
+
 	VECTORGPU_TRY(context_->check(cudaMemcpy2DAsync(centroids, dim_ * sizeof(float), vectors_.as<float>(), dim_pad_ * sizeof(float),
 									  dim_ * sizeof(float), n_, cudaMemcpyDeviceToHost, context_->stream.get()),
 		"read centroids"));
@@ -179,6 +182,7 @@ Status
 ClusterRows::put(const float *rows, size_t row_stride, uint32_t n)
 {
 	const cudaStream_t stream = context_->stream.get();
+	const GpuWait wait(context_->device, kTrainingPatienceNs);
 
 	n_ = n;
 	narrowed_for_ = 0;
@@ -219,6 +223,7 @@ ClusterRows::narrow(const ClusterCentroids &centroids)
 Status
 ClusterRows::check_finite(const ClusterCentroids &centroids)
 {
+	const GpuWait wait(context_->device, kTrainingPatienceNs);
 	uint32_t n_not_finite = 0;
 
 	if (n_ == 0)

@@ -369,21 +369,11 @@ private:
 		{
 			const uint64_t now = static_cast<uint64_t>(
 				std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-			bool hangs = is_late(uploader_.stream, now, limit_ns) || is_late(lane_.stream(), now, limit_ns);
+			const uint64_t since = device_.waiting_since_ns();
 
-			for (const std::unique_ptr<SearchContext> &context : contexts_)
-				hangs = hangs || is_late(context->stream, now, limit_ns);
-			if (hangs)
+			if (since != 0 && now > since && now - since > limit_ns)
 				device_.lose("a kernel does not end");
 		}
-	}
-
-	static bool
-	is_late(const Stream &stream, uint64_t now, uint64_t limit_ns)
-	{
-		const uint64_t since = stream.waiting_since_ns();
-
-		return since != 0 && now > since && now - since > limit_ns;
 	}
 
 	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.

@@ -144,6 +144,43 @@ Device::log(const char *line) const noexcept
 	}
 }
 
+uint64_t
+Device::waiting_since_ns() const
+{
+	uint64_t first = 0;
+
+	for (const std::atomic<uint64_t> &wait : waits_)
+		if (const uint64_t since = wait.load(std::memory_order_relaxed); since != 0 && (first == 0 || since < first))
+			first = since;
+	return first;
+}
+
+GpuWait::GpuWait(const Device *device, uint64_t patience_ns) noexcept
+{
+	timespec now{};
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+
+	const uint64_t since = static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec) + patience_ns;
+
+	for (std::atomic<uint64_t> &slot : device->waits_)
+	{
+		uint64_t unused = 0;
+
+		if (slot.load(std::memory_order_relaxed) == 0 && slot.compare_exchange_strong(unused, since, std::memory_order_relaxed))
+		{
+			slot_ = &slot;
+			break;
+		}
+	}
+}
+
+GpuWait::~GpuWait()
+{
+	if (slot_ != nullptr)
+		slot_->store(0, std::memory_order_relaxed);
+}
+
 Status
 Stream::create(const Device *device)
 {
@@ -171,32 +208,20 @@ Stream::reset() noexcept
 		device_->check_quietly(cudaStreamDestroy(std::exchange(stream_, nullptr)), "destroy a stream");
 }
 
-/// Runs what waits for the GPU, for the watchdog to see.
-template <class Wait>
 Status
-Stream::wait(Wait wait) const
+Stream::synchronize(uint64_t patience_ns) const
 {
-	timespec now{};
+	const GpuWait wait(device_, patience_ns);
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	waiting_since_ns_.store(static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec), std::memory_order_relaxed);
-
-	const cudaError_t error = wait();
-
-	waiting_since_ns_.store(0, std::memory_order_relaxed);
-	return device_->check(error, "finish work on the GPU");
-}
-
-Status
-Stream::synchronize() const
-{
-	return wait([this] { return cudaStreamSynchronize(stream_); });
+	return device_->check(cudaStreamSynchronize(stream_), "finish work on the GPU");
 }
 
 Status
 Stream::wait_for(const Event &event) const
 {
-	return wait([&] { return cudaEventSynchronize(event.get()); });
+	const GpuWait wait(device_);
+
+	return device_->check(cudaEventSynchronize(event.get()), "finish work on the GPU");
 }
 
 Status
@@ -221,6 +246,8 @@ DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 	device_ = device;
 	if (bytes == 0)
 		return Status::ok();
+
+	const GpuWait wait(device);
 	const cudaError_t error = device->fault("gpu_malloc") ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
 
 	VECTORGPU_TRY(device->check(error, (std::string("allocate device memory for ") + purpose).c_str()));
@@ -232,7 +259,11 @@ void
 DeviceBuffer::reset() noexcept
 {
 	if (data_ != nullptr)
+	{
+		const GpuWait wait(device_);
+
 		device_->check_quietly(cudaFree(std::exchange(data_, nullptr)), "free device memory");
+	}
 	bytes_ = 0;
 }
 
@@ -249,6 +280,7 @@ PinnedBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 {
 	reset();
 	device_ = device;
+	const GpuWait wait(device);
 	const cudaError_t error = device->fault("gpu_pinned") ? cudaErrorMemoryAllocation : cudaMallocHost(&data_, bytes);
 
 	VECTORGPU_TRY(device->check(error, (std::string("allocate pinned memory for ") + purpose).c_str()));
@@ -260,7 +292,11 @@ void
 PinnedBuffer::reset() noexcept
 {
 	if (data_ != nullptr)
+	{
+		const GpuWait wait(device_);
+
 		device_->check_quietly(cudaFreeHost(std::exchange(data_, nullptr)), "free pinned memory");
+	}
 	bytes_ = 0;
 }
 

@@ -5,6 +5,7 @@
 // sets `fatal`, from then on every call answers kUnavailable, and the process should leave.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -71,11 +72,18 @@ public:
 	bool fatal() const { return fatal_.load(std::memory_order_acquire); }
 	void log(const char *line) const noexcept;
 
+	/// Since when the one who has been waiting longest for the GPU waits (GpuWait), CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
+	uint64_t waiting_since_ns() const;
+
 	int ordinal() const { return ordinal_; }
 	const std::string &description() const { return description_; }
 	uint64_t total_bytes() const { return total_bytes_; }
 
 private:
+	friend class GpuWait;
+
+	static constexpr size_t kMostWaits = 256; // more are not watched
+
 	int ordinal_ = 0;
 	uint64_t total_bytes_ = 0;
 	std::string description_;
@@ -84,6 +92,22 @@ private:
 	bool armed_ = false;
 	std::function<void()> on_fatal_;
 	mutable std::atomic<bool> fatal_{false};
+	mutable std::array<std::atomic<uint64_t>, kMostWaits> waits_{}; // since when; 0: free
+};
+
+/// For as long as it lives the watchdog takes its thread for one that waits for the GPU: around calls that do not return before some
+/// work is done. Those are waits for a stream, copies from and to memory that is not pinned, allocations.
+class GpuWait
+{
+public:
+	/// patience_ns: what the work may take beyond the watchdog's limit.
+	explicit GpuWait(const Device *device, uint64_t patience_ns = 0) noexcept;
+	~GpuWait();
+	GpuWait(const GpuWait &) = delete;
+	GpuWait &operator=(const GpuWait &) = delete;
+
+private:
+	std::atomic<uint64_t> *slot_ = nullptr;
 };
 
 class Event
@@ -118,22 +142,15 @@ public:
 	void reset() noexcept;
 	cudaStream_t get() const { return stream_; }
 
-	/// Waits for all work on the stream.
-	Status synchronize() const;
+	/// Waits for all work on the stream. patience_ns: see GpuWait.
+	Status synchronize(uint64_t patience_ns = 0) const;
 
 	/// Waits for an event that was recorded on the stream, if it was.
 	Status wait_for(const Event &event) const;
 
-	/// Since when somebody has been waiting here, CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
-	uint64_t waiting_since_ns() const { return waiting_since_ns_.load(std::memory_order_relaxed); }
-
 private:
-	template <class Wait>
-	Status wait(Wait wait) const;
-
 	const Device *device_ = nullptr;
 	cudaStream_t stream_ = nullptr;
-	mutable std::atomic<uint64_t> waiting_since_ns_{0};
 };
 
 /// Device memory. `purpose` is for messages.

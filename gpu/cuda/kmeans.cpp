@@ -58,8 +58,9 @@ in_parallel(size_t n, size_t n_threads, const Work &work)
 class Training
 {
 public:
-	Training(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, size_t n_threads)
-		: context_(context), spec_(spec), host_rows_(rows), n_threads_(std::max<size_t>(n_threads, 1)), random_{spec.seed}
+	Training(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, size_t n_threads, KMeansRoom *room)
+		: context_(context), spec_(spec), host_rows_(rows), n_threads_(std::max<size_t>(n_threads, 1)), random_{spec.seed},
+		  rows_(room->rows), centroids_(room->centroids), error_sums_(room->error_sums)
 	{
 	}
 
@@ -68,9 +69,6 @@ public:
 	{
 		Clock::time_point start = Clock::now();
 
-		VECTORGPU_TRY(rows_.create(context_, static_cast<uint32_t>(spec_.n_rows), spec_.dim, spec_.n_clusters));
-		VECTORGPU_TRY(centroids_.create(context_, spec_.n_clusters, spec_.dim));
-		VECTORGPU_TRY(error_sums_.allocate(context_->budget, spec_.n_clusters * sizeof(double), "errors of clusters"));
 		VECTORGPU_TRY(rows_.put(host_rows_.rows, host_rows_.row_stride, static_cast<uint32_t>(spec_.n_rows)));
 		VECTORGPU_TRY(context_->wait());
 		times->upload_ms = ms_since(start);
@@ -99,6 +97,7 @@ private:
 	{
 		const uint32_t k = centroids_.n();
 		const cudaStream_t stream = context_->stream.get();
+		const GpuWait wait(context_->device, kTrainingPatienceNs);
 
 		VECTORGPU_TRY(rows_.assign(centroids_, true));
 		VECTORGPU_TRY(rows_.group(centroids_, error_sums_.as<double>()));
@@ -182,13 +181,18 @@ private:
 		const size_t row_bytes = rows_.dim_pad() * sizeof(float);
 
 		donor_order_.resize(n);
-		VECTORGPU_TRY(context_->check(cudaMemcpyAsync(donor_order_.data(), rows_.order() + first_[donor], n * sizeof(uint32_t),
-										  cudaMemcpyDeviceToHost, stream),
-			"read a cluster"));
-		VECTORGPU_TRY(context_->wait());
+		{
+			const GpuWait wait(context_->device, kTrainingPatienceNs);
+
+			VECTORGPU_TRY(context_->check(cudaMemcpyAsync(donor_order_.data(), rows_.order() + first_[donor], n * sizeof(uint32_t),
+											  cudaMemcpyDeviceToHost, stream),
+				"read a cluster"));
+			VECTORGPU_TRY(context_->wait());
+		}
 		for (uint64_t i = 0; i < n; i++)
 		{
 			const uint32_t row = donor_order_[(start + i) % n];
+			const GpuWait wait(context_->device);
 			float error = 0;
 
 			VECTORGPU_TRY(context_->check(
@@ -248,10 +252,14 @@ private:
 		VECTORGPU_TRY(centroids_.set(coarse.data(), n_coarse));
 		VECTORGPU_TRY(rows_.check_finite(centroids_));
 		VECTORGPU_TRY(lloyd(kSeedIterations, 0));
-		VECTORGPU_TRY(context_->check(cudaMemcpyAsync(order.data(), rows_.order(), spec_.n_rows * sizeof(uint32_t), cudaMemcpyDeviceToHost,
-										  context_->stream.get()),
-			"read clusters"));
-		VECTORGPU_TRY(context_->wait());
+		{
+			const GpuWait wait(context_->device, kTrainingPatienceNs);
+
+			VECTORGPU_TRY(context_->check(cudaMemcpyAsync(order.data(), rows_.order(), spec_.n_rows * sizeof(uint32_t),
+											  cudaMemcpyDeviceToHost, context_->stream.get()),
+				"read clusters"));
+			VECTORGPU_TRY(context_->wait());
+		}
 		share_out_clusters(first_.data(), n_coarse, spec_.n_clusters, shares.data());
 
 		std::vector<float *> begins;
@@ -304,9 +312,9 @@ private:
 	const RowsView host_rows_;
 	const size_t n_threads_;
 	Random random_;
-	ClusterRows rows_;
-	ClusterCentroids centroids_;
-	Held error_sums_; // [n_clusters] double
+	ClusterRows &rows_;
+	ClusterCentroids &centroids_;
+	Held &error_sums_;
 	std::vector<uint32_t> read_first_;
 	std::vector<uint64_t> first_; // [n_clusters of the level + 1]
 	std::vector<double> sums_;
@@ -317,10 +325,19 @@ private:
 } // namespace
 
 Status
+KMeansRoom::create(ClusterContext *context, uint32_t n_rows, uint32_t dim, uint32_t n_clusters)
+{
+	VECTORGPU_TRY(rows.create(context, n_rows, dim, n_clusters));
+	VECTORGPU_TRY(centroids.create(context, n_clusters, dim));
+	return error_sums.allocate(context->budget, n_clusters * sizeof(double), "errors of clusters");
+}
+
+Status
 train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, bool seeds_given, size_t n_threads, float *centroids,
-	uint64_t *sizes, KMeansReport *report, KMeansTimes *times)
+	uint64_t *sizes, KMeansReport *report, KMeansTimes *times, KMeansRoom *room)
 {
 	KMeansTimes own;
+	KMeansRoom own_room;
 
 	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions) || spec.n_clusters == 0 || spec.n_clusters > kMaxClusters)
 		return Status::error(StatusCode::kInvalidArgument, "number of dimensions or clusters is out of range");
@@ -336,8 +353,19 @@ train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &ro
 		return Status::ok();
 	}
 
-	Training training(context, spec, rows, n_threads);
-	const Status status = training.run(seeds_given, centroids, sizes, report, times != nullptr ? times : &own);
+	Status status;
+
+	if (room == nullptr)
+	{
+		status = own_room.create(context, static_cast<uint32_t>(spec.n_rows), spec.dim, spec.n_clusters);
+		room = &own_room;
+	}
+	if (status.is_ok())
+	{
+		Training training(context, spec, rows, n_threads, room);
+
+		status = training.run(seeds_given, centroids, sizes, report, times != nullptr ? times : &own);
+	}
 
 	if (!status.is_ok() && !context->device->fatal()) // nothing on the stream may use what goes now
 		(void) context->stream.synchronize();

@@ -14,6 +14,8 @@
 namespace vectorgpu::cuda
 {
 
+constexpr uint64_t kTrainingPatienceNs = uint64_t{90} * 1000 * 1000 * 1000; // a pass over a large sample takes longer than a batch
+
 /// What one builder works with.
 struct ClusterContext
 {
@@ -127,6 +129,16 @@ private:
 	Held largest_;
 };
 
+/// Device memory of a training. Rows [n_rows, dim].
+struct KMeansRoom
+{
+	ClusterRows rows;
+	ClusterCentroids centroids;
+	Held error_sums; // [n_clusters] double
+
+	Status create(ClusterContext *context, uint32_t n_rows, uint32_t dim, uint32_t n_clusters);
+};
+
 /// How long what took.
 struct KMeansTimes
 {
@@ -137,8 +149,10 @@ struct KMeansTimes
 
 /// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says when to stop.
 /// Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids [n_clusters, dim], sizes
-/// [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits; n_threads of the host draw seeds.
+/// [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits; n_threads of the host draw seeds. room: made before
+/// for the spec's rows, dimensions and clusters, or null.
 Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows, bool seeds_given,
-	size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report, KMeansTimes *times = nullptr);
+	size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report, KMeansTimes *times = nullptr,
+	KMeansRoom *room = nullptr);
 
 } // namespace vectorgpu::cuda

@@ -1,5 +1,5 @@
 // See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found as a direct search
-// of each batch finds them.
+// of each batch finds them. All memory is taken at the start: where the device is short of it, the caller still has another engine.
 #include "cuda/list_builder.hpp"
 
 #include <numeric>
@@ -34,7 +34,22 @@ public:
 			(void) context_.stream.synchronize();
 	}
 
-	Status start() { return context_.stream.create(device_); }
+	/// kOutOfMemory: nothing of the build will work here.
+	Status
+	start()
+	{
+		const uint32_t dim = spec().rows.dim;
+
+		VECTORGPU_TRY(context_.stream.create(device_));
+		if (spec().n_training > 0)
+		{
+			training_ = std::make_unique<KMeansRoom>();
+			VECTORGPU_TRY(training_->create(&context_, spec().n_training, dim, spec().n_clusters));
+		}
+		VECTORGPU_TRY(centroids_.create(&context_, spec().n_clusters, dim));
+		VECTORGPU_TRY(rows_.create(&context_, kBatchRows, dim, 0));
+		return spec().n_queries > 0 ? make_query_room() : Status::ok();
+	}
 
 	Status
 	neighbors(std::vector<Neighbor> *found) override
@@ -48,6 +63,9 @@ public:
 		if (!queries_ready())
 			return Status::ok();
 		VECTORGPU_TRY(device_->use());
+
+		const GpuWait wait(device_);
+
 		VECTORGPU_TRY(read(counts.data(), best_.counts, n * sizeof(uint32_t)));
 		VECTORGPU_TRY(read(entries.data(), best_.entries, n * k * sizeof(kernels::Entry)));
 		VECTORGPU_TRY(context_.wait());
@@ -62,7 +80,13 @@ protected:
 	train_rows(const engine::ivf::KMeansSpec &asked, const float *rows, float *centroids, engine::ivf::KMeansReport *report) override
 	{
 		VECTORGPU_TRY(device_->use());
-		return train_kmeans(&context_, asked, {rows, asked.dim}, false, std::thread::hardware_concurrency(), centroids, nullptr, report);
+
+		const Status status = train_kmeans(&context_, asked, {rows, asked.dim}, false, std::thread::hardware_concurrency(), centroids,
+			nullptr, report, nullptr, training_.get());
+
+		if (status.is_ok())
+			training_.reset(); // there is one training only
+		return status;
 	}
 
 	Status
@@ -72,8 +96,6 @@ protected:
 		const uint32_t n_lists = static_cast<uint32_t>(centroids().size() / dim);
 
 		VECTORGPU_TRY(device_->use());
-		VECTORGPU_TRY(centroids_.create(&context_, n_lists, dim));
-		VECTORGPU_TRY(rows_.create(&context_, kBatchRows, dim, 0));
 		return centroids_.set(centroids().data(), n_lists);
 	}
 
@@ -84,7 +106,9 @@ protected:
 		for (size_t first = 0; first < n; first += kBatchRows)
 		{
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - first));
+			const GpuWait wait(device_);
 
+			VECTORGPU_TRY(device_->provoke(context_.stream.get()));
 			VECTORGPU_TRY(rows_.put(rows + first * spec().rows.dim, spec().rows.dim, here));
 			VECTORGPU_TRY(rows_.assign(centroids_, true));
 			VECTORGPU_TRY(read(labels + first, rows_.labels(), here * sizeof(uint32_t)));
@@ -94,30 +118,20 @@ protected:
 		return Status::ok();
 	}
 
-	/// Room for the queries, what they have found, and the scores of a batch.
 	Status
 	start_queries() override
 	{
 		const uint32_t n = spec().n_queries;
-		const size_t k = spec().k;
 		const size_t dim = spec().rows.dim;
-		const size_t dim_pad = (dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+		const size_t dim_pad = query_pitch();
 		const std::vector<uint32_t> ks(n, spec().k);
 		const std::vector<uint32_t> no_counts(n, 0);
 		const cudaStream_t stream = context_.stream.get();
 
 		VECTORGPU_TRY(device_->use());
-		VECTORGPU_TRY(vectors_.allocate(context_.budget, n * dim_pad * sizeof(float), "queries"));
-		VECTORGPU_TRY(ks_.allocate(context_.budget, n * sizeof(uint32_t), "queries"));
-		VECTORGPU_TRY(entries_.allocate(context_.budget, n * k * sizeof(kernels::Entry), "neighbours"));
-		VECTORGPU_TRY(counts_.allocate(context_.budget, n * sizeof(uint32_t), "neighbours"));
-		VECTORGPU_TRY(keys_.allocate(context_.budget, size_t{n} * kBatchRows * sizeof(uint64_t), "scores"));
-		VECTORGPU_TRY(minima_.allocate(context_.budget, size_t{n} * kernels::kMaxGroups * sizeof(uint64_t), "scores"));
-		VECTORGPU_TRY(thresholds_.allocate(context_.budget, n * sizeof(uint64_t), "scores"));
-		VECTORGPU_TRY(candidate_keys_.allocate(context_.budget, size_t{n} * kBatchRows * sizeof(uint64_t), "candidates"));
-		VECTORGPU_TRY(candidate_rows_.allocate(context_.budget, size_t{n} * kBatchRows * sizeof(uint32_t), "candidates"));
-		VECTORGPU_TRY(candidate_counts_.allocate(context_.budget, n * sizeof(uint32_t), "candidates"));
-		VECTORGPU_TRY(row_ids_.allocate(context_.budget, kBatchRows * sizeof(uint64_t), "row numbers"));
+
+		const GpuWait wait(device_);
+
 		VECTORGPU_TRY(device_->check(cudaMemsetAsync(vectors_.as<float>(), 0, n * dim_pad * sizeof(float), stream), "clear queries"));
 		VECTORGPU_TRY(device_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad * sizeof(float), queries().data(), dim * sizeof(float),
 										 dim * sizeof(float), n, cudaMemcpyHostToDevice, stream),
@@ -156,10 +170,34 @@ protected:
 	}
 
 private:
+	/// Elements of a query on the device.
+	size_t query_pitch() const { return (spec().rows.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes; }
+
+	/// Room for the queries, what they have found, and the scores of a batch.
+	Status
+	make_query_room()
+	{
+		const size_t n = spec().n_queries;
+		const size_t k = spec().k;
+
+		VECTORGPU_TRY(vectors_.allocate(context_.budget, n * query_pitch() * sizeof(float), "queries"));
+		VECTORGPU_TRY(ks_.allocate(context_.budget, n * sizeof(uint32_t), "queries"));
+		VECTORGPU_TRY(entries_.allocate(context_.budget, n * k * sizeof(kernels::Entry), "neighbours"));
+		VECTORGPU_TRY(counts_.allocate(context_.budget, n * sizeof(uint32_t), "neighbours"));
+		VECTORGPU_TRY(keys_.allocate(context_.budget, n * kBatchRows * sizeof(uint64_t), "scores"));
+		VECTORGPU_TRY(minima_.allocate(context_.budget, n * kernels::kMaxGroups * sizeof(uint64_t), "scores"));
+		VECTORGPU_TRY(thresholds_.allocate(context_.budget, n * sizeof(uint64_t), "scores"));
+		VECTORGPU_TRY(candidate_keys_.allocate(context_.budget, n * kBatchRows * sizeof(uint64_t), "candidates"));
+		VECTORGPU_TRY(candidate_rows_.allocate(context_.budget, n * kBatchRows * sizeof(uint32_t), "candidates"));
+		VECTORGPU_TRY(candidate_counts_.allocate(context_.budget, n * sizeof(uint32_t), "candidates"));
+		return row_ids_.allocate(context_.budget, kBatchRows * sizeof(uint64_t), "row numbers");
+	}
+
 	Status
 	offer_batch(uint64_t first, uint32_t n)
 	{
 		const cudaStream_t stream = context_.stream.get();
+		const GpuWait wait(device_);
 		kernels::ScoreArgs score;
 		std::vector<uint64_t> numbers(n);
 
@@ -204,6 +242,7 @@ private:
 
 	const Device *device_;
 	ClusterContext context_;
+	std::unique_ptr<KMeansRoom> training_; // until the centroids are there
 	ClusterCentroids centroids_;
 	ClusterRows rows_; // of the batch
 	kernels::Queries queries_;

@@ -140,6 +140,8 @@ DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> t
 		VECTORGPU_TRY(pack(tiles, &part));
 	if (parts_.size() == 1)
 	{
+		const GpuWait wait(device);
+
 		VECTORGPU_TRY(send(parts_[0], nullptr));
 		VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load match lists"));
 		std::vector<uint8_t>().swap(parts_[0].image);
@@ -158,6 +160,9 @@ DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 	VECTORGPU_TRY(device_->use());
 	if (dead_.bytes() == 0)
 		VECTORGPU_TRY(dead_.allocate(device_, bytes, "tombstones"));
+
+	const GpuWait wait(device_);
+
 	VECTORGPU_TRY(device_->check(cudaMemset(dead_.get(), 0, bytes), "clear tombstones"));
 	VECTORGPU_TRY(device_->check(
 		cudaMemcpy(dead_.get(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones"));

@@ -143,6 +143,8 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 			"send match queries");
 	};
 
+	const GpuWait wait(device_); // copies from and to memory that is not pinned
+
 	chunk->place(&pieces);
 	ranges.reserve(chunk->n_ranges);
 	for (const uint32_t i : chunk->numbers)

@@ -1,11 +1,13 @@
 // Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context for good, so
 // each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
+#include "engine/list_builder.hpp"
 #include "engines.hpp"
 
 #ifdef VECTORGPU_FAULTS
 
 #include <atomic>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include <unistd.h>
@@ -121,6 +123,91 @@ TEST_F(GpuFaultDeathTest, ATrapEndsTheProcess)
 TEST_F(GpuFaultDeathTest, AKernelThatNeverEndsIsGivenUpByTheWatchdog)
 {
 	EXPECT_EXIT(search_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
+}
+
+/// Rows are assigned to lists by a builder, which has a stream of its own.
+void
+assign_with(const char *fault)
+{
+	std::unique_ptr<CudaEngine> engine;
+	std::unique_ptr<engine::ListBuilder> builder;
+	engine::SearchControl control;
+	engine::ListBuildSpec spec;
+	Rows rows({Metric::kL2, ElementType::kFloat32, 16});
+	std::mt19937 rng(1);
+	std::vector<uint32_t> labels(300);
+	std::vector<float> scores(300);
+
+	arm("", 0);
+	rows.add_random(300, Data::kGaussian, rng, 1);
+	spec.rows = rows.spec;
+	spec.n_clusters = 20;
+	if (!make_cuda_engine(options_with_faults(), &engine).is_ok() || !engine->make_list_builder(spec, &control, &builder).is_ok() ||
+		!builder->add_centroids(reinterpret_cast<const float *>(rows.vectors.data()), 20).is_ok() ||
+		!builder->assign(0, rows.vectors.data(), 300, labels.data(), scores.data()).is_ok())
+		_exit(1);
+	arm(fault, 1);
+	(void) builder->assign(0, rows.vectors.data(), 300, labels.data(), scores.data()).is_ok();
+	_exit(0); // not reached: the fault ends the process
+}
+
+TEST_F(GpuFaultDeathTest, TheWatchdogWatchesBuildersOfLists)
+{
+	EXPECT_EXIT(assign_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
+}
+
+TEST(GpuFault, TheOneWhoWaitsLongestIsSeen)
+{
+	Device device;
+
+	EXPECT_EQ(device.waiting_since_ns(), 0u);
+
+	auto first = std::make_unique<GpuWait>(&device);
+	const uint64_t since = device.waiting_since_ns();
+
+	EXPECT_GT(since, 0u);
+	{
+		const GpuWait second(&device);
+
+		EXPECT_EQ(device.waiting_since_ns(), since);
+	}
+	EXPECT_EQ(device.waiting_since_ns(), since);
+	{
+		constexpr uint64_t kPatience = uint64_t{1000} * 1000 * 1000 * 1000;
+		const GpuWait patient(&device, kPatience);
+
+		EXPECT_EQ(device.waiting_since_ns(), since);
+		first.reset();
+		EXPECT_GE(device.waiting_since_ns(), since + kPatience);
+	}
+	EXPECT_EQ(device.waiting_since_ns(), 0u);
+}
+
+TEST(GpuFault, ABuilderOfListsThatHasNoRoomSaysSoAtTheStart)
+{
+	CudaEngineOptions options = options_with_faults();
+	std::unique_ptr<CudaEngine> engine;
+	std::unique_ptr<engine::ListBuilder> builder;
+	engine::SearchControl control;
+	engine::ListBuildSpec spec;
+
+	arm("", 0);
+	options.memory_bytes = size_t{32} << 20;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	spec.rows = {Metric::kL2, ElementType::kFloat32, 64};
+	spec.n_clusters = 100;
+	spec.n_training = 1000;
+	ASSERT_OK(engine->make_list_builder(spec, &control, &builder));
+	builder.reset();
+	EXPECT_EQ(engine->stats().resident_bytes, 0u);
+	spec.n_training = 1000000; // 256 MB
+	EXPECT_EQ(engine->make_list_builder(spec, &control, &builder).code, StatusCode::kOutOfMemory);
+	spec.n_training = 0;
+	spec.n_queries = 4000; // with the scores of a batch 262 MB
+	spec.k = 10;
+	EXPECT_EQ(engine->make_list_builder(spec, &control, &builder).code, StatusCode::kOutOfMemory);
+	EXPECT_EQ(builder, nullptr);
+	EXPECT_EQ(engine->stats().resident_bytes, 0u);
 }
 
 TEST(GpuFault, ARefusedLaunchFailsOneSearchOnly)
