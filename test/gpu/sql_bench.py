@@ -1,7 +1,6 @@
 """The measurements of sql_bench. Standard library and numpy; clients are psql and pgbench, on the server's unix socket."""
 import argparse
 import glob
-import gzip
 import os
 import re
 import statistics
@@ -13,25 +12,16 @@ import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import datasets
+from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
+from sql_match import matches
 
 CHECKED = 200  # queries whose answers are compared with the ground truth
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
+APPROXIMATE = (("gpuivf", 0.985), ("gpugraph", 0.99))  # and the recall that is asked of them
 WAY_CLIENTS = 64
 WAY_DIMS = 128
 WAY_ROWS = 2000
-
-
-class BenchError(Exception):
-    """A measurement that could not be taken as described."""
-
-
-def content(folder, name):
-    for path, how in ((os.path.join(folder, name), open), (os.path.join(folder, name + ".gz"), gzip.open)):
-        if os.path.exists(path):
-            with how(path, "rb") as file:
-                return file.read()
-    raise BenchError(f"{folder} has no {name}")
 
 
 def read_u8bin(folder, name):
@@ -48,14 +38,6 @@ def read_truth(folder, name):
     return numpy.frombuffer(data, "<u4", n * k, offset=8).reshape(n, k)
 
 
-def psql(sql, database, stdin=None):
-    done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
-                          input=stdin, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise BenchError(f"{sql[:60]}…: {done.stderr.decode().strip()[-300:]}")
-    return done.stdout.decode().strip()
-
-
 def load(database, table, rows):
     psql(f"CREATE TABLE {table} (id int4, v vector({rows.shape[1]}))", database)
     copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
@@ -66,33 +48,6 @@ def load(database, table, rows):
     if copy.wait() != 0:
         raise BenchError(f"COPY {table} failed")
     psql(f"VACUUM ANALYZE {table}", database)
-
-
-def pgbench_command(work, database, name, scripts, clients, seconds, settings, *more):
-    """scripts: one, or a list of which each transaction takes one at random."""
-    files = []
-    scripts = [scripts] if isinstance(scripts, str) else scripts
-    for number, script in enumerate(scripts):
-        path = os.path.join(work, f"{name}.{number}.sql")
-        with open(path, "w", encoding="ascii") as file:
-            file.write(script)
-        files += ["-f", path]
-    options = " ".join(f"-c {key}={value}" for key, value in settings.items())
-    return (["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1)), "-T",
-             str(seconds), *files, *more, database], {**os.environ, "PGOPTIONS": options})
-
-
-def rate_of(done):
-    found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.M)
-    latency = re.search(r"^latency average = ([0-9.]+)", done.stdout, re.M)
-    if done.returncode != 0 or found is None:
-        raise BenchError(f"pgbench failed: {done.stderr.strip()[-300:]}")
-    return float(found.group(1)), float(latency.group(1)) if latency else 0.0
-
-
-def pgbench(*arguments):
-    command, environment = pgbench_command(*arguments)
-    return rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
 
 
 def search_scripts(table, queries):
@@ -113,25 +68,6 @@ def recall(database, table, base, queries, truth, settings):
         hits += int((distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum())
         n += 10
     return hits / n
-
-
-def answered():
-    return int(psql("SELECT answered FROM vectorgpu_worker", "vg"))
-
-
-def line(*cells):
-    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
-
-
-def wait_for_worker(index):
-    until = time.monotonic() + 60
-    while True:
-        try:
-            return psql(f"SELECT vectorgpu_prewarm('{index}'::regclass)", "vg")
-        except BenchError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.5)
 
 
 def ours(options, name, base, queries, truth):
@@ -165,22 +101,22 @@ def ours(options, name, base, queries, truth):
 
 
 def approximate(options, name, table, script, keep, base, queries, truth):
-    """The same searches by gpuivf, which takes gpuflat's place for a while."""
+    """The same searches by approximate access methods, which take gpuflat's place for a while."""
     psql(f"DROP INDEX {table}_gpuflat", "vg")
-    began = time.monotonic()
-    psql(f"CREATE INDEX {table}_gpuivf ON {table} USING gpuivf (v vector_l2_ops)", "vg")
-    line(name, "gpuivf", "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
-    wait_for_worker(f"{table}_gpuivf")
-    for target in (0.95, 0.98):
-        settings = {**keep, "gpuivf.recall_target": target}
-        found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off", "gpuivf.recall_target": target})
-        for clients in (1, 64):
+    for method, target in APPROXIMATE:
+        began = time.monotonic()
+        psql(f"CREATE INDEX {table}_{method} ON {table} USING {method} (v vector_l2_ops)", "vg")
+        line(name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+        wait_for_worker(f"{table}_{method}")
+        settings = {f"{method}.recall_target": target}
+        found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off", **settings})
+        for clients in (1, 16, 64):
             before = answered()
-            rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, settings)
+            rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, {**keep, **settings})
             share = (answered() - before) / max(rate * options.seconds, 1)
-            line(name, f"gpuivf, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
+            line(name, f"{method}, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
                  f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
-    psql(f"DROP INDEX {table}_gpuivf", "vg")
+        psql(f"DROP INDEX {table}_{method}", "vg")
     psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
     wait_for_worker(f"{table}_gpuflat")
 
@@ -229,7 +165,7 @@ def peer(options, name, base, queries, truth):
 
 def null_worker(options, arguments):
     """The server with a worker whose engine answers in no time, started with more arguments: of two alike the last one counts."""
-    path = os.path.join(options.programs, "null_worker_" + re.sub(r"\W+", "_", arguments))
+    path = os.path.join(options.programs, f"null_worker_{time.monotonic_ns()}")  # another name, so that a worker starts
     worker = psql("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'", "vg") + "/vectorgpu_worker"
     with open(path, "w", encoding="ascii") as file:
         file.write(f'#!/bin/sh\nexec "{worker}" "$@" --engine null {arguments}\n')
@@ -301,15 +237,14 @@ def way(options):
         rate, latency = rate_of(done)
         return rate, latency, int(re.search(r"actually processed: ([0-9]+)", done.stdout).group(1))
 
-    for arguments in ("--dispatchers 1", "--dispatchers 2", "--dispatchers 3", "--dispatchers 4", "--dispatchers 2 --spin-us 0",
-                      "--dispatchers 4 --spin-us 0"):
+    for arguments in ("", "--dispatchers 2", "--dispatchers 4", "--spin-us 0"):
         null_worker(options, arguments)
         wait_for_worker("hollow_gpuflat")
         empty, _, _ = run({"vectorgpu.worker": "off"})
         before = answered()
         rate, latency, n = run({})
         share = (answered() - before) / n
-        line("empty", "gpuflat", f"null engine, {WAY_CLIENTS} clients, {arguments}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+        line("empty", "gpuflat", f"null engine, {WAY_CLIENTS} clients{', ' if arguments else ''}{arguments}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
              f"{rate / empty:.2f} of an empty index scan ({empty:.0f}/s); {min(share, 1):.0%} by the worker")
     restart_worker("RESET vectorgpu.worker_program")
 
@@ -335,7 +270,7 @@ def main():
     line("data set", "index", "what", "rate", "latency", "note")
     line(*["---"] * 6)
     failed = 0
-    for name in options.sets.split(","):
+    for name in filter(None, options.sets.split(",")):
         try:
             sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
                     read_truth(options.data, f"{name}.gt100.bin"))
@@ -347,6 +282,11 @@ def main():
         except BenchError as error:
             failed = 1
             line(name, "", "failed", "", "", str(error).replace("\n", " "))
+    try:
+        matches(options)
+    except BenchError as error:
+        failed = 1
+        line("match counts", "", "failed", "", "", str(error).replace("\n", " "))
     worker = psql("SELECT engine || ', ' || device || ', batches of ' || round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg")
     print(f"\nWorker: {worker}.")
     if options.device != "cpu" and not worker.startswith("cuda"):

@@ -1,0 +1,109 @@
+"""Match counts by SQL clients: rows that meet most of many conditions, and documents with most words in common, beside what one writes
+without the index."""
+import csv
+import io
+import time
+
+from sql_clients import BenchError, answered, content, line, pgbench, psql, wait_for_worker
+
+COPIES = 20  # of Adult's 48,842 rows
+QUERIES = 100
+COMPARED = 20  # queries whose answers' counts are compared with those without the index
+CLIENTS = 16
+NUMBERS = {"age": 5, "fnlwgt": 50000, "education_num": 1, "capital_gain": 500, "capital_loss": 500, "hours_per_week": 10}  # how far from a query's
+
+
+def quoted(value):
+    return "'" + value.replace("'", "''") + "'"
+
+
+def measured(options, what, method, scripts, settings):
+    before = answered()
+    rate, latency = pgbench(options.work, "vg", "match", scripts, CLIENTS, options.seconds, settings)
+    share = min((answered() - before) / max(rate * options.seconds, 1), 1)
+    note = f"{share:.0%} by the worker" if share > 0.01 else ""
+    line(what, method, f"{CLIENTS} clients", f"{rate:.0f}/s", f"{latency * 1000:.0f} us", note)
+    return rate
+
+
+def built(what, method, sql):
+    began = time.monotonic()
+    psql(sql, "vg")
+    line(what, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+
+
+def adult(options):
+    """Ten rows that meet most conditions: six ranges of numbers, nine equalities."""
+    rows = list(csv.reader(io.StringIO(content(options.data, "adult.csv").decode())))
+    names = rows[0]
+    kinds = ", ".join(f"{name} {'int' if name in NUMBERS else 'text'}" for name in names)
+    psql(f"CREATE TABLE adult_once ({kinds})", "vg")
+    psql("COPY adult_once FROM STDIN CSV HEADER", "vg", content(options.data, "adult.csv"))
+    psql(f"CREATE TABLE adult (id serial, {kinds})", "vg")
+    psql(f"INSERT INTO adult ({', '.join(names)}) SELECT o.* FROM generate_series(1, {COPIES}), adult_once o", "vg")
+    row = f"matchrow({', '.join(names)})"
+    what = f"Adult x {COPIES}"
+    built(what, "gpumatch", f"CREATE INDEX adult_gpumatch ON adult USING gpumatch ({row})")
+    psql("VACUUM ANALYZE adult", "vg")
+    wait_for_worker("adult_gpumatch")
+
+    def asked(values):
+        items, conditions = [], []
+        for name, value in zip(names, values):
+            if name in NUMBERS:
+                low, high = int(value) - NUMBERS[name], int(value) + NUMBERS[name]
+                items.append(f"int4range({low}, {high}, '[]')")
+                conditions.append(f"({name} BETWEEN {low} AND {high})::int")
+            else:
+                items.append(quoted(value))
+                conditions.append(f"({name} = {quoted(value)})::int")
+        return f"matchquery({', '.join(items)})", " + ".join(conditions)
+
+    queries = [asked(values) for values in rows[1::len(rows) // QUERIES][:QUERIES]]
+    for query, conditions in queries[:COMPARED]:
+        best = psql(f"SET enable_seqscan = off; SELECT array_agg(n) FROM (SELECT -({row} <#> {query}) AS n FROM adult ORDER BY {row} <#> {query} "
+                    f"LIMIT 10) s", "vg")
+        by_hand = psql(f"SELECT array_agg(n) FROM (SELECT {conditions} AS n FROM adult ORDER BY 1 DESC LIMIT 10) s", "vg")
+        if [float(n) for n in best.strip("{}").split(",")] != [float(n) for n in by_hand.strip("{}").split(",")]:
+            raise BenchError(f"Adult: counts {best} by the index, {by_hand} by hand")
+    ours = measured(options, what, "gpumatch, 10 first", [f"SELECT id FROM adult ORDER BY {row} <#> {query} LIMIT 10;\n" for query, _ in queries],
+                    {"enable_seqscan": "off"})
+    theirs = measured(options, what, "ORDER BY (a = …)::int + …", [f"SELECT id FROM adult ORDER BY {conditions} DESC LIMIT 10;\n"
+                                                                    for _, conditions in queries], {})
+    line(what, "gpumatch", "over that", f"{ours / theirs:.0f} x", "", f"the same counts for {COMPARED} queries")
+
+
+def documents(options):
+    """Descriptions of packages with most words in common."""
+    lines = [text.split("\t") for text in content(options.data, "debian-descriptions.tsv").decode().splitlines()[1:]]
+    texts = [fields[3] for fields in lines if len(fields) == 4]
+    rows = "".join(text.replace("\\", "\\\\") + "\n" for text in texts)
+    psql("CREATE TABLE package_texts (description text)", "vg")
+    psql("COPY package_texts FROM STDIN", "vg", rows.encode())
+    psql("CREATE TABLE packages AS SELECT row_number() OVER () AS id, to_tsvector('simple', description) AS d FROM package_texts", "vg")
+    what = f"{len(texts):,} package descriptions"
+    built(what, "gpumatch", "CREATE INDEX packages_gpumatch ON packages USING gpumatch (d)")
+    built(what, "GIN", "CREATE INDEX packages_gin ON packages USING gin (d)")
+    psql("VACUUM ANALYZE packages", "vg")
+    wait_for_worker("packages_gpumatch")
+    # pgbench takes a colon for a variable.
+    some = f"FROM packages WHERE id % {len(texts) // QUERIES} = 1 AND length(d) > 0 AND strip(d)::text NOT LIKE '%:%' ORDER BY id"
+    queries = psql(f"SELECT quote_literal(strip(d)) {some}", "vg").splitlines()
+    words = psql(f"SELECT quote_literal(array_to_string((SELECT array_agg(quote_literal(w)) FROM unnest(tsvector_to_array(d)) w), ' | ')) {some}",
+                 "vg").splitlines()
+    ours = measured(options, what, "gpumatch, 10 first", [f"SELECT id FROM packages ORDER BY d <#> {query}::tsvector LIMIT 10;\n" for query in queries],
+                    {"enable_seqscan": "off"})
+    theirs = measured(options, what, "GIN, OR query and ts_rank",
+                      [f"SELECT id FROM packages WHERE d @@ {one}::tsquery ORDER BY ts_rank(d, {one}::tsquery) DESC LIMIT 10;\n" for one in words], {})
+    line(what, "gpumatch", "over that", f"{ours / theirs:.0f} x", "", "ranks are another order than counts")
+
+
+def matches(options):
+    try:
+        content(options.data, "adult.csv")
+        content(options.data, "debian-descriptions.tsv")
+    except BenchError as error:
+        line("match counts", "", "not measured", "", "", str(error))
+        return
+    adult(options)
+    documents(options)
