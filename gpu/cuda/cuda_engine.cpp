@@ -263,6 +263,14 @@ public:
 			});
 	}
 
+	uint64_t
+	host_bytes(engine::CopyId copy) const override
+	{
+		const AnyCopy held = find(copy);
+
+		return held.match != nullptr ? held.match->memory_bytes() : 0; // the others lie on the device alone
+	}
+
 	engine::EngineStats
 	stats() const override
 	{

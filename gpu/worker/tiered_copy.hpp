@@ -45,6 +45,7 @@ struct SegmentRows
 	uint64_t n_rows = 0;
 	uint32_t parameter = 0;       // of the structure
 	uint64_t structure_bytes = 0; // by load_structure
+	bool prepared = false;
 	bool sealed = false;
 	std::vector<uint8_t> dead;    // the bitmap given last
 };
@@ -52,7 +53,8 @@ struct SegmentRows
 struct TieredCopy
 {
 	engine::CopySpec spec;
-	uint64_t bytes_per_row = 0;
+	uint64_t bytes_per_row = 0;         // of the delta
+	uint64_t bytes_per_segment_row = 0; // 8 if segments have row ids alone
 
 	std::mutex write_mutex; // writers and moves; all below but place and the atomics
 	std::map<SegmentId, SegmentRows> segments;
@@ -65,6 +67,7 @@ struct TieredCopy
 	bool movable = true; // all above is known
 	uint64_t pause_ns = kLeastPauseNs;
 	uint64_t not_before_ns = 0; // no way back to the device earlier
+	uint64_t host_charged = 0;  // of the host's budget, wherever the copy lies
 
 	std::atomic<uint64_t> bytes{0};
 	std::atomic<uint64_t> last_used_ns{0};

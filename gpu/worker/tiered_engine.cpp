@@ -78,7 +78,9 @@ public:
 			return status;
 		place->made = true;
 		made->spec = spec;
-		made->bytes_per_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
+		made->bytes_per_row = made->bytes_per_segment_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
+		if (spec.kind == engine::CopyKind::kMatch)
+			made->bytes_per_segment_row = sizeof(RowId);
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();
 
@@ -92,14 +94,14 @@ public:
 	Status
 	load_segment(CopyId id, SegmentId segment, const engine::RowBlock &rows) override
 	{
-		return write_rows(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
+		return write(id, {.n_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
 			[&](TieredCopy &copy) { copy.segments[segment].n_rows += rows.n_rows; });
 	}
 
 	Status
 	load_structure(CopyId id, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return write(id, bytes.size(), 0, [&](Engine &e, CopyId c) { return e.load_structure(c, segment, parameter, bytes); },
+		return write(id, {.n_bytes = bytes.size()}, [&](Engine &e, CopyId c) { return e.load_structure(c, segment, parameter, bytes); },
 			[&](TieredCopy &copy)
 			{
 				copy.segments[segment].parameter = parameter;
@@ -110,27 +112,28 @@ public:
 	Status
 	seal_segment(CopyId id, SegmentId segment) override
 	{
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
+		return write(id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments[segment].sealed = true; });
 	}
 
 	Status
 	prepare_segment(CopyId id, SegmentId segment) override
 	{
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.prepare_segment(c, segment); }, [](TieredCopy &) {});
+		return write(id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.prepare_segment(c, segment); },
+			[&](TieredCopy &copy) { copy.segments[segment].prepared = true; });
 	}
 
 	Status
 	drop_segment(CopyId id, SegmentId segment) override
 	{
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
+		return write(id, {}, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments.erase(segment); });
 	}
 
 	Status
 	append_delta(CopyId id, uint64_t position, const engine::RowBlock &rows) override
 	{
-		return write_rows(id, rows.n_rows, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
+		return write(id, {.n_delta_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
 			[&](TieredCopy &copy) { copy.delta_last = std::max(copy.delta_last, position + rows.n_rows); });
 	}
 
@@ -152,7 +155,7 @@ public:
 
 		const std::shared_ptr<Place> place = copy->get_place();
 
-		if (!place->is_device && !host_has_room(rows.n_rows * copy->bytes_per_row))
+		if (needs_host(*copy, *place) && !host_has_room(rows.n_rows * copy->bytes_per_row))
 			return false;
 
 		Status appended;
@@ -163,7 +166,7 @@ public:
 		if (appended.is_ok())
 		{
 			copy->delta_last = std::max(copy->delta_last, position + rows.n_rows);
-			count_bytes(copy.get(), *place);
+			count_bytes(copy.get());
 		}
 		return true;
 	}
@@ -171,7 +174,7 @@ public:
 	Status
 	trim_delta(CopyId id, uint64_t position) override
 	{
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
+		return write(id, {}, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_first = std::max(copy.delta_first, position);
@@ -184,7 +187,7 @@ public:
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
+		return write(id, {}, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
 			[&](TieredCopy &copy) { copy.segments[segment].dead = std::move(kept); });
 	}
 
@@ -193,7 +196,7 @@ public:
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write_rows(id, 0, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
+		return write(id, {}, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_dead = std::move(kept);
@@ -220,8 +223,7 @@ public:
 		const std::lock_guard writing(copy->write_mutex);
 
 		copy->dropped = true;
-		if (!copy->get_place()->is_device)
-			host_bytes_.fetch_sub(copy->bytes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+		host_bytes_.fetch_sub(std::exchange(copy->host_charged, 0), std::memory_order_relaxed);
 		return Status::ok();
 	}
 
@@ -375,19 +377,32 @@ private:
 		return copies;
 	}
 
-	template <class Change, class Note>
-	Status
-	write_rows(CopyId id, uint64_t n_rows, Change change, Note note)
+	/// What a change brings.
+	struct Growth
 	{
-		return write(id, 0, n_rows, change, note);
+		uint64_t n_bytes = 0;
+		uint64_t n_rows = 0; // of segments
+		uint64_t n_delta_rows = 0;
+		SegmentId indexed = engine::kDeltaSegment; // a segment that becomes ready for searches
+	};
+
+	/// Bytes that a change takes. A match index is made in host memory from its description, and takes about as much once more.
+	static uint64_t
+	bytes_of(const TieredCopy &copy, const Growth &growth)
+	{
+		uint64_t bytes = growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row;
+
+		if (const auto found = copy.segments.find(growth.indexed); copy.spec.kind == engine::CopyKind::kMatch &&
+																   found != copy.segments.end() && !found->second.prepared && !found->second.sealed)
+			bytes += found->second.structure_bytes;
+		return bytes;
 	}
 
 	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one moves to
-	/// the host. `note` keeps what moves need to know; n_bytes, n_rows: what the
-	/// change brings.
+	/// the host. `note` keeps what moves need to know.
 	template <class Change, class Note>
 	Status
-	write(CopyId id, uint64_t n_bytes, uint64_t n_rows, Change change, Note note)
+	write(CopyId id, const Growth &growth, Change change, Note note)
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -396,11 +411,11 @@ private:
 
 		const std::lock_guard writing(copy->write_mutex);
 		std::shared_ptr<Place> place = copy->get_place();
-		const uint64_t bytes = n_bytes + n_rows * copy->bytes_per_row;
+		const uint64_t bytes = bytes_of(*copy, growth);
 
 		if (copy->dropped)
 			return not_resident();
-		if (!place->is_device && !host_has_room(bytes))
+		if (needs_host(*copy, *place) && !host_has_room(bytes))
 			return out_of_host_memory();
 
 		Status status = change(place->engine, place->id);
@@ -427,39 +442,53 @@ private:
 		{
 			copy->movable = false; // the engine has the rows, but we do not know which
 		}
-		count_bytes(copy.get(), *place);
+		count_bytes(copy.get());
 		return status;
 	}
 
 	/// After a change: the caller holds the write mutex.
 	void
-	count_bytes(TieredCopy *copy, const Place &place)
+	count_bytes(TieredCopy *copy)
 	{
-		const uint64_t before = copy->bytes.load(std::memory_order_relaxed);
-
 		copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
-		if (!place.is_device)
-			host_bytes_.fetch_add(copy->bytes.load(std::memory_order_relaxed) - before, std::memory_order_relaxed); // wraps round
+		charge_host(copy);
+	}
+
+	/// True if the copy takes host memory: there all of it lies, or, of match counts, what brings the device's part back and the delta.
+	static bool
+	needs_host(const TieredCopy &copy, const Place &place)
+	{
+		return !place.is_device || copy.spec.kind == engine::CopyKind::kMatch;
+	}
+
+	/// Caller holds the write mutex.
+	void
+	charge_host(TieredCopy *copy)
+	{
+		const std::shared_ptr<Place> place = copy->get_place();
+		uint64_t bytes = 0;
+
+		if (copy->spec.kind == engine::CopyKind::kMatch)
+			bytes = place->engine.host_bytes(place->id);
+		else if (!place->is_device)
+			bytes = copy->bytes.load(std::memory_order_relaxed);
+		host_bytes_.fetch_add(bytes - std::exchange(copy->host_charged, bytes), std::memory_order_relaxed); // wraps round
 	}
 
 	static uint64_t
 	bytes_of(const TieredCopy &copy)
 	{
-		uint64_t n_rows = copy.delta_last - copy.delta_first;
-		uint64_t structure_bytes = 0;
+		uint64_t bytes = (copy.delta_last - copy.delta_first) * copy.bytes_per_row;
 
 		for (const auto &[segment, rows] : copy.segments)
-		{
-			n_rows += rows.n_rows;
-			structure_bytes += rows.structure_bytes;
-		}
-		return n_rows * copy.bytes_per_row + structure_bytes;
+			bytes += rows.n_rows * copy.bytes_per_segment_row + rows.structure_bytes;
+		return bytes;
 	}
 
 	bool
 	host_has_room(uint64_t bytes) const
 	{
-		return host_bytes_.load(std::memory_order_relaxed) + bytes <= options_.host_bytes;
+		return bytes == 0 || host_bytes_.load(std::memory_order_relaxed) + bytes <= options_.host_bytes;
 	}
 
 	static Status
@@ -507,13 +536,8 @@ private:
 		status = copy_rows(*copy, *from, place.get());
 		if (!status.is_ok())
 			return status;
-		if (from->is_device != to_device)
-		{
-			const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
-
-			host_bytes_.fetch_add(to_device ? 0 - bytes : bytes, std::memory_order_relaxed);
-		}
 		copy->set_place(std::move(place));
+		charge_host(copy);
 		return status;
 	}
 
@@ -547,7 +571,7 @@ private:
 	const TieredEngineOptions options_;
 	const std::unique_ptr<Engine> device_;
 	const std::unique_ptr<Engine> host_;
-	std::atomic<uint64_t> host_bytes_{0}; // of copies that lie there
+	std::atomic<uint64_t> host_bytes_{0}; // charged to copies
 
 	mutable std::mutex mutex_; // copies_, next_copy_, stopping_; never held during work on a copy
 	std::map<CopyId, std::shared_ptr<TieredCopy>> copies_;

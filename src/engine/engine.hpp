@@ -162,6 +162,9 @@ public:
 	/// The same for bytes [first, first + n_bytes) of what load_structure was given.
 	virtual Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
+	/// Host memory that a copy takes, in bytes; 0 if there is no such copy.
+	virtual uint64_t host_bytes([[maybe_unused]] CopyId copy) const { return 0; }
+
 	virtual EngineStats stats() const = 0;
 
 	/// stats().n_rescored alone: read round every batch, so without a lock or a look at the copies.

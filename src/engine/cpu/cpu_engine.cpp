@@ -222,6 +222,14 @@ public:
 			});
 	}
 
+	uint64_t
+	host_bytes(CopyId copy) const override
+	{
+		const Held held = find(copy);
+
+		return held.match != nullptr ? held.match->memory_bytes() : held.rows != nullptr ? held.rows->memory_bytes() : 0;
+	}
+
 	EngineStats
 	stats() const override
 	{

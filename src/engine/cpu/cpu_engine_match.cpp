@@ -66,23 +66,37 @@ void
 MatchCopy::publish()
 {
 	auto next = std::make_shared<MatchSnapshot>();
+
+	for (const auto &[id, segment] : segments_)
+		if (segment.sealed.segment != nullptr)
+		{
+			next->segments.push_back(segment.sealed);
+			next->n_rows += segment.sealed.segment->index.n_rows();
+		}
+	next->delta.rows = delta_.view();
+	next->delta.dead = delta_dead_;
+	next->delta.dead_first = delta_dead_first_;
+	next->n_rows += delta_.last() - delta_.first();
+	snapshot_.set(std::move(next));
+	account();
+}
+
+/// Counts what is held. Caller holds the mutex.
+void
+MatchCopy::account()
+{
 	uint64_t bytes = delta_.memory_bytes() + (delta_dead_ != nullptr ? delta_dead_->size() : 0);
 
 	for (const auto &[id, segment] : segments_)
 	{
 		bytes += segment.row_ids.size() * sizeof(RowId) + segment.description.size();
-		if (segment.sealed.segment == nullptr)
-			continue;
-		next->segments.push_back(segment.sealed);
-		next->n_rows += segment.sealed.segment->index.n_rows();
-		bytes += segment.sealed.segment->index.memory_bytes() + segment.sealed.segment->description.size();
+		for (const std::shared_ptr<const MatchSegment> &made : {segment.opened, segment.sealed.segment})
+			if (made != nullptr)
+				bytes += made->index.memory_bytes() + made->description.size();
+		if (segment.sealed.dead != nullptr)
+			bytes += segment.sealed.dead->size();
 	}
-	next->delta.rows = delta_.view();
-	next->delta.dead = delta_dead_;
-	next->delta.dead_first = delta_dead_first_;
-	next->n_rows += delta_.last() - delta_.first();
 	memory_bytes_.store(bytes, std::memory_order_relaxed);
-	snapshot_.set(std::move(next));
 }
 
 Status
@@ -99,6 +113,7 @@ MatchCopy::load_segment(SegmentId id, const RowBlock &rows)
 		return invalid("the segment is sealed");
 	segment.row_ids.insert(segment.row_ids.end(), rows.row_ids.begin(), rows.row_ids.end());
 	segment.opened = nullptr;
+	account();
 	return Status::ok();
 }
 
@@ -112,6 +127,7 @@ MatchCopy::load_structure(SegmentId id, uint32_t /*parameter*/, std::span<const 
 		return invalid("the segment is sealed");
 	segment.description.insert(segment.description.end(), bytes.begin(), bytes.end());
 	segment.opened = nullptr;
+	account();
 	return Status::ok();
 }
 
@@ -130,6 +146,7 @@ MatchCopy::open(SegmentId id, Segment *segment)
 		if (Status status = sealed_(id, made); !status.is_ok())
 			return status;
 	segment->opened = std::move(made);
+	account();
 	return Status::ok();
 }
 
@@ -175,6 +192,7 @@ MatchCopy::seal_segment(SegmentId id)
 	segment.opened = nullptr;
 	std::vector<RowId>().swap(segment.row_ids);
 	std::vector<uint8_t>().swap(segment.description);
+	account();
 	return Status::ok();
 }
 

@@ -93,6 +93,7 @@ private:
 	Status open(SegmentId id, Segment *segment);
 	Status append(uint64_t position, const RowBlock &rows);
 	void publish();
+	void account();
 
 	const DistanceSpec spec_;
 	const SegmentHook sealed_;

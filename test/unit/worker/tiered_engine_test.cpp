@@ -7,6 +7,7 @@
 
 #include "engine/held_rows.hpp"
 #include "engine/list_rows.hpp"
+#include "match/copies.hpp"
 
 namespace vectorgpu::worker
 {
@@ -109,6 +110,8 @@ public:
 		return stats;
 	}
 
+	/// As if rows lay on the device, and match counts' copies in host memory as well.
+	uint64_t host_bytes(CopyId copy) const override { return inner_->host_bytes(copy); }
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 private:
@@ -394,6 +397,70 @@ TEST_F(Tiered, BeyondBothBudgetsRowsAreRefusedAndNothingChanges)
 	ASSERT_OK(engine_->load_segment(third, 1, rows.block()));
 	ASSERT_OK(engine_->seal_segment(third, 1));
 	expect_answers(third, rows);
+}
+
+/// A copy of match counts: rows with an element each, `n_elements` of them, in one sealed segment. What the first step that failed says.
+Status
+load_match(engine::Engine *engine, size_t n_rows, size_t n_elements, CopyId *copy)
+{
+	std::vector<test::Set> sets(n_rows);
+	std::vector<RowId> ids;
+
+	for (size_t i = 0; i < n_rows; i++)
+	{
+		ids.push_back(i + 1);
+		if (i < n_elements)
+			sets[i] = {"element " + std::to_string(i)};
+	}
+
+	Status status = engine->create(test::match_spec(), copy);
+
+	if (status.is_ok())
+		status = engine->load_segment(*copy, 1, {ids, nullptr, n_rows});
+	if (status.is_ok())
+		status = engine->load_structure(*copy, 1, 1, test::description_of(sets));
+	if (status.is_ok())
+		status = engine->prepare_segment(*copy, 1);
+	return status.is_ok() ? engine->seal_segment(*copy, 1) : status;
+}
+
+TEST_F(Tiered, HostMemoryOfMatchCountsIsChargedWhereverTheCopyLies)
+{
+	const auto plain = engine::make_cpu_engine({});
+	CopyId copy = 0;
+	CopyId other = 0;
+
+	ASSERT_OK(load_match(plain.get(), 2000, 2000, &copy));
+
+	const uint64_t held = plain->host_bytes(copy);
+
+	EXPECT_GT(held, 2000 * (sizeof(RowId) + 24));
+	for (const bool on_device : {true, false})
+	{
+		make(held * 5 / 2); // two, not three
+		device_->broken_create = !on_device;
+		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &copy));
+		EXPECT_EQ(engine_->on_device(copy), on_device);
+		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &other));
+
+		CopyId third = 0;
+
+		EXPECT_EQ(load_match(engine_.get(), 2000, 2000, &third).code, StatusCode::kOutOfMemory);
+		ASSERT_OK(engine_->drop(third));
+		ASSERT_OK(engine_->drop(copy));
+		ASSERT_OK(engine_->drop_segment(other, 1)); // nobody is refused what takes no room
+		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &third)); // the first's room is free again
+	}
+}
+
+TEST_F(Tiered, RowsOfMatchSegmentsAreRowIdsAlone)
+{
+	constexpr size_t kRows = 10000;
+	CopyId copy = 0;
+
+	make(kRows * 3 * sizeof(RowId)); // ids as they come, those of the index, and some more; with slots it would be 40 bytes a row
+	device_->broken_create = true;
+	ASSERT_OK(load_match(engine_.get(), kRows, 1, &copy));
 }
 
 TEST_F(Tiered, SearchesRunBesideMoves)
