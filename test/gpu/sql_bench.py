@@ -255,6 +255,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--sets", default="sift-bsds-128,fashion-mnist-784")
+    parser.add_argument("--peer-sets", default="sift-bsds-128,fashion-mnist-784")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", help="folder that the server can run scripts from; without it the null engine is left out")
@@ -276,7 +277,7 @@ def main():
                     read_truth(options.data, f"{name}.gt100.bin"))
             table, script, keep = ours(options, name, *sets)
             approximate(options, name, table, script, keep, *sets)
-            if has_peer:
+            if has_peer and name in options.peer_sets.split(","):
                 peer(options, name, *sets)
             beside_inserts(options, table, script, keep, sets[0])
         except BenchError as error:
