@@ -243,7 +243,8 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 
 	forget_kept(session.get(), &counters_);
 
-	const ReplyStatus status = residency_.find(session->view.header.key, request, session->taken_ns, &copy);
+	const ReplyStatus status = residency_.find(
+		session->view.header.key, request, {session->view.probes, request.n_probes}, session->taken_ns, &copy);
 
 	if (status != ReplyStatus::kOk)
 	{
@@ -260,7 +261,11 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
 	search.probes.clear();
 	for (uint32_t i = 0; i < request.n_probes; i++)
-		search.probes.push_back({session->view.probes[i].segment, session->view.probes[i].probes});
+	{
+		const wire::SegmentProbes &probes = session->view.probes[i];
+
+		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
+	}
 	search.coverage = engine::Coverage::kAll;
 	search.query.probes = search.probes;
 	search.query.coverage = &search.coverage;

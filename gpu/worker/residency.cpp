@@ -47,6 +47,14 @@ engine_kind(wire::CopyKind kind)
 	return engine::CopyKind::kRows;
 }
 
+/// What codes choose is a number of rows for each segment; other kinds have none.
+bool
+probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
+{
+	return std::all_of(probes.begin(), probes.end(),
+		[kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == (kind == engine::CopyKind::kCodedLists); });
+}
+
 /// What a copy costs: while it is being loaded, what its loader announced.
 uint64_t
 charged_bytes(const Copy &copy)
@@ -145,7 +153,8 @@ Residency::lookup(const wire::CopyKey &key)
 }
 
 ReplyStatus
-Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, uint64_t now_ns, std::shared_ptr<Copy> *copy)
+Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, std::span<const wire::SegmentProbes> probes,
+	uint64_t now_ns, std::shared_ptr<Copy> *copy)
 {
 	const std::lock_guard lock(mutex_);
 	const auto found = copies_.find(key);
@@ -158,7 +167,7 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, uin
 	if (!held.current)
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
 	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
-		(search.n_probes > 0 && held.spec.kind == engine::CopyKind::kRows))
+		(!probes.empty() && held.spec.kind == engine::CopyKind::kRows) || !probes_fit(held.spec.kind, probes))
 		return ReplyStatus::kInvalid;
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;

@@ -87,8 +87,8 @@ public:
 	Residency(engine::Engine &engine, uint64_t budget_bytes, Clock clock);
 
 	// Any thread; quick.
-	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search, uint64_t now_ns,
-		std::shared_ptr<Copy> *copy);
+	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search, std::span<const wire::SegmentProbes> probes,
+		uint64_t now_ns, std::shared_ptr<Copy> *copy);
 	wire::ReplyStatus describe(const wire::CopyKey &key, wire::CopyState *state, std::vector<wire::SegmentState> *segments);
 	void inventory(uint32_t first, size_t most, std::vector<wire::CopyInfo> *infos);
 	ResidencyCounters counters();

@@ -31,7 +31,7 @@ enum class CopyKind : uint8_t
 	kRows = 0,       // rows in order of their ids
 	kLists = 1,      // rows in inverted lists (lists_layout.hpp)
 	kGraph = 2,      // rows in order of their ids, and a graph over them
-	kCodedLists = 3, // codes of rows in inverted lists
+	kCodedLists = 3, // rows in inverted lists, and codes of them (codes_layout.hpp)
 	kMatch = 4,      // sets, by element (match/match_layout.hpp): segments have no vectors, the delta has slots of `dim` bytes
 };
 
@@ -61,6 +61,7 @@ struct SegmentProbes
 {
 	SegmentId segment;
 	uint32_t probes; // from 1
+	uint32_t candidates = 0; // kCodedLists, from 1: rows of the lists with the best estimates, of which canonical scores are computed
 };
 
 /// One query of a batch. query: [dim] of the copy's element type, host memory.

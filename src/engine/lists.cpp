@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "engine/engine.hpp"
 
@@ -36,10 +37,41 @@ Lists::check(uint32_t dim, uint64_t n_rows)
 
 	if (layout.n_lists == 0 || n_rows > UINT32_MAX || bytes_.size() != layout.bytes())
 		return invalid("the segment's lists are incomplete");
+	return check_lists(layout);
+}
+
+Status
+Lists::check_coded(const DistanceSpec &rows, uint64_t n_rows)
+{
+	const ListsLayout layout = {layout_.n_lists, rows.dim, n_rows};
+	CodesLayout codes;
+	CodesHead head;
+
+	if (layout.n_lists == 0 || n_rows > UINT32_MAX || bytes_.size() < layout.bytes() + sizeof(head))
+		return invalid("the segment's lists are incomplete");
+	std::memcpy(&head, bytes_.data() + layout.bytes(), sizeof(head));
+	if (const char *error = code_spec_of(head, rows, &codes.spec); error != nullptr)
+		return invalid(error);
+	codes.n_rows = n_rows;
+	if (bytes_.size() != layout.bytes() + codes.bytes())
+		return invalid("the segment's codes are incomplete");
+	if (Status status = check_lists(layout); !status.is_ok())
+		return status;
+	codes_layout_ = codes;
+	model_ = ivf::make_code_model(codes.spec, reinterpret_cast<float *>(bytes_.data() + layout.bytes() + codes.model_at()));
+	return Status::ok();
+}
+
+/// Everything but the number of bytes.
+Status
+Lists::check_lists(const ListsLayout &layout)
+{
+	const uint64_t n_rows = layout.n_rows;
+
 	layout_ = layout;
 	if (offsets()[0] != 0 || offsets()[layout.n_lists] != n_rows || !std::is_sorted(offsets(), offsets() + layout.n_lists + 1))
 		return invalid("the lists are not all of the segment's rows");
-	if (!std::all_of(centroids(), centroids() + size_t{layout.n_lists} * dim, [](float x) { return std::isfinite(x); }))
+	if (!std::all_of(centroids(), centroids() + size_t{layout.n_lists} * layout.dim, [](float x) { return std::isfinite(x); }))
 		return invalid("a centroid is not finite");
 
 	std::vector<bool> seen(n_rows);
@@ -69,6 +101,20 @@ probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_li
 		largest = std::max(largest, named.probes);
 	}
 	return std::clamp(largest, 1u, n_lists);
+}
+
+uint32_t
+candidates_of(std::span<const SegmentProbes> probes, uint32_t segment)
+{
+	uint32_t largest = 1;
+
+	for (const SegmentProbes &named : probes)
+	{
+		if (named.segment == segment)
+			return std::max(named.candidates, 1u);
+		largest = std::max(largest, named.candidates);
+	}
+	return largest;
 }
 
 } // namespace vectorgpu::engine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.hpp"
+#include "engine/codes_layout.hpp"
 #include "engine/lists_layout.hpp"
 
 namespace vectorgpu::engine
@@ -21,6 +22,9 @@ public:
 
 	/// After the last append: kInvalidArgument if the description is not one of n_rows rows.
 	Status check(uint32_t dim, uint64_t n_rows);
+
+	/// The same for lists with codes behind them, of rows of that kind.
+	Status check_coded(const DistanceSpec &rows, uint64_t n_rows);
 
 	const ListsLayout &
 	layout() const
@@ -55,8 +59,43 @@ public:
 		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.numbers_at());
 	}
 
+	// After check_coded().
+	const CodesLayout &
+	codes_layout() const
+	{
+		return codes_layout_;
+	}
+	/// What codes are made with: alive as long as this, which must not move.
+	const ivf::CodeModel &
+	code_model() const
+	{
+		return model_;
+	}
+	/// By place; null if rows have none.
+	const float *
+	terms() const
+	{
+		return ivf::code_has_terms(codes_layout_.spec) ? reinterpret_cast<const float *>(codes_bytes() + codes_layout_.terms_at()) : nullptr;
+	}
+	/// By place: that of a multiple of code_unit_rows lies at so many times code_bytes.
+	const uint8_t *
+	codes() const
+	{
+		return codes_bytes() + codes_layout_.codes_at();
+	}
+	/// The whole description of the codes: codes_layout().bytes().
+	const uint8_t *
+	codes_bytes() const
+	{
+		return bytes_.data() + layout_.bytes();
+	}
+
 private:
+	Status check_lists(const ListsLayout &layout);
+
 	ListsLayout layout_; // dim and n_rows from check() on
+	CodesLayout codes_layout_;
+	ivf::CodeModel model_;
 	std::vector<uint8_t> bytes_;
 };
 
@@ -64,5 +103,8 @@ struct SegmentProbes;
 
 /// The lists of segment `segment`, of n_lists, that a query with these probes looks at.
 uint32_t probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_lists);
+
+/// The rows of the segment with the best estimates that such a query computes scores of, from 1.
+uint32_t candidates_of(std::span<const SegmentProbes> probes, uint32_t segment);
 
 } // namespace vectorgpu::engine

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/codes_layout.hpp"
 #include "engine/engine.hpp"
 #include "engine/graph_layout.hpp"
 #include "engine/match/match_layout.hpp"
@@ -39,8 +40,17 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 
 			return {least.bytes(), least.bytes() + others};
 		}
-		case CopyKind::kRows:
 		case CopyKind::kCodedLists:
+		{
+			// Between codes of one byte a row and two bytes for each element; codebooks pad dimensions to less than twice as many.
+			const uint64_t lists = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes() + sizeof(CodesHead);
+			const uint64_t dim = spec.distance.dim;
+			const uint64_t rotation = dim <= ivf::kMaxOpqDimensions ? dim * (dim + 15) : 0;
+			const uint64_t most_model = (256 * 2 * dim + rotation) * sizeof(float);
+
+			return {lists + n_rows, lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * 2 * dim};
+		}
+		case CopyKind::kRows:
 			break;
 	}
 	return {};

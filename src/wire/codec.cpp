@@ -70,7 +70,7 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	memcpy(view->probes, body + sizeof(SearchRequest), probe_bytes);
 	asm volatile("" : : : "memory");
 	for (uint32_t i = 0; i < search.n_probes; i++)
-		if (view->probes[i].segment == 0 || view->probes[i].probes == 0)
+		if (view->probes[i].segment == 0 || view->probes[i].probes == 0 || view->probes[i].zero != 0)
 			return ParseResult::kField;
 	view->row_ids = body + sizeof(SearchRequest) + probe_bytes;
 	view->vectors = view->row_ids + id_bytes;

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 6;
+constexpr uint16_t kProtocolVersion = 7;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -222,8 +222,10 @@ struct SegmentProbes
 {
 	uint32_t segment;
 	uint32_t probes; // from 1. Lists: how many, more than there are: all; graphs: the width of the search
+	uint32_t candidates; // kCodedLists, from 1: rows of the best estimates, whose scores are computed; other kinds: 0
+	uint32_t zero;
 };
-static_assert(sizeof(SegmentProbes) == 8);
+static_assert(sizeof(SegmentProbes) == 16);
 
 struct NextRequest
 {

@@ -69,6 +69,23 @@ for my $col (qw(v h))
 	}
 }
 
+# Lists scanned by codes, from which the worker takes the same candidates.
+unless ($graph)
+{
+	for my $codes (["storage = 'sq8'", 'v', 'l2'], ["storage = 'sq8'", 'v', 'l1'], ["storage = 'pq', pq_m = 5", 'v', 'l2'],
+		["storage = 'pq', pq_bits = 4, opq = on", 'v', 'cosine'], ["storage = 'pq'", 'h', 'ip'], ["storage = 'fp16', refine = 'fp32'", 'v', 'cosine'])
+	{
+		my ($storage, $col, $class) = @$codes;
+		my $type = $col eq 'v' ? 'vector' : 'halfvec';
+
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf ($col ${type}_${class}_ops) WITH ($with, $storage)");
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		by_worker($node, "$type $class $storage", sub { compare("$type $class $storage", $ops{$class}, $col) });
+		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$storage: the copy equals the pages");
+		$node->safe_psql('postgres', 'DROP INDEX i');
+	}
+}
+
 # A life of changes.
 $node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 20 = 0');

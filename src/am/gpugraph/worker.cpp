@@ -21,6 +21,12 @@ static_assert(sizeof(GraphPart) == sizeof(engine::GraphPartLayout));
 
 constexpr StreamKind kDescription[] = {kGraphStream, kPartStream, kEntryStream, kEdgeStream};
 
+wire::CopyKind
+kind(const MetaData *meta)
+{
+	return wire::CopyKind::kGraph;
+}
+
 bool
 holds(const MetaData *meta)
 {
@@ -52,13 +58,13 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 
 bool
 width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
-	const void *query, BufferAccessStrategy strategy, uint32 *probes)
+	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes)
 {
 	GraphModel model;
 
 	if (!graph_read_model(index, meta, segment, &model, strategy))
 		return false;
-	*probes = static_cast<uint32>(
+	probes->probes = static_cast<uint32>(
 		Min(graph_width(&model, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
 	return true;
 }
@@ -87,7 +93,7 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 } // namespace
 
 const WorkerStructure kGraphWorkerStructure = {
-	.kind = wire::CopyKind::kGraph,
+	.kind = kind,
 	.holds = holds,
 	.parameter = degree,
 	.n_bytes = n_bytes,

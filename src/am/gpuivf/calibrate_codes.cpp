@@ -78,7 +78,7 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 void
 score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
 {
-	code_scores(&query->codes, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
+	engine::ivf::code_scores(query->codes.query, 0, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
 	for (uint64 i = 0; query->constants != nullptr && i < n; i++)
 		scores[i] += static_cast<double>(query->constants[rows->labels[i]]);
 }

@@ -4,7 +4,7 @@
 
 #include "am/gpuivf/assign.hpp"
 #include "am/gpuivf/storage.hpp"
-#include "engine/ivf/sq8.hpp"
+#include "engine/ivf/code_query.hpp"
 
 namespace vectorgpu::am
 {
@@ -13,11 +13,8 @@ namespace vectorgpu::am
 struct Codec
 {
 	IvfLayout layout;
-	Metric metric;
-	uint32 dim;
 	float *floats; // [layout.codec_floats] as in kCodecStream; null: there are none
-	engine::ivf::Sq8Ranges sq8;
-	engine::ivf::PqModel pq;
+	engine::ivf::CodeModel model;
 };
 
 /// A codec with floats yet to be filled in. Memory in the current context. The codec must not move.
@@ -56,10 +53,7 @@ void codec_decode(const Codec *codec, const float *centroids, const uint8 *codes
 struct CodeQuery
 {
 	const Codec *codec;
-	const float *query; // [dim]
-	engine::ivf::Sq8Query sq8;
-	engine::ivf::PqQuery pq;
-	void *memory; // of sq8 or pq; kFp16: scratch
+	engine::ivf::CodeQuery query;
 };
 
 /// Bytes that a query takes.
@@ -67,9 +61,5 @@ Size code_query_bytes(const Codec *codec);
 
 /// query [dim] float32, of length 1 for cosine, alive as long as the query. Memory in the current context.
 void code_query_begin(CodeQuery *prepared, const Codec *codec, const float *query);
-
-/// Estimated scores [n]. codes: row by row; PQ: interleaved, from the beginning of a block on, without the list's constant
-/// (engine::ivf::pq_list_constant): the caller adds it. terms [n], or null.
-void code_scores(const CodeQuery *prepared, const uint8 *codes, const float *terms, uint64 n, double *scores);
 
 } // namespace vectorgpu::am

@@ -137,6 +137,9 @@ void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 /// options.cpp. The rows that are refined to find `wanted` rows by codes.
 uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
 
+/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn out to be dead.
+uint64 ivf_segment_candidates(const SegmentEntry *segment, const IvfModel *model, uint64 wanted);
+
 /// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim]; of length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);
 

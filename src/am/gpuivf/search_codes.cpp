@@ -35,9 +35,9 @@ struct CodeScan
 	CodeGroup *group;
 };
 
-/// Scores of the places [first, first + n), from a unit's beginning on. False if a page was foreign.
+/// Scores of the places [first, first + n) of a list, from a unit's beginning on. False if a page was foreign.
 bool
-score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n)
+score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n, double constant)
 {
 	const SegmentSearch *search = scan->search;
 	CodeGroup *group = scan->group;
@@ -61,8 +61,8 @@ score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n)
 		rows = Min(n_items * scan->unit, n - done);
 		// What lies behind the group is read again by the next one.
 		cursor->next_byte -= (n_items - (rows + scan->unit - 1) / scan->unit) * cursor->item_bytes;
-		code_scores(scan->codes, static_cast<const uint8 *>(items), scan->layout->row_terms ? group->terms + done : nullptr,
-			rows, group->scores + done);
+		engine::ivf::code_scores(scan->codes->query, constant, static_cast<const uint8 *>(items),
+			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done);
 		done += rows;
 	}
 	return true;
@@ -85,16 +85,13 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 		const uint64 skipped = first < range->first ? range->first - first : 0;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!score_group(scan, &cursor, first, end - first))
+		if (!score_group(scan, &cursor, first, end - first, constant))
 		{
 			stream_close(&cursor);
 			return false;
 		}
 		for (uint64 i = skipped; i < end - first; i++)
-		{
-			group->scores[i] += constant;
 			group->places[i] = first + i;
-		}
 		if (engine::topk_wants(scan->topk, group->scores + skipped, end - first - skipped))
 			engine::topk_push(
 				scan->topk, group->scores + skipped, group->places + skipped, end - first - skipped, nullptr, 0);
@@ -104,44 +101,41 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 	return true;
 }
 
-/// Candidates to refine: more, if some of them will turn out to be dead.
+} // namespace
+
 uint64
-candidates_of(const SegmentSearch *search, const RankedSegment *ranked)
+ivf_segment_candidates(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
 {
-	const SegmentEntry *segment = search->segment;
 	const uint64 n_dead = Min(segment->n_dead, segment->n_rows - 1);
 	const double alive = static_cast<double>(segment->n_rows - n_dead) / static_cast<double>(segment->n_rows);
 
-	return static_cast<uint64>(
-		static_cast<double>(ivf_candidates(&ranked->described, search->wanted + search->n_before)) / alive);
+	return static_cast<uint64>(static_cast<double>(ivf_candidates(model, wanted)) / alive);
 }
-
-} // namespace
 
 bool
 ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n)
 {
 	const IvfLayout *layout = &ranked->codes->codec->layout;
-	const bool pq = layout->storage == IvfStorage::kPq;
+	const engine::ivf::CodeSpec &codes = ranked->codes->codec->model.spec;
 	uint64 n_rows = 0;
 	uint64 k;
 	Size buffer_bytes;
 	engine::TopK topk;
-	CodeScan scan = {search, layout, ranked->codes, pq ? kBlockRows : 1, &topk, nullptr};
+	CodeScan scan = {search, layout, ranked->codes, engine::ivf::code_unit_rows(codes), &topk, nullptr};
 	uint64 *places;
 	bool intact;
 
 	for (uint32 i = 0; i < n; i++)
 		n_rows += ranges[i].end - ranges[i].first;
-	k = Max(Min(candidates_of(search, ranked), n_rows), UINT64CONST(1));
+	k = Max(Min(ivf_segment_candidates(search->segment, &ranked->described, search->wanted + search->n_before), n_rows),
+		UINT64CONST(1));
 	buffer_bytes = engine::topk_buffer_bytes(k);
 	engine::topk_init(&topk, k,
 		static_cast<engine::Neighbor *>(MemoryContextAllocHuge(CurrentMemoryContext, buffer_bytes)),
 		buffer_bytes / sizeof(engine::Neighbor), nullptr);
 	scan.group = static_cast<CodeGroup *>(palloc(sizeof(CodeGroup)));
 	for (uint32 i = 0; i < n; i++)
-		if (!scan_range(&scan, &ranges[i],
-				pq ? engine::ivf::pq_list_constant(search->meta->metric, ranked->scores[ranges[i].list]) : 0))
+		if (!scan_range(&scan, &ranges[i], engine::ivf::code_list_constant(codes, ranked->scores[ranges[i].list])))
 			return false;
 
 	k = engine::topk_finish(&topk);

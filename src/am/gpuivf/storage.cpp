@@ -7,6 +7,10 @@ namespace vectorgpu::am
 namespace
 {
 
+static_assert(static_cast<int>(IvfStorage::kFp16) == static_cast<int>(engine::ivf::CodeKind::kHalves) &&
+			  static_cast<int>(IvfStorage::kSq8) == static_cast<int>(engine::ivf::CodeKind::kSq8) &&
+			  static_cast<int>(IvfStorage::kPq) == static_cast<int>(engine::ivf::CodeKind::kPq));
+
 constexpr int kDefaultPqBits = 8;
 constexpr uint32 kDefaultSubDim = 4; // of a sub-quantiser of 8 bits: codes take a sixteenth of the float32 vector
 
@@ -138,24 +142,14 @@ ivf_layout_of(const IvfOptions *options, ElementType element, Metric metric, uin
 	layout.refine = options->refine;
 	layout.kept = options->refine == IvfRefine::kFp16 ? ElementType::kFloat16 : element;
 	layout.kept_bytes = options->refine == IvfRefine::kNone ? 0 : vector_bytes(layout.kept, dim);
-	switch (options->storage)
-	{
-		case IvfStorage::kPlain:
-			break;
-		case IvfStorage::kFp16:
-			layout.code_bytes = dim * sizeof(uint16);
-			break;
-		case IvfStorage::kSq8:
-			layout.code_bytes = dim;
-			layout.codec_floats = UINT64CONST(2) * dim;
-			break;
-		case IvfStorage::kPq:
-			layout.pq = pq_spec(options, metric, dim);
-			layout.code_bytes = engine::ivf::pq_code_bytes(layout.pq);
-			layout.row_terms = engine::ivf::pq_has_row_terms(layout.pq);
-			layout.codec_floats = engine::ivf::pq_codebook_floats(layout.pq) + engine::ivf::pq_rotation_floats(layout.pq);
-			break;
-	}
+	layout.codes.kind = static_cast<engine::ivf::CodeKind>(options->storage);
+	layout.codes.metric = metric;
+	layout.codes.dim = dim;
+	if (options->storage == IvfStorage::kPq)
+		layout.codes.pq = pq_spec(options, metric, dim);
+	layout.code_bytes = engine::ivf::code_bytes(layout.codes);
+	layout.row_terms = engine::ivf::code_has_terms(layout.codes);
+	layout.codec_floats = engine::ivf::code_model_floats(layout.codes);
 	return layout;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "am/gpuivf/ivf.hpp"
-#include "engine/ivf/pq.hpp"
+#include "engine/ivf/code_query.hpp"
 
 namespace vectorgpu::am
 {
@@ -18,7 +18,7 @@ struct IvfLayout
 	Size code_bytes;     // of a code; 0: kVectors is scanned itself
 	bool row_terms;      // kRowTermStream is there
 	uint64 codec_floats; // of kCodecStream; 0: the codes need no codec
-	engine::ivf::PqSpec pq; // kPq only
+	engine::ivf::CodeSpec codes;
 };
 
 IvfLayout ivf_layout(const MetaData *meta);
@@ -42,8 +42,7 @@ refines_in_full(const IvfLayout *layout)
 inline uint64
 code_stream_bytes(const IvfLayout *layout, uint64 n_rows)
 {
-	return layout->storage == IvfStorage::kPq ? engine::ivf::interleaved_bytes(n_rows, layout->code_bytes)
-											  : n_rows * layout->code_bytes;
+	return engine::ivf::all_code_bytes(layout->codes, n_rows);
 }
 
 } // namespace vectorgpu::am

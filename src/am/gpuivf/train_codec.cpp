@@ -32,7 +32,7 @@ pq_training(uint64 n_rows)
 Size
 pq_bytes(const IvfWriter *writer, uint64 n_rows)
 {
-	return engine::ivf::pq_train_work_bytes(writer->layout.pq, pq_training(n_rows)) +
+	return engine::ivf::pq_train_work_bytes(writer->layout.codes.pq, pq_training(n_rows)) +
 		n_rows * (writer->meta->dim + 1) * sizeof(float);
 }
 
@@ -53,7 +53,7 @@ plan_pq_rows(const IvfWriter *writer)
 				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions", writer->meta->dim),
 				errdetail("It takes %zu kB, of which maintenance_work_mem has to be twice as much.",
 					pq_bytes(writer, n) / 1024 + 1),
-				errhint("Increase maintenance_work_mem%s.", writer->layout.pq.opq ? ", or leave out opq" : "")));
+				errhint("Increase maintenance_work_mem%s.", writer->layout.codes.pq.opq ? ", or leave out opq" : "")));
 	return n;
 }
 
@@ -96,10 +96,10 @@ train_pq(IvfWriter *writer)
 	training.rows = sample;
 	training.labels = labels;
 	training.centroids = writer->centroids;
-	work_bytes = engine::ivf::pq_train_work_bytes(writer->layout.pq, training);
+	work_bytes = engine::ivf::pq_train_work_bytes(writer->layout.codes.pq, training);
 	work = MemoryContextAllocHuge(CurrentMemoryContext, work_bytes);
 	done = check_outcome(engine::ivf::pq_train(
-		writer->codec.pq, training, nullptr, work, work_bytes, watched_call(&writer->watch)));
+		writer->codec.model.pq, training, nullptr, work, work_bytes, watched_call(&writer->watch)));
 	pfree(work);
 	pfree(labels);
 	pfree(sample);
@@ -113,7 +113,7 @@ train_sq8(IvfWriter *writer)
 	const uint64 n = Max(Min(Min(writer->n_rows, kSq8Rows), fitting), UINT64CONST(1));
 	float *sample = ivf_read_sample(writer, n);
 
-	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.sq8);
+	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.model.sq8);
 	pfree(sample);
 }
 

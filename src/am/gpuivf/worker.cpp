@@ -1,9 +1,11 @@
-// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, and the description of a segment's
-// lists (engine/lists_layout.hpp). PG dialect.
-#include "am/gpuivf/ivf.hpp"
+// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates it refines, and the
+// description of a segment's lists (engine/lists_layout.hpp) and codes (engine/codes_layout.hpp). PG dialect.
+#include "am/gpuivf/storage.hpp"
 
 #include "am/shared/stream.hpp"
-#include "engine/lists_layout.hpp"
+#include "engine/codes_layout.hpp"
+
+#include <cstring>
 
 namespace vectorgpu::am
 {
@@ -11,13 +13,17 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The worker scans lists of vectors as they are; codes are scanned from the pages.
+wire::CopyKind
+kind(const MetaData *meta)
+{
+	return ivf_options(meta)->storage == IvfStorage::kPlain ? wire::CopyKind::kLists : wire::CopyKind::kCodedLists;
+}
+
+/// Distances come from full vectors: the worker does not see the table.
 bool
 holds(const MetaData *meta)
 {
-	const IvfOptions *options = ivf_options(meta);
-
-	return options->storage == IvfStorage::kPlain && options->refine == IvfRefine::kFull;
+	return ivf_options(meta)->refine == IvfRefine::kFull;
 }
 
 uint32
@@ -28,50 +34,81 @@ n_lists(const MetaData *meta, const SegmentEntry *segment)
 	return static_cast<uint32>(n_bytes / (meta->dim * sizeof(float)));
 }
 
+engine::ListsLayout
+lists_layout(const MetaData *meta, const SegmentEntry *segment)
+{
+	return {n_lists(meta, segment), meta->dim, segment->n_rows};
+}
+
+engine::CodesLayout
+codes_layout(const MetaData *meta, const SegmentEntry *segment)
+{
+	return {ivf_layout(meta).codes, segment->n_rows};
+}
+
 uint64
 n_bytes(const MetaData *meta, const SegmentEntry *segment)
 {
-	return engine::ListsLayout{n_lists(meta, segment), meta->dim, segment->n_rows}.bytes();
+	const uint64 lists = lists_layout(meta, segment).bytes();
+
+	return kind(meta) == wire::CopyKind::kLists ? lists : lists + codes_layout(meta, segment).bytes();
 }
 
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query,
-	BufferAccessStrategy strategy, uint32 *n_probes)
+	BufferAccessStrategy strategy, wire::SegmentProbes *probes)
 {
 	IvfModel model;
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
-	*n_probes = ivf_round_probes(meta, &model, round, wanted, query);
+	probes->probes = ivf_round_probes(meta, &model, round, wanted, query);
+	if (kind(meta) == wire::CopyKind::kCodedLists)
+		probes->candidates = static_cast<uint32>(
+			Max(Min(ivf_segment_candidates(segment, &model, wanted + n_before), segment->n_rows), UINT64CONST(1)));
 	return true;
 }
+
+/// A part of the description.
+struct DescribedPart
+{
+	StreamKind kind;
+	uint64 end; // in the description
+};
 
 bool
 read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
 	BufferAccessStrategy strategy)
 {
-	const engine::ListsLayout layout = {n_lists(meta, segment), meta->dim, segment->n_rows};
-	const struct
-	{
-		StreamKind kind;
-		uint64 first;
-		uint64 end;
-	} parts[] = {
-		{kOffsetStream, 0, layout.centroids_at()},
-		{kCentroidStream, layout.centroids_at(), layout.numbers_at()},
-		{kListRowStream, layout.numbers_at(), layout.bytes()},
+	constexpr StreamKind kHead = kModelStream; // no stream: made here
+	const engine::ListsLayout lists = lists_layout(meta, segment);
+	const engine::CodesLayout codes = codes_layout(meta, segment);
+	const engine::CodesHead head = engine::head_of(codes.spec);
+	const uint64 codes_at = lists.bytes();
+	const DescribedPart parts[] = {
+		{kOffsetStream, lists.centroids_at()},
+		{kCentroidStream, lists.numbers_at()},
+		{kListRowStream, codes_at},
+		{kHead, codes_at + codes.model_at()},
+		{kCodecStream, codes_at + codes.terms_at()},
+		{kRowTermStream, codes_at + codes.codes_at()},
+		{kCodeStream, codes_at + codes.bytes()},
 	};
+	uint64 first = 0;
 
-	for (const auto &part : parts)
+	for (const DescribedPart &part : parts)
 	{
 		const uint64 here = n_bytes > 0 && position < part.end ? Min(part.end - position, n_bytes) : 0;
 
-		if (here > 0 && !stream_read(index, meta, segment, part.kind, position - part.first, here, dest, strategy))
+		if (here > 0 && part.kind == kHead)
+			memcpy(dest, reinterpret_cast<const char *>(&head) + (position - first), here);
+		else if (here > 0 && !stream_read(index, meta, segment, part.kind, position - first, here, dest, strategy))
 			return false;
 		position += here;
 		n_bytes -= here;
 		dest += here;
+		first = part.end;
 	}
 	return true;
 }
@@ -79,7 +116,7 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 } // namespace
 
 const WorkerStructure kIvfWorkerStructure = {
-	.kind = wire::CopyKind::kLists,
+	.kind = kind,
 	.holds = holds,
 	.parameter = n_lists,
 	.n_bytes = n_bytes,

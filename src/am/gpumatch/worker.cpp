@@ -18,6 +18,12 @@ static_assert(sizeof(DictionaryEntry) == sizeof(engine::match::MatchEntry) &&
 			  offsetof(DictionaryEntry, key_end) == offsetof(engine::match::MatchEntry, key_end) &&
 			  offsetof(DictionaryEntry, postings_end) == offsetof(engine::match::MatchEntry, postings_end));
 
+wire::CopyKind
+kind(const MetaData *meta)
+{
+	return wire::CopyKind::kMatch;
+}
+
 /// Where counts are the answer, or find the candidates. Bounds of edit distances need more of a row than its elements.
 bool
 holds(const MetaData *meta)
@@ -98,7 +104,7 @@ query(const void *query, Size *n_bytes)
 } // namespace
 
 const WorkerStructure kMatchWorkerStructure = {
-	.kind = wire::CopyKind::kMatch,
+	.kind = kind,
 	.holds = holds,
 	.parameter = parameter,
 	.n_bytes = n_bytes,

@@ -58,7 +58,8 @@ struct ValueFormat;
 /// return false if a page was foreign.
 struct WorkerStructure
 {
-	wire::CopyKind kind;
+	/// Of copies of an index with such storage parameters.
+	wire::CopyKind (*kind)(const MetaData *meta);
 
 	/// True if the worker can hold copies of an index with such storage parameters.
 	bool (*holds)(const MetaData *meta);
@@ -68,9 +69,9 @@ struct WorkerStructure
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
 	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
-	/// wire::SegmentProbes::probes. Null: all of it.
+	/// fills in all of *probes but the segment's id. Null: all of it.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		uint64 n_before, const void *query, BufferAccessStrategy strategy, uint32 *n_probes);
+		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,

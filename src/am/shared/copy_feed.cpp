@@ -147,7 +147,7 @@ create(Feed *feed)
 	create.dim = feed->meta->dim;
 	create.element = feed->meta->element;
 	create.metric = copy_metric(feed->structure, feed->meta);
-	create.kind = feed->structure != nullptr ? feed->structure->kind : wire::CopyKind::kRows;
+	create.kind = feed->structure != nullptr ? feed->structure->kind(feed->meta) : wire::CopyKind::kRows;
 	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
 		   (!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }

@@ -238,9 +238,9 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 
 		if (segment->n_rows == 0)
 			continue;
-		probes[*n].segment = segment->id;
+		probes[*n] = {segment->id, 0, 0, 0};
 		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
-				&probes[*n].probes))
+				&probes[*n]))
 			return false;
 		++*n;
 	}

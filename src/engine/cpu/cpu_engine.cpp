@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/limits.hpp"
+#include "engine/cpu/cpu_engine_coded.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
 #include "engine/cpu/cpu_engine_list_builder.hpp"
@@ -81,8 +82,6 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists && copy_spec.kind != CopyKind::kGraph)
-					return Status::error(StatusCode::kUnsupported, "the CPU engine does not hold such copies");
 				if (copy_spec.kind != CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
@@ -325,6 +324,8 @@ private:
 
 		if (copy.kind() == CopyKind::kLists)
 			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
+		else if (copy.kind() == CopyKind::kCodedLists)
+			n_rescored_ += search_coded_lists(copy.spec(), *snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph)
 			search_graph_copy(copy.spec(), *snapshot, queries, results, control);
 		else

@@ -115,6 +115,9 @@ CpuEngineCopy::check_structure(Segment *segment) const
 		case CopyKind::kLists:
 			return segment->lists == nullptr ? invalid("the segment has no lists")
 											 : segment->lists->check(spec_.dim, segment->rows.last());
+		case CopyKind::kCodedLists:
+			return segment->lists == nullptr ? invalid("the segment has no lists")
+											 : segment->lists->check_coded(spec_, segment->rows.last());
 		case CopyKind::kGraph:
 			return segment->graph == nullptr ? invalid("the segment has no graph")
 											 : segment->graph->check(segment->rows.last());

@@ -72,6 +72,20 @@ public:
 		}
 	}
 
+	/// The row at one place of a segment.
+	void
+	search_place(const RowsView &view, uint64_t place)
+	{
+		const RowListView &rows = view.rows;
+		const uint64_t slot = place - rows.chunk_start;
+		const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
+		double score;
+
+		compute_scores(spec_, query_.query, chunk.vectors() + slot % rows.chunk_rows * row_bytes_, row_bytes_, 1, &score, 0);
+		if (topk_wants(selection_.topk(), &score, 1))
+			offer(view, place, &score, 1);
+	}
+
 	Selection &
 	selection()
 	{

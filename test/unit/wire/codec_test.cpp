@@ -189,16 +189,18 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 
 	search.n_probes = 2;
 
-	const Bytes good = request(RequestType::kSearch, search, SegmentProbes{3, 8}, SegmentProbes{5, 1}, Filler<20>{});
+	const Bytes good = request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{});
 
 	ASSERT_EQ(parse_request(good.data(), good.size(), 7, &view), ParseResult::kOk);
 	EXPECT_EQ(view.probes[0].segment, 3u);
 	EXPECT_EQ(view.probes[1].segment, 5u);
 	EXPECT_EQ(view.probes[0].probes, 8u);
-	EXPECT_EQ(view.vector, good.data() + sizeof(RequestHeader) + sizeof(SearchRequest) + 16);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 0}, SegmentProbes{5, 1}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8}, SegmentProbes{0, 1}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8}, Filler<20>{})), ParseResult::kLength);
+	EXPECT_EQ(view.vector, good.data() + sizeof(RequestHeader) + sizeof(SearchRequest) + 32);
+	EXPECT_EQ(view.probes[1].candidates, 90u);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 1}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 0, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{0, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, Filler<20>{})), ParseResult::kLength);
 
 	const Bytes structure = request(RequestType::kLoadStructure, StructureRequest{8, 1, 65536}, Filler<5>{});
 

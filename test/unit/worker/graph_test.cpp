@@ -66,7 +66,7 @@ struct WorkerGraph : testing::Test
 	Answer
 	search_width(Client *client, const std::vector<float> &query, uint64_t k, uint32_t width)
 	{
-		const wire::SegmentProbes probes{1, width};
+		const wire::SegmentProbes probes{1, width, 0, 0};
 		wire::SearchRequest request{};
 
 		request.k = k;

@@ -73,7 +73,7 @@ struct WorkerLists : testing::Test
 	Answer
 	search_probes(Client *client, const std::vector<float> &query, uint64_t k, uint32_t n_probes)
 	{
-		const wire::SegmentProbes probes{1, n_probes};
+		const wire::SegmentProbes probes{1, n_probes, 0, 0};
 		wire::SearchRequest request{};
 
 		request.k = k;

@@ -1,0 +1,80 @@
+// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists), as they are handed to an engine: behind the description of
+// the lists (lists_layout.hpp). The rows themselves come as those of kLists do: what codes choose is judged by canonical scores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/distance.hpp"
+#include "engine/ivf/code_query.hpp"
+#include "engine/lists_layout.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// How codes are made.
+struct CodesHead
+{
+	uint32_t kind; // ivf::CodeKind
+	uint32_t pq_m; // these three: kPq, else 0
+	uint32_t pq_bits;
+	uint32_t opq; // 0 or 1
+};
+static_assert(sizeof(CodesHead) == 16);
+
+inline CodesHead
+head_of(const ivf::CodeSpec &spec)
+{
+	const bool pq = spec.kind == ivf::CodeKind::kPq;
+
+	return {static_cast<uint32_t>(spec.kind), pq ? spec.pq.m : 0, pq ? spec.pq.bits : 0, pq && spec.pq.opq ? 1u : 0u};
+}
+
+/// The codes of rows of that kind. Null, or what is wrong with the head.
+inline const char *
+code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spec)
+{
+	*spec = {};
+	spec->kind = static_cast<ivf::CodeKind>(head.kind);
+	spec->metric = rows.metric;
+	spec->dim = rows.dim;
+	if (spec->kind == ivf::CodeKind::kPq)
+		spec->pq = {rows.metric, rows.dim, head.pq_m, head.pq_bits, head.opq != 0};
+	if (head.opq > 1 || (spec->kind != ivf::CodeKind::kPq && (head.pq_m != 0 || head.pq_bits != 0 || head.opq != 0)))
+		return "parameters that the codes do not have";
+	return ivf::code_spec_error(*spec);
+}
+
+/// Where things lie behind the lists, little endian, one behind the other:
+///   head   CodesHead
+///   model  float32 [code_model_floats]: what codes are made with
+///   terms  float32 [n_rows] by place, where codes have terms
+///   codes  by place; kPq: in blocks of 32 places, whatever their lists (engine/ivf/codec.hpp)
+struct CodesLayout
+{
+	ivf::CodeSpec spec;
+	uint64_t n_rows = 0;
+
+	static constexpr uint64_t
+	model_at()
+	{
+		return sizeof(CodesHead);
+	}
+	uint64_t
+	terms_at() const
+	{
+		return model_at() + ivf::code_model_floats(spec) * sizeof(float);
+	}
+	uint64_t
+	codes_at() const
+	{
+		return terms_at() + (ivf::code_has_terms(spec) ? n_rows * sizeof(float) : 0);
+	}
+	uint64_t
+	bytes() const
+	{
+		return codes_at() + ivf::all_code_bytes(spec, n_rows);
+	}
+};
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,336 @@
+// See cpu_engine_coded.hpp. A query ranks each segment's centroids, estimates the scores of the rows of the nearest lists by their codes
+// (engine/ivf), and computes the canonical scores of those with the best estimates, in the order (estimate, place). A segment all of
+// whose lists are looked at is scored in full, as the delta is. Sharing out is search_lists': candidates are a selection by a total
+// order, so the answer does not depend on who took what.
+#include "engine/cpu/cpu_engine_coded.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "engine/cpu/part_search.hpp"
+#include "engine/distance.hpp"
+#include "engine/ivf/code_query.hpp"
+#include "engine/ivf/kmeans.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr uint64_t kDeltaPartRows = 8192; // a part of the delta, when a query's work is shared out
+constexpr size_t kScanRows = 1024;        // estimated at a time; a multiple of a block of codes
+
+static_assert(kScanRows % ivf::kCodeBlockRows == 0);
+
+/// A part of what a query looks at: rows in full, or a list by its codes.
+struct CodedPart
+{
+	Part rows;
+	uint32_t segment; // of Plan::segments, if coded
+	bool coded;
+	double constant; // of the list
+};
+
+/// A segment whose lists are scanned by codes.
+struct CodedSegment
+{
+	const RowsView *view;
+	uint64_t n_candidates;
+	uint64_t n_rows; // of the lists looked at
+};
+
+/// The parts that a query looks at, the nearest lists first.
+class CodedPlan
+{
+public:
+	CodedPlan(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query) : floats_(spec.dim)
+	{
+		if (spec.element == ElementType::kFloat16)
+			widen_halves(query.query, spec.dim, floats_.data());
+		else
+			std::copy_n(static_cast<const float *>(query.query), spec.dim, floats_.data());
+		unit_ = floats_;
+		if (spec.metric == Metric::kCosine)
+			ivf::normalise_rows(unit_.data(), 1, spec.dim);
+		for (const auto &segment : snapshot.segments)
+			if (segment->lists != nullptr)
+				add_segment(spec, *segment, query);
+		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
+			add_rows({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
+	}
+
+	const std::vector<CodedPart> &
+	parts() const
+	{
+		return parts_;
+	}
+	const std::vector<CodedSegment> &
+	segments() const
+	{
+		return segments_;
+	}
+	/// The query that codes are compared with.
+	const float *
+	unit() const
+	{
+		return unit_.data();
+	}
+	Coverage
+	coverage() const
+	{
+		return segments_.empty() ? Coverage::kAll : Coverage::kPart;
+	}
+
+private:
+	void
+	add_rows(const Part &part)
+	{
+		if (part.first < part.last)
+			parts_.push_back({part, 0, false, 0});
+	}
+
+	void
+	add_segment(const DistanceSpec &spec, const RowsView &view, const SearchQuery &query)
+	{
+		const Lists &lists = *view.lists;
+		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
+
+		if (n_probes == lists.n_lists())
+		{
+			for (uint32_t list = 0; list < n_probes; list++)
+				add_rows({&view, lists.offsets()[list], lists.offsets()[list + 1]});
+			return;
+		}
+
+		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
+		CodedSegment segment = {&view, candidates_of(query.probes, view.segment), 0};
+		std::vector<double> scores(lists.n_lists());
+		std::vector<Neighbor> ranked(lists.n_lists());
+
+		compute_scores(coarse, floats_.data(), lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
+		for (uint32_t list = 0; list < lists.n_lists(); list++)
+			ranked[list] = {scores[list], list};
+		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
+		std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
+		for (uint32_t i = 0; i < n_probes; i++)
+		{
+			const Part part = {&view, lists.offsets()[ranked[i].row], lists.offsets()[ranked[i].row + 1]};
+
+			segment.n_rows += part.last - part.first;
+			if (part.first < part.last)
+				parts_.push_back({part, static_cast<uint32_t>(segments_.size()), true,
+					ivf::code_list_constant(lists.codes_layout().spec, ranked[i].score)});
+		}
+		segments_.push_back(segment);
+	}
+
+	std::vector<float> floats_;
+	std::vector<float> unit_;
+	std::vector<CodedPart> parts_;
+	std::vector<CodedSegment> segments_;
+};
+
+/// What one thread finds of a query.
+class CodedSearcher
+{
+public:
+	CodedSearcher(const DistanceSpec &spec, const CodedPlan &plan, const SearchQuery &query, uint64_t n_rows)
+		: plan_(plan), rows_(spec, query, n_rows), scans_(plan.segments().size())
+	{
+	}
+
+	void
+	search(const CodedPart &part)
+	{
+		if (!part.coded)
+			rows_.search(part.rows);
+		else
+			scan(part);
+	}
+
+	void
+	merge(CodedSearcher *other)
+	{
+		rows_.merge(&other->rows_);
+		for (size_t i = 0; i < scans_.size(); i++)
+		{
+			if (other->scans_[i] == nullptr)
+				continue;
+			if (scans_[i] == nullptr)
+				scans_[i] = std::move(other->scans_[i]);
+			else
+				scans_[i]->candidates.merge(&other->scans_[i]->candidates);
+		}
+	}
+
+	/// Computes the scores of the candidates. Returns how many.
+	uint64_t
+	refine()
+	{
+		uint64_t n = 0;
+
+		for (size_t i = 0; i < scans_.size(); i++)
+		{
+			if (scans_[i] == nullptr)
+				continue;
+
+			std::vector<Neighbor> chosen = scans_[i]->candidates.finish();
+
+			std::sort(chosen.begin(), chosen.end(), [](const Neighbor &a, const Neighbor &b) { return a.row < b.row; });
+			for (const Neighbor &candidate : chosen)
+				rows_.search_place(*plan_.segments()[i].view, candidate.row);
+			n += chosen.size();
+		}
+		return n;
+	}
+
+	PartSearcher &
+	rows()
+	{
+		return rows_;
+	}
+
+private:
+	/// Of one segment.
+	struct Scan
+	{
+		std::vector<uint8_t> memory;
+		ivf::CodeQuery query;
+		Selection candidates; // places in place of row ids
+	};
+
+	Scan *
+	scan_of(const CodedPart &part)
+	{
+		if (scans_[part.segment] == nullptr)
+		{
+			const CodedSegment &segment = plan_.segments()[part.segment];
+			const ivf::CodeModel &model = segment.view->lists->code_model();
+			auto made = std::make_unique<Scan>();
+			SearchQuery wanted;
+
+			made->memory.resize(ivf::code_query_bytes(model.spec));
+			// Its memory is as large as it asks for, and the model was checked: it cannot fail.
+			(void) ivf::code_query_prepare(model, plan_.unit(), made->memory.data(), made->memory.size(), &made->query).is_ok();
+			wanted.k = static_cast<size_t>(segment.n_candidates);
+			made->candidates.start(wanted, segment.n_rows);
+			scans_[part.segment] = std::move(made);
+		}
+		return scans_[part.segment].get();
+	}
+
+	void
+	scan(const CodedPart &part)
+	{
+		const Lists &lists = *part.rows.view->lists;
+		const ivf::CodeSpec &spec = lists.codes_layout().spec;
+		const size_t unit = ivf::code_unit_rows(spec);
+		const size_t code_bytes = ivf::code_bytes(spec);
+		Scan *scan = scan_of(part);
+		double scores[kScanRows];
+		RowId places[kScanRows];
+
+		for (uint64_t first = part.rows.first / unit * unit; first < part.rows.last; first += kScanRows)
+		{
+			const size_t n = std::min<uint64_t>(kScanRows, part.rows.last - first);
+			const size_t skipped = first < part.rows.first ? part.rows.first - first : 0; // another list's, of the same block
+
+			ivf::code_scores(scan->query, part.constant, lists.codes() + first * code_bytes,
+				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores);
+			if (!topk_wants(scan->candidates.topk(), scores + skipped, n - skipped))
+				continue;
+			for (size_t i = skipped; i < n; i++)
+				places[i] = first + i;
+			topk_push(scan->candidates.topk(), scores + skipped, places + skipped, n - skipped, nullptr, 0);
+		}
+	}
+
+	const CodedPlan &plan_;
+	PartSearcher rows_;
+	std::vector<std::unique_ptr<Scan>> scans_; // of plan_.segments(); null: nothing of it yet
+};
+
+uint64_t
+finish(const CodedPlan &plan, CodedSearcher *searcher, const SearchQuery &query, std::vector<Neighbor> *result)
+{
+	const uint64_t n = searcher->refine();
+
+	*result = searcher->rows().selection().finish();
+	if (query.coverage != nullptr)
+		*query.coverage = std::min(plan.coverage(), searcher->rows().left_out_nan() ? Coverage::kScored : Coverage::kAll);
+	return n;
+}
+
+/// All of a query in one thread.
+uint64_t
+search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, std::vector<Neighbor> *result,
+	SearchControl *control)
+{
+	const CodedPlan plan(spec, snapshot, query);
+	CodedSearcher searcher(spec, plan, query, snapshot.n_rows);
+
+	for (const CodedPart &part : plan.parts())
+	{
+		if (stopped(control))
+			break;
+		searcher.search(part);
+		progress(control);
+	}
+	return finish(plan, &searcher, query, result);
+}
+
+/// One query's parts shared out.
+uint64_t
+search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool &pool,
+	std::vector<Neighbor> *result, SearchControl *control)
+{
+	const CodedPlan plan(spec, snapshot, query);
+	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), plan.parts().size()));
+	std::vector<std::unique_ptr<CodedSearcher>> searchers(n_workers);
+	std::atomic<size_t> next{0};
+
+	pool.run(n_workers,
+		[&](size_t worker)
+		{
+			auto searcher = std::make_unique<CodedSearcher>(spec, plan, query, snapshot.n_rows);
+
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
+			{
+				searcher->search(plan.parts()[i]);
+				progress(control);
+			}
+			searchers[worker] = std::move(searcher);
+		});
+	for (size_t worker = 1; worker < n_workers; worker++)
+		if (searchers[worker] != nullptr) // null: the call was dropped
+			searchers[0]->merge(searchers[worker].get());
+	return finish(plan, searchers[0].get(), query, result);
+}
+
+} // namespace
+
+uint64_t
+search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
+	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+{
+	std::atomic<size_t> next{0};
+	std::atomic<uint64_t> n_rescored{0};
+
+	results->resize(queries.size());
+	if (queries.size() < pool.n_threads())
+	{
+		for (size_t i = 0; i < queries.size() && !stopped(control); i++)
+			n_rescored += search_together(spec, snapshot, queries[i], pool, &(*results)[i], control);
+		return n_rescored;
+	}
+	pool.run(std::min(pool.n_threads(), queries.size()),
+		[&](size_t)
+		{
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
+				n_rescored += search_alone(spec, snapshot, queries[i], &(*results)[i], control);
+		});
+	return n_rescored;
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,87 @@
+// Codes of any of this folder's quantisers, and a query against them: what a backend that reads lists from pages and an engine that
+// holds them compute alike, bit for bit.
+#pragma once
+
+#include "engine/ivf/pq.hpp"
+#include "engine/ivf/sq8.hpp"
+
+namespace vectorgpu::engine::ivf
+{
+
+/// What codes are. On the wire: never renumber.
+enum class CodeKind : uint32_t
+{
+	kNone = 0,
+	kHalves = 1, // float16 of float32 elements
+	kSq8 = 2,
+	kPq = 3,
+};
+
+struct CodeSpec
+{
+	CodeKind kind = CodeKind::kNone;
+	Metric metric = Metric::kL2;
+	uint32_t dim = 0;
+	PqSpec pq; // kPq only
+};
+
+/// Null if such codes can be made, else what is wrong.
+const char *code_spec_error(const CodeSpec &spec);
+
+/// Bytes of a row's code.
+size_t code_bytes(const CodeSpec &spec);
+
+/// Rows have a term of their own (PqQuery).
+bool code_has_terms(const CodeSpec &spec);
+
+/// Rows that codes lie interleaved by (kPq); 1: row by row.
+constexpr size_t
+code_unit_rows(const CodeSpec &spec)
+{
+	return spec.kind == CodeKind::kPq ? kCodeBlockRows : 1;
+}
+
+/// Bytes of the codes of a segment's rows by place.
+uint64_t all_code_bytes(const CodeSpec &spec, uint64_t n_rows);
+
+/// Floats of what codes are made with: low [dim], step [dim] of SQ8; codebook, then rotation of PQ (PqModel).
+size_t code_model_floats(const CodeSpec &spec);
+
+struct CodeModel
+{
+	CodeSpec spec;
+	Sq8Ranges sq8;
+	PqModel pq;
+};
+
+/// floats [code_model_floats], alive as long as the model. Nothing here writes to them.
+CodeModel make_code_model(const CodeSpec &spec, float *floats);
+
+/// A query against codes. A plain struct over the caller's memory.
+struct CodeQuery
+{
+	const CodeModel *model = nullptr;
+	const float *query = nullptr; // [dim]
+	Sq8Query sq8;
+	PqQuery pq;
+	float *widened = nullptr; // kHalves: scratch
+};
+
+size_t code_query_bytes(const CodeSpec &spec);
+
+/// query [dim] float32, for cosine of length 1, alive as long as the query, as is memory [code_query_bytes], aligned to 64 bytes by the
+/// function itself. model must not move.
+Outcome code_query_prepare(const CodeModel &model, const float *query, void *memory, size_t memory_bytes, CodeQuery *prepared);
+
+/// Estimated scores [n_rows] of rows of one list. codes: row by row; kPq: interleaved, from the beginning of a block on. terms
+/// [n_rows], or null. list_constant: code_list_constant. Not for two threads at a time with the same query.
+void code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows, double *scores);
+
+/// What a list adds to its rows' estimates, from the canonical score between query and centroid.
+constexpr double
+code_list_constant(const CodeSpec &spec, double coarse_score)
+{
+	return spec.kind == CodeKind::kPq ? pq_list_constant(spec.metric, coarse_score) : 0;
+}
+
+} // namespace vectorgpu::engine::ivf
