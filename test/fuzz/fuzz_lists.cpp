@@ -1,14 +1,36 @@
-// libFuzzer target: the description of a segment's inverted lists, as the worker's engine gets it from a backend. Bytes: number of
-// lists, dimensions, rows (a byte each), where the description is cut in two, then the description.
+// libFuzzer target: the description of a segment's inverted lists, with codes or without, as the worker's engine gets it from a backend.
+// Bytes: number of lists, dimensions, rows (a byte each), where the description is cut in two, then the description. Of a description
+// with codes that is accepted, all rows are estimated.
 #include <cstdlib>
+#include <vector>
 
 #include "engine/lists.hpp"
 
 using namespace vectorgpu;
 
+namespace
+{
+
+void
+estimate_all(const engine::Lists &lists, uint32_t dim, uint64_t n_rows)
+{
+	const engine::ivf::CodeModel &model = lists.code_model();
+	const std::vector<float> query(dim, 1.0f);
+	std::vector<uint8_t> memory(engine::ivf::code_query_bytes(model.spec));
+	std::vector<double> scores(n_rows);
+	engine::ivf::CodeQuery prepared;
+
+	if (!engine::ivf::code_query_prepare(model, query.data(), memory.data(), memory.size(), &prepared).is_ok())
+		std::abort();
+	engine::ivf::code_scores(prepared, 0, lists.codes(), lists.terms(), n_rows, scores.data());
+}
+
+} // namespace
+
 extern "C" int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	constexpr Metric kMetrics[] = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1};
 	engine::Lists lists;
 
 	if (size < 4)
@@ -20,6 +42,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const std::span<const uint8_t> bytes(data + 4, size - 4);
 	const size_t cut = bytes.empty() ? 0 : data[3] % bytes.size();
 
+	for (const Metric metric : kMetrics)
+	{
+		engine::Lists coded;
+
+		if (coded.append(n_lists, bytes).is_ok() && coded.check_coded({metric, ElementType::kFloat32, dim}, n_rows).is_ok())
+			estimate_all(coded, dim, n_rows);
+	}
 	if (!lists.append(n_lists, bytes.first(cut)).is_ok() || !lists.append(n_lists, bytes.subspan(cut)).is_ok() ||
 		!lists.check(dim, n_rows).is_ok())
 		return 0;
