@@ -1,4 +1,4 @@
-# Builds and merges of gpuivf that the worker takes part in: the indexes are as good as the backend's own, for every metric, type and
+# Builds and merges of gpuivf and gpugraph that the worker takes part in: the indexes are as good as the backend's own, for every metric, type and
 # storage; when the worker fails, is refused or dies in the middle, the backend goes on by itself and nobody notices.
 use strict;
 use warnings;
@@ -57,6 +57,69 @@ for my $case (['l2', 'vector_l2_ops', 'v', 'lists = 30'], ['inner product', 'vec
 build('merged', 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
 $node->safe_psql('postgres', "INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 2000; SELECT vectorgpu_merge('t_i')");
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_i', true))"), '1', 'a merge by the worker passes the check');
+
+# gpugraph: the worker finds the neighbors of all rows. The graph is the one that the backend builds: narrow searches find the same.
+my $found = qr/the worker has found the neighbors/;
+
+sub build_graph
+{
+	my ($name, $class, $col, $settings) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"DROP INDEX IF EXISTS t_g; SET client_min_messages = debug1; $settings; CREATE INDEX t_g ON t USING gpugraph ($col $class) WITH (degree = 12) WHERE id % 2 = 0 OR id > 5000");
+
+	is($rc, 0, "$name: the index is built") or diag($err);
+	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', "$name: the check passes");
+	is($node->safe_psql('postgres', 'SELECT copies FROM vectorgpu_worker'), '0', "$name: the worker keeps nothing of it");
+	return $err;
+}
+
+sub graph_edges { return $node->safe_psql('postgres', q{SET vectorgpu.worker = off; SET gpugraph.search_width = 6; SELECT md5(string_agg(g::text, '' ORDER BY source, rank)) FROM vectorgpu_knn_graph('t_g', 4) g}) }
+
+$node->safe_psql('postgres', 'DROP INDEX t_i; DELETE FROM t WHERE id > 5000');
+$node->safe_psql('postgres', 'VACUUM t');
+my $graph;
+
+for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vector_ip_ops', 'v'], ['graph, cosine', 'vector_cosine_ops', 'v'], ['graph, halves', 'halfvec_l2_ops', 'h'])
+{
+	my ($name, @with) = @$case;
+	my $edges;
+
+	like(build_graph($name, @with, 'SELECT 1'), $found, "$name: the worker found the neighbors");
+	$edges = graph_edges();
+	$graph //= $edges;
+	unlike(build_graph("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $found, "$name: switched off");
+	is(graph_edges(), $edges, "$name: the graph is the same");
+}
+# A part of all rows of the segments and the delta.
+build_graph('graph, merged', 'vector_l2_ops', 'v', 'SELECT 1');
+$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 1000');
+like(($node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('t_g')"))[2], $found, 'a merge: the worker found the neighbors');
+is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', 'a merged graph passes the check');
+$node->safe_psql('postgres', 'DROP INDEX t_g; DELETE FROM t WHERE id > 10000');
+
+SKIP:
+{
+	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
+	# Of some 2,500 rows: 2 requests before the rows, 2 after them, then searches.
+	for my $n (1, 2, 3, 4)
+	{
+		for my $fault ("bridge_send:$n:corrupt", "bridge_receive:$n:corrupt", 'lane_receive:' . 50 * $n . ':corrupt')
+		{
+			build_graph("graph, $fault", 'vector_l2_ops', 'v', "SET vectorgpu.fault = '$fault'");
+			is(graph_edges(), $graph, "$fault: the graph is the same");
+			ok(wait_worker($node), 'the worker is there');
+		}
+	}
+	# Errors leave nothing behind.
+	for my $fault ('graph_worker_request:1:error', 'graph_worker_request:3:error', 'graph_worker_search:1:error', 'graph_worker_search:700:error')
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "DROP INDEX IF EXISTS t_g; SET vectorgpu.fault = '$fault'; CREATE INDEX t_g ON t USING gpugraph (v vector_l2_ops) WHERE id % 2 = 0");
+
+		like($err, qr/fault point/, "$fault ends the build");
+		is($node->safe_psql('postgres', 'SELECT copies FROM vectorgpu_worker'), '0', "$fault: the worker keeps nothing of it");
+	}
+}
+$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_g');
 
 # A worker that goes away, or has no room, at any point of the build.
 SKIP:

@@ -1,5 +1,6 @@
 // The graphs of a segment: as few parts of its rows, in TID order, as memory has room for one after the other, and the graph of
 // each. PG dialect; the algorithms are in engine/graph.
+#include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
 #include "pg/fault.hpp"
@@ -46,6 +47,13 @@ on_stage(void *context, BuildStage stage)
 {
 	graph_start_phase(static_cast<const GraphWriter *>(context),
 		stage == BuildStage::kNeighbors ? kPhaseNeighbors : kPhaseEdges);
+}
+
+/// engine::graph::BuildHooks::neighbors: the worker's, if it takes part.
+engine::graph::Found
+find_neighbors(void *context, const GraphRows &rows, const engine::graph::KnnLists &lists)
+{
+	return graph_worker_neighbors(static_cast<GraphWriter *>(context), &rows, &lists);
 }
 
 int
@@ -189,7 +197,7 @@ build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const Pa
 	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
 	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
 	if (!graph_check_outcome(engine::graph::graph_build(rows, *spec, memory->edges, memory->entries, &report,
-			memory->work, memory->work_bytes, call, on_stage)))
+			memory->work, memory->work_bytes, call, {on_stage, find_neighbors})))
 		return false;
 	part->n_entries = report.n_entries;
 	if (part->first_row == 0)

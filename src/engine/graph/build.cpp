@@ -186,6 +186,23 @@ struct Memory
 	}
 };
 
+Outcome
+find_neighbors(
+	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, const Memory &memory, const Call &call, const BuildHooks &hooks)
+{
+	lists->k = spec.k;
+	switch (hooks.neighbors != nullptr ? hooks.neighbors(call.progress_context, rows, *lists) : Found::kNo)
+	{
+		case Found::kYes:
+			return {};
+		case Found::kCancelled:
+			return ivf::cancelled();
+		case Found::kNo:
+			break;
+	}
+	return knn_graph(rows, spec, lists, memory.stage, memory.stage_bytes, call);
+}
+
 } // namespace
 
 uint32_t
@@ -208,7 +225,7 @@ graph_build_bytes(const GraphRows &rows, const BuildSpec &spec)
 
 Outcome
 graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries, BuildReport *report,
-	void *work, size_t work_bytes, const Call &call, StageFn on_stage)
+	void *work, size_t work_bytes, const Call &call, const BuildHooks &hooks)
 {
 	const KnnSpec knn = knn_spec(rows, spec);
 	ivf::Arena arena(work, work_bytes);
@@ -225,11 +242,11 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	lists.ids = memory.ids;
 	lists.scores = memory.scores;
 
-	if (on_stage != nullptr)
-		on_stage(call.progress_context, BuildStage::kNeighbors);
-	Outcome outcome = knn_graph(rows, knn, &lists, memory.stage, memory.stage_bytes, call);
-	if (outcome.is_ok() && on_stage != nullptr)
-		on_stage(call.progress_context, BuildStage::kEdges);
+	if (hooks.on_stage != nullptr)
+		hooks.on_stage(call.progress_context, BuildStage::kNeighbors);
+	Outcome outcome = find_neighbors(rows, knn, &lists, memory, call, hooks);
+	if (outcome.is_ok() && hooks.on_stage != nullptr)
+		hooks.on_stage(call.progress_context, BuildStage::kEdges);
 	if (outcome.is_ok())
 		outcome = choose_edges(rows, spec, lists, {memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes},
 			edges, entries, report, call);

@@ -23,8 +23,26 @@ enum class BuildStage : uint8_t
 	kEdges = 1, // pruning, reverse edges, connections
 };
 
-/// Told that a stage begins; may be null.
+/// Told that a stage begins.
 using StageFn = void (*)(void *context, BuildStage stage);
+
+/// Whether somebody else has found the nearest rows.
+enum class Found : uint8_t
+{
+	kYes = 0, // the lists are as knn_graph leaves them
+	kNo = 1,  // they are as they were: knn_graph does it
+	kCancelled = 2,
+};
+
+/// Finds the nearest rows of each in place of knn_graph: lists->k of them, by (score as float, node).
+using NeighborsFn = Found (*)(void *context, const GraphRows &rows, const KnnLists &lists);
+
+/// What the caller of graph_build does on the way; each may be null. context: of the Call.
+struct BuildHooks
+{
+	StageFn on_stage = nullptr;
+	NeighborsFn neighbors = nullptr;
+};
 
 struct BuildReport
 {
@@ -42,7 +60,7 @@ size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec);
 /// centroids of some of the rows. Every node can be reached from them. No node has itself or another twice for a neighbour.
 /// Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic.
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
-	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, StageFn on_stage = nullptr);
+	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 
 /// The same from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them. Pruning by call's threads.
 size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);

@@ -357,6 +357,62 @@ TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
 	}
 }
 
+/// What a caller that finds neighbours elsewhere has.
+struct Elsewhere
+{
+	Found answer;
+	uint32_t n_calls;
+};
+
+TEST(GraphBuild, takes_neighbors_from_elsewhere_finds_them_itself_or_stops)
+{
+	const Floats data = overlapping_rows(5000, 8, 4);
+	const GraphRows rows = rows_of(data, 8);
+	BuildSpec spec;
+
+	spec.degree = 16;
+	const Built own = build(rows, spec);
+	const NeighborsFn neighbors = [](void *context, const GraphRows &of, const KnnLists &lists)
+	{
+		Elsewhere *elsewhere = static_cast<Elsewhere *>(context);
+		KnnSpec knn;
+		Bytes work;
+
+		elsewhere->n_calls++;
+		// A refusal may leave anything in the lists.
+		std::fill_n(lists.ids, size_t{of.n_rows} * lists.k, 7u);
+		if (elsewhere->answer != Found::kYes)
+			return elsewhere->answer;
+		KnnLists own_lists = lists;
+
+		knn.k = lists.k;
+		work.resize(knn_graph_bytes(of, knn));
+		return knn_graph(of, knn, &own_lists, work.data(), work.size()).is_ok() ? Found::kYes : Found::kNo;
+	};
+
+	for (const Found answer : {Found::kYes, Found::kNo, Found::kCancelled})
+	{
+		Elsewhere elsewhere = {answer, 0};
+		Bytes work(graph_build_bytes(rows, spec));
+		std::vector<uint32_t> edges(own.edges.size());
+		std::vector<uint32_t> entries(entry_count(rows.n_rows, spec));
+		BuildReport report;
+		Call call;
+
+		call.progress_context = &elsewhere;
+		const Outcome outcome = graph_build(
+			rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call, {nullptr, neighbors});
+
+		EXPECT_EQ(elsewhere.n_calls, 1u);
+		EXPECT_EQ(outcome.code, answer == Found::kCancelled ? StatusCode::kCancelled : StatusCode::kOk);
+		if (answer == Found::kCancelled)
+			continue;
+		entries.resize(report.n_entries);
+		EXPECT_EQ(edges, own.edges);
+		EXPECT_EQ(entries, own.entries);
+	}
+}
+
 } // namespace
 
 } // namespace vectorgpu::engine::graph::test
