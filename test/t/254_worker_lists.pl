@@ -43,9 +43,9 @@ my ($method, $with, $width) = $graph ? ('gpugraph', 'degree = 8', 'gpugraph.sear
 
 sub compare
 {
-	my ($name, $op, $col) = @_;
+	my ($name, $op, $col, @some) = @_;
 
-	for my $settings ("$width = 1", "$width = 3", "$width = 0", "$width = 1; SET vectorgpu.scan_order = relaxed")
+	for my $settings (@some ? @some : ("$width = 1", "$width = 3", "$width = 0", "$width = 1; SET vectorgpu.scan_order = relaxed"))
 	{
 		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '$op'; SET test.col = '$col'; "
 			  . "SET $settings; SELECT * FROM differences"), '', "$name, $settings: the worker's answers are those of the pages");
@@ -72,6 +72,8 @@ for my $col (qw(v h))
 # Lists scanned by codes, from which the worker takes the same candidates.
 unless ($graph)
 {
+	my @some = ("$width = 3", "$width = 1; SET vectorgpu.scan_order = relaxed");
+
 	for my $codes (["storage = 'sq8'", 'v', 'l2'], ["storage = 'sq8'", 'v', 'l1'], ["storage = 'pq', pq_m = 5", 'v', 'l2'],
 		["storage = 'pq', pq_bits = 4, opq = on", 'v', 'cosine'], ["storage = 'pq'", 'h', 'ip'], ["storage = 'fp16', refine = 'fp32'", 'v', 'cosine'])
 	{
@@ -80,10 +82,28 @@ unless ($graph)
 
 		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf ($col ${type}_${class}_ops) WITH ($with, $storage)");
 		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
-		by_worker($node, "$type $class $storage", sub { compare("$type $class $storage", $ops{$class}, $col) });
+		by_worker($node, "$type $class $storage", sub { compare("$type $class $storage", $ops{$class}, $col, @some) });
 		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$storage: the copy equals the pages");
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
+
+	# Dead rows take the place of candidates, the delta has no codes, a merge makes others.
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH ($with, storage = 'pq'); SELECT vectorgpu_prewarm('i')");
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h FROM t WHERE id % 30 = 0');
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
+	$node->safe_psql('postgres', 'VACUUM t');
+	compare('rows with codes inserted and removed', '<->', 'v', @some);
+	$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+	compare('codes merged', '<->', 'v', @some);
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the merged pages');
+	$node->safe_psql('postgres', 'DROP INDEX i');
+
+	# What refines by the table is not for the worker.
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH ($with, storage = 'sq8', refine = 'none')");
+	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
+		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),
+		qr/Answered By: backend/, 'an index without full vectors is answered from the pages');
+	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
 # A life of changes.

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/list_rows.hpp"
+#include "engine/coded_rows.hpp"
 #include "worker/support.hpp"
 
 namespace vectorgpu::worker_test
@@ -214,6 +214,83 @@ TEST_F(WorkerLists, are_counted_and_freed)
 	ASSERT_TRUE(create_lists(&backend.client).ok());
 	ASSERT_TRUE(manifest(&backend.client, table, 2, {}).ok()); // without the segment
 	EXPECT_EQ(stats(&backend.client).resident_bytes, 100 * (10 * 4 + 16));
+}
+
+/// The same rows with codes behind the lists.
+struct WorkerCodedLists : WorkerLists
+{
+	WorkerCodedLists() : coded(lists, engine::ivf::CodeKind::kPq, 4, 8, false) {}
+
+	void
+	load_coded(Client *client)
+	{
+		const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodedLists, 0};
+		const std::vector<uint8_t> bytes = coded.coded_description();
+		const auto send = [&](uint64_t first, uint64_t end)
+		{
+			const wire::StructureRequest request{first, 1, 12};
+
+			return exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}}).ok();
+		};
+
+		ASSERT_TRUE(exchange(client, RequestType::kCreate, table.key, {part_of(create)}).ok());
+		ASSERT_TRUE(send_list_rows(client).ok());
+		ASSERT_TRUE(send(0, lists.description().size() + 7)); // within the head
+		ASSERT_TRUE(send(lists.description().size() + 7, bytes.size()));
+		ASSERT_TRUE(seal(client, table, 1, 300).ok());
+		ASSERT_TRUE(send_rows(client, table, 0, 0, 300, 400).ok());
+		ASSERT_TRUE(manifest(client, table, 1, {1}).ok());
+	}
+
+	Answer
+	search(Client *client, const std::vector<float> &query, uint64_t k, const wire::SegmentProbes &probes)
+	{
+		wire::SearchRequest request{};
+
+		request.k = k;
+		request.dim = table.spec.dim;
+		request.element = table.spec.element;
+		request.metric = table.spec.metric;
+		request.n_probes = 1;
+		return exchange(client, RequestType::kSearch, table.key,
+			{part_of(request), {&probes, sizeof(probes)}, {query.data(), query.size() * 4}});
+	}
+
+	engine::test::CodedRows coded;
+};
+
+TEST_F(WorkerCodedLists, are_searched_by_probes_and_candidates)
+{
+	Connection backend;
+	const std::vector<float> query = table.query(7);
+	Rows delta(table.spec);
+
+	load_coded(&backend.client);
+	for (size_t i = 300; i < 400; i++)
+		delta.add(table.row_ids[i], reinterpret_cast<const uint8_t *>(table.row(i)));
+	for (const uint32_t n_probes : {1u, 5u, 12u})
+		for (const uint32_t n_candidates : {1u, 20u, 1000u})
+		{
+			const Answer answer = search(&backend.client, query, 350, {1, n_probes, n_candidates, 0});
+
+			ASSERT_TRUE(answer.ok()) << n_probes;
+			EXPECT_TRUE(same(neighbors(answer), engine::test::nearest_in_coded({{&coded, n_probes, n_candidates}}, &delta, query.data(), 350)))
+				<< n_probes << " " << n_candidates;
+			EXPECT_EQ(answer.header.coverage, n_probes < 12 ? wire::Coverage::kPart : wire::Coverage::kAll);
+		}
+	EXPECT_EQ(stats(&backend.client).resident_bytes, 400 * (10 * 4 + 16) + coded.coded_description().size());
+}
+
+TEST_F(WorkerCodedLists, candidates_are_of_lists_with_codes_and_of_no_others)
+{
+	Connection backend;
+
+	load_coded(&backend.client);
+	EXPECT_EQ(search(&backend.client, table.query(1), 5, {1, 2, 0, 0}).status(), ReplyStatus::kInvalid);
+	EXPECT_TRUE(exchange(&backend.client, RequestType::kDrop, table.key, {}).ok());
+	load_all(&backend.client);
+	EXPECT_EQ(search(&backend.client, table.query(1), 5, {1, 2, 7, 0}).status(), ReplyStatus::kInvalid);
+	EXPECT_TRUE(search(&backend.client, table.query(1), 5, {1, 2, 0, 0}).ok());
 }
 
 } // namespace
