@@ -317,7 +317,7 @@ private:
 	Status
 	create_match(const engine::CopySpec &spec, engine::CopyId *copy)
 	{
-		if (spec.distance.element != ElementType::kSet || spec.distance.metric != Metric::kMatchCount)
+		if (spec.distance.element != ElementType::kSet || !engine::match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
 		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
 			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");

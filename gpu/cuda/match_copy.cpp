@@ -13,10 +13,58 @@ namespace vectorgpu::cuda
 using engine::match::CodeRange;
 using engine::match::MatchIndex;
 
+namespace
+{
+
+// Where scores are bounds of edit distances: how many rows the device counts for.
+constexpr size_t kLeastCounted = 1024;
+constexpr size_t kCountedPerRow = 4;
+constexpr size_t kMostBoundRows = 65536;
+
+/// rows: the first of the segment by bound, of `found`, the `asked` rows with the most matches. False if rows that were not found
+/// may come before the last of them.
+bool
+order_by_bounds(const MatchIndex &index, const engine::match::MatchQuery &query, std::span<const MatchFound> found, size_t asked,
+	std::vector<engine::Neighbor> *rows)
+{
+	const engine::match::GramQuery &grams = *query.grams;
+	// Of all rows with so many matches those of the query's own size have the least bound.
+	const int64_t least_unseen = engine::match::edit_distance_bound(grams.size, grams.size, found.back().count, grams.n);
+
+	rows->clear();
+	for (const MatchFound &one : found)
+	{
+		const engine::Neighbor row = {engine::match::gram_bound(grams, one.count, index.sizes()[one.row]), index.row_ids()[one.row]};
+
+		if (!query.has_after || engine::neighbor_less(query.after, row))
+			rows->push_back(row);
+	}
+	std::sort(rows->begin(), rows->end(), engine::neighbor_less);
+	if (rows->size() > query.k)
+		rows->resize(query.k);
+	return found.size() < asked || (rows->size() == query.k && (query.k == 0 || rows->back().score < static_cast<double>(least_unseen)));
+}
+
+} // namespace
+
 DeviceMatchCopy::Segment::~Segment()
 {
 	if (budget != nullptr)
 		budget->give(charged);
+}
+
+Status
+DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
+	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found)
+{
+	const std::lock_guard lock(mutex);
+
+	if (dead != now_dead)
+	{
+		VECTORGPU_TRY(index.set_dead(now_dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*now_dead)));
+		dead = now_dead;
+	}
+	return index.search(requests, workspace, found);
 }
 
 DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
@@ -110,16 +158,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 		}
 		requests.push_back(request);
 	}
-	{
-		const std::lock_guard lock(segment->mutex);
-
-		if (segment->dead != view.dead)
-		{
-			VECTORGPU_TRY(segment->index.set_dead(view.dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*view.dead)));
-			segment->dead = view.dead;
-		}
-		VECTORGPU_TRY(segment->index.search(requests, workspace, &found));
-	}
+	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
@@ -127,6 +166,49 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 
 			engine::topk_push(topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
 		}
+	return Status::ok();
+}
+
+/// The device counts, and what it finds is ordered by bounds here: the rows with the most matches. They are the answer if no row with
+/// fewer can have a bound as small; else the host's index gives it.
+Status
+DeviceMatchCopy::search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
+	MatchWorkspace *workspace, std::span<engine::TopK *const> topks)
+{
+	const MatchIndex &index = view.segment->index;
+	const std::shared_ptr<Segment> segment = find(view.id);
+	std::vector<std::vector<CodeRange>> ranges;
+	std::vector<MatchRequest> requests;
+	std::vector<std::vector<MatchFound>> found;
+
+	if (segment == nullptr)
+		return Status::error(StatusCode::kNotFound, "the segment has gone");
+	ranges.reserve(queries.size());
+	for (const engine::SearchQuery &query : queries)
+	{
+		engine::match::Parts parts;
+		MatchRequest request;
+
+		(void) engine::match::open_parts(query.query, query.query_bytes, &parts); // has been checked
+		ranges.push_back(index.resolve(parts));
+		request.ranges = ranges.back();
+		request.most_count = index.most_count(ranges.back());
+		// So many rows that sorting them would cost more than counting on the host: none.
+		request.k = query.k <= kMostBoundRows / kCountedPerRow ? std::max(kLeastCounted, query.k * kCountedPerRow) : 0;
+		requests.push_back(request);
+	}
+	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
+	for (size_t i = 0; i < queries.size(); i++)
+	{
+		const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[i]);
+		std::vector<std::vector<engine::Neighbor>> rows(1);
+
+		if ((found[i].empty() || !order_by_bounds(index, wanted, found[i], requests[i].k, &rows[0])) &&
+			!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
+			return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
+		for (const engine::Neighbor &one : rows[0])
+			engine::topk_push(topks[i], &one.score, &one.row, 1, nullptr, 0);
+	}
 	return Status::ok();
 }
 
@@ -138,7 +220,7 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	std::vector<engine::Selection> selections(queries.size());
 	std::vector<engine::TopK *> topks;
 
-	VECTORGPU_TRY(engine::check_match_queries(queries));
+	VECTORGPU_TRY(engine::check_match_queries(spec(), queries));
 	for (size_t i = 0; i < queries.size(); i++)
 	{
 		selections[i].start(queries[i], now->n_rows);
@@ -148,7 +230,8 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	{
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
-		VECTORGPU_TRY(search_segment(view, queries, workspace, topks));
+		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_bounds(view, queries, workspace, topks)
+													 : search_segment(view, queries, workspace, topks));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);
 	}

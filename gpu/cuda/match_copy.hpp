@@ -30,6 +30,10 @@ private:
 	{
 		~Segment();
 
+		/// Counts, without the rows that are dead now.
+		Status search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
+			MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found);
+
 		Budget *budget = nullptr;
 		uint64_t charged = 0;
 		std::mutex mutex;
@@ -41,6 +45,8 @@ private:
 	void forget(engine::SegmentId id);
 	std::shared_ptr<Segment> find(engine::SegmentId id) const;
 	Status search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
+		std::span<engine::TopK *const> topks);
+	Status search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks);
 
 	Budget *const budget_;

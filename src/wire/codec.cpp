@@ -349,7 +349,7 @@ shape_valid(ElementType element, Metric metric, uint32_t dim)
 		case ElementType::kBit:
 			return dim <= static_cast<uint32_t>(kMaxBitDimensions) && (metric == Metric::kHamming || metric == Metric::kJaccard);
 		case ElementType::kSet:
-			return metric == Metric::kMatchCount && dim >= kMinSlotBytes && dim <= kMaxSlotBytes;
+			return (metric == Metric::kMatchCount || metric == Metric::kEdit) && dim >= kMinSlotBytes && dim <= kMaxSlotBytes;
 	}
 	return false;
 }

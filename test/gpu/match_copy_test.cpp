@@ -33,5 +33,23 @@ TEST(MatchCopy, EqualsTheDefinition)
 	EXPECT_EQ(engine->stats().resident_bytes, before);
 }
 
+// Bounds of edit distances: few rows are found by the device's counts, many by the host.
+TEST(MatchCopy, BoundsEqualTheDefinition)
+{
+	std::unique_ptr<CudaEngine> engine;
+	CudaEngineOptions options;
+	MatchRows rows(8, 70000, 400, 150, Metric::kEdit);
+	engine::CopyId copy = 0;
+
+	options.self_test = false;
+	ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+	ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+	ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
+	ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+	ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
+	ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+	ASSERT_TRUE(engine->drop(copy).is_ok());
+}
+
 } // namespace
 } // namespace vectorgpu::cuda::test

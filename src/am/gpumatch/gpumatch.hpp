@@ -5,6 +5,7 @@
 
 #include "am/shared/value_format.hpp"
 #include "engine/match/element_set.hpp"
+#include "engine/match/gram_bound.hpp"
 #include "types/match/element.hpp"
 
 namespace vectorgpu::am
@@ -28,6 +29,8 @@ static_assert(sizeof(DictionaryEntry) == 24);
 /// An item of kValueEnds: where the value ends in kVectors, and what a measure needs of it without reading it.
 constexpr int kValueSizeShift = 48;
 constexpr uint64 kMaxValueSize = 0xFFFF; // so much or more
+
+static_assert(kMaxValueSize == engine::match::kMostRowSize);
 
 inline uint64
 value_end(uint64 item)
@@ -145,5 +148,9 @@ double match_score(const MatchSearch *query, Metric metric, uint64 count, uint64
 
 /// The least count of a row whose score can be at most `worst`.
 uint64 match_least_count(const MatchSearch *query, Metric metric, double worst);
+
+/// Bounds of edit distances of n rows: engine::match::gram_scores.
+void match_scores(const MatchSearch *query, const void *counters, Size width, uint64 first, uint64 n, uint64 least,
+	const uint16 *sizes, double *scores);
 
 } // namespace vectorgpu::am

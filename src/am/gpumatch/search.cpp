@@ -196,6 +196,7 @@ struct Chunk
 	double scores[kChunkRows];
 	RowId rows[kChunkRows];
 	uint64 sizes[kChunkRows];
+	uint16 characters[kChunkRows];
 	uint8 dead[kChunkRows / 8 + 2];
 };
 
@@ -208,23 +209,24 @@ struct Offer
 	Chunk chunk;
 };
 
-/// Offers rows [row, row + n) of the segment, whose counters begin at `at`.
+/// Offers rows [row, row + n) of the segment, whose counters begin at `at`. Counts below `least` cannot enter the selection.
 bool
 offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *counters, Size width, uint64 at,
-	uint64 row, uint64 n, Offer *offer)
+	uint64 row, uint64 n, uint64 least, Offer *offer)
 {
 	Chunk *chunk = &offer->chunk;
 	const bool has_dead = search->segment->n_dead > 0;
 
-	engine::match::count_scores(counters, width, at, n, chunk->scores);
-	if (offer->metric == Metric::kEdit)
+	if (offer->metric != Metric::kEdit)
+		engine::match::count_scores(counters, width, at, n, chunk->scores);
+	else
 	{
 		if (!stream_read(search->index, search->meta, search->segment, kValueEnds, row * sizeof(uint64),
 				n * sizeof(uint64), chunk->sizes, search->strategy))
 			return false;
 		for (uint64 i = 0; i < n; i++)
-			chunk->scores[i] = match_score(query, Metric::kEdit, static_cast<uint64>(-chunk->scores[i]),
-				value_size(chunk->sizes[i]));
+			chunk->characters[i] = static_cast<uint16>(value_size(chunk->sizes[i]));
+		match_scores(query, counters, width, at, n, least, chunk->characters, chunk->scores);
 		if (!engine::topk_wants(offer->topk, chunk->scores, n))
 			return true;
 	}
@@ -247,9 +249,8 @@ least_count(const MatchSearch *query, const Offer *offer)
 
 	if (!topk->full)
 		return 0;
-	// Rows ascend: those to come lose a tie with the k-th if that is no row behind them.
-	return match_least_count(query, offer->metric, topk->threshold.score) +
-		(offer->metric != Metric::kEdit && topk->threshold.row <= offer->last_row);
+	// Rows ascend: those to come lose a tie with the k-th if that is no row behind them. Scores are whole numbers.
+	return match_least_count(query, offer->metric, topk->threshold.score - (topk->threshold.row <= offer->last_row ? 1 : 0));
 }
 
 bool
@@ -262,9 +263,11 @@ offer_tile(const SegmentSearch *search, const MatchSearch *query, const void *co
 	{
 		const uint64 n = Min(kChunkRows, n_rows - at);
 
-		if (!engine::match::any_at_least(counters, width, at, n, least_count(query, offer)))
+		const uint64 least = least_count(query, offer);
+
+		if (!engine::match::any_at_least(counters, width, at, n, least))
 			continue;
-		if (!offer_chunk(search, query, counters, width, at, first_row + at, n, offer))
+		if (!offer_chunk(search, query, counters, width, at, first_row + at, n, least, offer))
 			return false;
 		if (topk->size > topk->k + topk->k / 4)
 			engine::topk_tighten(topk);

@@ -295,7 +295,7 @@ private:
 	Status
 	create_match(const CopySpec &spec, CopyId *copy)
 	{
-		if (spec.distance.element != ElementType::kSet || spec.distance.metric != Metric::kMatchCount)
+		if (spec.distance.element != ElementType::kSet || !match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
 		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
 			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
@@ -337,7 +337,7 @@ private:
 	search_one(MatchCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
 		SearchControl *control)
 	{
-		if (Status status = check_match_queries(queries); !status.is_ok())
+		if (Status status = check_match_queries(copy.spec(), queries); !status.is_ok())
 			return status;
 		search_match(copy.spec(), *copy.snapshot(), queries, pool_, results, control);
 		return Status::ok();

@@ -12,6 +12,7 @@ namespace vectorgpu::engine
 namespace
 {
 
+constexpr uint64_t kMostQuerySize = uint64_t{1} << 48; // characters
 constexpr size_t kQueriesPerTurn = 16; // that go over the tiles of a segment together
 constexpr uint64_t kSlotsPerLook = 1024; // of the delta, between two looks at what the caller wants: well below a millisecond
 
@@ -48,13 +49,32 @@ row_id_at(const RowListView &rows, uint64_t position)
 	return rows.chunks[slot / rows.chunk_rows]->row_ids()[slot % rows.chunk_rows];
 }
 
-match::MatchQuery
-match_query(const SearchQuery &query)
+/// What a query says of bounds of edit distances. Nothing if it does not.
+std::optional<match::GramQuery>
+gram_query(const match::Parts &parts)
 {
-	return {{query.query, query.query_bytes}, query.k, query.has_after, query.after};
+	uint32_t n;
+
+	if (parts.payload_bytes != sizeof(n) || parts.size > kMostQuerySize)
+		return std::nullopt;
+	std::memcpy(&n, parts.payload, sizeof(n));
+	if (n < 1 || n > match::kMostGramLength)
+		return std::nullopt;
+	return match::GramQuery{static_cast<int64_t>(parts.size), n};
 }
 
 } // namespace
+
+match::MatchQuery
+match_query(const DistanceSpec &spec, const SearchQuery &query)
+{
+	match::MatchQuery wanted = {{query.query, query.query_bytes}, query.k, query.has_after, query.after, std::nullopt};
+	match::Parts parts;
+
+	if (spec.metric == Metric::kEdit && match::open_parts(query.query, query.query_bytes, &parts))
+		wanted.grams = gram_query(parts);
+	return wanted;
+}
 
 MatchCopy::MatchCopy(const CopySpec &spec, SegmentHook sealed, std::function<void(SegmentId)> dropped)
 	: spec_(spec.distance), sealed_(std::move(sealed)), dropped_(std::move(dropped)), delta_(spec.distance, RowList::Kind::kDelta)
@@ -139,7 +159,7 @@ MatchCopy::open(SegmentId id, Segment *segment)
 
 	if (!std::is_sorted(segment->row_ids.begin(), segment->row_ids.end()))
 		return invalid("the row ids do not ascend");
-	if (!segment->row_ids.empty() && !made->index.open(segment->description, segment->row_ids))
+	if (!segment->row_ids.empty() && !made->index.open(segment->description, segment->row_ids, spec_.metric == Metric::kEdit))
 		return invalid("the segment has no good inverted index");
 	made->description = segment->description;
 	if (sealed_ != nullptr)
@@ -392,7 +412,7 @@ MatchCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *by
 }
 
 Status
-check_match_queries(std::span<const SearchQuery> queries)
+check_match_queries(const DistanceSpec &spec, std::span<const SearchQuery> queries)
 {
 	for (const SearchQuery &query : queries)
 	{
@@ -402,6 +422,8 @@ check_match_queries(std::span<const SearchQuery> queries)
 		if (query.query == nullptr || !match::open_parts(query.query, query.query_bytes, &parts) ||
 			!match::items_valid(parts, &n_items))
 			return invalid("a query that is not one");
+		if (spec.metric == Metric::kEdit && !gram_query(parts).has_value())
+			return invalid("a query without its length of n-grams");
 	}
 	return Status::ok();
 }
@@ -418,6 +440,9 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 
 	if (!match::open_parts(query.query, query.query_bytes, &wanted) || slot_bytes < sizeof(uint32_t))
 		return true;
+
+	const std::optional<match::GramQuery> grams = spec.metric == Metric::kEdit ? gram_query(wanted) : std::nullopt;
+
 	for (uint64_t at = rows.first; at < rows.last; at += n_slots)
 	{
 		uint32_t length;
@@ -447,7 +472,10 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 
 		const bool good = match::open_parts(value.data() + sizeof(length), length, &parts);
 		const uint64_t count = good ? match::count_matches(wanted, parts) : 0;
-		const double score = count == 0 ? 0.0 : -static_cast<double>(count); // 0.0 - count is -0 with some compilers
+		const uint64_t size = good ? std::min<uint64_t>(parts.size, match::kMostRowSize) : 0;
+		const double score = grams.has_value() ? match::gram_bound(*grams, count, static_cast<uint16_t>(size))
+							 : count == 0      ? 0.0
+											   : -static_cast<double>(count); // 0.0 - count is -0 with some compilers
 		const RowId row = row_id_at(rows, at);
 
 		topk_push(topk, &score, &row, 1, nullptr, 0);
@@ -478,7 +506,7 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 					return;
 				for (size_t i = 0; i < some.size(); i++)
 				{
-					wanted.push_back(match_query(some[i]));
+					wanted.push_back(match_query(spec, some[i]));
 					selections[i].start(some[i], snapshot.n_rows);
 				}
 				for (const MatchSegmentView &view : snapshot.segments)

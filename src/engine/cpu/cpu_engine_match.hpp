@@ -107,8 +107,19 @@ private:
 	std::atomic<uint64_t> memory_bytes_{0};
 };
 
+/// True if copies of kind kMatch can be scored so: by minus the count, or (Metric::kEdit) by the bound of the edit distance that
+/// theorem V.1 gives, for which segments are described with sizes and queries have a payload, the length of the n-grams.
+inline bool
+match_metric(Metric metric)
+{
+	return metric == Metric::kMatchCount || metric == Metric::kEdit;
+}
+
 /// kInvalidArgument if a query is not one.
-Status check_match_queries(std::span<const SearchQuery> queries);
+Status check_match_queries(const DistanceSpec &spec, std::span<const SearchQuery> queries);
+
+/// Of a query that has been checked.
+match::MatchQuery match_query(const DistanceSpec &spec, const SearchQuery &query);
 
 /// Offers the delta's rows, each counted by definition, in time that grows with the number of slots, whatever they hold. False if
 /// control (which may be null) has stopped it.

@@ -33,23 +33,33 @@ struct Running
 	std::vector<Neighbor> buffer;
 	TopK topk;
 	size_t width;
+	std::optional<GramQuery> grams;
 };
 
 /// Offers the rows of a tile that can still be among the first k. Rows ascend over all tiles.
 void
-offer_tile(TopK *topk, const void *counters, size_t width, const RowId *row_ids, size_t n, const uint8_t *dead,
+offer_tile(Running *query, const void *counters, const RowId *row_ids, const uint16_t *sizes, size_t n, const uint8_t *dead,
 	size_t first_row)
 {
+	TopK *topk = &query->topk;
+	const size_t width = query->width;
 	double scores[kChunkRows];
 
 	for (size_t first = 0; first < n; first += kChunkRows)
 	{
 		const size_t n_chunk = std::min(kChunkRows, n - first);
 		const size_t bit = first_row + first;
+		// A row behind all those offered loses a tie, and bounds are whole numbers.
+		const uint64_t least = !query->grams.has_value() ? least_count(topk, true)
+							   : topk->full              ? gram_least_count(*query->grams, topk->threshold.score - 1)
+														 : 0;
 
-		if (!any_at_least(counters, width, first, n_chunk, least_count(topk, true)))
+		if (!any_at_least(counters, width, first, n_chunk, least))
 			continue;
-		count_scores(counters, width, first, n_chunk, scores);
+		if (query->grams.has_value())
+			gram_scores(*query->grams, counters, width, first, n_chunk, least, sizes + first, scores);
+		else
+			count_scores(counters, width, first, n_chunk, scores);
 		topk_push(topk, scores, row_ids + first, n_chunk, dead == nullptr ? nullptr : dead + bit / 8, bit % 8);
 		if (topk->size > topk->k + topk->k / 4)
 			topk_tighten(topk);
@@ -111,9 +121,9 @@ MatchIndex::add_postings(uint32_t code, const uint32_t *rows, size_t n)
 }
 
 bool
-MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> row_ids)
+MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_sizes)
 {
-	MatchLayout layout;
+	MatchLayout layout{};
 	std::vector<uint32_t> n_elements(row_ids.size());
 	std::vector<uint32_t> rows;
 	MatchEntry before{};
@@ -122,12 +132,16 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 	if (description.size() < sizeof(MatchHead))
 		return false;
 	memcpy(&layout.head, description.data(), sizeof(MatchHead));
+	layout.n_sizes = with_sizes ? row_ids.size() : 0;
 	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_postings > kMostMatchCount ||
 		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() != description.size() || row_ids.size() > UINT32_MAX - 1)
 		return false;
 	row_ids_.assign(row_ids.begin(), row_ids.end());
 	tiles_.resize((row_ids.size() + kTileRows - 1) / kTileRows);
-	key_bytes_.assign(description.data() + layout.keys_at(), description.data() + layout.bytes());
+	key_bytes_.assign(description.data() + layout.keys_at(), description.data() + layout.sizes_at());
+	sizes_.resize(layout.n_sizes);
+	if (with_sizes)
+		memcpy(sizes_.data(), description.data() + layout.sizes_at(), sizes_.size() * sizeof(uint16_t));
 	key_ends_.reserve(layout.head.n_keys);
 	prefixes_.reserve(layout.head.n_keys);
 	for (uint64_t code = 0; code < layout.head.n_keys; code++)
@@ -168,7 +182,8 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 uint64_t
 MatchIndex::memory_bytes() const
 {
-	uint64_t bytes = key_bytes_.size() + (key_ends_.size() + prefixes_.size() + row_ids_.size()) * sizeof(uint64_t);
+	uint64_t bytes = key_bytes_.size() + (key_ends_.size() + prefixes_.size() + row_ids_.size()) * sizeof(uint64_t) +
+					 sizes_.size() * sizeof(uint16_t);
 
 	for (const Tile &tile : tiles_)
 		bytes += (tile.codes.size() + tile.ends.size()) * sizeof(uint32_t) + tile.rows.size() * sizeof(uint16_t);
@@ -270,8 +285,10 @@ MatchIndex::search(
 		Running &query = running[i];
 		Parts parts;
 
-		if (!open_parts(queries[i].query.data, queries[i].query.size, &parts))
+		if (!open_parts(queries[i].query.data, queries[i].query.size, &parts) ||
+			(queries[i].grams.has_value() && sizes_.size() != n_rows()))
 			return false;
+		query.grams = queries[i].grams;
 		query.ranges = resolve(parts);
 		query.width = counter_bytes(most_count(query.ranges));
 		query.buffer.resize(topk_buffer_bytes(k) / sizeof(Neighbor));
@@ -287,7 +304,7 @@ MatchIndex::search(
 		{
 			memset(counters.data(), 0, n * query.width);
 			add_tile(tile, query.ranges, query.width, counters.data());
-			offer_tile(&query.topk, counters.data(), query.width, row_ids_.data() + first, n, dead, first);
+			offer_tile(&query, counters.data(), row_ids_.data() + first, sizes_.empty() ? nullptr : sizes_.data() + first, n, dead, first);
 		}
 	}
 	results->resize(queries.size());

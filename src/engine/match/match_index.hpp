@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/match/element_set.hpp"
+#include "engine/match/gram_bound.hpp"
 #include "engine/match/run_builder.hpp"
 #include "engine/topk.hpp"
 
@@ -31,6 +33,7 @@ struct MatchQuery
 	size_t k = 0;
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
+	std::optional<GramQuery> grams{}; // scores are bounds of edit distances instead of minus counts; the index must have sizes
 };
 
 /// Codes [first, last) of keys: what an item matches. Exact, whatever the range.
@@ -47,7 +50,7 @@ public:
 	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
 
 	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not one of so many rows.
-	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids);
+	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_sizes = false);
 
 	size_t n_rows() const { return row_ids_.size(); }
 	size_t n_keys() const { return key_ends_.size(); }
@@ -60,8 +63,8 @@ public:
 	/// The codes of every item of a query, empty ranges left out.
 	std::vector<CodeRange> resolve(const Parts &query) const;
 
-	/// results[i]: the first k rows of query i in the order (-count, row id); rows that match nothing come last. dead: null or a
-	/// bitmap of rows to leave out (bit i % 8 of byte i / 8). False if a query is not one.
+	/// results[i]: the first k rows of query i in the order (-count, row id), or (bound, row id); rows that match nothing come last.
+	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). False if a query is not one.
 	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
 		std::vector<std::vector<Neighbor>> *results) const;
 
@@ -78,6 +81,7 @@ public:
 
 	std::span<const Tile> tiles() const { return tiles_; }
 	std::span<const RowId> row_ids() const { return row_ids_; }
+	std::span<const uint16_t> sizes() const { return sizes_; } // by row; empty if the description has none
 
 	/// The greatest count that a row can have.
 	uint64_t most_count(std::span<const CodeRange> ranges) const;
@@ -93,6 +97,7 @@ private:
 	std::vector<uint64_t> prefixes_; // of the keys, for the first steps of a bisection
 	std::vector<Tile> tiles_;
 	std::vector<RowId> row_ids_;
+	std::vector<uint16_t> sizes_; // by row, or empty
 	uint64_t n_postings_ = 0;
 	uint64_t max_elements_ = 0;
 };

@@ -1,7 +1,7 @@
 // Edit distance of strings in characters, its lower bound by common n-grams, and the n-grams themselves. PG dialect.
 #include "engine/match/edit_distance.hpp"
+#include "engine/match/gram_bound.hpp"
 #include "types/match/characters.hpp"
-#include "types/match/gram_bound.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -164,7 +164,7 @@ distance_bound(FunctionCallInfo fcinfo)
 	int32 b;
 	const int32 count = common_grams(fcinfo, n, &a, &b);
 
-	PG_RETURN_INT32(static_cast<int32>(edit_distance_bound(a, b, count, n)));
+	PG_RETURN_INT32(static_cast<int32>(engine::match::edit_distance_bound(a, b, count, n)));
 }
 
 /// ordered_grams(text, n): one row for each element, in the order of keys.

@@ -11,7 +11,6 @@ extern "C"
 }
 
 #include "types/match/characters.hpp"
-#include "types/match/gram_bound.hpp"
 #include "types/sql_function.hpp"
 
 namespace vectorgpu::types

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/match/edit_distance.hpp"
-#include "types/match/gram_bound.hpp"
+#include "engine/match/gram_bound.hpp"
 
 namespace
 {
@@ -156,7 +156,7 @@ TEST(EditDistance, is_never_below_the_bound_of_common_grams)
 		for (int64_t n = 1; n <= 5; n++)
 		{
 			const int64_t count = common_grams(a, b, static_cast<size_t>(n));
-			const int64_t bound = vectorgpu::types::edit_distance_bound(
+			const int64_t bound = vectorgpu::engine::match::edit_distance_bound(
 				static_cast<int64_t>(a.size()), static_cast<int64_t>(b.size()), count, n);
 
 			ASSERT_LE(bound, exact) << a.size() << " and " << b.size() << " symbols, n " << n << ", " << count << " grams";
@@ -171,12 +171,12 @@ TEST(EditDistance, is_never_below_the_bound_of_common_grams)
 
 TEST(EditDistance, bound_of_grams_longer_than_the_strings_is_the_difference_of_lengths)
 {
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(2, 2, 0, 3), 0);
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(0, 2, 0, 3), 2);
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(0, 0, 0, 1), 0);
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(6, 6, 4, 3), 0); // example V.1 with itself
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(6, 6, 0, 3), 2); // ceil(4 / 3)
-	EXPECT_EQ(vectorgpu::types::edit_distance_bound(10, 4, 2, 3), 6);
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(2, 2, 0, 3), 0);
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(0, 2, 0, 3), 2);
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(0, 0, 0, 1), 0);
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(6, 6, 4, 3), 0); // example V.1 with itself
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(6, 6, 0, 3), 2); // ceil(4 / 3)
+	EXPECT_EQ(vectorgpu::engine::match::edit_distance_bound(10, 4, 2, 3), 6);
 }
 
 } // namespace

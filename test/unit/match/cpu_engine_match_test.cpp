@@ -29,6 +29,53 @@ TEST(CpuEngineMatch, EqualsTheDefinition)
 	}
 }
 
+TEST(CpuEngineMatch, BoundsEqualTheDefinition)
+{
+	for (const size_t n_threads : {size_t{1}, size_t{3}})
+	{
+		const auto engine = engine::make_cpu_engine({.n_threads = n_threads});
+		MatchRows rows(8, 2900, 400, 150, Metric::kEdit);
+		engine::CopyId copy = 0;
+
+		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+	}
+}
+
+// Without sizes there is no segment, without a length of n-grams no query.
+TEST(CpuEngineMatch, BoundsNeedSizesAndALength)
+{
+	const auto engine = engine::make_cpu_engine({});
+	const std::vector<Set> rows = {{"a", "b"}, {"b"}, {}};
+	const std::vector<RowId> ids = {1, 2, 3};
+	std::vector<std::vector<engine::Neighbor>> results;
+
+	for (const size_t n_sizes : {0u, 2u, 3u, 4u})
+	{
+		engine::CopyId copy = 0;
+
+		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+		ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
+		ASSERT_TRUE(engine->load_structure(copy, 1, 1, description_of(rows, std::vector<uint16_t>(n_sizes, 2))).is_ok());
+		EXPECT_EQ(engine->seal_segment(copy, 1).is_ok(), n_sizes == 3) << n_sizes;
+		for (const auto &[query, good] : {std::pair(stored_query({{"a", "b"}}), false), std::pair(stored_gram_query({{"a", "b"}}, 2, 0), false),
+				 std::pair(stored_gram_query({{"a", "b"}}, 2, 17), false), std::pair(stored_gram_query({{"a", "b"}}, uint64_t{1} << 49, 2), false),
+				 std::pair(stored_gram_query({{"a", "b"}}, 2, 2), true)})
+		{
+			engine::SearchQuery search;
+
+			search.query = query.data();
+			search.query_bytes = query.size();
+			search.k = 5;
+			EXPECT_EQ(engine->search(copy, {&search, 1}, &results).is_ok(), good);
+		}
+		ASSERT_TRUE(engine->drop(copy).is_ok());
+	}
+}
+
 TEST(CpuEngineMatch, WhatWasSentIsReadBack)
 {
 	const auto engine = engine::make_cpu_engine({});

@@ -1,0 +1,45 @@
+// What the number of common n-grams says about the edit distance. No allocation; for every engine and for SQL.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace vectorgpu::engine::match
+{
+
+/// A lower bound of the edit distance of two strings of a and b characters that have `count` ordered n-grams in common: by theorem
+/// V.1 (Zhou et al.) count >= max(a, b) - n + 1 - distance * n, and no two strings are nearer than their lengths differ.
+constexpr int64_t
+edit_distance_bound(int64_t a, int64_t b, int64_t count, int64_t n)
+{
+	const int64_t missing = std::max(a, b) - n + 1 - count;
+	const int64_t by_length = a > b ? a - b : b - a;
+
+	return std::max(missing > 0 ? (missing + n - 1) / n : int64_t{0}, by_length);
+}
+
+/// Characters of a row as they are stored: so many, or more.
+constexpr uint16_t kMostRowSize = 0xFFFF;
+
+constexpr uint32_t kMostGramLength = 16;
+
+/// A query by bounds of edit distances. Its bytes say both: `size`, and the payload, a uint32.
+struct GramQuery
+{
+	int64_t size; // characters, at most 2^48
+	int64_t n;    // of the n-grams: 1 .. kMostGramLength
+};
+
+/// The bound of a row of so many characters, as they are stored, that `count` n-grams of the query match.
+double gram_bound(const GramQuery &query, uint64_t count, uint16_t size);
+
+/// The least count of a row whose bound can be at most `worst`, whatever its size.
+uint64_t gram_least_count(const GramQuery &query, double worst);
+
+/// scores[i] = bound of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i], for i in [0, n); infinity where the
+/// counter is below min_count.
+void gram_scores(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, uint64_t min_count,
+	const uint16_t *sizes, double *scores);
+
+} // namespace vectorgpu::engine::match
