@@ -468,7 +468,7 @@ session_submit(
 		return true;
 	if (result == wire::ClientResult::kTooLarge || result == wire::ClientResult::kNotReady)
 	{
-		*reason = result == wire::ClientResult::kTooLarge ? Fallback::kTooLarge : Fallback::kSlotBusy;
+		*reason = result == wire::ClientResult::kTooLarge ? Fallback::kRequestTooLarge : Fallback::kSlotBusy;
 		return false;
 	}
 	return fail_session(Fallback::kGone, reason);

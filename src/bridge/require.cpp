@@ -88,6 +88,10 @@ raise_fallback(Fallback reason)
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES), errmsg("the vectorgpu worker has no room for this index"),
 					errdetail("%s", fallback_text(reason)), errhint("Raise vectorgpu.worker_memory.")));
 			break;
+		case Fallback::kRequestTooLarge:
+			ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too large for a request to the vectorgpu worker"),
+							   errdetail("%s", fallback_text(reason))));
+			break;
 		case Fallback::kOutOfMemory:
 			ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("the vectorgpu worker is out of memory"),

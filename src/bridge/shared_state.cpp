@@ -111,7 +111,7 @@ const char *
 fallback_name(Fallback reason)
 {
 	static const char *const kNames[] = {"not_running", "silent", "unreachable", "gone", "slot_busy", "loading",
-		"too_large", "refused", "out_of_memory", "wrong_answer"};
+		"too_large", "refused", "out_of_memory", "wrong_answer", "request_too_large"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Fallback::kCount));
 	return kNames[static_cast<int>(reason)];
@@ -144,6 +144,8 @@ fallback_text(Fallback reason)
 			return "The worker, or its device, is out of memory.";
 		case Fallback::kWrongAnswer:
 			return "The worker's reply was not an answer to what it was asked.";
+		case Fallback::kRequestTooLarge:
+			return "The query, or a row, is larger than a request to the worker can be.";
 		case Fallback::kCount:
 			break;
 	}

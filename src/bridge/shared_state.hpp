@@ -22,11 +22,12 @@ enum class Fallback : uint32
 	kGone = 3,        // died or closed the connection while it had the request
 	kSlotBusy = 4,    // still working on a request that was given up
 	kLoading = 5,     // no copy that is new enough yet; one is being brought
-	kTooLarge = 6,    // over the worker's memory, or over a limit of the protocol
+	kTooLarge = 6,    // over the worker's memory
 	kRefused = 7,     // the worker said invalid, unsupported or internal error
 	kOutOfMemory = 8,
 	kWrongAnswer = 9, // the reply did not hold what it must
-	kCount = 10,
+	kRequestTooLarge = 10, // a query, or a row, that is larger than a request
+	kCount = 11,
 };
 
 /// A short name: the key of the view's column fallback_reasons. README.md explains each.

@@ -65,8 +65,15 @@ SKIP:
 	cmp_ok($node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}), '<', 1, 'rows that one list has not got are missed');
 }
 
+# Samples are no sequential scans of anybody's.
+my $scans = q{SELECT pg_stat_force_next_flush(); SELECT seq_scan, seq_tup_read FROM pg_stat_user_tables WHERE relname = 't'};
+my $scanned = $node->safe_psql('postgres', $scans);
+ok(take_samples(3, 'SET gpuivf.probes = 40;'), 'more samples');
+is($node->safe_psql('postgres', $scans), $scanned, 'they do not count as sequential scans');
+
 # Another index in its place begins anew; one that is gone has no row.
 $node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'what was found of the index before is not said of the rebuilt one');
 ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index begins anew');
 
 # Privileges are those of vectorgpu_indexes.
@@ -75,6 +82,10 @@ is($node->safe_psql('postgres', 'SET ROLE nobody_special; SELECT count(*) FROM v
 
 # What cannot be measured in time is given up.
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 100000 * g, category, v FROM t, generate_series(1, 15) g');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres SET statement_timeout = 1');
+ok(wait_until(sub { $node->safe_psql('postgres', "SET statement_timeout = 0; $scan"); return $node->safe_psql('postgres', q{SET statement_timeout = 0; SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes longer than a statement may is dropped');
+$node->safe_psql('postgres', 'SET statement_timeout = 0; ALTER DATABASE postgres RESET statement_timeout');
+$node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
 $node->append_conf('postgresql.conf', "vectorgpu.recall_sample_time = 1ms\n");
 $node->reload;
 ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes too long is dropped');

@@ -72,6 +72,15 @@ for my $order ("a <%> '{1,2,3,4,5,6,7}'", "v <-> '[0.5,0.5,0.1,2,1,0]'", "(c || 
 			"SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t ORDER BY $order LIMIT 5"),
 		qr/Answered By: worker .* Worker Batches: 1\n/, "$order: EXPLAIN says that the worker counted");
 }
+
+# A query of half a megabyte: the pages have its answer, and the reason is not the worker's memory.
+$node->safe_psql('postgres', 'CREATE VIEW large AS SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i) LIMIT 5');
+like($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM large'),
+	qr/request_too_large/, 'a query larger than a request: EXPLAIN says so');
+is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; SELECT * FROM large'),
+	$node->safe_psql('postgres', 'SET enable_indexscan = off; SET enable_seqscan = on; SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i), id LIMIT 5'),
+	'a query larger than a request is answered');
+$node->safe_psql('postgres', 'DROP VIEW large');
 $node->safe_psql('postgres', 'SELECT make_rows(10001, 10700)');
 compare('rows inserted');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 0');

@@ -31,7 +31,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr BlockNumber kBlocksPerStep = 1024; // of the table, between two looks at the clock
+constexpr BlockNumber kBlocksPerStep = 128; // of the table, of a scan that has a deadline
+constexpr uint32 kRowsPerLook = 16;          // at the clock: a row may have to be fetched from many places and take 0.1 ms
 
 /// float8's order of SQL: NaN is above everything.
 bool
@@ -68,6 +69,9 @@ struct TableScan
 	Wanted *wanted; // [n_wanted] by row: all answers
 	uint32 n_wanted;
 	MemoryContext row_context; // reset for each row
+	TimestampTz deadline;      // 0: none
+	uint32 n_rows;             // since the last look at the clock
+	bool late;
 };
 
 void
@@ -97,7 +101,12 @@ compare_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool a
 	MemoryContext caller;
 
 	CHECK_FOR_INTERRUPTS();
-	if (isnull[0])
+	if (scan->deadline != 0 && ++scan->n_rows >= kRowsPerLook)
+	{
+		scan->n_rows = 0;
+		scan->late = scan->late || GetCurrentTimestamp() >= scan->deadline;
+	}
+	if (isnull[0] || scan->late) // what is left of the step costs next to nothing
 		return;
 	wanted = std::lower_bound(static_cast<const Wanted *>(scan->wanted), end, Wanted{row, 0},
 		[](const Wanted &a, const Wanted &b) { return a.row < b.row; });
@@ -288,10 +297,11 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 	uint32 n_queries, uint32 k, TimestampTz deadline)
 {
 	const BlockNumber n_blocks = RelationGetNumberOfBlocks(heap);
+	const BlockNumber step = deadline == 0 ? Max(n_blocks, 1) : kBlocksPerStep;
 	IndexInfo *info = BuildIndexInfo(index);
 	TableScan scan = {};
-	bool in_time = true;
 
+	scan.deadline = deadline;
 	scan.queries = queries;
 	scan.n_queries = n_queries;
 	scan.k = k;
@@ -308,19 +318,19 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 	info->ii_ExclusionOps = nullptr;
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
-	for (BlockNumber start = 0; start < n_blocks && in_time; start += kBlocksPerStep)
+	for (BlockNumber start = 0; start < n_blocks && !scan.late; start = step < n_blocks - start ? start + step : n_blocks)
 	{
 		TableScanDesc part = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
 
 		(void) VG_FAULT("recall_scan");
 		table_index_build_range_scan(
-			heap, index, info, false, false, false, start, Min(kBlocksPerStep, n_blocks - start), compare_row, &scan, part);
-		in_time = deadline == 0 || GetCurrentTimestamp() < deadline;
+			heap, index, info, false, false, false, start, Min(step, n_blocks - start), compare_row, &scan, part);
+		scan.late = scan.late || (deadline != 0 && GetCurrentTimestamp() >= deadline);
 	}
 	MemoryContextDelete(scan.row_context);
 	pfree(scan.wanted);
 	pfree(scan.functions);
-	return in_time;
+	return !scan.late;
 }
 
 void

@@ -26,6 +26,7 @@ extern "C"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
+#include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
@@ -65,6 +66,7 @@ int sample_time_ms = kDefaultTimeMs;
 struct FileHead
 {
 	uint64 magic;
+	uint64 claim;
 	Oid database;
 	Oid index;
 	Oid file_node;
@@ -73,7 +75,7 @@ struct FileHead
 	uint32 query_bytes;
 };
 
-constexpr uint64 kFileMagic = UINT64CONST(0x56475243414C4C31);
+constexpr uint64 kFileMagic = UINT64CONST(0x56475243414C4C32);
 
 void
 format_path(char (&path)[MAXPGPATH])
@@ -101,9 +103,9 @@ write_all(int file, const void *data, size_t n)
 }
 
 bool
-write_sample(const RecallSample *sample)
+write_sample(const RecallSample *sample, uint64 claim)
 {
-	const FileHead head = {kFileMagic, sample->database, sample->index, sample->file_node, sample->k, sample->n_rows,
+	const FileHead head = {kFileMagic, claim, sample->database, sample->index, sample->file_node, sample->k, sample->n_rows,
 		sample->query_bytes};
 	char path[MAXPGPATH];
 	bool written;
@@ -144,9 +146,21 @@ read_all(int file, void *data, size_t n)
 	return true;
 }
 
-/// Reads the file and takes it away. False if it is not the one that was written for this worker.
+/// What a worker is told.
+struct WorkerOrder
+{
+	uint64 claim;
+	Oid database;
+	Oid index;
+};
+
+static_assert(sizeof(WorkerOrder) <= BGW_EXTRALEN);
+
+WorkerOrder order; // this worker's
+
+/// Reads the file and takes it away. False if it is not the one that was written for this worker: then it is another's.
 bool
-read_sample(Oid index, RecallSample *sample)
+read_sample(RecallSample *sample)
 {
 	char path[MAXPGPATH];
 	FileHead head;
@@ -157,9 +171,13 @@ read_sample(Oid index, RecallSample *sample)
 	file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return false;
+	if (!read_all(file, &head, sizeof(head)) || head.magic != kFileMagic || head.claim != order.claim)
+	{
+		(void) close(file);
+		return false;
+	}
 	(void) unlink(path);
-	whole = read_all(file, &head, sizeof(head)) && head.magic == kFileMagic && head.index == index && head.k >= 1 &&
-		head.k <= kMostRows && head.n_rows <= kRowsPerWanted * kMostRows + kSpareRows && head.query_bytes >= VARHDRSZ &&
+	whole = head.index == order.index && head.k >= 1 && head.k <= kMostRows && head.n_rows <= kRowsPerWanted * kMostRows + kSpareRows && head.query_bytes >= VARHDRSZ &&
 		head.query_bytes <= MaxAllocSize;
 	if (whole)
 	{
@@ -174,8 +192,9 @@ read_sample(Oid index, RecallSample *sample)
 }
 
 bool
-start_worker(const RecallSample *sample)
+start_worker(const RecallSample *sample, uint64 claim)
 {
+	const WorkerOrder told = {claim, sample->database, sample->index};
 	BackgroundWorker worker;
 
 	memset(&worker, 0, sizeof(worker));
@@ -186,9 +205,15 @@ start_worker(const RecallSample *sample)
 	strlcpy(worker.bgw_type, "vectorgpu recall", BGW_MAXLEN);
 	strlcpy(worker.bgw_library_name, "vectorgpu", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "vectorgpu_recall_main", BGW_MAXLEN);
-	memcpy(worker.bgw_extra, &sample->database, sizeof(Oid));
-	memcpy(worker.bgw_extra + sizeof(Oid), &sample->index, sizeof(Oid));
+	memcpy(worker.bgw_extra, &told, sizeof(told));
 	return RegisterDynamicBackgroundWorker(&worker, nullptr);
+}
+
+/// What a measurement may take: no longer than the database lets a statement take.
+int
+most_time_ms()
+{
+	return StatementTimeout > 0 ? Min(sample_time_ms, StatementTimeout) : sample_time_ms;
 }
 
 /// The worker's transaction. Nothing is waited for: an index that is locked is not sampled.
@@ -210,7 +235,7 @@ measure(const RecallSample *sample)
 		if (access.index->rd_node.relNode == sample->file_node)
 		{
 			if (recall_scan_table(access.index, access.heap, GetActiveSnapshot(), &op, &query, 1, sample->k,
-					TimestampTzPlusMilliseconds(GetCurrentTimestamp(), sample_time_ms)))
+					TimestampTzPlusMilliseconds(GetCurrentTimestamp(), most_time_ms())))
 			{
 				recall_count(&query, &count);
 				recall_stats_add(sample->index, sample->file_node, &count);
@@ -227,7 +252,7 @@ measure(const RecallSample *sample)
 void
 on_worker_exit(int status, Datum argument)
 {
-	recall_stats_release();
+	recall_stats_release(order.claim);
 }
 
 } // namespace
@@ -281,32 +306,38 @@ recall_sample_row(RecallSample *sample, RowId row)
 void
 recall_sample_end(RecallSample *sample, bool complete)
 {
-	if (sample->n_rows > sample->row_capacity || (!complete && sample->n_rows < sample->k) || !recall_stats_claim())
+	uint64 claim;
+
+	if (sample->n_rows > sample->row_capacity || (!complete && sample->n_rows < sample->k))
 		return;
-	if (!write_sample(sample) || !start_worker(sample))
-		recall_stats_release();
+	claim = recall_stats_claim();
+	if (claim != 0 && (!write_sample(sample, claim) || !start_worker(sample, claim)))
+		recall_stats_release(claim);
 }
 
 /// The background worker's work, once it is connected.
 void
-recall_worker_run(Oid index)
+recall_worker_run()
 {
 	const MemoryContext context = AllocSetContextCreate(TopMemoryContext, "vectorgpu recall", ALLOCSET_DEFAULT_SIZES);
 	RecallSample sample;
 
 	SetCurrentStatementStartTimestamp();
-	pgstat_report_activity(STATE_RUNNING, psprintf("vectorgpu: recall of index %u", index));
+	pgstat_report_activity(STATE_RUNNING, psprintf("vectorgpu: recall of index %u", order.index));
 	MemoryContextSwitchTo(context);
-	if (read_sample(index, &sample))
+	if (read_sample(&sample))
 		measure(&sample);
 	pgstat_report_activity(STATE_IDLE, nullptr);
 }
 
 void
-recall_worker_begin(Oid database)
+recall_worker_begin(const void *told)
 {
+	memcpy(&order, told, sizeof(order));
 	before_shmem_exit(on_worker_exit, 0);
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	BackgroundWorkerInitializeConnectionByOid(order.database, InvalidOid, 0);
+	// Who looks for missing indexes counts sequential scans: those of samples are nobody's queries.
+	SetConfigOption("track_counts", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 } // namespace vectorgpu::am
@@ -316,13 +347,10 @@ extern "C" PGDLLEXPORT void vectorgpu_recall_main(Datum argument);
 void
 vectorgpu_recall_main(Datum argument)
 {
-	Oid order[2]; // database, index
-
-	memcpy(order, MyBgworkerEntry->bgw_extra, sizeof(order));
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
-	vectorgpu::am::recall_worker_begin(order[0]);
-	vectorgpu::am::recall_worker_run(order[1]);
+	vectorgpu::am::recall_worker_begin(MyBgworkerEntry->bgw_extra);
+	vectorgpu::am::recall_worker_run();
 	proc_exit(0);
 }

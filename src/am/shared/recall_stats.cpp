@@ -8,13 +8,14 @@
 
 extern "C"
 {
+#include "access/htup_details.h"
 #include "catalog/index.h"
+#include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
-#include "utils/lsyscache.h"
-#include "utils/relfilenodemap.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -45,7 +46,8 @@ struct Entry
 struct RecallTable
 {
 	slock_t lock;
-	TimestampTz claimed; // 0: nobody takes a sample
+	uint64 n_claims;     // given so far: the last one's number
+	TimestampTz claimed; // when; 0: nobody takes a sample
 	Entry entries[kEntries];
 };
 
@@ -124,32 +126,35 @@ entry_of(RecallTable *recalls, Oid index, Oid file_node)
 
 } // namespace
 
-bool
+uint64
 recall_stats_claim()
 {
 	RecallTable *recalls = table();
 	const TimestampTz now = GetCurrentTimestamp();
-	bool mine;
+	uint64 claim = 0;
 
 	if (recalls == nullptr)
-		return false;
+		return 0;
 	SpinLockAcquire(&recalls->lock);
-	mine = recalls->claimed == 0 || now - recalls->claimed > kClaimLifeMs * INT64CONST(1000);
-	if (mine)
+	if (recalls->claimed == 0 || now - recalls->claimed > kClaimLifeMs * INT64CONST(1000))
+	{
 		recalls->claimed = now;
+		claim = ++recalls->n_claims;
+	}
 	SpinLockRelease(&recalls->lock);
-	return mine;
+	return claim;
 }
 
 void
-recall_stats_release()
+recall_stats_release(uint64 claim)
 {
 	RecallTable *recalls = table();
 
 	if (recalls == nullptr)
 		return;
 	SpinLockAcquire(&recalls->lock);
-	recalls->claimed = 0;
+	if (recalls->n_claims == claim)
+		recalls->claimed = 0;
 	SpinLockRelease(&recalls->lock);
 }
 
@@ -208,6 +213,21 @@ enum Column
 	kColumns,
 };
 
+/// What the index is stored in now; InvalidOid if it is gone.
+Oid
+file_node_of(Oid index)
+{
+	const HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
+	Oid file_node = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		file_node = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relfilenode;
+		ReleaseSysCache(tuple);
+	}
+	return file_node;
+}
+
 /// Of an index that is there as it was sampled, and that the caller may know of.
 void
 put_entry(ReturnSetInfo *result, const Entry *entry)
@@ -219,7 +239,7 @@ put_entry(ReturnSetInfo *result, const Entry *entry)
 		TimestampTzGetDatum(entry->last)};
 	bool nulls[kColumns] = {};
 
-	if (!OidIsValid(heap) || !pg::may_read_table(heap) || get_rel_relkind(entry->index) == '\0')
+	if (!OidIsValid(heap) || !pg::may_read_table(heap) || file_node_of(entry->index) != entry->file_node)
 		return;
 	for (int i = kRecall; i <= kRecallHigh; i++)
 		nulls[i] = !(entry->count.wanted > 0);

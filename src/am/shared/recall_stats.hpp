@@ -7,10 +7,10 @@
 namespace vectorgpu::am
 {
 
-/// True if this process may take a sample now: shared memory is there and no other sample is under way in the cluster. Who is given
-/// it must give it back, or have a background worker do so; after a minute it is anybody's again.
-bool recall_stats_claim();
-void recall_stats_release();
+/// Not 0 if this process may take a sample now: shared memory is there and no other sample is under way in the cluster. Who is given
+/// the claim must give it back, or have a background worker do so; after a minute another may have one, and this one's end says nothing.
+uint64 recall_stats_claim();
+void recall_stats_release(uint64 claim);
 
 /// Adds a sample of an index of this database; the weight of those before shrinks. `file_node` tells an index from one rebuilt.
 void recall_stats_add(Oid index, Oid file_node, const RecallCount *sample);

@@ -377,8 +377,8 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 bool
 is_lasting(bridge::Fallback reason)
 {
-	return reason == bridge::Fallback::kTooLarge || reason == bridge::Fallback::kOutOfMemory ||
-		   reason == bridge::Fallback::kRefused;
+	return reason == bridge::Fallback::kTooLarge || reason == bridge::Fallback::kRequestTooLarge ||
+		   reason == bridge::Fallback::kOutOfMemory || reason == bridge::Fallback::kRefused;
 }
 
 void
