@@ -545,8 +545,9 @@ drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, 
 bool
 ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, uint64 *n_candidates)
 {
+	// n at a time, however few are left to find: among many rows of the delta they may be far apart.
 	engine::Neighbor *rows =
-		static_cast<engine::Neighbor *>(palloc_extended(n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+		static_cast<engine::Neighbor *>(palloc_extended(2 * n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
 	engine::Neighbor after;
 	Ask ask = {};
 	uint64 kept = 0;
@@ -554,9 +555,9 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		ask.k = n - kept;
+		ask.k = n;
 		ask.rows = rows + kept;
-		ask.capacity = n - kept;
+		ask.capacity = 2 * n - kept;
 		if (!ask_worker(index, state, &ask))
 			return false;
 		if (ask.n_rows > 0)
@@ -572,6 +573,7 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 		}
 		kept += more;
 	} while (kept < n && ask.n_rows == ask.k);
+	kept = Min(kept, n);
 	*candidates = static_cast<RowId *>(palloc_extended(Max(kept, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
 	for (uint64 i = 0; i < kept; i++)
 		(*candidates)[i] = rows[i].row;
