@@ -15,6 +15,7 @@ import builds
 import curves
 import datasets
 import inserts
+import paths
 import report as reporting
 import scans
 import server
@@ -56,8 +57,8 @@ def parse_options():
     parser.add_argument("--sets", default=",".join(SETS), help="data sets, comma separated (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=0, help="only the first ROWS rows of each set")
     parser.add_argument("--quick", action="store_true", help="20,000 rows and few repetitions: shows that it works, not a measurement")
-    parser.add_argument("--only", choices=["worker", "curves"],
-                        help="only the figures of the worker process, on the first set; only recall against throughput")
+    parser.add_argument("--only", choices=["worker", "curves", "paths"],
+                        help="only the figures of the worker process, on the first set; only recall against throughput; only k-NN graphs")
     parser.add_argument("--skip-peer", action="store_true", help="leave pgvector out even where it is available")
     parser.add_argument("--minutes", type=float, default=38, help="start no measurement after this time (default: %(default)s)")
     for name in ("--work", "--programs", "--pgbench", "--commit", "--json"):
@@ -178,7 +179,7 @@ def peer_figures(bench, data, texts, floor):
 
 
 def pick_peer(bench):
-    if bench.options.skip_peer or bench.options.only == "worker":
+    if bench.options.skip_peer or bench.options.only in ("worker", "paths"):
         bench.report.gap("all figures", "all sets", "rows of pgvector", "left out as asked", False)
     elif not server.available("vector"):
         bench.report.gap("all figures", "all sets", "rows of pgvector", "extension vector is not available in this server", False)
@@ -198,6 +199,9 @@ def main():
         if options.only == "worker":
             worker_figures(bench, data)
             break
+        if options.only == "paths":
+            paths.rows(bench, data, os.path.dirname(options.json))
+            continue
         texts = [datasets.literal(row) for row in data.queries]
         if options.only == "curves":
             curves.rows(bench, data, texts, os.path.dirname(options.json))
