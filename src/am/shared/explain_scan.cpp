@@ -21,7 +21,7 @@ constexpr double kNsPerMs = 1000 * 1000;
 const char *
 bypass_name(Bypass bypass)
 {
-	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "all_rows",
+	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "all_rows", "delta",
 		"returned"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));

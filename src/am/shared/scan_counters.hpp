@@ -17,6 +17,7 @@ enum class Bypass : uint8
 	kSmall,      // below vectorgpu.worker_min_size
 	kAccessMethod, // the worker holds no copies of such indexes
 	kAllRows,      // a pass over all rows, which needs no candidates
+	kDelta,        // candidates only: the delta is so large that the worker's look at it costs more than its count of the segments saves
 	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
 	kCount,
 };

@@ -34,6 +34,7 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
 constexpr uint64 kBusyPauseMs = 100;
 constexpr uint64 kBytesPerKb = 1024;
+constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: from more of the delta the worker is asked for no candidates
 constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more of them go before it
 
 /// What this process last saw of a copy. A hint: the worker checks.
@@ -583,6 +584,18 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 	return true;
 }
 
+/// True if the worker, which looks at the delta as well, though the pass does that itself, is no gain.
+bool
+much_delta(const ScanState *state)
+{
+	uint64 n_rows = 0;
+
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+		n_rows += state->meta.segments[i].n_rows;
+	return state->delta_end > state->meta.delta_first_row &&
+		   state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
+}
+
 /// Counts why the worker has not answered, where it was asked.
 void
 count_fallback(ScanState *state, uint64 noted)
@@ -629,6 +642,11 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	if (n == 0 || n > wire::kMaxSearchK)
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		return false;
+	}
+	if (much_delta(state))
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kDelta)]++;
 		return false;
 	}
 	if (ask_candidates(index, state, n, candidates, n_candidates))
