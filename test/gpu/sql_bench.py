@@ -100,25 +100,50 @@ def ours(options, name, base, queries, truth):
     return table, script, keep
 
 
+def one_method(options, name, table, script, keep, base, queries, truth, method, target):
+    """Build, recall and rates of an approximate access method."""
+    began = time.monotonic()
+    psql(f"CREATE INDEX {table}_{method} ON {table} USING {method} (v vector_l2_ops)", "vg")
+    line(name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+    wait_for_worker(f"{table}_{method}")
+    settings = {f"{method}.recall_target": target}
+    found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off", **settings})
+    for clients in (1, 16, 64):
+        before = answered()
+        rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, {**keep, **settings})
+        share = (answered() - before) / max(rate * options.seconds, 1)
+        line(name, f"{method}, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
+             f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+    if method == "gpugraph":
+        neighbours(name, f"{table}_{method}", {"enable_seqscan": "off", **settings})
+
+
+def neighbours(name, index, settings):
+    """The k-NN graph of the whole table, k = 10, by the index."""
+    sets = "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
+    began = time.monotonic()
+    try:
+        edges = psql(f"{sets}SET statement_timeout = '40s'; SELECT count(*) FROM vectorgpu_knn_graph('{index}', 10)", "vg")
+    except BenchError:
+        line(name, "gpugraph", "k-NN graph of the table, k = 10", "", "", "not done within 40 s")
+        return
+    line(name, "gpugraph", "k-NN graph of the table, k = 10", f"{time.monotonic() - began:.1f} s", "", f"{edges} edges")
+
+
 def approximate(options, name, table, script, keep, base, queries, truth):
-    """The same searches by approximate access methods, which take gpuflat's place for a while."""
+    """The same searches by approximate access methods, which take gpuflat's place for a while. How many methods failed."""
+    failed = 0
     psql(f"DROP INDEX {table}_gpuflat", "vg")
     for method, target in APPROXIMATE:
-        began = time.monotonic()
-        psql(f"CREATE INDEX {table}_{method} ON {table} USING {method} (v vector_l2_ops)", "vg")
-        line(name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
-        wait_for_worker(f"{table}_{method}")
-        settings = {f"{method}.recall_target": target}
-        found = recall("vg", table, base, queries, truth, {"enable_seqscan": "off", **settings})
-        for clients in (1, 16, 64):
-            before = answered()
-            rate, latency = pgbench(options.work, "vg", "search", script, clients, options.seconds, {**keep, **settings})
-            share = (answered() - before) / max(rate * options.seconds, 1)
-            line(name, f"{method}, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
-                 f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
-        psql(f"DROP INDEX {table}_{method}", "vg")
+        try:
+            one_method(options, name, table, script, keep, base, queries, truth, method, target)
+        except BenchError as error:
+            failed += 1
+            line(name, method, "failed", "", "", str(error).replace("\n", " "))
+        psql(f"DROP INDEX IF EXISTS {table}_{method}", "vg")
     psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
     wait_for_worker(f"{table}_gpuflat")
+    return failed
 
 
 def beside_inserts(options, table, script, keep, base):
@@ -276,7 +301,7 @@ def main():
             sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
                     read_truth(options.data, f"{name}.gt100.bin"))
             table, script, keep = ours(options, name, *sets)
-            approximate(options, name, table, script, keep, *sets)
+            failed += approximate(options, name, table, script, keep, *sets)
             if has_peer and name in options.peer_sets.split(","):
                 peer(options, name, *sets)
             beside_inserts(options, table, script, keep, sets[0])

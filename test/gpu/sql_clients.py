@@ -5,6 +5,8 @@ import re
 import subprocess
 import time
 
+PATIENCE = 120  # seconds for one statement, builds of indexes included
+
 
 class BenchError(Exception):
     """A measurement that could not be taken as described."""
@@ -19,8 +21,11 @@ def content(folder, name):
 
 
 def psql(sql, database, stdin=None):
-    done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
-                          input=stdin, capture_output=True, check=False)
+    try:
+        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
+                              input=stdin, capture_output=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{sql[:60]}…: not done within {PATIENCE} s") from error
     if done.returncode != 0:
         raise BenchError(f"{sql[:60]}…: {done.stderr.decode().strip()[-300:]}")
     return done.stdout.decode().strip()
