@@ -37,6 +37,17 @@ public:
 			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part);
 	}
 
+	/// The same, for numbers that take long each: one at a time.
+	template <class Part>
+	void
+	share_each(size_t n, Part part)
+	{
+		if (n < 2 || threads_.empty())
+			part(size_t{0}, n);
+		else
+			share_out(n, 1, part);
+	}
+
 private:
 	static constexpr size_t kLeastBytes = 1 << 19; // waking threads takes as long as moving some of it
 	static constexpr size_t kPieceBytes = 1 << 17;

@@ -2,9 +2,11 @@
 #include "cuda/match_copy.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "cuda/host_team.hpp"
 #include "engine/cpu/selection.hpp"
 
 namespace vectorgpu::cuda
@@ -173,7 +175,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 /// fewer can have a bound as small; else the host's index gives it.
 Status
 DeviceMatchCopy::search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
-	MatchWorkspace *workspace, std::span<engine::TopK *const> topks)
+	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
 {
 	const MatchIndex &index = view.segment->index;
 	const std::shared_ptr<Segment> segment = find(view.id);
@@ -198,17 +200,40 @@ DeviceMatchCopy::search_bounds(const engine::MatchSegmentView &view, std::span<c
 		requests.push_back(request);
 	}
 	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
-	for (size_t i = 0; i < queries.size(); i++)
-	{
-		const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[i]);
-		std::vector<std::vector<engine::Neighbor>> rows(1);
 
-		if ((found[i].empty() || !order_by_bounds(index, wanted, found[i], requests[i].k, &rows[0])) &&
-			!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
-			return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
-		for (const engine::Neighbor &one : rows[0])
-			engine::topk_push(topks[i], &one.score, &one.row, 1, nullptr, 0);
-	}
+	std::atomic<bool> refused{false};
+	std::atomic<bool> stopped{false};
+
+	// What the device has not settled is counted here, which takes long.
+	HostTeam::get().share_each(queries.size(),
+		[&](size_t first, size_t last)
+		{
+			for (size_t i = first; i < last; i++)
+			{
+				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[i]);
+				std::vector<std::vector<engine::Neighbor>> rows(1);
+
+				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+				{
+					stopped.store(true, std::memory_order_relaxed);
+					return;
+				}
+				if ((found[i].empty() || !order_by_bounds(index, wanted, found[i], requests[i].k, &rows[0])) &&
+					!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
+				{
+					refused.store(true, std::memory_order_relaxed);
+					return;
+				}
+				for (const engine::Neighbor &one : rows[0])
+					engine::topk_push(topks[i], &one.score, &one.row, 1, nullptr, 0);
+				if (control != nullptr)
+					control->progress.fetch_add(1, std::memory_order_relaxed);
+			}
+		});
+	if (stopped)
+		return Status::error(StatusCode::kCancelled, "the search was stopped");
+	if (refused)
+		return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
 	return Status::ok();
 }
 
@@ -230,7 +255,7 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	{
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
-		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_bounds(view, queries, workspace, topks)
+		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_bounds(view, queries, workspace, topks, control)
 													 : search_segment(view, queries, workspace, topks));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);

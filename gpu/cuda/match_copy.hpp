@@ -47,7 +47,7 @@ private:
 	Status search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks);
 	Status search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-		std::span<engine::TopK *const> topks);
+		std::span<engine::TopK *const> topks, engine::SearchControl *control);
 
 	Budget *const budget_;
 	mutable std::mutex mutex_;

@@ -65,6 +65,7 @@ struct TieredCopy
 	bool has_delta_dead = false;
 	bool dropped = false;
 	bool movable = true; // all above is known
+	bool host_only = false; // the device does not hold such copies
 	uint64_t pause_ns = kLeastPauseNs;
 	uint64_t not_before_ns = 0; // no way back to the device earlier
 	uint64_t host_charged = 0;  // of the host's budget, wherever the copy lies

@@ -69,6 +69,7 @@ public:
 		{
 			const std::string reason = status.message;
 
+			made->host_only = status.code == StatusCode::kUnsupported;
 			place = std::make_shared<Place>(*host_, false);
 			status = host_->create(spec, &place->id);
 			if (status.is_ok())
@@ -313,7 +314,7 @@ public:
 			const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
 			const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
 
-			if (!writing.owns_lock() || copy->dropped || !copy->movable || copy->get_place()->is_device || now < copy->not_before_ns ||
+			if (!writing.owns_lock() || copy->dropped || !copy->movable || copy->host_only || copy->get_place()->is_device || now < copy->not_before_ns ||
 				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns)
 				continue;
 
@@ -429,6 +430,7 @@ private:
 			if (!moved.is_ok())
 				return moved;
 			say("a copy has moved to host memory: " + status.message);
+			copy->host_only = status.code == StatusCode::kUnsupported;
 			place = copy->get_place();
 			status = change(place->engine, place->id);
 		}

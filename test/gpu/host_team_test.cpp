@@ -31,6 +31,23 @@ TEST(HostTeam, EveryNumberIsInOnePiece)
 		}
 }
 
+TEST(HostTeam, OneAtATime)
+{
+	for (size_t n : {size_t{0}, size_t{1}, size_t{2}, size_t{57}})
+	{
+		std::vector<std::atomic<int>> seen(n);
+
+		HostTeam::get().share_each(n,
+			[&](size_t first, size_t last)
+			{
+				for (size_t i = first; i < last; i++)
+					seen[i]++;
+			});
+		for (const std::atomic<int> &times : seen)
+			ASSERT_EQ(times, 1);
+	}
+}
+
 TEST(HostTeam, CallersAtTheSameTime)
 {
 	constexpr size_t kNumbers = 1000;

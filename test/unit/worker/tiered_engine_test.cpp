@@ -32,12 +32,19 @@ class SmallDevice final : public engine::Engine
 public:
 	std::atomic<uint64_t> limit{~uint64_t{0}};
 	std::atomic<bool> broken_create{false};
+	std::atomic<bool> unsupported{false}; // what is created now
 	std::atomic<bool> broken_seal{false};
 	std::atomic<uint64_t> n_searches{0};
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
-	Status create(const CopySpec &spec, CopyId *copy) override { return broken_create ? full() : inner_->create(spec, copy); }
+	Status
+	create(const CopySpec &spec, CopyId *copy) override
+	{
+		if (unsupported)
+			return Status::error(StatusCode::kUnsupported, "the device does not hold such copies");
+		return broken_create ? full() : inner_->create(spec, copy);
+	}
 
 	Status
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
@@ -373,6 +380,25 @@ TEST_F(Tiered, AnIdleCopyGivesWayAndABusyOneDoesNot)
 	expect_answers(second, rows);
 	engine_->rebalance(); // both are busy
 	EXPECT_TRUE(engine_->on_device(second));
+}
+
+TEST_F(Tiered, NothingGivesWayToACopyThatTheDeviceDoesNotHold)
+{
+	const Rows rows = random_rows(500, 5);
+
+	device_->limit = 700 * kBytesPerRow;
+
+	const CopyId idle = load(rows);
+
+	device_->unsupported = true;
+
+	const CopyId busy = load(rows);
+
+	pass_seconds(100);
+	expect_answers(busy, rows);
+	engine_->rebalance();
+	EXPECT_TRUE(engine_->on_device(idle));
+	EXPECT_FALSE(engine_->on_device(busy));
 }
 
 TEST_F(Tiered, BeyondBothBudgetsRowsAreRefusedAndNothingChanges)
