@@ -71,6 +71,7 @@ SELECT * FROM vectorgpu_kmeans('km_rows', 'v', 3, max_iterations => 0);
 SELECT * FROM vectorgpu_kmeans('km_rows', 'v', 3, balance => 0.5);
 SELECT * FROM vectorgpu_kmeans('km_rows', 'w', 3);
 SELECT * FROM vectorgpu_kmeans('km_rows', 'id', 3);
+SELECT * FROM vectorgpu_kmeans('km_rows', 'ctid', 3);
 SELECT * FROM vectorgpu_kmeans(0, 'v', 3);
 SELECT * FROM vectorgpu_kmeans(NULL, 'v', 3);
 CREATE VIEW km_mixed AS SELECT '[1,2]'::vector AS v UNION ALL SELECT '[1,2,3]';

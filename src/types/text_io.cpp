@@ -33,12 +33,14 @@ skip_blanks(const char *at)
 	return at;
 }
 
+/// `at` is where the literal stops being a vector's.
 template <class E>
 [[noreturn]] void
-report_syntax_error(const char *literal)
+report_syntax_error(const char *literal, const char *at)
 {
 	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-					   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal)));
+					   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
+					   *at == '\0' ? errdetail("Vector contents must end with \"]\".") : 0));
 	pg_unreachable();
 }
 
@@ -54,7 +56,7 @@ parse_element(const char *literal, const char **at)
 	const float number = parse_float(start, &end);
 
 	if (unlikely(end == start))
-		report_syntax_error<E>(literal);
+		report_syntax_error<E>(literal, start);
 
 	const typename E::Storage element = E::from_float(number);
 
@@ -112,7 +114,7 @@ in_impl(PG_FUNCTION_ARGS)
 		if (*at == ']')
 			break;
 		if (*at != ',')
-			report_syntax_error<E>(literal);
+			report_syntax_error<E>(literal, at);
 		at++;
 	}
 
@@ -120,7 +122,7 @@ in_impl(PG_FUNCTION_ARGS)
 	if (*at != '\0')
 		ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 						   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-						   errdetail("Junk after closing right brace.")));
+						   errdetail("Junk after closing right bracket.")));
 	check_expected_dim(typmod, dim);
 
 	// commas in junk were refused above, so that every counted element was read

@@ -129,7 +129,7 @@ tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
 		(errmsg("index \"%s\" has %u graphs, because maintenance_work_mem has no room for one of all rows",
 			 RelationGetRelationName(writer->plan.index), writer->model.n_parts),
 			errdetail("Searches look at one after the other and take longer."),
-			errhint("Set maintenance_work_mem to " UINT64_FORMAT " MB, and rebuild the index.",
+			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "MB', and rebuild the index.",
 				part_bytes(writer, spec, writer->n_rows) / (1024 * 1024) + 1)));
 }
 

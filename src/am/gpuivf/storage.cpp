@@ -31,8 +31,7 @@ pq_spec(const IvfOptions *options, Metric metric, uint32 dim)
 [[noreturn]] void
 refuse(const char *message, const char *hint)
 {
-	ereport(ERROR,
-		(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s", message), hint != nullptr ? errhint("%s", hint) : 0));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s", message), errhint("%s", hint)));
 	pg_unreachable();
 }
 
@@ -96,7 +95,8 @@ resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptio
 						   errhint("Set storage to \"sq8\".")));
 	options->pq_bits = static_cast<uint8>(request->pq_bits == 0 ? kDefaultPqBits : request->pq_bits);
 	if (options->pq_bits != 4 && options->pq_bits != 8)
-		refuse("pq_bits must be 4 or 8", nullptr);
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
+						   errdetail("pq_bits is %d.", request->pq_bits), errhint("Leave out pq_bits for codes of 8 bits.")));
 	if (request->pq_m > 0 && static_cast<uint32>(request->pq_m) > dim)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						   errmsg("pq_m cannot be larger than the number of dimensions"),

@@ -118,6 +118,8 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 const WorkerStructure kIvfWorkerStructure = {
 	.kind = kind,
 	.holds = holds,
+	.not_held = "without full vectors",
+	.not_held_hint = "Build the index with refine = fp32, for halfvec with refine = fp16.",
 	.parameter = n_lists,
 	.n_bytes = n_bytes,
 	.probes = probes,

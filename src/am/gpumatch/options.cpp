@@ -3,6 +3,8 @@
 
 #include "engine/match/lsh.hpp"
 
+#include <cmath>
+
 extern "C"
 {
 #include "access/reloptions.h"
@@ -95,6 +97,18 @@ match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 namespace
 {
 
+/// Core's own message on numbers that are out of bounds spells them with six digits behind the point and all before it.
+void
+check_width(void *parsed, relopt_value *, int)
+{
+	using namespace vectorgpu;
+	const double width = static_cast<const am::ParsedOptions *>(parsed)->width;
+
+	if (!(width >= engine::kMinLshWidth && width <= engine::kMaxLshWidth))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %g out of bounds for option \"width\"", width),
+						   errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
+}
+
 /// Defines the options that a source has: what is not defined stays 0.
 void
 define_options(local_relopts *options, bool grams, bool lsh)
@@ -117,8 +131,9 @@ define_options(local_relopts *options, bool grams, bool lsh)
 		return;
 	add_local_int_reloption(options, "buckets", "values of a hash function", defaults.buckets, 2, types::kMaxBuckets,
 		offsetof(ParsedOptions, buckets));
-	add_local_real_reloption(options, "width", "of a bucket, in units of the data", defaults.width, engine::kMinLshWidth,
-		engine::kMaxLshWidth, offsetof(ParsedOptions, width));
+	add_local_real_reloption(options, "width", "of a bucket, in units of the data", defaults.width, -INFINITY, INFINITY,
+		offsetof(ParsedOptions, width));
+	register_reloptions_validator(options, check_width);
 }
 
 } // namespace

@@ -64,6 +64,10 @@ struct WorkerStructure
 	/// True if the worker can hold copies of an index with such storage parameters.
 	bool (*holds)(const MetaData *meta);
 
+	/// Which indexes are not held, behind "copies of ... indexes", and a hint what to do; null where all are.
+	const char *not_held;
+	const char *not_held_hint;
+
 	/// Of a segment with rows: wire::StructureRequest::parameter, and the bytes of the structure's description.
 	uint32 (*parameter)(const MetaData *meta, const SegmentEntry *segment);
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);

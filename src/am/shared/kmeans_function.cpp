@@ -15,7 +15,10 @@ extern "C"
 {
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "parser/parse_coerce.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_kmeans);
 }
@@ -84,6 +87,21 @@ next_random(Work *work)
 	return work->random;
 }
 
+/// Raises 42804 for a column whose values do not cast to vector.
+void
+require_vectors(Oid relation, const char *column, Oid function)
+{
+	const Oid type = get_atttype(relation, get_attnum(relation, column));
+	const Oid vector = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("vector"),
+		ObjectIdGetDatum(get_func_namespace(function)));
+
+	if (!can_coerce_type(1, &type, &vector, COERCION_EXPLICIT))
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+				errmsg("column \"%s\" is of type %s, which does not cast to vector", column, format_type_be(type)),
+				errhint("Choose a column of vector, of halfvec or of an array of numbers; a view may cast others.")));
+}
+
 /// The query text: the column as the extension's vector type, whatever casts to it.
 const char *
 make_query(Oid relation, const char *column, Oid function)
@@ -96,6 +114,8 @@ make_query(Oid relation, const char *column, Oid function)
 	if (get_attnum(relation, column) == InvalidAttrNumber)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
 						   errmsg("column \"%s\" of relation \"%s\" does not exist", column, name)));
+
+	require_vectors(relation, column, function);
 
 	const char *quoted = quote_identifier(column);
 

@@ -72,11 +72,15 @@ row_value_for_index(ElementType element, uint32 dim, Datum datum)
 {
 	const RowValue value = row_value_open(element, datum);
 
-	if (value.dim != dim)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-						   errmsg("expected %d dimensions, not %d", static_cast<int>(dim), static_cast<int>(value.dim)),
-						   errdetail("An index on the column has %u dimensions.", dim)));
-	return value;
+	if (value.dim == dim)
+		return value;
+	if (element == ElementType::kBit)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %u bits, not %u", dim, value.dim),
+						   errdetail("An index on the column has %u bits.", dim)));
+	ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+					   errmsg("expected %d dimensions, not %d", static_cast<int>(dim), static_cast<int>(value.dim)),
+					   errdetail("An index on the column has %u dimensions.", dim)));
+	pg_unreachable();
 }
 
 RowValue

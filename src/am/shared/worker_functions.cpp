@@ -32,14 +32,16 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
 						   errdetail("Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
 	meta_read(access->index, nullptr, meta);
-	if (!worker_holds(access_method(access->index, meta), meta))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   access_method(access->index, meta)->in_worker
-							   ? errmsg("the worker does not hold copies of %s indexes with such storage parameters",
-									 access_method(access->index, meta)->name)
-							   : errmsg("the worker does not hold copies of %s indexes", access_method(access->index, meta)->name),
-						   errdetail("Scans of index \"%s\" are answered from its pages.",
-							   RelationGetRelationName(access->index))));
+
+	const AccessMethod *am = access_method(access->index, meta);
+
+	if (!worker_holds(am, meta))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				am->in_worker ? errmsg("the worker does not hold copies of %s indexes %s", am->name, am->worker_structure->not_held)
+							  : errmsg("the worker does not hold copies of %s indexes", am->name),
+				errdetail("Scans of index \"%s\" are answered from its pages.", RelationGetRelationName(access->index)),
+				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
 }
 
 /// Loads until the copy is what the pages are.
