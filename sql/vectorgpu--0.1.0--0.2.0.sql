@@ -70,9 +70,6 @@ CREATE FUNCTION vectorgpu_knn_graph(
 COMMENT ON FUNCTION vectorgpu_knn_graph(regclass, int4) IS
 	'for each row of the index its k nearest other rows, as the index finds them, in the order of the table';
 
-REVOKE ALL ON FUNCTION vectorgpu_knn_graph(regclass, int4) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION vectorgpu_knn_graph(regclass, int4) TO pg_stat_scan_tables;
-
 CREATE FUNCTION vectorgpu_path(
 	index regclass,
 	from_tid tid,
@@ -86,6 +83,3 @@ CREATE FUNCTION vectorgpu_path(
 
 COMMENT ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) IS
 	'the path between two rows in the k-NN graph whose longest step is shortest; no rows if there is none';
-
-REVOKE ALL ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) TO pg_stat_scan_tables;

@@ -336,43 +336,13 @@ wait_for_reply(Fallback *reason)
 	}
 }
 
-/// Looks for the reply for a moment, if that has been worth it lately. Where cores have more to do than to look, others run
-/// meanwhile: that saves going to sleep and being woken. Among processes that do not sleep by themselves a turn lasts too long: then
-/// looking keeps the processor.
-bool
-spin_for_reply()
-{
-	static wire::SpinGate gate;
-	static wire::SpinGate yield_gate;
-	uint64 longest_yield_ns = 0;
-	bool may_yield;
-	const uint32 most_long = most_long_spins();
-	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
-	uint32 most_us = spin_us();
-	bool replied;
-
-	if (most_us == 0 || !wire::spin_gate_enter(&gate))
-		return wire::client_poll(&session.client) == wire::ClientState::kReplied;
-	// A process that is killed while it is counted takes the server and this memory with it.
-	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
-		most_us = kLongSpinUs;
-	may_yield = wire::spin_gate_enter(&yield_gate);
-	replied = wire::client_spin(&session.client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;
-	if (may_yield)
-		wire::spin_gate_note(&yield_gate, longest_yield_ns < kLongYieldNs);
-	if (shared != nullptr)
-		pg_atomic_fetch_sub_u32(&shared->n_spinning, 1);
-	wire::spin_gate_note(&gate, replied);
-	return replied;
-}
-
 /// As wait_for_reply; an interrupt tells the worker that nobody waits any more.
 bool
 wait_guarded(Fallback *reason)
 {
 	volatile bool done = false;
 
-	if (spin_for_reply())
+	if (session_spin(&session.client))
 		return true;
 	PG_TRY();
 	{
@@ -453,6 +423,36 @@ session_ready(bool note)
 		return false;
 	}
 	return connect_session(state, note);
+}
+
+// Where cores have more to do than to look, others run
+// meanwhile: that saves going to sleep and being woken. Among processes that do not sleep by themselves a turn lasts too long: then
+// looking keeps the processor.
+bool
+session_spin(wire::Client *client)
+{
+	static wire::SpinGate gate;
+	static wire::SpinGate yield_gate;
+	uint64 longest_yield_ns = 0;
+	bool may_yield;
+	const uint32 most_long = most_long_spins();
+	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
+	uint32 most_us = spin_us();
+	bool replied;
+
+	if (most_us == 0 || !wire::spin_gate_enter(&gate))
+		return wire::client_poll(client) == wire::ClientState::kReplied;
+	// A process that is killed while it is counted takes the server and this memory with it.
+	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
+		most_us = kLongSpinUs;
+	may_yield = wire::spin_gate_enter(&yield_gate);
+	replied = wire::client_spin(client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;
+	if (may_yield)
+		wire::spin_gate_note(&yield_gate, longest_yield_ns < kLongYieldNs);
+	if (shared != nullptr)
+		pg_atomic_fetch_sub_u32(&shared->n_spinning, 1);
+	wire::spin_gate_note(&gate, replied);
+	return replied;
 }
 
 bool

@@ -29,6 +29,9 @@ bool session_submit(
 	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason);
 bool session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason);
 
+/// Looks for the reply of a client for a moment, if that has been worth it lately for any of this process's. True: it is there.
+bool session_spin(wire::Client *client);
+
 constexpr uint32 kCopiesPerReply = 1024; // room for; the worker's reply area is smaller
 
 /// The worker's copies from the first-th on, into copies [kCopiesPerReply]. Returns how many; 0: no more, or no answer.

@@ -65,6 +65,7 @@ struct SharedState
 	pg_atomic_uint32 obstacle;         // an Obstacle
 	pg_atomic_uint32 n_spinning;       // processes that look for a reply for long
 	pg_atomic_uint32 n_connecting;     // processes that wait for the worker's greeting
+	pg_atomic_uint32 n_lanes;          // further sessions of all processes (search_lanes.hpp)
 	pg_atomic_uint64 generation;       // worker processes started
 	pg_atomic_uint64 n_deaths;         // worker processes that ended by themselves
 	pg_atomic_uint64 supervisor_asked; // TimestampTz of the last request for a supervisor

@@ -95,7 +95,24 @@ build_graph('graph, merged', 'vector_l2_ops', 'v', 'SELECT 1');
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 1000');
 like(($node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('t_g')"))[2], $found, 'a merge: the worker found the neighbors');
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', 'a merged graph passes the check');
+# A cursor that is left between two batches of a k-NN graph keeps no sessions; the worker takes a moment to see that they are closed.
+is($node->safe_psql('postgres', <<'SQL'), "t\nt", 'an open cursor keeps no sessions');
+SELECT vectorgpu_prewarm('t_g') > 0;
+BEGIN;
+DECLARE c CURSOR FOR SELECT vectorgpu_knn_graph('t_g', 2);
+MOVE 1 IN c;
+DO $$ BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		EXIT WHEN (SELECT sessions <= 2 FROM vectorgpu_worker);
+		PERFORM pg_sleep(0.05);
+	END LOOP;
+END $$;
+SELECT sessions <= 2 FROM vectorgpu_worker;
+SQL
 $node->safe_psql('postgres', 'DROP INDEX t_g; DELETE FROM t WHERE id > 10000');
+# A temporary table's rows stay where they are.
+unlike(($node->psql('postgres', "CREATE TEMP TABLE s AS SELECT v FROM t WHERE id <= 1000; SET client_min_messages = debug1; CREATE INDEX ON s USING gpugraph (v vector_l2_ops)"))[2],
+	$found, 'the worker is not asked about a temporary table');
 
 SKIP:
 {

@@ -71,7 +71,7 @@ check_right(Oid heap_oid, IndexRight right)
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(heap_oid));
 		return;
 	}
-	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
+	if (superuser() || (right == IndexRight::kRead && has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES)))
 		return;
 	if (pg_class_aclcheck(heap_oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(heap_oid));
@@ -80,7 +80,8 @@ check_right(Oid heap_oid, IndexRight right)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for index contents of table \"%s\"", get_rel_name(heap_oid)),
 				errdetail("Row-level security is active for you on this table, and an index holds all of its rows."),
-				errhint("Ask the owner of the table, or a member of pg_stat_scan_tables.")));
+				right == IndexRight::kContents ? errhint("Ask the owner of the table.")
+											   : errhint("Ask the owner of the table, or a member of pg_stat_scan_tables.")));
 }
 
 void

@@ -24,7 +24,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kBatchSources = 256; // rows that are asked for together
+constexpr uint32 kBatchSources = 256; // rows that are asked for together, in the first batch
+constexpr uint32 kMostSources = 1024;  // and later: sessions are opened for a batch
 constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
 
 /// A walk's pass over a part of the table.
@@ -200,7 +201,8 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 {
 	const MemoryContext caller = CurrentMemoryContext;
 	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
-	const uint32 most = Max(1u, Min(kBatchSources, kBatchEdges / k));
+	const uint32 sources_allowed = walk->n_batches == 0 ? kBatchSources : kMostSources;
+	const uint32 most = Max(1u, Min(sources_allowed, kBatchEdges / k));
 	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
 	KnnSource *sources;
 	uint32 *counts;
@@ -209,6 +211,7 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	RowReader reader;
 	Datum value;
 
+	walk->n_batches++;
 	MemoryContextSwitchTo(scratch);
 	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
 	counts = static_cast<uint32 *>(palloc0(most * sizeof(uint32)));
@@ -235,12 +238,10 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 }
 
 void
-knn_end_walk(KnnWalk *walk)
+knn_pause_walk(KnnWalk *walk)
 {
 	if (walk->lanes != nullptr)
 		bridge::lanes_close(walk->lanes);
-	walk->lanes = nullptr;
-	walk->without_worker = true;
 }
 
 RowId

@@ -34,9 +34,10 @@ struct KnnWalk
 	bool done;
 
 	// Of knn_next_edges alone.
-	MemoryContext context;       // that the walk lives in: where its lanes are closed with
-	bridge::SearchLanes *lanes;  // to the worker; null: none
-	bool without_worker;         // they failed, or could not be had
+	MemoryContext context;      // that the walk lives in: where its lanes are closed with
+	bridge::SearchLanes *lanes; // to the worker; null: not asked for yet
+	bool without_worker;        // they failed, or could not be had
+	uint32 n_batches;
 };
 
 /// A row of the table that is asked for.
@@ -61,8 +62,8 @@ KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, 
 void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources, uint32 k,
 	KnnEdge *edges, uint32 *counts, bool *answered);
 
-/// Closes what the walk has open.
-void knn_end_walk(KnnWalk *walk);
+/// Closes the walk's sessions with the worker; the next batch opens them again. To be called whenever there may be no next one soon.
+void knn_pause_walk(KnnWalk *walk);
 
 /// A row's own TID as the snapshot sees it.
 RowId knn_row_of(const ItemPointerData *tid);

@@ -64,7 +64,7 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	call->walk.context = CurrentMemoryContext;
 	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph batch", ALLOCSET_DEFAULT_SIZES);
 
-	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kRead);
+	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
 	// To the end of the transaction, as a plan has them: tuple ids must mean the same in all batches.
 	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
@@ -87,10 +87,11 @@ next_batch(KnnCall *call)
 		IndexAccess access;
 
 		MemoryContextReset(call->batch);
-		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kRead);
+		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 		call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
 		index_access_close(&access);
 	}
+	knn_pause_walk(&call->walk); // a cursor may be left here, and others need sessions
 	MemoryContextSwitchTo(old);
 	return call->n_edges > 0;
 }
@@ -121,10 +122,7 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	context = SRF_PERCALL_SETUP();
 	call = static_cast<KnnCall *>(context->user_fctx);
 	if (call->at >= call->n_edges && !next_batch(call))
-	{
-		knn_end_walk(&call->walk);
 		SRF_RETURN_DONE(context);
-	}
 
 	const KnnEdge *edge = &call->edges[call->at++];
 	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),

@@ -27,6 +27,7 @@ namespace
 
 constexpr uint32 kLeastSources = 4; // below that lanes are not worth it
 constexpr uint64 kMostRows = 4000;  // of a search: fit one reply
+constexpr uint32 kLeastLanes = 2;   // one is what a scan has
 
 /// One batch of searches.
 struct Batch
@@ -62,7 +63,7 @@ make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
 }
 
 bool
-submit(Batch *batch, uint32 lane, const KnnSource *source)
+submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *reason)
 {
 	const Size n_bytes = vector_bytes(batch->state->shape.element, batch->state->shape.dim);
 	RowValue value = row_value_for_query(batch->state->shape.element, batch->state->shape.dim, source->value);
@@ -74,12 +75,15 @@ submit(Batch *batch, uint32 lane, const KnnSource *source)
 	row_value_close(&value);
 	batch->state->query = batch->query;
 	if (!worker_search_request(batch->access->index, batch->state, batch->state->batch_size, &search, probes, &n_probes))
+	{
+		*reason = bridge::Fallback::kLoading;
 		return false;
+	}
 
 	const wire::Part parts[] = {
 		{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)}, {batch->query, n_bytes}};
 
-	return bridge::lane_submit(batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts));
+	return bridge::lane_submit(batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
 }
 
 /// Edges to those rows that the snapshot sees. False if a scan would have to look further.
@@ -109,12 +113,12 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 	ExecClearTuple(batch->slot);
 	table_index_fetch_reset(batch->fetch);
 	*n_edges = n;
-	return n == batch->k || (all && n_rows < batch->state->batch_size);
+	return all ? n == batch->k || n_rows < batch->state->batch_size : n == batch->k && n_rows == batch->state->batch_size;
 }
 
-/// All sources. False if the lanes are of no more use.
+/// All sources. False if the lanes are of no more use: *reason.
 bool
-ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered)
+ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered, bridge::Fallback *reason)
 {
 	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
 	const Size capacity = batch->state->batch_size * sizeof(engine::Neighbor);
@@ -127,11 +131,11 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 
 		while (going && n_submitted < n_sources && n_submitted < i + n_lanes)
 		{
-			if (!submit(batch, n_submitted % n_lanes, &sources[n_submitted]))
+			if (!submit(batch, n_submitted % n_lanes, &sources[n_submitted], reason))
 				return false;
 			n_submitted++;
 		}
-		if (!bridge::lane_receive(batch->lanes, i % n_lanes, &header, batch->rows, capacity))
+		if (!bridge::lane_receive(batch->lanes, i % n_lanes, &header, batch->rows, capacity, reason))
 			return false;
 		if (header.status != wire::ReplyStatus::kOk || header.more != 0)
 		{
@@ -141,7 +145,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 		}
 		if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch_size))
 		{
-			bridge::note_fallback(bridge::Fallback::kWrongAnswer, "A reply had rows that cannot be.");
+			*reason = bridge::Fallback::kWrongAnswer;
 			return false;
 		}
 		answered[i] = take_rows(
@@ -151,17 +155,15 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 	return true;
 }
 
-/// True if the walk has lanes.
+/// True if the walk has lanes. Nothing is counted: each scan that follows asks for a session itself.
 bool
-have_lanes(KnnWalk *walk)
+have_lanes(KnnWalk *walk, uint32 n_sources)
 {
-	if (walk->lanes == nullptr && !walk->without_worker)
-	{
-		if (bridge::session_ready(false))
-			walk->lanes = bridge::lanes_open(bridge::kMostLanes, walk->context);
-		walk->without_worker = walk->lanes == nullptr;
-	}
-	return walk->lanes != nullptr;
+	if (walk->lanes == nullptr)
+		walk->lanes = bridge::lanes_make(walk->context);
+	if (bridge::lanes_count(walk->lanes) == 0)
+		walk->without_worker = !bridge::session_ready(false) || !bridge::lanes_open(walk->lanes, n_sources, kLeastLanes);
+	return !walk->without_worker;
 }
 
 } // namespace
@@ -171,12 +173,13 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	KnnEdge *edges, uint32 *counts, bool *answered)
 {
 	Batch batch = {};
+	bridge::Fallback reason;
 
 	if (n_sources < kLeastSources || walk->without_worker || uint64{k} + 1 > kMostRows)
 		return;
 	batch.access = access;
 	batch.state = make_state(access, snapshot, k);
-	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk))
+	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk, n_sources))
 		return;
 	batch.lanes = walk->lanes;
 	copy_key(access->index, &batch.state->meta, &batch.key);
@@ -185,8 +188,12 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	batch.rows = static_cast<engine::Neighbor *>(palloc((uint64{k} + 1) * sizeof(engine::Neighbor)));
 	batch.fetch = table_index_fetch_begin(access->heap);
 	batch.slot = table_slot_create(access->heap, nullptr);
-	if (!ask_all(&batch, sources, n_sources, edges, counts, answered))
-		knn_end_walk(walk);
+	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &reason))
+	{
+		bridge::note_fallback(reason, "The rows of a k-NN graph are searched for one by one.");
+		knn_pause_walk(walk);
+		walk->without_worker = true;
+	}
 	ExecDropSingleTupleTableSlot(batch.slot);
 	table_index_fetch_end(batch.fetch);
 }

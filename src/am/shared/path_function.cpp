@@ -28,6 +28,7 @@ using namespace vectorgpu;
 using namespace vectorgpu::am;
 
 constexpr uint32 kRowsPerRead = 8192;
+constexpr uint64 kRowBytes = 80; // of memory, for the row and the search
 
 enum Column
 {
@@ -63,6 +64,11 @@ read_nodes(const IndexAccess *access, Snapshot snapshot)
 																		 RelationGetRelationName(access->index)),
 							   errdetail("At most %d rows can be searched.", PG_INT32_MAX)));
 		nodes.n += knn_next_rows(access, snapshot, &walk, nodes.rows + nodes.n, kRowsPerRead);
+		if (nodes.n * kRowBytes > static_cast<uint64>(maintenance_work_mem) * 1024)
+			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("maintenance_work_mem is too small for a path in index \"%s\"",
+																RelationGetRelationName(access->index)),
+							   errdetail("The search takes %u bytes for each row, of %u rows or more.", static_cast<uint32>(kRowBytes), nodes.n),
+							   errhint("Increase maintenance_work_mem, or make an index on fewer rows, with WHERE.")));
 	}
 	return nodes;
 }
@@ -104,7 +110,10 @@ add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *n
 	while (!walk.done)
 	{
 		uint64 n;
-		const KnnEdge *edges = knn_next_edges(access, snapshot, k, &walk, &n);
+		const KnnEdge *edges;
+
+		CHECK_FOR_INTERRUPTS();
+		edges = knn_next_edges(access, snapshot, k, &walk, &n);
 
 		for (uint64 i = 0; i < n; i++)
 		{
@@ -116,7 +125,7 @@ add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *n
 		}
 		MemoryContextReset(batch);
 	}
-	knn_end_walk(&walk);
+	knn_pause_walk(&walk);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(batch);
 }
@@ -155,7 +164,7 @@ vectorgpu_path(PG_FUNCTION_ARGS)
 	if (k < 1 || k > kMaxGraphK)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
 						   errdetail("It is %d.", k)));
-	index_access_open(&access, PG_GETARG_OID(0), AccessShareLock, AccessShareLock, IndexRight::kRead);
+	index_access_open(&access, PG_GETARG_OID(0), AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
 	snapshot = RegisterSnapshot(GetActiveSnapshot());
 	nodes = read_nodes(&access, snapshot);
