@@ -19,6 +19,7 @@ CHECKED = 200  # queries whose answers are compared with the ground truth
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
 APPROXIMATE = (("gpuivf", 0.985), ("gpugraph", 0.99))  # and the recall that is asked of them
+PARTS = ("way", "inserts", "approximate", "peer", "matches")
 WAY_CLIENTS = 64
 WAY_DIMS = 128
 WAY_ROWS = 2000
@@ -280,12 +281,14 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--sets", default="sift-bsds-128,fashion-mnist-784")
+    parser.add_argument("--only", default=",".join(PARTS), help="of " + ",".join(PARTS) + "; exact searches always")
     parser.add_argument("--peer-sets", default="sift-bsds-128,fashion-mnist-784")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", help="folder that the server can run scripts from; without it the null engine is left out")
     parser.add_argument("--way-seconds", type=int, default=3)
     options = parser.parse_args()
+    parts = options.only.split(",")
     has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
 
     for database, extension in (("vg", "vectorgpu"), ("pgv", "vector")):
@@ -295,35 +298,40 @@ def main():
     set_for_all(**{"vectorgpu.device": options.device})
     line("data set", "index", "what", "rate", "latency", "note")
     line(*["---"] * 6)
-    failed = 0
-    for name in filter(None, options.sets.split(",")):
+
+    def part(label, run, *arguments):
+        """What one part could not measure is a row, and the others go on."""
         try:
-            sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
-                    read_truth(options.data, f"{name}.gt100.bin"))
-            table, script, keep = ours(options, name, *sets)
-            failed += approximate(options, name, table, script, keep, *sets)
-            if has_peer and name in options.peer_sets.split(","):
-                peer(options, name, *sets)
-            beside_inserts(options, table, script, keep, sets[0])
+            return 0 if run(*arguments) in (None, 0) else 1
         except BenchError as error:
-            failed = 1
-            line(name, "", "failed", "", "", str(error).replace("\n", " "))
-    try:
-        matches(options)
-    except BenchError as error:
-        failed = 1
-        line("match counts", "", "failed", "", "", str(error).replace("\n", " "))
+            line(label, "", "failed", "", "", str(error).replace("\n", " "))
+            return 1
+
+    def one_set(name):
+        sets = (read_u8bin(options.data, f"{name}.base.u8bin"), read_u8bin(options.data, f"{name}.query.u8bin"),
+                read_truth(options.data, f"{name}.gt100.bin"))
+        table, script, keep = ours(options, name, *sets)
+        bad = 0
+        if "approximate" in parts:
+            bad = approximate(options, name, table, script, keep, *sets)
+        if "inserts" in parts:  # their rows stay
+            beside_inserts(options, table, script, keep, sets[0])
+        if "peer" in parts and has_peer and name in options.peer_sets.split(","):
+            peer(options, name, *sets)
+        return bad
+
+    failed = 0
+    if "way" in parts and options.programs:
+        failed |= part("empty", way, options)
+    for name in filter(None, options.sets.split(",")):
+        failed |= part(name, one_set, name)
+    if "matches" in parts:
+        failed |= part("match counts", matches, options)
     worker = psql("SELECT engine || ', ' || device || ', batches of ' || round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg")
     print(f"\nWorker: {worker}.")
     if options.device != "cpu" and not worker.startswith("cuda"):
         print("The worker did not compute on the GPU.")
         failed = 1
-    if options.programs:
-        try:
-            way(options)
-        except BenchError as error:
-            failed = 1
-            line("empty", "", "failed", "", "", str(error).replace("\n", " "))
     return failed
 
 
