@@ -203,6 +203,7 @@ RESET maintenance_work_mem;
 -- privileges: SELECT on the whole table without row-level security; to see index contents in general is not enough
 CREATE ROLE vg_knn_reader;
 CREATE ROLE vg_knn_monitor IN ROLE pg_stat_scan_tables;
+GRANT EXECUTE ON FUNCTION vectorgpu_knn_graph, vectorgpu_path TO vg_knn_reader, vg_knn_monitor;
 GRANT SELECT (b) ON knn1 TO vg_knn_reader;
 SET SESSION AUTHORIZATION vg_knn_reader;
 SELECT vectorgpu_knn_graph('knn1_b', 1);
@@ -238,6 +239,7 @@ MOVE ALL IN c;
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
 REVOKE ALL ON knn, knn1 FROM vg_knn_reader, vg_knn_monitor;
+REVOKE EXECUTE ON FUNCTION vectorgpu_knn_graph, vectorgpu_path FROM vg_knn_reader, vg_knn_monitor;
 DROP ROLE vg_knn_reader, vg_knn_monitor;
 DROP FUNCTION knn_both_ways, knn_path_holds, knn_bottleneck, knn_compare, knn_truth;
 DROP TABLE knn, knn1, knn2, knn3;

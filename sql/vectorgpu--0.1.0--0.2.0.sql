@@ -83,3 +83,5 @@ CREATE FUNCTION vectorgpu_path(
 
 COMMENT ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) IS
 	'the path between two rows in the k-NN graph whose longest step is shortest; no rows if there is none';
+
+REVOKE ALL ON FUNCTION vectorgpu_knn_graph(regclass, int4), vectorgpu_path(regclass, tid, tid, int4) FROM PUBLIC;
