@@ -68,6 +68,8 @@ sub make_node
 	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
 	$node->append_conf('postgresql.conf',
 		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\ngpuivf.probes = 65536\ngpugraph.search_width = 1000000\n");
+	# A standby that lost its connection on a busy machine finds what it missed.
+	$node->append_conf('postgresql.conf', "wal_keep_size = 1GB\n") if $opt{streaming};
 	$node->append_conf('postgresql.conf', worker_conf($node)) unless ($opt{conf} // '') =~ /vectorgpu\.worker/;
 	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
 	$node->start;
