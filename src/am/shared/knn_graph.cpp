@@ -24,8 +24,11 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kBatchSources = 256; // rows that are asked for together, in the first batch
-constexpr uint32 kMostSources = 1024;  // and later: sessions are opened for a batch
+// Rows that are asked for together: few first, so that an answer comes soon; sessions are opened for a batch, so then more.
+constexpr uint32 kFirstSources = 256;
+constexpr uint32 kMostSources = 16384;
+constexpr uint32 kGrowthBits = 2;                  // fourfold from batch to batch
+constexpr Size kSourceBytes = 16 * 1024 * 1024;    // of their values, above one row's
 constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
 
 /// A walk's pass over a part of the table.
@@ -201,13 +204,14 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 {
 	const MemoryContext caller = CurrentMemoryContext;
 	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
-	const uint32 sources_allowed = walk->n_batches == 0 ? kBatchSources : kMostSources;
+	const uint32 sources_allowed = Min(kMostSources, kFirstSources << Min(kGrowthBits * walk->n_batches, 16u));
 	const uint32 most = Max(1u, Min(sources_allowed, kBatchEdges / k));
 	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
 	KnnSource *sources;
 	uint32 *counts;
 	bool *answered;
 	uint32 n_sources = 0;
+	Size n_bytes = 0;
 	RowReader reader;
 	Datum value;
 
@@ -217,9 +221,17 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	counts = static_cast<uint32 *>(palloc0(most * sizeof(uint32)));
 	answered = static_cast<bool *>(palloc0(most * sizeof(bool)));
 	reader_begin(&reader, access, snapshot, walk->next);
-	while (n_sources < most && reader_next(&reader, &sources[n_sources].row, &value))
-		sources[n_sources++].value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-	walk->done = n_sources < most;
+	while (n_sources < most && n_bytes < kSourceBytes)
+	{
+		if (!reader_next(&reader, &sources[n_sources].row, &value))
+		{
+			walk->done = true;
+			break;
+		}
+		sources[n_sources].value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		n_bytes += VARSIZE_ANY(DatumGetPointer(sources[n_sources].value));
+		n_sources++;
+	}
 	if (n_sources > 0)
 		walk->next = sources[n_sources - 1].row + 1;
 	reader_end(&reader);
