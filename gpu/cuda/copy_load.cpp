@@ -215,7 +215,8 @@ Copy::prepare(Segment *segment)
 	if (segment->sealed.block != nullptr)
 		return Status::ok();
 
-	const bool with_lists = kind_ == engine::CopyKind::kLists && segment->n_rows > 0;
+	const bool coded = kind_ == engine::CopyKind::kCodedLists;
+	const bool with_lists = (coded || kind_ == engine::CopyKind::kLists) && segment->n_rows > 0;
 	const bool with_graph = kind_ == engine::CopyKind::kGraph && segment->n_rows > 0;
 	Filled sealed;
 	std::shared_ptr<const DeviceLists> lists;
@@ -228,10 +229,10 @@ Copy::prepare(Segment *segment)
 	if (with_lists && segment->loading == nullptr)
 		return invalid("the segment has no lists");
 	if (with_lists)
-		VECTORGPU_TRY(segment->loading->check(spec_.dim, segment->n_rows));
+		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows) : segment->loading->check(spec_.dim, segment->n_rows));
 	VECTORGPU_TRY(merge_parts(*segment, &sealed));
 	if (with_lists)
-		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, &lists));
+		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, coded, &lists));
 	if (with_graph)
 		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
 	segment->sealed = std::move(sealed);

@@ -21,6 +21,7 @@
 #include "cuda/match_copy.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
+#include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
 
@@ -59,6 +60,7 @@ public:
 		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means"));
 		VECTORGPU_TRY(uploader_.stream.create(&device_));
@@ -77,6 +79,7 @@ public:
 		{
 			VECTORGPU_TRY(self_test(this));
 			VECTORGPU_TRY(test_graphs());
+			VECTORGPU_TRY(test_codes());
 			n_searches_ = n_batches_ = n_rescored_ = 0;
 		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
@@ -108,7 +111,8 @@ public:
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
 				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists &&
-					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_))
+					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_) &&
+					!(copy_spec.kind == engine::CopyKind::kCodedLists && holds_codes_))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
@@ -340,7 +344,8 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {options_.filter_min_queries, options_.graph};
-		const auto search = copy->kind() == engine::CopyKind::kLists   ? search_lists
+		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
+		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
 																	   : search_snapshot;
 		SearchCounts counts;
@@ -394,6 +399,19 @@ private:
 			return status;
 		device_.log(("graphs are not searched on the GPU: " + status.message).c_str());
 		holds_graphs_ = false;
+		return Status::ok();
+	}
+
+	/// The same of searches of codes.
+	Status
+	test_codes()
+	{
+		const Status status = self_test_codes(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("codes are not searched on the GPU: " + status.message).c_str());
+		holds_codes_ = false;
 		return Status::ok();
 	}
 
@@ -500,7 +518,8 @@ private:
 	}
 
 	const CudaEngineOptions options_;
-	bool holds_graphs_ = true; // from start() on
+	bool holds_graphs_ = true; // this and the next: from start() on
+	bool holds_codes_ = true;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;

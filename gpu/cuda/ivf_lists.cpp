@@ -2,51 +2,9 @@
 #include "cuda/ivf_lists.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace vectorgpu::cuda
 {
-namespace
-{
-
-/// n_bytes through the pinned buffer. Caller holds the uploader's mutex.
-Status
-send(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes)
-{
-	for (size_t done = 0; done < n_bytes;)
-	{
-		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
-
-		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, uploader->pinned.as<uint8_t>(), here,
-										cudaMemcpyHostToDevice, uploader->stream.get()),
-			"send lists"));
-		VECTORGPU_TRY(uploader->stream.synchronize());
-		done += here;
-	}
-	return Status::ok();
-}
-
-/// The other way.
-Status
-receive(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
-{
-	for (size_t done = 0; done < n_bytes;)
-	{
-		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
-
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(), from + done, here, cudaMemcpyDeviceToHost,
-										uploader->stream.get()),
-			"read lists"));
-		VECTORGPU_TRY(uploader->stream.synchronize());
-		std::memcpy(to + done, uploader->pinned.as<uint8_t>(), here);
-		done += here;
-	}
-	return Status::ok();
-}
-
-} // namespace
-
 kernels::Rows
 DeviceLists::rows_of_centroids() const
 {
@@ -62,7 +20,7 @@ DeviceLists::rows_of_centroids() const
 
 Status
 make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	std::shared_ptr<const DeviceLists> *made)
+	bool coded, std::shared_ptr<const DeviceLists> *made)
 {
 	const Device *device = budget->device();
 	const engine::ListsLayout layout = lists.layout();
@@ -78,8 +36,8 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	VECTORGPU_TRY(next->list_ids.allocate(budget, layout.n_lists * sizeof(uint64_t), "numbers of lists"));
 	VECTORGPU_TRY(next->numbers.allocate(budget, layout.n_rows * sizeof(uint32_t), "numbers of rows"));
 	VECTORGPU_TRY(next->row_ids.allocate(budget, layout.n_rows * sizeof(uint64_t), "row ids by place"));
-	VECTORGPU_TRY(send(device, uploader, next->offsets.as<uint8_t>(), lists.offsets(), next->offsets.bytes()));
-	VECTORGPU_TRY(send(device, uploader, next->numbers.as<uint8_t>(), lists.numbers(), next->numbers.bytes()));
+	VECTORGPU_TRY(send_bytes(device, uploader, next->offsets.as<uint8_t>(), lists.offsets(), next->offsets.bytes()));
+	VECTORGPU_TRY(send_bytes(device, uploader, next->numbers.as<uint8_t>(), lists.numbers(), next->numbers.bytes()));
 	VECTORGPU_TRY(device->check(cudaMemsetAsync(next->centroids.as<uint8_t>(), 0, next->centroids.bytes(), stream), "clear centroids"));
 
 	// Dense on the host, padded on the device: through the staging buffer, as many rows as fit it.
@@ -90,7 +48,7 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	{
 		const size_t here = std::min(per_round, layout.n_lists - done);
 
-		VECTORGPU_TRY(send(device, uploader, uploader->staging.get(), lists.centroids() + done * layout.dim, here * row_bytes));
+		VECTORGPU_TRY(send_bytes(device, uploader, uploader->staging.get(), lists.centroids() + done * layout.dim, here * row_bytes));
 		VECTORGPU_TRY(device->check(cudaMemcpy2DAsync(next->centroids.as<float>() + done * dim_pad, dim_pad * sizeof(float),
 										uploader->staging.get(), row_bytes, row_bytes, here, cudaMemcpyDeviceToDevice, stream),
 			"pad centroids"));
@@ -101,6 +59,8 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 		kernels::launch_ivf_row_ids(row_ids, next->numbers.as<uint32_t>(), n_rows, next->row_ids.as<uint64_t>(), stream),
 		"order row ids"));
 	VECTORGPU_TRY(uploader->stream.synchronize());
+	if (coded)
+		VECTORGPU_TRY(make_codes(budget, uploader, lists, &next->codes));
 	*made = std::move(next);
 	return Status::ok();
 }
@@ -130,9 +90,14 @@ read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &li
 			here = std::min<uint64_t>(here, row_bytes - at % row_bytes);
 			from = lists.centroids.as<uint8_t>() + at / row_bytes * lists.dim_pad * sizeof(float) + at % row_bytes;
 		}
-		else
+		else if (first < layout.bytes())
+		{
+			here = std::min<uint64_t>(here, layout.bytes() - first);
 			from = lists.numbers.as<uint8_t>() + (first - layout.numbers_at());
-		VECTORGPU_TRY(receive(device, uploader, bytes, from, here));
+		}
+		else
+			return read_codes(device, uploader, *lists.codes, first - layout.bytes(), n_bytes, bytes);
+		VECTORGPU_TRY(receive_bytes(device, uploader, bytes, from, here));
 		first += here;
 		bytes += here;
 		n_bytes -= here;
@@ -204,7 +169,7 @@ Copy::read_structure(engine::SegmentId id, uint64_t first, size_t n_bytes, void 
 			return Status::error(StatusCode::kNotFound, "no such lists");
 		lists = found->second.lists;
 
-		const uint64_t held = lists != nullptr ? lists->layout.bytes() : found->second.loading->bytes().size();
+		const uint64_t held = lists != nullptr ? lists->bytes() : found->second.loading->bytes().size();
 
 		if (first > held || n_bytes > held - first)
 			return Status::error(StatusCode::kInvalidArgument, "bytes that are not held");

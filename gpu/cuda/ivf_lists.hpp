@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/copy.hpp"
+#include "cuda/device_codes.hpp"
 #include "engine/lists.hpp"
 #include "kernels/ivf.hpp"
 
@@ -21,16 +22,20 @@ struct DeviceLists
 	Held list_ids;  // [n_lists] uint64: 0, 1, 2, ...
 	Held numbers;   // [n_rows] uint32, by place
 	Held row_ids;   // [n_rows] by place
+	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
 
 	uint32_t n_lists() const { return layout.n_lists; }
+
+	/// Of the description.
+	uint64_t bytes() const { return layout.bytes() + (codes != nullptr ? codes->layout.bytes() : 0); }
 
 	/// The centroids as rows, whose ids are the lists'.
 	kernels::Rows rows_of_centroids() const;
 };
 
-/// From a checked description. row_ids [n_rows] by number, on the device. Waits for the upload.
+/// From a checked description; coded: with codes. row_ids [n_rows] by number, on the device. Waits for the upload.
 Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	std::shared_ptr<const DeviceLists> *made);
+	bool coded, std::shared_ptr<const DeviceLists> *made);
 
 /// Bytes [first, first + n_bytes) of the description.
 Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes);

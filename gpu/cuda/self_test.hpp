@@ -12,4 +12,7 @@ Status self_test(engine::Engine *engine);
 /// self_test_graph.cpp. The same of copies of graphs alone. steps: nodes that a search expands at a time.
 Status self_test_graphs(engine::Engine *engine, uint32_t steps);
 
+/// self_test_codes.cpp. The same of copies of lists with codes.
+Status self_test_codes(engine::Engine *engine);
+
 } // namespace vectorgpu::cuda

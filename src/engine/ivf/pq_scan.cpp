@@ -36,6 +36,26 @@ take_query_memory(Arena *arena, const PqSpec &spec)
 	return memory;
 }
 
+struct EntryRange
+{
+	float low;
+	float high;
+};
+
+/// Of a table's entries, the first of them first: what NaN among them does is then the same in every engine.
+EntryRange
+range_of(const float *entries, size_t n)
+{
+	EntryRange range = {entries[0], entries[0]};
+
+	for (size_t i = 1; i < n; i++)
+	{
+		range.low = entries[i] < range.low ? entries[i] : range.low;
+		range.high = range.high < entries[i] ? entries[i] : range.high;
+	}
+	return range;
+}
+
 /// Bytes for the entries of all tables by one scale: the widest table takes 0 .. 255. A sum of bytes is exact, whatever
 /// their number, so that nothing can overflow.
 void
@@ -47,17 +67,17 @@ make_byte_table(const PqSpec &spec, const float *table, uint8_t *bytes, PqQuery 
 	query->byte_base = 0;
 	for (size_t j = 0; j < spec.m; j++)
 	{
-		const auto [low, high] = std::minmax_element(table + j * kEntries, table + (j + 1) * kEntries);
+		const EntryRange range = range_of(table + j * kEntries, kEntries);
 
-		widest = std::max(widest, static_cast<double>(*high) - static_cast<double>(*low));
-		query->byte_base += static_cast<double>(*low);
+		widest = std::max(widest, static_cast<double>(range.high) - static_cast<double>(range.low));
+		query->byte_base += static_cast<double>(range.low);
 	}
 	query->byte_scale = std::isfinite(widest) ? widest / 255 : 0;
 	std::fill_n(bytes, n_places(spec) * kEntries, uint8_t{0});
 	for (size_t j = 0; query->byte_scale > 0 && j < spec.m; j++)
 	{
 		const float *entries = table + j * kEntries;
-		const double low = static_cast<double>(*std::min_element(entries, entries + kEntries));
+		const double low = static_cast<double>(range_of(entries, kEntries).low);
 
 		for (size_t i = 0; i < kEntries; i++)
 			bytes[j * kEntries + i] = static_cast<uint8_t>(

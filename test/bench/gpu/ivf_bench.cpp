@@ -1,8 +1,11 @@
 // Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
 // Engine::search.
-//   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE]
-// Lists are trained and filled on the CPU. Some answers of every line are compared with those of the CPU engine.
+//   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
+//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq]]
+// Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says. Some
+// answers of every line are compared with those of the CPU engine.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +18,7 @@
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "coded_lists.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -80,7 +84,7 @@ train(const Matrix &base, uint32_t n_lists)
 }
 
 InvertedLists
-fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists)
+fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists, const engine::CodesHead &head)
 {
 	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(base.dim, n_lists));
 	engine::ivf::Coarse coarse;
@@ -118,17 +122,19 @@ fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists)
 	put(offsets);
 	put(centroids);
 	put(numbers);
+	if (head.kind != 0)
+		put(describe_codes({head, n_threads, in_threads}, base.dim, lists.vectors, centroids, offsets));
 	return lists;
 }
 
 engine::CopyId
-load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists)
+load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists, bool coded)
 {
 	std::vector<RowId> ids(base.n);
 	engine::CopyId copy = 0;
 
 	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, engine::CopyKind::kLists}, &copy));
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, coded ? engine::CopyKind::kCodedLists : engine::CopyKind::kLists}, &copy));
 	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), base.n}));
 	must(engine->load_structure(copy, 1, n_lists, lists.description));
 	must(engine->seal_segment(copy, 1));
@@ -150,17 +156,34 @@ main(int argc, char **argv)
 {
 	uint32_t n_lists = 1024;
 	bool fp32 = false;
+	bool quick = false;
+	engine::CodesHead head{};
+	uint32_t pq_m = 0;
+	uint32_t pq_bits = 8;
+	bool opq = false;
+	const char *storage = "";
 	const char *json_name = nullptr;
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
+							 "[--pq-m M] [--pq-bits B] [--opq]]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
 	{
 		if (std::strcmp(argv[i], "--fp32") == 0)
 			fp32 = true;
+		else if (std::strcmp(argv[i], "--quick") == 0)
+			quick = true;
+		else if (std::strcmp(argv[i], "--opq") == 0)
+			opq = true;
+		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
+			storage = argv[++i];
+		else if (std::strcmp(argv[i], "--pq-m") == 0 && i + 1 < argc)
+			pq_m = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--pq-bits") == 0 && i + 1 < argc)
+			pq_bits = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--lists") == 0 && i + 1 < argc)
 			n_lists = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
@@ -168,6 +191,13 @@ main(int argc, char **argv)
 	}
 
 	const Matrix base = read_u8bin(argv[1]);
+	const bool coded = *storage != 0;
+
+	if (std::strcmp(storage, "pq") == 0)
+		head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(base.dim / 4, 1u), pq_bits, opq ? 1u : 0u};
+	else if (coded)
+		head.kind = static_cast<uint32_t>(std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+
 	const Matrix queries = read_u8bin(argv[2]);
 	const std::vector<char> truth = read_file(argv[3]);
 	const float *true_distances =
@@ -181,7 +211,7 @@ main(int argc, char **argv)
 
 	start = now_ms();
 
-	const InvertedLists lists = fill(base, centroids, n_lists);
+	const InvertedLists lists = fill(base, centroids, n_lists, head);
 
 	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists, base.n, base.dim,
 		n_threads, trained, now_ms() - start);
@@ -190,74 +220,82 @@ main(int argc, char **argv)
 	must(cuda::make_cuda_engine(options, &gpu));
 	start = now_ms();
 
-	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists);
+	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists, coded);
 
 	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 
-	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists);
+	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists, coded);
 	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
 
-	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "probes", "median ms", "min ms", "queries/s", "recall@10", "as the CPU");
-	for (const size_t batch : {1, 64, 10000})
-		for (const uint32_t n_probes : {1, 4, 8, 16, 32, 48, 64, 96, 128, 256})
+	const std::vector<uint32_t> all_probes =
+		quick ? std::vector<uint32_t>{16, 32, 64} : std::vector<uint32_t>{1, 4, 8, 16, 32, 48, 64, 96, 128, 256};
+	const std::vector<uint32_t> all_candidates = !coded ? std::vector<uint32_t>{0} : quick ? std::vector<uint32_t>{30, 100}
+																						: std::vector<uint32_t>{20, 40, 60, 100, 200};
+	std::vector<std::array<uint32_t, 3>> lines;
+
+	for (const uint32_t batch : {1u, 64u, 10000u})
+		for (const uint32_t n_probes : all_probes)
+			for (const uint32_t n_candidates : all_candidates)
+				if (batch <= queries.n && n_probes < n_lists)
+					lines.push_back({batch, n_probes, n_candidates});
+	std::printf("%8s %8s %10s %12s %12s %12s %10s %12s\n", "batch", "probes", "candidates", "median ms", "min ms", "queries/s", "recall@10",
+		"as the CPU");
+	for (const auto &[batch, n_probes, n_candidates] : lines)
+	{
+		const int n_runs = (batch >= 10000 ? 7 : batch >= 64 ? 30 : 100) / (quick ? 2 : 1);
+		const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
+		std::vector<double> times;
+		std::vector<std::vector<engine::Neighbor>> results;
+		std::vector<std::vector<engine::Neighbor>> expected;
+		std::vector<engine::SearchQuery> requests;
+		size_t n_found = 0;
+		size_t n_true = 0;
+
+		for (int run = -2; run < n_runs; run++)
 		{
-			if (batch > queries.n || n_probes >= n_lists)
-				continue;
+			const size_t first = static_cast<size_t>(run + 2) * batch % (queries.n - batch + 1);
 
-			const int n_runs = batch >= 10000 ? 7 : batch >= 64 ? 30 : 100;
-			const engine::SegmentProbes probes[] = {{1, n_probes}};
-			std::vector<double> times;
-			std::vector<std::vector<engine::Neighbor>> results;
-			std::vector<std::vector<engine::Neighbor>> expected;
-			std::vector<engine::SearchQuery> requests;
-			size_t n_found = 0;
-			size_t n_true = 0;
-
-			for (int run = -2; run < n_runs; run++)
+			requests.clear();
+			for (size_t i = first; i < first + batch; i++)
 			{
-				const size_t first = static_cast<size_t>(run + 2) * batch % (queries.n - batch + 1);
-
-				requests.clear();
-				for (size_t i = first; i < first + batch; i++)
-				{
-					requests.push_back({queries.values.data() + i * queries.dim, kNeighbors, false, {}});
-					requests.back().probes = probes;
-				}
-				start = now_ms();
-				must(gpu->search(copy, requests, &results));
-				if (run >= 0)
-					times.push_back(now_ms() - start);
-				for (size_t i = 0; i < batch; i++)
-				{
-					const float last = true_distances[(first + i) * 100 + kNeighbors - 1];
-
-					for (const engine::Neighbor &found : results[i])
-						n_found += static_cast<float>(std::sqrt(found.score)) <= last;
-					n_true += kNeighbors;
-				}
+				requests.push_back({queries.values.data() + i * queries.dim, kNeighbors, false, {}});
+				requests.back().probes = probes;
 			}
-			requests.resize(std::min(batch, kComparedQueries));
-			must(cpu->search(cpu_copy, requests, &expected, nullptr));
+			start = now_ms();
+			must(gpu->search(copy, requests, &results));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+			for (size_t i = 0; i < batch; i++)
+			{
+				const float last = true_distances[(first + i) * 100 + kNeighbors - 1];
 
-			const bool equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
-
-			std::sort(times.begin(), times.end());
-
-			const double median = times[times.size() / 2];
-			const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
-			const double per_second = 1000.0 * static_cast<double>(batch) / median;
-
-			std::printf("%8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, n_probes, median, times.front(), per_second, recall,
-				equal ? "yes" : "NO");
-			std::fflush(stdout);
-			if (json != nullptr)
-				std::fprintf(json,
-					"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"batch\": %zu, \"probes\": %u, \"median_ms\": %.4f, "
-					"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s}\n",
-					base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", batch, n_probes, median, times.front(), per_second, recall,
-					equal ? "true" : "false");
+				for (const engine::Neighbor &found : results[i])
+					n_found += static_cast<float>(std::sqrt(found.score)) <= last;
+				n_true += kNeighbors;
+			}
 		}
+		requests.resize(std::min<size_t>(batch, kComparedQueries));
+		must(cpu->search(cpu_copy, requests, &expected, nullptr));
+
+		const bool equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
+
+		std::sort(times.begin(), times.end());
+
+		const double median = times[times.size() / 2];
+		const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
+		const double per_second = 1000.0 * static_cast<double>(batch) / median;
+
+		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, n_probes, n_candidates, median, times.front(), per_second, recall,
+			equal ? "yes" : "NO");
+		std::fflush(stdout);
+		if (json != nullptr)
+			std::fprintf(json,
+				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
+				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s}\n",
+				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, head.pq_m, head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
+				equal ? "true" : "false");
+	}
 	if (json != nullptr)
 		std::fclose(json);
 	return 0;

@@ -1,0 +1,112 @@
+// Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description behind the lists
+// (engine/codes_layout.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/codes_layout.hpp"
+#include "engine/ivf/call.hpp"
+
+namespace vectorgpu::bench
+{
+
+struct CodesWanted
+{
+	engine::CodesHead head{}; // kind 0: none
+	size_t n_threads = 1;
+	void (*parallel)(void *, size_t, void (*)(void *, size_t), void *) = nullptr; // engine::ivf::Call::parallel
+};
+
+inline void
+code_step(const engine::ivf::Outcome &outcome)
+{
+	if (outcome.is_ok())
+		return;
+	std::fprintf(stderr, "%s\n", outcome.message);
+	std::exit(1);
+}
+
+/// vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1]. L2.
+inline std::vector<uint8_t>
+describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> vectors, std::span<const float> centroids,
+	std::span<const uint64_t> offsets)
+{
+	namespace ivf = engine::ivf;
+
+	const size_t n = vectors.size() / dim;
+	const size_t n_lists = offsets.size() - 1;
+	engine::CodesLayout layout;
+	ivf::Call call;
+
+	if (const char *error = engine::code_spec_of(wanted.head, {Metric::kL2, ElementType::kFloat32, dim}, &layout.spec); error != nullptr)
+	{
+		std::fprintf(stderr, "%s\n", error);
+		std::exit(1);
+	}
+	layout.n_rows = n;
+	call.n_threads = wanted.n_threads;
+	call.parallel = wanted.parallel;
+
+	std::vector<uint8_t> bytes(layout.bytes());
+	std::vector<float> floats(ivf::code_model_floats(layout.spec));
+	const ivf::CodeModel model = ivf::make_code_model(layout.spec, floats.data());
+	uint8_t *codes = bytes.data() + layout.codes_at();
+
+	if (layout.spec.kind == ivf::CodeKind::kSq8)
+	{
+		ivf::sq8_train(vectors.data(), n, dim, model.sq8);
+		ivf::sq8_encode(model.sq8, vectors.data(), n, dim, codes);
+	}
+	else if (layout.spec.kind == ivf::CodeKind::kHalves)
+		ivf::narrow_to_halves(vectors.data(), vectors.size(), reinterpret_cast<uint16_t *>(codes));
+	else
+	{
+		const size_t step = std::max<size_t>(n / ivf::kPqTrainingRows, 1);
+		std::vector<uint32_t> labels(n);
+		std::vector<float> sample;
+		std::vector<uint32_t> sample_labels;
+		ivf::PqTraining training;
+		ivf::PqEncoder encoder;
+
+		for (uint32_t list = 0; list < n_lists; list++)
+			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]), labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
+		for (size_t i = 0; i < n; i += step)
+		{
+			sample.insert(sample.end(), vectors.begin() + static_cast<ptrdiff_t>(i * dim), vectors.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
+			sample_labels.push_back(labels[i]);
+		}
+		training.rows = sample.data();
+		training.labels = sample_labels.data();
+		training.centroids = centroids.data();
+		training.n_rows = sample_labels.size();
+		training.max_iterations = 8;
+		training.n_threads = wanted.n_threads;
+
+		std::vector<uint8_t> work(ivf::pq_train_work_bytes(layout.spec.pq, training));
+
+		code_step(ivf::pq_train(model.pq, training, nullptr, work.data(), work.size(), call));
+
+		std::vector<float> rotated(n_lists * ivf::pq_padded_dim(layout.spec.pq));
+		std::vector<uint8_t> memory(ivf::pq_encoder_bytes(layout.spec.pq));
+		std::vector<uint8_t> by_row(n * ivf::code_bytes(layout.spec));
+
+		ivf::pq_rotate(model.pq, centroids.data(), n_lists, rotated.data());
+		code_step(ivf::pq_encoder_init(model.pq, rotated.data(), memory.data(), memory.size(), &encoder));
+		work.resize(ivf::pq_encode_work_bytes(encoder, wanted.n_threads));
+		code_step(ivf::pq_encode(encoder, vectors.data(), labels.data(), n, by_row.data(),
+			reinterpret_cast<float *>(bytes.data() + layout.terms_at()), work.data(), work.size(), call));
+		ivf::interleave_codes(by_row.data(), n, ivf::code_bytes(layout.spec), codes);
+	}
+	std::memcpy(bytes.data(), &wanted.head, sizeof(wanted.head));
+	if (!floats.empty())
+		std::memcpy(bytes.data() + layout.model_at(), floats.data(), floats.size() * sizeof(float));
+	return bytes;
+}
+
+} // namespace vectorgpu::bench
