@@ -142,6 +142,39 @@ BuildJobs::begin(uint64_t session, const wire::BuildSpec &spec)
 }
 
 ReplyStatus
+BuildJobs::begin_graph(uint64_t session, const wire::GraphBuildSpec &spec)
+{
+	uint64_t bytes = GraphJob::bytes_of(engine_, spec);
+	Job job;
+
+	jobs_.erase(session);
+	for (const auto &[other, held] : jobs_)
+		bytes += held.graph != nullptr ? held.graph->bytes() : 0;
+	if (jobs_.size() >= kMostJobs || bytes > graph_budget_bytes_)
+		return ReplyStatus::kRefused;
+
+	const ReplyStatus status = GraphJob::make(engine_, spec, &job.graph);
+
+	if (status == ReplyStatus::kOk)
+		jobs_.emplace(session, std::move(job));
+	return status;
+}
+
+ReplyStatus
+BuildJobs::graph_step(Job *job, const wire::RequestView &view)
+{
+	switch (view.build.step)
+	{
+		case BuildStep::kRows:
+			return job->graph->add_rows(view);
+		case BuildStep::kStart:
+			return job->graph->start();
+		default:
+			return ReplyStatus::kInvalid;
+	}
+}
+
+ReplyStatus
 BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels)
 {
 	const size_t n = view.build.n_rows;
@@ -174,10 +207,21 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, s
 		return ReplyStatus::kCancelled;
 	if (request.step == BuildStep::kBegin)
 		return begin(session, view.build_spec);
+	if (request.step == BuildStep::kBeginGraph)
+		return begin_graph(session, view.graph_build_spec);
 	if (found == jobs_.end())
 		return ReplyStatus::kAbsent;
 
 	Job &job = found->second;
+
+	if (request.step == BuildStep::kEnd)
+	{
+		jobs_.erase(found);
+		return ReplyStatus::kOk;
+	}
+	if (job.graph != nullptr)
+		return graph_step(&job, view);
+
 	const engine::DistanceSpec &rows = job.builder->spec().rows;
 	const size_t row_bytes = request.step == BuildStep::kCentroids ? rows.dim * sizeof(float) : vector_bytes(rows.element, rows.dim);
 
@@ -195,13 +239,9 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, s
 			return reply_status(job.builder->add_queries(view.vectors, request.n_rows));
 		case BuildStep::kAssign:
 			return assign(&job, view, room, labels);
-		case BuildStep::kBegin:
-			break;
-		case BuildStep::kEnd:
-			jobs_.erase(found);
-			break;
+		default:
+			return ReplyStatus::kInvalid;
 	}
-	return ReplyStatus::kOk;
 }
 
 ReplyStatus
@@ -217,6 +257,10 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 		return ReplyStatus::kInvalid;
 
 	Job &job = found->second;
+
+	if (job.graph != nullptr)
+		return job.graph->read(request, bytes);
+
 	const engine::ListBuilder &builder = *job.builder;
 	const std::vector<float> &centroids = builder.centroids();
 
@@ -233,6 +277,8 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 			return copy_part(centroids.data(), centroids.size() * sizeof(float), request, bytes);
 		case wire::BuildResult::kNeighbors:
 			break;
+		default:
+			return ReplyStatus::kInvalid;
 	}
 	static_assert(sizeof(engine::Neighbor) == sizeof(wire::WireNeighbor) && engine::ListBuilder::kNoNeighbor == wire::kNoRow);
 	if (!job.has_neighbors)

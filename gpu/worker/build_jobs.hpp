@@ -1,5 +1,5 @@
-// Builds of inverted lists that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one after the other, so that
-// neither searches nor loading wait for a training.
+// Builds of inverted lists and graphs that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one after the other, so that
+// neither searches nor loading wait for a training. A graph is made on a thread of its own (graph_job.hpp).
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 
 #include "engine/list_builder.hpp"
 #include "wire/codec.hpp"
+#include "worker/graph_job.hpp"
 #include "worker/task_thread.hpp"
 
 namespace vectorgpu::worker
@@ -20,7 +21,8 @@ namespace vectorgpu::worker
 class BuildJobs
 {
 public:
-	explicit BuildJobs(engine::Engine &engine) : engine_(engine) {}
+	/// graph_budget_bytes: host memory that builds of graphs may take, all together.
+	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes) : engine_(engine), graph_budget_bytes_(graph_budget_bytes) {}
 
 	void start() { thread_.start(); }
 
@@ -56,7 +58,8 @@ public:
 private:
 	struct Job
 	{
-		std::unique_ptr<engine::ListBuilder> builder;
+		std::unique_ptr<engine::ListBuilder> builder; // of lists,
+		std::unique_ptr<GraphJob> graph;              // or a graph
 		std::vector<engine::Neighbor> neighbors; // read in parts, when there
 		bool has_neighbors = false;
 		std::vector<uint32_t> labels; // scratch
@@ -73,9 +76,12 @@ private:
 	void end_task(uint64_t session, const Task *task);
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
 	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
+	wire::ReplyStatus begin_graph(uint64_t session, const wire::GraphBuildSpec &spec);
+	static wire::ReplyStatus graph_step(Job *job, const wire::RequestView &view);
 	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
 
 	engine::Engine &engine_;
+	const uint64_t graph_budget_bytes_;
 	std::mutex mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
 	engine::SearchControl control_; // of the task that runs
 	const Task *running_ = nullptr;

@@ -58,7 +58,7 @@ wake_clients(std::span<SessionPtr> sessions)
 
 Handler::Handler(const Options &options, engine::Engine &engine, Clock clock)
 	: options_(options), engine_(engine), clock_(clock), started_ns_(clock()),
-	  residency_(engine, options.memory_budget_bytes, clock), builds_(engine),
+	  residency_(engine, options.memory_budget_bytes, clock), builds_(engine, options.build_budget_bytes),
 	  batcher_(engine, options.max_batch, options.spin_us, clock,
 		  [this](std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
 			  const BatchInfo &info) { searched(searches, status, results, info); })

@@ -41,7 +41,12 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 	else if (name == "--threads")
 		return parse_number(value, 10, &options->n_threads) && options->n_threads >= 1 && options->n_threads <= 1024;
 	else if (name == "--memory-budget")
-		return parse_number(value, 10, &options->memory_budget_bytes);
+	{
+		const bool parsed = parse_number(value, 10, &options->memory_budget_bytes);
+
+		options->build_budget_bytes = options->memory_budget_bytes;
+		return parsed;
+	}
 	else if (name == "--device")
 		options->device = value;
 	else if (name == "--gpu-memory")

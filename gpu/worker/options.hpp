@@ -17,6 +17,7 @@ struct Options
 	uint64_t epoch = 0;
 	std::string device = "auto";                      // auto, cpu, cuda:N
 	uint64_t memory_budget_bytes = uint64_t{4} << 30; // of resident copies in host memory
+	uint64_t build_budget_bytes = uint64_t{4} << 30;  // of builds of graphs in host memory, all together
 	uint64_t gpu_memory_bytes = 0;                    // of resident copies on the GPU; 0: what it has left
 	uint64_t kept_budget_bytes = uint64_t{256} << 20; // of results waiting for NEXT, all sessions together
 	uint32_t n_threads = 1;                           // of the engine

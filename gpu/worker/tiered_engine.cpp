@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/graph_builder.hpp"
 #include "engine/list_builder.hpp"
 #include "worker/tiered_copy.hpp"
 
@@ -278,6 +279,16 @@ public:
 
 		return host_may_do_better(status) ? host_->make_list_builder(spec, control, builder) : status;
 	}
+
+	/// On the host's threads; the device finds the nearest rows of each.
+	Status
+	make_graph_builder(const engine::GraphBuildSpec &spec, engine::SearchControl *control, engine::Engine *,
+		std::unique_ptr<engine::GraphBuilder> *builder) override
+	{
+		return host_->make_graph_builder(spec, control, device_.get(), builder);
+	}
+
+	size_t n_threads() const override { return host_->n_threads(); }
 
 	engine::EngineStats
 	stats() const override

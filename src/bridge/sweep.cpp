@@ -35,12 +35,10 @@ relation_is_gone(const wire::CopyKey *key)
 }
 
 /// If another copy has the same file, and so another uuid, the file was made anew: returns the copy of the two that was
-/// used longer ago, which is of the past. Null if there is no other. Copies of builds are of their own, and go with their table.
+/// used longer ago, which is of the past. Null if there is no other.
 const wire::CopyInfo *
 older_twin(const wire::CopyInfo *copies, uint32 n, const wire::CopyInfo *copy)
 {
-	if (copy->key.uuid_high == kBuildUuidHigh)
-		return nullptr;
 	for (uint32 i = 0; i < n; i++)
 	{
 		const wire::CopyInfo *other = &copies[i];

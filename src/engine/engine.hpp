@@ -97,7 +97,9 @@ struct EngineStats
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
 };
 
+class GraphBuilder;
 class ListBuilder;
+struct GraphBuildSpec;
 struct ListBuildSpec;
 
 /// Life of a copy: create -> load segments -> append / tombstone as the index changes -> drop.
@@ -179,6 +181,18 @@ public:
 	{
 		return Status::error(StatusCode::kUnsupported, "the engine builds no lists");
 	}
+
+	/// The same for an index with a graph. searcher: another engine, whose exact searches find the nearest rows of each; null: none. Outlives
+	/// the builder.
+	virtual Status
+	make_graph_builder([[maybe_unused]] const GraphBuildSpec &spec, [[maybe_unused]] SearchControl *control,
+		[[maybe_unused]] Engine *searcher, [[maybe_unused]] std::unique_ptr<GraphBuilder> *builder)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine builds no graphs");
+	}
+
+	/// Threads that a build has beside others, for what it takes in memory.
+	virtual size_t n_threads() const { return 1; }
 
 	/// True if a search leaves the processor to others while it runs: the caller may then do other work beside it on a thread
 	/// of its own.

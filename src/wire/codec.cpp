@@ -174,6 +174,22 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_graph_build_spec(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->graph_build_spec);
+	const GraphBuildSpec &spec = view->graph_build_spec;
+
+	if (result != ParseResult::kOk)
+		return result;
+	if (!shape_valid(spec.element, spec.metric, spec.dim) || (spec.element != ElementType::kFloat32 && spec.element != ElementType::kFloat16))
+		return ParseResult::kType;
+	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows || spec.degree < kMinGraphDegree ||
+		spec.degree > kMaxGraphDegree)
+		return ParseResult::kField;
+	return ParseResult::kOk;
+}
+
+ParseResult
 parse_build(const uint8_t *body, size_t length, RequestView *view)
 {
 	BuildRequest &build = view->build;
@@ -183,13 +199,16 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 		return ParseResult::kTruncated;
 	copy_out(body, &build);
 	length -= sizeof(BuildRequest);
-	if (build.step != BuildStep::kAssign && build.position != 0)
+	if (build.step != BuildStep::kAssign && build.step != BuildStep::kRows && build.position != 0)
 		return ParseResult::kField;
 	switch (build.step)
 	{
 		case BuildStep::kBegin:
 			return build.n_rows != 0 ? ParseResult::kField : parse_build_spec(rest, length, view);
+		case BuildStep::kBeginGraph:
+			return build.n_rows != 0 ? ParseResult::kField : parse_graph_build_spec(rest, length, view);
 		case BuildStep::kTrain:
+		case BuildStep::kStart:
 		case BuildStep::kEnd:
 			if (build.n_rows != 0)
 				return ParseResult::kField;
@@ -198,6 +217,7 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 		case BuildStep::kCentroids:
 		case BuildStep::kQueries:
 		case BuildStep::kAssign:
+		case BuildStep::kRows:
 			if (build.n_rows == 0 || build.position >= kMaxRowNumber)
 				return ParseResult::kField;
 			if (length == 0 || length % build.n_rows != 0)
@@ -217,7 +237,7 @@ parse_build_read(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kNeighbors))
+	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kRecall))
 		return ParseResult::kType;
 	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
 }

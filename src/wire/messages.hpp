@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 8;
+constexpr uint16_t kProtocolVersion = 9;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -103,7 +103,7 @@ enum class RequestType : uint32_t
 	kBuildRead = 17,
 };
 
-/// What a BUILD is: a session has one build of inverted lists at a time.
+/// What a BUILD is: a session has one build at a time, of inverted lists or of a graph.
 enum class BuildStep : uint32_t
 {
 	kBegin = 1,     // BuildSpec; what was begun before is forgotten
@@ -113,6 +113,9 @@ enum class BuildStep : uint32_t
 	kQueries = 5,   // whose neighbours are looked for
 	kAssign = 6,    // rows that are assigned to lists
 	kEnd = 7,       // all is forgotten
+	kBeginGraph = 8, // GraphBuildSpec; what was begun before is forgotten
+	kRows = 9,       // rows of the graph, in order, with the number of the first
+	kStart = 10,     // all rows are there: the graph is built, beside; answered at once
 };
 
 /// What BUILD_READ reads.
@@ -121,6 +124,10 @@ enum class BuildResult : uint32_t
 	kReport = 1,    // BuildReport
 	kCentroids = 2, // float32 [n_used, dim]
 	kNeighbors = 3, // WireNeighbor [n_queries, k], row: number of the row, kNoRow behind the last
+	kGraphState = 4, // GraphBuildState, at any time; what follows when it is done
+	kEdges = 5,      // u32 [n_rows, degree], all ones: none
+	kEntries = 6,    // u32 [n_entries], ascending
+	kRecall = 7,     // WidthRecall [n_points]
 };
 
 /// What a copy's segments are.
@@ -320,7 +327,7 @@ struct BuildRequest
 {
 	BuildStep step;
 	uint32_t n_rows;   // that come along; 0 where none do
-	uint64_t position; // ASSIGN: number of the first row
+	uint64_t position; // ASSIGN, ROWS: number of the first row
 };
 static_assert(sizeof(BuildRequest) == 16);
 
@@ -364,6 +371,57 @@ struct BuildReport
 };
 static_assert(sizeof(BuildReport) == 16);
 
+struct GraphBuildSpec
+{
+	uint32_t dim;
+	ElementType element;
+	Metric metric;   // of searches
+	uint8_t prune;   // 0 by rank, 1 by relative neighbourhood
+	uint8_t measure; // 1: recall by the width of a search
+	uint32_t n_rows; // 1 .. kMaxBuildRows
+	uint32_t degree; // kMinGraphDegree .. kMaxGraphDegree
+	uint64_t seed;
+};
+static_assert(sizeof(GraphBuildSpec) == 24);
+
+/// What has become of the build of a graph.
+enum class GraphBuildStage : uint32_t
+{
+	kRows = 0, // rows are awaited
+	kNeighbors = 1,
+	kEdges = 2,
+	kRecall = 3,
+	kDone = 4,
+	kFailed = 5,
+};
+
+struct GraphBuildState
+{
+	GraphBuildStage stage;
+	ReplyStatus failure; // of kFailed
+	uint64_t done;       // of the stage, in units of its own
+	uint64_t total;
+	uint64_t progress; // counts up while the build gets on
+	uint32_t n_entries; // of kDone, as all that follow
+	uint32_t n_connected; // edges that were added for rows that none led to
+	uint32_t n_points;
+	uint32_t n_queries;    // that the recall was measured with
+	uint32_t exact; // 1: the nearest rows are those of an exact search
+	uint32_t zero;
+};
+static_assert(sizeof(GraphBuildState) == 56);
+
+/// Recall of a search's 10 nearest rows.
+struct WidthRecall
+{
+	uint32_t width;
+	float recall;
+};
+static_assert(sizeof(WidthRecall) == 8);
+
+constexpr uint32_t kMaxBuildRows = UINT32_MAX - 1; // of a graph
+constexpr uint32_t kMinGraphDegree = 2;
+constexpr uint32_t kMaxGraphDegree = 256;
 constexpr uint32_t kMaxBuildLists = 65536;
 constexpr uint64_t kNoRow = ~uint64_t{0};
 

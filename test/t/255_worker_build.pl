@@ -58,8 +58,8 @@ build('merged', 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
 $node->safe_psql('postgres', "INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 2000; SELECT vectorgpu_merge('t_i')");
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_i', true))"), '1', 'a merge by the worker passes the check');
 
-# gpugraph: the worker finds the neighbors of all rows. The graph is the one that the backend builds: narrow searches find the same.
-my $found = qr/the worker has found the neighbors/;
+# gpugraph: the worker builds the graph. It is the one that the backend builds: narrow searches find the same, and so does a recall target.
+my $built = qr/the worker has built the graph/;
 
 sub build_graph
 {
@@ -73,7 +73,18 @@ sub build_graph
 	return $err;
 }
 
-sub graph_edges { return $node->safe_psql('postgres', q{SET vectorgpu.worker = off; SET gpugraph.search_width = 6; SELECT md5(string_agg(g::text, '' ORDER BY source, rank)) FROM vectorgpu_knn_graph('t_g', 4) g}) }
+# Widths by the recall target are the calibration's.
+sub graph_edges
+{
+	return $node->safe_psql('postgres', <<'SQL');
+SET vectorgpu.worker = off;
+SET gpugraph.search_width = 6;
+SELECT md5(string_agg(g::text, '' ORDER BY source, rank)) FROM vectorgpu_knn_graph('t_g', 4) g;
+SET gpugraph.search_width = 0;
+SET gpugraph.recall_target = 0.9;
+SELECT md5(string_agg(g::text, '' ORDER BY source, rank)) FROM vectorgpu_knn_graph('t_g', 4) g;
+SQL
+}
 
 $node->safe_psql('postgres', 'DROP INDEX t_i; DELETE FROM t WHERE id > 5000');
 $node->safe_psql('postgres', 'VACUUM t');
@@ -84,16 +95,16 @@ for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vec
 	my ($name, @with) = @$case;
 	my $edges;
 
-	like(build_graph($name, @with, 'SELECT 1'), $found, "$name: the worker found the neighbors");
+	like(build_graph($name, @with, 'SELECT 1'), $built, "$name: the worker built the graph");
 	$edges = graph_edges();
 	$graph //= $edges;
-	unlike(build_graph("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $found, "$name: switched off");
+	unlike(build_graph("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $built, "$name: switched off");
 	is(graph_edges(), $edges, "$name: the graph is the same");
 }
 # A part of all rows of the segments and the delta.
 build_graph('graph, merged', 'vector_l2_ops', 'v', 'SELECT 1');
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 1000');
-like(($node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('t_g')"))[2], $found, 'a merge: the worker found the neighbors');
+like(($node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('t_g')"))[2], $built, 'a merge: the worker built the graph');
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', 'a merged graph passes the check');
 # A cursor that is left between two batches of a k-NN graph keeps no sessions; the worker takes a moment to see that they are closed.
 is($node->safe_psql('postgres', <<'SQL'), "t\nt", 'an open cursor keeps no sessions');
@@ -110,30 +121,49 @@ END $$;
 SELECT sessions <= 2 FROM vectorgpu_worker;
 SQL
 $node->safe_psql('postgres', 'DROP INDEX t_g; DELETE FROM t WHERE id > 10000');
-# A temporary table's rows stay where they are.
-unlike(($node->psql('postgres', "CREATE TEMP TABLE s AS SELECT v FROM t WHERE id <= 1000; SET client_min_messages = debug1; CREATE INDEX ON s USING gpugraph (v vector_l2_ops)"))[2],
-	$found, 'the worker is not asked about a temporary table');
+# Nothing in the worker bears a temporary table's name: it may build for one.
+like(($node->psql('postgres', "CREATE TEMP TABLE s AS SELECT v FROM t WHERE id <= 1000; SET client_min_messages = debug1; CREATE INDEX ON s USING gpugraph (v vector_l2_ops)"))[2],
+	$built, 'the worker builds the graph of a temporary table');
 
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
-	# Of some 2,500 rows: 2 requests before the rows, 2 after them, then searches.
-	for my $n (1, 2, 3, 4)
+	# Of some 2,500 rows: the beginning, the rows, the start, looks at it, then the results.
+	for my $n (1, 2, 3, 4, 6, 7, 8)
 	{
-		for my $fault ("bridge_send:$n:corrupt", "bridge_receive:$n:corrupt", 'lane_receive:' . 50 * $n . ':corrupt')
+		for my $fault ("bridge_send:$n:corrupt", "bridge_receive:$n:corrupt")
 		{
 			build_graph("graph, $fault", 'vector_l2_ops', 'v', "SET vectorgpu.fault = '$fault'");
 			is(graph_edges(), $graph, "$fault: the graph is the same");
 			ok(wait_worker($node), 'the worker is there');
 		}
 	}
-	# Errors leave nothing behind.
-	for my $fault ('graph_worker_request:1:error', 'graph_worker_request:3:error', 'graph_worker_search:1:error', 'graph_worker_search:700:error')
+	# Errors leave nothing behind: the worker builds again.
+	for my $fault ('graph_worker_request:1:error', 'graph_worker_request:3:error', 'graph_worker_wait:1:error', 'graph_worker_request:7:error')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', "DROP INDEX IF EXISTS t_g; SET vectorgpu.fault = '$fault'; CREATE INDEX t_g ON t USING gpugraph (v vector_l2_ops) WHERE id % 2 = 0");
 
 		like($err, qr/fault point/, "$fault ends the build");
-		is($node->safe_psql('postgres', 'SELECT copies FROM vectorgpu_worker'), '0', "$fault: the worker keeps nothing of it");
+		like(build_graph("after $fault", 'vector_l2_ops', 'v', 'SELECT 1'), $built, "after $fault the worker builds again");
+	}
+	# Several at a time: each is built by the worker, and all are alike.
+	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_g');
+	my @builds;
+
+	for my $i (1 .. 3)
+	{
+		my $in = "SET client_min_messages = debug1; CREATE INDEX t_g$i ON t USING gpugraph (v vector_l2_ops) WITH (degree = 12) WHERE id % 2 = 0 OR id > 5000;\n";
+		my ($out, $err) = ('', '');
+
+		push @builds, [IPC::Run::start([ 'psql', '-X', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \$err), \$err];
+	}
+	for my $i (1 .. 3)
+	{
+		$builds[$i - 1][0]->finish;
+		like(${ $builds[$i - 1][1] }, $built, "build $i of three at a time: by the worker");
+		$node->safe_psql('postgres', "ALTER INDEX t_g$i RENAME TO t_g");
+		is(graph_edges(), $graph, "build $i of three at a time: the same graph");
+		$node->safe_psql('postgres', 'DROP INDEX t_g');
 	}
 }
 $node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_g');
@@ -177,6 +207,18 @@ SKIP:
 		wait_gone($pid) if defined $pid;
 		ok(wait_worker($node), "$fault: the worker is ready");
 		build($fault, 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
+	}
+	for my $fault (qw(build_graph:0:error build_graph:1:exit build_graph:1:enomem build:2:exit build:4:error))
+	{
+		my $pid = worker_pid($node);
+
+		unlink "$folder/fault";
+		append_to_file("$folder/fault", "$fault\n");
+		kill 'KILL', $pid if defined $pid;
+		wait_gone($pid) if defined $pid;
+		ok(wait_worker($node), "$fault: the worker is ready");
+		unlike(build_graph("graph, $fault", 'vector_l2_ops', 'v', 'SELECT 1'), $built, "$fault: not by the worker");
+		is(graph_edges(), $graph, "$fault: the graph is the same");
 	}
 }
 is(count_restarts($node), 0, 'the server never restarted');

@@ -12,6 +12,7 @@ enum GraphBuildPhase
 	kPhaseEdges = kPhaseOfAm + 1,
 	kPhaseMeasure = kPhaseOfAm + 2,
 	kPhaseWriteGraph = kPhaseOfAm + 3,
+	kPhaseSendRows = kPhaseOfAm + 4,
 };
 
 /// AccessMethod::phase_name.

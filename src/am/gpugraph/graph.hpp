@@ -54,13 +54,6 @@ struct GraphPart
 	uint32 n_entries;
 };
 
-/// The distance that a graph is built by: an inner product is no distance, rows near each other are those of L2.
-inline Metric
-graph_metric(Metric metric)
-{
-	return metric == Metric::kInnerProduct ? Metric::kL2 : metric;
-}
-
 /// options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 

@@ -3,6 +3,7 @@
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
+#include "engine/graph/calibrate.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -49,13 +50,6 @@ on_stage(void *context, BuildStage stage)
 		stage == BuildStage::kNeighbors ? kPhaseNeighbors : kPhaseEdges);
 }
 
-/// engine::graph::BuildHooks::neighbors: the worker's, if it takes part.
-engine::graph::Found
-find_neighbors(void *context, const GraphRows &rows, const engine::graph::KnnLists &lists)
-{
-	return graph_worker_neighbors(static_cast<GraphWriter *>(context), &rows, &lists);
-}
-
 int
 sqlstate_of(StatusCode code)
 {
@@ -89,7 +83,7 @@ rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
 {
 	GraphRows rows;
 
-	rows.spec = {graph_metric(writer->meta->metric), writer->meta->element, writer->meta->dim};
+	rows.spec = {engine::graph::build_metric(writer->meta->metric), writer->meta->element, writer->meta->dim};
 	rows.rows = vectors;
 	rows.row_stride = writer->vector_bytes;
 	rows.n_rows = static_cast<uint32>(n);
@@ -185,29 +179,59 @@ write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory
 	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
+/// Graph and calibration by this process. False: it gave way.
+bool
+build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory, BuildReport *report)
+{
+	const engine::graph::Call call = graph_call(writer);
+
+	if (!graph_check_outcome(engine::graph::graph_build(
+			*rows, *spec, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {on_stage, nullptr})))
+		return false;
+	if (!measure)
+		return true;
+
+	engine::graph::MeasuredGraph measured;
+
+	measured.rows = *rows;
+	measured.rows.spec.metric = writer->meta->metric;
+	measured.edges = memory->edges;
+	measured.degree = spec->degree;
+	measured.entries = memory->entries;
+	measured.n_entries = report->n_entries;
+	graph_start_phase(writer, kPhaseMeasure);
+
+	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
+	void *work = palloc(work_bytes);
+	const bool done =
+		graph_check_outcome(engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, call));
+
+	pfree(work);
+	return done;
+}
+
 /// False: it gave way.
 bool
 build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const PartMemory *memory)
 {
-	const engine::graph::Call call = graph_call(writer);
-	GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
+	const GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
+	const bool measure = part->first_row == 0;
 	BuildReport report;
 
 	(void) VG_FAULT("graph_build_part");
 	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
 	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
-	if (!graph_check_outcome(engine::graph::graph_build(rows, *spec, memory->edges, memory->entries, &report,
-			memory->work, memory->work_bytes, call, {on_stage, find_neighbors})))
-		return false;
-	part->n_entries = report.n_entries;
-	if (part->first_row == 0)
+	switch (graph_worker_build(writer, &rows, measure, memory->edges, memory->entries, &report))
 	{
-		HeldPart held = {rows, memory->edges, memory->entries, report.n_entries};
-
-		held.rows.spec.metric = writer->meta->metric;
-		if (!graph_calibrate(writer, &held))
+		case engine::graph::Found::kYes:
+			break;
+		case engine::graph::Found::kCancelled:
 			return false;
+		case engine::graph::Found::kNo:
+			if (!build_here(writer, spec, &rows, measure, memory, &report))
+				return false;
 	}
+	part->n_entries = report.n_entries;
 	add_entries(writer, part, memory);
 	write_edges(writer, part, memory);
 	return true;
@@ -260,9 +284,17 @@ graph_phase_name(int64 phase)
 			return "measuring recall";
 		case kPhaseWriteGraph:
 			return "writing graph";
+		case kPhaseSendRows:
+			return "handing rows to the worker";
 		default:
 			return nullptr;
 	}
+}
+
+uint32
+graph_entry_count(const GraphWriter *writer, uint32 n_rows)
+{
+	return engine::graph::entry_count(n_rows, build_spec(writer));
 }
 
 bool

@@ -2,20 +2,17 @@
 #include "am/gpugraph/worker_build.hpp"
 
 #include "bridge/client_session.hpp"
-#include "bridge/search_lanes.hpp"
 #include "bridge/settings.hpp"
-#include "bridge/sweep.hpp"
 #include "pg/fault.hpp"
 #include "wire/codec.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 extern "C"
 {
-#include "access/table.h"
 #include "miscadmin.h"
-#include "utils/rel.h"
+#include "storage/latch.h"
+#include "utils/wait_event.h"
 }
 
 namespace vectorgpu::am
@@ -26,301 +23,301 @@ namespace
 
 using engine::graph::Found;
 using engine::graph::GraphRows;
-using engine::graph::KnnLists;
 
-constexpr uint32 kSegment = 1;
-constexpr uint64 kGeneration = 1;
-constexpr uint32 kProgressRows = 256;
-constexpr uint32 kMostK = 4000; // of a search: fit one reply
-constexpr int kLeaveMs = 1000; // for the worker to forget the rows; a DROP may wait for the locks
+constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results asked for at a time
+constexpr long kFirstPauseMs = 2; // between two looks at a build that goes on
+constexpr long kMostPauseMs = 50;
+constexpr uint64 kNsPerMs = 1000000;
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
-/// One part's rows in the worker.
+/// One part's build by the worker.
 struct Stay
 {
 	GraphWriter *writer;
 	const GraphRows *rows;
-	const KnnLists *lists;
-	wire::CopyKey key;
-	bridge::SearchLanes *lanes;
-	wire::WireNeighbor *found; // [k + 1]
-	uint32 *others;            // [k + 1], for take_list
-	bool made; // the worker may have the copy
+	bool measure;
+	uint32 *edges;
+	uint32 *entries;
+	wire::GraphBuildState state; // as last seen
+	bool open;                   // the worker may have something of it
 };
 
-/// Rows are numbers; the worker insists on an offset.
-uint64
-row_id_of_node(uint32 node)
-{
-	return uint64{node} << 16 | 1;
-}
-
-/// A key that no index has: its file is the table's, so that what a killed server process leaves behind goes with the table.
 bool
-make_key(const GraphWriter *writer, wire::CopyKey *key)
+give_up(bridge::Fallback reason)
 {
-	Relation heap = table_open(writer->plan.index->rd_index->indrelid, NoLock);
-	const RelFileNode node = heap->rd_node;
-	uint64 uuid_low;
-
-	table_close(heap, NoLock);
-	if (!pg_strong_random(&uuid_low, sizeof(uuid_low)))
-		return false;
-	*key = {node.dbNode, node.spcNode, node.relNode, 0, bridge::kBuildUuidHigh, uuid_low};
-	return true;
-}
-
-bool
-request(Stay *stay, wire::RequestType type, const wire::Part *parts, size_t n_parts)
-{
-	static char body[wire::kReplyAreaBytes]; // what CREATE describes; not looked at
-	wire::ReplyHeader header;
-	bridge::Fallback reason;
-
-	(void) VG_FAULT("graph_worker_request");
-	if (!bridge::session_request(type, &stay->key, parts, n_parts, &header, body, sizeof(body), &reason))
-	{
-		bridge::note_fallback(reason, kGoesOn);
-		return false;
-	}
-	if (header.status == wire::ReplyStatus::kOk)
-		return true;
-	bridge::note_fallback(bridge::fallback_of(header.status), kGoesOn);
+	bridge::note_fallback(reason, kGoesOn);
 	return false;
 }
 
 bool
-send_rows(Stay *stay)
-{
-	const GraphRows *rows = stay->rows;
-	const Size row_bytes = stay->writer->vector_bytes;
-	const Size capacity = bridge::session_body_capacity();
-	const uint64 step = (capacity - Min(capacity, sizeof(wire::RowsRequest))) / (row_bytes + sizeof(uint64));
-	uint64 *ids = static_cast<uint64 *>(palloc(Max(step, 1) * sizeof(uint64)));
-	bool sent = step > 0;
-
-	for (uint64 first = 0; sent && first < rows->n_rows; first += step)
-	{
-		const uint64 n = Min(step, rows->n_rows - first);
-		const wire::RowsRequest load = {first, kSegment, static_cast<uint32>(n)};
-		const wire::Part parts[] = {{&load, sizeof(load)}, {ids, n * sizeof(uint64)}, {rows->row(static_cast<uint32>(first)), n * row_bytes}};
-
-		CHECK_FOR_INTERRUPTS();
-		for (uint64 i = 0; i < n; i++)
-			ids[i] = row_id_of_node(static_cast<uint32>(first + i));
-		sent = request(stay, wire::RequestType::kLoadRows, parts, lengthof(parts));
-	}
-	pfree(ids);
-	return sent;
-}
-
-/// Makes the copy and makes it searchable.
-bool
-load(Stay *stay)
-{
-	const GraphRows *rows = stay->rows;
-	wire::CreateRequest create = {};
-	const wire::SegmentRequest seal = {kSegment, 0, rows->n_rows};
-	const wire::ManifestRequest manifest = {kGeneration, 0, 0, 1, 0};
-	const uint32 segment = kSegment;
-	const wire::Part create_part = {&create, sizeof(create)};
-	const wire::Part seal_part = {&seal, sizeof(seal)};
-	const wire::Part manifest_parts[] = {{&manifest, sizeof(manifest)}, {&segment, sizeof(segment)}};
-
-	create.expected_bytes = uint64{rows->n_rows} * (stay->writer->vector_bytes + sizeof(uint64));
-	create.dim = rows->spec.dim;
-	create.element = rows->spec.element;
-	create.metric = rows->spec.metric;
-	create.kind = wire::CopyKind::kRows;
-	stay->made = true;
-	return request(stay, wire::RequestType::kCreate, &create_part, 1) && send_rows(stay) &&
-		request(stay, wire::RequestType::kSeal, &seal_part, 1) &&
-		request(stay, wire::RequestType::kManifest, manifest_parts, lengthof(manifest_parts));
-}
-
-bool
-submit(Stay *stay, uint32 lane, uint32 node, bridge::Fallback *reason)
-{
-	wire::SearchRequest search = {};
-	const wire::Part parts[] = {{&search, sizeof(search)}, {stay->rows->row(node), stay->writer->vector_bytes}};
-
-	search.version = {kGeneration, 0, 0};
-	search.k = uint64{stay->lists->k} + 1; // one is the row itself, as a rule
-	search.dim = stay->rows->spec.dim;
-	search.element = stay->rows->spec.element;
-	search.metric = stay->rows->spec.metric;
-	search.recall_target = 1;
-	return bridge::lane_submit(stay->lanes, lane, wire::RequestType::kSearch, &stay->key, parts, lengthof(parts), reason);
-}
-
-/// True if an answer can be one: rows of the build, each once, and as many as there are. Fewer where scores are missing are left to the backend.
-bool
-found_valid(const Stay *stay, uint32 n_found)
-{
-	const uint32 wanted = Min(stay->lists->k + 1, stay->rows->n_rows);
-
-	if (n_found != wanted || !wire::neighbors_valid(stay->found, n_found, nullptr))
-		return false;
-	for (uint32 i = 0; i < n_found; i++)
-	{
-		const uint64 other = stay->found[i].row >> 16;
-
-		if (other >= stay->rows->n_rows || stay->found[i].row != row_id_of_node(static_cast<uint32>(other)))
-			return false;
-		stay->others[i] = static_cast<uint32>(other);
-	}
-	std::sort(stay->others, stay->others + n_found);
-	return std::adjacent_find(stay->others, stay->others + n_found) == stay->others + n_found;
-}
-
-/// An answer becomes a list, as knn_graph makes it: other rows with a finite score, by the score as float.
-void
-take_list(const Stay *stay, uint32 node, uint32 n_found)
-{
-	uint32 *ids = stay->lists->ids + Size{node} * stay->lists->k;
-	float *scores = stay->lists->scores + Size{node} * stay->lists->k;
-	uint32 n = 0;
-
-	for (uint32 i = 0; i < n_found && n < stay->lists->k && std::isfinite(static_cast<float>(stay->found[i].score)); i++)
-	{
-		const uint32 other = static_cast<uint32>(stay->found[i].row >> 16);
-		const float score = static_cast<float>(stay->found[i].score);
-		uint32 at = n;
-
-		if (other == node)
-			continue;
-		// Scores that differ by less than a float are in the order of rows.
-		for (; at > 0 && scores[at - 1] == score && ids[at - 1] > other; at--)
-			ids[at] = ids[at - 1];
-		ids[at] = other;
-		scores[n++] = score;
-	}
-	for (; n < stay->lists->k; n++)
-	{
-		ids[n] = engine::graph::kNoNode;
-		scores[n] = HUGE_VALF;
-	}
-}
-
-/// The reply to the search for a row's neighbours becomes its list. False: *reason.
-bool
-receive_list(Stay *stay, uint32 lane, uint32 node, bridge::Fallback *reason)
+request(wire::RequestType type, const wire::Part *parts, size_t n_parts, void *body, Size n_bytes)
 {
 	wire::ReplyHeader header;
+	bridge::Fallback reason;
 
-	(void) VG_FAULT("graph_worker_search");
-	if (!bridge::lane_receive(
-			stay->lanes, lane, &header, stay->found, (stay->lists->k + Size{1}) * sizeof(wire::WireNeighbor), reason))
-		return false;
+	(void) VG_FAULT("graph_worker_request");
+	if (!bridge::session_request(type, nullptr, parts, n_parts, &header, body, n_bytes, &reason))
+		return give_up(reason);
 	if (header.status != wire::ReplyStatus::kOk)
+		return give_up(bridge::fallback_of(header.status));
+	return header.n_items == n_bytes || give_up(bridge::Fallback::kWrongAnswer);
+}
+
+bool
+step(wire::BuildStep what, uint64 position, uint64 n_rows, const void *rest, Size n_bytes)
+{
+	const wire::BuildRequest build = {what, static_cast<uint32_t>(n_rows), position};
+	const wire::Part parts[] = {{&build, sizeof(build)}, {rest, n_bytes}};
+
+	return request(wire::RequestType::kBuild, parts, lengthof(parts), nullptr, 0);
+}
+
+bool
+read_result(wire::BuildResult result, void *to, Size n_bytes)
+{
+	for (Size first = 0; first < n_bytes; first += kReadBytes)
 	{
-		*reason = bridge::fallback_of(header.status);
-		return false;
+		const Size n = Min(kReadBytes, n_bytes - first);
+		const wire::BuildReadRequest read = {result, static_cast<uint32_t>(n), first};
+		const wire::Part part = {&read, sizeof(read)};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!request(wire::RequestType::kBuildRead, &part, 1, static_cast<char *>(to) + first, n))
+			return false;
 	}
-	if (header.more != 0 || !found_valid(stay, header.n_items))
-	{
-		*reason = header.coverage == wire::Coverage::kAll ? bridge::Fallback::kWrongAnswer : bridge::Fallback::kRefused;
-		return false;
-	}
-	take_list(stay, node, header.n_items);
 	return true;
 }
 
-/// All rows are asked for, a lane's next one as soon as it has answered.
-Found
-search_all(Stay *stay)
+bool
+begin(Stay *stay)
 {
-	const engine::graph::Call call = graph_call(stay->writer);
-	const uint32 n_lanes = bridge::lanes_count(stay->lanes);
-	const uint32 n_rows = stay->rows->n_rows;
-	uint32 n_submitted = 0;
-	bridge::Fallback reason;
+	const GraphWriter *writer = stay->writer;
+	const GraphOptions *options = graph_options(writer->meta);
+	wire::GraphBuildSpec spec = {};
 
-	for (uint32 i = 0; i < n_rows; i++)
-	{
-		bool going = true;
-
-		if (i % kProgressRows == 0 && !call.progress(call.progress_context, i, n_rows))
-			return Found::kCancelled;
-		for (; going && n_submitted < n_rows && n_submitted < i + n_lanes; n_submitted++)
-			going = submit(stay, n_submitted % n_lanes, n_submitted, &reason);
-		if (!going || !receive_list(stay, i % n_lanes, i, &reason))
-		{
-			bridge::note_fallback(reason, kGoesOn);
-			return Found::kNo;
-		}
-	}
-	return Found::kYes;
+	spec.dim = writer->meta->dim;
+	spec.element = writer->meta->element;
+	spec.metric = writer->meta->metric;
+	spec.prune = static_cast<uint8>(options->prune);
+	spec.measure = stay->measure;
+	spec.n_rows = stay->rows->n_rows;
+	spec.degree = options->degree;
+	spec.seed = engine::graph::KnnSpec().seed;
+	stay->open = true;
+	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
 }
 
-/// The worker forgets the rows. Raises nothing, allocates nothing.
-void
-leave(Stay *stay)
+Found
+send_rows(const Stay *stay)
 {
-	bridge::lanes_close(stay->lanes);
-	if (!stay->made)
-		return;
-	stay->made = false;
-	bridge::session_close(); // with a request under way, and the lease
-	// Not by this session: after a failure it makes a pause. If it fails, the copy is the longest unused one, and goes with the table.
-	(void) bridge::lanes_ask_last(stay->lanes, wire::RequestType::kDrop, &stay->key, kLeaveMs);
+	const engine::graph::Call call = graph_call(stay->writer);
+	const GraphRows *rows = stay->rows;
+	const Size capacity = bridge::session_body_capacity();
+	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRequest))) / rows->row_stride;
+
+	graph_start_phase(stay->writer, kPhaseSendRows);
+	if (at_a_time == 0)
+		return Found::kNo;
+	for (uint64 first = 0; first < rows->n_rows; first += at_a_time)
+	{
+		const uint64 n = Min(at_a_time, rows->n_rows - first);
+
+		if (!call.progress(call.progress_context, first, rows->n_rows))
+			return Found::kCancelled;
+		if (!step(wire::BuildStep::kRows, first, n, rows->row(static_cast<uint32>(first)), n * rows->row_stride))
+			return Found::kNo;
+	}
+	return step(wire::BuildStep::kStart, 0, 0, nullptr, 0) ? Found::kYes : Found::kNo;
+}
+
+GraphBuildPhase
+phase_of(wire::GraphBuildStage stage)
+{
+	switch (stage)
+	{
+		case wire::GraphBuildStage::kEdges:
+			return kPhaseEdges;
+		case wire::GraphBuildStage::kRecall:
+			return kPhaseMeasure;
+		default:
+			return kPhaseNeighbors;
+	}
+}
+
+/// Looks at the build until it has ended. kNo: it has failed, or does not get on.
+Found
+wait_for_end(Stay *stay)
+{
+	const engine::graph::Call call = graph_call(stay->writer);
+	const uint64 limit_ns = static_cast<uint64>(bridge::settings.worker_timeout_ms) * kNsPerMs;
+	wire::GraphBuildStage shown = wire::GraphBuildStage::kRows;
+	uint64 moved_ns = wire::monotonic_ns();
+	uint64 progress = 0;
+	long pause_ms = kFirstPauseMs;
+
+	for (;;)
+	{
+		wire::GraphBuildState *state = &stay->state;
+
+		if (!read_result(wire::BuildResult::kGraphState, state, sizeof(*state)))
+			return Found::kNo;
+		if (state->stage == wire::GraphBuildStage::kDone)
+			return Found::kYes;
+		if (state->stage == wire::GraphBuildStage::kFailed)
+		{
+			(void) give_up(bridge::fallback_of(state->failure));
+			return Found::kNo;
+		}
+		if (state->stage != shown)
+			graph_start_phase(stay->writer, phase_of(state->stage));
+		if (state->progress != progress || state->stage != shown)
+			moved_ns = wire::monotonic_ns();
+		else if (wire::monotonic_ns() - moved_ns > limit_ns)
+		{
+			(void) give_up(bridge::Fallback::kSilent);
+			return Found::kNo;
+		}
+		progress = state->progress;
+		shown = state->stage;
+		if (!call.progress(call.progress_context, state->done, state->total))
+			return Found::kCancelled;
+		(void) VG_FAULT("graph_worker_wait");
+		if ((WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, pause_ms, PG_WAIT_EXTENSION) & WL_LATCH_SET) != 0)
+			ResetLatch(MyLatch);
+		pause_ms = Min(pause_ms * 2, kMostPauseMs);
+	}
+}
+
+/// True if a result can be one.
+bool
+result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
+{
+	const uint32 n_rows = stay->rows->n_rows;
+	const uint64 degree = graph_options(stay->writer->meta)->degree;
+
+	for (uint32 i = 0; i < stay->state.n_entries; i++)
+		if (stay->entries[i] >= n_rows || (i > 0 && stay->entries[i] <= stay->entries[i - 1]))
+			return false;
+	for (uint32 i = 0; i < calibration->n_points; i++)
+		if (!(calibration->recall[i] >= 0 && calibration->recall[i] <= 1) || calibration->probes[i] <= (i > 0 ? calibration->probes[i - 1] : 0) ||
+			(i > 0 && calibration->recall[i] < calibration->recall[i - 1]))
+			return false;
+	for (uint32 node = 0; node < n_rows; node++)
+		for (uint64 i = node * degree; i < (node + 1) * degree; i++)
+			if ((stay->edges[i] >= n_rows && stay->edges[i] != engine::graph::kNoNode) || stay->edges[i] == node)
+				return false;
+	return true;
+}
+
+bool
+read_recall(const Stay *stay, engine::ivf::Calibration *calibration)
+{
+	wire::WidthRecall points[engine::ivf::kMaxCalibrationPoints];
+	const uint32 n = stay->state.n_points;
+
+	if (n > 0 && !read_result(wire::BuildResult::kRecall, points, n * sizeof(points[0])))
+		return false;
+	calibration->n_points = n;
+	calibration->n_queries = stay->state.n_queries;
+	for (uint32 i = 0; i < n; i++)
+	{
+		calibration->probes[i] = points[i].width;
+		calibration->recall[i] = points[i].recall;
+	}
+	return true;
+}
+
+Found
+take_result(Stay *stay)
+{
+	const wire::GraphBuildState *state = &stay->state;
+	const Size n_edges = Size{stay->rows->n_rows} * graph_options(stay->writer->meta)->degree;
+	engine::ivf::Calibration *calibration = static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
+	Found found = Found::kNo;
+
+	if (state->n_entries < 1 || state->n_entries > graph_entry_count(stay->writer, stay->rows->n_rows) ||
+		state->n_points > engine::ivf::kMaxCalibrationPoints || (state->n_points > 0) != (state->n_queries > 0) ||
+		(state->n_points > 0 && !stay->measure))
+		(void) give_up(bridge::Fallback::kWrongAnswer);
+	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
+		read_recall(stay, calibration) && read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)))
+	{
+		if (result_valid(stay, calibration))
+			found = Found::kYes;
+		else
+			(void) give_up(bridge::Fallback::kWrongAnswer);
+	}
+	if (found == Found::kYes && stay->measure)
+		stay->writer->model.calibration = *calibration;
+	pfree(calibration);
+	return found;
 }
 
 Found
 stay_with_worker(Stay *stay)
 {
-	if (!load(stay))
+	Found found;
+
+	if (!begin(stay))
 		return Found::kNo;
-	if (bridge::lanes_open(stay->lanes, bridge::kMostLanes, 1))
-		return search_all(stay);
-	bridge::note_fallback(bridge::Fallback::kUnreachable, kGoesOn);
-	return Found::kNo;
+	found = send_rows(stay);
+	if (found == Found::kYes)
+		found = wait_for_end(stay);
+	return found == Found::kYes ? take_result(stay) : found;
+}
+
+/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places.
+void
+leave(Stay *stay)
+{
+	if (stay->open && !(bridge::session_ready(false) && step(wire::BuildStep::kEnd, 0, 0, nullptr, 0)))
+		bridge::session_close();
+	stay->open = false;
 }
 
 /// Worth asking, and there to be asked.
 bool
-can_ask(const GraphWriter *writer, const GraphRows *rows, const KnnLists *lists)
+can_ask(const GraphWriter *writer, const GraphRows *rows)
 {
-	// A temporary table's file number may be another's tomorrow.
-	if (RelationUsesLocalBuffers(writer->plan.index) || !bridge::settings.worker || !IsUnderPostmaster || lists->k + 1 > kMostK || rows->row_stride != writer->vector_bytes ||
-		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 ||
-		!bridge::session_ready(true))
-		return false;
-	return bridge::session_engine() == wire::EngineKind::kCuda || rows->n_rows <= engine::graph::KnnSpec().exact_rows;
+	return bridge::settings.worker && IsUnderPostmaster && rows->row_stride == writer->vector_bytes &&
+		uint64{rows->n_rows} * writer->vector_bytes >= static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 &&
+		bridge::session_ready(true);
 }
 
 } // namespace
 
 Found
-graph_worker_neighbors(GraphWriter *writer, const GraphRows *rows, const KnnLists *lists)
+graph_worker_build(
+	GraphWriter *writer, const GraphRows *rows, bool measure, uint32 *edges, uint32 *entries, engine::graph::BuildReport *report)
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
 
-	if (!can_ask(writer, rows, lists) || !make_key(writer, &stay.key))
+	if (!can_ask(writer, rows))
 		return Found::kNo;
 	stay.writer = writer;
 	stay.rows = rows;
-	stay.lists = lists;
-	stay.found = static_cast<wire::WireNeighbor *>(palloc((lists->k + Size{1}) * sizeof(wire::WireNeighbor)));
-	stay.others = static_cast<uint32 *>(palloc((lists->k + Size{1}) * sizeof(uint32)));
-	stay.lanes = bridge::lanes_make(CurrentMemoryContext);
+	stay.measure = measure;
+	stay.edges = edges;
+	stay.entries = entries;
 	PG_TRY();
 	{
 		found = stay_with_worker(&stay);
 	}
 	PG_CATCH();
 	{
-		leave(&stay);
+		bridge::session_close(); // what the worker has of it goes with the session
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	leave(&stay);
-	pfree(stay.found);
-	pfree(stay.others);
-	if (found == Found::kYes)
-		ereport(DEBUG1, (errmsg_internal("the worker has found the neighbors of %u rows", rows->n_rows)));
-	return found;
+	if (found != Found::kYes)
+		return found;
+	report->n_entries = stay.state.n_entries;
+	report->n_connected = stay.state.n_connected;
+	ereport(DEBUG1,
+		(errmsg_internal("the worker has built the graph of %u rows%s", rows->n_rows, stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
+	return Found::kYes;
 }
 
 } // namespace vectorgpu::am

@@ -1,17 +1,15 @@
-// The worker's part in a build or a merge: the nearest rows of each row of a part, which is most of the work. The rows go to the worker as a
-// copy of their own, for the time that takes; their exact searches come back many at a time. Whatever goes wrong is a kNo, and the backend
-// finds neighbours by itself. PG dialect.
+// The worker's part in a build or a merge: the graph of a part from its rows, and what recall its searches have. Whatever goes wrong, the backend
+// does it by itself. PG dialect.
 #pragma once
 
 #include "am/gpugraph/writer.hpp"
-#include "engine/graph/build.hpp"
 
 namespace vectorgpu::am
 {
 
-/// Fills the lists [n_rows, k] if the worker is worth asking: with a GPU always; by its CPU engine, which compares all rows, only where
-/// the backend would do the same. May raise errors for interrupts; the worker keeps nothing then either.
-engine::graph::Found graph_worker_neighbors(
-	GraphWriter *writer, const engine::graph::GraphRows *rows, const engine::graph::KnnLists *lists);
+/// The worker builds the graph of a part: edges [n_rows, degree], entries [entry_count()], report; with `measure` also the writer's calibration.
+/// rows: one behind the other. kNo: it is not there, or has failed, and nothing is set; kCancelled: it gave way.
+engine::graph::Found graph_worker_build(GraphWriter *writer, const engine::graph::GraphRows *rows, bool measure, uint32 *edges,
+	uint32 *entries, engine::graph::BuildReport *report);
 
 } // namespace vectorgpu::am

@@ -1,5 +1,5 @@
 // The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by format.cpp (the
-// callbacks, the streams), parts.cpp (the graphs) and calibrate.cpp.
+// callbacks, the streams), parts.cpp (the graphs) and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/build_phases.hpp"
@@ -29,20 +29,11 @@ struct GraphWriter
 	char *entry_vectors;  // [model.n_entries, vector_bytes]
 };
 
-/// A part in memory.
-struct HeldPart
-{
-	engine::graph::GraphRows rows; // compared as the index compares
-	const uint32 *edges;           // [n_rows, degree], numbers within the part
-	const uint32 *entries;         // [n_entries], numbers within the part
-	uint32 n_entries;
-};
-
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer);
 
-/// calibrate.cpp. Measures on some of its rows what recall how wide a search has. False: it gave way.
-bool graph_calibrate(GraphWriter *writer, const HeldPart *part);
+/// parts.cpp. The entry points that a part of so many rows has at most.
+uint32 graph_entry_count(const GraphWriter *writer, uint32 n_rows);
 
 /// parts.cpp. The engine's Call that looks at interrupts, reports and gives way.
 engine::graph::Call graph_call(GraphWriter *writer);

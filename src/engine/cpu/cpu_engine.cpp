@@ -15,6 +15,7 @@
 #include "engine/cpu/cpu_engine_coded.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
+#include "engine/cpu/cpu_engine_graph_builder.hpp"
 #include "engine/cpu/cpu_engine_list_builder.hpp"
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
@@ -220,6 +221,22 @@ public:
 				return good;
 			});
 	}
+
+	Status
+	make_graph_builder(const GraphBuildSpec &spec, SearchControl *control, Engine *searcher, std::unique_ptr<GraphBuilder> *builder) override
+	{
+		return guarded(
+			[&]
+			{
+				const Status good = check_graph_build(spec);
+
+				if (good.is_ok())
+					*builder = make_cpu_graph_builder(spec, &pool_, control, searcher);
+				return good;
+			});
+	}
+
+	size_t n_threads() const override { return pool_.n_threads(); }
 
 	uint64_t
 	host_bytes(CopyId copy) const override

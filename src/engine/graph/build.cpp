@@ -165,14 +165,14 @@ struct Memory
 	size_t late_bytes;
 
 	bool
-	take(ivf::Arena *arena, const GraphRows &rows, const BuildSpec &spec)
+	take(ivf::Arena *arena, const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 	{
 		const KnnSpec knn = knn_spec(rows, spec);
 		const size_t n_scores = static_cast<size_t>(rows.n_rows) * knn.k;
 		KnnLists lists;
 
 		lists.k = knn.k;
-		stage_bytes = std::max(knn_graph_bytes(rows, knn), prune_bytes(lists));
+		stage_bytes = std::max(knn_graph_bytes(rows, knn), prune_bytes(lists, n_threads));
 		late_bytes = std::max(stage_bytes + n_scores * sizeof(float), late_stage_bytes(rows, spec));
 		ids = arena->take<uint32_t>(n_scores);
 		forward = arena->take<uint32_t>(static_cast<size_t>(rows.n_rows) * spec.degree);
@@ -200,7 +200,12 @@ find_neighbors(
 		case Found::kNo:
 			break;
 	}
-	return knn_graph(rows, spec, lists, memory.stage, memory.stage_bytes, call);
+
+	Call alone = call;
+
+	alone.n_threads = 1;
+	alone.parallel = nullptr;
+	return knn_graph(rows, spec, lists, memory.stage, memory.stage_bytes, alone);
 }
 
 } // namespace
@@ -214,12 +219,12 @@ entry_count(uint32_t n_rows, const BuildSpec &spec)
 }
 
 size_t
-graph_build_bytes(const GraphRows &rows, const BuildSpec &spec)
+graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 {
 	ivf::Arena arena;
 	Memory memory;
 
-	(void) memory.take(&arena, rows, spec);
+	(void) memory.take(&arena, rows, spec, n_threads);
 	return arena.bytes_needed();
 }
 
@@ -237,7 +242,7 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 		return kInvalidSpec;
 	if (rows.n_rows == 0)
 		return {};
-	if (!memory.take(&arena, rows, spec))
+	if (!memory.take(&arena, rows, spec, call.n_threads))
 		return ivf::work_memory_short();
 	lists.ids = memory.ids;
 	lists.scores = memory.scores;

@@ -50,15 +50,23 @@ struct BuildReport
 	uint32_t n_connected = 0; // edges that were added for nodes that no edge led to
 };
 
+/// The distance that a graph is built by: an inner product is no distance, rows near each other are those of L2.
+inline Metric
+build_metric(Metric metric)
+{
+	return metric == Metric::kInnerProduct ? Metric::kL2 : metric;
+}
+
 /// The entry points that a graph of so many rows has at most.
 uint32_t entry_count(uint32_t n_rows, const BuildSpec &spec);
 
 /// Bytes of graph_build's work memory.
-size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec);
+size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads = 1);
 
 /// edges [n_rows, degree]; entries [entry_count()], of which report->n_entries are there, ascending: rows near the
 /// centroids of some of the rows. Every node can be reached from them. No node has itself or another twice for a neighbour.
-/// Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic.
+/// Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic; with call's
+/// threads, and the same by any number of them.
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 

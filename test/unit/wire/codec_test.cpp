@@ -50,6 +50,7 @@ struct Filler
 
 const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
 
+const GraphBuildSpec kGraphBuildSpec = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1};
 const BuildSpec kBuildSpec = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
 /// One good request of every type.
@@ -74,6 +75,9 @@ good_requests()
 		request(RequestType::kPing),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kBegin, 0, 0}, kBuildSpec),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, kGraphBuildSpec),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kEnd, 0, 0}),
 		request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kCentroids, 10, 0}),
 	};
@@ -160,10 +164,43 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 	EXPECT_EQ(step(BuildStep::kTraining, 3, 1), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kTrain, 0, 0), ParseResult::kLength);
 	EXPECT_EQ(step(BuildStep::kEnd, 3, 0), ParseResult::kField);
-	EXPECT_EQ(step(static_cast<BuildStep>(8), 3, 0), ParseResult::kType);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(4), 1, 0})), ParseResult::kType);
+	EXPECT_EQ(step(static_cast<BuildStep>(11), 3, 0), ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(8), 1, 0})), ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})), ParseResult::kField);
+}
+
+TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
+{
+	const auto begin = [](auto change)
+	{
+		GraphBuildSpec spec = kGraphBuildSpec;
+
+		change(&spec);
+		return parse(request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, spec));
+	};
+	const auto step = [](BuildStep what, uint32_t n_rows, uint64_t position)
+	{ return parse(request(RequestType::kBuild, BuildRequest{what, n_rows, position}, Filler<60>{})); };
+
+	EXPECT_EQ(begin([](GraphBuildSpec *) {}), ParseResult::kOk);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->metric = static_cast<Metric>(200); }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->prune = 2; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->measure = 2; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->n_rows = 0; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->n_rows = UINT32_MAX; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->degree = kMinGraphDegree - 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->degree = kMaxGraphDegree + 1; }), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kRows, 3, 7), ParseResult::kOk);
+	EXPECT_EQ(step(BuildStep::kRows, 0, 7), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kRows, 7, 7), ParseResult::kLength);
+	EXPECT_EQ(step(BuildStep::kRows, 3, uint64_t{1} << 48), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kStart, 0, 0), ParseResult::kLength);
+	EXPECT_EQ(step(BuildStep::kStart, 3, 0), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kStart, 0, 1), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kBeginGraph, 1, 0), ParseResult::kField);
 }
 
 TEST(Codec, rejects_counts_that_overflow)

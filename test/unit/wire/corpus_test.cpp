@@ -100,6 +100,7 @@ request_seeds()
 	SearchRequest rows = search;
 	SearchRequest probes = search;
 	const BuildSpec build = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
+	const GraphBuildSpec graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1};
 
 	after.has_after = 1;
 	after.after_score = 1.5;
@@ -138,6 +139,10 @@ request_seeds()
 		{"build_begin", request(RequestType::kBuild, BuildRequest{BuildStep::kBegin, 0, 0}, build)},
 		{"build_train", request(RequestType::kBuild, BuildRequest{BuildStep::kTrain, 0, 0})},
 		{"build_assign", request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, filler(60))},
+		{"build_graph", request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, graph)},
+		{"build_graph_rows", request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, filler(60))},
+		{"build_graph_start", request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0})},
+		{"build_graph_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kEdges, 100, 5})},
 		{"build_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kNeighbors, 100, 5})},
 	};
 }

@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 8);
+	EXPECT_EQ(kProtocolVersion, 9);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -70,7 +70,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b08000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b09000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -81,7 +81,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b08000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b09000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -92,6 +92,13 @@ TEST(Golden, builds)
 	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kNeighbors, 0x0102, 0x0304}), "0300000002010000 0403000000000000");
 	EXPECT_EQ(hex(BuildReport{1.0, 0x0102, 0x0304}), "000000000000f03f 0201000004030000");
 	EXPECT_EQ(hex(RowLabel{0x0102, 1.0f}), "020100000000803f");
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kRows, 0x0102, 0x0304}), "0900000002010000 0403000000000000");
+	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kGraphState, 56, 0}), "0400000038000000 0000000000000000");
+	EXPECT_EQ(hex(GraphBuildSpec{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506}),
+		"8000000001020101 0403020120000000 0605000000000000");
+	EXPECT_EQ(hex(GraphBuildState{GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
+		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 0100000000000000");
+	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");
 }
 
 TEST(Golden, headers)

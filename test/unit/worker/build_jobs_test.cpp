@@ -16,9 +16,11 @@ namespace
 
 using wire::ReplyStatus;
 
+constexpr uint64_t kBudget = uint64_t{1} << 30;
+
 struct BuildCancels : testing::Test
 {
-	BuildCancels() : engine(engine::make_cpu_engine({})), jobs(*engine) { jobs.start(); }
+	BuildCancels() : engine(engine::make_cpu_engine({})), jobs(*engine, kBudget) { jobs.start(); }
 	~BuildCancels() override { jobs.stop(); }
 
 	/// What a step of a build that was never begun says: kAbsent, unless it was cancelled.
@@ -124,7 +126,7 @@ TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
 {
 	for (int round = 0; round < 200; round++)
 	{
-		BuildJobs stopped(*engine);
+		BuildJobs stopped(*engine, kBudget);
 		std::atomic<bool> began{false};
 		std::atomic<bool> ended{false};
 

@@ -1,0 +1,182 @@
+// See graph_job.hpp.
+#include "worker/graph_job.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "worker/fault.hpp"
+#include "worker/residency.hpp"
+
+namespace vectorgpu::worker
+{
+
+using wire::GraphBuildStage;
+using wire::ReplyStatus;
+
+namespace
+{
+
+static_assert(static_cast<uint32_t>(engine::GraphStage::kFailed) == static_cast<uint32_t>(GraphBuildStage::kFailed) &&
+			  static_cast<uint32_t>(engine::GraphStage::kRecall) == static_cast<uint32_t>(GraphBuildStage::kRecall));
+
+engine::GraphBuildSpec
+engine_spec(const wire::GraphBuildSpec &spec)
+{
+	engine::GraphBuildSpec build;
+
+	build.rows = {spec.metric, spec.element, spec.dim};
+	build.n_rows = spec.n_rows;
+	build.degree = spec.degree;
+	build.prune = static_cast<engine::graph::PruneKind>(spec.prune);
+	build.seed = spec.seed;
+	build.calibrate = spec.measure != 0;
+	return build;
+}
+
+ReplyStatus
+copy_range(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
+{
+	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
+		return ReplyStatus::kInvalid;
+	bytes->resize(request.n_bytes);
+	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
+	return ReplyStatus::kOk;
+}
+
+} // namespace
+
+uint64_t
+GraphJob::bytes_of(engine::Engine &engine, const wire::GraphBuildSpec &spec)
+{
+	return engine::graph_build_host_bytes(engine_spec(spec), engine.n_threads());
+}
+
+ReplyStatus
+GraphJob::make(engine::Engine &engine, const wire::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job)
+{
+	std::unique_ptr<GraphJob> made(new GraphJob);
+	const Status status = engine.make_graph_builder(engine_spec(spec), &made->control_, nullptr, &made->builder_);
+
+	if (!status.is_ok())
+		return reply_status(status);
+	made->bytes_ = bytes_of(engine, spec);
+	*job = std::move(made);
+	return ReplyStatus::kOk;
+}
+
+GraphJob::~GraphJob()
+{
+	control_.stop.store(true, std::memory_order_relaxed);
+	if (thread_.joinable())
+		thread_.join();
+}
+
+ReplyStatus
+GraphJob::add_rows(const wire::RequestView &view)
+{
+	const engine::DistanceSpec &rows = builder_->spec().rows;
+
+	if (thread_.joinable() || view.row_bytes != vector_bytes(rows.element, rows.dim) || view.build.position != n_rows_)
+		return ReplyStatus::kInvalid;
+
+	const Status status = builder_->add_rows(view.vectors, view.build.n_rows);
+
+	if (status.is_ok())
+		n_rows_ += view.build.n_rows;
+	return reply_status(status);
+}
+
+ReplyStatus
+GraphJob::start()
+{
+	if (thread_.joinable() || n_rows_ != builder_->spec().n_rows)
+		return ReplyStatus::kInvalid;
+	try
+	{
+		thread_ = std::thread([this] { run(); });
+	}
+	catch (const std::system_error &)
+	{
+		return ReplyStatus::kRefused;
+	}
+	return ReplyStatus::kOk;
+}
+
+void
+GraphJob::run()
+{
+	try
+	{
+		outcome_ = WORKER_FAULT("build_graph") == Fault::kError ? ReplyStatus::kInternal : reply_status(builder_->build());
+	}
+	catch (const std::bad_alloc &)
+	{
+		outcome_ = ReplyStatus::kOutOfMemory;
+	}
+	catch (const std::exception &)
+	{
+		outcome_ = ReplyStatus::kInternal;
+	}
+	ended_.store(true, std::memory_order_release);
+}
+
+wire::GraphBuildState
+GraphJob::state() const
+{
+	const engine::GraphProgress &progress = builder_->progress();
+	wire::GraphBuildState state{};
+
+	state.done = progress.done.load(std::memory_order_relaxed);
+	state.total = progress.total.load(std::memory_order_relaxed);
+	state.progress = control_.progress.load(std::memory_order_relaxed);
+	if (!ended_.load(std::memory_order_acquire))
+	{
+		state.stage = static_cast<GraphBuildStage>(std::min(progress.stage.load(), engine::GraphStage::kRecall));
+		return state;
+	}
+	state.failure = outcome_;
+	state.stage = outcome_ == ReplyStatus::kOk ? GraphBuildStage::kDone : GraphBuildStage::kFailed;
+	if (outcome_ == ReplyStatus::kOk)
+	{
+		state.n_entries = static_cast<uint32_t>(builder_->entries().size());
+		state.n_connected = builder_->report().n_connected;
+		state.n_points = builder_->calibration().n_points;
+		state.n_queries = builder_->calibration().n_queries;
+		state.exact = builder_->exact_neighbors();
+	}
+	return state;
+}
+
+ReplyStatus
+GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const
+{
+	const wire::GraphBuildState now = state();
+
+	if (request.result == wire::BuildResult::kGraphState)
+		return copy_range(&now, sizeof(now), request, bytes);
+	if (now.stage != GraphBuildStage::kDone)
+		return ReplyStatus::kInvalid;
+	switch (request.result)
+	{
+		case wire::BuildResult::kEdges:
+			return copy_range(builder_->edges().data(), builder_->edges().size() * sizeof(uint32_t), request, bytes);
+		case wire::BuildResult::kEntries:
+			return copy_range(builder_->entries().data(), builder_->entries().size() * sizeof(uint32_t), request, bytes);
+		case wire::BuildResult::kRecall:
+		{
+			const engine::ivf::Calibration &calibration = builder_->calibration();
+			wire::WidthRecall points[engine::ivf::kMaxCalibrationPoints];
+
+			for (uint32_t i = 0; i < calibration.n_points; i++)
+				points[i] = {calibration.probes[i], calibration.recall[i]};
+			return copy_range(points, calibration.n_points * sizeof(points[0]), request, bytes);
+		}
+		default:
+			return ReplyStatus::kInvalid;
+	}
+}
+
+} // namespace vectorgpu::worker

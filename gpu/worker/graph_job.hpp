@@ -1,0 +1,50 @@
+// The build of one graph that a session has under way: rows come in, a thread of its own makes the graph beside, so that the thread of
+// builds goes on answering; then edges, entry points and recall are read in parts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/graph_builder.hpp"
+#include "wire/codec.hpp"
+
+namespace vectorgpu::worker
+{
+
+class GraphJob
+{
+public:
+	/// Throws bad_alloc.
+	static wire::ReplyStatus make(engine::Engine &engine, const wire::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
+
+	/// Stops what runs, and waits for that.
+	~GraphJob();
+
+	/// Host memory that a build takes.
+	static uint64_t bytes_of(engine::Engine &engine, const wire::GraphBuildSpec &spec);
+	uint64_t bytes() const { return bytes_; }
+
+	/// One thread at a time.
+	wire::ReplyStatus add_rows(const wire::RequestView &view);
+	wire::ReplyStatus start();
+	wire::ReplyStatus read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const;
+
+private:
+	GraphJob() = default;
+	void run();
+	wire::GraphBuildState state() const;
+
+	uint64_t bytes_ = 0;
+	uint64_t n_rows_ = 0; // that have come
+	engine::SearchControl control_;
+	std::unique_ptr<engine::GraphBuilder> builder_;
+	wire::ReplyStatus outcome_ = wire::ReplyStatus::kOk; // when ended_
+	std::atomic<bool> ended_{false};
+	std::thread thread_;
+};
+
+} // namespace vectorgpu::worker

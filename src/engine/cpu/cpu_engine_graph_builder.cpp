@@ -1,0 +1,321 @@
+// See cpu_engine_graph_builder.hpp.
+#include "engine/cpu/cpu_engine_graph_builder.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "engine/graph/calibrate.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
+constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches wait for a batch
+
+class CpuGraphBuilder final : public GraphBuilder
+{
+public:
+	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
+		: spec_(spec), pool_(pool), control_(control), searcher_(searcher), row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
+	{
+		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
+	}
+
+	Status
+	add_rows(const void *vectors, size_t n) override
+	{
+		const unsigned char *bytes = static_cast<const unsigned char *>(vectors);
+
+		if (progress_.stage != GraphStage::kRows || n > spec_.n_rows - vectors_.size() / row_bytes_)
+			return Status::error(StatusCode::kInvalidArgument, "more rows than were announced");
+		vectors_.insert(vectors_.end(), bytes, bytes + n * row_bytes_);
+		return Status::ok();
+	}
+
+	Status
+	build() override
+	{
+		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_)
+			return Status::error(StatusCode::kInvalidArgument, "the graph has not all of its rows");
+
+		Status status = Status::error(StatusCode::kInternal, "the build of a graph was left");
+
+		try
+		{
+			status = build_graph();
+			if (status.is_ok() && spec_.calibrate)
+				status = measure();
+		}
+		catch (...)
+		{
+			finish(status);
+			throw;
+		}
+		finish(status);
+		return status;
+	}
+
+	const GraphBuildSpec &spec() const override { return spec_; }
+	const GraphProgress &progress() const override { return progress_; }
+	const std::vector<uint32_t> &edges() const override { return edges_; }
+	const std::vector<uint32_t> &entries() const override { return entries_; }
+	const ivf::Calibration &calibration() const override { return calibration_; }
+	const graph::BuildReport &report() const override { return report_; }
+	bool exact_neighbors() const override { return exact_neighbors_; }
+
+private:
+	static Status
+	status_of(const graph::Outcome &outcome)
+	{
+		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
+	}
+
+	void
+	enter(GraphStage stage)
+	{
+		progress_.done.store(0, std::memory_order_relaxed);
+		progress_.total.store(0, std::memory_order_relaxed);
+		progress_.stage.store(stage);
+	}
+
+	void
+	finish(const Status &status)
+	{
+		std::vector<unsigned char>().swap(vectors_);
+		enter(status.is_ok() ? GraphStage::kDone : GraphStage::kFailed);
+	}
+
+	graph::Call
+	call()
+	{
+		graph::Call call;
+
+		call.progress = [](void *context, uint64_t done, uint64_t total)
+		{ return static_cast<CpuGraphBuilder *>(context)->go_on(done, total); };
+		call.progress_context = this;
+		call.n_threads = pool_->n_threads();
+		call.parallel = [](void *context, size_t n_tasks, void (*task)(void *, size_t), void *argument)
+		{ static_cast<ThreadPool *>(context)->run(n_tasks, [&](size_t i) { task(argument, i); }); };
+		call.parallel_context = pool_;
+		return call;
+	}
+
+	bool
+	go_on(uint64_t done, uint64_t total)
+	{
+		progress_.done.store(done, std::memory_order_relaxed);
+		progress_.total.store(total, std::memory_order_relaxed);
+		control_->progress.fetch_add(1, std::memory_order_relaxed);
+		return !control_->stop.load(std::memory_order_relaxed);
+	}
+
+	/// As the graph is built.
+	graph::GraphRows
+	rows() const
+	{
+		graph::GraphRows rows;
+
+		rows.spec = spec_.rows;
+		rows.spec.metric = graph::build_metric(spec_.rows.metric);
+		rows.rows = vectors_.data();
+		rows.row_stride = row_bytes_;
+		rows.n_rows = spec_.n_rows;
+		return rows;
+	}
+
+	Status
+	build_graph()
+	{
+		graph::BuildSpec spec;
+		graph::BuildHooks hooks;
+
+		spec.degree = spec_.degree;
+		spec.prune = spec_.prune;
+		spec.knn.k = 0;
+		spec.knn.seed = spec_.seed;
+		hooks.on_stage = [](void *context, graph::BuildStage stage)
+		{
+			static_cast<CpuGraphBuilder *>(context)->enter(
+				stage == graph::BuildStage::kNeighbors ? GraphStage::kNeighbors : GraphStage::kEdges);
+		};
+		hooks.neighbors = [](void *context, const graph::GraphRows &rows, const graph::KnnLists &lists)
+		{ return static_cast<CpuGraphBuilder *>(context)->find_neighbors(rows, lists); };
+
+		const size_t work_bytes = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
+		const auto work = std::make_unique_for_overwrite<uint8_t[]>(work_bytes);
+
+		edges_.resize(size_t{spec_.n_rows} * spec_.degree);
+		entries_.resize(graph::entry_count(spec_.n_rows, spec));
+
+		const graph::Outcome outcome =
+			graph::graph_build(rows(), spec, edges_.data(), entries_.data(), &report_, work.get(), work_bytes, call(), hooks);
+
+		entries_.resize(report_.n_entries);
+		return status_of(outcome);
+	}
+
+	Status
+	measure()
+	{
+		graph::MeasuredGraph measured;
+
+		measured.rows = rows();
+		measured.rows.spec = spec_.rows;
+		measured.edges = edges_.data();
+		measured.degree = spec_.degree;
+		measured.entries = entries_.data();
+		measured.n_entries = report_.n_entries;
+		enter(GraphStage::kRecall);
+
+		const size_t work_bytes = graph::calibrate_bytes(measured, pool_->n_threads());
+		const auto work = std::make_unique_for_overwrite<uint8_t[]>(work_bytes);
+
+		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call()));
+	}
+
+	/// BuildHooks::neighbors: exact searches, if there is somebody for them. What has gone wrong there is no reason to fail here.
+	graph::Found
+	find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
+	{
+		CopyId copy = 0;
+
+		if (searcher_ == nullptr || !searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
+			return graph::Found::kNo;
+
+		const Status status = search_all(copy, rows, lists);
+		const Status dropped = searcher_->drop(copy);
+
+		if (control_->stop.load(std::memory_order_relaxed))
+			return graph::Found::kCancelled;
+		exact_neighbors_ = status.is_ok() && dropped.is_ok();
+		return exact_neighbors_ ? graph::Found::kYes : graph::Found::kNo;
+	}
+
+	Status
+	search_all(CopyId copy, const graph::GraphRows &rows, const graph::KnnLists &lists)
+	{
+		const Status cancelled = Status::error(StatusCode::kCancelled, "canceled");
+		std::vector<RowId> ids(std::min<size_t>(kLoadRows, rows.n_rows));
+		std::vector<SearchQuery> queries;
+		std::vector<std::vector<Neighbor>> found;
+		Status status;
+
+		for (size_t first = 0; first < rows.n_rows && status.is_ok(); first += kLoadRows)
+		{
+			const size_t n = std::min<size_t>(kLoadRows, rows.n_rows - first);
+
+			std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), first);
+			status = searcher_->load_segment(copy, 1, {std::span(ids).first(n), rows.row(static_cast<uint32_t>(first)), n});
+			if (!go_on(0, rows.n_rows))
+				return cancelled;
+		}
+		if (status.is_ok())
+			status = searcher_->seal_segment(copy, 1);
+		for (size_t first = 0; first < rows.n_rows && status.is_ok(); first += kSearchRows)
+		{
+			if (!go_on(first, rows.n_rows))
+				return cancelled;
+			queries.resize(std::min<size_t>(kSearchRows, rows.n_rows - first));
+			for (size_t i = 0; i < queries.size(); i++)
+			{
+				queries[i].query = rows.row(static_cast<uint32_t>(first + i));
+				queries[i].k = size_t{lists.k} + 1; // one is the row itself, as a rule
+			}
+			status = searcher_->search(copy, queries, &found, control_);
+			if (status.is_ok())
+				status = take_lists(lists, first, found);
+		}
+		return status;
+	}
+
+	Status
+	take_lists(const graph::KnnLists &lists, size_t first, const std::vector<std::vector<Neighbor>> &found)
+	{
+		std::atomic<size_t> next{0};
+		std::atomic<bool> good{true};
+
+		pool_->run(pool_->n_threads(),
+			[&](size_t)
+			{
+				constexpr size_t kPiece = 256;
+
+				for (size_t piece = next.fetch_add(kPiece); piece < found.size(); piece = next.fetch_add(kPiece))
+					for (size_t i = piece; i < std::min(found.size(), piece + kPiece); i++)
+						if (!take_list(lists, static_cast<uint32_t>(first + i), found[i]))
+							good = false;
+			});
+		return good ? Status::ok() : Status::error(StatusCode::kInternal, "a search has found too few rows");
+	}
+
+	/// What a search has found becomes a list, as knn_graph makes it: other rows with a finite score, by the score as float.
+	bool
+	take_list(const graph::KnnLists &lists, uint32_t node, const std::vector<Neighbor> &found) const
+	{
+		uint32_t *ids = lists.ids + size_t{node} * lists.k;
+		float *scores = lists.scores + size_t{node} * lists.k;
+		uint32_t n = 0;
+
+		if (found.size() != std::min<size_t>(size_t{lists.k} + 1, spec_.n_rows))
+			return false;
+		for (size_t i = 0; i < found.size() && n < lists.k && std::isfinite(static_cast<float>(found[i].score)); i++)
+		{
+			const uint32_t other = static_cast<uint32_t>(found[i].row);
+			const float score = static_cast<float>(found[i].score);
+			uint32_t at = n;
+
+			if (other == node)
+				continue;
+			// Scores that differ by less than a float are in the order of rows.
+			for (; at > 0 && scores[at - 1] == score && ids[at - 1] > other; at--)
+				ids[at] = ids[at - 1];
+			ids[at] = other;
+			scores[n++] = score;
+		}
+		for (; n < lists.k; n++)
+		{
+			ids[n] = graph::kNoNode;
+			scores[n] = HUGE_VALF;
+		}
+		return true;
+	}
+
+	const GraphBuildSpec spec_;
+	ThreadPool *const pool_;
+	SearchControl *const control_;
+	Engine *const searcher_;
+	const size_t row_bytes_;
+	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
+	std::vector<uint32_t> edges_;
+	std::vector<uint32_t> entries_;
+	ivf::Calibration calibration_;
+	graph::BuildReport report_;
+	GraphProgress progress_;
+	bool exact_neighbors_ = false;
+};
+
+} // namespace
+
+uint64_t
+graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
+{
+	graph::BuildSpec build;
+	graph::GraphRows rows;
+
+	build.degree = spec.degree;
+	rows.spec = spec.rows;
+	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
+	rows.n_rows = spec.n_rows;
+	return uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t)) + graph::graph_build_bytes(rows, build, n_threads);
+}
+
+std::unique_ptr<GraphBuilder>
+make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
+{
+	return std::make_unique<CpuGraphBuilder>(spec, pool, control, searcher);
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,338 @@
+// See calibrate.hpp.
+#include "engine/graph/calibrate.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <iterator>
+
+#include "engine/graph/search.hpp"
+#include "engine/ivf/work.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+namespace
+{
+
+constexpr uint32_t kNeighbors = 10;
+constexpr uint32_t kMostQueries = 400;
+constexpr uint32_t kRowsPerQuery = 20; // there are so many rows for each query, at least
+constexpr size_t kBatchRows = 256;     // compared with all queries, at most
+constexpr size_t kBatchBytes = 128 * 1024; // ... and so many bytes: fit a cache
+constexpr double kEnough = 0.9995;     // recall that needs no wider search
+constexpr uint32_t kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
+constexpr size_t kMostTasks = 64;
+
+static_assert(std::size(kWidths) <= ivf::kMaxCalibrationPoints);
+
+uint32_t
+query_count(const MeasuredGraph &graph)
+{
+	return std::min(kMostQueries, graph.rows.n_rows / kRowsPerQuery);
+}
+
+size_t
+task_count(uint32_t n_queries, size_t n_threads)
+{
+	return std::min({n_threads, kMostTasks, size_t{std::max(n_queries, 1u)}});
+}
+
+size_t
+batch_rows(const GraphRows &rows)
+{
+	return std::clamp<size_t>(kBatchBytes / std::max<size_t>(rows.row_stride, 1), 1, kBatchRows);
+}
+
+GraphView
+shape_of(const MeasuredGraph &graph)
+{
+	GraphView shape;
+
+	shape.n_nodes = graph.rows.n_rows;
+	shape.degree = graph.degree;
+	return shape;
+}
+
+SearchSpec
+widest(const MeasuredGraph &)
+{
+	SearchSpec spec;
+
+	spec.width = kWidths[std::size(kWidths) - 1];
+	return spec;
+}
+
+struct Queries
+{
+	uint32_t n;
+	uint32_t *numbers;   // [n] of the rows that they are
+	TopK *topks;         // [n]
+	double *last_score;  // [n] of the kNeighbors nearest rows; the query is none of them
+	uint32_t *n_true;    // [n] how many neighbours there are, at most kNeighbors: others have no number for a score
+	uint32_t *hits;      // [n] how many of them the last search has found
+
+	bool
+	take(ivf::Arena *arena, uint32_t n_queries)
+	{
+		n = n_queries;
+		numbers = arena->take<uint32_t>(n);
+		topks = arena->take<TopK>(n);
+		last_score = arena->take<double>(n);
+		n_true = arena->take<uint32_t>(n);
+		hits = arena->take<uint32_t>(n);
+		return hits != nullptr;
+	}
+};
+
+/// Of one task.
+struct TaskMemory
+{
+	double *scores;     // [kBatchRows]
+	RowId *row_numbers; // [kBatchRows]
+	Candidate *found;   // [widest]
+	Candidate *entries; // [n_entries]
+	double *entry_scores; // [n_entries]
+	void *search;
+	size_t search_bytes;
+	Outcome failure;
+
+	bool
+	take(ivf::Arena *arena, const MeasuredGraph &graph)
+	{
+		scores = arena->take<double>(kBatchRows);
+		row_numbers = arena->take<RowId>(kBatchRows);
+		found = arena->take<Candidate>(widest(graph).width);
+		entries = arena->take<Candidate>(graph.n_entries);
+		entry_scores = arena->take<double>(graph.n_entries);
+		search_bytes = graph_search_bytes(shape_of(graph), widest(graph));
+		search = arena->take<uint8_t>(search_bytes);
+		failure = {};
+		return search != nullptr;
+	}
+};
+
+struct Memory
+{
+	Queries queries;
+	Neighbor *buffers; // of the topks
+	size_t buffer_size; // of one
+	TaskMemory tasks[kMostTasks];
+	size_t n_tasks;
+
+	bool
+	take(ivf::Arena *arena, const MeasuredGraph &graph, size_t n_threads)
+	{
+		const uint32_t n_queries = query_count(graph);
+		bool taken = queries.take(arena, n_queries);
+
+		buffer_size = topk_buffer_bytes(kNeighbors + 1) / sizeof(Neighbor); // a query finds itself
+		buffers = arena->take<Neighbor>(buffer_size * n_queries);
+		n_tasks = task_count(n_queries, n_threads);
+		for (size_t i = 0; i < n_tasks; i++)
+			taken = tasks[i].take(arena, graph);
+		return taken;
+	}
+};
+
+/// What the tasks of one stage share.
+struct Stage
+{
+	const MeasuredGraph *graph;
+	Memory *memory;
+	const Call *call;
+	uint32_t width; // of searches
+	std::atomic<size_t> next{0};
+	std::atomic<bool> stopped{false};
+};
+
+/// The exact search for a run of the queries. Task 0 runs in the caller's thread and reports progress.
+void
+truth_task(void *argument, size_t task)
+{
+	Stage *stage = static_cast<Stage *>(argument);
+	const Memory &memory = *stage->memory;
+	const GraphRows &rows = stage->graph->rows;
+	const size_t batch = batch_rows(rows);
+	double *scores = memory.tasks[task].scores;
+	RowId *numbers = memory.tasks[task].row_numbers;
+
+	// As many pieces as tasks: each goes through all rows.
+	for (size_t piece = stage->next.fetch_add(1); piece < memory.n_tasks; piece = stage->next.fetch_add(1))
+	{
+		const size_t begin = piece * memory.queries.n / memory.n_tasks;
+		const size_t end = (piece + 1) * memory.queries.n / memory.n_tasks;
+
+		for (size_t first = 0; first < rows.n_rows; first += batch)
+		{
+			const size_t n = std::min<size_t>(batch, rows.n_rows - first);
+
+			if (stage->stopped.load(std::memory_order_relaxed))
+				return;
+			if (task == 0 && !ivf::go_on(*stage->call, {first, rows.n_rows}))
+			{
+				stage->stopped.store(true, std::memory_order_relaxed);
+				return;
+			}
+			for (size_t i = 0; i < n; i++)
+				numbers[i] = first + i;
+			for (size_t q = begin; q < end; q++)
+			{
+				TopK *topk = &memory.queries.topks[q];
+
+				compute_scores(rows.spec, rows.row(memory.queries.numbers[q]), rows.row(static_cast<uint32_t>(first)), rows.row_stride, n,
+					scores, 0);
+				if (topk_wants(topk, scores, n))
+					topk_push(topk, scores, numbers, n, nullptr, 0);
+			}
+		}
+	}
+}
+
+/// What the exact searches have found becomes last_score, n_true.
+void
+finish_truth(const Queries &queries)
+{
+	for (uint32_t q = 0; q < queries.n; q++)
+	{
+		const uint64_t found = topk_finish(&queries.topks[q]);
+
+		queries.n_true[q] = 0;
+		for (uint64_t j = 0; j < found && queries.n_true[q] < kNeighbors; j++)
+			if (queries.topks[q].buffer[j].row != queries.numbers[q] && !std::isnan(queries.topks[q].buffer[j].score))
+			{
+				queries.n_true[q]++;
+				queries.last_score[q] = queries.topks[q].buffer[j].score;
+			}
+	}
+}
+
+/// The entry points nearest to the query come first; its own row is not among them.
+uint32_t
+choose_entries(const MeasuredGraph &graph, const void *query, uint32_t number, const TaskMemory &memory)
+{
+	uint32_t n = 0;
+
+	score_rows(graph.rows, query, graph.entries, graph.n_entries, memory.entry_scores);
+	for (uint32_t i = 0; i < graph.n_entries; i++)
+		if (graph.entries[i] != number)
+			memory.entries[n++] = {memory.entry_scores[i], graph.entries[i]};
+	first_candidates(memory.entries, n, kSearchEntries);
+	return std::min(n, kSearchEntries);
+}
+
+/// Searches of some queries.
+void
+search_task(void *argument, size_t task)
+{
+	Stage *stage = static_cast<Stage *>(argument);
+	const MeasuredGraph &graph = *stage->graph;
+	const Queries &queries = stage->memory->queries;
+	TaskMemory &memory = stage->memory->tasks[task];
+	MemoryGraph held = {graph.rows, graph.edges, graph.degree, nullptr};
+	const GraphView view = memory_view(&held);
+	SearchSpec spec;
+	SearchStats stats;
+
+	spec.width = stage->width;
+	for (size_t q = stage->next.fetch_add(1); q < queries.n && !stage->stopped.load(std::memory_order_relaxed); q = stage->next.fetch_add(1))
+	{
+		uint32_t n_found = 0;
+
+		held.query = graph.rows.row(queries.numbers[q]);
+		spec.excluded = queries.numbers[q];
+
+		const uint32_t n_entries = choose_entries(graph, held.query, spec.excluded, memory);
+		const Outcome outcome = graph_search(
+			view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
+
+		memory.failure = outcome;
+		if (!outcome.is_ok() || (task == 0 && !ivf::go_on(*stage->call, {q, queries.n})))
+		{
+			stage->stopped.store(true, std::memory_order_relaxed);
+			return;
+		}
+		queries.hits[q] = 0;
+		for (uint32_t i = 0; i < std::min(n_found, queries.n_true[q]); i++)
+			queries.hits[q] += memory.found[i].score <= queries.last_score[q];
+	}
+}
+
+Outcome
+run_stage(Stage *stage, void (*task)(void *argument, size_t index))
+{
+	stage->next.store(0);
+	ivf::run_workers(*stage->call, stage->memory->n_tasks, task, stage);
+	for (size_t i = 0; i < stage->memory->n_tasks; i++)
+		if (!stage->memory->tasks[i].failure.is_ok())
+			return stage->memory->tasks[i].failure;
+	return stage->stopped.load() ? ivf::cancelled() : Outcome{};
+}
+
+double
+recall_of_hits(const Queries &queries)
+{
+	uint64_t hits = 0;
+	uint64_t wanted = 0;
+
+	for (uint32_t q = 0; q < queries.n; q++)
+	{
+		hits += queries.hits[q];
+		wanted += queries.n_true[q];
+	}
+	return wanted == 0 ? 1 : static_cast<double>(hits) / static_cast<double>(wanted);
+}
+
+} // namespace
+
+size_t
+calibrate_bytes(const MeasuredGraph &graph, size_t n_threads)
+{
+	ivf::Arena arena;
+	Memory memory;
+
+	(void) memory.take(&arena, graph, n_threads);
+	return arena.bytes_needed();
+}
+
+Outcome
+calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes, const Call &call)
+{
+	ivf::Arena arena(work, work_bytes);
+	Memory memory;
+	Stage stage = {.graph = &graph, .memory = &memory, .call = &call, .width = 0};
+	double best = 0;
+
+	*calibration = {};
+	if (query_count(graph) == 0)
+		return {};
+	if (!memory.take(&arena, graph, call.n_threads))
+		return ivf::work_memory_short();
+	for (uint32_t q = 0; q < memory.queries.n; q++)
+	{
+		memory.queries.numbers[q] =
+			static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * memory.queries.n));
+		topk_init(&memory.queries.topks[q], kNeighbors + 1, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
+	}
+	Outcome outcome = run_stage(&stage, truth_task);
+	if (!outcome.is_ok())
+		return outcome;
+	finish_truth(memory.queries);
+	for (const uint32_t width : kWidths)
+	{
+		stage.width = width;
+		outcome = run_stage(&stage, search_task);
+		if (!outcome.is_ok())
+			return outcome;
+		best = std::max(best, recall_of_hits(memory.queries));
+		calibration->probes[calibration->n_points] = width;
+		calibration->recall[calibration->n_points++] = static_cast<float>(best);
+		if (best >= kEnough || looks_at_all(width, graph.rows.n_rows))
+			break;
+	}
+	calibration->n_queries = memory.queries.n;
+	return {};
+}
+
+} // namespace vectorgpu::engine::graph

@@ -1,0 +1,29 @@
+// What recall how wide a search of a graph has: some of its rows as queries, each left out of its own search as if it were not in the
+// graph, against an exact search.
+#pragma once
+
+#include "engine/graph/graph.hpp"
+#include "engine/ivf/calibration.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+/// A graph to be measured. rows.spec: as searches compare.
+struct MeasuredGraph
+{
+	GraphRows rows;
+	const uint32_t *edges = nullptr;   // [n_rows, degree]
+	uint32_t degree = 0;
+	const uint32_t *entries = nullptr; // [n_entries]
+	uint32_t n_entries = 0;
+};
+
+/// Bytes of calibrate's work memory.
+size_t calibrate_bytes(const MeasuredGraph &graph, size_t n_threads);
+
+/// Sets the calibration: recall of the 10 nearest by the width of the search (`probes`), 10 and wider, until nearly all are found or a look at
+/// all rows is cheaper; no points if there are too few rows to measure anything. With call's threads, and the same by any number of them.
+Outcome calibrate(
+	const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes, const Call &call = {});
+
+} // namespace vectorgpu::engine::graph

@@ -1,0 +1,93 @@
+// What an engine does for the build of an index with a graph: it takes all rows, makes their graph and measures what recall how wide a
+// search of it has. The result is that of engine/graph with one thread, whoever does it, but for the nearest rows where an engine's exact
+// search finds those.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "common/limits.hpp"
+#include "common/status.hpp"
+#include "engine/distance.hpp"
+#include "engine/graph/build.hpp"
+#include "engine/ivf/calibration.hpp"
+
+namespace vectorgpu::engine
+{
+
+struct GraphBuildSpec
+{
+	DistanceSpec rows; // float32 or float16; metric: of searches
+	uint32_t n_rows = 0;
+	uint32_t degree = 32;
+	graph::PruneKind prune = graph::PruneKind::kRank;
+	uint64_t seed = 1;
+	bool calibrate = false;
+};
+
+/// kInvalidArgument or kUnsupported for a spec that no engine can work with.
+inline Status
+check_graph_build(const GraphBuildSpec &spec)
+{
+	if (spec.rows.element != ElementType::kFloat32 && spec.rows.element != ElementType::kFloat16)
+		return Status::error(StatusCode::kUnsupported, "the element type has no graph");
+	if (!metric_supports(spec.rows.metric, spec.rows.element))
+		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
+	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions))
+		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+	if (spec.n_rows < 1 || spec.n_rows >= graph::kNoNode || spec.degree < graph::kMinDegree || spec.degree > graph::kMaxDegree)
+		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
+	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
+		return Status::error(StatusCode::kInvalidArgument, "no such way of pruning");
+	return Status::ok();
+}
+
+enum class GraphStage : uint32_t
+{
+	kRows = 0, // rows are awaited
+	kNeighbors = 1,
+	kEdges = 2,
+	kRecall = 3,
+	kDone = 4,
+	kFailed = 5,
+};
+
+/// What has become of a build, to be read while it runs.
+struct GraphProgress
+{
+	std::atomic<GraphStage> stage{GraphStage::kRows};
+	std::atomic<uint64_t> done{0}; // of the stage, in units of its own
+	std::atomic<uint64_t> total{0};
+};
+
+/// One build. add_rows until all are there, build once, then the results. One thread at a time, but progress(): any thread.
+class GraphBuilder
+{
+public:
+	virtual ~GraphBuilder() = default;
+
+	/// The next rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
+	virtual Status add_rows(const void *vectors, size_t n) = 0;
+
+	/// Takes long. kInvalidArgument unless all rows are there, kCancelled if the control says stop. What is needed for it alone is given
+	/// back when it returns.
+	virtual Status build() = 0;
+
+	virtual const GraphBuildSpec &spec() const = 0;
+	virtual const GraphProgress &progress() const = 0;
+
+	/// Behind a build: edges [n_rows, degree], entry points, recall by width.
+	virtual const std::vector<uint32_t> &edges() const = 0;
+	virtual const std::vector<uint32_t> &entries() const = 0;
+	virtual const ivf::Calibration &calibration() const = 0;
+	virtual const graph::BuildReport &report() const = 0;
+
+	/// True if the nearest rows are those of an exact search.
+	virtual bool exact_neighbors() const = 0;
+};
+
+/// Host memory that a build takes, with n_threads.
+uint64_t graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads);
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,230 @@
+// Builds of graphs by the worker, from the wire to edges and recall.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/graph/calibrate.hpp"
+#include "worker/support.hpp"
+
+namespace vectorgpu::worker_test
+{
+namespace
+{
+
+using wire::BuildResult;
+using wire::BuildStep;
+using wire::GraphBuildStage;
+using wire::GraphBuildState;
+
+constexpr uint32_t kDegree = 8;
+
+struct WorkerGraphBuilds : testing::Test
+{
+	WorkerGraphBuilds() : served(options_for_test()), table(900, 6, 1) {}
+
+	Answer
+	step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0)
+	{
+		const wire::BuildRequest request{what, static_cast<uint32_t>(n), what == BuildStep::kRows ? first : 0};
+		std::vector<float> rows;
+
+		for (size_t i = first; i < first + n; i++)
+			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+	}
+
+	Answer
+	begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2)
+	{
+		const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
+		const wire::GraphBuildSpec spec{table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1};
+
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
+	}
+
+	Answer
+	ask(Client *client, BuildResult result, size_t n_bytes)
+	{
+		const wire::BuildReadRequest request{result, static_cast<uint32_t>(n_bytes), 0};
+
+		return exchange(client, RequestType::kBuildRead, table.key, {part_of(request)});
+	}
+
+	template <class T>
+	std::vector<T>
+	read(Client *client, BuildResult result, size_t n)
+	{
+		const Answer answer = ask(client, result, n * sizeof(T));
+		std::vector<T> values(n);
+
+		EXPECT_TRUE(answer.ok());
+		EXPECT_EQ(answer.body.size(), n * sizeof(T));
+		if (answer.body.size() == n * sizeof(T))
+			memcpy(values.data(), answer.body.data(), n * sizeof(T));
+		return values;
+	}
+
+	GraphBuildState
+	wait_for_end(Client *client)
+	{
+		for (;;)
+		{
+			const GraphBuildState state = read<GraphBuildState>(client, BuildResult::kGraphState, 1)[0];
+
+			if (state.stage == GraphBuildStage::kDone || state.stage == GraphBuildStage::kFailed || testing::Test::HasFailure())
+				return state;
+			std::this_thread::yield();
+		}
+	}
+
+	DataDirectory directory;
+	ThreadWorker served;
+	Table table;
+};
+
+/// The same graph and recall as by one thread, without a worker.
+TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
+{
+	namespace graph = engine::graph;
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+	{
+		Connection connection;
+		Client &client = connection.client;
+
+		ASSERT_TRUE(begin(&client, 900, metric).ok());
+		for (size_t first = 0; first < 900; first += 300)
+			ASSERT_TRUE(step(&client, BuildStep::kRows, first, 300).ok());
+		ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+
+		const GraphBuildState state = wait_for_end(&client);
+
+		ASSERT_EQ(state.stage, GraphBuildStage::kDone);
+		EXPECT_EQ(state.failure, ReplyStatus::kOk);
+		EXPECT_EQ(state.exact, 0U);
+		EXPECT_GT(state.progress, 0U);
+
+		std::vector<float> vectors;
+		graph::GraphRows rows;
+		graph::BuildSpec spec;
+		graph::BuildReport report;
+		std::vector<uint32_t> edges(900 * kDegree);
+		engine::ivf::Calibration calibration;
+
+		for (size_t i = 0; i < 900; i++)
+			vectors.insert(vectors.end(), table.row(i), table.row(i) + table.spec.dim);
+		rows = {{graph::build_metric(metric), table.spec.element, table.spec.dim}, vectors.data(), table.spec.dim * sizeof(float), 900};
+		spec.degree = kDegree;
+		spec.knn.k = 0;
+
+		std::vector<uint32_t> entries(graph::entry_count(900, spec));
+		std::vector<uint8_t> work(graph::graph_build_bytes(rows, spec));
+
+		ASSERT_TRUE(graph::graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
+		rows.spec.metric = metric;
+
+		const graph::MeasuredGraph measured = {rows, edges.data(), kDegree, entries.data(), report.n_entries};
+
+		work.resize(graph::calibrate_bytes(measured, 1));
+		ASSERT_TRUE(graph::calibrate(measured, &calibration, work.data(), work.size()).is_ok());
+		entries.resize(report.n_entries);
+		EXPECT_EQ(state.n_connected, report.n_connected);
+		EXPECT_EQ(state.n_queries, calibration.n_queries);
+		EXPECT_GT(state.n_points, 0U);
+		ASSERT_EQ(state.n_points, calibration.n_points);
+		ASSERT_EQ(state.n_entries, report.n_entries);
+		EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEdges, edges.size()), edges);
+		EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEntries, report.n_entries), entries);
+
+		const std::vector<wire::WidthRecall> points = read<wire::WidthRecall>(&client, BuildResult::kRecall, state.n_points);
+
+		for (uint32_t i = 0; i < state.n_points; i++)
+		{
+			EXPECT_EQ(points[i].width, calibration.probes[i]);
+			EXPECT_EQ(points[i].recall, calibration.recall[i]);
+		}
+		ASSERT_TRUE(step(&client, BuildStep::kEnd).ok());
+		EXPECT_EQ(ask(&client, BuildResult::kGraphState, sizeof(GraphBuildState)).status(), ReplyStatus::kAbsent);
+	}
+}
+
+TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
+{
+	Connection connection;
+	Client &client = connection.client;
+
+	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kAbsent);
+	ASSERT_TRUE(begin(&client, 500).ok());
+	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
+	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kInvalid) << "before all rows are there";
+	EXPECT_EQ(ask(&client, BuildResult::kEdges, 4).status(), ReplyStatus::kInvalid);
+	ASSERT_TRUE(step(&client, BuildStep::kRows, 0, 300).ok());
+	EXPECT_EQ(step(&client, BuildStep::kRows, 0, 300).status(), ReplyStatus::kInvalid) << "the same rows again";
+	EXPECT_EQ(step(&client, BuildStep::kRows, 400, 100).status(), ReplyStatus::kInvalid) << "a gap";
+	EXPECT_EQ(step(&client, BuildStep::kRows, 300, 201).status(), ReplyStatus::kInvalid) << "more than announced";
+	EXPECT_EQ(step(&client, BuildStep::kTraining, 0, 1).status(), ReplyStatus::kInvalid) << "a step of lists";
+	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(ask(&client, BuildResult::kCentroids, 4).status(), ReplyStatus::kInvalid);
+	ASSERT_TRUE(step(&client, BuildStep::kRows, 300, 200).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(step(&client, BuildStep::kRows, 500, 1).status(), ReplyStatus::kInvalid);
+	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
+	EXPECT_EQ(ask(&client, BuildResult::kEdges, 500 * kDegree * 4 + 1).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(ask(&client, BuildResult::kNeighbors, 4).status(), ReplyStatus::kInvalid) << "of lists";
+
+	ASSERT_TRUE(begin(&client, 500).ok()) << "again: the first is forgotten";
+	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
+}
+
+/// A session that goes, or begins another build, takes what runs with it.
+TEST_F(WorkerGraphBuilds, end_with_their_session)
+{
+	for (int round = 0; round < 20; round++)
+	{
+		Connection connection;
+		Client &client = connection.client;
+
+		for (int again = 0; again < 2; again++)
+		{
+			ASSERT_TRUE(begin(&client, 900).ok());
+			ASSERT_TRUE(step(&client, BuildStep::kRows, 0, 900).ok());
+			ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+		}
+	}
+
+	Connection connection;
+	Client &client = connection.client; // after twenty others: their places are free
+
+	for (int i = 0; i < 1000 && !begin(&client, 10).ok(); i++) // a session's end takes a moment
+		std::this_thread::yield();
+	EXPECT_TRUE(begin(&client, 10).ok());
+}
+
+TEST(WorkerGraphBudget, refuses_what_is_too_large)
+{
+	DataDirectory directory;
+	worker::Options options = options_for_test();
+
+	options.build_budget_bytes = 1 << 20;
+
+	ThreadWorker served(options);
+	Connection connection;
+	Client &client = connection.client;
+	const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
+	const auto begin = [&](uint32_t n_rows)
+	{
+		const wire::GraphBuildSpec spec{6, ElementType::kFloat32, Metric::kL2, 0, 0, n_rows, kDegree, 1};
+
+		return exchange(&client, RequestType::kBuild, {}, {part_of(request), part_of(spec)}).status();
+	};
+
+	EXPECT_EQ(begin(10), ReplyStatus::kOk);
+	EXPECT_EQ(begin(100000), ReplyStatus::kRefused);
+	EXPECT_EQ(begin(4000000000), ReplyStatus::kRefused);
+}
+
+} // namespace
+} // namespace vectorgpu::worker_test
