@@ -28,6 +28,33 @@ constexpr uint32_t kSelectLeastColumnsPerSample = 8;     // columns for each num
 constexpr double kSelectTooFew = 1e-3;                // how often the threshold lets fewer than k pass: the row is then read again
 constexpr uint32_t kSelectMostListBytes = 112 * 1024; // with the keys to sort: two blocks a processor
 
+/// Ranks and slots for a sample of n_vectors vectors a thread. Of the k - 1 smallest numbers about k n_sample / n_columns are in the
+/// sample; the threshold has rank numbers of the sample up to it, and fewer than k of the row only if `rank` or more of those are in it.
+inline void
+plan_sample(uint32_t n_columns, uint32_t k, uint32_t n_threads, uint32_t n_vectors, SelectRowsPlan *plan)
+{
+	const double each = static_cast<double>(n_columns) / (n_vectors * n_threads * 4); // columns for a number of the sample
+	const double mean = k / each;
+	double term = std::exp(-mean); // of Poisson's distribution
+	double rest = 1 - term;        // P(X >= rank)
+	uint32_t rank = 1;
+
+	while (rest > kSelectTooFew)
+	{
+		term *= mean / rank++;
+		rest -= term;
+	}
+	plan->n_sample_vectors = n_vectors;
+	plan->rank_least = rank;
+	plan->rank_most = rank + rank / 16;
+
+	// Numbers up to the rank-th of a sample: their deviation is as that of a sum of `rank` gaps. Room for two deviations, and for
+	// four of one thread's part of so many.
+	const double passing = (plan->rank_most + 2 * std::sqrt(static_cast<double>(plan->rank_most))) * each / n_threads;
+
+	plan->n_slots = static_cast<uint32_t>(std::ceil(passing + 4 * std::sqrt(passing))) + 1;
+}
+
 /// For rows of n_columns in random order and blocks of n_threads that begin with n_loads vectors a thread. k from 1.
 inline SelectRowsPlan
 plan_select_rows(uint32_t n_columns, uint32_t k, uint32_t n_threads, uint32_t n_loads)
@@ -43,30 +70,13 @@ plan_select_rows(uint32_t n_columns, uint32_t k, uint32_t n_threads, uint32_t n_
 		n_vectors /= 2;
 	if (n_vectors == 0 || n_columns / 4 < n_threads * n_loads + 1 || k > n_columns / 16)
 		return plan;
-
-	// Of the k - 1 smallest numbers about this many are in the sample; the threshold has rank numbers of the sample up to it, and
-	// fewer than k of the row only if `rank` or more of those are in it.
-	const double each = static_cast<double>(n_columns) / (n_vectors * n_threads * 4); // columns for a number of the sample
-	const double mean = k / each;
-	double term = std::exp(-mean); // of Poisson's distribution
-	double rest = 1 - term;        // P(X >= rank)
-	uint32_t rank = 1;
-
-	while (rest > kSelectTooFew)
+	for (; n_vectors <= kSelectMostSampleVectors; n_vectors *= 2) // of a larger sample less passes
 	{
-		term *= mean / rank++;
-		rest -= term;
+		plan_sample(n_columns, k, n_threads, n_vectors, &plan);
+		if (plan.n_slots * n_threads * 8 + plan.n_sorted * 8 <= kSelectMostListBytes)
+			return plan;
 	}
-	plan.rank_least = rank;
-	plan.rank_most = rank + rank / 16;
-
-	// Numbers up to the rank-th of a sample: their deviation is as that of a sum of `rank` gaps. Room for two deviations, and for
-	// four of one thread's part of so many.
-	const double passing = (plan.rank_most + 2 * std::sqrt(static_cast<double>(plan.rank_most))) * each / n_threads;
-
-	plan.n_slots = static_cast<uint32_t>(std::ceil(passing + 4 * std::sqrt(passing))) + 1;
-	if (plan.n_slots * n_threads * 8 + plan.n_sorted * 8 <= kSelectMostListBytes)
-		plan.n_sample_vectors = n_vectors;
+	plan.n_sample_vectors = 0;
 	return plan;
 }
 

@@ -65,6 +65,8 @@ TEST(SelectRowsPlan, RowsTooShortForASampleGoByRounds)
 	EXPECT_EQ(plan_select_rows(16384, 1, kThreads, kLoads).n_sample_vectors, 2u);
 	EXPECT_EQ(plan_select_rows(32768, kSelectLargeSampleLeastK, kThreads, kLoads).n_sample_vectors, 4u);
 	EXPECT_EQ(plan_select_rows(16384, 2000, kThreads, kLoads).n_sample_vectors, 0u); // k is an eighth
+	EXPECT_EQ(plan_select_rows(3000000, 10, kThreads, kLoads).n_sample_vectors, 2u);
+	EXPECT_EQ(plan_select_rows(6000000, 10, kThreads, kLoads).n_sample_vectors, 4u) << "with half a sample too many pass";
 	EXPECT_EQ(plan_select_rows(4000000000u, 2048, kThreads, kLoads).n_sample_vectors, 0u) << "more passes than there is room for";
 }
 
