@@ -80,6 +80,7 @@ public:
 			VECTORGPU_TRY(self_test(this));
 			VECTORGPU_TRY(test_graphs());
 			VECTORGPU_TRY(test_codes());
+			VECTORGPU_TRY(test_matches());
 			n_searches_ = n_batches_ = n_rescored_ = 0;
 		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
@@ -323,6 +324,8 @@ private:
 	{
 		if (spec.distance.element != ElementType::kSet || !engine::match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
+		if (!holds_matches_)
+			return Status::error(StatusCode::kUnsupported, "matches are not counted on this GPU");
 		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
 			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
 		return add({nullptr, std::make_shared<DeviceMatchCopy>(spec, budget_.get())}, copy);
@@ -412,6 +415,19 @@ private:
 			return status;
 		device_.log(("codes are not searched on the GPU: " + status.message).c_str());
 		holds_codes_ = false;
+		return Status::ok();
+	}
+
+	/// Likewise.
+	Status
+	test_matches()
+	{
+		const Status status = self_test_matches(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("matches are not counted on the GPU: " + status.message).c_str());
+		holds_matches_ = false;
 		return Status::ok();
 	}
 
@@ -518,8 +534,9 @@ private:
 	}
 
 	const CudaEngineOptions options_;
-	bool holds_graphs_ = true; // this and the next: from start() on
+	bool holds_graphs_ = true; // this and the next two: from start() on
 	bool holds_codes_ = true;
+	bool holds_matches_ = true;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;

@@ -18,33 +18,25 @@ using engine::match::MatchIndex;
 namespace
 {
 
-// Where scores are bounds of edit distances: how many rows the device counts for.
-constexpr size_t kLeastCounted = 1024;
-constexpr size_t kCountedPerRow = 4;
-constexpr size_t kMostBoundRows = 65536;
-
-/// rows: the first of the segment by bound, of `found`, the `asked` rows with the most matches. False if rows that were not found
-/// may come before the last of them.
-bool
-order_by_bounds(const MatchIndex &index, const engine::match::MatchQuery &query, std::span<const MatchFound> found, size_t asked,
-	std::vector<engine::Neighbor> *rows)
+/// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
+void
+continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
 {
-	const engine::match::GramQuery &grams = *query.grams;
-	// Of all rows with so many matches those of the query's own size have the least bound.
-	const int64_t least_unseen = engine::match::edit_distance_bound(grams.size, grams.size, found.back().count, grams.n);
-
-	rows->clear();
-	for (const MatchFound &one : found)
+	if (std::isnan(after.score) || after.score > most_distance)
+		request->k = 0; // distances end there, and rows at a NaN would come before
+	else if (after.score >= 0)
 	{
-		const engine::Neighbor row = {engine::match::gram_bound(grams, one.count, index.sizes()[one.row]), index.row_ids()[one.row]};
+		const double distance = std::floor(after.score);
 
-		if (!query.has_after || engine::neighbor_less(query.after, row))
-			rows->push_back(row);
+		// Behind a distance between two whole numbers come those of the larger one, all of them.
+		request->has_after = true;
+		if (distance < after.score && distance >= most_distance)
+			request->k = 0;
+		request->after_count = most_distance - static_cast<uint32_t>(std::min<double>(std::ceil(after.score), most_distance));
+		request->after_row = distance < after.score
+								 ? 0
+								 : static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), after.row) - row_ids.begin());
 	}
-	std::sort(rows->begin(), rows->end(), engine::neighbor_less);
-	if (rows->size() > query.k)
-		rows->resize(query.k);
-	return found.size() < asked || (rows->size() == query.k && (query.k == 0 || rows->back().score < static_cast<double>(least_unseen)));
 }
 
 } // namespace
@@ -82,7 +74,11 @@ DeviceMatchCopy::load(engine::SegmentId id, const std::shared_ptr<const engine::
 {
 	auto segment = std::make_shared<Segment>();
 
-	VECTORGPU_TRY(segment->index.load(budget_->device(), made->index.tiles(), made->index.n_rows(), made->index.n_keys(), 0));
+	// Texts are compared with every query, which is faster than to count what few of them it is enough to compare.
+	if (spec().metric != Metric::kEdit)
+		VECTORGPU_TRY(segment->index.load(budget_->device(), made->index.tiles(), made->index.n_rows(), made->index.n_keys(), 0));
+	else if (DeviceTexts::fits(made->index))
+		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), made->index));
 	VECTORGPU_TRY(budget_->take(segment->index.device_bytes() + (made->index.n_rows() + 7) / 8));
 	segment->charged = segment->index.device_bytes() + (made->index.n_rows() + 7) / 8;
 	segment->budget = budget_;
@@ -171,46 +167,67 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 	return Status::ok();
 }
 
-/// The device counts, and what it finds is ordered by bounds here: the rows with the most matches. They are the answer if no row with
-/// fewer can have a bound as small; else the host's index gives it.
+/// Queries and segments that the device can compare are searched there, the others by the host's index, with all threads.
 Status
-DeviceMatchCopy::search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
+DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
 	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
 {
 	const MatchIndex &index = view.segment->index;
 	const std::shared_ptr<Segment> segment = find(view.id);
-	std::vector<std::vector<CodeRange>> ranges;
+	std::vector<std::vector<uint8_t>> symbols;
 	std::vector<MatchRequest> requests;
+	std::vector<size_t> on_device, on_host;
 	std::vector<std::vector<MatchFound>> found;
 
 	if (segment == nullptr)
 		return Status::error(StatusCode::kNotFound, "the segment has gone");
-	ranges.reserve(queries.size());
-	for (const engine::SearchQuery &query : queries)
+
+	const DeviceTexts &texts = segment->index.texts();
+	const uint32_t most = texts.most_distance();
+
+	symbols.reserve(queries.size());
+	for (size_t i = 0; i < queries.size(); i++)
 	{
 		engine::match::Parts parts;
+		engine::match::GramQuery grams;
+		const uint8_t *codes;
 		MatchRequest request;
 
-		(void) engine::match::open_parts(query.query, query.query_bytes, &parts); // has been checked
-		ranges.push_back(index.resolve(parts));
-		request.ranges = ranges.back();
-		request.most_count = index.most_count(ranges.back());
-		// So many rows that sorting them would cost more than counting on the host: none.
-		request.k = query.k <= kMostBoundRows / kCountedPerRow ? std::max(kLeastCounted, query.k * kCountedPerRow) : 0;
+		(void) engine::match::open_parts(queries[i].query, queries[i].query_bytes, &parts); // has been checked
+		(void) engine::match::open_gram_query(parts, &grams, &codes);
+		if (!texts.loaded() || grams.size > kernels::kMatchTextQuery)
+		{
+			on_host.push_back(i);
+			continue;
+		}
+		symbols.push_back(texts.symbols_of(codes, static_cast<size_t>(grams.size)));
+		request.symbols = symbols.back();
+		request.most_count = most;
+		request.k = queries[i].k;
+		if (queries[i].has_after)
+			continue_by_distance(queries[i].after, most, index.row_ids(), &request);
 		requests.push_back(request);
+		on_device.push_back(i);
 	}
-	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
+	if (!requests.empty())
+		VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
+	for (size_t i = 0; i < found.size(); i++)
+		for (const MatchFound &one : found[i])
+		{
+			const double score = static_cast<double>(most - one.count);
+
+			engine::topk_push(topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
+		}
 
 	std::atomic<bool> refused{false};
 	std::atomic<bool> stopped{false};
 
-	// What the device has not settled is counted here, which takes long.
-	HostTeam::get().share_each(queries.size(),
+	HostTeam::get().share_each(on_host.size(),
 		[&](size_t first, size_t last)
 		{
 			for (size_t i = first; i < last; i++)
 			{
-				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[i]);
+				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[on_host[i]]);
 				std::vector<std::vector<engine::Neighbor>> rows(1);
 
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
@@ -218,14 +235,13 @@ DeviceMatchCopy::search_bounds(const engine::MatchSegmentView &view, std::span<c
 					stopped.store(true, std::memory_order_relaxed);
 					return;
 				}
-				if ((found[i].empty() || !order_by_bounds(index, wanted, found[i], requests[i].k, &rows[0])) &&
-					!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
+				if (!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
 				{
 					refused.store(true, std::memory_order_relaxed);
 					return;
 				}
 				for (const engine::Neighbor &one : rows[0])
-					engine::topk_push(topks[i], &one.score, &one.row, 1, nullptr, 0);
+					engine::topk_push(topks[on_host[i]], &one.score, &one.row, 1, nullptr, 0);
 				if (control != nullptr)
 					control->progress.fetch_add(1, std::memory_order_relaxed);
 			}
@@ -255,7 +271,7 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	{
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
-		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_bounds(view, queries, workspace, topks, control)
+		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, queries, workspace, topks, control)
 													 : search_segment(view, queries, workspace, topks));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// A resident copy of kind kMatch: the lists of its segments are counted on the device, all else (row ids, keys, the delta) is in host
-// memory, where items become codes and the delta's values are counted.
+// A resident copy of kind kMatch: the lists of its segments are counted on the device, or their texts compared; all else (row ids, keys, the delta)
+// is in host memory, where items become codes and the delta's values are counted.
 #pragma once
 
 #include <map>
@@ -46,7 +46,7 @@ private:
 	std::shared_ptr<Segment> find(engine::SegmentId id) const;
 	Status search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks);
-	Status search_bounds(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
+	Status search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks, engine::SearchControl *control);
 
 	Budget *const budget_;

@@ -150,6 +150,18 @@ DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> t
 }
 
 Status
+DeviceMatchIndex::load_texts(const Device *device, const MatchIndex &index)
+{
+	device_ = device;
+	n_rows_ = index.n_rows();
+	n_codes_ = 0;
+	parts_.clear();
+	VECTORGPU_TRY(texts_.load(device, index));
+	n_tiles_ = texts_.n_tiles();
+	return {};
+}
+
+Status
 DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 {
 	const size_t bytes = (n_rows_ + 7) / 8;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/device.hpp"
+#include "cuda/match_texts.hpp"
 #include "engine/match/match_index.hpp"
 #include "kernels/match.hpp"
 
@@ -19,7 +20,8 @@ namespace vectorgpu::cuda
 struct MatchRequest
 {
 	std::span<const engine::match::CodeRange> ranges; // ascending, disjoint
-	uint64_t most_count = 0;                          // no row counts more
+	std::span<const uint8_t> symbols;                 // of an index of texts, instead: DeviceTexts::symbols_of, at most kMatchTextQuery
+	uint64_t most_count = 0;                          // no row counts more; of texts: DeviceTexts::most_distance
 	size_t k = 0;
 	bool has_after = false; // only rows that count less than after_count, or the same and come not before after_row
 	uint32_t after_count = 0;
@@ -28,7 +30,7 @@ struct MatchRequest
 
 struct MatchFound
 {
-	uint32_t count;
+	uint32_t count; // of texts: most_distance less the distance
 	uint32_t row; // of the segment
 };
 
@@ -42,6 +44,11 @@ public:
 	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes,
 		uint64_t budget_bytes);
 
+	/// An index of texts, which is searched by edit distance: DeviceTexts::load.
+	Status load_texts(const Device *device, const engine::match::MatchIndex &index);
+
+	const DeviceTexts &texts() const { return texts_; }
+
 	/// Rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
 	Status set_dead(std::span<const uint8_t> bits);
 
@@ -49,7 +56,7 @@ public:
 	/// come last. Waits for the device.
 	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
 
-	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes(); }
+	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
 	size_t n_parts() const { return parts_.size(); }
 	size_t n_rows() const { return n_rows_; }
 
@@ -71,6 +78,7 @@ private:
 		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
 	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
 	Status count_by_tiles(const kernels::MatchQueries &queries, const kernels::MatchCandidates &candidates, cudaStream_t stream) const;
+	Status compare_texts(const Chunk &chunk, cudaStream_t stream) const;
 
 	const Device *device_ = nullptr;
 	size_t n_rows_ = 0;
@@ -79,6 +87,7 @@ private:
 	std::vector<Part> parts_;
 	DeviceBuffer lists_; // of all tiles, or of the part that was loaded last
 	DeviceBuffer tiles_; // kernels::MatchTile of the same
+	DeviceTexts texts_; // of an index of texts; it has no lists
 	DeviceBuffer dead_;
 	bool any_dead_ = false;
 };

@@ -50,22 +50,26 @@ struct DeviceMatchIndex::Chunk
 	std::span<const uint32_t> numbers; // of the requests
 	uint32_t max_k = 0;
 	uint64_t n_ranges = 0;
+	bool by_texts = false;
+	uint32_t most_size = 0; // characters of a query
 	bool any_after = false;
 
 	kernels::MatchQueries queries;
 	kernels::MatchCandidates candidates;
+	uint8_t *symbols = nullptr; // [n, kMatchTextQuery] of texts
+	uint32_t *sizes = nullptr;
 	uint64_t *out = nullptr;
 	uint32_t *n_out = nullptr;
 	uint8_t *zeros = nullptr; // what must be zero at first lies together
 	uint64_t zero_bytes = 0;
 
-	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles);
+	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles, bool texts);
 	void place(Pieces *pieces);
 };
 
 DeviceMatchIndex::Chunk::Chunk(
-	std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles)
-	: requests(all), numbers(some)
+	std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles, bool texts)
+	: requests(all), numbers(some), by_texts(texts)
 {
 	uint32_t most_count = 0;
 
@@ -74,12 +78,13 @@ DeviceMatchIndex::Chunk::Chunk(
 		max_k = std::max(max_k, static_cast<uint32_t>(requests[i].k));
 		most_count = std::max(most_count, static_cast<uint32_t>(requests[i].most_count));
 		n_ranges += requests[i].ranges.size();
+		most_size = std::max(most_size, static_cast<uint32_t>(requests[i].symbols.size()));
 		any_after |= requests[i].has_after;
 	}
 	queries.n_queries = static_cast<uint32_t>(numbers.size());
 	queries.bits = bits;
 	candidates.zipper_shift = kernels::match_zipper_shift(most_count + 1);
-	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * kernels::match_parts(bits)));
+	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * (texts ? 1 : kernels::match_parts(bits))));
 }
 
 void
@@ -87,6 +92,11 @@ DeviceMatchIndex::Chunk::place(Pieces *pieces)
 {
 	const uint64_t n = numbers.size();
 
+	if (by_texts)
+	{
+		symbols = pieces->take<uint8_t>(n * kernels::kMatchTextQuery);
+		sizes = pieces->take<uint32_t>(n);
+	}
 	queries.ranges = pieces->take<kernels::MatchRange>(n_ranges);
 	queries.range_ends = pieces->take<uint32_t>(n);
 	queries.k = pieces->take<uint32_t>(n);
@@ -127,13 +137,31 @@ DeviceMatchIndex::count_by_tiles(const kernels::MatchQueries &queries, const ker
 }
 
 Status
+DeviceMatchIndex::compare_texts(const Chunk &chunk, cudaStream_t stream) const
+{
+	kernels::MatchTextArgs args;
+
+	args.tiles = texts_.tiles();
+	args.n_tiles = texts_.n_tiles();
+	args.dead = any_dead_ ? dead_.as<uint8_t>() : nullptr;
+	args.symbols = chunk.symbols;
+	args.sizes = chunk.sizes;
+	args.most_size = chunk.most_size;
+	args.most_distance = texts_.most_distance();
+	args.queries = chunk.queries;
+	args.candidates = chunk.candidates;
+	return device_->check(kernels::launch_match_texts(args, stream), "compare texts");
+}
+
+Status
 DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
 {
 	Pieces pieces(workspace->data());
 	const cudaStream_t stream = workspace->stream().get();
 	const size_t n = chunk->numbers.size();
 	std::vector<kernels::MatchRange> ranges;
-	std::vector<uint32_t> ends, ks, after_marks, after_rows;
+	std::vector<uint32_t> ends, ks, after_marks, after_rows, sizes;
+	std::vector<uint8_t> symbols(chunk->by_texts ? n * kernels::kMatchTextQuery : 0);
 	std::vector<uint64_t> out(n * chunk->max_k);
 	std::vector<uint32_t> n_out(n);
 	auto send_array = [&](const void *to, const auto &from)
@@ -153,6 +181,10 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 
 		for (const engine::match::CodeRange &range : request.ranges)
 			ranges.push_back({range.first, range.last});
+		if (chunk->by_texts)
+			std::copy(request.symbols.begin(), request.symbols.end(),
+				symbols.begin() + static_cast<ptrdiff_t>(sizes.size() * kernels::kMatchTextQuery));
+		sizes.push_back(static_cast<uint32_t>(request.symbols.size()));
 		ends.push_back(static_cast<uint32_t>(ranges.size()));
 		ks.push_back(static_cast<uint32_t>(request.k));
 		after_marks.push_back(
@@ -169,7 +201,14 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 		VECTORGPU_TRY(send_array(chunk->queries.after_marks, after_marks));
 		VECTORGPU_TRY(send_array(chunk->queries.after_rows, after_rows));
 	}
-	VECTORGPU_TRY(count_by_tiles(chunk->queries, chunk->candidates, stream));
+	if (chunk->by_texts)
+	{
+		VECTORGPU_TRY(send_array(chunk->symbols, symbols));
+		VECTORGPU_TRY(send_array(chunk->sizes, sizes));
+		VECTORGPU_TRY(compare_texts(*chunk, stream));
+	}
+	else
+		VECTORGPU_TRY(count_by_tiles(chunk->queries, chunk->candidates, stream));
 	VECTORGPU_TRY(device_->check(
 		kernels::launch_match_merge(chunk->queries, chunk->candidates, chunk->max_k, chunk->out, chunk->n_out, chunk->max_k, stream),
 		"select by count"));
@@ -197,7 +236,7 @@ DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<
 
 	for (size_t first = 0; first < numbers.size();)
 	{
-		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_, n_tiles_);
+		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_, n_tiles_, texts_.loaded());
 		Pieces wanted(nullptr);
 		const size_t n = chunk.numbers.size();
 
@@ -245,11 +284,15 @@ DeviceMatchIndex::search(
 		{
 			pieces[i].k = std::min<size_t>(wanted[i], kernels::kMaxSelectK);
 			held[i] = (*results)[i].size();
-			by_width[width_for(pieces[i].most_count)].push_back(i);
+			// Texts of up to 32 characters are compared in words of 32 bits.
+			if (texts_.loaded())
+				(pieces[i].symbols.size() <= 32 ? by_width[0] : by_width[1]).push_back(i);
+			else
+				by_width[width_for(pieces[i].most_count)].push_back(i);
 		}
 		for (size_t width = 0; width < kWidths; width++)
 			if (!by_width[width].empty())
-				VECTORGPU_TRY(search_once(pieces, by_width[width], 4u << width, workspace, results));
+				VECTORGPU_TRY(search_once(pieces, by_width[width], texts_.loaded() ? texts_.bits() : 4u << width, workspace, results));
 		for (const uint32_t i : pending)
 		{
 			const std::vector<MatchFound> &found = (*results)[i];

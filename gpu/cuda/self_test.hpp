@@ -15,4 +15,7 @@ Status self_test_graphs(engine::Engine *engine, uint32_t steps);
 /// self_test_codes.cpp. The same of copies of lists with codes.
 Status self_test_codes(engine::Engine *engine);
 
+/// self_test_match.cpp. The same of copies of sets and texts alone: match counts and edit distances.
+Status self_test_matches(engine::Engine *engine);
+
 } // namespace vectorgpu::cuda

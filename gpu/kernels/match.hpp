@@ -65,6 +65,49 @@ struct MatchTileArgs
 	MatchCandidates candidates;
 };
 
+constexpr uint32_t kMatchTextQuery = 64;    // most characters of a query
+constexpr uint32_t kMatchNoSymbol = 255;    // of a query's character that no row has; rows' symbols are smaller
+constexpr uint16_t kMatchNoText = 0xFFFF;   // the length of a lane without a row
+constexpr uint32_t kMatchTextGroup = 32;    // texts side by side, one a lane
+
+/// Texts of up to match_text_rows(bits) rows in device memory: groups of 32 of nearly the same length, ascending by it. Word j of group g of a lane, 4 symbols
+/// (the first one lowest), is text[(starts[g] + j) * 32 + lane].
+struct MatchTextTile
+{
+	const uint32_t *starts = nullptr;  // [n_groups]
+	const uint16_t *places = nullptr;  // [n_groups, 32] of the row within the tile
+	const uint16_t *lengths = nullptr; // [n_groups, 32] symbols, or kMatchNoText
+	const uint32_t *text = nullptr;
+	uint32_t n_groups = 0;
+	uint32_t n_rows = 0;
+	uint32_t first_row = 0; // of the segment
+};
+
+/// A chunk of queries by edit distance. A row's mark is most_distance + 1 - its distance.
+struct MatchTextArgs
+{
+	const MatchTextTile *tiles = nullptr; // [n_tiles]
+	uint32_t n_tiles = 0;
+	const uint8_t *dead = nullptr;    // bitmap by row of the segment; null: none dead
+	const uint8_t *symbols = nullptr; // [n_queries, kMatchTextQuery]
+	const uint32_t *sizes = nullptr;  // [n_queries] of which so many are the query's
+	uint32_t most_size = 0;           // of them
+	uint32_t most_distance = 0;       // no distance is larger; most_distance + 1 fits a counter
+	MatchQueries queries;             // ranges and range_ends are not used; bits: 8 or 16
+	MatchCandidates candidates;
+};
+
+/// Rows of a tile of texts, whose marks have 8 or 16 bits.
+uint32_t match_text_rows(uint32_t bits);
+
+/// The edit distance of each row to each query by Myers' bit vectors (Journal of the ACM 46(3), 1999), a thread for a pair, in a word of 32 bits
+/// if all queries have at most 32 characters, else of 64; then as launch_match_tiles. Rows whose length alone says that they are too far are
+/// left out, and so is the rest of a group that cannot come near enough any more. Grid (n_queries, n_tiles), block 512, shared 64 kB and 3 kB.
+[[nodiscard]] cudaError_t launch_match_texts(const MatchTextArgs &args, cudaStream_t stream);
+
+/// Sets its shared-memory limits; prepare_match_kernels calls it.
+[[nodiscard]] cudaError_t prepare_match_text_kernels();
+
 /// The parts that a tile is counted in: counters of a part are at most 64 kB.
 uint32_t match_parts(uint32_t bits);
 

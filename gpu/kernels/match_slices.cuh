@@ -18,16 +18,6 @@ struct MatchSlices
 	uint32_t warp_sums[32];
 };
 
-/// What other blocks may be changing: read from where their atomics write, each time.
-__device__ __forceinline__ uint32_t
-load_shared_state(const uint32_t *at)
-{
-	uint32_t value;
-
-	asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-	return value;
-}
-
 /// The first of codes [n] that is not below `code`.
 __device__ __forceinline__ uint32_t
 match_lower_bound(const uint32_t *codes, uint32_t n, uint32_t code)
@@ -170,12 +160,6 @@ for_each_place(const MatchTile &tile, const MatchSlices &slices, uint32_t n, uin
 			}
 		}
 	}
-}
-
-__device__ __forceinline__ bool
-match_row_is_dead(const uint8_t *dead, uint32_t row)
-{
-	return dead != nullptr && ((dead[row / 8] >> (row % 8)) & 1) != 0;
 }
 
 } // namespace vectorgpu::kernels

@@ -5,7 +5,7 @@
 
 #include "am/shared/value_format.hpp"
 #include "engine/match/element_set.hpp"
-#include "engine/match/gram_bound.hpp"
+#include "engine/match/text_distance.hpp"
 #include "types/match/element.hpp"
 
 namespace vectorgpu::am
@@ -16,6 +16,8 @@ constexpr StreamKind kValueEnds = StreamKind{4};  // n_rows uint64, by row: see 
 constexpr StreamKind kKeyBytes = StreamKind{5};   // the keys, ascending, one behind the other
 constexpr StreamKind kDictionary = StreamKind{6}; // DictionaryEntry, by code: the number of a key in ascending order
 constexpr StreamKind kPostings = StreamKind{7};   // uint32 row (number in the segment), by code, then ascending
+constexpr StreamKind kTextItems = StreamKind{8};  // n_rows engine::match::text_item, by row; of texts only, as is the next one
+constexpr StreamKind kTexts = StreamKind{9};      // the rows' texts, one behind the other
 
 struct DictionaryEntry
 {
@@ -48,6 +50,7 @@ value_size(uint64 item)
 struct MatchOptions
 {
 	types::ElementSource source;
+	bool has_texts; // stored values and segments hold the texts themselves; false of an index by text_gram_ops of release 0.1
 	types::ElementOptions elements;
 };
 
@@ -69,6 +72,8 @@ struct MatchSearch
 	engine::match::Parts parts;
 	uint64 n_items;
 	uint64 max_count; // no row can count more
+	engine::match::GramQuery grams;      // of a text
+	engine::match::TextPattern *pattern; // of a text, else null
 };
 
 /// Support function 1 returns source << 16 | shape code; 2, if there is one, defines the options. The source may be
@@ -143,14 +148,23 @@ Metric match_copy_metric(const MetaData *meta);
 /// was foreign.
 bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk);
 
-/// score.cpp. The score of a row by its count and the size of its value.
-double match_score(const MatchSearch *query, Metric metric, uint64 count, uint64 size);
+/// search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes (engine/match/count_tile.hpp), for a tile of the query's postings.
+struct MatchCounters
+{
+	void *counters;
+	Size width;
+	uint64 first_row;
+	uint64 n_rows;
+};
 
-/// The least count of a row whose score can be at most `worst`.
-uint64 match_least_count(const MatchSearch *query, Metric metric, double worst);
+/// search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first. False if a page was foreign.
+bool match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk);
 
-/// Bounds of edit distances of n rows: engine::match::gram_scores.
-void match_scores(const MatchSearch *query, const void *counters, Size width, uint64 first, uint64 n, uint64 least,
-	const uint16 *sizes, double *scores);
+/// text_value.cpp. What stored values and queries have of a text: payloads, palloc'd.
+char *match_text_payload(Datum datum, Size *n_bytes);
+void match_prepare_text(MatchSearch *search, Datum argument);
+
+/// The edit distance of a query and a stored value.
+double match_text_distance(const MatchSearch *query, const engine::match::Parts &value);
 
 } // namespace vectorgpu::am

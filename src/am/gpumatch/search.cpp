@@ -195,8 +195,6 @@ struct Chunk
 {
 	double scores[kChunkRows];
 	RowId rows[kChunkRows];
-	uint64 sizes[kChunkRows];
-	uint16 characters[kChunkRows];
 	uint8 dead[kChunkRows / 8 + 2];
 };
 
@@ -204,32 +202,18 @@ struct Chunk
 struct Offer
 {
 	engine::TopK *topk;
-	Metric metric;  // of the scores: kMatchCount where counts only find candidates
 	RowId last_row; // of those offered
 	Chunk chunk;
 };
 
-/// Offers rows [row, row + n) of the segment, whose counters begin at `at`. Counts below `least` cannot enter the selection.
+/// Offers rows [row, row + n) of the segment, whose counters begin at `at`.
 bool
-offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *counters, Size width, uint64 at,
-	uint64 row, uint64 n, uint64 least, Offer *offer)
+offer_chunk(const SegmentSearch *search, const void *counters, Size width, uint64 at, uint64 row, uint64 n, Offer *offer)
 {
 	Chunk *chunk = &offer->chunk;
 	const bool has_dead = search->segment->n_dead > 0;
 
-	if (offer->metric != Metric::kEdit)
-		engine::match::count_scores(counters, width, at, n, chunk->scores);
-	else
-	{
-		if (!stream_read(search->index, search->meta, search->segment, kValueEnds, row * sizeof(uint64),
-				n * sizeof(uint64), chunk->sizes, search->strategy))
-			return false;
-		for (uint64 i = 0; i < n; i++)
-			chunk->characters[i] = static_cast<uint16>(value_size(chunk->sizes[i]));
-		match_scores(query, counters, width, at, n, least, chunk->characters, chunk->scores);
-		if (!engine::topk_wants(offer->topk, chunk->scores, n))
-			return true;
-	}
+	engine::match::count_scores(counters, width, at, n, chunk->scores);
 	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
 			n * sizeof(RowId), chunk->rows, search->strategy))
 		return false;
@@ -243,31 +227,31 @@ offer_chunk(const SegmentSearch *search, const MatchSearch *query, const void *c
 
 /// The least count of a row of this segment that can still enter the selection.
 uint64
-least_count(const MatchSearch *query, const Offer *offer)
+least_count(const Offer *offer)
 {
 	const engine::TopK *topk = offer->topk;
 
 	if (!topk->full)
 		return 0;
+
 	// Rows ascend: those to come lose a tie with the k-th if that is no row behind them. Scores are whole numbers.
-	return match_least_count(query, offer->metric, topk->threshold.score - (topk->threshold.row <= offer->last_row ? 1 : 0));
+	const double worst = topk->threshold.score - (topk->threshold.row <= offer->last_row ? 1 : 0);
+
+	return worst < 0 ? static_cast<uint64>(-worst) : 0;
 }
 
 bool
-offer_tile(const SegmentSearch *search, const MatchSearch *query, const void *counters, Size width, uint64 first_row,
-	uint64 n_rows, Offer *offer)
+offer_tile(const SegmentSearch *search, const MatchCounters &tile, Offer *offer)
 {
 	engine::TopK *topk = offer->topk;
 
-	for (uint64 at = 0; at < n_rows; at += kChunkRows)
+	for (uint64 at = 0; at < tile.n_rows; at += kChunkRows)
 	{
-		const uint64 n = Min(kChunkRows, n_rows - at);
+		const uint64 n = Min(kChunkRows, tile.n_rows - at);
 
-		const uint64 least = least_count(query, offer);
-
-		if (!engine::match::any_at_least(counters, width, at, n, least))
+		if (!engine::match::any_at_least(tile.counters, tile.width, at, n, least_count(offer)))
 			continue;
-		if (!offer_chunk(search, query, counters, width, at, first_row + at, n, least, offer))
+		if (!offer_chunk(search, tile.counters, tile.width, at, tile.first_row + at, n, offer))
 			return false;
 		if (topk->size > topk->k + topk->k / 4)
 			engine::topk_tighten(topk);
@@ -282,6 +266,7 @@ bool
 match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk)
 {
 	const uint64 n_rows = search->segment->n_rows;
+	const bool by_distance = search->meta->metric == Metric::kEdit;
 	const Size width = engine::match::counter_bytes(query->max_count);
 	const Size budget = Max(static_cast<Size>(work_mem) * 1024, kLeastTileBytes);
 	const uint64 tile_rows = Min(n_rows, (budget / width + kChunkRows - 1) / kChunkRows * kChunkRows);
@@ -292,7 +277,6 @@ match_count_segment(const SegmentSearch *search, const MatchSearch *query, engin
 	uint64 n_ranges;
 
 	offer->topk = topk;
-	offer->metric = match_copy_metric(search->meta);
 	offer->last_row = 0;
 	if (!resolve(search, query, ranges, &n_ranges))
 		return false;
@@ -301,8 +285,10 @@ match_count_segment(const SegmentSearch *search, const MatchSearch *query, engin
 		const uint64 n = Min(tile_rows, n_rows - first);
 
 		memset(counters, 0, n * width);
+		const MatchCounters tile = {counters, width, first, n};
+
 		if (!count_tile(search, ranges, n_ranges, counters, width, static_cast<uint32>(first), n) ||
-			!offer_tile(search, query, counters, width, first, n, offer))
+			!(by_distance ? match_offer_texts(search, query, tile, topk) : offer_tile(search, tile, offer)))
 			return false;
 	}
 	pfree(offer);

@@ -53,6 +53,10 @@ struct MatchSegment
 	uint64 key_bytes;
 	uint64 n_keys;
 	uint64 n_postings;
+	bool has_texts;
+	uint64 text_bytes;
+	BufFile *text_items;
+	BufFile *texts;
 	BufFile *values;
 	BufFile *ends;
 	BufFile *keys;
@@ -97,6 +101,12 @@ match_begin(const SegmentPlan *plan)
 	engine::match::run_init(&state->run, {resize, CurrentMemoryContext});
 	state->values = BufFileCreateTemp(false);
 	state->ends = BufFileCreateTemp(false);
+	state->has_texts = match_options(plan->meta->am_options).has_texts;
+	if (state->has_texts)
+	{
+		state->text_items = BufFileCreateTemp(false);
+		state->texts = BufFileCreateTemp(false);
+	}
 	return state;
 }
 
@@ -136,6 +146,23 @@ flush_run(MatchSegment *state)
 	engine::match::run_free(run);
 }
 
+/// The text of a stored value. False if it has none.
+bool
+put_text(MatchSegment *state, const engine::match::Parts &parts)
+{
+	engine::match::TextView text;
+	uint64 item;
+
+	if (!engine::match::open_text_payload(parts, &text))
+		return false;
+	state->text_bytes += text.n * text.width;
+	item = engine::match::text_item(state->text_bytes, text.width);
+	BufFileWrite(state->text_items, &item, sizeof(item));
+	if (text.n > 0)
+		BufFileWrite(state->texts, const_cast<uint8 *>(text.data), text.n * text.width);
+	return true;
+}
+
 void
 match_put(void *opaque, RowId row, const void *vector)
 {
@@ -154,7 +181,8 @@ match_put(void *opaque, RowId row, const void *vector)
 	item = state->value_bytes | Min(parts.size, kMaxValueSize) << kValueSizeShift;
 	BufFileWrite(state->values, const_cast<char *>(value) + sizeof(uint32), n_bytes);
 	BufFileWrite(state->ends, &item, sizeof(item));
-	if (!engine::match::run_add_value(&state->run, static_cast<uint32>(state->n_rows), parts))
+	if (!engine::match::run_add_value(&state->run, static_cast<uint32>(state->n_rows), parts) ||
+		(state->has_texts && !put_text(state, parts)))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
 	state->n_rows++;
 	if (engine::match::run_bytes(&state->run) > static_cast<Size>(maintenance_work_mem) * 1024)
@@ -302,6 +330,11 @@ match_prepare(void *opaque, SegmentEntry *entry)
 	entry->streams[static_cast<int>(kKeyBytes)].n_bytes = state->key_bytes;
 	entry->streams[static_cast<int>(kDictionary)].n_bytes = state->n_keys * sizeof(DictionaryEntry);
 	entry->streams[static_cast<int>(kPostings)].n_bytes = state->n_postings * sizeof(uint32);
+	if (state->has_texts)
+	{
+		entry->streams[static_cast<int>(kTextItems)].n_bytes = state->n_rows * sizeof(uint64);
+		entry->streams[static_cast<int>(kTexts)].n_bytes = state->text_bytes;
+	}
 	return true;
 }
 
@@ -342,7 +375,7 @@ match_write(void *opaque, SegmentEntry *entry, BlockNumber start)
 		StreamKind kind;
 		BufFile *file;
 	} streams[] = {{StreamKind::kVectors, state->values}, {kValueEnds, state->ends}, {kKeyBytes, state->keys},
-		{kDictionary, state->dictionary}, {kPostings, state->postings}};
+		{kDictionary, state->dictionary}, {kPostings, state->postings}, {kTextItems, state->text_items}, {kTexts, state->texts}};
 
 	for (const auto &stream : streams)
 	{
@@ -358,7 +391,8 @@ match_end(void *opaque)
 {
 	MatchSegment *state = static_cast<MatchSegment *>(opaque);
 
-	BufFile *const files[] = {state->values, state->ends, state->keys, state->dictionary, state->postings};
+	BufFile *const files[] = {
+		state->values, state->ends, state->keys, state->dictionary, state->postings, state->text_items, state->texts};
 
 	for (BufFile *file : files)
 		if (file != nullptr)

@@ -76,6 +76,51 @@ check_ends(SegmentCheck *check)
 		"The values do not end where their stream does.");
 }
 
+void
+check_text_items(SegmentCheck *check)
+{
+	const uint64 n_items = bytes_of(check->segment, kTextItems) / sizeof(uint64);
+	uint64 items[kPayloadBytes / sizeof(uint64)];
+	uint64 last = 0;
+
+	for (uint64 row = 0; row < n_items; row += lengthof(items))
+	{
+		const uint64 n = Min(static_cast<uint64>(lengthof(items)), n_items - row);
+
+		CHECK_FOR_INTERRUPTS();
+		read(check, kTextItems, row * sizeof(uint64), n * sizeof(uint64), items);
+		for (uint64 i = 0; i < n; i++)
+		{
+			require(check, engine::match::text_item_valid(last, items[i]), kTextItems, "The ends of the texts are out of order.");
+			last = engine::match::text_end(items[i]);
+		}
+	}
+	require(check, last == bytes_of(check->segment, kTexts), kTextItems, "The texts do not end where their stream does.");
+}
+
+/// The text of a row is that of its value.
+void
+check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, ValueBuffer *buffer)
+{
+	engine::match::TextView text;
+	uint64 items[2] = {0, 0};
+	uint64 start;
+	Size n_bytes;
+
+	require(check, engine::match::open_text_payload(parts, &text), StreamKind::kVectors,
+		psprintf("Value " UINT64_FORMAT ": It has no text.", row));
+	read(check, kTextItems, (row == 0 ? 0 : row - 1) * sizeof(uint64), (row == 0 ? 1 : 2) * sizeof(uint64), row == 0 ? &items[1] : &items[0]);
+	start = engine::match::text_end(items[0]);
+	n_bytes = engine::match::text_end(items[1]) - start;
+	value_reserve(buffer, Max(n_bytes, Size(1)));
+	if (n_bytes > 0)
+		read(check, kTexts, start, n_bytes, buffer->data);
+	require(check,
+		engine::match::text_item_width(items[1]) == text.width && n_bytes == text.n * text.width &&
+			memcmp(buffer->data, text.data, n_bytes) == 0,
+		kTexts, "A row has another text than its value.");
+}
+
 /// The list of one key: rows ascend and exist.
 void
 check_list(SegmentCheck *check, uint64 key_hash, uint64 first, uint64 last)
@@ -149,7 +194,9 @@ check_dictionary(SegmentCheck *check)
 void
 check_values(SegmentCheck *check)
 {
+	const bool has_texts = match_options(check->meta->am_options).has_texts;
 	ValueBuffer value = {nullptr, 0};
+	ValueBuffer text = {nullptr, 0};
 	uint64 pairs = 0;
 	uint64 n_pairs = 0;
 
@@ -170,6 +217,8 @@ check_values(SegmentCheck *check)
 		(void) engine::match::open_parts(value.data + sizeof(uint32), stored_bytes(value.data) - sizeof(uint32), &parts);
 		read(check, kValueEnds, row * sizeof(uint64), sizeof(item), &item);
 		require(check, value_size(item) == Min(parts.size, kMaxValueSize), kValueEnds, "A value has another size.");
+		if (has_texts)
+			check_text(check, row, parts, &text);
 		reader = engine::match::read_elements(parts);
 		while (engine::match::next_element(&reader, &key))
 		{
@@ -179,8 +228,9 @@ check_values(SegmentCheck *check)
 	}
 	require(check, pairs == check->pairs && n_pairs == check->n_pairs, kPostings,
 		"The lists do not hold the elements of the values.");
-	if (value.data != nullptr)
-		pfree(value.data);
+	for (ValueBuffer *buffer : {&value, &text})
+		if (buffer->data != nullptr)
+			pfree(buffer->data);
 }
 
 } // namespace
@@ -196,7 +246,11 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return "The dictionary ends within an entry.";
 	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
 		return "The lists end within a row.";
-	for (uint32 kind = static_cast<uint32>(kPostings) + 1; kind < kMaxStreams; kind++)
+	if (bytes_of(segment, kTextItems) != (match_options(meta->am_options).has_texts ? segment->n_rows * sizeof(uint64) : 0))
+		return "There is not one end for each text.";
+	if (bytes_of(segment, kTextItems) == 0 && bytes_of(segment, kTexts) != 0)
+		return "It has texts of no rows.";
+	for (uint32 kind = static_cast<uint32>(kTexts) + 1; kind < kMaxStreams; kind++)
 		if (segment->streams[kind].n_bytes != 0)
 			return "It has a stream too many.";
 	return nullptr;
@@ -209,6 +263,7 @@ match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, b
 	SegmentCheck check = {index, meta, segment, strategy, 0, 0};
 
 	check_ends(&check);
+	check_text_items(&check);
 	check_dictionary(&check);
 	if (deep)
 		check_values(&check);

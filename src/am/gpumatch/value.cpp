@@ -102,6 +102,8 @@ match_query(const IndexShape *shape, Datum argument)
 	if (match_is_signature(options.source))
 		search->parts.payload = reinterpret_cast<const uint8 *>(
 			match_payload(options, argument, &search->parts.payload_bytes));
+	if (options.source == ElementSource::kTextGrams)
+		match_prepare_text(search, argument);
 	return search;
 }
 
@@ -115,14 +117,12 @@ match_value_score(const IndexShape *shape, const void *query, const char *value)
 		return 0; // found by vectorgpu_check; pages have checksums
 	if (match_is_signature(search->options.source))
 		return match_exact_distance(search, shape->metric, parts);
-	return match_score(search, shape->metric, engine::match::count_matches(search->parts, parts),
-		Min(parts.size, kMaxValueSize));
-}
+	if (shape->metric == Metric::kEdit)
+		return match_text_distance(search, parts);
 
-bool
-match_recheck_order(const IndexShape *shape)
-{
-	return shape->metric == Metric::kEdit;
+	const uint64 count = engine::match::count_matches(search->parts, parts);
+
+	return count == 0 ? 0.0 : -static_cast<double>(count);
 }
 
 bool
@@ -188,6 +188,8 @@ match_make_value(const MatchOptions &options, Datum datum)
 		body += engine::match::element_bytes(list.elements[i].key.length + extra);
 	if (match_is_signature(options.source))
 		payload = match_payload(options, datum, &payload_bytes);
+	if (options.source == ElementSource::kTextGrams)
+		payload = match_text_payload(datum, &payload_bytes);
 	n_bytes = sizeof(uint32) + engine::match::head_bytes(size, body) + body + payload_bytes;
 	if (n_bytes > kMaxValueBytes)
 		value_too_large();
@@ -249,7 +251,6 @@ const ValueFormat kMatchValues = {
 	.query = match_query,
 	.condition = match_condition,
 	.score = match_value_score,
-	.recheck_order = match_recheck_order,
 	.read_value = match_read_value,
 	.check = match_check_value,
 };

@@ -27,7 +27,9 @@ kind(const MetaData *meta)
 bool
 holds(const MetaData *meta)
 {
-	return true;
+	const MatchOptions options = match_options(meta->am_options);
+
+	return options.source != types::ElementSource::kTextGrams || options.has_texts;
 }
 
 MatchLayout
@@ -36,31 +38,7 @@ layout_of(const MetaData *meta, const SegmentEntry *segment)
 	return {{segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry),
 				segment->streams[static_cast<int>(kPostings)].n_bytes / sizeof(uint32),
 				segment->streams[static_cast<int>(kKeyBytes)].n_bytes},
-		meta->metric == Metric::kEdit ? segment->n_rows : 0};
-}
-
-/// Bytes [position, position + n_bytes) of the sizes of rows, which stand in kValueEnds.
-bool
-read_sizes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
-	BufferAccessStrategy strategy)
-{
-	const uint64 first = position / sizeof(uint16);
-	const uint64 n = (position + n_bytes + sizeof(uint16) - 1) / sizeof(uint16) - first;
-	uint64 *items = static_cast<uint64 *>(palloc_extended(n * sizeof(uint64), MCXT_ALLOC_HUGE));
-	bool good;
-
-	good = stream_read(index, meta, segment, kValueEnds, first * sizeof(uint64), n * sizeof(uint64), items, strategy);
-	if (good)
-	{
-		uint16 *sizes = reinterpret_cast<uint16 *>(items);
-
-		// A size's place lies before that of the item it is made from, or is its beginning.
-		for (uint64 i = 0; i < n; i++)
-			sizes[i] = static_cast<uint16>(value_size(items[i]));
-		memcpy(dest, reinterpret_cast<char *>(sizes) + position % sizeof(uint16), n_bytes);
-	}
-	pfree(items);
-	return good;
+		segment->streams[static_cast<int>(kTextItems)].n_bytes / sizeof(uint64), segment->streams[static_cast<int>(kTexts)].n_bytes};
 }
 
 uint32
@@ -88,7 +66,9 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 	} parts[] = {
 		{kDictionary, layout.entries_at(), layout.postings_at()},
 		{kPostings, layout.postings_at(), layout.keys_at()},
-		{kKeyBytes, layout.keys_at(), layout.sizes_at()},
+		{kKeyBytes, layout.keys_at(), layout.text_items_at()},
+		{kTextItems, layout.text_items_at(), layout.texts_at()},
+		{kTexts, layout.texts_at(), layout.bytes()},
 	};
 
 	if (position < sizeof(MatchHead))
@@ -110,7 +90,7 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 		n_bytes -= here;
 		dest += here;
 	}
-	return n_bytes == 0 || read_sizes(index, meta, segment, position - layout.sizes_at(), n_bytes, dest, strategy);
+	return n_bytes == 0;
 }
 
 const void *
@@ -118,14 +98,14 @@ query(const void *query, Size *n_bytes)
 {
 	const MatchSearch *search = static_cast<const MatchSearch *>(query);
 	const engine::match::Parts *parts = &search->parts;
-	const uint32 gram_length = static_cast<uint32>(search->options.elements.gram_length);
-	const Size payload = search->options.source == types::ElementSource::kTextGrams ? sizeof(gram_length) : 0;
+	const Size payload = search->pattern != nullptr ? parts->payload_bytes : 0; // of signatures the worker needs none
 	const Size head = engine::match::head_bytes(parts->size, parts->body_bytes);
 	uint8 *bytes = static_cast<uint8 *>(palloc_extended(head + parts->body_bytes + payload, MCXT_ALLOC_HUGE));
 
 	*n_bytes = head + parts->body_bytes + payload;
 	memcpy(engine::match::put_head(bytes, parts->size, parts->body_bytes), parts->body, parts->body_bytes);
-	memcpy(bytes + head + parts->body_bytes, &gram_length, payload);
+	if (payload > 0)
+		memcpy(bytes + head + parts->body_bytes, parts->payload, payload);
 	return bytes;
 }
 
@@ -134,6 +114,8 @@ query(const void *query, Size *n_bytes)
 const WorkerStructure kMatchWorkerStructure = {
 	.kind = kind,
 	.holds = holds,
+	.not_held = "of texts that were built by release 0.1",
+	.not_held_hint = "Rebuild the index with REINDEX INDEX.",
 	.parameter = parameter,
 	.n_bytes = n_bytes,
 	.probes = nullptr,

@@ -181,8 +181,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	{
 		if (exact && state->given_limit == 0 && state->phase == ScanPhase::kScored)
 			state->sample = recall_sample_begin(scan, limit, state->context);
-		// Of a filter's or a recheck's candidates more are needed than the plan wants rows.
-		exact = exact && !(state->am->values != nullptr && state->am->values->recheck_order(&state->shape));
+		// Of a filter's candidates more are needed than the plan wants rows.
 		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
 		// What a filter lets through lies further away than the nearest rows: begin wider.
 		if (!exact)
@@ -273,8 +272,7 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 
 	if (scan->numberOfOrderBys == 0)
 		return;
-	scan->xs_recheckorderby = kRecheckOrder || (has_value && state->am->values != nullptr &&
-												   state->am->values->recheck_order(&state->shape));
+	scan->xs_recheckorderby = kRecheckOrder;
 	scan->xs_orderbynulls[0] = !has_value;
 	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
 	if (has_value)

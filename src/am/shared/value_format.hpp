@@ -40,11 +40,8 @@ struct ValueFormat
 	/// score is no greater. Null: there are no such operators.
 	void *(*condition)(const IndexShape *shape, Datum argument, double *worst);
 
-	/// The score of one stored value: exact, or a lower bound if the order is rechecked.
+	/// The score of one stored value.
 	double (*score)(const IndexShape *shape, const void *query, const char *value);
-
-	/// True if scores are lower bounds of what the operator returns, so that the executor must recheck the order.
-	bool (*recheck_order)(const IndexShape *shape);
 
 	/// The stored value of row n, by TID, of a segment. False if a page was foreign.
 	bool (*read_value)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *dest,

@@ -12,7 +12,6 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr uint64_t kMostQuerySize = uint64_t{1} << 48; // characters
 constexpr size_t kQueriesPerTurn = 16; // that go over the tiles of a segment together
 constexpr uint64_t kSlotsPerLook = 1024; // of the delta, between two looks at what the caller wants: well below a millisecond
 
@@ -49,31 +48,42 @@ row_id_at(const RowListView &rows, uint64_t position)
 	return rows.chunks[slot / rows.chunk_rows]->row_ids()[slot % rows.chunk_rows];
 }
 
-/// What a query says of bounds of edit distances. Nothing if it does not.
-std::optional<match::GramQuery>
-gram_query(const match::Parts &parts)
+/// The pattern of a query by edit distance; of another one nothing.
+class Pattern
 {
-	uint32_t n;
+public:
+	Pattern(const DistanceSpec &spec, const match::Parts &query)
+	{
+		match::GramQuery grams;
+		const uint8_t *codes;
 
-	if (parts.payload_bytes != sizeof(n) || parts.size > kMostQuerySize)
-		return std::nullopt;
-	std::memcpy(&n, parts.payload, sizeof(n));
-	if (n < 1 || n > match::kMostGramLength)
-		return std::nullopt;
-	return match::GramQuery{static_cast<int64_t>(parts.size), n};
-}
+		if (spec.metric == Metric::kEdit && match::open_gram_query(query, &grams, &codes))
+		{
+			made_ = true;
+			match::text_pattern_init(&pattern_, match::heap_memory(), codes, grams.size);
+		}
+	}
+	~Pattern()
+	{
+		if (made_)
+			match::text_pattern_free(&pattern_);
+	}
+	Pattern(const Pattern &) = delete;
+	Pattern &operator=(const Pattern &) = delete;
+
+	match::TextPattern *get() { return made_ ? &pattern_ : nullptr; }
+
+private:
+	bool made_ = false;
+	match::TextPattern pattern_{};
+};
 
 } // namespace
 
 match::MatchQuery
 match_query(const DistanceSpec &spec, const SearchQuery &query)
 {
-	match::MatchQuery wanted = {{query.query, query.query_bytes}, query.k, query.has_after, query.after, std::nullopt};
-	match::Parts parts;
-
-	if (spec.metric == Metric::kEdit && match::open_parts(query.query, query.query_bytes, &parts))
-		wanted.grams = gram_query(parts);
-	return wanted;
+	return {{query.query, query.query_bytes}, query.k, query.has_after, query.after, spec.metric == Metric::kEdit};
 }
 
 MatchCopy::MatchCopy(const CopySpec &spec, SegmentHook sealed, std::function<void(SegmentId)> dropped)
@@ -422,8 +432,11 @@ check_match_queries(const DistanceSpec &spec, std::span<const SearchQuery> queri
 		if (query.query == nullptr || !match::open_parts(query.query, query.query_bytes, &parts) ||
 			!match::items_valid(parts, &n_items))
 			return invalid("a query that is not one");
-		if (spec.metric == Metric::kEdit && !gram_query(parts).has_value())
-			return invalid("a query without its length of n-grams");
+		match::GramQuery grams;
+		const uint8_t *codes;
+
+		if (spec.metric == Metric::kEdit && !match::open_gram_query(parts, &grams, &codes))
+			return invalid("a query without its text");
 	}
 	return Status::ok();
 }
@@ -441,7 +454,7 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 	if (!match::open_parts(query.query, query.query_bytes, &wanted) || slot_bytes < sizeof(uint32_t))
 		return true;
 
-	const std::optional<match::GramQuery> grams = spec.metric == Metric::kEdit ? gram_query(wanted) : std::nullopt;
+	Pattern pattern(spec, wanted);
 
 	for (uint64_t at = rows.first; at < rows.last; at += n_slots)
 	{
@@ -471,12 +484,20 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 			std::memcpy(value.data() + i * slot_bytes, slot_at(rows, at + i, slot_bytes), slot_bytes);
 
 		const bool good = match::open_parts(value.data() + sizeof(length), length, &parts);
-		const uint64_t count = good ? match::count_matches(wanted, parts) : 0;
-		const uint64_t size = good ? std::min<uint64_t>(parts.size, match::kMostRowSize) : 0;
-		const double score = grams.has_value() ? match::gram_bound(*grams, count, static_cast<uint16_t>(size))
-							 : count == 0      ? 0.0
-											   : -static_cast<double>(count); // 0.0 - count is -0 with some compilers
 		const RowId row = row_id_at(rows, at);
+
+		if (pattern.get() != nullptr)
+		{
+			match::TextView text = {nullptr, 0, 1};
+
+			// What is no value is as far away as the empty text.
+			(void) (good && match::open_text_payload(parts, &text));
+			match::offer_text(topk, pattern.get(), text, row, nullptr);
+			continue;
+		}
+
+		const uint64_t count = good ? match::count_matches(wanted, parts) : 0;
+		const double score = count == 0 ? 0.0 : -static_cast<double>(count); // 0.0 - count is -0 with some compilers
 
 		topk_push(topk, &score, &row, 1, nullptr, 0);
 	}

@@ -107,8 +107,8 @@ private:
 	std::atomic<uint64_t> memory_bytes_{0};
 };
 
-/// True if copies of kind kMatch can be scored so: by minus the count, or (Metric::kEdit) by the bound of the edit distance that
-/// theorem V.1 gives, for which segments are described with sizes and queries have a payload, the length of the n-grams.
+/// True if copies of kind kMatch can be scored so: by minus the count, or (Metric::kEdit) by the edit distance, for which segments are
+/// described with texts, and values and queries have a text as their payload (engine/match/text_distance.hpp).
 inline bool
 match_metric(Metric metric)
 {

@@ -1,71 +1,76 @@
 // See gram_bound.hpp.
 #include "engine/match/gram_bound.hpp"
 
-#include <limits>
-
 namespace vectorgpu::engine::match
 {
 
 namespace
 {
 
-/// gram_bound for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n, rounded up, is exact
-/// enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division.
+/// edit_distance_bound, cut at kMostGramLevel, for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n, rounded
+/// up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. A row whose size is only known
+/// to be so large has no smaller bound than this one.
 struct FastBound
 {
-	int64_t size;
-	int64_t n;
+	int32_t size;
+	int32_t n;
 	uint64_t reciprocal;
 
 	explicit FastBound(const GramQuery &query)
-		: size(query.size), n(query.n), reciprocal(((uint64_t{1} << 32) + static_cast<uint64_t>(query.n) - 1) / static_cast<uint64_t>(query.n))
+		: size(static_cast<int32_t>(query.size)), n(static_cast<int32_t>(query.n)),
+		  reciprocal(((uint64_t{1} << 32) + static_cast<uint64_t>(query.n) - 1) / static_cast<uint64_t>(query.n))
 	{
 	}
 
-	double
-	operator()(uint64_t count, uint16_t row_size) const
+	uint8_t
+	operator()(uint32_t count, uint16_t row_size) const
 	{
-		const int64_t other = row_size;
-		const int64_t missing = std::max(std::max(size, other) - n + 1 - static_cast<int64_t>(count), int64_t{0});
-		const int64_t by_count = static_cast<int64_t>((static_cast<uint64_t>(missing + n - 1) * reciprocal) >> 32);
-		const int64_t by_length = size > other ? size - other : other - size;
+		const int32_t other = row_size;
+		const int32_t missing = std::max(std::max(size, other) - n + 1 - static_cast<int32_t>(count), 0);
+		const int32_t by_count = static_cast<int32_t>((static_cast<uint64_t>(missing + n - 1) * reciprocal) >> 32);
+		const int32_t by_length = size > other ? size - other : other - size;
 
-		return static_cast<double>(std::max(by_count, by_length));
+		return static_cast<uint8_t>(std::min(std::max(by_count, by_length), static_cast<int32_t>(kMostGramLevel)));
+	}
+};
+
+/// The same for longer queries.
+struct SlowBound
+{
+	GramQuery query;
+
+	uint8_t
+	operator()(uint32_t count, uint16_t row_size) const
+	{
+		// A size that is only known to be so large: any such size gives a bound that is not too high if it is no smaller than the query's.
+		const int64_t other = row_size < kMostRowSize ? row_size : std::max<int64_t>(query.size, row_size);
+
+		return static_cast<uint8_t>(
+			std::min<int64_t>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n), kMostGramLevel));
 	}
 };
 
 template <typename Counter, typename Bound>
 void
-score_rows(const Bound &bound, const Counter *counters, size_t n, uint64_t min_count, const uint16_t *sizes, double *scores)
+bound_rows(const Bound &bound, const Counter *counters, size_t n, const uint16_t *sizes, uint8_t *levels)
 {
 	for (size_t i = 0; i < n; i++)
-		scores[i] = counters[i] < min_count ? std::numeric_limits<double>::infinity() : bound(counters[i], sizes[i]);
+		levels[i] = bound(counters[i], sizes[i]);
 }
 
 template <typename Bound>
 void
-score_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, uint64_t min_count,
-	const uint16_t *sizes, double *scores)
+bound_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels)
 {
 	if (width == 1)
-		score_rows(bound, static_cast<const uint8_t *>(counters) + first, n, min_count, sizes, scores);
+		bound_rows(bound, static_cast<const uint8_t *>(counters) + first, n, sizes, levels);
 	else if (width == 2)
-		score_rows(bound, static_cast<const uint16_t *>(counters) + first, n, min_count, sizes, scores);
+		bound_rows(bound, static_cast<const uint16_t *>(counters) + first, n, sizes, levels);
 	else
-		score_rows(bound, static_cast<const uint32_t *>(counters) + first, n, min_count, sizes, scores);
+		bound_rows(bound, static_cast<const uint32_t *>(counters) + first, n, sizes, levels);
 }
 
 } // namespace
-
-double
-gram_bound(const GramQuery &query, uint64_t count, uint16_t size)
-{
-	// A size that is only known to be so large: any such size gives a bound that is not too high if it is no smaller than the
-	// query's.
-	const int64_t other = size < kMostRowSize ? size : std::max<int64_t>(query.size, size);
-
-	return static_cast<double>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n));
-}
 
 uint64_t
 gram_least_count(const GramQuery &query, double worst)
@@ -77,14 +82,12 @@ gram_least_count(const GramQuery &query, double worst)
 }
 
 void
-gram_scores(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, uint64_t min_count,
-	const uint16_t *sizes, double *scores)
+gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels)
 {
 	if (query.size < kMostRowSize)
-		score_counters(FastBound(query), counters, width, first, n, min_count, sizes, scores);
+		bound_counters(FastBound(query), counters, width, first, n, sizes, levels);
 	else
-		score_counters([&](uint64_t count, uint16_t size) { return gram_bound(query, count, size); }, counters, width, first, n,
-			min_count, sizes, scores);
+		bound_counters(SlowBound{query}, counters, width, first, n, sizes, levels);
 }
 
 } // namespace vectorgpu::engine::match

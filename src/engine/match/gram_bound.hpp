@@ -24,22 +24,20 @@ constexpr uint16_t kMostRowSize = 0xFFFF;
 
 constexpr uint32_t kMostGramLength = 16;
 
-/// A query by bounds of edit distances. Its bytes say both: `size`, and the payload, a uint32.
+/// A query by edit distance: what the bounds need of it.
 struct GramQuery
 {
 	int64_t size; // characters, at most 2^48
 	int64_t n;    // of the n-grams: 1 .. kMostGramLength
 };
 
-/// The bound of a row of so many characters, as they are stored, that `count` n-grams of the query match.
-double gram_bound(const GramQuery &query, uint64_t count, uint16_t size);
-
 /// The least count of a row whose bound can be at most `worst`, whatever its size.
 uint64_t gram_least_count(const GramQuery &query, double worst);
 
-/// scores[i] = bound of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i], for i in [0, n); infinity where the
-/// counter is below min_count.
-void gram_scores(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, uint64_t min_count,
-	const uint16_t *sizes, double *scores);
+constexpr uint32_t kMostGramLevel = 255;
+
+/// levels[i] = bound of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters (kMostRowSize: so many or more), for i in
+/// [0, n); kMostGramLevel: so much or more.
+void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels);
 
 } // namespace vectorgpu::engine::match

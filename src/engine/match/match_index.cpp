@@ -26,40 +26,20 @@ struct OwnedRun
 	OwnedRun &operator=(const OwnedRun &) = delete;
 };
 
-/// A query of a batch while tiles go by.
-struct Running
-{
-	std::vector<CodeRange> ranges;
-	std::vector<Neighbor> buffer;
-	TopK topk;
-	size_t width;
-	std::optional<GramQuery> grams;
-};
-
-/// Offers the rows of a tile that can still be among the first k. Rows ascend over all tiles.
+/// Offers the rows of a tile that can still be among the first k by count. Rows ascend over all tiles.
 void
-offer_tile(Running *query, const void *counters, const RowId *row_ids, const uint16_t *sizes, size_t n, const uint8_t *dead,
-	size_t first_row)
+offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_ids, size_t n, const uint8_t *dead, size_t first_row)
 {
-	TopK *topk = &query->topk;
-	const size_t width = query->width;
 	double scores[kChunkRows];
 
 	for (size_t first = 0; first < n; first += kChunkRows)
 	{
 		const size_t n_chunk = std::min(kChunkRows, n - first);
 		const size_t bit = first_row + first;
-		// A row behind all those offered loses a tie, and bounds are whole numbers.
-		const uint64_t least = !query->grams.has_value() ? least_count(topk, true)
-							   : topk->full              ? gram_least_count(*query->grams, topk->threshold.score - 1)
-														 : 0;
 
-		if (!any_at_least(counters, width, first, n_chunk, least))
+		if (!any_at_least(counters, width, first, n_chunk, least_count(topk, true)))
 			continue;
-		if (query->grams.has_value())
-			gram_scores(*query->grams, counters, width, first, n_chunk, least, sizes + first, scores);
-		else
-			count_scores(counters, width, first, n_chunk, scores);
+		count_scores(counters, width, first, n_chunk, scores);
 		topk_push(topk, scores, row_ids + first, n_chunk, dead == nullptr ? nullptr : dead + bit / 8, bit % 8);
 		if (topk->size > topk->k + topk->k / 4)
 			topk_tighten(topk);
@@ -67,6 +47,27 @@ offer_tile(Running *query, const void *counters, const RowId *row_ids, const uin
 }
 
 } // namespace
+
+/// A query of a batch while tiles go by.
+struct MatchIndex::Running
+{
+	std::vector<CodeRange> ranges;
+	std::vector<Neighbor> buffer;
+	TopK topk;
+	size_t width = 1;
+	bool by_distance = false;
+	GramQuery grams{};
+	TextPattern pattern{};
+
+	Running() = default;
+	~Running()
+	{
+		if (by_distance)
+			text_pattern_free(&pattern);
+	}
+	Running(const Running &) = delete;
+	Running &operator=(const Running &) = delete;
+};
 
 bool
 MatchIndex::build(std::span<const Bytes> values, std::span<const RowId> row_ids)
@@ -120,8 +121,40 @@ MatchIndex::add_postings(uint32_t code, const uint32_t *rows, size_t n)
 	}
 }
 
+/// items of n texts, and the texts.
 bool
-MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_sizes)
+MatchIndex::open_texts(std::span<const uint8_t> bytes, size_t n)
+{
+	uint64_t end = 0;
+
+	text_items_.resize(n);
+	sizes_.resize(n);
+	if (n > 0)
+		memcpy(text_items_.data(), bytes.data(), n * sizeof(uint64_t));
+	bytes = bytes.subspan(n * sizeof(uint64_t));
+	for (size_t i = 0; i < n; i++)
+	{
+		if (!text_item_valid(end, text_items_[i]))
+			return false;
+		sizes_[i] = static_cast<uint16_t>(
+			std::min<uint64_t>((text_end(text_items_[i]) - end) / text_item_width(text_items_[i]), kMostRowSize));
+		end = text_end(text_items_[i]);
+	}
+	texts_.assign(bytes.begin(), bytes.end());
+	return end == bytes.size();
+}
+
+TextView
+MatchIndex::text(size_t row) const
+{
+	const uint64_t start = row == 0 ? 0 : text_end(text_items_[row - 1]);
+	const uint32_t width = text_item_width(text_items_[row]);
+
+	return {texts_.data() + start, (text_end(text_items_[row]) - start) / width, width};
+}
+
+bool
+MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_texts)
 {
 	MatchLayout layout{};
 	std::vector<uint32_t> n_elements(row_ids.size());
@@ -132,16 +165,16 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 	if (description.size() < sizeof(MatchHead))
 		return false;
 	memcpy(&layout.head, description.data(), sizeof(MatchHead));
-	layout.n_sizes = with_sizes ? row_ids.size() : 0;
+	layout.n_texts = with_texts ? row_ids.size() : 0;
 	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_postings > kMostMatchCount ||
-		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() != description.size() || row_ids.size() > UINT32_MAX - 1)
+		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() > description.size() || row_ids.size() > UINT32_MAX - 1)
+		return false;
+	layout.n_text_bytes = description.size() - layout.texts_at();
+	if (!open_texts(description.subspan(layout.text_items_at()), layout.n_texts))
 		return false;
 	row_ids_.assign(row_ids.begin(), row_ids.end());
 	tiles_.resize((row_ids.size() + kTileRows - 1) / kTileRows);
-	key_bytes_.assign(description.data() + layout.keys_at(), description.data() + layout.sizes_at());
-	sizes_.resize(layout.n_sizes);
-	if (with_sizes)
-		memcpy(sizes_.data(), description.data() + layout.sizes_at(), sizes_.size() * sizeof(uint16_t));
+	key_bytes_.assign(description.data() + layout.keys_at(), description.data() + layout.text_items_at());
 	key_ends_.reserve(layout.head.n_keys);
 	prefixes_.reserve(layout.head.n_keys);
 	for (uint64_t code = 0; code < layout.head.n_keys; code++)
@@ -183,7 +216,7 @@ uint64_t
 MatchIndex::memory_bytes() const
 {
 	uint64_t bytes = key_bytes_.size() + (key_ends_.size() + prefixes_.size() + row_ids_.size()) * sizeof(uint64_t) +
-					 sizes_.size() * sizeof(uint16_t);
+					 sizes_.size() * sizeof(uint16_t) + text_items_.size() * sizeof(uint64_t) + texts_.size();
 
 	for (const Tile &tile : tiles_)
 		bytes += (tile.codes.size() + tile.ends.size()) * sizeof(uint32_t) + tile.rows.size() * sizeof(uint16_t);
@@ -272,23 +305,71 @@ MatchIndex::add_tile(size_t number, std::span<const CodeRange> ranges, size_t wi
 	}
 }
 
+/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k.
+void
+MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels) const
+{
+	TopK *topk = &query->topk;
+	uint32_t least = kMostGramLevel;
+	uint32_t most = 0;
+
+	levels->assign(n, kMostGramLevel);
+	for (size_t first = 0; first < n; first += kChunkRows)
+	{
+		const size_t n_chunk = std::min(kChunkRows, n - first);
+
+		// Rows behind all those offered lose a tie, and distances are whole numbers.
+		if (topk->full && !any_at_least(counters, query->width, first, n_chunk, gram_least_count(query->grams, topk->threshold.score - 1)))
+			continue;
+		gram_levels(query->grams, counters, query->width, first, n_chunk, sizes_.data() + first_row + first, levels->data() + first);
+	}
+	for (const uint8_t level : *levels)
+	{
+		least = std::min<uint32_t>(least, level);
+		most = std::max<uint32_t>(most, level);
+	}
+	for (uint32_t level = least; level <= most && !(topk->full && static_cast<double>(level) > topk->threshold.score); level++)
+		for (size_t at = 0; at < n; at++)
+		{
+			const void *found = memchr(levels->data() + at, static_cast<int>(level), n - at);
+
+			if (found == nullptr)
+				break;
+			at = static_cast<size_t>(static_cast<const uint8_t *>(found) - levels->data());
+
+			const size_t row = first_row + at;
+
+			if (topk->full && static_cast<double>(level) >= topk->threshold.score && row_ids_[row] > topk->threshold.row)
+				break;
+			if (dead != nullptr && ((dead[row / 8] >> (row % 8)) & 1) != 0)
+				continue;
+			offer_text(topk, &query->pattern, text(row), row_ids_[row], nullptr);
+		}
+}
+
 bool
 MatchIndex::search(
 	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results) const
 {
 	std::vector<Running> running(queries.size());
 	std::vector<uint64_t> counters(kTileRows * sizeof(uint32_t) / sizeof(uint64_t));
+	std::vector<uint8_t> levels;
 
 	for (size_t i = 0; i < queries.size(); i++)
 	{
 		const size_t k = std::max<size_t>(1, std::min(queries[i].k, n_rows()));
 		Running &query = running[i];
+		const uint8_t *codes = nullptr;
 		Parts parts;
 
 		if (!open_parts(queries[i].query.data, queries[i].query.size, &parts) ||
-			(queries[i].grams.has_value() && sizes_.size() != n_rows()))
+			(queries[i].by_distance && (!has_texts() || !open_gram_query(parts, &query.grams, &codes))))
 			return false;
-		query.grams = queries[i].grams;
+		if (queries[i].by_distance)
+		{
+			query.by_distance = true;
+			text_pattern_init(&query.pattern, heap_memory(), codes, query.grams.size);
+		}
 		query.ranges = resolve(parts);
 		query.width = counter_bytes(most_count(query.ranges));
 		query.buffer.resize(topk_buffer_bytes(k) / sizeof(Neighbor));
@@ -304,7 +385,10 @@ MatchIndex::search(
 		{
 			memset(counters.data(), 0, n * query.width);
 			add_tile(tile, query.ranges, query.width, counters.data());
-			offer_tile(&query, counters.data(), row_ids_.data() + first, sizes_.empty() ? nullptr : sizes_.data() + first, n, dead, first);
+			if (query.by_distance)
+				offer_texts(&query, first, n, counters.data(), dead, &levels);
+			else
+				offer_counts(&query.topk, query.width, counters.data(), row_ids_.data() + first, n, dead, first);
 		}
 	}
 	results->resize(queries.size());

@@ -5,13 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/match/element_set.hpp"
-#include "engine/match/gram_bound.hpp"
 #include "engine/match/run_builder.hpp"
+#include "engine/match/text_distance.hpp"
 #include "engine/topk.hpp"
 
 namespace vectorgpu::engine::match
@@ -33,7 +32,7 @@ struct MatchQuery
 	size_t k = 0;
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
-	std::optional<GramQuery> grams{}; // scores are bounds of edit distances instead of minus counts; the index must have sizes
+	bool by_distance = false; // scores are edit distances instead of minus counts: the query has a payload (open_gram_query), the index texts
 };
 
 /// Codes [first, last) of keys: what an item matches. Exact, whatever the range.
@@ -50,7 +49,7 @@ public:
 	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
 
 	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not one of so many rows.
-	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_sizes = false);
+	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_texts = false);
 
 	size_t n_rows() const { return row_ids_.size(); }
 	size_t n_keys() const { return key_ends_.size(); }
@@ -63,7 +62,7 @@ public:
 	/// The codes of every item of a query, empty ranges left out.
 	std::vector<CodeRange> resolve(const Parts &query) const;
 
-	/// results[i]: the first k rows of query i in the order (-count, row id), or (bound, row id); rows that match nothing come last.
+	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that match nothing come last.
 	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). False if a query is not one.
 	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
 		std::vector<std::vector<Neighbor>> *results) const;
@@ -81,23 +80,30 @@ public:
 
 	std::span<const Tile> tiles() const { return tiles_; }
 	std::span<const RowId> row_ids() const { return row_ids_; }
-	std::span<const uint16_t> sizes() const { return sizes_; } // by row; empty if the description has none
+	bool has_texts() const { return text_items_.size() == n_rows(); }
+	TextView text(size_t row) const;
 
 	/// The greatest count that a row can have.
 	uint64_t most_count(std::span<const CodeRange> ranges) const;
 	uint64_t max_elements() const { return max_elements_; } // of one row
 
 private:
+	struct Running;
+
+	bool open_texts(std::span<const uint8_t> bytes, size_t n);
 	void add_postings(uint32_t code, const uint32_t *rows, size_t n);
 	uint32_t first_code(Key key) const;
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
+	void offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels) const;
 
 	std::vector<uint8_t> key_bytes_;
 	std::vector<uint64_t> key_ends_;
 	std::vector<uint64_t> prefixes_; // of the keys, for the first steps of a bisection
 	std::vector<Tile> tiles_;
 	std::vector<RowId> row_ids_;
-	std::vector<uint16_t> sizes_; // by row, or empty
+	std::vector<uint64_t> text_items_; // by row, or empty
+	std::vector<uint16_t> sizes_;      // of the texts, cut at kMostRowSize
+	std::vector<uint8_t> texts_;
 	uint64_t n_postings_ = 0;
 	uint64_t max_elements_ = 0;
 };

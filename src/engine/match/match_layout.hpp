@@ -5,7 +5,8 @@
 //   n_keys x MatchEntry   by code, the number of a key in ascending order
 //   n_postings x uint32   rows (numbers in the segment), key by key, ascending
 //   n_key_bytes           the keys, one behind the other
-//   n_rows x uint16       sizes of the rows (kMostRowSize: so much or more), where the copy's metric is Metric::kEdit
+//   n_rows x uint64       where the copy's metric is Metric::kEdit: text_item of each row's text (text_distance.hpp)
+//   n_text_bytes          the texts, one behind the other
 #pragma once
 
 #include <cstdint>
@@ -35,16 +36,18 @@ constexpr uint64_t kMostMatchCount = uint64_t{1} << 40; // of each number of a M
 struct MatchLayout
 {
 	MatchHead head;
-	uint64_t n_sizes = 0;
+	uint64_t n_texts = 0;
+	uint64_t n_text_bytes = 0;
 
 	uint64_t entries_at() const { return sizeof(MatchHead); }
 	uint64_t postings_at() const { return entries_at() + head.n_keys * sizeof(MatchEntry); }
 	uint64_t keys_at() const { return postings_at() + head.n_postings * sizeof(uint32_t); }
-	uint64_t sizes_at() const { return keys_at() + head.n_key_bytes; }
-	uint64_t bytes() const { return sizes_at() + n_sizes * sizeof(uint16_t); }
+	uint64_t text_items_at() const { return keys_at() + head.n_key_bytes; }
+	uint64_t texts_at() const { return text_items_at() + n_texts * sizeof(uint64_t); }
+	uint64_t bytes() const { return texts_at() + n_text_bytes; }
 };
 
 /// Most bytes of a description, whatever its head says.
-constexpr uint64_t kMostMatchBytes = kMostMatchCount * (sizeof(MatchEntry) + sizeof(uint32_t) + 1 + sizeof(uint16_t)) + sizeof(MatchHead);
+constexpr uint64_t kMostMatchBytes = kMostMatchCount * (sizeof(MatchEntry) + sizeof(uint32_t) + 1 + sizeof(uint64_t) + 1) + sizeof(MatchHead);
 
 } // namespace vectorgpu::engine::match

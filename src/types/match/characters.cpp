@@ -29,4 +29,20 @@ characters_of(const char *text, Size length)
 	return {text, offsets, n};
 }
 
+uint32 *
+character_codes(const Characters &characters)
+{
+	uint32 *codes = static_cast<uint32 *>(allocate_array(characters.n, sizeof(uint32)));
+
+	for (int32 i = 0; i < characters.n; i++)
+	{
+		uint32 code = 0;
+
+		for (const char *p = characters.at(i); p < characters.at(i + 1); p++)
+			code = code << 8 | static_cast<uint8>(*p);
+		codes[i] = code;
+	}
+	return codes;
+}
+
 } // namespace vectorgpu::types

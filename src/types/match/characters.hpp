@@ -28,4 +28,7 @@ struct Characters
 /// The characters of text [length bytes]; offsets are palloc'd. A character cut off at the end is one of fewer bytes.
 extern Characters characters_of(const char *text, Size length);
 
+/// The bytes of each character as one number, palloc'd [n]: characters have at most 4 bytes, and the first of several is never 0.
+extern uint32 *character_codes(const Characters &characters);
+
 } // namespace vectorgpu::types

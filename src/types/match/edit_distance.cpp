@@ -60,16 +60,10 @@ number_of(Alphabet *alphabet, uint32 code)
 uint32 *
 number_characters(const Characters &characters, Alphabet *alphabet)
 {
-	uint32 *symbols = static_cast<uint32 *>(allocate_array(characters.n, sizeof(uint32)));
+	uint32 *symbols = character_codes(characters);
 
-	for (int32 i = 0; i < characters.n; i++)
-	{
-		uint32 code = 0;
-
-		for (const char *p = characters.at(i); p < characters.at(i + 1); p++)
-			code = code << 8 | static_cast<uint8>(*p);
-		symbols[i] = alphabet == nullptr ? code : number_of(alphabet, code);
-	}
+	for (int32 i = 0; alphabet != nullptr && i < characters.n; i++)
+		symbols[i] = number_of(alphabet, symbols[i]);
 	return symbols;
 }
 

@@ -2,7 +2,6 @@
 // of it should find.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
@@ -11,16 +10,16 @@
 
 #include "engine/engine.hpp"
 #include "engine/match/match_layout.hpp"
-#include "match/sets.hpp"
+#include "match/texts.hpp"
 
 namespace vectorgpu::test
 {
 
 constexpr uint32_t kSlotBytes = 24; // small, so that values take several
 
-/// sizes: by row, of copies by Metric::kEdit.
+/// texts: described_texts, of copies by Metric::kEdit.
 inline std::vector<uint8_t>
-description_of(const std::vector<Set> &rows, const std::vector<uint16_t> &sizes = {})
+description_of(const std::vector<Set> &rows, const std::vector<uint8_t> &texts = {})
 {
 	std::map<std::string, std::vector<uint32_t>> lists;
 	engine::match::MatchHead head{};
@@ -45,7 +44,7 @@ description_of(const std::vector<Set> &rows, const std::vector<uint16_t> &sizes 
 	put(entries.data(), entries.size() * sizeof(entries[0]));
 	put(postings.data(), postings.size() * sizeof(uint32_t));
 	put(keys.data(), keys.size());
-	put(sizes.data(), sizes.size() * sizeof(uint16_t));
+	put(texts.data(), texts.size());
 	return out;
 }
 
@@ -55,26 +54,12 @@ match_spec(Metric metric = Metric::kMatchCount)
 	return {{metric, ElementType::kSet, kSlotBytes}, engine::CopyKind::kMatch};
 }
 
-/// The bytes of a query by bounds of edit distances.
-inline std::string
-stored_gram_query(const std::vector<Range> &ranges, uint64_t size, uint32_t n)
-{
-	const std::string by_count = stored_query(ranges);
-	const engine::match::Parts parts = parts_of(by_count);
-	std::string out(64, '\0');
-	uint8_t *start = reinterpret_cast<uint8_t *>(out.data());
-
-	out.resize(static_cast<size_t>(engine::match::put_head(start, size, parts.body_bytes) - start));
-	out.append(reinterpret_cast<const char *>(parts.body), parts.body_bytes);
-	return out.append(reinterpret_cast<const char *>(&n), sizeof(n));
-}
-
 /// Rows in the order of their ids: two segments, then the delta.
 class MatchRows
 {
 public:
-	MatchRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, Metric metric = Metric::kMatchCount)
-		: random_(seed), n_first_(n_first), n_second_(n_second), metric_(metric)
+	MatchRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta)
+		: n_first_(n_first), n_second_(n_second), random_(seed)
 	{
 		for (size_t i = 0; i < n_first + n_second + n_delta; i++)
 		{
@@ -82,13 +67,12 @@ public:
 
 			for (size_t n = random_() % 8; n > 0; n--)
 				row.insert(element(static_cast<char>('A' + random_() % 3), random_() % 20));
-			sizes.push_back(metric == Metric::kEdit ? static_cast<uint16_t>(i % 500 == 0 ? 0xFFFF : random_() % 30)
-												: static_cast<uint16_t>(row.size()));
 			rows.push_back(std::move(row));
 			ids.push_back((1 + i) << 4 | 1);
 			dead.push_back(false);
 		}
 	}
+	virtual ~MatchRows() = default;
 
 	static std::string
 	element(char attribute, size_t value)
@@ -129,7 +113,7 @@ public:
 		slot_dead_.clear();
 		for (size_t i = n_first_ + n_second_; i < rows.size(); i++)
 		{
-			const std::string value = stored_value(rows[i], sizes[i]);
+			const std::string value = value_of(i);
 			const uint32_t length = static_cast<uint32_t>(value.size());
 			const size_t n_slots = (sizeof(length) + length + kSlotBytes - 1) / kSlotBytes;
 			const size_t at = slots.size();
@@ -163,17 +147,14 @@ public:
 	void
 	expect_answers(engine::Engine *engine, engine::CopyId copy)
 	{
-		std::vector<std::vector<Range>> ranges;
 		std::vector<std::string> stored;
 		std::vector<engine::SearchQuery> queries;
 		std::vector<std::vector<engine::Neighbor>> results;
 		std::vector<engine::Coverage> coverage(40, engine::Coverage::kPart);
 
+		start_queries(coverage.size());
 		for (size_t i = 0; i < coverage.size(); i++)
-			ranges.push_back(random_query());
-		for (const auto &one : ranges)
-			stored.push_back(metric_ == Metric::kEdit ? stored_gram_query(one, query_size(stored.size()), gram_length(stored.size()))
-												: stored_query(one));
+			stored.push_back(query_of(i));
 		for (size_t i = 0; i < stored.size(); i++)
 		{
 			engine::SearchQuery query;
@@ -182,7 +163,7 @@ public:
 			query.query_bytes = stored[i].size();
 			query.k = i % 3 == 0 ? rows.size() + 1 : 1 + i;
 			query.has_after = i % 4 == 1;
-			query.after = {static_cast<double>(i % 3) * (metric_ == Metric::kEdit ? 1 : -1), ids[i * ids.size() / 50]};
+			query.after = {after_score(i), ids[i * ids.size() / 50]};
 			query.coverage = &coverage[i];
 			queries.push_back(query);
 		}
@@ -193,8 +174,7 @@ public:
 		for (size_t i = 0; i < queries.size(); i++)
 		{
 			const engine::Neighbor *after = queries[i].has_after ? &queries[i].after : nullptr;
-			const auto expected = metric_ == Metric::kEdit ? true_bounds(i, ranges[i], queries[i].k, after)
-														   : true_top(ranges[i], rows, ids, queries[i].k, after, &dead);
+			const auto expected = truth(i, queries[i].k, after);
 
 			ASSERT_EQ(results[i].size(), expected.size()) << "query " << i;
 			for (size_t j = 0; j < expected.size(); j++)
@@ -209,45 +189,38 @@ public:
 	std::vector<Set> rows;
 	std::vector<RowId> ids;
 	std::vector<bool> dead;
-	std::vector<uint16_t> sizes;
+
+protected:
+	virtual std::string value_of(size_t row) const { return stored_value(rows[row], rows[row].size()); }
+
+	virtual std::vector<uint8_t>
+	description(size_t first, size_t end) const
+	{
+		return description_of({rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
+	}
+
+	/// New queries, and what there is of the i-th.
+	virtual void
+	start_queries(size_t n)
+	{
+		queries_.clear();
+		for (size_t i = 0; i < n; i++)
+			queries_.push_back(random_query());
+	}
+
+	virtual std::string query_of(size_t i) const { return stored_query(queries_[i]); }
+	virtual double after_score(size_t i) const { return -static_cast<double>(i % 3); }
+
+	virtual std::vector<engine::Neighbor>
+	truth(size_t i, size_t k, const engine::Neighbor *after) const
+	{
+		return true_top(queries_[i], rows, ids, k, after, &dead);
+	}
+
+	size_t n_first_;
+	size_t n_second_;
 
 private:
-	/// Of the i-th query. A few are of more characters than a stored size can say.
-	static uint64_t
-	query_size(size_t i)
-	{
-		return i % 13 == 12 ? 70000 : i % 30;
-	}
-
-	static uint32_t
-	gram_length(size_t i)
-	{
-		return static_cast<uint32_t>(1 + i % 16);
-	}
-
-	/// The first k rows in the order (bound by theorem V.1, row id). A row of 65,535 characters may have more.
-	std::vector<engine::Neighbor>
-	true_bounds(size_t query, const std::vector<Range> &ranges, size_t k, const engine::Neighbor *after) const
-	{
-		const int64_t q = static_cast<int64_t>(query_size(query));
-		const int64_t n = gram_length(query);
-		std::vector<engine::Neighbor> all;
-
-		for (size_t i = 0; i < rows.size(); i++)
-		{
-			const int64_t s = sizes[i] == 0xFFFF ? std::max<int64_t>(q, 0xFFFF) : sizes[i];
-			const double missing = static_cast<double>(std::max(q, s) - n + 1 - static_cast<int64_t>(true_count(ranges, rows[i])));
-			const double bound = std::max(std::ceil(std::max(missing, 0.0) / static_cast<double>(n)), std::abs(static_cast<double>(q - s)));
-			const engine::Neighbor one{bound, ids[i]};
-
-			if (!dead[i] && (after == nullptr || engine::neighbor_less(*after, one)))
-				all.push_back(one);
-		}
-		std::sort(all.begin(), all.end(), engine::neighbor_less);
-		all.resize(std::min(k, all.size()));
-		return all;
-	}
-
 	static std::vector<uint8_t>
 	bits_of(const std::vector<bool> &flags)
 	{
@@ -262,10 +235,7 @@ private:
 	void
 	load_segment(engine::Engine *engine, engine::CopyId copy, engine::SegmentId id, size_t first, size_t end)
 	{
-		const std::vector<Set> some(rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end));
-		const std::vector<uint16_t> some_sizes(sizes.begin() + static_cast<ptrdiff_t>(first), sizes.begin() + static_cast<ptrdiff_t>(end));
-		const std::vector<uint8_t> description =
-			description_of(some, metric_ == Metric::kEdit ? some_sizes : std::vector<uint16_t>());
+		const std::vector<uint8_t> description = this->description(first, end);
 		const size_t half = description.size() / 2;
 
 		ASSERT_TRUE(engine->load_segment(copy, id, {std::span(ids).subspan(first, end - first), nullptr, end - first}).is_ok());
@@ -275,10 +245,86 @@ private:
 	}
 
 	std::mt19937 random_;
-	size_t n_first_;
-	size_t n_second_;
-	Metric metric_;
+	std::vector<std::vector<Range>> queries_;
 	std::vector<bool> slot_dead_;
+};
+
+/// Rows that are texts, searched by edit distance.
+class TextRows : public MatchRows
+{
+public:
+	/// Copies of Metric::kEdit. long_size: most characters of every 500th text; alphabet: different characters.
+	TextRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, uint32_t alphabet = 5, size_t long_size = 300, uint32_t n = 3)
+		: MatchRows(seed, n_first, n_second, n_delta), random_texts_(seed, true, alphabet), n_(n)
+	{
+		for (size_t i = 0; i < rows.size(); i++)
+		{
+			Text text = i > 0 && i % 4 == 0 ? random_texts_.near(texts_[random_texts_.number(static_cast<uint32_t>(i))])
+											: random_texts_.next(i % 500 == 499 ? long_size : 14);
+
+			rows[i] = grams_of(text, n_);
+			texts_.push_back(std::move(text));
+		}
+	}
+
+protected:
+	std::string value_of(size_t row) const override { return stored_text(texts_[row], n_); }
+
+	std::vector<uint8_t>
+	description(size_t first, size_t end) const override
+	{
+		return description_of({rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)},
+			described_texts({texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}));
+	}
+
+	/// Lengths on both sides of 32 and 64, of nothing, and beyond all rows.
+	void
+	start_queries(size_t n) override
+	{
+		constexpr size_t kLengths[] = {0, 1, 31, 32, 33, 63, 64, 65, 130};
+
+		queries_.clear();
+		for (size_t i = 0; i < n; i++)
+		{
+			Text text = random_texts_.near(texts_[random_texts_.number(static_cast<uint32_t>(texts_.size()))]);
+
+			if (i % 4 == 3)
+				for (text = random_texts_.next(20); text.size() < kLengths[i / 4 % std::size(kLengths)];)
+					text.push_back('a' + random_texts_.number(6));
+			if (i % 4 == 3)
+				text.resize(kLengths[i / 4 % std::size(kLengths)]);
+			queries_.push_back(std::move(text));
+		}
+	}
+
+	std::string query_of(size_t i) const override { return stored_text_query(queries_[i], n_); }
+	double after_score(size_t i) const override { return static_cast<double>(i % 5); }
+
+	std::vector<engine::Neighbor>
+	truth(size_t i, size_t k, const engine::Neighbor *after) const override
+	{
+		std::vector<engine::Neighbor> all;
+
+		for (size_t row = 0; row < rows.size(); row++)
+		{
+			if (dead[row])
+				continue;
+
+			const engine::Neighbor one{static_cast<double>(true_distance(queries_[i], texts_[row])), ids[row]};
+
+			if (after == nullptr || engine::neighbor_less(*after, one))
+				all.push_back(one);
+		}
+		std::sort(all.begin(), all.end(), engine::neighbor_less);
+		all.resize(std::min(k, all.size()));
+		return all;
+	}
+
+private:
+	RandomTexts random_texts_;
+	uint32_t n_;
+	std::vector<Text> texts_;
+	std::vector<Text> queries_;
 };
 
 } // namespace vectorgpu::test

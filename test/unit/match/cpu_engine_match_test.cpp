@@ -29,12 +29,12 @@ TEST(CpuEngineMatch, EqualsTheDefinition)
 	}
 }
 
-TEST(CpuEngineMatch, BoundsEqualTheDefinition)
+TEST(CpuEngineMatch, EditDistancesEqualTheDefinition)
 {
-	for (const size_t n_threads : {size_t{1}, size_t{3}})
+	for (const uint32_t n : {1u, 2u, 3u, 16u})
 	{
-		const auto engine = engine::make_cpu_engine({.n_threads = n_threads});
-		MatchRows rows(8, 2900, 400, 150, Metric::kEdit);
+		const auto engine = engine::make_cpu_engine({.n_threads = 1 + n % 3});
+		TextRows rows(8 + n, 2900, 400, 150, 5, 300, n);
 		engine::CopyId copy = 0;
 
 		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
@@ -45,32 +45,58 @@ TEST(CpuEngineMatch, BoundsEqualTheDefinition)
 	}
 }
 
-// Without sizes there is no segment, without a length of n-grams no query.
-TEST(CpuEngineMatch, BoundsNeedSizesAndALength)
+// More rows than a tile, whose later tiles are cut off by what the first ones gave.
+TEST(CpuEngineMatch, EditDistancesOverTiles)
+{
+	const auto engine = engine::make_cpu_engine({.n_threads = 2});
+	TextRows rows(12, engine::match::kTileRows + 5000, 10, 10);
+	engine::CopyId copy = 0;
+
+	ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+	ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
+	ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+}
+
+// Without a text for each row there is no segment, without a text no query.
+TEST(CpuEngineMatch, EditDistancesNeedTexts)
 {
 	const auto engine = engine::make_cpu_engine({});
-	const std::vector<Set> rows = {{"a", "b"}, {"b"}, {}};
+	const std::vector<Text> texts = {text_of("abc"), text_of("abcabc"), text_of("")};
+	const std::vector<Set> rows = {grams_of(texts[0], 3), grams_of(texts[1], 3), {}};
 	const std::vector<RowId> ids = {1, 2, 3};
+	const std::vector<uint8_t> good = described_texts(texts);
+	std::vector<std::pair<std::vector<uint8_t>, bool>> descriptions = {{good, true}, {{}, false}};
 	std::vector<std::vector<engine::Neighbor>> results;
+	std::string no_gram_length = stored_text_query(texts[0], 0);
+	std::string cut_off = stored_text_query(texts[0], 3);
 
-	for (const size_t n_sizes : {0u, 2u, 3u, 4u})
+	cut_off.pop_back();
+	for (size_t byte = 0; byte < good.size() - 9; byte++) // the last are characters
+	{
+		descriptions.emplace_back(good, false);
+		descriptions.back().first[byte] ^= 0x40;
+	}
+	descriptions.emplace_back(good, false);
+	descriptions.back().first.pop_back();
+	descriptions.emplace_back(good, false);
+	descriptions.back().first.push_back('a');
+	for (const auto &[described, is_good] : descriptions)
 	{
 		engine::CopyId copy = 0;
 
 		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
 		ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
-		ASSERT_TRUE(engine->load_structure(copy, 1, 1, description_of(rows, std::vector<uint16_t>(n_sizes, 2))).is_ok());
-		EXPECT_EQ(engine->seal_segment(copy, 1).is_ok(), n_sizes == 3) << n_sizes;
-		for (const auto &[query, good] : {std::pair(stored_query({{"a", "b"}}), false), std::pair(stored_gram_query({{"a", "b"}}, 2, 0), false),
-				 std::pair(stored_gram_query({{"a", "b"}}, 2, 17), false), std::pair(stored_gram_query({{"a", "b"}}, uint64_t{1} << 49, 2), false),
-				 std::pair(stored_gram_query({{"a", "b"}}, 2, 2), true)})
+		ASSERT_TRUE(engine->load_structure(copy, 1, 1, description_of(rows, described)).is_ok());
+		EXPECT_EQ(engine->seal_segment(copy, 1).is_ok(), is_good);
+		for (const auto &[query, query_is_good] : {std::pair(stored_query({{"a", "b"}}), false), std::pair(no_gram_length, false), std::pair(cut_off, false),
+				 std::pair(stored_text_query(texts[0], 17), false), std::pair(stored_text_query(texts[0], 3), true)})
 		{
 			engine::SearchQuery search;
 
 			search.query = query.data();
 			search.query_bytes = query.size();
 			search.k = 5;
-			EXPECT_EQ(engine->search(copy, {&search, 1}, &results).is_ok(), good);
+			EXPECT_EQ(engine->search(copy, {&search, 1}, &results).is_ok(), query_is_good);
 		}
 		ASSERT_TRUE(engine->drop(copy).is_ok());
 	}

@@ -1,0 +1,184 @@
+// See match_texts.hpp.
+#include "cuda/match_texts.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace vectorgpu::cuda
+{
+
+using engine::match::MatchIndex;
+using engine::match::TextView;
+
+namespace
+{
+
+constexpr size_t kMostSymbols = 254; // kMatchNoSymbol is none of them
+constexpr uint64_t kMostCharacters = 16384; // of a text
+constexpr size_t kGroup = kernels::kMatchTextGroup;
+
+uint32_t
+code_at(const TextView &text, uint64_t i)
+{
+	uint32_t code = 0;
+
+	std::memcpy(&code, text.data + i * text.width, text.width);
+	return code;
+}
+
+/// Calls with the code of each character of all texts, until it returns false.
+template <class Body>
+bool
+for_each_code(const MatchIndex &index, const Body &body)
+{
+	for (size_t row = 0; row < index.n_rows(); row++)
+	{
+		const TextView text = index.text(row);
+
+		for (uint64_t i = 0; i < text.n; i++)
+			if (!body(code_at(text, i)))
+				return false;
+	}
+	return true;
+}
+
+/// A tile as it is packed, with offsets into the image instead of pointers.
+struct Packed
+{
+	kernels::MatchTextTile tile;
+	size_t starts_at;
+	size_t places_at;
+	size_t lengths_at;
+	size_t text_at;
+};
+
+template <class T>
+size_t
+append(std::vector<uint8_t> *image, const std::vector<T> &items)
+{
+	const size_t at = (image->size() + 15) / 16 * 16;
+
+	image->resize(at + items.size() * sizeof(T));
+	if (!items.empty())
+		std::memcpy(image->data() + at, items.data(), items.size() * sizeof(T));
+	return at;
+}
+
+Packed
+pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<uint32_t, uint8_t> &alphabet, std::vector<uint8_t> *image)
+{
+	const size_t n_groups = (n + kGroup - 1) / kGroup;
+	std::vector<uint32_t> order(n);
+	std::vector<uint32_t> starts(n_groups);
+	std::vector<uint16_t> places(n_groups * kGroup);
+	std::vector<uint16_t> lengths(n_groups * kGroup, kernels::kMatchNoText);
+	std::vector<uint32_t> words;
+	Packed packed{};
+
+	std::iota(order.begin(), order.end(), 0u);
+	std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return index.text(first + a).n < index.text(first + b).n; });
+	for (size_t group = 0; group < n_groups; group++)
+	{
+		const size_t begin = group * kGroup;
+		const size_t end = std::min(begin + kGroup, n);
+		const size_t n_words = (index.text(first + order[end - 1]).n + 3) / 4;
+		const size_t at = words.size();
+
+		starts[group] = static_cast<uint32_t>(at / kGroup);
+		words.resize(at + n_words * kGroup);
+		for (size_t i = begin; i < end; i++)
+		{
+			const TextView text = index.text(first + order[i]);
+
+			places[i] = static_cast<uint16_t>(order[i]);
+			lengths[i] = static_cast<uint16_t>(text.n);
+			for (uint64_t j = 0; j < text.n; j++)
+				words[at + j / 4 * kGroup + (i - begin)] |= uint32_t{alphabet.at(code_at(text, j))} << (8 * (j % 4));
+		}
+	}
+	packed.tile.n_groups = static_cast<uint32_t>(n_groups);
+	packed.tile.n_rows = static_cast<uint32_t>(n);
+	packed.tile.first_row = static_cast<uint32_t>(first);
+	packed.starts_at = append(image, starts);
+	packed.places_at = append(image, places);
+	packed.lengths_at = append(image, lengths);
+	packed.text_at = append(image, words);
+	return packed;
+}
+
+} // namespace
+
+bool
+DeviceTexts::fits(const MatchIndex &index)
+{
+	std::unordered_map<uint32_t, bool> seen;
+
+	if (!index.has_texts() || index.n_rows() == 0)
+		return false;
+	for (size_t row = 0; row < index.n_rows(); row++)
+		if (index.text(row).n > kMostCharacters)
+			return false;
+	return for_each_code(index, [&](uint32_t code) { return seen.emplace(code, true), seen.size() <= kMostSymbols; });
+}
+
+Status
+DeviceTexts::load(const Device *device, const MatchIndex &index)
+{
+	std::vector<uint8_t> image;
+	std::vector<Packed> packed;
+	std::vector<kernels::MatchTextTile> tiles;
+	uint64_t longest = kernels::kMatchTextQuery;
+
+	alphabet_.clear();
+	for_each_code(index, [&](uint32_t code) { return alphabet_.emplace(code, static_cast<uint8_t>(alphabet_.size())), true; });
+	for (size_t row = 0; row < index.n_rows(); row++)
+		longest = std::max(longest, index.text(row).n);
+	most_distance_ = static_cast<uint32_t>(longest);
+
+	const size_t tile_rows = kernels::match_text_rows(bits());
+
+	for (size_t first = 0; first < index.n_rows(); first += tile_rows)
+		packed.push_back(pack(index, first, std::min(tile_rows, index.n_rows() - first), alphabet_, &image));
+	VECTORGPU_TRY(device->use());
+	VECTORGPU_TRY(device->check(kernels::prepare_match_kernels(), "prepare match kernels"));
+	VECTORGPU_TRY(texts_.allocate(device, image.size(), "texts"));
+	VECTORGPU_TRY(tiles_.allocate(device, packed.size() * sizeof(kernels::MatchTextTile), "tiles of texts"));
+	for (const Packed &one : packed)
+	{
+		const uint8_t *base = texts_.as<uint8_t>();
+
+		tiles.push_back(one.tile);
+		tiles.back().starts = reinterpret_cast<const uint32_t *>(base + one.starts_at);
+		tiles.back().places = reinterpret_cast<const uint16_t *>(base + one.places_at);
+		tiles.back().lengths = reinterpret_cast<const uint16_t *>(base + one.lengths_at);
+		tiles.back().text = reinterpret_cast<const uint32_t *>(base + one.text_at);
+	}
+
+	const GpuWait wait(device);
+
+	VECTORGPU_TRY(device->check(cudaMemcpy(texts_.get(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
+	VECTORGPU_TRY(device->check(
+		cudaMemcpy(tiles_.get(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice), "send tiles of texts"));
+	VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load texts"));
+	n_tiles_ = static_cast<uint32_t>(tiles.size());
+	return {};
+}
+
+std::vector<uint8_t>
+DeviceTexts::symbols_of(const uint8_t *codes, size_t n) const
+{
+	std::vector<uint8_t> symbols(n, static_cast<uint8_t>(kernels::kMatchNoSymbol));
+
+	for (size_t i = 0; i < n; i++)
+	{
+		uint32_t code;
+
+		std::memcpy(&code, codes + i * sizeof(code), sizeof(code));
+		if (const auto found = alphabet_.find(code); found != alphabet_.end())
+			symbols[i] = found->second;
+	}
+	return symbols;
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,46 @@
+// The texts of a segment on the device, for searches by edit distance (kernels/match.hpp): each character as a number of the segment's own
+// alphabet, a byte. A part of DeviceMatchIndex.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/device.hpp"
+#include "engine/match/match_index.hpp"
+#include "kernels/match.hpp"
+
+namespace vectorgpu::cuda
+{
+
+class DeviceTexts
+{
+public:
+	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones.
+	static bool fits(const engine::match::MatchIndex &index);
+
+	/// The texts of an index that fits. kOutOfMemory if the device has too little.
+	Status load(const Device *device, const engine::match::MatchIndex &index);
+
+	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].
+	std::vector<uint8_t> symbols_of(const uint8_t *codes, size_t n) const;
+
+	/// No row is further from a query of kMatchTextQuery characters or fewer.
+	uint32_t most_distance() const { return most_distance_; }
+
+	uint32_t bits() const { return most_distance_ + 1 <= 255 ? 8 : 16; }
+	bool loaded() const { return n_tiles_ > 0; }
+	uint32_t n_tiles() const { return n_tiles_; }
+	const kernels::MatchTextTile *tiles() const { return tiles_.as<kernels::MatchTextTile>(); }
+	uint64_t device_bytes() const { return texts_.bytes() + tiles_.bytes(); }
+
+private:
+	std::unordered_map<uint32_t, uint8_t> alphabet_;
+	uint32_t most_distance_ = 0;
+	uint32_t n_tiles_ = 0;
+	DeviceBuffer texts_;
+	DeviceBuffer tiles_;
+};
+
+} // namespace vectorgpu::cuda

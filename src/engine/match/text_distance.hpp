@@ -1,0 +1,104 @@
+// Edit distances of many texts to one pattern. A text is the codes of its characters, as many bytes each as its widest one needs. Plain
+// structs over the caller's memory (run_builder.hpp), so that an ERROR may leave a backend's frame at any point between two calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/match/edit_distance.hpp"
+#include "engine/match/element_set.hpp"
+#include "engine/match/gram_bound.hpp"
+#include "engine/match/run_builder.hpp"
+#include "engine/topk.hpp"
+
+namespace vectorgpu::engine::match
+{
+
+/// data [n * width bytes]: codes of n characters, of width 1, 2 or 4 bytes each.
+struct TextView
+{
+	const uint8_t *data;
+	uint64_t n;
+	uint32_t width;
+};
+
+/// The bytes that a character of codes [n] needs: 1, 2 or 4.
+uint32_t text_width(const uint32_t *codes, uint64_t n);
+
+/// The payload of a stored value that is a text: one byte, the width, and the codes.
+inline size_t
+text_payload_bytes(uint64_t n, uint32_t width)
+{
+	return 1 + static_cast<size_t>(n) * width;
+}
+
+void put_text_payload(uint8_t *out, const uint32_t *codes, uint64_t n, uint32_t width);
+
+/// False if the value's payload is not a text of `size` characters.
+bool open_text_payload(const Parts &value, TextView *text);
+
+/// Where the text of a row ends among all rows' texts, and its width: an item of an array by row. The row's text begins where the one
+/// before ends.
+constexpr int kTextWidthShift = 48;
+
+inline uint64_t
+text_item(uint64_t end, uint32_t width)
+{
+	return end | static_cast<uint64_t>(width) << kTextWidthShift;
+}
+
+inline uint64_t
+text_end(uint64_t item)
+{
+	return item & ((uint64_t{1} << kTextWidthShift) - 1);
+}
+
+inline uint32_t
+text_item_width(uint64_t item)
+{
+	return static_cast<uint32_t>(item >> kTextWidthShift);
+}
+
+/// False if no text that begins at `start` can end as the item says.
+bool text_item_valid(uint64_t start, uint64_t item);
+
+/// The payload of a query by edit distance: a uint32, n of the n-grams, and the codes of its characters, a uint32 each.
+inline size_t
+gram_payload_bytes(uint64_t n_characters)
+{
+	return sizeof(uint32_t) * (1 + static_cast<size_t>(n_characters));
+}
+
+/// False if the query has no such payload. *codes: of `query->size` characters, perhaps not aligned.
+bool open_gram_query(const Parts &parts, GramQuery *query, const uint8_t **codes);
+
+/// A query, prepared.
+struct TextPattern
+{
+	Memory memory;
+	int64_t n;               // characters
+	uint32_t n_symbols;      // different ones, which are numbered from 0 as they come
+	uint32_t *symbols;       // [n] numbers
+	uint32_t mask;           // of the table of characters, by open addressing
+	uint32_t *codes;         // [mask + 1]
+	uint32_t *numbers;       // [mask + 1] number + 1, 0 where free
+	uint64_t *places;        // [n_symbols + 1]: bit i: character i of the pattern is this one, if it has at most 64; the last one: 0
+	uint32_t byte_numbers[256]; // of characters below 256; n_symbols: the pattern has it not
+	uint64_t byte_places[256];
+	uint32_t *row_symbols;   // [row_capacity] for patterns of more than 64 characters
+	uint64_t row_capacity;
+	void *scratch; // of edit_distance, for texts of row_capacity
+};
+
+/// codes [n], perhaps not aligned.
+void text_pattern_init(TextPattern *pattern, Memory memory, const void *codes, int64_t n);
+void text_pattern_free(TextPattern *pattern);
+
+/// The edit distance of the pattern and a text if it is at most `most`, else some number above `most`. Of up to 64 characters
+/// against any: Myers' bit vectors in one word, cut off as soon as no end below `most` is possible. poll: edit_distance.hpp.
+int64_t text_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll poll);
+
+/// Offers a row with its edit distance, computed as far as the selection needs it.
+void offer_text(TopK *topk, TextPattern *pattern, const TextView &text, RowId row, Poll poll);
+
+} // namespace vectorgpu::engine::match
