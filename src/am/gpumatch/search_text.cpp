@@ -113,11 +113,11 @@ read_text(TextChunk *chunk, uint64 i, uint64 n_wanted, engine::match::TextView *
 	}
 	if (chunk->has_texts)
 	{
-		*text = {chunk->text + (start - first), (end - start) / width, width};
+		*text = {chunk->text + (start - first), engine::match::text_item_size(start, chunk->items[i + 1]), width};
 		return true;
 	}
 	reserve_text(chunk, Max(end - start, UINT64CONST(1)));
-	*text = {chunk->text, (end - start) / width, width};
+	*text = {chunk->text, engine::match::text_item_size(start, chunk->items[i + 1]), width};
 	return end == start || read(chunk->search, kTexts, start, end - start, chunk->text);
 }
 
@@ -143,8 +143,7 @@ bound_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 		if (!need_items(chunk))
 			return false;
 		for (uint64 i = 0; i < n; i++)
-			sizes[i] = static_cast<uint16>(Min((text_end(chunk->items[i + 1]) - text_end(chunk->items[i])) /
-												   engine::match::text_item_width(chunk->items[i + 1]),
+			sizes[i] = static_cast<uint16>(Min(engine::match::text_item_size(text_end(chunk->items[i]), chunk->items[i + 1]),
 				static_cast<uint64>(engine::match::kMostRowSize)));
 		engine::match::gram_levels(query->grams, tile.counters, tile.width, at, n, sizes, levels + at);
 	}

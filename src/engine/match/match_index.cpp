@@ -137,7 +137,7 @@ MatchIndex::open_texts(std::span<const uint8_t> bytes, size_t n)
 		if (!text_item_valid(end, text_items_[i]))
 			return false;
 		sizes_[i] = static_cast<uint16_t>(
-			std::min<uint64_t>((text_end(text_items_[i]) - end) / text_item_width(text_items_[i]), kMostRowSize));
+			std::min<uint64_t>(text_item_size(end, text_items_[i]), kMostRowSize));
 		end = text_end(text_items_[i]);
 	}
 	texts_.assign(bytes.begin(), bytes.end());
@@ -150,7 +150,7 @@ MatchIndex::text(size_t row) const
 	const uint64_t start = row == 0 ? 0 : text_end(text_items_[row - 1]);
 	const uint32_t width = text_item_width(text_items_[row]);
 
-	return {texts_.data() + start, (text_end(text_items_[row]) - start) / width, width};
+	return {texts_.data() + start, text_item_size(start, text_items_[row]), width};
 }
 
 bool

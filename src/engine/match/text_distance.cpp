@@ -158,15 +158,6 @@ open_text_payload(const Parts &value, TextView *text)
 }
 
 bool
-text_item_valid(uint64_t start, uint64_t item)
-{
-	const uint64_t end = text_end(item);
-	const uint32_t width = text_item_width(item);
-
-	return (width == 1 || width == 2 || width == 4) && end >= start && (end - start) % width == 0;
-}
-
-bool
 open_gram_query(const Parts &parts, GramQuery *query, const uint8_t **codes)
 {
 	uint32_t n;

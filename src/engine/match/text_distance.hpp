@@ -60,7 +60,21 @@ text_item_width(uint64_t item)
 }
 
 /// False if no text that begins at `start` can end as the item says.
-bool text_item_valid(uint64_t start, uint64_t item);
+inline bool
+text_item_valid(uint64_t start, uint64_t item)
+{
+	const uint64_t end = text_end(item);
+	const uint32_t width = text_item_width(item);
+
+	return (width == 1 || width == 2 || width == 4) && end >= start && ((end - start) & (width - 1)) == 0;
+}
+
+/// Characters of a text whose item is valid. Without a division: searches ask it of every row.
+inline uint64_t
+text_item_size(uint64_t start, uint64_t item)
+{
+	return (text_end(item) - start) >> (text_item_width(item) >> 1);
+}
 
 /// The payload of a query by edit distance: a uint32, n of the n-grams, and the codes of its characters, a uint32 each.
 inline size_t
