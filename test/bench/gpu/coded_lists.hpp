@@ -101,7 +101,28 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 		work.resize(ivf::pq_encode_work_bytes(encoder, wanted.n_threads));
 		code_step(ivf::pq_encode(encoder, vectors.data(), labels.data(), n, by_row.data(),
 			reinterpret_cast<float *>(bytes.data() + layout.terms_at()), work.data(), work.size(), call));
-		ivf::interleave_codes(by_row.data(), n, ivf::code_bytes(layout.spec), codes);
+
+		struct Interleaving
+		{
+			const uint8_t *by_row;
+			uint8_t *codes;
+			size_t n;
+			size_t code_bytes;
+			size_t part; // rows of a task
+		} whole = {by_row.data(), codes, n, ivf::code_bytes(layout.spec),
+			(n / wanted.n_threads / ivf::kCodeBlockRows + 1) * ivf::kCodeBlockRows};
+
+		wanted.parallel(
+			nullptr, wanted.n_threads,
+			[](void *argument, size_t task)
+			{
+				const Interleaving &all = *static_cast<const Interleaving *>(argument);
+				const size_t first = std::min(all.n, task * all.part);
+
+				ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first), all.code_bytes,
+					all.codes + first * all.code_bytes);
+			},
+			&whole);
 	}
 	std::memcpy(bytes.data(), &wanted.head, sizeof(wanted.head));
 	if (!floats.empty())

@@ -1,7 +1,7 @@
 // Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
 // Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
-//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq]]
+//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq]] [--only BATCH PROBES CANDIDATES]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says. Some
 // answers of every line are compared with those of the CPU engine.
 #include <algorithm>
@@ -161,13 +161,14 @@ main(int argc, char **argv)
 	uint32_t pq_m = 0;
 	uint32_t pq_bits = 8;
 	bool opq = false;
+	std::array<uint32_t, 3> only{}; // batch, probes, candidates
 	const char *storage = "";
 	const char *json_name = nullptr;
 
 	if (argc < 4)
 	{
 		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-							 "[--pq-m M] [--pq-bits B] [--opq]]\n", argv[0]);
+							 "[--pq-m M] [--pq-bits B] [--opq]] [--only BATCH PROBES CANDIDATES]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -178,6 +179,11 @@ main(int argc, char **argv)
 			quick = true;
 		else if (std::strcmp(argv[i], "--opq") == 0)
 			opq = true;
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 3 < argc)
+		{
+			for (uint32_t &number : only)
+				number = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
 		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
 			storage = argv[++i];
 		else if (std::strcmp(argv[i], "--pq-m") == 0 && i + 1 < argc)
@@ -216,6 +222,7 @@ main(int argc, char **argv)
 	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists, base.n, base.dim,
 		n_threads, trained, now_ms() - start);
 	options.narrow = !fp32;
+	options.self_test = only[0] == 0; // a profiler is to see searches alone
 	options.n_streams = 1;
 	must(cuda::make_cuda_engine(options, &gpu));
 	start = now_ms();
@@ -239,6 +246,8 @@ main(int argc, char **argv)
 			for (const uint32_t n_candidates : all_candidates)
 				if (batch <= queries.n && n_probes < n_lists)
 					lines.push_back({batch, n_probes, n_candidates});
+	if (only[0] > 0)
+		lines.assign(1, only);
 	std::printf("%8s %8s %10s %12s %12s %12s %10s %12s\n", "batch", "probes", "candidates", "median ms", "min ms", "queries/s", "recall@10",
 		"as the CPU");
 	for (const auto &[batch, n_probes, n_candidates] : lines)
