@@ -16,8 +16,6 @@ constexpr unsigned kCoresToSpin = 4; // with fewer, a spinning thread takes the 
 constexpr uint32_t kSpinUs = 50;
 constexpr unsigned kCoresToSpinLong = 8;
 constexpr uint32_t kLongSpinUs = 200; // a client's way back and forth fits in
-constexpr unsigned kCoresPerDispatcher = 5; // one keeps up with about so many cores full of clients (test/gpu/REPORT.md)
-constexpr uint32_t kMostDispatchers = 8;
 constexpr uint32_t kDispatcherLimit = 64; // that may be asked for
 
 template <typename T>
@@ -87,7 +85,7 @@ parse_options(int argc, char **argv, Options *options)
 	const unsigned n_cores = std::thread::hardware_concurrency();
 
 	options->spin_us = n_cores >= kCoresToSpinLong ? kLongSpinUs : n_cores >= kCoresToSpin ? kSpinUs : 0;
-	options->n_dispatchers = std::clamp<uint32_t>(n_cores / kCoresPerDispatcher, 1, kMostDispatchers);
+	options->n_dispatchers = 0;
 	for (int i = 1; i < argc; i += 2)
 	{
 		if (i + 1 >= argc || !parse_one(argv[i], argv[i + 1], options))

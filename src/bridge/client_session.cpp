@@ -425,9 +425,8 @@ session_ready(bool note)
 	return connect_session(state, note);
 }
 
-// Where cores have more to do than to look, others run
-// meanwhile: that saves going to sleep and being woken. Among processes that do not sleep by themselves a turn lasts too long: then
-// looking keeps the processor.
+// Where there is more to do than there are cores, whoever looks lets others run meanwhile: that saves going to sleep and being woken.
+// Among processes that do not sleep by themselves such a turn lasts too long: then looking keeps the processor.
 bool
 session_spin(wire::Client *client)
 {
