@@ -78,11 +78,14 @@ public:
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(self_test(this));
+			VECTORGPU_TRY(test_one_pass());
 			VECTORGPU_TRY(test_graphs());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = 0;
 		}
+		else
+			in_one_pass_ = options_.one_pass;
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
 		device_.on_fatal(options_.on_fatal);
@@ -291,6 +294,8 @@ public:
 		return stats;
 	}
 
+	uint64_t n_one_pass() const override { return n_one_pass_; }
+
 	uint64_t
 	n_rescored() const override
 	{
@@ -346,7 +351,8 @@ private:
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
-		const SearchOptions search_options = {options_.filter_min_queries, options_.graph};
+		const SearchOptions search_options = {
+			options_.filter_min_queries, options_.graph, in_one_pass_ ? &one_pass_ : nullptr};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -359,6 +365,7 @@ private:
 		if (std::any_of(results->begin(), results->end(), [](const auto &result) { return !result.empty(); }))
 			lane_.arrived(snapshot->ticket); // it has waited for the stream
 		n_rescored_ += counts.n_rescored;
+		n_one_pass_ += counts.n_one_pass;
 		return Status::ok();
 	}
 
@@ -428,6 +435,23 @@ private:
 			return status;
 		device_.log(("matches are not counted on the GPU: " + status.message).c_str());
 		holds_matches_ = false;
+		return Status::ok();
+	}
+
+	/// The way in one pass is not taken if it answers wrongly: others answer the same.
+	Status
+	test_one_pass()
+	{
+		if (!options_.one_pass)
+			return Status::ok();
+		in_one_pass_ = true;
+
+		const Status status = self_test_one_pass(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("no searches in one pass: " + status.message).c_str());
+		in_one_pass_ = false;
 		return Status::ok();
 	}
 
@@ -534,9 +558,11 @@ private:
 	}
 
 	const CudaEngineOptions options_;
-	bool holds_graphs_ = true; // this and the next two: from start() on
+	bool holds_graphs_ = true; // these: from start() on
 	bool holds_codes_ = true;
 	bool holds_matches_ = true;
+	bool in_one_pass_ = false;
+	std::mutex one_pass_; // see one_pass.hpp
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;
@@ -554,6 +580,7 @@ private:
 	std::atomic<uint64_t> n_searches_{0};
 	std::atomic<uint64_t> n_batches_{0};
 	std::atomic<uint64_t> n_rescored_{0};
+	std::atomic<uint64_t> n_one_pass_{0};
 };
 
 } // namespace

@@ -23,6 +23,7 @@ struct CudaEngineOptions
 	bool self_test = true;                          // every kernel against the CPU's before the engine is handed out
 	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
+	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
 	Log log;
@@ -36,6 +37,9 @@ public:
 	/// True once the GPU's context is broken: every call answers kUnavailable, and the process should exit, since a new
 	/// context needs a new process.
 	virtual bool fatal() const = 0;
+
+	/// Queries that went over byte rows in one pass.
+	virtual uint64_t n_one_pass() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

@@ -201,6 +201,7 @@ public:
 	Status allocate(const Device *device, size_t bytes, const char *purpose);
 	void reset() noexcept;
 
+	void *get() const { return data_; }
 	size_t bytes() const { return bytes_; }
 
 	template <class T>

@@ -14,12 +14,15 @@
 #include <cstring>
 #include <map>
 
+#include "cuda/answers.hpp"
 #include "cuda/arena.hpp"
 #include "cuda/filter_plan.hpp"
+#include "cuda/one_pass.hpp"
 #include "cuda/staging.hpp"
 #include "engine/distance.hpp"
 #include "engine/partial_reduce.hpp"
 #include "kernels/filter.hpp"
+#include "kernels/one_pass.hpp"
 #include "kernels/tuning.hpp"
 
 namespace vectorgpu::cuda
@@ -77,7 +80,14 @@ public:
 				VECTORGPU_TRY(search_large(i, k));
 		}
 		for (const auto &[n_bins, numbers] : by_bins)
-			VECTORGPU_TRY(search_all(numbers, true, n_bins));
+		{
+			bool taken = false;
+
+			if (n_bins == 0)
+				VECTORGPU_TRY(search_in_one_pass(numbers, &taken));
+			if (!taken)
+				VECTORGPU_TRY(search_all(numbers, true, n_bins));
+		}
 
 		const std::vector<uint32_t> redo = std::move(redo_);
 
@@ -97,6 +107,7 @@ private:
 		float *thresholds = nullptr;
 		uint64_t *n_rescored = nullptr;
 		uint32_t *n_bounded = nullptr; // [queries] candidates of a bounded scan; 0 between two of them
+		kernels::Answers answers; // that the last kernel of the chunk is to give; none: the results are copied
 		uint32_t max_k = 0;
 		bool any_after = false;
 	};
@@ -145,6 +156,27 @@ private:
 		if (bytes <= kernels::kMostCopiedByKernel)
 			return check(kernels::launch_copy(to, from, bytes, stream_), "read results");
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "read results");
+	}
+
+	/// All of the queries, if they and the rows are for it.
+	Status
+	search_in_one_pass(std::span<const uint32_t> numbers, bool *taken)
+	{
+		uint32_t max_k = 0;
+
+		if (options_.one_pass == nullptr || stopped() || numbers.size() < options_.filter_min_queries)
+			return Status::ok();
+		for (const uint32_t number : numbers)
+		{
+			if (queries_[number].has_after)
+				return Status::ok();
+			max_k = std::max(max_k, k_of(number));
+		}
+		VECTORGPU_TRY(search_one_pass(
+			device_, context_, spec_, shape_, snapshot_, queries_, numbers, max_k, options_.one_pass, results_, counts_, &redo_, taken));
+		if (*taken)
+			progress();
+		return Status::ok();
 	}
 
 	/// n_bins: of PartialReduce, the same for all; 0: exact.
@@ -376,15 +408,20 @@ private:
 
 	/// Cuts the candidates back, rescores them, and merges.
 	Status
-	end_passes(Passes *passes, const Chunk &chunk)
+	end_passes(Passes *passes, Chunk *chunk)
 	{
 		passes->select.last = true;
-		if (chunk.max_k <= kernels::kFinishMostK)
-			return check(kernels::launch_finish(passes->select, passes->rescore, stream_), "rescore and merge rows");
+		if (chunk->max_k <= kernels::kFinishMostK)
+		{
+			// Of one source its end is the search's, and the candidates counted there are all.
+			if (snapshot_.sources.size() == 1)
+				chunk->answers = begin_answers(context_, chunk->queries.n_queries, chunk->max_k);
+			return check(kernels::launch_finish(passes->select, passes->rescore, stream_, {}, chunk->answers), "rescore and merge rows");
+		}
 		VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes->select, stream_), "tighten thresholds"));
 		VECTORGPU_TRY(check(kernels::launch_rescore(passes->rescore, stream_), "rescore rows"));
-		return check(kernels::launch_merge(chunk.queries, passes->rescore.candidates, passes->rescore.rows.row_ids, chunk.best,
-						 chunk.max_k, stream_),
+		return check(kernels::launch_merge(chunk->queries, passes->rescore.candidates, passes->rescore.rows.row_ids, chunk->best,
+						 chunk->max_k, stream_),
 			"merge");
 	}
 
@@ -418,7 +455,7 @@ private:
 			if (!passes.select.last)
 				VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes.select, stream_), "tighten thresholds"));
 		}
-		return end_passes(&passes, *chunk);
+		return end_passes(&passes, chunk);
 	}
 
 	/// PartialReduce: one pass, the nearest row of each bin, of which the k first are rescored.
@@ -443,7 +480,7 @@ private:
 		passes.filter.key_tile_bits = plan.form.key_tile_bits;
 		VECTORGPU_TRY(check(kernels::launch_filter_bins(passes.filter, stream_), "reduce rows to bins"));
 		VECTORGPU_TRY(check(kernels::launch_collect_bins(passes.select, passes.filter, n_bins, stream_), "collect bins"));
-		return end_passes(&passes, *chunk);
+		return end_passes(&passes, chunk);
 	}
 
 	/// A source that is small beside those before it.
@@ -565,6 +602,13 @@ private:
 	Status
 	read_results(const Chunk &chunk)
 	{
+		if (chunk.answers.heads != nullptr)
+		{
+			VECTORGPU_TRY(end_answers(device_, context_, chunk.answers, chunk.numbers, results_, counts_, &redo_));
+			progress();
+			return Status::ok();
+		}
+
 		const size_t n = chunk.queries.n_queries;
 		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
 		uint32_t *counts = host.take<uint32_t>(n);
@@ -736,6 +780,10 @@ SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinne
 	VECTORGPU_TRY(stream.create(device));
 	VECTORGPU_TRY(workspace.allocate(device, workspace_bytes, "the workspace of a search"));
 	VECTORGPU_TRY(pinned_in.allocate(device, pinned_bytes / 2, "queries"));
+	VECTORGPU_TRY(heads.allocate(device, kMostAnswers * sizeof(kernels::AnswerHead), "results"));
+	std::memset(heads.get(), 0, heads.bytes());
+	VECTORGPU_TRY(counters.allocate(device, 3 * kernels::OnePassCounters::kStride * sizeof(uint32_t), "counters of a search"));
+	VECTORGPU_TRY(device->check(cudaMemsetAsync(counters.get(), 0, counters.bytes(), stream.get()), "clear counters"));
 	return pinned_out.allocate(device, pinned_bytes, "results");
 }
 

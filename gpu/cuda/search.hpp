@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct SearchContext
 	PinnedBuffer pinned_in;  // queries on their way to the device
 	PinnedBuffer pinned_out; // results on their way back
 
+	static constexpr size_t kMostAnswers = 128;
+	PinnedBuffer heads;      // [kMostAnswers] of answers.hpp
+	uint32_t last_mark = 0;
+	DeviceBuffer counters;   // of kernels/one_pass.hpp, and what they are
+	uint32_t counted[3] = {};
+
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
 };
 
@@ -29,12 +36,14 @@ struct SearchOptions
 {
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
 	kernels::GraphTuning graph = {};
+	std::mutex *one_pass = nullptr;  // of all searches on the device, see one_pass.hpp; null: that way is not taken
 };
 
 struct SearchCounts
 {
 	uint64_t n_rescored = 0; // rows that the filter passed on
 	uint64_t n_redone = 0;   // queries that the filter could not answer
+	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
 };
 
 /// results [queries.size()]: see Engine::search. kCancelled if control says stop. Waits for the stream.

@@ -322,7 +322,31 @@ run_list_builder(engine::Engine *engine)
 			   : Status::error(StatusCode::kUnavailable, "the GPU assigns rows to other clusters than the CPU");
 }
 
+constexpr Case kOnePassCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, 1},
+	{Metric::kInnerProduct, ElementType::kFloat32, 200, Values::kBytes, 3, 10},
+	{Metric::kL2, ElementType::kFloat32, 130, Values::kBytes, 20, 20},
+	{Metric::kL2, ElementType::kFloat32, 140, Values::kBytes, 10, 35},
+};
+
 } // namespace
+
+Status
+self_test_one_pass(engine::Engine *engine)
+{
+	for (const Case &test : kOnePassCases)
+	{
+		engine::CopyId copy = 0;
+
+		VECTORGPU_TRY(engine->create({test.metric, test.element, test.dim}, &copy));
+
+		const Status status = run(engine, test, copy);
+
+		VECTORGPU_TRY(engine->drop(copy));
+		VECTORGPU_TRY(status);
+	}
+	return Status::ok();
+}
 
 Status
 self_test(engine::Engine *engine)

@@ -8,10 +8,7 @@
 
 namespace vectorgpu::cuda
 {
-namespace
-{
 
-/// n elements as bytes, and the sum of their squares; false if one is something else.
 bool
 put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
 {
@@ -31,8 +28,6 @@ put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
 	*norm = sum;
 	return others == 0;
 }
-
-} // namespace
 
 bool
 stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<const engine::SearchQuery> queries,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/group_probe.hpp"
+#include "kernels/one_pass.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -188,6 +189,12 @@ allow_filter_groups(bool allowed)
 	groups_allowed.store(allowed, std::memory_order_relaxed);
 }
 
+bool
+filter_groups_allowed()
+{
+	return groups_allowed.load(std::memory_order_relaxed);
+}
+
 cudaError_t
 prepare_filter_kernels()
 {
@@ -221,6 +228,8 @@ prepare_filter_kernels()
 		error = prepare_group_form<Form::kFloat32>();
 	if (error == cudaSuccess && has_groups)
 		error = prepare_bins_group();
+	if (error == cudaSuccess)
+		error = prepare_one_pass(has_groups ? static_cast<uint32_t>(n_processors) : 0);
 	group_slots.store(error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
 	return error;
 }

@@ -10,40 +10,57 @@ namespace vectorgpu::kernels
 {
 
 constexpr uint32_t kFewCandidates = kFewEach * kSelectThreads;
-constexpr int kRowsOfWarp = 4; // rows that a warp scores together
+static_assert(kFewCandidates == kFinishMostCandidates);
 
-/// Canonical scores of n_rows <= kRowsOfWarp rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any r.
-/// The same sums in the same order as score_pairs; fewer rows at a time, for a few rows that many warps share.
-template <Metric metric, class FormT, class RowAt>
+/// Canonical scores of n_rows <= kRows rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any r.
+/// The same sums in the same order as score_pairs; fewer rows at a time, for a few rows that many warps share, with the loads of many steps
+/// on the way together.
+template <Metric metric, class FormT, int kRows, class RowAt>
 __device__ __forceinline__ double
 score_few(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
 {
-	float sums[kRowsOfWarp] = {};
-	float squares[kRowsOfWarp] = {};
-	const void *rows[kRowsOfWarp];
+	constexpr int kAhead = 32 / kRows; // steps
+	float sums[kRows] = {};
+	float squares[kRows] = {};
+	const void *rows[kRows];
 	float mine = 0.0f;
 	float mine_squares = 0.0f;
 
 #pragma unroll
-	for (int r = 0; r < kRowsOfWarp; r++)
+	for (int r = 0; r < kRows; r++)
 		rows[r] = row_at(r);
-#pragma unroll 8
-	for (uint32_t e = lane; e < dim_pad; e += kLanes)
+	for (uint32_t base = 0; base < dim_pad; base += kAhead * kLanes)
 	{
-		const float x = __ldg(query + e);
+		float x[kAhead];
+		float y[kAhead][kRows];
 
 #pragma unroll
-		for (int r = 0; r < kRowsOfWarp; r++)
+		for (int j = 0; j < kAhead; j++)
 		{
-			const float y = FormT::load(rows[r], e);
+			const uint32_t e = base + j * kLanes;
+			const bool counts = e < dim_pad; // a multiple of kLanes
 
-			sums[r] = canonical_step<metric>(x, y, sums[r]);
-			if constexpr (metric == Metric::kCosine)
-				squares[r] = __fmaf_rn(y, y, squares[r]);
+			x[j] = counts ? __ldg(query + e + lane) : 0.0f;
+#pragma unroll
+			for (int r = 0; r < kRows; r++)
+				y[j][r] = counts ? FormT::load(rows[r], e + lane) : 0.0f;
+		}
+#pragma unroll
+		for (int j = 0; j < kAhead; j++)
+		{
+			if (base + j * kLanes >= dim_pad)
+				break;
+#pragma unroll
+			for (int r = 0; r < kRows; r++)
+			{
+				sums[r] = canonical_step<metric>(x[j], y[j][r], sums[r]);
+				if constexpr (metric == Metric::kCosine)
+					squares[r] = __fmaf_rn(y[j][r], y[j][r], squares[r]);
+			}
 		}
 	}
 #pragma unroll
-	for (int r = 0; r < kRowsOfWarp; r++)
+	for (int r = 0; r < kRows; r++)
 	{
 #pragma unroll
 		for (int width = 16; width >= 1; width /= 2)
@@ -59,10 +76,10 @@ score_few(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, u
 }
 
 /// All of it for a query with few candidates; false, and nothing is changed, if there are too many for it. Block of
-/// kSelectThreads; entries [kMergeLeast].
+/// kSelectThreads; entries [kMergeLeast] has the result. parts: see launch_finish.
 template <Metric metric, class FormT>
 __device__ inline bool
-finish_few(const FilterSelect &args, const Rows &rows, uint32_t query, Entry *entries)
+finish_few(const FilterSelect &args, const Rows &rows, const RowParts &parts, uint32_t query, Entry *entries)
 {
 	__shared__ FewScratch scratch;
 	__shared__ uint32_t kept_rows[kMergeLeast];
@@ -134,25 +151,36 @@ finish_few(const FilterSelect &args, const Rows &rows, uint32_t query, Entry *en
 
 	if constexpr (metric == Metric::kCosine)
 		aa = query_square_sum(vector, args.queries.dim_pad, lane);
-	for (uint32_t base = warp * kRowsOfWarp; base < n_kept; base += kSelectThreads / 32 * kRowsOfWarp)
+	auto rescore = [&]<int kRows>() // that a warp scores together
 	{
-		const uint32_t i = min(base + lane % kRowsOfWarp, n_kept - 1);
-		const uint32_t row = kept_rows[i];
-		const uint64_t row_id = rows.row_ids[row];
-		const double score = score_few<metric, FormT>(
-			[&](int r)
-			{ return static_cast<const char *>(rows.vectors) + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, row, r)) * rows.pitch_bytes; },
-			vector, args.queries.dim_pad, aa, lane);
-
-		if (lane < kRowsOfWarp && base + lane < n_kept)
+		for (uint32_t base = warp * kRows; base < n_kept; base += kSelectThreads / 32 * kRows)
 		{
-			const uint64_t key = key_after(score, args.queries, query, rows.row_ids, row);
+			const uint32_t number = kept_rows[min(base + lane % kRows, n_kept - 1)];
+			const uint32_t part = parts.n > 1 ? part_of(parts, number) : 0;
+			const Rows &of = parts.n > 0 ? parts.rows[part] : rows;
+			const uint32_t row = parts.n > 0 ? number - parts.first_row[part] : number;
+			const uint64_t row_id = of.row_ids[row];
+			const uint64_t address = reinterpret_cast<uint64_t>(of.vectors) + static_cast<uint64_t>(row) * of.pitch_bytes;
+			const double score = score_few<metric, FormT, kRows>(
+				[&](int r) { return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, vector, args.queries.dim_pad, aa,
+				lane);
 
-			entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
-			if (key != kExcludedKey)
-				atomicAdd(&n_valid_shared, 1u);
+			if (lane < kRows && base + lane < n_kept)
+			{
+				const uint64_t key = key_after(score, args.queries, query, of.row_ids, row);
+
+				entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
+				if (key != kExcludedKey)
+					atomicAdd(&n_valid_shared, 1u);
+			}
 		}
-	}
+	};
+
+	// A few rows are shared out to all warps, many share the loads of the query.
+	if (n_kept <= 2 * kSelectThreads / 32)
+		rescore.template operator()<2>();
+	else
+		rescore.template operator()<4>();
 	for (uint32_t i = threadIdx.x; i < n_best; i += kSelectThreads)
 		entries[n_kept + i] = best[i];
 

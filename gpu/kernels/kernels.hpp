@@ -67,6 +67,35 @@ struct Queries
 	uint32_t dim_pad = 0;            // elements; bits: bytes of the pitch
 };
 
+constexpr uint32_t kMostParts = 4;
+
+/// Sources of one form that are searched together: row r of part i has the number first_row[i] + r.
+struct RowParts
+{
+	Rows rows[kMostParts];
+	const float *values[kMostParts] = {}; // launch_row_values
+	uint32_t first_row[kMostParts] = {};  // ascending multiples of a tile's rows
+	uint32_t n = 0;
+};
+
+/// The end of a query, in pinned host memory: written after its entries, the mark last.
+struct AnswerHead
+{
+	uint32_t n_entries;
+	uint32_t n_rescored;
+	uint32_t redo; // 1: it has no answer
+	uint32_t mark;
+};
+
+/// Where a search's results go straight to: pinned host memory.
+struct Answers
+{
+	AnswerHead *heads = nullptr; // [n_queries]; null: nowhere
+	Entry *entries = nullptr;    // [n_queries, stride]
+	uint32_t stride = 0;
+	uint32_t mark = 0;           // what heads have then
+};
+
 /// What a query has found so far, ascending: best [n_queries, stride], n_best [n_queries].
 struct Best
 {

@@ -56,4 +56,16 @@ row_is_dead(const Rows &rows, uint32_t row)
 	return bit < rows.dead_bits && ((rows.dead[bit / 8] >> (bit % 8)) & 1) != 0;
 }
 
+/// The part that has the row of this number.
+__device__ __forceinline__ uint32_t
+part_of(const RowParts &parts, uint32_t number)
+{
+	uint32_t part = 0;
+
+#pragma unroll
+	for (uint32_t i = 1; i < kMostParts; i++)
+		part = i < parts.n && number >= parts.first_row[i] ? i : part;
+	return part;
+}
+
 } // namespace vectorgpu::kernels

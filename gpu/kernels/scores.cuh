@@ -111,23 +111,65 @@ rescore_kernel(const RescoreArgs args)
 	rescore_candidates<metric, FormT>(args, blockIdx.x, blockIdx.y * 4 + threadIdx.x / 32, gridDim.y * 4);
 }
 
+/// What a query has found goes to the host: entries [n] as they lie in shared or global memory, then its head. A block; begins with a
+/// barrier.
+__device__ inline void
+give_answer(const Answers &answers, const FilterSelect &select, uint32_t query, const Entry *entries)
+{
+	__syncthreads();
+
+	const uint32_t n = select.best.counts[query];
+
+	for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+		answers.entries[static_cast<size_t>(query) * answers.stride + i] = entries[i];
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		volatile AnswerHead *head = answers.heads + query;
+
+		head->n_entries = n;
+		head->n_rescored = select.candidates.counts[query];
+		head->redo = select.prepared.redo[query];
+		__threadfence_system(); // what the block has written comes before the mark
+		head->mark = answers.mark;
+	}
+}
+
 /// Grid n_queries, block 256: what follows the filter in one launch, for small k.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kMergeThreads)
-finish_kernel(const FilterSelect select, const RescoreArgs rescore)
+finish_kernel(const FilterSelect select, const RescoreArgs rescore, const __grid_constant__ RowParts parts, const Answers answers)
 {
 	__shared__ Entry entries[kMergeLeast];
+	const uint32_t query = blockIdx.x;
 
 	static_assert(kMergeThreads == kSelectThreads);
 	let_next_start();
 	wait_for_stream();
-	if (finish_few<metric, FormT>(select, rescore.rows, blockIdx.x, entries))
-		return;
-	__syncthreads();
-	tighten_block(select, blockIdx.x);
-	rescore_candidates<metric, FormT>(rescore, blockIdx.x, threadIdx.x / 32, kMergeThreads / 32);
-	__syncthreads();
-	merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, blockIdx.x, entries, kMergeLeast);
+
+	const bool few = finish_few<metric, FormT>(select, rescore.rows, parts, query, entries);
+
+	if (!few)
+	{
+		__syncthreads();
+		if (parts.n > 0)
+		{
+			if (threadIdx.x == 0)
+			{
+				select.prepared.redo[query] = 1;
+				select.candidates.counts[query] = 0;
+			}
+		}
+		else
+		{
+			tighten_block(select, query);
+			rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
+			__syncthreads();
+			merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, entries, kMergeLeast);
+		}
+	}
+	if (answers.heads != nullptr)
+		give_answer(answers, select, query, few ? entries : select.best.entries + static_cast<size_t>(query) * select.best.stride);
 }
 
 template <Metric metric, class FormT>
@@ -195,18 +237,18 @@ launch_rescore_metric(const RescoreArgs &args, cudaStream_t stream)
 
 template <Metric metric>
 cudaError_t
-launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream)
+launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, const RowParts &parts, const Answers &answers, cudaStream_t stream)
 {
 	const uint32_t n = args.queries.n_queries;
 
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args);
+			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args, parts, answers);
 		case Form::kFloat16:
-			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args);
+			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args, parts, answers);
 		case Form::kByte:
-			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args);
+			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args, parts, answers);
 		case Form::kBit:
 			break;
 	}

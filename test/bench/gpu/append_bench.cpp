@@ -1,7 +1,7 @@
 // Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of batches of
 // --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size of the delta.
-//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...]
-// The delta's rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
+//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
+// --chain: no search in one pass. The delta's rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
 // makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is compared with a
 // plain computation.
 #include <algorithm>
@@ -190,13 +190,15 @@ main(int argc, char **argv)
 
 	if (argc < 3)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 3; i < argc; i++)
 	{
 		if (std::strcmp(argv[i], "--real") == 0)
 			real = true;
+		else if (std::strcmp(argv[i], "--chain") == 0)
+			options.one_pass = false;
 		else if (std::strcmp(argv[i], "--batch") == 0 && i + 1 < argc)
 			batch = static_cast<size_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--rate") == 0 && i + 1 < argc)

@@ -1,8 +1,10 @@
 // Exact search on the GPU over a real data set: milliseconds a batch, end to end through Engine::search, and over the
 // physical floor. Prints a table and, with --json FILE, one line of JSON per row.
-//   gpu_search_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--fp32] [--recall=R] [--json FILE] [--quick] [--only BATCH K]
+//   gpu_search_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--fp32] [--recall=R] [--json FILE] [--quick] [--small] [--chain]
+//     [--only BATCH K]
 // Files: uint32 n, uint32 d, n x d uint8; ground truth: uint32 n, uint32 100, rows uint32, distances float32.
-// --fp32 keeps the rows in binary32 on the device. Every answer's distances are compared with the ground truth; with a recall
+// --fp32 keeps the rows in binary32 on the device; --small: batches up to 64 with k = 10 only, more runs of each; --chain: no search in
+// one pass. Every answer's distances are compared with the ground truth; with a recall
 // target below 1 (PartialReduce) the measured recall is printed instead.
 #include <algorithm>
 #include <chrono>
@@ -30,6 +32,8 @@ main(int argc, char **argv)
 {
 	bool fp32 = false;
 	bool quick = false;
+	bool small = false;
+	bool chain = false;
 	const char *json_name = nullptr;
 	uint32_t filter_min = 0;
 	size_t only_batch = 0;
@@ -38,7 +42,7 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--fp32] [--json FILE] [--quick] [--filter-min N] [--only BATCH K]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--fp32] [--json FILE] [--quick] [--small] [--chain] [--filter-min N] [--only BATCH K]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -47,6 +51,10 @@ main(int argc, char **argv)
 			fp32 = true;
 		else if (std::strcmp(argv[i], "--quick") == 0)
 			quick = true;
+		else if (std::strcmp(argv[i], "--small") == 0)
+			small = true;
+		else if (std::strcmp(argv[i], "--chain") == 0)
+			chain = true;
 		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
 			json_name = argv[++i];
 		else if (std::strcmp(argv[i], "--filter-min") == 0 && i + 1 < argc)
@@ -75,6 +83,7 @@ main(int argc, char **argv)
 	options.narrow = !fp32;
 	options.filter_min_queries = filter_min;
 	options.n_streams = 1;
+	options.one_pass = !chain;
 
 	double start = now_ms();
 
@@ -100,8 +109,10 @@ main(int argc, char **argv)
 				continue;
 			if (only_batch != 0 && (batch != only_batch || k != only_k))
 				continue;
+			if (small && (batch > 64 || k != 10))
+				continue;
 
-			const int n_runs = only_batch != 0 ? 1 : batch >= 10000 ? 5 : batch >= 256 ? 10 : 40;
+			const int n_runs = only_batch != 0 ? 1 : small ? 400 : batch >= 10000 ? 5 : batch >= 256 ? 10 : 40;
 			std::vector<double> times;
 			std::vector<std::vector<engine::Neighbor>> results;
 			size_t wrong = 0;
@@ -161,6 +172,7 @@ main(int argc, char **argv)
 					static_cast<double>(recall_target), recall,
 					wrong == 0 ? "true" : "false");
 		}
+	std::printf("# in one pass: %llu queries\n", static_cast<unsigned long long>(engine->n_one_pass()));
 	if (json != nullptr)
 		std::fclose(json);
 	return 0;

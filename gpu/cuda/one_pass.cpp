@@ -1,0 +1,174 @@
+// See one_pass.hpp.
+#include "cuda/one_pass.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cuda/answers.hpp"
+#include "cuda/arena.hpp"
+#include "cuda/staging.hpp"
+#include "kernels/filter.hpp"
+#include "kernels/one_pass.hpp"
+#include "kernels/tuning.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using kernels::Form;
+
+/// The snapshot's sources one behind the other, if one kernel can take them all.
+bool
+join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::RowParts *parts, uint32_t *n_tiles, double *max_norm)
+{
+	constexpr uint64_t kMostTiles = uint64_t{1} << 24; // numbers of rows are 32 bits
+
+	if ((spec.metric != Metric::kL2 && spec.metric != Metric::kInnerProduct) || spec.element != ElementType::kFloat32 ||
+		snapshot.sources.empty() || snapshot.sources.size() > kernels::kMostParts)
+		return false;
+
+	uint64_t tiles = 0;
+
+	for (const Source &source : snapshot.sources)
+	{
+		if (source.block->form != Form::kByte || !source.filterable || source.n_untrusted > 0 || source.n_rows == 0 || tiles >= kMostTiles)
+			return false;
+		parts->rows[parts->n] = source.rows();
+		parts->values[parts->n] = source.block->values.as<float>() + source.first;
+		parts->first_row[parts->n] = static_cast<uint32_t>(tiles * kernels::kFilterTileRows);
+		parts->n++;
+		tiles += (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
+		*max_norm = std::max(*max_norm, source.max_norm);
+	}
+	*n_tiles = static_cast<uint32_t>(tiles);
+	return tiles <= kMostTiles;
+}
+
+/// The queries' bytes and what else the kernel reads; false if one is not of bytes.
+bool
+stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint64_t n_rows,
+	size_t pitch, uint8_t *bytes, kernels::OnePassQuery *heads)
+{
+	for (size_t i = 0; i < numbers.size(); i++)
+	{
+		const engine::SearchQuery &query = queries[numbers[i]];
+		uint8_t *to = bytes + i * pitch;
+		int32_t squares = 0;
+
+		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares))
+			return false;
+		std::fill(to + spec.dim, to + pitch, uint8_t{0});
+		heads[i] = {std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(std::min<uint64_t>(query.k, n_rows))};
+	}
+	return true;
+}
+
+/// All that is on the stream, whatever came before.
+Status
+drained(const SearchContext &context, Status status)
+{
+	const Status ended = context.stream.synchronize();
+
+	return status.is_ok() ? ended : status;
+}
+
+} // namespace
+
+Status
+search_one_pass(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
+	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint32_t max_k, std::mutex *gate,
+	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+{
+	const size_t n = numbers.size();
+	const size_t pitch = kernels::filter_operand_bytes(Form::kByte, shape.dim_pad);
+	const cudaStream_t stream = context->stream.get();
+	kernels::OnePassArgs args;
+	uint32_t n_tiles = 0;
+	double max_norm = 0;
+
+	*taken = false;
+	if (n == 0 || n > kernels::kOnePassMostQueries || max_k > kernels::kFinishMostK || snapshot.n_rows < kernels::kFilterLeastRows ||
+		snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k || !join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
+		return Status::ok();
+
+	const kernels::OnePassPlan plan = kernels::plan_one_pass(static_cast<uint32_t>(n), shape.dim_pad, n_tiles);
+
+	// A block finishes a query with so many candidates, and a random order of rows is not certain.
+	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
+		return Status::ok();
+
+	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
+	Arena arena(context->workspace.get(), context->workspace.bytes());
+	uint8_t *bytes = host.take<uint8_t>(n * pitch);
+	kernels::OnePassQuery *heads = host.take<kernels::OnePassQuery>(n);
+	uint64_t *n_rescored = arena.take<uint64_t>(1); // the heads of answers have it, too
+	kernels::FilterSelect select;
+	kernels::RescoreArgs rescore;
+
+	args.metric = spec.metric;
+	args.n_queries = static_cast<uint32_t>(n);
+	args.dim_pad = shape.dim_pad;
+	args.bound = kernels::filter_bound(spec.metric, Form::kByte, spec.dim, max_norm);
+	args.host_bytes = bytes;
+	args.host_queries = heads;
+	args.operand = arena.take<uint8_t>(n * pitch);
+	args.vectors = arena.take<float>(n * shape.dim_pad);
+	args.k = arena.take<uint32_t>(n);
+	args.norms = arena.take<double>(n);
+	args.redo = arena.take<uint8_t>(n);
+	args.n_best = arena.take<uint32_t>(n);
+	args.minima = arena.take<float>(n * plan.n_minima);
+	args.thresholds = arena.take<float>(n);
+	args.candidates.capacity = kernels::kFinishMostCandidates;
+	args.candidates.rows = arena.take<uint32_t>(n * args.candidates.capacity);
+	args.candidates.estimates = arena.take<float>(n * args.candidates.capacity);
+	args.candidates.counts = arena.take<uint32_t>(n);
+	select.best.counts = args.n_best;
+	select.best.entries = arena.take<kernels::Entry>(n * max_k);
+	select.best.stride = max_k;
+	if (arena.failed() || host.failed() || !stage(spec, queries, numbers, snapshot.n_rows, pitch, bytes, heads))
+		return Status::ok();
+
+	const std::unique_lock alone(*gate, std::try_to_lock);
+
+	if (!alone.owns_lock())
+		return Status::ok();
+
+	const kernels::Answers answers = begin_answers(context, n, max_k);
+
+	if (answers.heads == nullptr)
+		return Status::ok();
+	select.bound = args.bound;
+	select.queries.vectors = args.vectors;
+	select.queries.k = args.k;
+	select.queries.n_queries = args.n_queries;
+	select.queries.dim_pad = args.dim_pad;
+	select.prepared.norms = args.norms;
+	select.prepared.redo = args.redo;
+	select.thresholds = args.thresholds;
+	select.candidates = args.candidates;
+	select.n_rescored = n_rescored;
+	rescore.metric = spec.metric;
+	rescore.rows = args.parts.rows[0];
+	rescore.queries = select.queries;
+	rescore.candidates = args.candidates;
+	args.counters.counters = context->counters.as<uint32_t>();
+	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
+
+	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
+	context->counted[0] += args.n_queries;
+	context->counted[1] += plan.n_blocks;
+	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
+	*taken = true;
+
+	Status status = device->check(kernels::launch_finish(select, rescore, stream, args.parts, answers), "rescore and merge rows");
+
+	if (status.is_ok())
+		status = end_answers(device, context, answers, numbers, results, counts, redo);
+	counts->n_one_pass += n;
+	// While a launch whose blocks wait for each other may be on the device, there must be no other.
+	return status.is_ok() || device->fatal() ? status : drained(*context, status);
+}
+
+} // namespace vectorgpu::cuda

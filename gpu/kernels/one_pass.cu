@@ -1,0 +1,653 @@
+// See one_pass.hpp. A block stays on a processor, as filter_group_kernel's (filter_wgmma.cuh) do, whose pipeline it shares: one warp
+// brings rows, two groups of four warps take turns with the tiles. Rows are on their way from the start. Of the first tile of each
+// group the products are made before there is a threshold; the smallest estimates of its rows are the sample. They stay in registers
+// until the thresholds are there, and are judged then, so that no row is read or multiplied twice.
+//
+// Blocks wait for each other three times, by counters in memory: for the queries, for the sample, and, of more than eight queries,
+// for the thresholds, which then are found by a block each.
+#include "kernels/one_pass.hpp"
+
+#include <atomic>
+
+#include "kernels/filter_bound.cuh"
+#include "kernels/filter_group_launch.cuh"
+
+namespace vectorgpu::kernels
+{
+namespace
+{
+
+constexpr uint32_t kMostMinimaEach = 34; // of a lane
+constexpr uint32_t kConsumers = 256;     // threads that multiply
+constexpr uint32_t kAloneQueries = 8;    // so many thresholds every block finds by itself
+
+struct OnePassMaps
+{
+	CUtensorMap rows[kMostParts];
+	CUtensorMap queries;
+};
+
+__device__ __forceinline__ uint32_t
+read_acquire(const uint32_t *p)
+{
+	uint32_t value;
+
+	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+	return value;
+}
+
+/// One thread, after a barrier of those whose writes are to be seen.
+__device__ __forceinline__ void
+count_up(uint32_t *counter)
+{
+	__threadfence();
+	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
+/// Until the counter is `target` or more.
+__device__ __forceinline__ void
+wait_for_count(const uint32_t *counter, uint32_t target)
+{
+	while (static_cast<int32_t>(read_acquire(counter) - target) < 0)
+		;
+}
+
+/// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
+__device__ __forceinline__ void
+show_to_copies()
+{
+	asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+/// Of the threads that multiply.
+__device__ __forceinline__ void
+consumers_barrier()
+{
+	asm volatile("bar.sync 1, 256;" ::: "memory");
+}
+
+/// Where a tile lies.
+struct TilePlace
+{
+	uint32_t part;
+	uint32_t row; // its first, of the part
+};
+
+__device__ __forceinline__ TilePlace
+place_of(const RowParts &parts, uint32_t tile)
+{
+	const uint32_t number = tile * kFilterTileRows;
+	const uint32_t part = part_of(parts, number);
+
+	return {part, number - parts.first_row[part]};
+}
+
+/// A query from the host, by the threads that multiply.
+__device__ __forceinline__ void
+take_query(const OnePassArgs &args, uint32_t query, uint32_t n_operand_bytes)
+{
+	const uint4 *from = reinterpret_cast<const uint4 *>(args.host_bytes + static_cast<size_t>(query) * n_operand_bytes);
+	uint4 *operand = reinterpret_cast<uint4 *>(args.operand + static_cast<size_t>(query) * n_operand_bytes);
+	float4 *vector = reinterpret_cast<float4 *>(args.vectors + static_cast<size_t>(query) * args.dim_pad);
+
+	for (uint32_t i = threadIdx.x; i < n_operand_bytes / 16; i += kConsumers)
+	{
+		const uint4 bytes = from[i];
+		const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+
+		operand[i] = bytes;
+		if (i * 16 >= args.dim_pad) // a multiple of 32
+			continue;
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			vector[i * 4 + j] = {static_cast<float>(words[j] & 0xFF), static_cast<float>(words[j] >> 8 & 0xFF),
+				static_cast<float>(words[j] >> 16 & 0xFF), static_cast<float>(words[j] >> 24)};
+	}
+	if (threadIdx.x == 0)
+	{
+		const OnePassQuery &given = args.host_queries[query];
+
+		args.k[query] = given.k;
+		args.norms[query] = given.norm;
+		args.redo[query] = 0;
+		args.n_best[query] = 0;
+		args.candidates.counts[query] = 0;
+	}
+	show_to_copies();
+	consumers_barrier();
+	if (threadIdx.x == 0)
+		count_up(args.counters.counters);
+}
+
+/// One thread: brings the rows of n_tiles tiles, and the queries as soon as they are there. Stages as GroupPipeline::bring.
+template <class Shape>
+__device__ __forceinline__ void
+bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, uint32_t first_tile, uint32_t n_tiles)
+{
+	const uint32_t n_steps = n_tiles * pipeline.n_chunks;
+	TilePlace place = place_of(args.parts, first_tile);
+	uint32_t tile = first_tile;
+	uint32_t chunk = 0;
+	uint32_t stage = 0;
+	uint32_t round = 0;
+
+	for (uint32_t step = 0; step < n_steps; step++)
+	{
+		if (step == min(pipeline.n_stages, n_steps - 1))
+		{
+			wait_for_count(args.counters.counters, args.counters.before[0] + args.n_queries);
+			show_to_copies();
+			barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
+			for (uint32_t i = 0; i < pipeline.n_chunks; i++)
+				copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
+		}
+		if (round > 0)
+			barrier_wait(pipeline.empty(stage), (round - 1) & 1);
+		barrier_expect(pipeline.full(stage), kGroupStageBytes);
+		copy_box(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage));
+		if (++chunk == pipeline.n_chunks && step + 1 < n_steps)
+		{
+			chunk = 0;
+			place = place_of(args.parts, ++tile);
+		}
+		if (++stage == pipeline.n_stages)
+		{
+			stage = 0;
+			round++;
+		}
+	}
+}
+
+/// sums += the products of one tile, the `tile_at`-th of the block. As in filter_group_kernel, for groups that take turns.
+template <class Shape>
+__device__ __forceinline__ void
+multiply_tile(const GroupPipeline<Shape> &pipeline, uint32_t tile_at, uint32_t lane, int (&sums)[2][Shape::NT][4])
+{
+	const uint32_t n_chunks = pipeline.n_chunks;
+	const uint32_t first_step = tile_at * n_chunks;
+	uint32_t stage = first_step % pipeline.n_stages;
+	uint32_t round = first_step / pipeline.n_stages;
+	uint32_t last_stage = 0;
+
+	hold_sums(sums[0]);
+	hold_sums(sums[1]);
+	for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
+	{
+		const uint64_t a = operand_descriptor(pipeline.start + stage * kGroupStageBytes);
+		const uint64_t b = operand_descriptor(pipeline.operand + chunk * Shape::kQueries * kChunkBytes);
+
+		if (round > 0)
+			barrier_wait(pipeline.empty(stage), (round - 1) & 1);
+		barrier_wait(pipeline.full(stage), round & 1);
+		products_begin();
+#pragma unroll
+		for (uint32_t k = 0; k < kChunkBytes; k += 32)
+		{
+			GroupProduct<Form::kByte, Shape::NT>::add(sums[0], a + k / 16, b + k / 16);
+			GroupProduct<Form::kByte, Shape::NT>::add(sums[1], a + (64 * kChunkBytes + k) / 16, b + k / 16);
+		}
+		products_commit();
+		if (chunk > 0)
+		{
+			products_wait<1>();
+			if (lane == 0)
+				barrier_arrive(pipeline.empty(last_stage));
+		}
+		last_stage = stage;
+		if (++stage == pipeline.n_stages)
+		{
+			stage = 0;
+			round++;
+		}
+	}
+	products_wait<0>();
+	hold_sums(sums[0]);
+	hold_sums(sums[1]);
+	if (lane == 0)
+		barrier_arrive(pipeline.empty(last_stage));
+}
+
+/// The k-th smallest (k from 1) of what a warp's lanes hold, or something between it and the next; 0xFFFFFFFF where fewer than k are
+/// below that. All lanes get it.
+__device__ inline uint32_t
+warp_kth_or_more(const uint32_t (&values)[kMostMinimaEach], uint32_t k)
+{
+	uint32_t low = 0xFFFFFFFFu;
+	uint32_t high = 0;
+	auto count_to = [&](uint32_t most)
+	{
+		uint32_t n = 0;
+
+#pragma unroll
+		for (const uint32_t v : values)
+			n += v <= most;
+		return __reduce_add_sync(0xFFFFFFFFu, n);
+	};
+
+#pragma unroll
+	for (const uint32_t v : values)
+	{
+		low = min(low, v);
+		high = max(high, v == 0xFFFFFFFFu ? 0 : v);
+	}
+	low = __reduce_min_sync(0xFFFFFFFFu, low);
+	high = __reduce_max_sync(0xFFFFFFFFu, high);
+	if (low == 0xFFFFFFFFu || count_to(high) < k)
+		return 0xFFFFFFFFu;
+	while (low < high)
+	{
+		const uint32_t middle = low + (high - low) / 2;
+		const uint32_t n = count_to(middle);
+
+		if (n == k)
+			return middle;
+		if (n > k)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/// A query's threshold from its sample, by a warp. Reads what other blocks have written.
+__device__ inline float
+sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t n_minima, uint32_t lane)
+{
+	const float *minima = args.minima + static_cast<size_t>(query) * n_minima;
+	const uint32_t k = __ldcg(args.k + query);
+	const double norm = __ldcg(args.norms + query);
+	uint32_t mine[kMostMinimaEach];
+
+#pragma unroll
+	for (uint32_t j = 0; j < kMostMinimaEach; j++)
+		mine[j] = j * 32 + lane < n_minima ? float_to_order(__ldcg(minima + j * 32 + lane)) : 0xFFFFFFFFu;
+
+	const uint32_t kth = warp_kth_or_more(mine, k);
+	double cut = kth == 0xFFFFFFFFu ? infinity() : cut_for_estimate(args.bound, norm, order_to_float(kth));
+
+	cut = fmin(cut, largest_estimate(args.bound, norm));
+	return __double2float_ru(cut);
+}
+
+/// A candidate's estimate, if it is alive, goes to memory. row: its number.
+__device__ __forceinline__ void
+pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds)
+{
+	const uint32_t part = part_of(args.parts, candidate.row);
+	const uint32_t row = candidate.row - args.parts.first_row[part];
+
+	if (row_is_dead(args.parts.rows[part], row))
+		return;
+	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query, candidate.row,
+		estimate_of<Form::kByte>(
+			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
+}
+
+/// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes and the stages.
+/// maps: as filter_group_kernel's.
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::NT <= 2 ? 2 : 1) // few queries: so that other kernels find registers
+one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, uint32_t n_tiles_all, uint32_t tiles_per_block,
+	uint32_t n_stages)
+{
+#if VECTORGPU_HAS_WGMMA
+	constexpr int NT = Shape::NT;
+	constexpr bool kManySums = NT >= 4; // a block's registers are then shared out
+	constexpr int kNoMinimum = 0x7F800000;
+	extern __shared__ unsigned char shared[];
+	__shared__ float thresholds_of[Shape::kQueries];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+	const uint32_t first_tile = blockIdx.x * tiles_per_block;
+	const uint32_t n_tiles = min(tiles_per_block, n_tiles_all - first_tile);
+	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
+	uint32_t *counts = reinterpret_cast<uint32_t *>(pipeline.behind);
+	uint32_t *counters = args.counters.counters;
+
+	static_assert(!Shape::kSplit && Shape::kWarps * 32 == kConsumers);
+	let_next_start();
+	if (threadIdx.x == 0)
+		pipeline.init();
+	if (threadIdx.x < Shape::kWarps)
+		counts[threadIdx.x] = 0;
+	__syncthreads();
+
+	if (warp >= Shape::kWarps)
+	{
+		if constexpr (kManySums)
+			give_registers<24>();
+		if (warp == Shape::kWarps && lane == 0)
+			bring_parts<Shape>(pipeline, args, maps, first_tile, n_tiles);
+		return;
+	}
+	if constexpr (kManySums)
+		take_registers<240>();
+
+	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
+
+	for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
+		take_query(args, query, n_operand_bytes);
+
+	const uint32_t group = warp / 4;
+	const uint32_t n_minima = gridDim.x * 8; // 32 rows each: a warp's of a tile
+	const uint32_t row_in_tile = warp % 4 * 16 + lane / 4;
+	auto row_at = [&](int i) { return row_in_tile + i / 2 * 64 + i % 2 * 8; };
+	auto query_of = [&](int i) { return lane % 4 * 2 + i / 2 * 8 + i % 2; };
+	float next_values[4];
+	auto read_values = [&](uint32_t tile)
+	{
+		const TilePlace place = place_of(args.parts, tile);
+		const uint32_t n_rows = args.parts.rows[place.part].n_rows;
+		const float *values = args.parts.values[place.part] + place.row;
+
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			next_values[i] = place.row + row_at(i) < n_rows ? __ldg(values + row_at(i)) : 0.0f;
+	};
+	int sums[2][NT][4];
+	float values[4];
+	const bool has_tile = group < n_tiles;
+
+	// The sample: sums begin at zero.
+	if (has_tile)
+		read_values(first_tile + group);
+	barrier_wait(pipeline.queries_here, 0);
+	{
+		float smallest[2 * NT];
+
+#pragma unroll
+		for (int i = 0; i < 2 * NT; i++)
+			smallest[i] = __int_as_float(kNoMinimum);
+		if (has_tile)
+		{
+#pragma unroll
+			for (int m = 0; m < 2; m++)
+#pragma unroll
+				for (int i = 0; i < NT * 4; i++)
+					sums[m][i / 4][i % 4] = 0;
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				values[i] = next_values[i];
+			multiply_tile<Shape>(pipeline, group, lane, sums);
+			if (group + 2 < n_tiles)
+				read_values(first_tile + group + 2);
+
+			const TilePlace place = place_of(args.parts, first_tile + group);
+			const Rows &rows = args.parts.rows[place.part];
+
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+			{
+				const uint32_t row = place.row + row_at(i);
+
+				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i], row < rows.n_rows && !row_is_dead(rows, row), false);
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < 2 * NT; i++)
+		{
+			const float least = smallest_of_rows(smallest[i]);
+
+			if (lane < 4 && query_of(i) < args.n_queries)
+				args.minima[static_cast<size_t>(query_of(i)) * n_minima + blockIdx.x * 8 + group * 4 + warp % 4] = least;
+		}
+	}
+	consumers_barrier();
+	if (threadIdx.x == 0)
+		count_up(counters + OnePassCounters::kStride);
+
+	// Thresholds.
+	const uint32_t all_sampled = args.counters.before[1] + gridDim.x;
+
+	if (args.n_queries <= kAloneQueries)
+	{
+		if (warp < args.n_queries)
+		{
+			if (lane == 0)
+				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
+			__syncwarp();
+
+			const float threshold = sampled_threshold(args, warp, n_minima, lane);
+
+			if (lane == 0)
+			{
+				thresholds_of[warp] = threshold;
+				if (blockIdx.x == 0)
+					args.thresholds[warp] = threshold;
+			}
+		}
+	}
+	else
+	{
+		for (uint32_t query = blockIdx.x + warp * gridDim.x; query < args.n_queries; query += Shape::kWarps * gridDim.x)
+		{
+			if (lane == 0)
+				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
+			__syncwarp();
+
+			const float threshold = sampled_threshold(args, query, n_minima, lane);
+
+			if (lane == 0)
+			{
+				args.thresholds[query] = threshold;
+				count_up(counters + 2 * OnePassCounters::kStride);
+			}
+		}
+		if (threadIdx.x < args.n_queries)
+		{
+			wait_for_count(counters + 2 * OnePassCounters::kStride, args.counters.before[2] + args.n_queries);
+			thresholds_of[threadIdx.x] = __ldcg(args.thresholds + threadIdx.x);
+		}
+	}
+	consumers_barrier();
+
+	uint32_t starts[2 * NT];
+
+#pragma unroll
+	for (int i = 0; i < 2 * NT; i++)
+		starts[i] = kept_threshold<Form::kByte>(
+			query_of(i) < args.n_queries ? thresholds_of[query_of(i)] : -__int_as_float(kNoMinimum), false);
+
+	// Candidates wait in shared memory, each warp's by themselves.
+	Staged *staged = reinterpret_cast<Staged *>(counts + Shape::kWarps) + warp * kWarpStaged;
+	uint32_t *n_staged = counts + warp;
+	auto flush = [&](uint32_t at_least)
+	{
+		__syncwarp();
+
+		const uint32_t n = *n_staged;
+
+		if (n <= at_least)
+			return;
+		for (uint32_t i = lane; i < min(n, kWarpStaged); i += 32)
+			pass_on_part(args, staged[i], thresholds_of);
+		__syncwarp();
+		if (lane == 0)
+			*n_staged = 0;
+		__syncwarp();
+	};
+	auto judge = [&](uint32_t tile)
+	{
+		const TilePlace place = place_of(args.parts, tile);
+		const uint32_t n_rows = args.parts.rows[place.part].n_rows;
+
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			find_passed<NT>(sums[i / 2], i % 2, values[i], place.row + row_at(i) < n_rows,
+				[&](int hit, int sum)
+				{
+					if (query_of(hit) >= args.n_queries)
+						return;
+
+					const Staged found = {tile * kFilterTileRows + row_at(i), query_of(hit), sum_bits(sum)};
+					const uint32_t at = atomicAdd(n_staged, 1u);
+
+					if (at < kWarpStaged)
+						staged[at] = found;
+					else
+						pass_on_part(args, found, thresholds_of);
+				});
+		flush(kFlushWarpStaged);
+	};
+
+	if (has_tile)
+	{
+		// What start_sums makes of zero, added behind: whole numbers do not mind.
+		int from[2][NT][4];
+
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+		{
+			const float of[2] = {values[2 * m], values[2 * m + 1]};
+
+			start_sums<Form::kByte, false, false>(from[m], starts, of, false);
+#pragma unroll
+			for (int i = 0; i < NT * 4; i++)
+				sums[m][i / 4][i % 4] += from[m][i / 4][i % 4];
+		}
+		judge(first_tile + group);
+	}
+	for (uint32_t at = group + 2; at < n_tiles; at += 2)
+	{
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+		{
+			values[2 * m] = next_values[2 * m];
+			values[2 * m + 1] = next_values[2 * m + 1];
+
+			const float of[2] = {values[2 * m], values[2 * m + 1]};
+
+			start_sums<Form::kByte, false, false>(sums[m], starts, of, false);
+		}
+		if (at + 2 < n_tiles)
+			read_values(first_tile + at + 2);
+		multiply_tile<Shape>(pipeline, at, lane, sums);
+		judge(first_tile + at);
+	}
+	flush(0);
+#endif
+}
+
+std::atomic<uint32_t> processors{0};
+
+constexpr size_t kStaticShared = 1024; // of the kernel, or more
+
+/// Stages that fit beside what the shape needs.
+template <class Shape>
+uint32_t
+one_pass_stages(uint32_t dim_pad)
+{
+	const size_t fixed = group_fixed_bytes<Shape>(dim_pad) + kStaticShared;
+	const size_t most = filter_most_shared();
+
+	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
+}
+
+template <class Shape>
+cudaError_t
+launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream)
+{
+	const uint32_t n_stages = one_pass_stages<Shape>(args.dim_pad);
+	const size_t shared = group_fixed_bytes<Shape>(args.dim_pad) + n_stages * kGroupStageBytes;
+	uint32_t n_tiles = 0;
+	OnePassMaps maps;
+
+	for (uint32_t i = 0; i < args.parts.n; i++)
+	{
+		const Rows &rows = args.parts.rows[i];
+
+		if (const cudaError_t error = describe_rows(rows.vectors, rows.n_rows, rows.pitch_bytes, kChunkBytes, kFilterTileRows, &maps.rows[i]);
+			error != cudaSuccess)
+			return error;
+		n_tiles = args.parts.first_row[i] / kFilterTileRows + (rows.n_rows + kFilterTileRows - 1) / kFilterTileRows;
+	}
+	if (const cudaError_t error = describe_rows(
+			args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad), kChunkBytes, Shape::kQueries, &maps.queries);
+		error != cudaSuccess)
+		return error;
+	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, n_tiles, plan.tiles_per_block, n_stages);
+	return cudaGetLastError();
+}
+
+/// Calls use(shape) with the shape for so many queries, if it fits.
+template <class Use>
+void
+with_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
+{
+	auto try_shape = [&]<class Shape>(Shape shape)
+	{
+		const uint32_t n_stages = one_pass_stages<Shape>(dim_pad);
+
+		if (n_stages >= kLeastGroupStages && operand_bytes(Form::kByte, dim_pad) / kChunkBytes < n_stages) // see with_group_shape
+			use(shape);
+	};
+
+	if (n_queries <= 8)
+		try_shape(GroupShape<Form::kByte, 1, false>{});
+	else if (n_queries <= 16)
+		try_shape(GroupShape<Form::kByte, 2, false>{});
+	else if (n_queries <= 32)
+		try_shape(GroupShape<Form::kByte, 4, false>{});
+	else if (n_queries <= kOnePassMostQueries)
+		try_shape(GroupShape<Form::kByte, 8, false>{});
+}
+
+} // namespace
+
+OnePassPlan
+plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles)
+{
+	const uint32_t slots = processors.load(std::memory_order_relaxed);
+	OnePassPlan plan;
+
+	if (slots == 0 || !filter_groups_allowed() || slots * 8 > kMostMinimaEach * 32 || n_queries == 0 || n_tiles < slots)
+		return plan;
+	with_shape(n_queries, dim_pad,
+		[&](auto)
+		{
+			plan.tiles_per_block = (n_tiles + slots - 1) / slots;
+			plan.n_blocks = (n_tiles + plan.tiles_per_block - 1) / plan.tiles_per_block;
+			plan.n_minima = plan.n_blocks * 8;
+			plan.n_sampled = plan.tiles_per_block == 1 ? plan.n_blocks : 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
+		});
+	return plan;
+}
+
+uint32_t
+one_pass_thresholds(uint32_t n_queries)
+{
+	return n_queries <= kAloneQueries ? 0 : n_queries;
+}
+
+cudaError_t
+launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream)
+{
+	cudaError_t error = cudaErrorNotSupported;
+
+	with_shape(args.n_queries, args.dim_pad, [&](auto shape) { error = launch_shape<decltype(shape)>(args, plan, stream); });
+	return error;
+}
+
+cudaError_t
+prepare_one_pass(uint32_t n_processors)
+{
+	const int most = static_cast<int>(filter_most_shared() - kStaticShared);
+	cudaError_t error = cudaSuccess;
+	auto prepare = [&](auto kernel)
+	{
+		if (error == cudaSuccess)
+			error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+	};
+
+	if (n_processors > 0)
+	{
+		prepare(one_pass_kernel<GroupShape<Form::kByte, 1, false>>);
+		prepare(one_pass_kernel<GroupShape<Form::kByte, 2, false>>);
+		prepare(one_pass_kernel<GroupShape<Form::kByte, 4, false>>);
+		prepare(one_pass_kernel<GroupShape<Form::kByte, 8, false>>);
+	}
+	processors.store(error == cudaSuccess ? n_processors : 0u, std::memory_order_relaxed);
+	return error;
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,77 @@
+// A small batch over byte rows in one pass and two launches: the first kernel takes the queries over, samples, finds thresholds and
+// filters, the second finishes (launch_finish). Everything else goes through the chain of filter.hpp. See README.md, "One pass".
+#pragma once
+
+#include "kernels/filter.hpp"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kOnePassMostQueries = 64;
+
+/// How the kernel divides its work.
+struct OnePassPlan
+{
+	uint32_t n_blocks = 0; // all of them on the device at a time; 0: there is no kernel for this
+	uint32_t tiles_per_block = 0;
+	uint32_t n_minima = 0;  // of the sample, each of 32 rows
+	uint32_t n_sampled = 0; // tiles
+};
+
+/// A query as the host leaves it beside its bytes.
+struct OnePassQuery
+{
+	double norm; // |x|
+	uint32_t k;
+	uint32_t unused = 0;
+};
+
+/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before a launch.
+struct OnePassCounters
+{
+	static constexpr uint32_t kStride = 32; // words from one to the next
+
+	uint32_t *counters = nullptr; // [3 * kStride]: queries taken over, blocks that have sampled, thresholds found
+	uint32_t before[3] = {};
+};
+
+struct OnePassArgs
+{
+	Metric metric = Metric::kL2; // L2 or inner product
+	RowParts parts;
+	uint32_t n_queries = 0;
+	uint32_t dim_pad = 0;
+	FilterBound bound;
+
+	// In pinned host memory.
+	const uint8_t *host_bytes = nullptr;        // [n_queries, filter_operand_bytes(kByte)]
+	const OnePassQuery *host_queries = nullptr; // [n_queries]
+
+	// Written by the kernel, for itself and for launch_finish.
+	uint8_t *operand = nullptr; // [n_queries, filter_operand_bytes(kByte)]
+	float *vectors = nullptr;   // [n_queries, dim_pad]
+	uint32_t *k = nullptr;
+	double *norms = nullptr;
+	uint8_t *redo = nullptr;
+	uint32_t *n_best = nullptr;
+	float *minima = nullptr;    // [n_queries, n_minima]
+	float *thresholds = nullptr;
+	Candidates candidates;
+
+	OnePassCounters counters;
+};
+
+/// n_tiles: of all parts together.
+OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles);
+
+/// What a launch adds to the last of its counters.
+uint32_t one_pass_thresholds(uint32_t n_queries);
+
+/// Candidates of all queries: every row that may be among the k first, as launch_filter_candidates leaves them. Blocks wait for each
+/// other: no other launch that does so may be on the device at the same time. plan: of plan_one_pass, with a kernel.
+[[nodiscard]] cudaError_t launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream);
+
+/// Sets shared-memory limits; once per device. n_processors: with warp-group products; 0: there are none.
+[[nodiscard]] cudaError_t prepare_one_pass(uint32_t n_processors);
+
+} // namespace vectorgpu::kernels
