@@ -39,8 +39,8 @@ public:
 	/// Work of the stream's own, in order with what is sent. Waits for it and all before it.
 	const Stream &stream() const { return stream_; }
 
-	/// Makes `stream` wait until what the ticket names has been taken over.
-	Status join(cudaStream_t stream, Ticket ticket) const;
+	/// Makes `stream` wait until what the ticket names has been taken over, if it has not been.
+	Status join(cudaStream_t stream, Ticket ticket);
 
 	/// A stream that was joined with the ticket has run on: nobody needs to wait for it any more.
 	void arrived(Ticket ticket);
