@@ -157,7 +157,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
 
 	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
-	context->counted[0] += args.n_queries;
+	context->counted[0] += kernels::one_pass_taken_over(args.n_queries, args.dim_pad);
 	context->counted[1] += plan.n_blocks;
 	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
 	*taken = true;

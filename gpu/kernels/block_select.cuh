@@ -119,8 +119,18 @@ struct FewScratch
 	uint32_t parts[2][32]; // of each warp, in turn
 };
 
-/// The k-th smallest (k from 1) of the numbers that the threads hold; places without one hold 0xFFFFFFFF, and there are k others
-/// at least, or that is the answer. Halves the range bit by bit: for at most kFewEach numbers a thread that is faster than
+/// Some number of [low, high), low < high: half-way between the floats whose orders they are, where that is one, since estimates lie on both
+/// sides of zero and are spread evenly rather than by magnitude. Every fourth round halves the numbers, so that there are not many rounds.
+__device__ __forceinline__ uint32_t
+order_between(uint32_t low, uint32_t high, uint32_t round)
+{
+	const uint32_t middle = float_to_order(0.5f * order_to_float(low) + 0.5f * order_to_float(high));
+
+	return round % 4 != 3 && middle >= low && middle < high ? middle : low + (high - low) / 2;
+}
+
+/// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold; places without one hold 0xFFFFFFFF, and there are k others
+/// at least, or that is the answer. Halves the range again and again: for at most kFewEach numbers a thread that is faster than
 /// histograms. All threads of the block call it and get the result.
 __device__ inline uint32_t
 block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
@@ -158,6 +168,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 
 	// The answer is in [low, high], or, if fewer than k numbers are not above high, 0xFFFFFFFF.
 	uint32_t first = 0;
+	uint32_t halvings = 0;
 	uint32_t n_up_to = 0;
 
 #pragma unroll
@@ -167,7 +178,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 		return 0xFFFFFFFFu;
 	for (first = low; first < high;)
 	{
-		const uint32_t middle = first + (high - first) / 2;
+		const uint32_t middle = order_between(first, high, halvings++);
 		uint32_t below = 0;
 
 #pragma unroll

@@ -8,6 +8,7 @@
 #include "kernels/one_pass.hpp"
 
 #include <atomic>
+#include <cstring>
 
 #include "kernels/filter_bound.cuh"
 #include "kernels/filter_group_launch.cuh"
@@ -66,6 +67,12 @@ consumers_barrier()
 	asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
+__device__ __forceinline__ float
+infinity_f()
+{
+	return __int_as_float(0x7F800000);
+}
+
 /// Where a tile lies.
 struct TilePlace
 {
@@ -82,20 +89,20 @@ place_of(const RowParts &parts, uint32_t tile)
 	return {part, number - parts.first_row[part]};
 }
 
-/// A query from the host, by the threads that multiply.
+/// A query for those that come later, by the threads that multiply. bytes [n_operand_bytes], given: on the host or among the arguments.
 __device__ __forceinline__ void
-take_query(const OnePassArgs &args, uint32_t query, uint32_t n_operand_bytes)
+take_query(const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const OnePassQuery &given, uint32_t n_operand_bytes)
 {
-	const uint4 *from = reinterpret_cast<const uint4 *>(args.host_bytes + static_cast<size_t>(query) * n_operand_bytes);
+	const uint4 *from = reinterpret_cast<const uint4 *>(bytes);
 	uint4 *operand = reinterpret_cast<uint4 *>(args.operand + static_cast<size_t>(query) * n_operand_bytes);
 	float4 *vector = reinterpret_cast<float4 *>(args.vectors + static_cast<size_t>(query) * args.dim_pad);
 
 	for (uint32_t i = threadIdx.x; i < n_operand_bytes / 16; i += kConsumers)
 	{
-		const uint4 bytes = from[i];
-		const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+		const uint4 part = from[i];
+		const uint32_t words[4] = {part.x, part.y, part.z, part.w};
 
-		operand[i] = bytes;
+		operand[i] = part;
 		if (i * 16 >= args.dim_pad) // a multiple of 32
 			continue;
 #pragma unroll
@@ -105,24 +112,41 @@ take_query(const OnePassArgs &args, uint32_t query, uint32_t n_operand_bytes)
 	}
 	if (threadIdx.x == 0)
 	{
-		const OnePassQuery &given = args.host_queries[query];
-
 		args.k[query] = given.k;
 		args.norms[query] = given.norm;
 		args.redo[query] = 0;
 		args.n_best[query] = 0;
 		args.candidates.counts[query] = 0;
 	}
-	show_to_copies();
-	consumers_barrier();
-	if (threadIdx.x == 0)
-		count_up(args.counters.counters);
 }
 
-/// One thread: brings the rows of n_tiles tiles, and the queries as soon as they are there. Stages as GroupPipeline::bring.
+/// The queries among the arguments become the block's operand, as a copy of them would lie there, by the threads that multiply.
 template <class Shape>
 __device__ __forceinline__ void
-bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, uint32_t first_tile, uint32_t n_tiles)
+place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, const OnePassInline &given, uint32_t n_queries)
+{
+	constexpr uint32_t kUnits = kChunkBytes / 16;
+
+	for (uint32_t i = threadIdx.x; i < pipeline.n_chunks * Shape::kQueries * kUnits; i += kConsumers)
+	{
+		const uint32_t unit = i % kUnits;
+		const uint32_t query = i / kUnits % Shape::kQueries;
+		const uint32_t chunk = i / kUnits / Shape::kQueries;
+		uint4 part = {0, 0, 0, 0};
+
+		if (query < n_queries)
+			part = *reinterpret_cast<const uint4 *>(given.bytes + (query * pipeline.n_chunks + chunk) * kChunkBytes + unit * 16);
+		*reinterpret_cast<uint4 *>(operand + (chunk * Shape::kQueries + query) * kChunkBytes + (unit ^ query % 8) * 16) = part;
+	}
+	show_to_copies(); // and to products
+	consumers_barrier();
+}
+
+/// One thread: brings the rows of n_tiles tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
+template <class Shape>
+__device__ __forceinline__ void
+bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, bool queries_wanted, uint32_t first_tile,
+	uint32_t n_tiles)
 {
 	const uint32_t n_steps = n_tiles * pipeline.n_chunks;
 	TilePlace place = place_of(args.parts, first_tile);
@@ -133,7 +157,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 
 	for (uint32_t step = 0; step < n_steps; step++)
 	{
-		if (step == min(pipeline.n_stages, n_steps - 1))
+		if (queries_wanted && step == min(pipeline.n_stages, n_steps - 1))
 		{
 			wait_for_count(args.counters.counters, args.counters.before[0] + args.n_queries);
 			show_to_copies();
@@ -207,65 +231,62 @@ multiply_tile(const GroupPipeline<Shape> &pipeline, uint32_t tile_at, uint32_t l
 		barrier_arrive(pipeline.empty(last_stage));
 }
 
-/// The k-th smallest (k from 1) of what a warp's lanes hold, or something between it and the next; 0xFFFFFFFF where fewer than k are
+/// A number that at least k of what a warp's lanes hold are not above, the k-th smallest or little more; infinity where fewer than k are
 /// below that. All lanes get it.
-__device__ inline uint32_t
-warp_kth_or_more(const uint32_t (&values)[kMostMinimaEach], uint32_t k)
+__device__ inline float
+warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
 {
-	uint32_t low = 0xFFFFFFFFu;
-	uint32_t high = 0;
-	auto count_to = [&](uint32_t most)
+	constexpr int kMostHalvings = 20;
+	float low = infinity_f();
+	float high = -infinity_f();
+	auto count_to = [&](float most)
 	{
-		uint32_t n = 0;
+		uint32_t n[4] = {}; // additions that do not wait for each other
 
 #pragma unroll
-		for (const uint32_t v : values)
-			n += v <= most;
-		return __reduce_add_sync(0xFFFFFFFFu, n);
+		for (uint32_t j = 0; j < kMostMinimaEach; j++)
+			n[j % 4] += values[j] <= most;
+		return __reduce_add_sync(0xFFFFFFFFu, (n[0] + n[1]) + (n[2] + n[3]));
 	};
 
 #pragma unroll
-	for (const uint32_t v : values)
+	for (const float v : values)
 	{
-		low = min(low, v);
-		high = max(high, v == 0xFFFFFFFFu ? 0 : v);
+		low = fminf(low, v);
+		high = fmaxf(high, v < infinity_f() ? v : -infinity_f());
 	}
-	low = __reduce_min_sync(0xFFFFFFFFu, low);
-	high = __reduce_max_sync(0xFFFFFFFFu, high);
-	if (low == 0xFFFFFFFFu || count_to(high) < k)
-		return 0xFFFFFFFFu;
-	while (low < high)
+	low = order_to_float(__reduce_min_sync(0xFFFFFFFFu, float_to_order(low)));
+	high = order_to_float(__reduce_max_sync(0xFFFFFFFFu, float_to_order(high)));
+	if (count_to(high) < k)
+		return infinity_f();
+	for (int halving = 0; halving < kMostHalvings; halving++)
 	{
-		const uint32_t middle = low + (high - low) / 2;
+		const float middle = 0.5f * low + 0.5f * high;
 		const uint32_t n = count_to(middle);
 
-		if (n == k)
-			return middle;
-		if (n > k)
-			high = middle;
+		if (n < k)
+			low = middle;
 		else
-			low = middle + 1;
+			high = middle;
+		if (n >= k && n <= k + k / 8)
+			break;
 	}
-	return low;
+	return high;
 }
 
 /// A query's threshold from its sample, by a warp. Reads what other blocks have written.
 __device__ inline float
-sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t n_minima, uint32_t lane)
+sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double norm, uint32_t n_minima, uint32_t lane)
 {
 	const float *minima = args.minima + static_cast<size_t>(query) * n_minima;
-	const uint32_t k = __ldcg(args.k + query);
-	const double norm = __ldcg(args.norms + query);
-	uint32_t mine[kMostMinimaEach];
+	float mine[kMostMinimaEach];
 
 #pragma unroll
 	for (uint32_t j = 0; j < kMostMinimaEach; j++)
-		mine[j] = j * 32 + lane < n_minima ? float_to_order(__ldcg(minima + j * 32 + lane)) : 0xFFFFFFFFu;
+		mine[j] = j * 32 + lane < n_minima ? __ldcg(minima + j * 32 + lane) : infinity_f();
 
-	const uint32_t kth = warp_kth_or_more(mine, k);
-	double cut = kth == 0xFFFFFFFFu ? infinity() : cut_for_estimate(args.bound, norm, order_to_float(kth));
+	const double cut = fmin(cut_for_estimate(args.bound, norm, warp_kth_or_more(mine, k)), largest_estimate(args.bound, norm));
 
-	cut = fmin(cut, largest_estimate(args.bound, norm));
 	return __double2float_ru(cut);
 }
 
@@ -286,14 +307,14 @@ pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thre
 /// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes and the stages.
 /// maps: as filter_group_kernel's.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::NT <= 2 ? 2 : 1) // few queries: so that other kernels find registers
-one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, uint32_t n_tiles_all, uint32_t tiles_per_block,
-	uint32_t n_stages)
+__global__ void __launch_bounds__(Shape::kThreads, Shape::NT == 2 ? 2 : 1) // so that other kernels find registers
+one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, const __grid_constant__ OnePassInline given,
+	uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = Shape::NT;
 	constexpr bool kManySums = NT >= 4; // a block's registers are then shared out
-	constexpr int kNoMinimum = 0x7F800000;
+	constexpr int kHeld = NT == 1 ? 4 : 1; // tiles of a group whose sums wait for thresholds
 	extern __shared__ unsigned char shared[];
 	__shared__ float thresholds_of[Shape::kQueries];
 	const uint32_t lane = threadIdx.x % 32;
@@ -303,6 +324,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
 	uint32_t *counts = reinterpret_cast<uint32_t *>(pipeline.behind);
 	uint32_t *counters = args.counters.counters;
+	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
+	const bool is_given = OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
 
 	static_assert(!Shape::kSplit && Shape::kWarps * 32 == kConsumers);
 	let_next_start();
@@ -317,16 +340,27 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		if constexpr (kManySums)
 			give_registers<24>();
 		if (warp == Shape::kWarps && lane == 0)
-			bring_parts<Shape>(pipeline, args, maps, first_tile, n_tiles);
+			bring_parts<Shape>(pipeline, args, maps, !is_given, first_tile, n_tiles);
 		return;
 	}
 	if constexpr (kManySums)
 		take_registers<240>();
 
-	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
-
-	for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
-		take_query(args, query, n_operand_bytes);
+	if (is_given)
+	{
+		place_operand<Shape>(pipeline, shared + (pipeline.operand - shared_address(shared)), given, args.n_queries);
+		if (blockIdx.x < args.n_queries) // fewer than blocks
+			take_query(args, blockIdx.x, given.bytes + blockIdx.x * n_operand_bytes, given.queries[blockIdx.x], n_operand_bytes);
+	}
+	else
+		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
+		{
+			take_query(args, query, args.host_bytes + static_cast<size_t>(query) * n_operand_bytes, args.host_queries[query], n_operand_bytes);
+			show_to_copies();
+			consumers_barrier();
+			if (threadIdx.x == 0)
+				count_up(counters);
+		}
 
 	const uint32_t group = warp / 4;
 	const uint32_t n_minima = gridDim.x * 8; // 32 rows each: a warp's of a tile
@@ -344,34 +378,42 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		for (int i = 0; i < 4; i++)
 			next_values[i] = place.row + row_at(i) < n_rows ? __ldg(values + row_at(i)) : 0.0f;
 	};
-	int sums[2][NT][4];
-	float values[4];
-	const bool has_tile = group < n_tiles;
+	int held[kHeld][2][NT][4];
+	float held_values[kHeld][4];
+	// Sums that begin at zero, of the h-th tile of the group, if there is one.
+	auto multiply_ahead = [&](uint32_t h, int (&sums)[2][NT][4], float (&values)[4])
+	{
+		const uint32_t at = group + 2 * h;
 
-	// The sample: sums begin at zero.
-	if (has_tile)
+		if (at >= n_tiles)
+			return;
+#pragma unroll
+		for (int m = 0; m < 2; m++)
+#pragma unroll
+			for (int i = 0; i < NT * 4; i++)
+				sums[m][i / 4][i % 4] = 0;
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			values[i] = next_values[i];
+		multiply_tile<Shape>(pipeline, at, lane, sums);
+		if (at + 2 < n_tiles)
+			read_values(first_tile + at + 2);
+	};
+
+	// The sample.
+	if (group < n_tiles)
 		read_values(first_tile + group);
-	barrier_wait(pipeline.queries_here, 0);
+	if (!is_given)
+		barrier_wait(pipeline.queries_here, 0);
+	multiply_ahead(0, held[0], held_values[0]);
 	{
 		float smallest[2 * NT];
 
 #pragma unroll
 		for (int i = 0; i < 2 * NT; i++)
-			smallest[i] = __int_as_float(kNoMinimum);
-		if (has_tile)
+			smallest[i] = infinity_f();
+		if (group < n_tiles)
 		{
-#pragma unroll
-			for (int m = 0; m < 2; m++)
-#pragma unroll
-				for (int i = 0; i < NT * 4; i++)
-					sums[m][i / 4][i % 4] = 0;
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-				values[i] = next_values[i];
-			multiply_tile<Shape>(pipeline, group, lane, sums);
-			if (group + 2 < n_tiles)
-				read_values(first_tile + group + 2);
-
 			const TilePlace place = place_of(args.parts, first_tile + group);
 			const Rows &rows = args.parts.rows[place.part];
 
@@ -380,7 +422,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			{
 				const uint32_t row = place.row + row_at(i);
 
-				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i], row < rows.n_rows && !row_is_dead(rows, row), false);
+				take_smallest<NT>(
+					smallest, held[0][i / 2], i % 2, held_values[0][i], row < rows.n_rows && !row_is_dead(rows, row), false);
 			}
 		}
 #pragma unroll
@@ -395,6 +438,10 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	consumers_barrier();
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kStride);
+	// While others are not so far yet.
+#pragma unroll
+	for (int h = 1; h < kHeld; h++)
+		multiply_ahead(h, held[h], held_values[h]);
 
 	// Thresholds.
 	const uint32_t all_sampled = args.counters.before[1] + gridDim.x;
@@ -407,7 +454,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
 			__syncwarp();
 
-			const float threshold = sampled_threshold(args, warp, n_minima, lane);
+			const uint32_t k = is_given ? given.queries[warp].k : __ldcg(args.k + warp);
+			const double norm = is_given ? given.queries[warp].norm : __ldcg(args.norms + warp);
+			const float threshold = sampled_threshold(args, warp, k, norm, n_minima, lane);
 
 			if (lane == 0)
 			{
@@ -425,7 +474,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
 			__syncwarp();
 
-			const float threshold = sampled_threshold(args, query, n_minima, lane);
+			const float threshold = sampled_threshold(args, query, __ldcg(args.k + query), __ldcg(args.norms + query), n_minima, lane);
 
 			if (lane == 0)
 			{
@@ -446,7 +495,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 #pragma unroll
 	for (int i = 0; i < 2 * NT; i++)
 		starts[i] = kept_threshold<Form::kByte>(
-			query_of(i) < args.n_queries ? thresholds_of[query_of(i)] : -__int_as_float(kNoMinimum), false);
+			query_of(i) < args.n_queries ? thresholds_of[query_of(i)] : -infinity_f(), false);
 
 	// Candidates wait in shared memory, each warp's by themselves.
 	Staged *staged = reinterpret_cast<Staged *>(counts + Shape::kWarps) + warp * kWarpStaged;
@@ -466,7 +515,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			*n_staged = 0;
 		__syncwarp();
 	};
-	auto judge = [&](uint32_t tile)
+	auto judge = [&](uint32_t tile, const int(&sums)[2][NT][4], const float(&values)[4])
 	{
 		const TilePlace place = place_of(args.parts, tile);
 		const uint32_t n_rows = args.parts.rows[place.part].n_rows;
@@ -490,39 +539,43 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		flush(kFlushWarpStaged);
 	};
 
-	if (has_tile)
-	{
-		// What start_sums makes of zero, added behind: whole numbers do not mind.
-		int from[2][NT][4];
-
-#pragma unroll
-		for (int m = 0; m < 2; m++)
-		{
-			const float of[2] = {values[2 * m], values[2 * m + 1]};
-
-			start_sums<Form::kByte, false, false>(from[m], starts, of, false);
-#pragma unroll
-			for (int i = 0; i < NT * 4; i++)
-				sums[m][i / 4][i % 4] += from[m][i / 4][i % 4];
-		}
-		judge(first_tile + group);
-	}
-	for (uint32_t at = group + 2; at < n_tiles; at += 2)
+	auto start = [&](int (&sums)[2][NT][4], const float (&values)[4])
 	{
 #pragma unroll
 		for (int m = 0; m < 2; m++)
 		{
-			values[2 * m] = next_values[2 * m];
-			values[2 * m + 1] = next_values[2 * m + 1];
-
 			const float of[2] = {values[2 * m], values[2 * m + 1]};
 
 			start_sums<Form::kByte, false, false>(sums[m], starts, of, false);
 		}
+	};
+	int sums[2][NT][4];
+
+#pragma unroll
+	for (int h = 0; h < kHeld; h++)
+		if (group + 2 * h < n_tiles)
+		{
+			// What the sums would have begun at, added behind: whole numbers do not mind.
+			start(sums, held_values[h]);
+#pragma unroll
+			for (int m = 0; m < 2; m++)
+#pragma unroll
+				for (int i = 0; i < NT * 4; i++)
+					sums[m][i / 4][i % 4] += held[h][m][i / 4][i % 4];
+			judge(first_tile + group + 2 * h, sums, held_values[h]);
+		}
+	for (uint32_t at = group + 2 * kHeld; at < n_tiles; at += 2)
+	{
+		float values[4];
+
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			values[i] = next_values[i];
+		start(sums, values);
 		if (at + 2 < n_tiles)
 			read_values(first_tile + at + 2);
 		multiply_tile<Shape>(pipeline, at, lane, sums);
-		judge(first_tile + at);
+		judge(first_tile + at, sums, values);
 	}
 	flush(0);
 #endif
@@ -549,8 +602,10 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 {
 	const uint32_t n_stages = one_pass_stages<Shape>(args.dim_pad);
 	const size_t shared = group_fixed_bytes<Shape>(args.dim_pad) + n_stages * kGroupStageBytes;
+	const size_t pitch = operand_bytes(Form::kByte, args.dim_pad);
 	uint32_t n_tiles = 0;
 	OnePassMaps maps;
+	OnePassInline given;
 
 	for (uint32_t i = 0; i < args.parts.n; i++)
 	{
@@ -565,7 +620,12 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 			args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad), kChunkBytes, Shape::kQueries, &maps.queries);
 		error != cudaSuccess)
 		return error;
-	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, n_tiles, plan.tiles_per_block, n_stages);
+	if (OnePassInline::holds(args.n_queries, pitch))
+	{
+		std::memcpy(given.bytes, args.host_bytes, args.n_queries * pitch);
+		std::copy_n(args.host_queries, args.n_queries, given.queries);
+	}
+	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, n_tiles, plan.tiles_per_block, n_stages);
 	return cudaGetLastError();
 }
 
@@ -611,6 +671,12 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles)
 			plan.n_sampled = plan.tiles_per_block == 1 ? plan.n_blocks : 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
 		});
 	return plan;
+}
+
+uint32_t
+one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad)
+{
+	return OnePassInline::holds(n_queries, operand_bytes(Form::kByte, dim_pad)) ? 0 : n_queries;
 }
 
 uint32_t

@@ -26,6 +26,18 @@ struct OnePassQuery
 	uint32_t unused = 0;
 };
 
+/// Few queries lie among the kernel's arguments, where every block reads them by itself.
+struct OnePassInline
+{
+	static constexpr uint32_t kBytes = 2048;
+	static constexpr uint32_t kQueries = 16;
+
+	alignas(16) uint8_t bytes[kBytes];
+	OnePassQuery queries[kQueries];
+
+	static bool holds(size_t n_queries, size_t pitch) { return n_queries <= kQueries && n_queries * pitch <= kBytes; }
+};
+
 /// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before a launch.
 struct OnePassCounters
 {
@@ -43,7 +55,7 @@ struct OnePassArgs
 	uint32_t dim_pad = 0;
 	FilterBound bound;
 
-	// In pinned host memory.
+	// In pinned host memory, or, if OnePassInline holds them, any.
 	const uint8_t *host_bytes = nullptr;        // [n_queries, filter_operand_bytes(kByte)]
 	const OnePassQuery *host_queries = nullptr; // [n_queries]
 
@@ -64,7 +76,8 @@ struct OnePassArgs
 /// n_tiles: of all parts together.
 OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles);
 
-/// What a launch adds to the last of its counters.
+/// What a launch adds to the first and the last of its counters; to the other it adds its blocks.
+uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 
 /// Candidates of all queries: every row that may be among the k first, as launch_filter_candidates leaves them. Blocks wait for each
