@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "cuda/answers.hpp"
 #include "cuda/arena.hpp"
@@ -77,7 +78,7 @@ drained(const SearchContext &context, Status status)
 
 Status
 search_one_pass(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
-	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint32_t max_k, std::mutex *gate,
+	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, const SearchOptions &options,
 	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
 {
 	const size_t n = numbers.size();
@@ -88,6 +89,17 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	double max_norm = 0;
 
 	*taken = false;
+	if (options.one_pass == nullptr || n < options.filter_min_queries)
+		return Status::ok();
+
+	uint32_t max_k = 0;
+
+	for (const uint32_t number : numbers)
+	{
+		if (queries[number].has_after)
+			return Status::ok();
+		max_k = std::max(max_k, static_cast<uint32_t>(std::min<uint64_t>(queries[number].k, snapshot.n_rows)));
+	}
 	if (n == 0 || n > kernels::kOnePassMostQueries || max_k > kernels::kFinishMostK || snapshot.n_rows < kernels::kFilterLeastRows ||
 		snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k || !join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
 		return Status::ok();
@@ -130,7 +142,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	if (arena.failed() || host.failed() || !stage(spec, queries, numbers, snapshot.n_rows, pitch, bytes, heads))
 		return Status::ok();
 
-	const std::unique_lock alone(*gate, std::try_to_lock);
+	const std::unique_lock alone(*options.one_pass, std::try_to_lock);
 
 	if (!alone.owns_lock())
 		return Status::ok();

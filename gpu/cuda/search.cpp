@@ -83,9 +83,12 @@ public:
 		{
 			bool taken = false;
 
-			if (n_bins == 0)
-				VECTORGPU_TRY(search_in_one_pass(numbers, &taken));
-			if (!taken)
+			if (n_bins == 0 && !stopped())
+				VECTORGPU_TRY(search_one_pass(
+					device_, context_, spec_, shape_, snapshot_, queries_, numbers, options_, results_, counts_, &redo_, &taken));
+			if (taken)
+				progress();
+			else
 				VECTORGPU_TRY(search_all(numbers, true, n_bins));
 		}
 
@@ -156,27 +159,6 @@ private:
 		if (bytes <= kernels::kMostCopiedByKernel)
 			return check(kernels::launch_copy(to, from, bytes, stream_), "read results");
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "read results");
-	}
-
-	/// All of the queries, if they and the rows are for it.
-	Status
-	search_in_one_pass(std::span<const uint32_t> numbers, bool *taken)
-	{
-		uint32_t max_k = 0;
-
-		if (options_.one_pass == nullptr || stopped() || numbers.size() < options_.filter_min_queries)
-			return Status::ok();
-		for (const uint32_t number : numbers)
-		{
-			if (queries_[number].has_after)
-				return Status::ok();
-			max_k = std::max(max_k, k_of(number));
-		}
-		VECTORGPU_TRY(search_one_pass(
-			device_, context_, spec_, shape_, snapshot_, queries_, numbers, max_k, options_.one_pass, results_, counts_, &redo_, taken));
-		if (*taken)
-			progress();
-		return Status::ok();
 	}
 
 	/// n_bins: of PartialReduce, the same for all; 0: exact.
