@@ -20,12 +20,12 @@ namespace vectorgpu::cuda
 struct MatchRequest
 {
 	std::span<const engine::match::CodeRange> ranges; // ascending, disjoint
-	std::span<const uint8_t> symbols;                 // of an index of texts, instead: DeviceTexts::symbols_of, at most kMatchTextQuery
 	uint64_t most_count = 0;                          // no row counts more; of texts: DeviceTexts::most_distance
 	size_t k = 0;
 	bool has_after = false; // only rows that count less than after_count, or the same and come not before after_row
 	uint32_t after_count = 0;
 	uint32_t after_row = 0;
+	std::span<const uint8_t> symbols{}; // of an index of texts, instead of ranges: DeviceTexts::symbols_of, at most kMatchTextQuery
 };
 
 struct MatchFound
