@@ -33,6 +33,8 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 21, 8, true},
 	{CodeKind::kPq, 3, 4, false},
 	{CodeKind::kPq, 21, 4, true},
+	{CodeKind::kPq, 33, 8, false},
+	{CodeKind::kPq, 64, 8, true},
 };
 
 /// Two segments of coded lists and a delta, in both engines.
@@ -133,9 +135,9 @@ TEST(Codes, EveryMetricAndKindInBatchesOfEverySize)
 
 TEST(Codes, ManyQueriesAtOnce)
 {
-	for (const CodesCase &codes : {kCodes[1], kCodes[4], kCodes[6]})
+	for (const CodesCase &codes : {kCodes[1], kCodes[4], kCodes[6], kCodes[9]})
 	{
-		BothCoded held({Metric::kL2, ElementType::kFloat32, 32}, codes, 3);
+		BothCoded held({Metric::kL2, ElementType::kFloat32, 64}, codes, 3);
 		Rows queries(held.delta.spec);
 
 		queries.add_random(500, Data::kGaussian, held.rng, 0);
@@ -145,7 +147,7 @@ TEST(Codes, ManyQueriesAtOnce)
 
 TEST(Codes, CandidatesOfSeveralPasses)
 {
-	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[7]})
+	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[7], kCodes[8]})
 	{
 		BothCoded held({Metric::kL2, ElementType::kFloat32, 24}, codes, 5, 12000);
 		Rows queries(held.delta.spec);
@@ -236,7 +238,7 @@ TEST(Codes, EqualEstimatesGoByPlace)
 		for (size_t i = 0; i < 10; i++)
 			queries.add(1000 + i, same.data());
 
-		const CodedRows lists(ListRows(rows, 12, rng), codes.kind, codes.pq_m, codes.pq_bits, codes.opq);
+		const CodedRows lists(ListRows(rows, 12, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
@@ -305,7 +307,7 @@ TEST(Codes, AreGivenBackAsTheyCame)
 
 		rows.add_random(1001, Data::kGaussian, rng, 1);
 
-		const CodedRows lists(ListRows(rows, 9, rng), codes.kind, codes.pq_m, codes.pq_bits, codes.opq);
+		const CodedRows lists(ListRows(rows, 9, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
 		const Bytes given = lists.coded_description();
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 
