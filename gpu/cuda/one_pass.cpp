@@ -104,10 +104,13 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 		snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k || !join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
 		return Status::ok();
 
-	const kernels::OnePassPlan plan = kernels::plan_one_pass(static_cast<uint32_t>(n), shape.dim_pad, n_tiles);
+	args.n_queries = static_cast<uint32_t>(n);
+
+	const kernels::OnePassPlan plan = kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles);
 
 	// A block finishes a query with so many candidates, and a random order of rows is not certain.
-	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
+	if (plan.n_blocks == 0 || !kernels::one_pass_pays(args.n_queries, plan.tiles_per_block, args.parts.n) ||
+		uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
 		return Status::ok();
 
 	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
@@ -119,7 +122,6 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	kernels::RescoreArgs rescore;
 
 	args.metric = spec.metric;
-	args.n_queries = static_cast<uint32_t>(n);
 	args.dim_pad = shape.dim_pad;
 	args.bound = kernels::filter_bound(spec.metric, Form::kByte, spec.dim, max_norm);
 	args.host_bytes = bytes;

@@ -62,7 +62,8 @@ TEST(OnePass, EveryShapeMetricAndDimension)
 
 			add_whole_numbers(&rows, kRows, 255, rng, 100);
 			add_whole_numbers(&queries, 64, 255, rng, 0);
-			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
+			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n() - 100));
+			ASSERT_NO_FATAL_FAILURE(both.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes this way
 			for (size_t batch : {2, 7, 8, 9, 16, 17, 32, 33, 63, 64})
 				for (size_t k : {1, 10, 60})
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, k));
@@ -81,9 +82,12 @@ TEST(OnePass, TakesWhatItIsFor)
 
 	add_whole_numbers(&rows, 40000, 255, rng, 100);
 	add_whole_numbers(&queries, 65, 255, rng, 0);
-	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
+	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n() - 10));
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 8, 10));
 	EXPECT_EQ(both.cuda()->n_one_pass() - before, 8u);
+	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 33, 10)); // tuning.hpp: too many for one source
+	EXPECT_EQ(both.cuda()->n_one_pass() - before, 8u);
+	ASSERT_NO_FATAL_FAILURE(append(&both, rows, rows.n() - 10, 10, 0));
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 64, 10));
 	EXPECT_EQ(both.cuda()->n_one_pass() - before, 72u);
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 65, 10));
