@@ -1,8 +1,11 @@
 // Small batches over byte rows in one pass: every shape of the kernel, several parts, tombstones, queries and rows that it must leave to
 // other ways, searches side by side.
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <thread>
 
+#include "cuda/staging.hpp"
 #include "engines.hpp"
 
 namespace vectorgpu::cuda::test
@@ -47,6 +50,42 @@ has_one_pass()
 	}();
 
 	return has;
+}
+
+TEST(OnePass, BytesOfQueries)
+{
+	const float others[] = {-1.0f, 0.5f, 254.99998f, 255.00002f, 256.0f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(),
+		-std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::denorm_min()};
+	std::mt19937 rng(9);
+
+	for (uint32_t n = 1; n <= 67; n++)
+	{
+		std::vector<float> query(n);
+		std::vector<uint8_t> bytes(n + 1, 77);
+		int32_t norm = 0;
+		int32_t expected = 0;
+
+		for (float &element : query)
+		{
+			const int value = static_cast<int>(rng() % 256);
+
+			element = static_cast<float>(value);
+			expected += value * value;
+		}
+		ASSERT_TRUE(put_bytes(query.data(), n, bytes.data(), &norm)) << n;
+		EXPECT_EQ(norm, expected);
+		EXPECT_EQ(bytes[n], 77);
+		for (uint32_t i = 0; i < n; i++)
+			ASSERT_EQ(static_cast<float>(bytes[i]), query[i]);
+		for (const float other : others)
+			for (uint32_t i = 0; i < n; i++)
+			{
+				std::vector<float> changed = query;
+
+				changed[i] = other;
+				ASSERT_FALSE(put_bytes(changed.data(), n, bytes.data(), &norm)) << other << " at " << i << " of " << n;
+			}
+	}
 }
 
 TEST(OnePass, EveryShapeMetricAndDimension)
