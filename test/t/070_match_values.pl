@@ -115,6 +115,21 @@ SELECT edit_distance('$a', '$b'), edit_distance('$b'::text, '$a'), match_count(A
 	matchrow('$a', 1)::text::matchrow = matchrow('$a', 1), match_count(matchrow('$a', 1), matchquery(ARRAY['$b', '$a'], 1)) = 2,
 	(SELECT count(*) FROM ordered_grams('$a', 1)), greatest(edit_distance_bound('$a', '$b', 2) - edit_distance('$a', '$b'), 0);
 SQL
+
+	# the index's own characters: the order and the distances of a scan
+	is($node->safe_psql($db, <<SQL), 'ok', "$encoding: the index by n-grams orders as a scan does");
+SET client_encoding = 'UTF8';
+CREATE TABLE words AS SELECT i AS id, repeat('$a', i % 3) || left('$b', i % 5) || i % 7 AS w FROM generate_series(1, 300) i;
+CREATE INDEX words_w ON words USING gpumatch (w text_gram_ops (n = 2));
+INSERT INTO words SELECT id + 300, w || '$a' FROM words WHERE id < 30;
+SET enable_seqscan = off;
+CREATE TEMP TABLE by_index AS SELECT row_number() OVER () AS n, * FROM (SELECT id, w <~> '$a$b' AS d FROM words ORDER BY w <~> '$a$b' LIMIT 200) x;
+RESET enable_seqscan;
+SET enable_indexscan = off;
+CREATE TEMP TABLE by_scan AS SELECT row_number() OVER () AS n, * FROM (SELECT id, w <~> '$a$b' AS d FROM words ORDER BY w <~> '$a$b', ctid LIMIT 200) x;
+SELECT CASE WHEN EXISTS ((TABLE by_index EXCEPT TABLE by_scan) UNION ALL (TABLE by_scan EXCEPT TABLE by_index)) THEN 'differ' ELSE 'ok' END;
+DROP TABLE words;
+SQL
 	next if $encoding eq 'SQL_ASCII';
 
 	# a value dumped in UTF8 is the same value in a database of another encoding, in both forms
