@@ -263,7 +263,7 @@ def way(options):
         rate, latency = rate_of(done)
         return rate, latency, int(re.search(r"actually processed: ([0-9]+)", done.stdout).group(1))
 
-    for arguments in ("", "--dispatchers 2", "--dispatchers 4", "--spin-us 0"):
+    for arguments in ("", "--dispatchers 1", "--dispatchers 3", "--spin-us 0"):
         null_worker(options, arguments)
         wait_for_worker("hollow_gpuflat")
         empty, _, _ = run({"vectorgpu.worker": "off"})
