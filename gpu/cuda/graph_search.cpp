@@ -31,6 +31,9 @@ using kernels::Entry;
 
 constexpr size_t kMostQueries = 16384; // of a chunk
 
+// All engines find the same.
+static_assert(kernels::kGraphDefaultSteps == engine::graph::kSearchSteps);
+
 Status
 too_small()
 {
@@ -184,8 +187,8 @@ private:
 		for (const uint32_t size : n_begin_)
 			h_begin_k[size] = host.take<uint32_t>(n);
 
-		uint32_t *h_counts = host.take<uint32_t>(n);
 		uint8_t *h_bytes = host.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
+		uint32_t *h_counts = host.take<uint32_t>(n);
 		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
 		uint32_t *d_k = arena_.take<uint32_t>(n);
 		Entry *d_after = arena_.take<Entry>(n);
@@ -194,8 +197,8 @@ private:
 		chunk->widths = arena_.take<uint32_t>(n_widths);
 		for (const uint32_t size : n_begin_)
 			chunk->begin_k[size] = arena_.take<uint32_t>(n);
-		chunk->best.counts = arena_.take<uint32_t>(n);
 		chunk->byte_queries = arena_.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
+		chunk->best.counts = arena_.take<uint32_t>(n); // the results follow: see read_results
 		if (arena_.failed() || host.failed())
 			return too_small();
 		std::memset(h_counts, 0, n * sizeof(uint32_t));
@@ -304,10 +307,8 @@ private:
 
 		if (host.failed())
 			return too_small();
-		VECTORGPU_TRY(check(
-			cudaMemcpyAsync(counts, chunk.best.counts, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream_), "read results"));
-		VECTORGPU_TRY(check(cudaMemcpyAsync(entries, chunk.best.entries, n * chunk.best.stride * sizeof(Entry), cudaMemcpyDeviceToHost, stream_),
-			"read results"));
+		// One copy: counts and entries lie in both places alike.
+		VECTORGPU_TRY(check(cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, stream_), "read results"));
 		VECTORGPU_TRY(context_->stream.synchronize());
 		if (control_ != nullptr)
 			control_->progress.fetch_add(1, std::memory_order_relaxed);

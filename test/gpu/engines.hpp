@@ -37,7 +37,6 @@ cuda_engine(bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
-		options.graph.steps = 1; // as the CPU engine: then the nodes found are the same
 
 		const Status status = make_cuda_engine(options, &engine);
 

@@ -286,6 +286,7 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 	view.scores = score_nodes;
 	view.context = &graph;
 	spec.width = width;
+	spec.probe_steps = engine::graph::kSearchSteps;
 	graph.scratch = static_cast<char *>(palloc(graph.vector_bytes));
 	work_bytes = engine::graph::graph_search_bytes(view, spec);
 	work = MemoryContextAllocHuge(CurrentMemoryContext, work_bytes);

@@ -154,6 +154,7 @@ private:
 		graph::SearchSpec spec;
 		graph::SearchStats stats;
 
+		spec.probe_steps = graph::kSearchSteps;
 		spec.width = width;
 		work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
 		found_.resize(std::max<size_t>(found_.size(), width));

@@ -172,7 +172,7 @@ struct Memory
 		KnnLists lists;
 
 		lists.k = knn.k;
-		stage_bytes = std::max(knn_graph_bytes(rows, knn), prune_bytes(lists, n_threads));
+		stage_bytes = std::max(knn_graph_bytes(rows, knn, n_threads), prune_bytes(lists, n_threads));
 		late_bytes = std::max(stage_bytes + n_scores * sizeof(float), late_stage_bytes(rows, spec));
 		ids = arena->take<uint32_t>(n_scores);
 		forward = arena->take<uint32_t>(static_cast<size_t>(rows.n_rows) * spec.degree);
@@ -200,12 +200,7 @@ find_neighbors(
 		case Found::kNo:
 			break;
 	}
-
-	Call alone = call;
-
-	alone.n_threads = 1;
-	alone.parallel = nullptr;
-	return knn_graph(rows, spec, lists, memory.stage, memory.stage_bytes, alone);
+	return knn_graph(rows, spec, lists, memory.stage, memory.stage_bytes, call);
 }
 
 } // namespace

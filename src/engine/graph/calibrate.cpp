@@ -61,6 +61,7 @@ widest(const MeasuredGraph &)
 	SearchSpec spec;
 
 	spec.width = kWidths[std::size(kWidths) - 1];
+	spec.probe_steps = kSearchSteps;
 	return spec;
 }
 
@@ -222,6 +223,46 @@ choose_entries(const MeasuredGraph &graph, const void *query, uint32_t number, c
 	return std::min(n, kSearchEntries);
 }
 
+/// The graph without the query's row, as far as that can be had without building it anew: an edge to it leads to the nearest of its own neighbours
+/// that the node has no edge to. Without that, as many ways would end there as the row has taken over from others when edges were chosen.
+struct GraphWithout
+{
+	MemoryGraph held;
+	uint32_t left_out;
+};
+
+bool
+neighbors_without(void *context, uint32_t node, uint32_t *neighbors)
+{
+	const GraphWithout *graph = static_cast<const GraphWithout *>(context);
+	const uint32_t degree = graph->held.degree;
+	const uint32_t *own = graph->held.edges + size_t{node} * degree;
+	const uint32_t *others = graph->held.edges + size_t{graph->left_out} * degree;
+	uint32_t *gap;
+
+	std::copy_n(own, degree, neighbors);
+	gap = std::find(neighbors, neighbors + degree, graph->left_out);
+	if (gap == neighbors + degree)
+		return true;
+	*gap = kNoNode;
+	for (uint32_t i = 0; i < degree && others[i] != kNoNode; i++)
+		if (others[i] != node && std::find(own, own + degree, others[i]) == own + degree)
+		{
+			*gap = others[i];
+			return true;
+		}
+	return true;
+}
+
+bool
+scores_without(void *context, const uint32_t *nodes, size_t n, double *scores)
+{
+	const MemoryGraph *held = &static_cast<const GraphWithout *>(context)->held;
+
+	score_rows(held->rows, held->query, nodes, n, scores);
+	return true;
+}
+
 /// Searches of some queries.
 void
 search_task(void *argument, size_t task)
@@ -230,20 +271,25 @@ search_task(void *argument, size_t task)
 	const MeasuredGraph &graph = *stage->graph;
 	const Queries &queries = stage->memory->queries;
 	TaskMemory &memory = stage->memory->tasks[task];
-	MemoryGraph held = {graph.rows, graph.edges, graph.degree, nullptr};
-	const GraphView view = memory_view(&held);
+	GraphWithout without = {{graph.rows, graph.edges, graph.degree, nullptr}, kNoNode};
+	GraphView view = shape_of(graph);
 	SearchSpec spec;
 	SearchStats stats;
 
+	view.neighbors = neighbors_without;
+	view.scores = scores_without;
+	view.context = &without;
 	spec.width = stage->width;
+	spec.probe_steps = kSearchSteps;
 	for (size_t q = stage->next.fetch_add(1); q < queries.n && !stage->stopped.load(std::memory_order_relaxed); q = stage->next.fetch_add(1))
 	{
 		uint32_t n_found = 0;
 
-		held.query = graph.rows.row(queries.numbers[q]);
+		without.held.query = graph.rows.row(queries.numbers[q]);
+		without.left_out = queries.numbers[q];
 		spec.excluded = queries.numbers[q];
 
-		const uint32_t n_entries = choose_entries(graph, held.query, spec.excluded, memory);
+		const uint32_t n_entries = choose_entries(graph, without.held.query, spec.excluded, memory);
 		const Outcome outcome = graph_search(
 			view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
 

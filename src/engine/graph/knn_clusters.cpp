@@ -17,10 +17,10 @@ namespace
 
 constexpr uint32_t kSampleRows = 16; // a cluster, to train on
 constexpr uint32_t kTrainIterations = 2;
-constexpr uint32_t kAssignRows = 512; // a call
+constexpr uint32_t kAssignRows = 512; // a call and thread
 
 ivf::KMeansSpec
-training_spec(const GraphRows &rows, uint32_t n_clusters, uint64_t seed)
+training_spec(const GraphRows &rows, uint32_t n_clusters, uint64_t seed, size_t n_threads)
 {
 	ivf::KMeansSpec training;
 
@@ -30,6 +30,7 @@ training_spec(const GraphRows &rows, uint32_t n_clusters, uint64_t seed)
 	training.kind = ivf::cluster_kind(rows.spec.metric);
 	training.seed = seed;
 	training.max_iterations = kTrainIterations;
+	training.n_threads = n_threads;
 	return training;
 }
 
@@ -54,25 +55,27 @@ struct ClusterStage
 struct AssignStage
 {
 	uint32_t *labels; // [n_rows]
-	uint32_t *nodes;  // [kAssignRows]
-	float *floats;    // [kAssignRows, dim]
+	uint32_t at_a_time;
+	uint32_t *nodes;  // [at_a_time]
+	float *floats;    // [at_a_time, dim]
 	void *coarse;
 	size_t coarse_bytes;
 	void *work;
 	size_t work_bytes;
 
 	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters)
+	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 	{
 		ivf::Coarse shape; // what the work memory depends on
 
 		labels = arena->take<uint32_t>(rows.n_rows);
-		nodes = arena->take<uint32_t>(kAssignRows);
-		floats = arena->take<float>(static_cast<size_t>(kAssignRows) * rows.spec.dim);
+		at_a_time = kAssignRows * static_cast<uint32_t>(n_threads);
+		nodes = arena->take<uint32_t>(at_a_time);
+		floats = arena->take<float>(static_cast<size_t>(at_a_time) * rows.spec.dim);
 		coarse_bytes = ivf::coarse_bytes(rows.spec.dim, n_clusters);
 		coarse = arena->take<uint8_t>(coarse_bytes);
 		shape.dim = rows.spec.dim;
-		work_bytes = ivf::coarse_assign_work_bytes(shape, 1);
+		work_bytes = ivf::coarse_assign_work_bytes(shape, n_threads);
 		work = arena->take<uint8_t>(work_bytes);
 		return work != nullptr;
 	}
@@ -81,7 +84,7 @@ struct AssignStage
 Outcome
 train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size_t work_bytes, const Call &call)
 {
-	const ivf::KMeansSpec training = training_spec(rows, clusters->n, seed);
+	const ivf::KMeansSpec training = training_spec(rows, clusters->n, seed, call.n_threads);
 	ivf::Arena arena(work, work_bytes);
 	ivf::KMeansReport report;
 	ClusterStage stage;
@@ -108,15 +111,15 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 	ivf::Coarse coarse;
 	AssignStage stage;
 
-	if (!stage.take(&arena, rows, n_clusters))
+	if (!stage.take(&arena, rows, n_clusters, call.n_threads))
 		return ivf::work_memory_short();
 	Outcome outcome =
 		ivf::coarse_init(clusters->centroids, n_clusters, rows.spec.dim, stage.coarse, stage.coarse_bytes, &coarse);
 	if (!outcome.is_ok())
 		return outcome;
-	for (uint32_t first = 0; first < rows.n_rows; first += kAssignRows)
+	for (uint32_t first = 0; first < rows.n_rows; first += stage.at_a_time)
 	{
-		const uint32_t n = std::min(kAssignRows, rows.n_rows - first);
+		const uint32_t n = std::min(stage.at_a_time, rows.n_rows - first);
 
 		for (uint32_t i = 0; i < n; i++)
 			stage.nodes[i] = first + i;
@@ -158,14 +161,14 @@ rows_to_floats(const GraphRows &rows, const uint32_t *nodes, size_t n, float *fl
 }
 
 size_t
-make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters)
+make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 {
 	ivf::Arena arenas[2];
 	ClusterStage cluster;
 	AssignStage assignment;
 
-	(void) cluster.take(&arenas[0], training_spec(rows, n_clusters, 0));
-	(void) assignment.take(&arenas[1], rows, n_clusters);
+	(void) cluster.take(&arenas[0], training_spec(rows, n_clusters, 0, n_threads));
+	(void) assignment.take(&arenas[1], rows, n_clusters, n_threads);
 	return std::max(arenas[0].bytes_needed(), arenas[1].bytes_needed());
 }
 

@@ -16,7 +16,7 @@ struct Clusters
 };
 
 /// Bytes of make_clusters' work memory.
-size_t make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters);
+size_t make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters, size_t n_threads);
 
 /// k-means of engine/ivf on a sample, then every row to its nearest centroid.
 Outcome make_clusters(

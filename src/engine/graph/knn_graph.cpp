@@ -3,6 +3,7 @@
 #include "engine/graph/knn_graph.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -23,6 +24,8 @@ constexpr uint32_t kProgressRows = 256; // between calls of progress
 constexpr uint32_t kNearClusters = 48;  // of a cluster, that its rows choose from
 constexpr uint32_t kMaxProbes = 16;     // blocks that a row is compared with
 constexpr size_t kMaxClusters = 1 << 14;
+constexpr size_t kMostTasks = 64;
+constexpr uint32_t kPieceRows = 32; // compared with a block by one task at a time
 
 uint32_t
 cluster_count(const GraphRows &rows, const KnnSpec &spec)
@@ -47,18 +50,25 @@ struct Block
 	uint32_t end;
 };
 
-struct CompareStage
+/// Of one thread.
+struct CompareTask
 {
 	double *cluster_scores;  // [n_clusters]
 	uint32_t *cluster_order; // [n_clusters]
 	float *row;              // [dim]
+	double *scores;          // [kBlockRows]
+};
+
+struct CompareStage
+{
+	CompareTask tasks[kMostTasks];
+	size_t n_tasks;
 	uint32_t *first_block;   // [n_clusters + 1]
 	Block *blocks;           // [max_blocks()]
 	uint32_t *first_probing; // [max_blocks() + 1] into probing
 	uint32_t *probes;        // [n_rows, kMaxProbes] blocks that the row is compared with, kNoNode behind them
 	uint32_t *probing;       // [n_rows * kMaxProbes] rows that are compared with a block, block by block
 	unsigned char *block;    // [kBlockRows, row bytes]
-	double *scores;          // [kBlockRows]
 
 	static size_t
 	max_blocks(const GraphRows &rows, uint32_t n_clusters)
@@ -66,19 +76,23 @@ struct CompareStage
 		return n_clusters + size_t{rows.n_rows} / kBlockRows;
 	}
 	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters)
+	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 	{
-		cluster_scores = arena->take<double>(n_clusters);
-		cluster_order = arena->take<uint32_t>(n_clusters);
-		row = arena->take<float>(rows.spec.dim);
+		n_tasks = std::clamp<size_t>(n_threads, 1, kMostTasks);
+		for (size_t i = 0; i < n_tasks; i++)
+		{
+			tasks[i].cluster_scores = arena->take<double>(n_clusters);
+			tasks[i].cluster_order = arena->take<uint32_t>(n_clusters);
+			tasks[i].row = arena->take<float>(rows.spec.dim);
+			tasks[i].scores = arena->take<double>(kBlockRows);
+		}
 		first_block = arena->take<uint32_t>(n_clusters + size_t{1});
 		blocks = arena->take<Block>(max_blocks(rows, n_clusters));
 		first_probing = arena->take<uint32_t>(max_blocks(rows, n_clusters) + 1);
 		probes = arena->take<uint32_t>(size_t{rows.n_rows} * kMaxProbes);
 		probing = arena->take<uint32_t>(size_t{rows.n_rows} * kMaxProbes);
 		block = arena->take<unsigned char>(kBlockRows * vector_bytes(rows.spec.element, rows.spec.dim));
-		scores = arena->take<double>(kBlockRows);
-		return scores != nullptr;
+		return block != nullptr;
 	}
 };
 
@@ -103,17 +117,17 @@ struct RefineStage
 };
 
 bool
-plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, Memory *memory)
+plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, size_t n_threads, Memory *memory)
 {
 	const uint32_t n_clusters = cluster_count(rows, spec);
 	ivf::Arena stages[2];
 	CompareStage compare;
 	RefineStage refine;
 
-	(void) compare.take(&stages[0], rows, n_clusters);
+	(void) compare.take(&stages[0], rows, n_clusters, n_threads);
 	(void) refine.take(&stages[1], spec);
 	memory->stage_bytes =
-		std::max({make_clusters_bytes(rows, n_clusters), stages[0].bytes_needed(), stages[1].bytes_needed()});
+		std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(), stages[1].bytes_needed()});
 	memory->clusters.order = arena->take<uint32_t>(rows.n_rows);
 	memory->clusters.first_of = arena->take<uint32_t>(n_clusters + size_t{1});
 	memory->clusters.centroids = arena->take<float>(static_cast<size_t>(n_clusters) * rows.spec.dim);
@@ -192,17 +206,17 @@ make_blocks(const Memory &memory, uint32_t n_clusters, const CompareStage &stage
 /// The n_near clusters nearest to cluster c, itself first.
 void
 rank_clusters(const GraphRows &rows, const float *centroids, uint32_t n_clusters, uint32_t c, uint32_t n_near,
-	const CompareStage &stage)
+	const CompareTask &task)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, rows.spec.dim};
-	const double *scores = stage.cluster_scores;
+	const double *scores = task.cluster_scores;
 
 	compute_scores(spec, centroids + static_cast<size_t>(c) * rows.spec.dim, centroids, rows.spec.dim * sizeof(float),
-		n_clusters, stage.cluster_scores);
+		n_clusters, task.cluster_scores);
 	for (uint32_t i = 0; i < n_clusters; i++)
-		stage.cluster_order[i] = i;
-	stage.cluster_scores[c] = -1;
-	std::partial_sort(stage.cluster_order, stage.cluster_order + n_near, stage.cluster_order + n_clusters,
+		task.cluster_order[i] = i;
+	task.cluster_scores[c] = -1;
+	std::partial_sort(task.cluster_order, task.cluster_order + n_near, task.cluster_order + n_clusters,
 		[scores](uint32_t x, uint32_t y) { return scores[x] != scores[y] ? scores[x] < scores[y] : x < y; });
 }
 
@@ -210,18 +224,18 @@ rank_clusters(const GraphRows &rows, const float *centroids, uint32_t n_clusters
 /// are n_near in `near`. The turn says which block of a cluster with many is the first.
 void
 choose_probes(const GraphRows &rows, const KnnSpec &spec, const float *centroids, uint32_t u, uint32_t turn,
-	uint32_t *near, uint32_t n_near, const CompareStage &stage)
+	uint32_t *near, uint32_t n_near, const CompareStage &stage, const CompareTask &task)
 {
 	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, rows.spec.dim};
-	const double *scores = stage.cluster_scores;
+	const double *scores = task.cluster_scores;
 	uint32_t *probes = stage.probes + static_cast<size_t>(u) * kMaxProbes;
 	uint32_t n_compared = 0;
 	uint32_t n = 0;
 
-	rows_to_floats(rows, &u, 1, stage.row);
+	rows_to_floats(rows, &u, 1, task.row);
 	for (uint32_t i = 1; i < n_near; i++)
-		compute_scores(by_centroid, stage.row, centroids + static_cast<size_t>(near[i]) * rows.spec.dim, 0, 1,
-			stage.cluster_scores + near[i], 0);
+		compute_scores(by_centroid, task.row, centroids + static_cast<size_t>(near[i]) * rows.spec.dim, 0, 1,
+			task.cluster_scores + near[i], 0);
 	std::sort(near + 1, near + n_near,
 		[scores](uint32_t x, uint32_t y) { return scores[x] != scores[y] ? scores[x] < scores[y] : x < y; });
 	for (uint32_t i = 0; i < n_near; i++)
@@ -240,26 +254,49 @@ choose_probes(const GraphRows &rows, const KnnSpec &spec, const float *centroids
 	std::fill(probes + n, probes + kMaxProbes, kNoNode);
 }
 
-/// Fills probes.
-bool
-probe_clusters(const GraphRows &rows, const KnnSpec &spec, const Memory &memory, uint32_t n_clusters,
-	const CompareStage &stage, const Call &call)
+/// What the tasks of a stage share.
+struct CompareJob
 {
-	const uint32_t n_near = std::min(n_clusters, kNearClusters);
+	const GraphRows *rows;
+	const KnnSpec *spec;
+	const KnnLists *lists;
+	const Memory *memory;
+	const CompareStage *stage;
+	const Call *call;
+	uint32_t n_clusters;
+	Block block;             // that rows are compared with,
+	const uint32_t *probing; // [n_probing] and these rows
+	uint32_t n_probing;
+	std::atomic<uint32_t> next{0}; // cluster, or piece of `probing`
+	std::atomic<bool> stopped{false};
+};
 
-	for (uint32_t c = 0; c < n_clusters; c++)
+/// Takes clusters until there are none. Task 0 runs in the caller's thread and reports progress.
+void
+probe_task(void *argument, size_t index)
+{
+	CompareJob *job = static_cast<CompareJob *>(argument);
+	const Clusters &clusters = job->memory->clusters;
+	const CompareTask &task = job->stage->tasks[index];
+	const uint32_t n_near = std::min(job->n_clusters, kNearClusters);
+
+	for (uint32_t c = job->next.fetch_add(1); c < job->n_clusters; c = job->next.fetch_add(1))
 	{
 		uint32_t near[kNearClusters];
 
-		if (!ivf::go_on(call, {memory.clusters.first_of[c], uint64_t{2} * rows.n_rows}))
-			return false;
-		rank_clusters(rows, memory.clusters.centroids, n_clusters, c, n_near, stage);
-		std::copy_n(stage.cluster_order, n_near, near);
-		for (uint32_t i = memory.clusters.first_of[c]; i < memory.clusters.first_of[c + 1]; i++)
-			choose_probes(rows, spec, memory.clusters.centroids, memory.clusters.order[i], (i - memory.clusters.first_of[c]) / kBlockRows, near,
-				n_near, stage);
+		if (job->stopped.load(std::memory_order_relaxed))
+			return;
+		if (index == 0 && !ivf::go_on(*job->call, {clusters.first_of[c], uint64_t{2} * job->rows->n_rows}))
+		{
+			job->stopped.store(true, std::memory_order_relaxed);
+			return;
+		}
+		rank_clusters(*job->rows, clusters.centroids, job->n_clusters, c, n_near, task);
+		std::copy_n(task.cluster_order, n_near, near);
+		for (uint32_t i = clusters.first_of[c]; i < clusters.first_of[c + 1]; i++)
+			choose_probes(*job->rows, *job->spec, clusters.centroids, clusters.order[i], (i - clusters.first_of[c]) / kBlockRows, near, n_near,
+				*job->stage, task);
 	}
-	return true;
 }
 
 /// Turns probes into rows by block: first_probing, probing. In the order of clusters, so that rows near each other meet.
@@ -288,63 +325,87 @@ group_probes(const GraphRows &rows, const Memory &memory, uint32_t n_blocks, con
 	first[0] = 0;
 }
 
+/// Compares rows with the block's, piece by piece; a row's list is one task's.
+void
+compare_task(void *argument, size_t index)
+{
+	CompareJob *job = static_cast<CompareJob *>(argument);
+	const GraphRows &rows = *job->rows;
+	const CompareStage &stage = *job->stage;
+	const size_t row_bytes = vector_bytes(rows.spec.element, rows.spec.dim);
+	const uint32_t *order = job->memory->clusters.order + job->block.first;
+	const uint32_t size = job->block.end - job->block.first;
+	double *scores = stage.tasks[index].scores;
+
+	for (uint32_t first = job->next.fetch_add(kPieceRows); first < job->n_probing; first = job->next.fetch_add(kPieceRows))
+		for (uint32_t i = first; i < std::min(job->n_probing, first + kPieceRows); i++)
+		{
+			const uint32_t u = job->probing[i];
+			List list(*job->lists, u);
+
+			compute_scores(rows.spec, rows.row(u), stage.block, row_bytes, size, scores, 0);
+			double worst = list.worst();
+
+			for (uint32_t j = 0; j < size; j++)
+				if (scores[j] < worst && order[j] != u)
+				{
+					list.insert(order[j], scores[j]);
+					worst = list.worst();
+				}
+		}
+}
+
 /// Compares the rows of a block, which are copied to follow each other, with `n` rows.
 void
-compare_block(const GraphRows &rows, const KnnLists &lists, const uint32_t *order, const Block &block,
-	const uint32_t *probing, uint32_t n, const CompareStage &stage)
+compare_block(CompareJob *job, const Block &block, const uint32_t *probing, uint32_t n)
 {
-	const size_t row_bytes = vector_bytes(rows.spec.element, rows.spec.dim);
-	const uint32_t size = block.end - block.first;
+	const size_t row_bytes = vector_bytes(job->rows->spec.element, job->rows->spec.dim);
 
-	for (uint32_t i = 0; i < size; i++)
-		memcpy(stage.block + i * row_bytes, rows.row(order[block.first + i]), row_bytes);
-	for (uint32_t i = 0; i < n; i++)
-	{
-		List list(lists, probing[i]);
+	for (uint32_t i = block.first; i < block.end; i++)
+		memcpy(job->stage->block + (i - block.first) * row_bytes, job->rows->row(job->memory->clusters.order[i]), row_bytes);
+	job->block = block;
+	job->probing = probing;
+	job->n_probing = n;
+	job->next.store(0);
+	ivf::run_workers(*job->call, std::min<size_t>(job->stage->n_tasks, (n + kPieceRows - 1) / kPieceRows), compare_task, job);
+}
 
-		compute_scores(rows.spec, rows.row(probing[i]), stage.block, row_bytes, size, stage.scores, 0);
-		double worst = list.worst();
-
-		for (uint32_t j = 0; j < size; j++)
-			if (stage.scores[j] < worst && order[block.first + j] != probing[i])
-			{
-				list.insert(order[block.first + j], stage.scores[j]);
-				worst = list.worst();
-			}
-	}
+/// Rows of one call of compare_block: so few that progress is called often enough.
+uint32_t
+rows_at_a_time(const CompareJob &job)
+{
+	return kProgressRows * static_cast<uint32_t>(job.stage->n_tasks);
 }
 
 bool
-compare_probes(const GraphRows &rows, const KnnLists &lists, const Memory &memory, uint32_t n_blocks,
-	const CompareStage &stage, const Call &call)
+compare_probes(CompareJob *job, uint32_t n_blocks)
 {
-	for (uint32_t b = 0; b < n_blocks; b++)
-	{
-		const uint32_t *first = stage.first_probing;
+	const uint32_t step = rows_at_a_time(*job);
+	const uint32_t *first = job->stage->first_probing;
 
-		for (uint32_t i = first[b]; i < first[b + 1]; i += kProgressRows)
+	for (uint32_t b = 0; b < n_blocks; b++)
+		for (uint32_t i = first[b]; i < first[b + 1]; i += step)
 		{
-			if (!ivf::go_on(call, {uint64_t{rows.n_rows} + stage.blocks[b].first, uint64_t{2} * rows.n_rows}))
+			if (!ivf::go_on(*job->call, {uint64_t{job->rows->n_rows} + job->stage->blocks[b].first, uint64_t{2} * job->rows->n_rows}))
 				return false;
-			compare_block(rows, lists, memory.clusters.order, stage.blocks[b], stage.probing + i,
-				std::min(kProgressRows, first[b + 1] - i), stage);
+			compare_block(job, job->stage->blocks[b], job->stage->probing + i, std::min(step, first[b + 1] - i));
 		}
-	}
 	return true;
 }
 
 /// All pairs.
 bool
-compare_all(const GraphRows &rows, const KnnLists &lists, const Memory &memory, const CompareStage &stage,
-	const Call &call)
+compare_all(CompareJob *job)
 {
-	for (uint32_t first = 0; first < rows.n_rows; first += kBlockRows)
-		for (uint32_t i = 0; i < rows.n_rows; i += kProgressRows)
+	const uint32_t step = rows_at_a_time(*job);
+	const uint32_t n_rows = job->rows->n_rows;
+
+	for (uint32_t first = 0; first < n_rows; first += kBlockRows)
+		for (uint32_t i = 0; i < n_rows; i += step)
 		{
-			if (!ivf::go_on(call, {first, rows.n_rows}))
+			if (!ivf::go_on(*job->call, {first, n_rows}))
 				return false;
-			compare_block(rows, lists, memory.clusters.order, {first, std::min(first + kBlockRows, rows.n_rows)},
-				memory.clusters.order + i, std::min(kProgressRows, rows.n_rows - i), stage);
+			compare_block(job, {first, std::min(first + kBlockRows, n_rows)}, job->memory->clusters.order + i, std::min(step, n_rows - i));
 		}
 	return true;
 }
@@ -408,12 +469,12 @@ refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const 
 } // namespace
 
 size_t
-knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec)
+knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec, size_t n_threads)
 {
 	ivf::Arena arena;
 	Memory memory;
 
-	(void) plan(&arena, rows, spec, &memory);
+	(void) plan(&arena, rows, spec, n_threads, &memory);
 	return arena.bytes_needed();
 }
 
@@ -433,16 +494,19 @@ knn_graph(
 	std::fill_n(lists->scores, static_cast<size_t>(rows.n_rows) * spec.k, HUGE_VALF);
 	if (rows.n_rows == 0)
 		return {};
-	if (!plan(&arena, rows, spec, &memory))
+	if (!plan(&arena, rows, spec, call.n_threads, &memory))
 		return ivf::work_memory_short();
+
+	CompareJob job = {.rows = &rows, .spec = &spec, .lists = lists, .memory = &memory, .stage = &stage, .call = &call, .n_clusters = n_clusters, .block = {}, .probing = nullptr, .n_probing = 0};
+
 	if (n_clusters == 1)
 	{
 		ivf::Arena of_stage(memory.stage, memory.stage_bytes);
 
 		for (uint32_t i = 0; i < rows.n_rows; i++)
 			memory.clusters.order[i] = i;
-		(void) stage.take(&of_stage, rows, n_clusters);
-		return compare_all(rows, *lists, memory, stage, call) ? Outcome{} : ivf::cancelled();
+		(void) stage.take(&of_stage, rows, n_clusters, call.n_threads);
+		return compare_all(&job) ? Outcome{} : ivf::cancelled();
 	}
 
 	memory.clusters.n = n_clusters;
@@ -452,12 +516,14 @@ knn_graph(
 		return outcome;
 	const uint32_t n_used = memory.clusters.n;
 	ivf::Arena of_stage(memory.stage, memory.stage_bytes);
-	(void) stage.take(&of_stage, rows, n_clusters);
+	(void) stage.take(&of_stage, rows, n_clusters, call.n_threads);
 	const uint32_t n_blocks = make_blocks(memory, n_used, stage);
-	if (!probe_clusters(rows, spec, memory, n_used, stage, call))
+	job.n_clusters = n_used;
+	ivf::run_workers(call, stage.n_tasks, probe_task, &job);
+	if (job.stopped.load())
 		return ivf::cancelled();
 	group_probes(rows, memory, n_blocks, stage);
-	if (!compare_probes(rows, *lists, memory, n_blocks, stage, call))
+	if (!compare_probes(&job, n_blocks))
 		return ivf::cancelled();
 	for (uint32_t i = 0; i < spec.n_refinements; i++)
 		if (!refine(rows, spec, *lists, memory, call))

@@ -27,9 +27,10 @@ struct KnnLists
 };
 
 /// Bytes of knn_graph's work memory.
-size_t knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec);
+size_t knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec, size_t n_threads = 1);
 
-/// Fills lists->ids and scores, the caller's [n_rows, spec.k]. Deterministic for a seed. Clusters are those of engine/ivf.
+/// Fills lists->ids and scores, the caller's [n_rows, spec.k]. Deterministic for a seed, and the same by any
+/// number of call's threads (NN-descent takes one). Clusters are those of engine/ivf.
 Outcome knn_graph(
 	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *work, size_t work_bytes, const Call &call = {});
 

@@ -27,6 +27,7 @@ struct SearchSpec
 
 constexpr uint32_t kMaxProbeSteps = 16;
 
+constexpr uint32_t kSearchSteps = 4;   // nodes expanded at a time by the searches of an index, so that all engines find the same
 constexpr uint32_t kSearchEntries = 8; // entry points of a search, of those that there are
 
 /// True if so wide a search of so many rows is better done by looking at all of them: a node of the queue costs the scores of about 20

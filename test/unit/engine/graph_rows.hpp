@@ -104,6 +104,7 @@ struct GraphedRows
 			return numbers;
 		}
 		spec.width = width;
+		spec.probe_steps = graph::kSearchSteps;
 
 		std::vector<graph::Candidate> candidates(width);
 		Bytes work(graph::graph_search_bytes(view, spec));

@@ -2,6 +2,7 @@
 #include "graph/graph_data.hpp"
 
 #include <thread>
+#include <tuple>
 
 #include "common/half.hpp"
 
@@ -353,6 +354,36 @@ TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
 			entries.resize(report.n_entries);
 			EXPECT_EQ(edges, whole.edges) << n_threads;
 			EXPECT_EQ(entries, whole.entries) << n_threads;
+		}
+	}
+}
+
+TEST(GraphBuild, is_the_same_by_any_number_of_threads)
+{
+	for (const auto &[n, dim, metric] : {std::tuple<size_t, size_t, Metric>{300, 5, Metric::kL2}, {4096, 6, Metric::kCosine}, {9000, 8, Metric::kL2}})
+	{
+		const Floats data = overlapping_rows(n, dim, 8);
+		const GraphRows rows = rows_of(data, dim, metric);
+		BuildSpec spec;
+
+		spec.degree = 12;
+
+		const Built alone = build(rows, spec);
+
+		for (const size_t n_threads : {2u, 5u, 100u})
+		{
+			Bytes work(graph_build_bytes(rows, spec, n_threads));
+			std::vector<uint32_t> edges(alone.edges.size(), 1);
+			std::vector<uint32_t> entries(entry_count(rows.n_rows, spec));
+			BuildReport report;
+			Call call;
+
+			call.n_threads = n_threads;
+			call.parallel = in_threads;
+			ASSERT_TRUE(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
+			entries.resize(report.n_entries);
+			EXPECT_EQ(edges, alone.edges) << n << " rows, " << n_threads;
+			EXPECT_EQ(entries, alone.entries) << n << " rows, " << n_threads;
 		}
 	}
 }

@@ -101,6 +101,7 @@ struct Built
 		size_t wanted = 0;
 
 		spec.width = width;
+		spec.probe_steps = kSearchSteps;
 		for (size_t q = 0; q < queries.size() / dim; q++)
 		{
 			const std::vector<Candidate> truth = all_ranked(rows, &queries[q * dim]);
