@@ -5,15 +5,17 @@ ALTER TABLE packages ADD COLUMN words text[];
 UPDATE packages SET words = regexp_split_to_array(lower(description), '[^0-9a-z]+');
 \timing on
 CREATE INDEX packages_words ON packages USING gpumatch (words);
+CREATE INDEX packages_text ON packages USING gpumatch (to_tsvector('simple', description));
 CREATE INDEX packages_tuple ON packages USING gpumatch (matchrow(section, length(name), words[1], cardinality(words)));
 CREATE INDEX packages_name ON packages USING gpumatch (name text_gram_ops (n = 2));
 \timing off
 VACUUM ANALYZE packages;
 
 \echo '-- a document: most words in common with a sentence'
-SELECT name, left(description, 60) AS description, match_count(words, string_to_array('a small and fast web server for static files', ' ')) AS common
+SELECT name, left(description, 60) AS description,
+       match_count(to_tsvector('simple', description), to_tsvector('simple', 'a small and fast web server for static files')) AS common
   FROM packages
- ORDER BY words <#> string_to_array('a small and fast web server for static files', ' ') LIMIT 8;
+ ORDER BY to_tsvector('simple', description) <#> to_tsvector('simple', 'a small and fast web server for static files') LIMIT 8;
 
 \echo '-- a relation: section games, a name of 4 to 6 letters, a description that begins with "simple" and has 3 to 5 words'
 SELECT name, section, left(description, 60) AS description,
