@@ -175,7 +175,7 @@ vectorgpu_path(PG_FUNCTION_ARGS)
 	else
 	{
 		engine::graph::SmoothPath path(nodes.n,
-			MemoryContextAllocHuge(CurrentMemoryContext, engine::graph::SmoothPath::bytes(nodes.n)));
+			MemoryContextAllocHuge(CurrentMemoryContext, engine::graph::SmoothPath::bytes(nodes.n)), [] { CHECK_FOR_INTERRUPTS(); });
 		uint32 *on_path = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, nodes.n * sizeof(uint32)));
 		double *lengths = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, nodes.n * sizeof(double)));
 		uint32 n;

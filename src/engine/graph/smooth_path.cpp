@@ -32,10 +32,10 @@ SmoothPath::bytes(uint32_t n_nodes)
 	return capacity(n_nodes) * sizeof(PathEdge) + (n + 1) * sizeof(size_t) + 4 * n * sizeof(uint32_t);
 }
 
-SmoothPath::SmoothPath(uint32_t n_nodes, void *memory)
+SmoothPath::SmoothPath(uint32_t n_nodes, void *memory, void (*pause)())
 	: n_nodes_(n_nodes), edges_(static_cast<PathEdge *>(memory)), first_(reinterpret_cast<size_t *>(edges_ + capacity(n_nodes))),
 	  ends_(reinterpret_cast<uint32_t *>(first_ + n_nodes + 1)), parents_(ends_ + 2 * static_cast<size_t>(n_nodes)),
-	  queue_(parents_ + n_nodes)
+	  queue_(parents_ + n_nodes), pause_(pause)
 {
 }
 
@@ -66,9 +66,16 @@ SmoothPath::shrink()
 
 	for (uint32_t i = 0; i < n_nodes_; i++)
 		parents_[i] = i;
-	std::sort(edges_, edges_ + n_edges_, shorter);
+	std::sort(edges_, edges_ + n_edges_,
+		[this](const PathEdge &x, const PathEdge &y)
+		{
+			step();
+			return shorter(x, y);
+		});
 	for (size_t i = 0; i < n_edges_; i++)
 	{
+		step();
+
 		const uint32_t a = root(edges_[i].a);
 		const uint32_t b = root(edges_[i].b);
 
@@ -105,6 +112,8 @@ SmoothPath::hang(uint32_t from)
 	while (head < tail)
 	{
 		const uint32_t node = queue_[head++];
+
+		step();
 
 		for (size_t i = first_[node]; i < first_[node + 1]; i++)
 		{

@@ -24,7 +24,9 @@ public:
 	/// Bytes of memory for so many nodes, aligned as PathEdge.
 	static size_t bytes(uint32_t n_nodes);
 
-	SmoothPath(uint32_t n_nodes, void *memory);
+	/// pause: called several times a second while edges are sorted and followed; may leave by longjmp, and the object is then of no more use. May
+	/// be null.
+	SmoothPath(uint32_t n_nodes, void *memory, void (*pause)() = nullptr);
 
 	/// Takes an edge between two different nodes. Every n_nodes edges or so sorts O(n_nodes) of them.
 	void add(const PathEdge &edge);
@@ -35,11 +37,20 @@ public:
 	uint32_t find(uint32_t from, uint32_t to, uint32_t *nodes, double *lengths);
 
 private:
+	/// A step of something that takes n_nodes of them or more.
+	void
+	step()
+	{
+		if (++n_steps_ % kStepsPerPause == 0 && pause_ != nullptr)
+			pause_();
+	}
 	void shrink();
 	uint32_t root(uint32_t node);
 	void hang(uint32_t from);
 
 	static size_t capacity(uint32_t n_nodes) { return 2 * static_cast<size_t>(n_nodes) + 64; }
+
+	static constexpr uint32_t kStepsPerPause = 1 << 16; // some milliseconds
 
 	uint32_t n_nodes_;
 	size_t n_edges_ = 0;
@@ -48,6 +59,8 @@ private:
 	uint32_t *ends_;     // [2 * n_nodes]: numbers of edges
 	uint32_t *parents_;  // [n_nodes]: of the union-find structure; then the edge that leads back to `from`
 	uint32_t *queue_;    // [n_nodes]
+	void (*pause_)();
+	uint32_t n_steps_ = 0;
 };
 
 } // namespace vectorgpu::engine::graph

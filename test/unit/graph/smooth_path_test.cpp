@@ -171,6 +171,38 @@ TEST(SmoothPath, takes_infinite_lengths_and_chains_of_all_nodes)
 	EXPECT_EQ(find({1, {}}, 0, 0).nodes.size(), 1u);
 }
 
+/// What takes long can be left, from within the sorting as well.
+TEST(SmoothPath, can_be_left_while_it_sorts_and_follows)
+{
+	static int n_left;
+	const Edges graph = random_edges(50000, 120000, 30, 7);
+	std::vector<uint8_t> memory(SmoothPath::bytes(graph.n_nodes));
+	std::vector<uint32_t> nodes(graph.n_nodes);
+	std::vector<double> lengths(graph.n_nodes);
+	int n_pauses = 0;
+
+	for (n_left = 0;; n_left++)
+	{
+		const int wanted = n_left;
+		SmoothPath path(graph.n_nodes, memory.data(), [] { if (n_left-- == 0) throw 1; });
+
+		try
+		{
+			for (const PathEdge &edge : graph.edges)
+				path.add(edge);
+			(void) path.find(1, 2, nodes.data(), lengths.data());
+			n_left = wanted;
+			break;
+		}
+		catch (int)
+		{
+			n_left = wanted;
+			n_pauses++;
+		}
+	}
+	EXPECT_GT(n_pauses, 20); // 120,000 edges are sorted in more than 65,536 comparisons
+}
+
 } // namespace
 
 } // namespace vectorgpu::engine::graph::test
