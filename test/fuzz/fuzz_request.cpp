@@ -54,7 +54,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		case RequestType::kSearch:
 			require(view.search.k >= 1 && view.search.k <= kMaxSearchK && view.search.dim >= 1);
-			touch(view.vector, vector_bytes(view.search.element, view.search.dim));
+			require(view.vector_bytes >= 1 && (view.search.element == ElementType::kSet || view.vector_bytes == vector_bytes(view.search.element, view.search.dim)));
+			touch(view.vector, view.vector_bytes);
 			require(view.search.n_probes <= kMaxSegmentsPerCopy);
 			for (uint32_t i = 0; i < view.search.n_probes; i++)
 				require(view.probes[i].segment > 0 && view.probes[i].probes > 0);
