@@ -11,8 +11,10 @@
 
 extern "C"
 {
-#include "utils/guc.h"
+#include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
+#include "utils/guc.h"
 }
 
 namespace vectorgpu::pg
@@ -25,6 +27,7 @@ enum class FaultAction : uint8
 {
 	kError,
 	kSleep,
+	kLock,
 	kExit,
 	kEnomem,
 	kCorrupt,
@@ -41,6 +44,7 @@ struct Fault
 constexpr int kMaxFaults = 8;
 constexpr long kSleepStepUs = 10000;
 constexpr int kSleepSteps = 500; // 5 s
+constexpr uint32 kAdvisoryKey = 1;
 
 struct FaultPlan
 {
@@ -58,7 +62,8 @@ parse_action(const char *text, FaultAction *action)
 	{
 		const char *name;
 		FaultAction action;
-	} kActions[] = {{"error", FaultAction::kError}, {"sleep", FaultAction::kSleep}, {"exit", FaultAction::kExit},
+	} kActions[] = {{"error", FaultAction::kError}, {"sleep", FaultAction::kSleep},
+		{"lock", FaultAction::kLock}, {"exit", FaultAction::kExit},
 		{"enomem", FaultAction::kEnomem}, {"corrupt", FaultAction::kCorrupt}};
 
 	for (const auto &known : kActions)
@@ -133,6 +138,17 @@ sleep_interruptibly()
 	}
 }
 
+/// Until no session has pg_advisory_lock(1).
+void
+wait_for_lock()
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, kAdvisoryKey, 1);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+	LockRelease(&tag, ShareLock, false);
+}
+
 } // namespace
 
 bool
@@ -157,6 +173,9 @@ fault_hit(const char *name)
 			case FaultAction::kSleep:
 				sleep_interruptibly();
 				break;
+			case FaultAction::kLock:
+				wait_for_lock();
+				break;
 			case FaultAction::kExit:
 				_exit(2); // as a crash: no cleanup, the postmaster restarts the server
 			case FaultAction::kCorrupt:
@@ -170,7 +189,7 @@ void
 fault_define_guc()
 {
 	DefineCustomStringVariable("vectorgpu.fault", "Fault points to trigger, for tests.",
-		"Items name:nth:action separated by commas; actions: error, sleep, exit, enomem, corrupt.", &fault_setting, "",
+		"Items name:nth:action separated by commas; actions: error, sleep, lock, exit, enomem, corrupt.", &fault_setting, "",
 		PGC_SUSET, GUC_NOT_IN_SAMPLE, check_fault_setting, assign_fault_setting, nullptr);
 }
 

@@ -146,6 +146,38 @@ if (faults_enabled($node))
 	}
 }
 
+# A scan that is to look at all lists of the segments that it knows of meets a copy with a merged segment by then, which has more
+# lists: it looks at all of those too.
+if (faults_enabled($node))
+{
+	my ($scan, $sort) = map { "SELECT string_agg(id::text, ',') FROM (SELECT id FROM m ORDER BY v <-> (SELECT v FROM m WHERE id = 31)$_ LIMIT 300) x" } '', ', ctid';
+	my $force = "LOAD 'vectorgpu'; SET enable_seqscan = off; SET enable_sort = off";
+
+	$node->safe_psql('postgres', "CREATE TABLE m AS SELECT id, v FROM t WHERE v IS NOT NULL AND id % 9 = 0 AND id < 5000; CREATE INDEX m_v ON m USING $method (v vector_l2_ops)");
+	$node->safe_psql('postgres', "INSERT INTO m SELECT id, v FROM t WHERE v IS NOT NULL AND id % 9 <> 0 AND id < 5000; $force; SELECT vectorgpu_prewarm('m_v'); $scan");
+
+	my $nearest = $node->safe_psql('postgres', "SET enable_indexscan = off; $sort");
+	my $holder = $node->background_psql('postgres');
+	my $late = $node->background_psql('postgres');
+	my $before;
+
+	$late->query_safe("$force; $scan"); # its session is open
+	$holder->query_safe('SELECT pg_advisory_lock(1)');
+	$late->{stdin} .= "SET vectorgpu.fault = 'bridge_send:1:lock';\n$scan;\n";
+	$late->{run}->pump_nb;
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"),
+		'a scan has read the version of the index and waits');
+	$node->safe_psql('postgres', "SELECT vectorgpu_merge('m_v')");
+	by_worker($node, 'the copy has the merged segment', sub { $node->safe_psql('postgres', "$force; $scan") });
+	$before = worker_stat($node, 'answered');
+	$holder->query_safe('SELECT pg_advisory_unlock(1)');
+	like($late->query("SELECT 'end'"), qr/^\Q$nearest\E\n.*end$/s, 'then it finds the nearest rows of all');
+	cmp_ok(worker_stat($node, 'answered'), '>', $before, 'by the worker');
+	$late->quit;
+	$holder->quit;
+	$node->safe_psql('postgres', 'DROP TABLE m');
+}
+
 is($node->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_worker, jsonb_each(fallback_reasons) WHERE key IN ('wrong_answer', 'out_of_memory') AND value <> '0'"),
 	'0', 'no answer was wrong');
 $node->stop;

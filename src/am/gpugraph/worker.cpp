@@ -58,7 +58,7 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 
 bool
 width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
-	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes)
+	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
 {
 	GraphModel model;
 
@@ -66,6 +66,7 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 		return false;
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(&model, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+	*whole = false; // a width is the same for small segments and large ones
 	return true;
 }
 

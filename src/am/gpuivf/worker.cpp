@@ -57,13 +57,14 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query,
-	BufferAccessStrategy strategy, wire::SegmentProbes *probes)
+	BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
 {
 	IvfModel model;
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
 	probes->probes = ivf_round_probes(meta, &model, round, wanted, query);
+	*whole = probes->probes >= model.n_lists;
 	if (kind(meta) == wire::CopyKind::kCodedLists)
 		probes->candidates = static_cast<uint32>(
 			Max(Min(ivf_segment_candidates(segment, &model, wanted + n_before), segment->n_rows), UINT64CONST(1)));

@@ -73,9 +73,9 @@ struct WorkerStructure
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
 	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
-	/// fills in all of *probes but the segment's id. Null: all of it.
+	/// fills in all of *probes but the segment's id; *whole: that is every row of it. Null: all of it.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes);
+		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,

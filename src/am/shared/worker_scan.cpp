@@ -224,11 +224,14 @@ count_shipped(uint64 n, ScanCounters *counters)
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_shipped_rows, n);
 }
 
-/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row. False if a page was foreign.
+/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number of
+/// lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if a page
+/// was foreign.
 bool
 choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n)
 {
 	const WorkerStructure *structure = state->am->worker_structure;
+	bool all = true;
 
 	*n = 0;
 	if (structure == nullptr || structure->probes == nullptr || scan_is_exact(state))
@@ -236,15 +239,19 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 	{
 		const SegmentEntry *segment = &state->meta.segments[i];
+		bool whole;
 
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n] = {segment->id, 0, 0, 0};
 		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
-				&probes[*n]))
+				&probes[*n], &whole))
 			return false;
+		all = all && whole;
 		++*n;
 	}
+	if (all)
+		*n = 0;
 	return true;
 }
 
