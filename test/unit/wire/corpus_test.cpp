@@ -99,6 +99,7 @@ request_seeds()
 	SearchRequest after = search;
 	SearchRequest rows = search;
 	SearchRequest probes = search;
+	SearchRequest set = search;
 	const BuildSpec build = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 	const GraphBuildSpec graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1};
 
@@ -114,11 +115,15 @@ request_seeds()
 	rows.metric = Metric::kCosine;
 	rows.recall_target = 0.75f;
 	probes.n_probes = 2;
+	set.element = ElementType::kSet; // a query of any length
+	set.metric = Metric::kMatchCount;
+	set.dim = 64;
 	return {
 		{"search", request(RequestType::kSearch, search, filler(20))},
 		{"search_after", request(RequestType::kSearch, after, filler(2))},
 		{"search_rows", request(RequestType::kSearch, rows, filler(16), filler(20), filler(10))},
 		{"search_probes", request(RequestType::kSearch, probes, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, filler(20))},
+		{"search_set", request(RequestType::kSearch, set, filler(7))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
 		{"describe", request(RequestType::kDescribe)},
 		{"create", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
@@ -128,6 +133,7 @@ request_seeds()
 		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
 		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},
 		{"append", request(RequestType::kAppend, RowsRequest{5, 0, 3}, filler(24), filler(60))},
+		{"load_rows_of_match_counts", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24))},
 		{"tombstones", request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 1, 0}, filler(2))},
 		{"manifest", request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{1}, uint32_t{4})},
 		{"drop", request(RequestType::kDrop)},
