@@ -146,6 +146,34 @@ SQL
 		"$encoding: moves to UTF8 in text and binary form");
 }
 
+# --- an index by n-grams that holds no texts, as release 0.1 built them ---
+
+SKIP:
+{
+	skip 'the library was built without FAULTS=1', 1 if !faults_enabled($node);
+	my $nearest = q{SELECT string_agg(w, ',') FROM (SELECT w FROM old_words ORDER BY w <~> 'word 17', ctid LIMIT 3) s};
+	my $scan = q{SET enable_seqscan = off; SET enable_sort = off; SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1};
+
+	$node->safe_psql('postgres', q{CREATE TABLE old_words AS SELECT 'word ' || i AS w FROM generate_series(1, 500) i});
+	my $faults = join ',', ("match_options:1:corrupt") x 2; # an item acts once, and a build looks at them twice
+	$node->safe_psql('postgres', "SET vectorgpu.fault = '$faults'; CREATE INDEX old_index ON old_words USING gpumatch (w text_gram_ops)");
+	is($node->safe_psql('postgres', $scan), 'word 17', 'the planner takes another way than the index of release 0.1');
+	unlike($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS OFF) SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1"), qr/Index Scan/, 'as EXPLAIN says');
+	check_index($node, 'old_index', name => 'the index of release 0.1 is whole');
+	is($node->safe_psql('postgres', q{SELECT needs_reindex FROM vectorgpu_indexes WHERE index_name = 'old_index'}), 't', 'and said to need REINDEX');
+	$node->safe_psql('postgres', q{INSERT INTO old_words SELECT 'word ' || i FROM generate_series(501, 600) i; DELETE FROM old_words WHERE w LIKE '%5'});
+	check_index($node, 'old_index', name => 'with rows of this release');
+	$node->safe_psql('postgres', 'VACUUM old_words');
+	$node->safe_psql('postgres', q{SELECT vectorgpu_merge('old_index')});
+	check_index($node, 'old_index', name => 'after vacuum and merge');
+	is($node->safe_psql('postgres', $nearest), 'word 17,word 1,word 7', 'answers do not need it');
+	like(($node->psql('postgres', q{SELECT vectorgpu_prewarm('old_index')}))[2], qr/release 0\.1/, 'the worker does not hold it');
+	$node->safe_psql('postgres', 'REINDEX INDEX old_index');
+	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS OFF) SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1"), qr/Index Scan/, 'rebuilt it is used');
+	is($node->safe_psql('postgres', $scan), 'word 17', 'and finds the nearest');
+	is($node->safe_psql('postgres', q{SELECT needs_reindex FROM vectorgpu_indexes WHERE index_name = 'old_index'}), 'f', 'and needs no REINDEX');
+}
+
 # --- beside other extensions with operators of these names or types ---
 
 SKIP:

@@ -1,5 +1,5 @@
 # Indexes of gpumatch, answered by the worker: rows, distances and order are those that the backend finds in the pages, for arrays,
-# documents, tuples, texts (by bounds of their edit distances) and signatures (whose candidates the worker counts), with any LIMIT,
+# documents, tuples, texts (by edit distance) and signatures (whose candidates the worker counts), with any LIMIT,
 # under filters, after inserts of values of every size, deletes, vacuum, merges, and without a copy.
 use strict;
 use warnings;
@@ -72,6 +72,9 @@ for my $order ("a <%> '{1,2,3,4,5,6,7}'", "v <-> '[0.5,0.5,0.1,2,1,0]'", "(c || 
 			"SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t ORDER BY $order LIMIT 5"),
 		qr/Answered By: worker .* Worker Batches: 1\n/, "$order: EXPLAIN says that the worker counted");
 }
+like($node->safe_psql('postgres',
+		"SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t ORDER BY (c || id / 3) <~> repeat('w1', 33) LIMIT 5"),
+	qr/Answered By: backend.*long_query/s, 'texts far from a long one are looked for by the backend, which can be interrupted');
 
 # A query of half a megabyte: the pages have its answer, and the reason is not the worker's memory.
 $node->safe_psql('postgres', 'CREATE VIEW large AS SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i) LIMIT 5');

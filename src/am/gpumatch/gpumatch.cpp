@@ -26,6 +26,12 @@ phase_name(int64 phase)
 	return phase == kPhaseOfAm ? "merging inverted lists" : nullptr;
 }
 
+bool
+needs_reindex(const MetaData *meta)
+{
+	return !kMatchWorkerStructure.holds(meta); // texts are missing
+}
+
 /// Counts that are the answer, or a bound of it.
 const AccessMethod kMatch = {
 	.name = "gpumatch",
@@ -41,6 +47,7 @@ const AccessMethod kMatch = {
 	.condition_support = kConditionSupport,
 	.store_options = match_store_options,
 	.phase_name = phase_name,
+	.needs_reindex = needs_reindex,
 };
 
 /// The same indexes where counts only find candidates.

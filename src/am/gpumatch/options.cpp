@@ -2,6 +2,7 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "engine/match/lsh.hpp"
+#include "pg/fault.hpp"
 
 #include <cmath>
 
@@ -73,7 +74,7 @@ match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 	options.source = static_cast<types::ElementSource>(code >> 16);
 	if (code >> 16 == kSourceOfArray || code >> 16 == kSourceOfMinHash)
 		options.source = source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code >> 16);
-	options.has_texts = options.source == types::ElementSource::kTextGrams;
+	options.has_texts = options.source == types::ElementSource::kTextGrams && !VG_FAULT("match_options");
 	options.elements = types::ElementOptions();
 	parsed = RelationGetIndexAttOptions(index, false);
 	if (parsed != nullptr && parsed[0] != nullptr)

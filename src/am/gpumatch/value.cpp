@@ -188,7 +188,7 @@ match_make_value(const MatchOptions &options, Datum datum)
 		body += engine::match::element_bytes(list.elements[i].key.length + extra);
 	if (match_is_signature(options.source))
 		payload = match_payload(options, datum, &payload_bytes);
-	if (options.source == ElementSource::kTextGrams)
+	if (options.source == ElementSource::kTextGrams && options.has_texts) // release 0.1 wrote none
 		payload = match_text_payload(datum, &payload_bytes);
 	n_bytes = sizeof(uint32) + engine::match::head_bytes(size, body) + body + payload_bytes;
 	if (n_bytes > kMaxValueBytes)

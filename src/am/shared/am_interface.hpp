@@ -84,6 +84,10 @@ struct WorkerStructure
 	/// The bytes of a query that is no vector (ElementType::kSet), and how many, palloc'd. Null for vectors.
 	const void *(*query)(const void *query, Size *n_bytes);
 
+	/// False for a query whose answer may take long, which then comes from the pages: there it ends where it is interrupted, and
+	/// keeps nobody else waiting. Null: all may be asked.
+	bool (*takes)(const void *query);
+
 	/// By what the worker's copies score, if that is not the index's metric. Null: it is.
 	Metric (*metric)(const MetaData *meta);
 
@@ -152,6 +156,9 @@ struct AccessMethod
 
 	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
+
+	/// True if scans want what this intact index of an earlier release has not got, so that it is to be rebuilt. May be null.
+	bool (*needs_reindex)(const MetaData *meta);
 
 	/// The session's recall target, in (0, 1], which goes to the worker with each search; null: 1.
 	const double *recall_target;

@@ -22,7 +22,7 @@ const char *
 bypass_name(Bypass bypass)
 {
 	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "all_rows", "delta",
-		"returned"};
+		"long_query", "returned"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));
 	return kNames[static_cast<int>(bypass)];

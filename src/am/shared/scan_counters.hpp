@@ -18,6 +18,7 @@ enum class Bypass : uint8
 	kAccessMethod, // the worker holds no copies of such indexes
 	kAllRows,      // a pass over all rows, which needs no candidates
 	kDelta,        // candidates only: the delta is so large that the worker's look at it costs more than its count of the segments saves
+	kLongQuery,    // a search that may take long, which the backend can be interrupted in at any time
 	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
 	kCount,
 };

@@ -206,6 +206,8 @@ fill_from_metapage(Relation index, StatsRow *row)
 	if (foreign)
 		page_recycled(index, 0);
 
+	if (access_method(index, meta)->needs_reindex != nullptr && access_method(index, meta)->needs_reindex(meta))
+		row->values[kNeedsReindex] = BoolGetDatum(true);
 	delta_rows = delta_count_rows(index, meta, end);
 	dead_rows = meta->delta_dead;
 	for (uint32 i = 0; i < meta->n_segments; i++)

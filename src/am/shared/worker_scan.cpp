@@ -115,6 +115,9 @@ bypass_of(Relation index, const ScanState *state)
 	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
 	if (RelationUsesLocalBuffers(index))
 		return Bypass::kTemporary;
+	if (state->am->worker_structure != nullptr && state->am->worker_structure->takes != nullptr &&
+		!state->am->worker_structure->takes(state->query))
+		return Bypass::kLongQuery;
 	return copy_bytes(&state->meta, state->delta_end) >=
 				   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
 			   ? Bypass::kNone
