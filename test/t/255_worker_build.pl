@@ -138,7 +138,7 @@ SKIP:
 			ok(wait_worker($node), 'the worker is there');
 		}
 	}
-	# Errors leave nothing behind: the worker builds again.
+	# After an error the worker builds again.
 	for my $fault ('graph_worker_request:1:error', 'graph_worker_request:3:error', 'graph_worker_wait:1:error', 'graph_worker_request:7:error')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', "DROP INDEX IF EXISTS t_g; SET vectorgpu.fault = '$fault'; CREATE INDEX t_g ON t USING gpugraph (v vector_l2_ops) WHERE id % 2 = 0");
