@@ -70,8 +70,8 @@ def tests_are_scheduled(tree):
         if not re.fullmatch(r"test/isolation/specs/[^/]+", path):
             problems.append(f"{path}: an isolation test outside of test/isolation/specs is not run")
     for path in tree.matching("test/", ".pl"):
-        if not re.fullmatch(r"test/(t|long|gpu/t)/\d{3}_\w+\.pl", path):
-            problems.append(f"{path}: scripts/test runs NNN_name.pl of test/t, test/long and test/gpu/t only")
+        if not re.fullmatch(r"test/(t|long|gpu/t|gpu/alone)/\d{3}_\w+\.pl", path):
+            problems.append(f"{path}: scripts/test runs NNN_name.pl of test/t, test/long, test/gpu/t and test/gpu/alone only")
     for path in tree.matching("test/unit/", ".cpp"):
         if re.search(r"^(TEST|TEST_F|TEST_P|TYPED_TEST)\(", tree.text(path), re.MULTILINE) and not re.fullmatch(
                 r"test/unit/\w+/\w+_test\.cpp", path):
