@@ -82,10 +82,13 @@ public:
 			VECTORGPU_TRY(test_graphs());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = 0;
 		}
 		else
+		{
 			in_one_pass_ = options_.one_pass;
+			graph_alone_ = options_.graph_alone;
+		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
 		device_.on_fatal(options_.on_fatal);
@@ -295,6 +298,7 @@ public:
 	}
 
 	uint64_t n_one_pass() const override { return n_one_pass_; }
+	uint64_t n_graph_alone() const override { return n_graph_alone_; }
 
 	uint64_t
 	n_rescored() const override
@@ -352,7 +356,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {
-			options_.filter_min_queries, options_.graph, in_one_pass_ ? &one_pass_ : nullptr};
+			options_.filter_min_queries, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -366,6 +370,7 @@ private:
 			lane_.arrived(snapshot->ticket); // it has waited for the stream
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
+		n_graph_alone_ += counts.n_graph_alone;
 		return Status::ok();
 	}
 
@@ -403,8 +408,18 @@ private:
 	Status
 	test_graphs()
 	{
-		const Status status = self_test_graphs(this, options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps);
+		const uint32_t steps = options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
 
+		graph_alone_ = options_.graph_alone;
+
+		Status status = self_test_graphs(this, steps);
+
+		if (!status.is_ok() && graph_alone_ && !device_.fatal())
+		{
+			device_.log(("no searches of graphs by a block each: " + status.message).c_str());
+			graph_alone_ = false;
+			status = self_test_graphs(this, steps);
+		}
 		if (status.is_ok() || device_.fatal())
 			return status;
 		device_.log(("graphs are not searched on the GPU: " + status.message).c_str());
@@ -562,6 +577,7 @@ private:
 	bool holds_codes_ = true;
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
+	bool graph_alone_ = false;
 	std::mutex one_pass_; // see one_pass.hpp
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
@@ -581,6 +597,7 @@ private:
 	std::atomic<uint64_t> n_batches_{0};
 	std::atomic<uint64_t> n_rescored_{0};
 	std::atomic<uint64_t> n_one_pass_{0};
+	std::atomic<uint64_t> n_graph_alone_{0};
 };
 
 } // namespace

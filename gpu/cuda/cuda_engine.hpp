@@ -23,6 +23,7 @@ struct CudaEngineOptions
 	bool self_test = true;                          // every kernel against the CPU's before the engine is handed out
 	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
+	bool graph_alone = true;                        // few searches of a graph by a block each, where that is possible
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
@@ -40,6 +41,9 @@ public:
 
 	/// Queries that went over byte rows in one pass.
 	virtual uint64_t n_one_pass() const = 0;
+
+	/// Queries that searched a graph by a block each (graph_alone.hpp).
+	virtual uint64_t n_graph_alone() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

@@ -1,6 +1,6 @@
 // See graph_search.hpp. Each query looks at a segment in one of three ways: by its graph; at all rows, where that is cheaper or the search would be
 // wider than the kernel's; not at all, if it has no score with any row. Queries without probes look at every row of everything, as
-// search.cpp does. For the graphs, in chunks of queries, part by part of each segment:
+// search.cpp does. Few searches of one graph are graph_alone.cpp's. For the graphs else, in chunks of queries, part by part of each segment:
 //   begin       canonical scores of all entry points, the 8 first
 //   search      kernels/graph_search.cuh
 //   merge       into what the query has found
@@ -16,6 +16,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/device_graph.hpp"
+#include "cuda/graph_alone.hpp"
 #include "cuda/staging.hpp"
 #include "engine/distance.hpp"
 #include "engine/graph/search.hpp"
@@ -412,13 +413,24 @@ public:
 				*query.coverage =
 					!graphs.empty() ? engine::Coverage::kPart : left_out ? engine::Coverage::kScored : engine::Coverage::kAll;
 		if (!graphs.empty())
-			VECTORGPU_TRY(GraphSearch(device_, context_, spec_, shape_, graphs, queries, options_.graph, results, control_).run());
+			VECTORGPU_TRY(search_graph_sources(std::move(graphs), queries, results));
 		if (rows.n_rows > 0)
 			VECTORGPU_TRY(add_rows(rows, queries, results));
 		return Status::ok();
 	}
 
 private:
+	Status
+	search_graph_sources(std::vector<const Source *> graphs, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	{
+		bool taken = false;
+
+		if (options_.graph_alone && graphs.size() == 1)
+			VECTORGPU_TRY(search_graph_alone(device_, context_, spec_, shape_, *graphs[0], queries, options_.graph, results, counts_, &taken));
+		return taken ? Status::ok()
+					 : GraphSearch(device_, context_, spec_, shape_, std::move(graphs), queries, options_.graph, results, control_).run();
+	}
+
 	/// A zero vector has no cosine with any row. What has no finite distance is found by no graph either.
 	bool
 	query_has_scores(const SearchQuery &query) const

@@ -36,6 +36,7 @@ struct SearchOptions
 {
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
 	kernels::GraphTuning graph = {};
+	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp
 	std::mutex *one_pass = nullptr;  // of all searches on the device, see one_pass.hpp; null: that way is not taken
 };
 
@@ -44,6 +45,7 @@ struct SearchCounts
 	uint64_t n_rescored = 0; // rows that the filter passed on
 	uint64_t n_redone = 0;   // queries that the filter could not answer
 	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
+	uint64_t n_graph_alone = 0; // queries that searched a graph by a block each
 };
 
 /// results [queries.size()]: see Engine::search. kCancelled if control says stop. Waits for the stream.

@@ -38,6 +38,10 @@ struct Case
 constexpr Case kCases[] = {
 	{Metric::kL2, ElementType::kFloat32, 40, false, 3},
 	{Metric::kL2, ElementType::kFloat32, 64, true, 1},
+	{Metric::kL2, ElementType::kFloat32, 160, true, 3},
+	{Metric::kInnerProduct, ElementType::kFloat32, 96, true, 3},
+	{Metric::kL2, ElementType::kFloat32, 96, true, 200},
+	{Metric::kCosine, ElementType::kFloat16, 40, false, 200},
 	{Metric::kL2, ElementType::kFloat32, 200, true, 1100},
 	{Metric::kInnerProduct, ElementType::kFloat32, 100, true, 1100},
 	{Metric::kInnerProduct, ElementType::kFloat16, 48, false, 3},

@@ -54,12 +54,17 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream)
 
 	if (args.queries.n_queries == 0 || args.rows.n_rows == 0)
 		return cudaSuccess;
-	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.candidates.capacity < args.max_width || args.degree == 0)
+	const bool alone = args.answers.heads != nullptr;
+
+	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 || (!alone && args.candidates.capacity < args.max_width) ||
+		(alone && (args.n_begin > kGraphMostBegin || args.entries.n_rows > kGraphMostEntries)))
 		return cudaErrorInvalidValue;
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;
 	tuning.steps = std::min(tuning.steps, kGraphMostSteps);
-	if (tuning.warps != 1 && tuning.warps != 4)
+	if (alone)
+		tuning.warps = kGraphAloneWarps;
+	else if (tuning.warps != 1 && tuning.warps != 4)
 		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
 	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some twice (README.md).
 	if (tuning.table_bits == 0)

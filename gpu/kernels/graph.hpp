@@ -11,6 +11,9 @@ constexpr uint32_t kGraphMostWidth = 1024; // rows that a search keeps in mind
 constexpr uint32_t kGraphMostSteps = 8;    // nodes expanded at a time
 constexpr uint32_t kGraphMostTableBits = 13; // four queries of a block, the widest, have room for it
 constexpr uint32_t kGraphMostByteDims = 256; // 256 * 255^2 < 2^24
+constexpr int kGraphAloneWarps = 8;          // of a search that does all of it
+constexpr uint32_t kGraphMostBegin = 8;      // entry points that such a search begins at
+constexpr uint32_t kGraphMostEntries = 8192; // and looks at: all on one multiprocessor
 
 struct GraphArgs
 {
@@ -26,11 +29,15 @@ struct GraphArgs
 	uint32_t max_width = 0;
 	const uint8_t *byte_queries = nullptr; // [n_queries, dim_pad] the queries as bytes, 16-byte aligned; null: some are none
 	Candidates candidates;           // out: what was found, canonical keys; capacity at least max_width
+	Answers answers;                 // instead, without begin and candidates: each search finds its own beginning, n_begin of entries, and its k nearest go
+	                                 // there. queries.k, queries.vectors, widths and byte_queries may lie in pinned memory then
+	Rows entries;                    // the entry points as rows, in the form of rows, without ids
 	GraphTuning tuning;
 };
 
 /// The nodes nearest to each query by SONG's search, but for dead ones, those whose score is NaN or +infinity, and those not behind
-/// `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128. Reproducible (with a filter: for a table size).
+/// `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with `answers`, block 256. Reproducible (with a filter: for a
+/// table size).
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream);
 
 /// True if the search can score bytes by integers, exactly, where queries are whole numbers 0 ... 255.

@@ -1,18 +1,18 @@
-// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, for each query. One list in shared memory, ascending, is both of its
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does all of it, for each query. One list in shared memory, ascending, is both of its
 // queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is the first of the queue to expand; that
 // all of the list have one is the end. Stages of a step: locate the unvisited neighbours of the next nodes (a lane an edge), score them (all lanes a
 // row), merge those that belong into the list. A node's score is the same each time, so that one that is in the list already is met at
 // its place and left out: no set of visited nodes has to be exact.
 #pragma once
 
-#include "kernels/canonical.cuh"
 #include "kernels/graph.hpp"
+#include "kernels/graph_alone.cuh"
+#include "kernels/graph_scorers.cuh"
 #include "kernels/graph_visited.cuh"
 
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kGraphThreads = 128;
 constexpr uint32_t kInfinity = 0xFF800000u; // float_to_order of it
 
 /// An item of the list: score, node, mark. Orders as (score, node).
@@ -49,149 +49,16 @@ place_of(const uint64_t *items, uint32_t n, uint64_t item)
 	return first;
 }
 
-/// Bytes of shared memory of a query.
+/// Bytes of shared memory of a query by so many warps.
 __host__ __device__ __forceinline__ uint32_t
-graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table)
+graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps)
 {
 	const uint32_t list = (width + 1) / 2 * 2 * 8;
 	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
+	const uint32_t row_ids = warps == kGraphAloneWarps ? list : 0;
 
-	return list + candidates + 4 * 32 * 4 + 64 + (has_table ? 4u << table_bits : 0);
+	return list + candidates + (warps > 4 ? warps : 4) * 32 * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
 }
-
-/// Canonical scores of 32 rows: a lane of this thread's warp each.
-template <Metric metric, class FormT>
-struct GraphScorer
-{
-	const uint8_t *rows;
-	const float *query;
-	uint32_t pitch;
-	uint32_t dim_pad;
-	float aa; // cosine
-
-	__device__
-	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
-		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
-		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
-		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad), aa(0.0f)
-	{
-		if constexpr (metric == Metric::kCosine)
-			aa = query_square_sum(query, dim_pad, lane);
-	}
-
-	/// Of nodes [n], n > 0, in shared memory. Behind them anything.
-	__device__ double
-	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
-	{
-		return score_pairs_at<metric, FormT, 32, 1>(
-			[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, [&](int) { return query; },
-			dim_pad, aa, lane);
-	}
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
-	{
-		return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
-	}
-};
-
-/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row. Integers below 2^24 are canonical scores.
-template <Metric metric, int chunks>
-struct GraphByteScorer
-{
-	const uint8_t *rows;
-	uint32_t pitch;
-	uint32_t n_pieces; // of 16 bytes, in a row
-	uint4 x[chunks];
-	int32_t xx;
-
-	__device__
-	GraphByteScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
-		: rows(static_cast<const uint8_t *>(args.rows.vectors)), pitch(args.rows.pitch_bytes), n_pieces(args.queries.dim_pad / 16)
-	{
-		const uint4 *query = reinterpret_cast<const uint4 *>(args.byte_queries + static_cast<size_t>(number) * args.queries.dim_pad);
-		uint32_t sum = 0;
-
-#pragma unroll
-		for (int c = 0; c < chunks; c++)
-		{
-			const uint32_t piece = c * 8 + lane % 8;
-
-			x[c] = piece < n_pieces ? __ldg(query + piece) : make_uint4(0, 0, 0, 0);
-			sum = __dp4a(x[c].x, x[c].x, sum);
-			sum = __dp4a(x[c].y, x[c].y, sum);
-			sum = __dp4a(x[c].z, x[c].z, sum);
-			sum = __dp4a(x[c].w, x[c].w, sum);
-		}
-		xx = group_sum(static_cast<int32_t>(sum));
-	}
-
-	__device__ static int32_t
-	group_sum(int32_t sum)
-	{
-		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
-		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-		return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
-	}
-
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
-	{
-		const uint32_t group = lane / 8;
-		int32_t mine = 0;
-
-#pragma unroll
-		for (uint32_t half = 0; half < 2; half++)
-		{
-			uint4 y[4][chunks];
-
-			if (half * 16 >= n)
-				break;
-#pragma unroll
-			for (uint32_t i = 0; i < 4; i++)
-			{
-				const uint32_t r = half * 16 + i * 4 + group;
-				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
-
-#pragma unroll
-				for (int c = 0; c < chunks; c++)
-				{
-					const uint32_t piece = c * 8 + lane % 8;
-
-					y[i][c] = piece < n_pieces ? __ldg(row + piece) : make_uint4(0, 0, 0, 0);
-				}
-			}
-#pragma unroll
-			for (uint32_t i = 0; i < 4; i++)
-			{
-				uint32_t xy = 0;
-				uint32_t yy = 0;
-
-#pragma unroll
-				for (int c = 0; c < chunks; c++)
-				{
-					xy = __dp4a(x[c].x, y[i][c].x, xy);
-					xy = __dp4a(x[c].y, y[i][c].y, xy);
-					xy = __dp4a(x[c].z, y[i][c].z, xy);
-					xy = __dp4a(x[c].w, y[i][c].w, xy);
-					if constexpr (metric == Metric::kL2)
-					{
-						yy = __dp4a(y[i][c].x, y[i][c].x, yy);
-						yy = __dp4a(y[i][c].y, y[i][c].y, yy);
-						yy = __dp4a(y[i][c].z, y[i][c].z, yy);
-						yy = __dp4a(y[i][c].w, y[i][c].w, yy);
-					}
-				}
-
-				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
-				const int32_t sum = __shfl_sync(0xFFFFFFFFu, group_sum(part), (lane % 4) * 8);
-
-				if (lane / 4 == half * 4 + i)
-					mine = sum;
-			}
-		}
-		return static_cast<float>(metric == Metric::kL2 ? mine + xx : mine);
-	}
-};
 
 /// One query's search by `warps` warps.
 template <Metric metric, class Scorer, int warps>
@@ -203,7 +70,7 @@ public:
 		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32), width_(args.widths[query]),
 		  steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)), candidates_(list_ + (args.max_width + 1) / 2 * 2),
 		  sorted_(candidates_ + steps_ * 32), places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)), nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
-		  parents_(places_ + steps_ * 32 + 4 * 32), counters_(parents_ + kGraphMostSteps),
+		  parents_(places_ + steps_ * 32 + (warps > 4 ? warps : 4) * 32), counters_(parents_ + kGraphMostSteps),
 		  visited_(args.tuning.visited, counters_ + 8, args.tuning.table_bits), scorer_(args, query, thread % 32)
 	{
 	}
@@ -211,7 +78,12 @@ public:
 	__device__ void
 	run()
 	{
-		begin();
+		const uint32_t k = kAlone ? args_.queries.k[query_] : 0; // before all else: it may lie on the host
+
+		if constexpr (kAlone)
+			begin_alone();
+		else
+			begin();
 		for (;;)
 		{
 			const uint32_t n_parents = choose_parents();
@@ -226,11 +98,17 @@ public:
 					merge(n);
 			}
 		}
-		write_found();
+		if constexpr (kAlone)
+			answer(k);
+		else
+			write_found();
 	}
 
 private:
+	static constexpr bool kAlone = warps == kGraphAloneWarps;
 	static constexpr uint32_t kThreads = warps * 32;
+	static constexpr uint32_t kChunk = kAlone ? 16 : 32; // edges that a warp takes at a time: more loads are under way at once
+	static constexpr uint32_t kChunks = 32 / kChunk;     // of 32 edges
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
 
 	__device__ static void
@@ -258,6 +136,46 @@ private:
 
 			list_[i] = graph_item(score, node);
 			(void) visited_.insert(node);
+		}
+		sync();
+	}
+
+	/// The same, found among all entry points here.
+	__device__ void
+	begin_alone()
+	{
+		Scorer scorer = scorer_;
+		uint64_t first = ~uint64_t{0}; // lane i: the i-th of the warp's; score, number of the entry point
+
+		scorer.rows = static_cast<const uint8_t *>(args_.entries.vectors);
+		for (uint32_t base = warp_ * 32; base < args_.entries.n_rows; base += kThreads)
+		{
+			nodes_[lane_] = base + lane_;
+			__syncwarp();
+
+			const uint32_t n = min(32u, args_.entries.n_rows - base);
+			const float score = scorer.score(nodes_, n, lane_);
+
+			first = warp_first(first, lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0}, args_.n_begin, lane_);
+			__syncwarp();
+		}
+		if (lane_ < kGraphMostBegin)
+			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
+		if (thread_ == 0)
+			counters_[kGood] = 0;
+		visited_.clear(thread_, kThreads);
+		size_ = min(args_.n_begin, width_);
+		sync();
+		if (warp_ == 0)
+		{
+			first = warp_first(candidates_[lane_], candidates_[lane_ + 32], size_, lane_);
+			if (lane_ < size_)
+			{
+				const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];
+
+				list_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
+				(void) visited_.insert(node);
+			}
 		}
 		sync();
 	}
@@ -308,10 +226,11 @@ private:
 				*n_candidates = 0;
 			sync();
 		}
-		for (uint32_t p = warp_; p < n_parents; p += warps)
+		for (uint32_t c = warp_; c < n_parents * kChunks; c += warps)
 		{
-			const uint32_t at = edge + lane_;
-			const uint32_t node = at < args_.degree ? __ldg(args_.edges + static_cast<size_t>(parents_[p]) * args_.degree + at) : 0xFFFFFFFFu;
+			const uint32_t at = edge + c % kChunks * kChunk + lane_;
+			const bool here = lane_ < kChunk && at < args_.degree;
+			const uint32_t node = here ? __ldg(args_.edges + static_cast<size_t>(parents_[c / kChunks]) * args_.degree + at) : 0xFFFFFFFFu;
 			bool fresh = node < args_.rows.n_rows;
 
 			if (fresh)
@@ -341,6 +260,9 @@ private:
 					to = atomicAdd(n_candidates, static_cast<uint32_t>(__popc(taken)));
 				to = __shfl_sync(kFull, to, 0);
 			}
+			if constexpr (kAlone)
+				if (take)
+					prefetch_to_l2(args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
 			if (take)
 				candidates_[to + __popc(taken & ((1u << lane_) - 1))] = item;
 			count += __popc(taken);
@@ -518,6 +440,71 @@ private:
 			args_.candidates.counts[query_] = n;
 	}
 
+	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded scores and nodes.
+	__device__ void
+	answer(uint32_t k)
+	{
+		uint64_t *keys = list_;
+		uint64_t *ids = reinterpret_cast<uint64_t *>(counters_ + 8 + (args_.tuning.visited != GraphVisited::kNone ? 1u << args_.tuning.table_bits : 0));
+
+		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
+		{
+			const uint32_t i = base + lane_;
+			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
+			uint64_t key = kExcludedKey;
+
+			if constexpr (metric == Metric::kCosine)
+			{
+				nodes_[lane_] = node_of(item);
+				__syncwarp();
+
+				const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
+
+				if (i < size_)
+					key = key_of(score, node_of(item));
+				__syncwarp();
+			}
+			else if (i < size_)
+				key = key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item));
+
+			const unsigned good = __ballot_sync(kFull, key < kNanKey);
+
+			if (i < size_)
+			{
+				keys[i] = key;
+				ids[i] = key < kNanKey ? args_.rows.row_ids[node_of(item)] : 0;
+			}
+			if (lane_ == 0)
+				atomicAdd(&counters_[kGood], static_cast<uint32_t>(__popc(good)));
+		}
+		sync();
+		for (uint32_t i = thread_; i < size_; i += kThreads)
+		{
+			const Entry entry = {keys[i], ids[i]};
+			uint32_t rank = 0;
+
+			if (entry.key >= kNanKey)
+				continue;
+			for (uint32_t j = 0; j < size_ && rank < k; j++)
+				rank += entry_less({keys[j], ids[j]}, entry) ? 1 : 0;
+			if (rank < k)
+				args_.answers.entries[static_cast<size_t>(query_) * args_.answers.stride + rank] = entry;
+		}
+		sync();
+		if (thread_ == 0)
+		{
+			volatile AnswerHead *head = args_.answers.heads + query_;
+
+			head->n_entries = min(k, counters_[kGood]);
+			head->n_rescored = 0;
+			head->redo = 0;
+			__threadfence_system(); // what the block has written comes before the mark
+			head->mark = args_.answers.mark;
+		}
+	}
+
+	static constexpr uint32_t kGood = 6; // counter of what answer() returns
+
 	const GraphArgs &args_;
 	const uint32_t query_;
 	const uint32_t thread_;
@@ -529,7 +516,7 @@ private:
 	uint64_t *const candidates_; // [32 steps_]
 	uint64_t *const sorted_;     // [32 steps_]
 	uint32_t *const places_;     // [32 steps_] items of the list below each of sorted_
-	uint32_t *const nodes_;      // [32] of each warp
+	uint32_t *const nodes_;      // [32] of each warp; room for four warps at least
 	uint32_t *const parents_;    // [kGraphMostSteps]
 	uint32_t *const counters_;   // [8]
 	GraphSet visited_;
@@ -538,15 +525,22 @@ private:
 	uint32_t hint_ = 0; // all of the list before it are expanded; warp 0's
 };
 
+/// Of a block.
+__host__ __device__ constexpr uint32_t
+graph_block_threads(int warps)
+{
+	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
+}
+
 /// args.tuning is complete. Shared memory: graph_shared_bytes for each query of the block.
 template <Metric metric, class Scorer, int warps>
-__global__ void __launch_bounds__(kGraphThreads)
+__global__ void __launch_bounds__(graph_block_threads(warps))
 graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
 {
 	extern __shared__ __align__(16) uint8_t graph_shared[];
 	constexpr uint32_t kEach = warps * 32;
 	const uint32_t in_block = threadIdx.x / kEach;
-	const uint32_t query = blockIdx.x * (kGraphThreads / kEach) + in_block;
+	const uint32_t query = blockIdx.x * (graph_block_threads(warps) / kEach) + in_block;
 
 	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
 		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
@@ -556,8 +550,10 @@ template <Metric metric, class Scorer, int warps>
 cudaError_t
 launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
-	constexpr uint32_t kQueries = kGraphThreads / (warps * 32); // of a block
-	const uint32_t each = graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone);
+	constexpr uint32_t kThreads = graph_block_threads(warps);
+	constexpr uint32_t kQueries = kThreads / (warps * 32); // of a block
+	const uint32_t each =
+		graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
 
 	if (prepare)
 	{
@@ -571,7 +567,7 @@ launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
 									: cudaFuncSetAttribute(graph_search_kernel<metric, Scorer, warps>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 	}
 	graph_search_kernel<metric, Scorer, warps>
-		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kGraphThreads, kQueries * each, stream>>>(args, each);
+		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kThreads, kQueries * each, stream>>>(args, each);
 	return cudaGetLastError();
 }
 
@@ -581,12 +577,21 @@ launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
 	if (prepare)
 	{
-		const cudaError_t error = launch_graph_kernel<metric, Scorer, 1>(args, true, stream);
+		cudaError_t error = launch_graph_kernel<metric, Scorer, 1>(args, true, stream);
 
-		return error != cudaSuccess ? error : launch_graph_kernel<metric, Scorer, 4>(args, true, stream);
+		if (error == cudaSuccess)
+			error = launch_graph_kernel<metric, Scorer, 4>(args, true, stream);
+		return error != cudaSuccess ? error : launch_graph_kernel<metric, Scorer, kGraphAloneWarps>(args, true, stream);
 	}
-	return args.tuning.warps == 1 ? launch_graph_kernel<metric, Scorer, 1>(args, false, stream)
-								  : launch_graph_kernel<metric, Scorer, 4>(args, false, stream);
+	switch (args.tuning.warps)
+	{
+		case 1:
+			return launch_graph_kernel<metric, Scorer, 1>(args, false, stream);
+		case 4:
+			return launch_graph_kernel<metric, Scorer, 4>(args, false, stream);
+		default:
+			return launch_graph_kernel<metric, Scorer, kGraphAloneWarps>(args, false, stream);
+	}
 }
 
 template <Metric metric>

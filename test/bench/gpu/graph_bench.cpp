@@ -1,8 +1,10 @@
 // Graphs on the GPU over a real data set: the build with neighbours from the exact search on the GPU, and recall@10 and queries/s by width,
 // end to end through Engine::search.
-//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--ablation] [--only BATCH WIDTH] [--json FILE]
+//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets] [--only BATCH WIDTH]
+//     [--json FILE]
 // Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
-// and steps (SONG, figures 7 to 9) instead.
+// and steps (SONG, figures 7 to 9) instead. --targets: what the calibration of a build says for recall targets, and what is found with it. --chain: without
+// the way of a block for each query.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/build.hpp"
+#include "engine/graph/calibrate.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
 #include "u8bin.hpp"
@@ -249,6 +252,8 @@ struct Options
 	uint32_t degree = 32;
 	bool fp32 = false;
 	bool ablation = false;
+	bool targets = false;
+	bool chain = false;
 	size_t only_batch = 0; // 0: all
 	uint32_t only_width = 0;
 	uint32_t steps = 0; // 0: the engine's default
@@ -277,6 +282,7 @@ make_engine(const Options &options, const kernels::GraphTuning &tuning, bool sel
 	engine_options.n_streams = 1;
 	engine_options.graph = tuning;
 	engine_options.self_test = self_test;
+	engine_options.graph_alone = !options.chain;
 	must(cuda::make_cuda_engine(engine_options, &engine));
 	return engine;
 }
@@ -317,6 +323,39 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 		}
 }
 
+/// For each recall target the width that a build's calibration says, what the queries of the data set find with it, and the time.
+void
+reach_targets(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
+{
+	const engine::GraphHeader *header = reinterpret_cast<const engine::GraphHeader *>(description.data());
+	const uint32_t *entries = reinterpret_cast<const uint32_t *>(description.data() + sizeof(engine::GraphHeader) + sizeof(engine::GraphPartLayout));
+	const engine::graph::MeasuredGraph graph = {
+		{{Metric::kL2, ElementType::kFloat32, base.dim}, base.values.data(), base.dim * sizeof(float), base.n}, entries + header->n_entries, header->degree,
+		entries, header->n_entries};
+	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, false);
+	const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+	std::vector<uint8_t> work(engine::graph::calibrate_bytes(graph, n_threads));
+	engine::ivf::Calibration calibration;
+	engine::ivf::Call call;
+	const double start = now_ms();
+
+	call.n_threads = n_threads;
+	call.parallel = in_threads;
+	if (!engine::graph::calibrate(graph, &calibration, work.data(), work.size(), call).is_ok())
+		std::exit(1);
+	std::printf("# calibration by %u rows: %.0f ms\n", calibration.n_queries, now_ms() - start);
+	for (uint32_t i = 0; i < calibration.n_points; i++)
+		std::printf("# width %u: %.4f\n", calibration.probes[i], static_cast<double>(calibration.recall[i]));
+	std::printf("%8s %8s %12s %16s %16s\n", "target", "width", "recall@10", "1 query ms", "64 queries ms");
+	for (const double target : {0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999})
+	{
+		const uint32_t width = std::max<uint32_t>(kNeighbors, engine::ivf::probes_for(calibration, target));
+
+		std::printf("%8.3f %8u %12.4f %16.4f %16.4f\n", target, width, bench->run(gpu.get(), copy, 10000, width, 1).recall,
+			bench->run(gpu.get(), copy, 1, width, 200).median_ms, bench->run(gpu.get(), copy, 64, width, 50).median_ms);
+	}
+}
+
 void
 ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
 {
@@ -351,8 +390,9 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 	}
 	for (const uint32_t steps : {2u, 4u, 8u})
 		add("hash", GraphVisited::kHash, false, false, 0, steps);
-	for (const uint32_t steps : {1u, 2u, 4u})
-		add("hash, four warps", GraphVisited::kHash, false, false, 0, steps, 4);
+	for (const uint32_t warps : {1u, 4u, 8u})
+		for (const uint32_t steps : {1u, 2u, 4u})
+			add(warps == 1 ? "hash, one warp" : warps == 4 ? "hash, four warps" : "hash, eight warps", GraphVisited::kHash, false, false, 0, steps, warps);
 	std::printf("%-28s %6s %6s %8s %8s %12s %12s %10s\n", "visited", "bits", "steps", "width", "batch", "median ms", "queries/s", "recall@10");
 	for (const Way &way : ways)
 	{
@@ -362,7 +402,7 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 		for (const size_t batch : {1, 10000})
 			for (const uint32_t width : {32, 64})
 			{
-				if (batch == 1 && way.tuning.visited != GraphVisited::kHash)
+				if ((batch == 1 && way.tuning.visited != GraphVisited::kHash) || (batch > 1 && way.tuning.warps == 8)) // few searches only
 					continue;
 
 				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : 5);
@@ -385,7 +425,7 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--ablation] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -394,6 +434,10 @@ main(int argc, char **argv)
 			options.fp32 = true;
 		else if (std::strcmp(argv[i], "--ablation") == 0)
 			options.ablation = true;
+		else if (std::strcmp(argv[i], "--targets") == 0)
+			options.targets = true;
+		else if (std::strcmp(argv[i], "--chain") == 0)
+			options.chain = true;
 		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
 			n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
@@ -432,7 +476,9 @@ main(int argc, char **argv)
 		if (!whole)
 			bench.set_truth(gpu.get(), load(gpu.get(), base, description, options.degree));
 	}
-	if (options.ablation)
+	if (options.targets)
+		reach_targets(options, base, description, &bench);
+	else if (options.ablation)
 		ablate(options, base, description, &bench);
 	else
 		measure(options, base, description, &bench);

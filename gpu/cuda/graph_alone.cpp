@@ -1,0 +1,124 @@
+// See graph_alone.hpp.
+#include "cuda/graph_alone.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "cuda/answers.hpp"
+#include "cuda/arena.hpp"
+#include "cuda/device_graph.hpp"
+#include "cuda/staging.hpp"
+#include "engine/graph/search.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using engine::SearchQuery;
+using kernels::Entry;
+
+static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
+
+/// What is sent of the queries: alike in pinned memory and on the device.
+struct Sent
+{
+	uint8_t *vectors;
+	uint8_t *bytes; // [n, dim_pad]; null: the graph's rows are none
+	uint32_t *k;
+	uint32_t *widths;
+	Entry *after;
+	uint8_t *has_after;
+
+	void
+	take(Arena *arena, size_t n, const Shape &shape, bool has_bytes)
+	{
+		vectors = arena->take<uint8_t>(n * shape.query_bytes);
+		bytes = has_bytes ? arena->take<uint8_t>(n * shape.dim_pad) : nullptr;
+		k = arena->take<uint32_t>(n);
+		widths = arena->take<uint32_t>(n);
+		after = arena->take<Entry>(n);
+		has_after = arena->take<uint8_t>(n);
+	}
+};
+
+} // namespace
+
+Status
+search_graph_alone(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Source &source,
+	std::span<const SearchQuery> queries, const kernels::GraphTuning &tuning, std::vector<std::vector<engine::Neighbor>> *results,
+	SearchCounts *counts, bool *taken)
+{
+	const size_t n = queries.size();
+	const DeviceGraph &graph = *source.graph;
+	const bool byte_rows = kernels::graph_bytes_are_exact(spec.metric, source.block->form, shape.dim_pad);
+	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
+	Arena arena(context->workspace.get(), context->workspace.bytes());
+	Sent sent;
+	Sent read; // by the kernel
+	bool any_after = false;
+	uint32_t max_k = 0;
+	kernels::GraphArgs args;
+
+	*taken = false;
+	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) || graph.parts.size() != 1 ||
+		graph.parts[0].n_entries > kernels::kGraphMostEntries)
+		return Status::ok();
+	sent.take(&host, n, shape, byte_rows);
+	read.take(&arena, n, shape, byte_rows);
+	if (host.failed() || arena.failed())
+		return Status::ok();
+	for (size_t i = 0; i < n; i++)
+	{
+		const SearchQuery &query = queries[i];
+
+		sent.k[i] = static_cast<uint32_t>(query.k);
+		sent.widths[i] = engine::width_of(query.probes, source.segment);
+		sent.has_after[i] = query.has_after;
+		sent.after[i] = {kernels::score_to_key(query.after.score), query.after.row};
+		any_after |= query.has_after;
+		max_k = std::max(max_k, sent.k[i]);
+		args.max_width = std::max(args.max_width, sent.widths[i]);
+	}
+
+	std::vector<uint32_t> numbers(n);
+
+	std::iota(numbers.begin(), numbers.end(), 0);
+
+	const bool bytes = stage_queries(spec, shape, queries, numbers, sent.vectors, sent.bytes, nullptr);
+	const kernels::Answers answers = begin_answers(context, n, max_k);
+
+	if (answers.heads == nullptr)
+		return Status::ok();
+	*taken = true;
+	// Bytes are read once, into registers: from where they are that is sooner than a copy. What follows an earlier round is looked at again and again.
+	if (bytes && !any_after)
+		read = sent;
+	else
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(read.vectors, sent.vectors, host.mark(), cudaMemcpyHostToDevice, context->stream.get()), "send queries"));
+	args.metric = spec.metric;
+	args.rows = source.rows();
+	args.queries.vectors = read.vectors;
+	args.queries.k = read.k;
+	args.queries.after = any_after ? read.after : nullptr;
+	args.queries.has_after = read.has_after;
+	args.queries.n_queries = static_cast<uint32_t>(n);
+	args.queries.dim_pad = shape.dim_pad;
+	args.byte_queries = bytes ? read.bytes : nullptr;
+	args.edges = graph.edges.as<uint32_t>();
+	args.degree = graph.layout.header.degree;
+	args.entry_nodes = graph.entry_nodes.as<uint32_t>() + graph.parts[0].first_entry;
+	args.entries = graph.rows_of_entries(*source.block, graph.parts[0]);
+	args.n_begin = std::min(graph.parts[0].n_entries, engine::graph::kSearchEntries);
+	args.widths = read.widths;
+	args.answers = answers;
+	args.tuning = tuning;
+	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get()), "search a graph"));
+	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
+	counts->n_graph_alone += n;
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda

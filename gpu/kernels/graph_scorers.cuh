@@ -1,0 +1,144 @@
+// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers.
+#pragma once
+
+#include "kernels/canonical.cuh"
+#include "kernels/graph.hpp"
+
+namespace vectorgpu::kernels
+{
+
+/// Canonical scores of 32 rows: a lane of this thread's warp each.
+template <Metric metric, class FormT>
+struct GraphScorer
+{
+	const uint8_t *rows;
+	const float *query;
+	uint32_t pitch;
+	uint32_t dim_pad;
+	float aa; // cosine
+
+	__device__
+	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
+		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
+		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad), aa(0.0f)
+	{
+		if constexpr (metric == Metric::kCosine)
+			aa = query_square_sum(query, dim_pad, lane);
+	}
+
+	/// Of nodes [n], n > 0, in shared memory. Behind them anything.
+	__device__ double
+	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		return score_pairs_at<metric, FormT, 32, 1>(
+			[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, [&](int) { return query; },
+			dim_pad, aa, lane);
+	}
+	__device__ float
+	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
+	}
+};
+
+/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row. Integers below 2^24 are canonical scores.
+template <Metric metric, int chunks>
+struct GraphByteScorer
+{
+	const uint8_t *rows;
+	uint32_t pitch;
+	uint32_t n_pieces; // of 16 bytes, in a row
+	uint4 x[chunks];
+	int32_t xx;
+
+	__device__
+	GraphByteScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: rows(static_cast<const uint8_t *>(args.rows.vectors)), pitch(args.rows.pitch_bytes), n_pieces(args.queries.dim_pad / 16)
+	{
+		const uint4 *query = reinterpret_cast<const uint4 *>(args.byte_queries + static_cast<size_t>(number) * args.queries.dim_pad);
+		uint32_t sum = 0;
+
+#pragma unroll
+		for (int c = 0; c < chunks; c++)
+		{
+			const uint32_t piece = c * 8 + lane % 8;
+
+			x[c] = piece < n_pieces ? __ldg(query + piece) : make_uint4(0, 0, 0, 0);
+			sum = __dp4a(x[c].x, x[c].x, sum);
+			sum = __dp4a(x[c].y, x[c].y, sum);
+			sum = __dp4a(x[c].z, x[c].z, sum);
+			sum = __dp4a(x[c].w, x[c].w, sum);
+		}
+		xx = group_sum(static_cast<int32_t>(sum));
+	}
+
+	__device__ static int32_t
+	group_sum(int32_t sum)
+	{
+		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
+		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+		return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+	}
+
+	__device__ float
+	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		const uint32_t group = lane / 8;
+		int32_t mine = 0;
+
+#pragma unroll
+		for (uint32_t half = 0; half < 2; half++)
+		{
+			uint4 y[4][chunks];
+
+			if (half * 16 >= n)
+				break;
+#pragma unroll
+			for (uint32_t i = 0; i < 4; i++)
+			{
+				const uint32_t r = half * 16 + i * 4 + group;
+				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
+
+#pragma unroll
+				for (int c = 0; c < chunks; c++)
+				{
+					const uint32_t piece = c * 8 + lane % 8;
+
+					y[i][c] = piece < n_pieces ? __ldg(row + piece) : make_uint4(0, 0, 0, 0);
+				}
+			}
+#pragma unroll
+			for (uint32_t i = 0; i < 4; i++)
+			{
+				uint32_t xy = 0;
+				uint32_t yy = 0;
+
+#pragma unroll
+				for (int c = 0; c < chunks; c++)
+				{
+					xy = __dp4a(x[c].x, y[i][c].x, xy);
+					xy = __dp4a(x[c].y, y[i][c].y, xy);
+					xy = __dp4a(x[c].z, y[i][c].z, xy);
+					xy = __dp4a(x[c].w, y[i][c].w, xy);
+					if constexpr (metric == Metric::kL2)
+					{
+						yy = __dp4a(y[i][c].x, y[i][c].x, yy);
+						yy = __dp4a(y[i][c].y, y[i][c].y, yy);
+						yy = __dp4a(y[i][c].z, y[i][c].z, yy);
+						yy = __dp4a(y[i][c].w, y[i][c].w, yy);
+					}
+				}
+
+				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
+				const int32_t sum = __shfl_sync(0xFFFFFFFFu, group_sum(part), (lane % 4) * 8);
+
+				if (lane / 4 == half * 4 + i)
+					mine = sum;
+			}
+		}
+		return static_cast<float>(metric == Metric::kL2 ? mine + xx : mine);
+	}
+};
+
+} // namespace vectorgpu::kernels
