@@ -37,7 +37,7 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options) {}
+	explicit Impl(const CudaEngineOptions &options) : options_(options) { one_pass_.most_looks = options.one_pass_looks; }
 
 	~Impl() override
 	{
@@ -299,6 +299,7 @@ public:
 
 	uint64_t n_one_pass() const override { return n_one_pass_; }
 	uint64_t n_graph_alone() const override { return n_graph_alone_; }
+	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 
 	uint64_t
 	n_rescored() const override
@@ -371,6 +372,7 @@ private:
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;
+		n_given_up_ += counts.n_given_up;
 		return Status::ok();
 	}
 
@@ -578,7 +580,7 @@ private:
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
 	bool graph_alone_ = false;
-	std::mutex one_pass_; // see one_pass.hpp
+	OnePassUse one_pass_;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;
@@ -598,6 +600,7 @@ private:
 	std::atomic<uint64_t> n_rescored_{0};
 	std::atomic<uint64_t> n_one_pass_{0};
 	std::atomic<uint64_t> n_graph_alone_{0};
+	std::atomic<uint64_t> n_given_up_{0};
 };
 
 } // namespace

@@ -25,6 +25,7 @@ struct CudaEngineOptions
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
 	bool graph_alone = true;                        // few searches of a graph by a block each, where that is possible
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
+	uint32_t one_pass_looks = 1u << 17;             // of a block at what others have done, some 50 ms; then the pass is given up. 0: at once
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
 	Log log;
@@ -41,6 +42,9 @@ public:
 
 	/// Queries that went over byte rows in one pass.
 	virtual uint64_t n_one_pass() const = 0;
+
+	/// Queries that should have, but went another way because the pass was given up (one_pass.hpp).
+	virtual uint64_t n_one_pass_given_up() const = 0;
 
 	/// Queries that searched a graph by a block each (graph_alone.hpp).
 	virtual uint64_t n_graph_alone() const = 0;

@@ -2,6 +2,8 @@
 #include "cuda/one_pass.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <mutex>
 
@@ -18,6 +20,18 @@ namespace
 {
 
 using kernels::Form;
+using std::chrono::steady_clock;
+
+constexpr auto kPause = std::chrono::seconds(10); // after a launch that was given up: each costs a search some 50 ms
+
+/// Of all engines of the process that use this device, or another with the same remainder.
+std::mutex &
+one_at_a_time(int device)
+{
+	static std::array<std::mutex, 16> mutexes;
+
+	return mutexes[static_cast<size_t>(device) % mutexes.size()];
+}
 
 /// The snapshot's sources one behind the other, if one kernel can take them all.
 bool
@@ -89,7 +103,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	double max_norm = 0;
 
 	*taken = false;
-	if (options.one_pass == nullptr || n < options.filter_min_queries)
+	if (options.one_pass == nullptr || n < options.filter_min_queries || steady_clock::now() < options.one_pass->not_before.load(std::memory_order_relaxed))
 		return Status::ok();
 
 	uint32_t max_k = 0;
@@ -144,7 +158,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	if (arena.failed() || host.failed() || !stage(spec, queries, numbers, snapshot.n_rows, pitch, bytes, heads))
 		return Status::ok();
 
-	const std::unique_lock alone(*options.one_pass, std::try_to_lock);
+	const std::unique_lock alone(one_at_a_time(device->ordinal()), std::try_to_lock);
 
 	if (!alone.owns_lock())
 		return Status::ok();
@@ -169,6 +183,9 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	rescore.candidates = args.candidates;
 	args.counters.counters = context->counters.as<uint32_t>();
 	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
+	args.counters.launch = answers.mark;
+	args.counters.most_looks = options.one_pass->most_looks;
+	args.counters.given_up = context->given_up.as<uint32_t>();
 
 	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
 	context->counted[0] += kernels::one_pass_taken_over(args.n_queries, args.dim_pad);
@@ -176,13 +193,27 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
 	*taken = true;
 
+	const size_t n_redo = redo->size();
 	Status status = device->check(kernels::launch_finish(select, rescore, stream, args.parts, answers), "rescore and merge rows");
 
 	if (status.is_ok())
 		status = end_answers(device, context, answers, numbers, results, counts, redo);
-	counts->n_one_pass += n;
 	// While a launch whose blocks wait for each other may be on the device, there must be no other.
-	return status.is_ok() || device->fatal() ? status : drained(*context, status);
+	if (!status.is_ok())
+		return device->fatal() ? status : drained(*context, status);
+	if (*args.counters.given_up == answers.mark) // which was written before the marks that end_answers has seen
+	{
+		options.one_pass->not_before.store(steady_clock::now() + kPause, std::memory_order_relaxed);
+		device->log("a search in one pass was given up, since others use the GPU: there will be none for 10 seconds");
+		counts->n_given_up += n;
+		redo->resize(n_redo);
+		for (const uint32_t number : numbers)
+			(*results)[number].clear();
+		*taken = false;
+		return Status::ok();
+	}
+	counts->n_one_pass += n;
+	return Status::ok();
 }
 
 } // namespace vectorgpu::cuda

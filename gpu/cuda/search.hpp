@@ -2,8 +2,9 @@
 // and used by one thread at a time. Throws bad_alloc.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,16 @@ struct SearchContext
 	uint32_t last_mark = 0;
 	DeviceBuffer counters;   // of kernels/one_pass.hpp, and what they are
 	uint32_t counted[3] = {};
+	PinnedBuffer given_up;   // a u32: see there
 
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
+};
+
+/// How an engine's searches go over rows in one pass (one_pass.hpp).
+struct OnePassUse
+{
+	uint32_t most_looks = 0; // of a block at what others have done
+	std::atomic<std::chrono::steady_clock::time_point> not_before{};
 };
 
 struct SearchOptions
@@ -37,7 +46,7 @@ struct SearchOptions
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp
-	std::mutex *one_pass = nullptr;  // of all searches on the device, see one_pass.hpp; null: that way is not taken
+	OnePassUse *one_pass = nullptr;  // null: that way is not taken
 };
 
 struct SearchCounts
@@ -45,6 +54,7 @@ struct SearchCounts
 	uint64_t n_rescored = 0; // rows that the filter passed on
 	uint64_t n_redone = 0;   // queries that the filter could not answer
 	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
+	uint64_t n_given_up = 0; // that should have, but were given up
 	uint64_t n_graph_alone = 0; // queries that searched a graph by a block each
 };
 

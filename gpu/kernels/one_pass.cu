@@ -4,7 +4,8 @@
 // until the thresholds are there, and are judged then, so that no row is read or multiplied twice.
 //
 // Blocks wait for each other three times, by counters in memory: for the queries, for the sample, and, of more than eight queries,
-// for the thresholds, which then are found by a block each.
+// for the thresholds, which then are found by a block each. Where they cannot all be on the device at a time (another process has
+// some of its processors), those that wait give up.
 #include "kernels/one_pass.hpp"
 
 #include <atomic>
@@ -45,12 +46,31 @@ count_up(uint32_t *counter)
 	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
-/// Until the counter is `target` or more.
 __device__ __forceinline__ void
-wait_for_count(const uint32_t *counter, uint32_t target)
+give_up(const OnePassCounters &counters)
 {
-	while (static_cast<int32_t>(read_acquire(counter) - target) < 0)
-		;
+	*const_cast<volatile uint32_t *>(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) = counters.launch;
+	*const_cast<volatile uint32_t *>(counters.given_up) = counters.launch;
+	__threadfence_system();
+}
+
+/// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is given up, and its
+/// results are nobody's. Whoever goes on all the same stays within its memory and counts up what others wait for.
+__device__ __forceinline__ void
+wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
+{
+	constexpr uint32_t kLooksBetween = 1024; // at what others have given up
+
+#pragma unroll 1
+	for (uint32_t left = counters.most_looks; left > 0; left--)
+	{
+		if (static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0)
+			return;
+		if (left % kLooksBetween == 0 &&
+			read_acquire(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) == counters.launch)
+			break;
+	}
+	give_up(counters);
 }
 
 /// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
@@ -159,7 +179,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 	{
 		if (queries_wanted && step == min(pipeline.n_stages, n_steps - 1))
 		{
-			wait_for_count(args.counters.counters, args.counters.before[0] + args.n_queries);
+			wait_for_count(args.counters, OnePassCounters::kTakenOver, args.counters.before[0] + args.n_queries);
 			show_to_copies();
 			barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
 			for (uint32_t i = 0; i < pipeline.n_chunks; i++)
@@ -349,8 +369,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	if (is_given)
 	{
 		place_operand<Shape>(pipeline, shared + (pipeline.operand - shared_address(shared)), given, args.n_queries);
-		if (blockIdx.x < args.n_queries) // fewer than blocks
-			take_query(args, blockIdx.x, given.bytes + blockIdx.x * n_operand_bytes, given.queries[blockIdx.x], n_operand_bytes);
+		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
+			take_query(args, query, given.bytes + query * n_operand_bytes, given.queries[query], n_operand_bytes);
 	}
 	else
 		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
@@ -437,7 +457,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	}
 	consumers_barrier();
 	if (threadIdx.x == 0)
-		count_up(counters + OnePassCounters::kStride);
+		count_up(counters + OnePassCounters::kSampled * OnePassCounters::kStride);
 	// While others are not so far yet.
 #pragma unroll
 	for (int h = 1; h < kHeld; h++)
@@ -451,7 +471,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		if (warp < args.n_queries)
 		{
 			if (lane == 0)
-				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
+				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
 			__syncwarp();
 
 			const uint32_t k = is_given ? given.queries[warp].k : __ldcg(args.k + warp);
@@ -471,7 +491,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		for (uint32_t query = blockIdx.x + warp * gridDim.x; query < args.n_queries; query += Shape::kWarps * gridDim.x)
 		{
 			if (lane == 0)
-				wait_for_count(counters + OnePassCounters::kStride, all_sampled);
+				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
 			__syncwarp();
 
 			const float threshold = sampled_threshold(args, query, __ldcg(args.k + query), __ldcg(args.norms + query), n_minima, lane);
@@ -479,12 +499,12 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			if (lane == 0)
 			{
 				args.thresholds[query] = threshold;
-				count_up(counters + 2 * OnePassCounters::kStride);
+				count_up(counters + OnePassCounters::kThresholds * OnePassCounters::kStride);
 			}
 		}
 		if (threadIdx.x < args.n_queries)
 		{
-			wait_for_count(counters + 2 * OnePassCounters::kStride, args.counters.before[2] + args.n_queries);
+			wait_for_count(args.counters, OnePassCounters::kThresholds, args.counters.before[2] + args.n_queries);
 			thresholds_of[threadIdx.x] = __ldcg(args.thresholds + threadIdx.x);
 		}
 	}

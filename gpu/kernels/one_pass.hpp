@@ -12,7 +12,7 @@ constexpr uint32_t kOnePassMostQueries = 64;
 /// How the kernel divides its work.
 struct OnePassPlan
 {
-	uint32_t n_blocks = 0; // all of them on the device at a time; 0: there is no kernel for this
+	uint32_t n_blocks = 0; // no more than processors, perhaps fewer than queries; 0: there is no kernel for this
 	uint32_t tiles_per_block = 0;
 	uint32_t n_minima = 0;  // of the sample, each of 32 rows
 	uint32_t n_sampled = 0; // tiles
@@ -38,13 +38,22 @@ struct OnePassInline
 	static bool holds(size_t n_queries, size_t pitch) { return n_queries <= kQueries && n_queries * pitch <= kBytes; }
 };
 
-/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before a launch.
+/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before a launch, given up
+/// or not.
 struct OnePassCounters
 {
-	static constexpr uint32_t kStride = 32; // words from one to the next
+	static constexpr uint32_t kStride = 32;  // words from one to the next
+	static constexpr uint32_t kTakenOver = 0;  // queries
+	static constexpr uint32_t kSampled = 1;    // blocks
+	static constexpr uint32_t kThresholds = 2; // that were found
+	static constexpr uint32_t kGivenUp = 3;    // no counter: the last launch that was
+	static constexpr uint32_t kWords = 4 * kStride;
 
-	uint32_t *counters = nullptr; // [3 * kStride]: queries taken over, blocks that have sampled, thresholds found
+	uint32_t *counters = nullptr; // [kWords]
 	uint32_t before[3] = {};
+	uint32_t launch = 0;          // a number, another than that of the launch before and than 0
+	uint32_t most_looks = 0;      // at a counter, before a block gives up
+	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
 };
 
 struct OnePassArgs
@@ -81,7 +90,8 @@ uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 
 /// Candidates of all queries: every row that may be among the k first, as launch_filter_candidates leaves them. Blocks wait for each
-/// other: no other launch that does so may be on the device at the same time. plan: of plan_one_pass, with a kernel.
+/// other: of launches that do so, two on the device at the same time may both be given up. Then *args.counters.given_up says so, once the
+/// stream has come to its end, and candidates (within their room, of rows that exist) mean nothing. plan: of plan_one_pass, with a kernel.
 [[nodiscard]] cudaError_t launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream);
 
 /// Sets shared-memory limits; once per device. n_processors: with warp-group products; 0: there are none.

@@ -1,12 +1,16 @@
 // Small batches over byte rows in one pass: every shape of the kernel, several parts, tombstones, queries and rows that it must leave to
 // other ways, searches side by side.
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
 
+#include <cuda_runtime_api.h>
+
 #include "cuda/staging.hpp"
 #include "engines.hpp"
+#include "kernels/one_pass.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -234,6 +238,155 @@ TEST(OnePass, QueriesThatAreNoBytesGoAnotherWay)
 
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 10, 10));
 	EXPECT_EQ(both.cuda()->n_one_pass(), before);
+}
+
+/// As on a device of so few processors, for as long as it lives.
+class FewProcessors
+{
+public:
+	explicit FewProcessors(uint32_t n) { EXPECT_EQ(kernels::prepare_one_pass(n), cudaSuccess); }
+
+	~FewProcessors()
+	{
+		int device = 0;
+		int n_processors = 0;
+
+		EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+		EXPECT_EQ(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device), cudaSuccess);
+		EXPECT_EQ(kernels::prepare_one_pass(static_cast<uint32_t>(n_processors)), cudaSuccess);
+	}
+
+	FewProcessors(const FewProcessors &) = delete;
+	FewProcessors &operator=(const FewProcessors &) = delete;
+};
+
+TEST(OnePass, FewerBlocksThanQueries)
+{
+	if (!has_one_pass())
+		GTEST_SKIP() << "the device has no products by warp groups";
+	for (uint32_t n_processors : {1u, 2u, 3u, 9u, 16u, 17u})
+		for (uint32_t dim : {100u, 300u}) // up to 16 queries among the arguments, up to 5
+		{
+			SCOPED_TRACE(testing::Message() << n_processors << " blocks, dim " << dim);
+
+			std::mt19937 rng(n_processors);
+			Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
+			Both both(rows.spec);
+			const FewProcessors few(n_processors);
+			const uint64_t before = both.cuda()->n_one_pass();
+
+			add_whole_numbers(&rows, kRows + 500, 255, rng, 100);
+			add_whole_numbers(&queries, 64, 255, rng, 0);
+			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, kRows));
+			ASSERT_NO_FATAL_FAILURE(both.load(2, rows, kRows, 500));
+			for (size_t batch : {2, 5, 8, 9, 10, 16, 17, 33, 64})
+				for (size_t k : {1, 10})
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, k));
+			EXPECT_GE(both.cuda()->n_one_pass() - before, 2u + 5 + 8 + 9 + 10 + 16 + 17 + 33 + 64);
+		}
+}
+
+TEST(OnePass, BlocksThatWaitTooLongGiveUp)
+{
+	if (!has_one_pass())
+		GTEST_SKIP() << "the device has no products by warp groups";
+	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries taken over
+	{
+		std::mt19937 rng(11);
+		Rows rows({Metric::kL2, ElementType::kFloat32, 100});
+		CudaEngineOptions options;
+		std::unique_ptr<CudaEngine> engine;
+		std::vector<SearchQuery> all;
+		std::vector<std::vector<Neighbor>> expected, found;
+		CopyId cuda_copy = 0, cpu_copy = 0;
+
+		options.workspace_bytes = size_t{64} << 20;
+		options.filter_min_queries = 2;
+		options.self_test = false;
+		options.one_pass_looks = 0;
+		ASSERT_OK(make_cuda_engine(options, &engine));
+		add_whole_numbers(&rows, kRows + 500, 255, rng, 100);
+		for (size_t i = 0; i < batch; i++)
+			all.push_back({rows.vector(i * 400), 10, false, {}});
+		for (auto [e, copy] : {std::pair<Engine *, CopyId *>{engine.get(), &cuda_copy}, {cpu_engine(), &cpu_copy}})
+		{
+			ASSERT_OK(e->create({rows.spec}, copy));
+			ASSERT_OK(e->load_segment(*copy, 1, rows.block(0, kRows)));
+			ASSERT_OK(e->seal_segment(*copy, 1));
+			ASSERT_OK(e->append_delta(*copy, 0, rows.block(kRows, 500)));
+		}
+		ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
+		for (int round = 0; round < 2; round++) // given up; not tried again so soon
+		{
+			ASSERT_OK(engine->search(cuda_copy, all, &found, nullptr));
+			ASSERT_EQ(found.size(), batch);
+			for (size_t i = 0; i < batch; i++)
+				ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+			EXPECT_EQ(engine->n_one_pass_given_up(), batch);
+			EXPECT_EQ(engine->n_one_pass(), 0u);
+		}
+		ASSERT_OK(engine->drop(cuda_copy));
+		ASSERT_OK(cpu_engine()->drop(cpu_copy));
+	}
+}
+
+TEST(OnePass, EnginesSideBySide)
+{
+	std::mt19937 rng(12);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 128});
+	std::array<CudaEngine *, 2> engines = {cuda_engine(), nullptr};
+	std::unique_ptr<CudaEngine> other;
+	CudaEngineOptions options;
+	std::vector<SearchQuery> all;
+	std::vector<std::vector<Neighbor>> expected;
+	std::array<CopyId, 2> copies{};
+	std::atomic<int> n_wrong{0};
+	std::vector<std::thread> threads;
+
+	options.workspace_bytes = size_t{64} << 20;
+	options.filter_min_queries = 2;
+	options.self_test = false;
+	ASSERT_OK(make_cuda_engine(options, &other));
+	engines[1] = other.get();
+	add_whole_numbers(&rows, 60000, 255, rng, 100);
+	for (size_t i = 0; i < 16; i++)
+		all.push_back({rows.vector(i * 400), 10, false, {}});
+	for (size_t e = 0; e < 2; e++)
+	{
+		ASSERT_OK(engines[e]->create({rows.spec}, &copies[e]));
+		ASSERT_OK(engines[e]->load_segment(copies[e], 1, rows.block(0, rows.n())));
+		ASSERT_OK(engines[e]->seal_segment(copies[e], 1));
+	}
+	ASSERT_OK(engines[0]->search(copies[0], all, &expected, nullptr));
+
+	const uint64_t given_up = engines[0]->n_one_pass_given_up();
+
+	for (size_t t = 0; t < 4; t++)
+		threads.emplace_back(
+			[&, t]
+			{
+				for (int round = 0; round < 200; round++)
+				{
+					std::vector<std::vector<Neighbor>> found;
+
+					if (!engines[t % 2]->search(copies[t % 2], all, &found, nullptr).is_ok() || found.size() != all.size())
+					{
+						n_wrong++;
+						continue;
+					}
+					for (size_t i = 0; i < all.size(); i++)
+						for (size_t j = 0; j < 10; j++)
+							if (found[i].size() != 10 || found[i][j].row != expected[i][j].row || found[i][j].score != expected[i][j].score)
+								n_wrong++;
+				}
+			});
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(n_wrong, 0);
+	EXPECT_EQ(engines[0]->n_one_pass_given_up(), given_up);
+	EXPECT_EQ(other->n_one_pass_given_up(), 0u);
+	for (size_t e = 0; e < 2; e++)
+		ASSERT_OK(engines[e]->drop(copies[e]));
 }
 
 TEST(OnePass, SearchesSideBySide)
