@@ -323,7 +323,8 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 		}
 }
 
-/// For each recall target the width that a build's calibration says, what the queries of the data set find with it, and the time.
+/// For each recall target the width that a build's calibration says, what the queries of the data set find with it, and the time, with a block for each
+/// query and in a chain of launches.
 void
 reach_targets(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
 {
@@ -332,8 +333,12 @@ reach_targets(const Options &options, const Matrix &base, const std::vector<uint
 	const engine::graph::MeasuredGraph graph = {
 		{{Metric::kL2, ElementType::kFloat32, base.dim}, base.values.data(), base.dim * sizeof(float), base.n}, entries + header->n_entries, header->degree,
 		entries, header->n_entries};
-	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, false);
-	const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+	Options chain = options;
+
+	chain.chain = true;
+
+	const std::unique_ptr<cuda::CudaEngine> engines[] = {make_engine(options, {}, false), make_engine(chain, {}, false)};
+	const engine::CopyId copies[] = {load(engines[0].get(), base, description, options.degree), load(engines[1].get(), base, description, options.degree)};
 	std::vector<uint8_t> work(engine::graph::calibrate_bytes(graph, n_threads));
 	engine::ivf::Calibration calibration;
 	engine::ivf::Call call;
@@ -346,13 +351,18 @@ reach_targets(const Options &options, const Matrix &base, const std::vector<uint
 	std::printf("# calibration by %u rows: %.0f ms\n", calibration.n_queries, now_ms() - start);
 	for (uint32_t i = 0; i < calibration.n_points; i++)
 		std::printf("# width %u: %.4f\n", calibration.probes[i], static_cast<double>(calibration.recall[i]));
-	std::printf("%8s %8s %12s %16s %16s\n", "target", "width", "recall@10", "1 query ms", "64 queries ms");
+	std::printf("%8s %8s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "1 query ms", "chain ms", "64 ms", "chain ms");
 	for (const double target : {0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999})
 	{
 		const uint32_t width = std::max<uint32_t>(kNeighbors, engine::ivf::probes_for(calibration, target));
 
-		std::printf("%8.3f %8u %12.4f %16.4f %16.4f\n", target, width, bench->run(gpu.get(), copy, 10000, width, 1).recall,
-			bench->run(gpu.get(), copy, 1, width, 200).median_ms, bench->run(gpu.get(), copy, 64, width, 50).median_ms);
+		double ms[2][2];
+
+		for (const size_t i : {0, 1})
+			for (const size_t e : {0, 1})
+				ms[i][e] = bench->run(engines[e].get(), copies[e], i == 0 ? 1 : 64, width, i == 0 ? 200 : 50).median_ms;
+		std::printf("%8.3f %8u %12.4f %12.4f %12.4f %12.4f %12.4f\n", target, width, bench->run(engines[0].get(), copies[0], 10000, width, 1).recall, ms[0][0],
+			ms[0][1], ms[1][0], ms[1][1]);
 	}
 }
 
