@@ -13,13 +13,15 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import datasets
 from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
+from sql_filters import filters
 from sql_match import matches
 
 CHECKED = 200  # queries whose answers are compared with the ground truth
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
 APPROXIMATE = (("gpuivf", 0.985), ("gpugraph", 0.99))  # and the recall that is asked of them
-PARTS = ("way", "inserts", "approximate", "peer", "matches")
+PARTS = ("way", "inserts", "approximate", "filters", "peer", "matches")
+FILTERED = "sift-bsds-128"  # the set that conditions are measured with
 WAY_CLIENTS = 64
 WAY_DIMS = 128
 WAY_ROWS = 2000
@@ -115,6 +117,8 @@ def one_method(options, name, table, script, keep, base, queries, truth, method,
         share = (answered() - before) / max(rate * options.seconds, 1)
         line(name, f"{method}, recall_target {target}", f"{clients} client{'s' if clients > 1 else ''}", f"{rate:.0f}/s",
              f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+    if "filters" in options.only.split(",") and name == FILTERED:
+        filters(options, name, table, base, queries, f"{method}, recall_target {target}", {**keep, **settings})
     if method == "gpugraph":
         neighbours(name, f"{table}_{method}", {"enable_seqscan": "off", **settings})
 
