@@ -49,7 +49,7 @@ DeviceMatchCopy::Segment::~Segment()
 
 Status
 DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
-	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found)
+	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found, engine::SearchControl *control)
 {
 	const std::lock_guard lock(mutex);
 
@@ -58,7 +58,7 @@ DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &no
 		VECTORGPU_TRY(index.set_dead(now_dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*now_dead)));
 		dead = now_dead;
 	}
-	return index.search(requests, workspace, found);
+	return index.search(requests, workspace, found, control);
 }
 
 DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
@@ -113,7 +113,7 @@ DeviceMatchCopy::find(engine::SegmentId id) const
 
 Status
 DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
-	MatchWorkspace *workspace, std::span<engine::TopK *const> topks)
+	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
 {
 	const MatchIndex &index = view.segment->index;
 	const std::span<const RowId> row_ids = index.row_ids();
@@ -156,7 +156,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 		}
 		requests.push_back(request);
 	}
-	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
+	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found, control));
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
@@ -210,7 +210,7 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<co
 		on_device.push_back(i);
 	}
 	if (!requests.empty())
-		VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found));
+		VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found, control));
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
@@ -235,7 +235,7 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<co
 					stopped.store(true, std::memory_order_relaxed);
 					return;
 				}
-				if (!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows))
+				if (!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control)))
 				{
 					refused.store(true, std::memory_order_relaxed);
 					return;
@@ -272,7 +272,7 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
 		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, queries, workspace, topks, control)
-													 : search_segment(view, queries, workspace, topks));
+													 : search_segment(view, queries, workspace, topks, control));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);
 	}

@@ -32,7 +32,7 @@ private:
 
 		/// Counts, without the rows that are dead now.
 		Status search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
-			MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found);
+			MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found, engine::SearchControl *control);
 
 		Budget *budget = nullptr;
 		uint64_t charged = 0;
@@ -45,7 +45,7 @@ private:
 	void forget(engine::SegmentId id);
 	std::shared_ptr<Segment> find(engine::SegmentId id) const;
 	Status search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-		std::span<engine::TopK *const> topks);
+		std::span<engine::TopK *const> topks, engine::SearchControl *control);
 	Status search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks, engine::SearchControl *control);
 

@@ -86,6 +86,7 @@ DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) cons
 		to.first_row = static_cast<uint32_t>(number * kernels::kMatchTileRows);
 		to.n_rows = static_cast<uint32_t>(std::min<size_t>(kernels::kMatchTileRows, n_rows_ - to.first_row));
 		part->tiles.push_back(to);
+		part->n_postings.push_back(from.rows.size());
 	}
 	return {};
 }

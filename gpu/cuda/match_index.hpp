@@ -10,6 +10,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/match_texts.hpp"
+#include "engine/engine.hpp"
 #include "engine/match/match_index.hpp"
 #include "kernels/match.hpp"
 
@@ -53,14 +54,21 @@ public:
 	Status set_dead(std::span<const uint8_t> bits);
 
 	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
-	/// come last. Waits for the device.
-	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
+	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it says stop.
+	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
+		engine::SearchControl *control = nullptr) const;
+
+	/// Most work of a launch, in symbols of texts that are compared with a query; 8 postings count as one. For tests: the default is some tens of
+	/// milliseconds, a small part of what a caller waits for a sign of life.
+	void limit_launches(uint64_t most_work) { most_work_ = most_work; }
 
 	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
 	size_t n_parts() const { return parts_.size(); }
 	size_t n_rows() const { return n_rows_; }
 
 private:
+	static constexpr uint64_t kMostWork = 20'000'000'000;
+
 	struct Part
 	{
 		size_t first_tile = 0;
@@ -68,6 +76,7 @@ private:
 		uint64_t bytes = 0;
 		std::vector<uint8_t> image; // of its lists; empty once it stays on the device
 		std::vector<kernels::MatchTile> tiles; // pointers into lists_
+		std::vector<uint64_t> n_postings;      // of each tile
 	};
 
 	struct Chunk;
@@ -75,10 +84,12 @@ private:
 	Status pack(std::span<const engine::match::MatchIndex::Tile> tiles, Part *part) const;
 	Status send(const Part &part, cudaStream_t stream) const;
 	Status search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
-		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
-	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const;
-	Status count_by_tiles(const kernels::MatchQueries &queries, const kernels::MatchCandidates &candidates, cudaStream_t stream) const;
-	Status compare_texts(const Chunk &chunk, cudaStream_t stream) const;
+		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const;
+	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const;
+	Status count_by_tiles(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const;
+	Status compare_texts(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const;
+	uint64_t tile_work(size_t tile, uint64_t most_count) const;
+	size_t tiles_of_launch(size_t first, size_t end, const Chunk &chunk) const;
 
 	const Device *device_ = nullptr;
 	size_t n_rows_ = 0;
@@ -90,6 +101,7 @@ private:
 	DeviceTexts texts_; // of an index of texts; it has no lists
 	DeviceBuffer dead_;
 	bool any_dead_ = false;
+	uint64_t most_work_ = kMostWork;
 };
 
 /// What searches use for themselves: a stream and memory, made beforehand. One search at a time. A chunk of a batch is as many queries

@@ -49,6 +49,7 @@ struct DeviceMatchIndex::Chunk
 	std::span<const MatchRequest> requests;
 	std::span<const uint32_t> numbers; // of the requests
 	uint32_t max_k = 0;
+	uint32_t most_count = 0;
 	uint64_t n_ranges = 0;
 	bool by_texts = false;
 	uint32_t most_size = 0; // characters of a query
@@ -71,8 +72,6 @@ DeviceMatchIndex::Chunk::Chunk(
 	std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles, bool texts)
 	: requests(all), numbers(some), by_texts(texts)
 {
-	uint32_t most_count = 0;
-
 	for (const uint32_t i : numbers)
 	{
 		max_k = std::max(max_k, static_cast<uint32_t>(requests[i].k));
@@ -117,32 +116,86 @@ DeviceMatchIndex::Chunk::place(Pieces *pieces)
 	zero_bytes = pieces->used() - before;
 }
 
-Status
-DeviceMatchIndex::count_by_tiles(const kernels::MatchQueries &queries, const kernels::MatchCandidates &candidates, cudaStream_t stream) const
+/// Most work of a tile for a query, no row of which counts more than most_count. See limit_launches.
+uint64_t
+DeviceMatchIndex::tile_work(size_t tile, uint64_t most_count) const
 {
+	if (texts_.loaded())
+		return texts_.tile_symbols()[tile];
+	for (const Part &part : parts_)
+		if (tile - part.first_tile < part.n_tiles)
+		{
+			const uint64_t n_rows = part.tiles[tile - part.first_tile].n_rows;
+
+			return (std::min(part.n_postings[tile - part.first_tile], most_count * n_rows) + n_rows) / 8 + 1;
+		}
+	return 0;
+}
+
+/// So many tiles from `first` on, up to `end`, make a launch. One at least, which is little enough: search_once sees to that.
+size_t
+DeviceMatchIndex::tiles_of_launch(size_t first, size_t end, const Chunk &chunk) const
+{
+	const uint64_t most = most_work_ / chunk.numbers.size();
+	uint64_t work = tile_work(first, chunk.most_count);
+	size_t n = 1;
+
+	while (first + n < end && work + tile_work(first + n, chunk.most_count) <= most)
+		work += tile_work(first + n++, chunk.most_count);
+	return n;
+}
+
+namespace
+{
+
+/// Between two launches of a search: waits for the first one.
+Status
+pause(const Stream &stream, engine::SearchControl *control)
+{
+	VECTORGPU_TRY(stream.synchronize());
+	if (control == nullptr)
+		return {};
+	control->progress.fetch_add(1, std::memory_order_relaxed);
+	return control->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "the search was stopped") : Status::ok();
+}
+
+} // namespace
+
+Status
+DeviceMatchIndex::count_by_tiles(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const
+{
+	kernels::MatchTileArgs args;
+
+	args.dead = any_dead_ ? dead_.as<uint8_t>() : nullptr;
+	args.queries = chunk.queries;
+	args.candidates = chunk.candidates;
 	for (const Part &part : parts_)
 	{
-		kernels::MatchTileArgs args;
+		const size_t end = part.first_tile + part.n_tiles;
 
 		if (parts_.size() > 1)
-			VECTORGPU_TRY(send(part, stream));
-		args.tiles = tiles_.as<kernels::MatchTile>();
-		args.n_tiles = static_cast<uint32_t>(part.n_tiles);
-		args.dead = any_dead_ ? dead_.as<uint8_t>() : nullptr;
-		args.queries = queries;
-		args.candidates = candidates;
-		VECTORGPU_TRY(device_->check(kernels::launch_match_tiles(args, stream), "count matches"));
+		{
+			const GpuWait wait(device_); // from memory that is not pinned
+
+			VECTORGPU_TRY(send(part, stream.get()));
+		}
+		for (size_t first = part.first_tile; first < end; first += args.n_tiles)
+		{
+			args.tiles = tiles_.as<kernels::MatchTile>() + (first - part.first_tile);
+			args.n_tiles = static_cast<uint32_t>(tiles_of_launch(first, end, chunk));
+			VECTORGPU_TRY(device_->check(kernels::launch_match_tiles(args, stream.get()), "count matches"));
+			if (first + args.n_tiles < n_tiles_)
+				VECTORGPU_TRY(pause(stream, control));
+		}
 	}
 	return {};
 }
 
 Status
-DeviceMatchIndex::compare_texts(const Chunk &chunk, cudaStream_t stream) const
+DeviceMatchIndex::compare_texts(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const
 {
 	kernels::MatchTextArgs args;
 
-	args.tiles = texts_.tiles();
-	args.n_tiles = texts_.n_tiles();
 	args.dead = any_dead_ ? dead_.as<uint8_t>() : nullptr;
 	args.symbols = chunk.symbols;
 	args.sizes = chunk.sizes;
@@ -150,11 +203,20 @@ DeviceMatchIndex::compare_texts(const Chunk &chunk, cudaStream_t stream) const
 	args.most_distance = texts_.most_distance();
 	args.queries = chunk.queries;
 	args.candidates = chunk.candidates;
-	return device_->check(kernels::launch_match_texts(args, stream), "compare texts");
+	for (size_t first = 0; first < n_tiles_; first += args.n_tiles)
+	{
+		args.tiles = texts_.tiles() + first;
+		args.n_tiles = static_cast<uint32_t>(tiles_of_launch(first, n_tiles_, chunk));
+		VECTORGPU_TRY(device_->check(kernels::launch_match_texts(args, stream.get()), "compare texts"));
+		if (first + args.n_tiles < n_tiles_)
+			VECTORGPU_TRY(pause(stream, control));
+	}
+	return {};
 }
 
 Status
-DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+DeviceMatchIndex::search_chunk(
+	Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
 {
 	Pieces pieces(workspace->data());
 	const cudaStream_t stream = workspace->stream().get();
@@ -170,8 +232,6 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 			cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice, stream),
 			"send match queries");
 	};
-
-	const GpuWait wait(device_); // copies from and to memory that is not pinned
 
 	chunk->place(&pieces);
 	ranges.reserve(chunk->n_ranges);
@@ -191,24 +251,30 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 			request.has_after ? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX)) : UINT32_MAX);
 		after_rows.push_back(request.has_after ? request.after_row : 0);
 	}
-	VECTORGPU_TRY(device_->check(cudaMemsetAsync(chunk->zeros, 0, chunk->zero_bytes, stream), "clear match state"));
-	if (!ranges.empty())
-		VECTORGPU_TRY(send_array(chunk->queries.ranges, ranges));
-	VECTORGPU_TRY(send_array(chunk->queries.range_ends, ends));
-	VECTORGPU_TRY(send_array(chunk->queries.k, ks));
-	if (chunk->any_after)
 	{
-		VECTORGPU_TRY(send_array(chunk->queries.after_marks, after_marks));
-		VECTORGPU_TRY(send_array(chunk->queries.after_rows, after_rows));
+		const GpuWait wait(device_); // copies from memory that is not pinned
+
+		VECTORGPU_TRY(device_->check(cudaMemsetAsync(chunk->zeros, 0, chunk->zero_bytes, stream), "clear match state"));
+		if (!ranges.empty())
+			VECTORGPU_TRY(send_array(chunk->queries.ranges, ranges));
+		VECTORGPU_TRY(send_array(chunk->queries.range_ends, ends));
+		VECTORGPU_TRY(send_array(chunk->queries.k, ks));
+		if (chunk->any_after)
+		{
+			VECTORGPU_TRY(send_array(chunk->queries.after_marks, after_marks));
+			VECTORGPU_TRY(send_array(chunk->queries.after_rows, after_rows));
+		}
+		if (chunk->by_texts)
+		{
+			VECTORGPU_TRY(send_array(chunk->symbols, symbols));
+			VECTORGPU_TRY(send_array(chunk->sizes, sizes));
+		}
 	}
-	if (chunk->by_texts)
-	{
-		VECTORGPU_TRY(send_array(chunk->symbols, symbols));
-		VECTORGPU_TRY(send_array(chunk->sizes, sizes));
-		VECTORGPU_TRY(compare_texts(*chunk, stream));
-	}
-	else
-		VECTORGPU_TRY(count_by_tiles(chunk->queries, chunk->candidates, stream));
+	VECTORGPU_TRY(chunk->by_texts ? compare_texts(*chunk, workspace->stream(), control)
+								  : count_by_tiles(*chunk, workspace->stream(), control));
+
+	const GpuWait wait(device_); // copies to memory that is not pinned
+
 	VECTORGPU_TRY(device_->check(
 		kernels::launch_match_merge(chunk->queries, chunk->candidates, chunk->max_k, chunk->out, chunk->n_out, chunk->max_k, stream),
 		"select by count"));
@@ -230,10 +296,17 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 /// Requests `numbers`, which have k from 1 to kMaxSelectK and counters of `bits`: appends what they find to their results.
 Status
 DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
-	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
 {
 	size_t at_a_time = numbers.size();
+	uint64_t most_count = 0;
+	uint64_t most_work = 1; // of a tile for a query
 
+	for (const uint32_t i : numbers)
+		most_count = std::max(most_count, requests[i].most_count);
+	for (size_t tile = 0; tile < n_tiles_; tile++)
+		most_work = std::max(most_work, tile_work(tile, most_count));
+	at_a_time = std::clamp<size_t>(most_work_ / most_work, 1, at_a_time);
 	for (size_t first = 0; first < numbers.size();)
 	{
 		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_, n_tiles_, texts_.loaded());
@@ -250,15 +323,18 @@ DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<
 			at_a_time = std::clamp<size_t>(static_cast<size_t>(static_cast<double>(n) * share), 1, n - 1);
 			continue;
 		}
-		VECTORGPU_TRY(search_chunk(&chunk, workspace, results));
+		VECTORGPU_TRY(search_chunk(&chunk, workspace, results, control));
 		first += n;
+		if (first < numbers.size())
+			VECTORGPU_TRY(pause(workspace->stream(), control));
 	}
 	return {};
 }
 
 Status
 DeviceMatchIndex::search(
-	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results) const
+	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
+	engine::SearchControl *control) const
 {
 	std::vector<MatchRequest> pieces(requests.begin(), requests.end());
 	std::vector<size_t> wanted(requests.size()); // rows still to come
@@ -292,7 +368,7 @@ DeviceMatchIndex::search(
 		}
 		for (size_t width = 0; width < kWidths; width++)
 			if (!by_width[width].empty())
-				VECTORGPU_TRY(search_once(pieces, by_width[width], texts_.loaded() ? texts_.bits() : 4u << width, workspace, results));
+				VECTORGPU_TRY(search_once(pieces, by_width[width], texts_.loaded() ? texts_.bits() : 4u << width, workspace, results, control));
 		for (const uint32_t i : pending)
 		{
 			const std::vector<MatchFound> &found = (*results)[i];
@@ -307,6 +383,8 @@ DeviceMatchIndex::search(
 			unfinished.push_back(i);
 		}
 		pending.swap(unfinished);
+		if (!pending.empty())
+			VECTORGPU_TRY(pause(workspace->stream(), control));
 	}
 	return {};
 }

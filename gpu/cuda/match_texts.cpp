@@ -51,6 +51,7 @@ struct Packed
 	size_t places_at;
 	size_t lengths_at;
 	size_t text_at;
+	uint64_t n_symbols;
 };
 
 template <class T>
@@ -104,6 +105,7 @@ pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<u
 	packed.places_at = append(image, places);
 	packed.lengths_at = append(image, lengths);
 	packed.text_at = append(image, words);
+	packed.n_symbols = words.size() * 4;
 	return packed;
 }
 
@@ -131,6 +133,7 @@ DeviceTexts::load(const Device *device, const MatchIndex &index)
 	uint64_t longest = kernels::kMatchTextQuery;
 
 	alphabet_.clear();
+	tile_symbols_.clear();
 	for_each_code(index, [&](uint32_t code) { return alphabet_.emplace(code, static_cast<uint8_t>(alphabet_.size())), true; });
 	for (size_t row = 0; row < index.n_rows(); row++)
 		longest = std::max(longest, index.text(row).n);
@@ -153,6 +156,7 @@ DeviceTexts::load(const Device *device, const MatchIndex &index)
 		tiles.back().places = reinterpret_cast<const uint16_t *>(base + one.places_at);
 		tiles.back().lengths = reinterpret_cast<const uint16_t *>(base + one.lengths_at);
 		tiles.back().text = reinterpret_cast<const uint32_t *>(base + one.text_at);
+		tile_symbols_.push_back(one.n_symbols);
 	}
 
 	const GpuWait wait(device);

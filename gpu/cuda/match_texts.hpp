@@ -32,6 +32,9 @@ public:
 	uint32_t bits() const { return most_distance_ + 1 <= 255 ? 8 : 16; }
 	bool loaded() const { return n_tiles_ > 0; }
 	uint32_t n_tiles() const { return n_tiles_; }
+
+	/// [n_tiles] symbols of each tile, those included that only fill up groups: so many steps are made for a query.
+	std::span<const uint64_t> tile_symbols() const { return tile_symbols_; }
 	const kernels::MatchTextTile *tiles() const { return tiles_.as<kernels::MatchTextTile>(); }
 	uint64_t device_bytes() const { return texts_.bytes() + tiles_.bytes(); }
 
@@ -39,6 +42,7 @@ private:
 	std::unordered_map<uint32_t, uint8_t> alphabet_;
 	uint32_t most_distance_ = 0;
 	uint32_t n_tiles_ = 0;
+	std::vector<uint64_t> tile_symbols_;
 	DeviceBuffer texts_;
 	DeviceBuffer tiles_;
 };

@@ -201,7 +201,7 @@ run_texts(engine::Engine *engine, uint32_t longest)
 		append(&query, codes.data(), codes.size());
 		match::text_pattern_init(&pattern, match::heap_memory(), codes.data(), size);
 		for (uint32_t row = 0; row < kRows; row++)
-			by_row[row] = static_cast<double>(match::text_distance(&pattern, {texts[row].data(), texts[row].size(), 1}, INT64_MAX / 2, nullptr));
+			by_row[row] = static_cast<double>(match::text_distance(&pattern, {texts[row].data(), texts[row].size(), 1}, INT64_MAX / 2, {}));
 		match::text_pattern_free(&pattern);
 		queries.push_back(std::move(query));
 		scores.push_back(std::move(by_row));

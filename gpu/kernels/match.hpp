@@ -6,6 +6,7 @@
 // Counters hold count + 1, a row's *mark*: 0 is a row that is never returned (dead, not after `after`, not there).
 #pragma once
 
+#include "common/limits.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::kernels
@@ -65,7 +66,7 @@ struct MatchTileArgs
 	MatchCandidates candidates;
 };
 
-constexpr uint32_t kMatchTextQuery = 64;    // most characters of a query
+constexpr uint32_t kMatchTextQuery = kTextWord; // most characters of a query
 constexpr uint32_t kMatchNoSymbol = 255;    // of a query's character that no row has; rows' symbols are smaller
 constexpr uint16_t kMatchNoText = 0xFFFF;   // the length of a lane without a row
 constexpr uint32_t kMatchTextGroup = 32;    // texts side by side, one a lane

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/cuda_engine.hpp"
+#include "cuda/match_index.hpp"
 #include "cuda/self_test.hpp"
 #include "match/copies.hpp"
 
@@ -66,6 +67,70 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 		ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
 		ASSERT_TRUE(engine->drop(copy).is_ok());
+	}
+}
+
+// The same for texts, of marks of 8 and of 16 bits.
+TEST(MatchCopy, LaunchesOfTextsAreShort)
+{
+	for (const size_t long_size : {size_t{30}, size_t{300}})
+	{
+		vectorgpu::test::RandomTexts texts(9, false);
+		std::vector<vectorgpu::test::Text> rows(150000);
+		std::vector<vectorgpu::test::Set> no_grams(rows.size());
+		std::vector<RowId> ids(rows.size());
+		engine::match::MatchIndex on_host;
+		DeviceMatchIndex index;
+		Device device;
+		Stream stream;
+		DeviceBuffer memory;
+		MatchWorkspace workspace(&stream, &memory);
+		std::vector<std::vector<uint8_t>> symbols;
+		std::vector<MatchRequest> requests;
+		std::vector<std::vector<MatchFound>> expected, found;
+
+		for (size_t i = 0; i < rows.size(); i++)
+		{
+			rows[i] = texts.next(i % 1000 == 0 ? long_size : 14);
+			ids[i] = i;
+		}
+		ASSERT_TRUE(on_host.open(vectorgpu::test::description_of(no_grams, vectorgpu::test::described_texts(rows)), ids, true));
+		ASSERT_TRUE(Device::open(0, nullptr, &device).is_ok());
+		ASSERT_TRUE(index.load_texts(&device, on_host).is_ok());
+		ASSERT_TRUE(stream.create(&device).is_ok());
+		ASSERT_TRUE(memory.allocate(&device, uint64_t{1} << 30, "test").is_ok());
+		for (size_t i = 0; i < 12; i++)
+		{
+			const vectorgpu::test::Text &text = rows[i * 777 + 1];
+
+			symbols.push_back(index.texts().symbols_of(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
+		}
+		for (const std::vector<uint8_t> &one : symbols)
+			requests.push_back({{}, index.texts().most_distance(), 50, false, 0, 0, one});
+		ASSERT_TRUE(index.search(requests, &workspace, &expected).is_ok());
+		for (const uint64_t most_work : {uint64_t{1}, uint64_t{3000000}, uint64_t{12000000}})
+		{
+			index.limit_launches(most_work);
+			ASSERT_TRUE(index.search(requests, &workspace, &found).is_ok());
+			for (size_t i = 0; i < requests.size(); i++)
+			{
+				ASSERT_EQ(found[i].size(), expected[i].size());
+				for (size_t j = 0; j < found[i].size(); j++)
+				{
+					ASSERT_EQ(found[i][j].row, expected[i][j].row) << "query " << i << " place " << j;
+					ASSERT_EQ(found[i][j].count, expected[i][j].count) << "query " << i << " place " << j;
+				}
+			}
+		}
+		for (const bool stopped : {false, true})
+		{
+			engine::SearchControl control;
+
+			control.stop = stopped;
+			index.limit_launches(1);
+			EXPECT_EQ(index.search(requests, &workspace, &found, &control).code, stopped ? StatusCode::kCancelled : StatusCode::kOk);
+			EXPECT_EQ(control.progress.load(), stopped ? 1u : index.texts().n_tiles() * requests.size() - 1);
+		}
 	}
 }
 

@@ -96,6 +96,16 @@ public:
 	}
 
 	const DeviceMatchIndex &on_device() const { return on_device_; }
+	void limit_launches(uint64_t most_work) { on_device_.limit_launches(most_work); }
+
+	/// The search alone.
+	Status
+	search(std::span<const MatchRequest> requests, engine::SearchControl *control)
+	{
+		std::vector<std::vector<MatchFound>> found;
+
+		return on_device_.search(requests, &workspace_, &found, control);
+	}
 
 private:
 	Device device_;
@@ -215,6 +225,36 @@ TEST(Match, ChunksAndPartsChangeNothing)
 	ASSERT_NO_FATAL_FAILURE(whole.expect_equal(asked));
 	ASSERT_NO_FATAL_FAILURE(whole.expect_equal(asked));
 	ASSERT_NO_FATAL_FAILURE(in_parts.expect_equal(asked));
+}
+
+// As many launches as there are tiles, and queries, give the answer of one; each is a sign of life, and a search ends between two of them.
+TEST(Match, LaunchesAreShort)
+{
+	const Shape shape = {200000, 4, 50, 8, 17};
+	std::mt19937 random(shape.seed);
+	MatchPair pair(index_of(rows_of(shape, random), ids_for(shape.n_rows)));
+	std::vector<Asked> asked;
+	std::vector<MatchRequest> requests;
+	const std::vector<CodeRange> all = {{0, 200}};
+
+	for (int i = 0; i < 20; i++)
+		asked.push_back({ranges_of(shape, random), i % 5 == 0 ? 3000 : 1 + random() % 300, false, {}});
+	for (const uint64_t most_work : {uint64_t{1}, uint64_t{300000}, uint64_t{2000000}, uint64_t{1} << 40})
+	{
+		pair.limit_launches(most_work);
+		ASSERT_NO_FATAL_FAILURE(pair.expect_equal(asked));
+	}
+	for (int i = 0; i < 10; i++)
+		requests.push_back({all, 8, 10, false, 0, 0, {}});
+	for (const bool stopped : {false, true})
+	{
+		engine::SearchControl control;
+
+		control.stop = stopped;
+		pair.limit_launches(1);
+		EXPECT_EQ(pair.search(requests, &control).code, stopped ? StatusCode::kCancelled : StatusCode::kOk);
+		EXPECT_EQ(control.progress.load(), stopped ? 1u : 4u * 10 - 1);
+	}
 }
 
 // Ties go to the first rows, over tiles; one posting list has all rows.

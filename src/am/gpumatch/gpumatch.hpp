@@ -164,6 +164,9 @@ bool match_offer_texts(const SegmentSearch *search, const MatchSearch *query, co
 char *match_text_payload(Datum datum, Size *n_bytes);
 void match_prepare_text(MatchSearch *search, Datum argument);
 
+/// For engine::Poll: looks at interrupts.
+bool match_check_interrupts(void *);
+
 /// The edit distance of a query and a stored value.
 double match_text_distance(const MatchSearch *query, const engine::match::Parts &value);
 

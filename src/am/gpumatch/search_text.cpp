@@ -11,6 +11,7 @@ namespace vectorgpu::am
 namespace
 {
 
+using engine::match::GramWindow;
 using engine::match::text_end;
 
 constexpr uint64 kChunkRows = kPayloadBytes / sizeof(RowId); // rows whose items and ids are read together: a page of each
@@ -121,10 +122,10 @@ read_text(TextChunk *chunk, uint64 i, uint64 n_wanted, engine::match::TextView *
 	return end == start || read(chunk->search, kTexts, start, end - start, chunk->text);
 }
 
-/// levels [tile->n_rows]: engine::match::gram_levels of the rows, kMostGramLevel of those whose counters say that they cannot be among the first.
+/// levels [tile->n_rows]: engine::match::gram_levels of the rows, kNoGramLevel of those whose counters say that they cannot be among the first.
 bool
-bound_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, const engine::TopK *topk, TextChunk *chunk,
-	uint8 *levels)
+level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, const engine::TopK *topk, TextChunk *chunk,
+	GramWindow *window, uint8 *levels)
 {
 	uint16 sizes[kChunkRows];
 
@@ -136,7 +137,7 @@ bound_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 		if (topk->full && !engine::match::any_at_least(tile.counters, tile.width, at, n,
 							  engine::match::gram_least_count(query->grams, topk->threshold.score)))
 		{
-			memset(levels + at, engine::match::kMostGramLevel, n);
+			memset(levels + at, engine::match::kNoGramLevel, n);
 			continue;
 		}
 		start_chunk(chunk, tile.first_row + at, n);
@@ -145,20 +146,14 @@ bound_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 		for (uint64 i = 0; i < n; i++)
 			sizes[i] = static_cast<uint16>(Min(engine::match::text_item_size(text_end(chunk->items[i]), chunk->items[i + 1]),
 				static_cast<uint64>(engine::match::kMostRowSize)));
-		engine::match::gram_levels(query->grams, tile.counters, tile.width, at, n, sizes, levels + at);
+		engine::match::gram_levels(query->grams, tile.counters, tile.width, at, n, sizes, window, levels + at);
 	}
 	return true;
 }
 
-void
-check_interrupts(void)
-{
-	CHECK_FOR_INTERRUPTS();
-}
-
-/// Offers the rows of the chunk whose bounds are `level`. levels: of the chunk.
+/// Offers the rows of the chunk whose level is `level`: the bound is `bound`. levels: of the chunk.
 bool
-offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uint32 level, engine::TopK *topk)
+offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uint32 level, double bound, engine::TopK *topk)
 {
 	const SegmentSearch *search = chunk->search;
 	uint64 n_wanted = 0;
@@ -174,38 +169,34 @@ offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uin
 		if (!need_rows(chunk))
 			return false;
 		// Rows ascend: with a bound equal to the k-th row's distance none behind that row can enter.
-		if (topk->full && static_cast<double>(level) >= topk->threshold.score && chunk->rows[i] > topk->threshold.row)
+		if (topk->full && bound >= topk->threshold.score && chunk->rows[i] > topk->threshold.row)
 			return true;
 		if (search->segment->n_dead > 0 &&
 			(chunk->dead[(chunk->first % 8 + i) / 8] >> ((chunk->first + i) % 8) & 1) != 0)
 			continue;
 		if (!need_items(chunk) || !read_text(chunk, i, n_wanted, &text))
 			return false;
-		engine::match::offer_text(topk, query->pattern, text, chunk->rows[i], check_interrupts);
+		engine::match::offer_text(topk, query->pattern, text, chunk->rows[i], {match_check_interrupts, nullptr});
 		++*search->n_compared;
 	}
 	return true;
 }
 
-} // namespace
-
+/// Offers the rows of a window, those with the least bounds first.
 bool
-match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk)
+offer_window(TextChunk *chunk, const MatchSearch *query, const MatchCounters &tile, const GramWindow &window, const uint8 *levels,
+	engine::TopK *topk)
 {
-	uint8 *levels = static_cast<uint8 *>(palloc_extended(tile.n_rows, MCXT_ALLOC_HUGE));
-	TextChunk *chunk = static_cast<TextChunk *>(palloc0(sizeof(TextChunk)));
-	uint32 least = engine::match::kMostGramLevel;
-	uint32 most = 0;
+	uint8 last = 0;
 
-	chunk->search = search;
-	if (!bound_tile(search, query, tile, topk, chunk, levels))
-		return false;
 	for (uint64 i = 0; i < tile.n_rows; i++)
+		last = Max(last, levels[i] == engine::match::kNoGramLevel ? 0 : levels[i]);
+	for (uint32 level = 0; level <= last; level++)
 	{
-		least = Min(least, levels[i]);
-		most = Max(most, levels[i]);
-	}
-	for (uint32 level = least; level <= most && !(topk->full && static_cast<double>(level) > topk->threshold.score); level++)
+		const double bound = static_cast<double>(window.first + level);
+
+		if (topk->full && bound > topk->threshold.score)
+			return true;
 		for (uint64 at = 0; at < tile.n_rows;)
 		{
 			const void *found = memchr(levels + at, static_cast<int>(level), tile.n_rows - at);
@@ -217,10 +208,31 @@ match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const M
 			n = Min(kChunkRows, tile.n_rows - at);
 			CHECK_FOR_INTERRUPTS();
 			start_chunk(chunk, tile.first_row + at, n);
-			if (!offer_level(chunk, query, levels + at, level, topk))
+			if (!offer_level(chunk, query, levels + at, level, bound, topk))
 				return false;
 			at += n;
 		}
+	}
+	return true;
+}
+
+} // namespace
+
+bool
+match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk)
+{
+	uint8 *levels = static_cast<uint8 *>(palloc_extended(tile.n_rows, MCXT_ALLOC_HUGE));
+	TextChunk *chunk = static_cast<TextChunk *>(palloc0(sizeof(TextChunk)));
+	GramWindow window;
+
+	chunk->search = search;
+	do
+	{
+		if (!level_tile(search, query, tile, topk, chunk, &window, levels) ||
+			!offer_window(chunk, query, tile, window, levels, topk))
+			return false;
+		window = {window.next, PG_INT64_MAX};
+	} while (window.first != PG_INT64_MAX && !(topk->full && static_cast<double>(window.first) > topk->threshold.score));
 	if (chunk->text != nullptr)
 		pfree(chunk->text);
 	pfree(chunk);

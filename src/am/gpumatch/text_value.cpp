@@ -35,12 +35,6 @@ codes_of(Datum datum, int32 *n)
 	return types::character_codes(characters);
 }
 
-void
-check_interrupts(void)
-{
-	CHECK_FOR_INTERRUPTS();
-}
-
 } // namespace
 
 char *
@@ -81,6 +75,13 @@ match_prepare_text(MatchSearch *search, Datum argument)
 	pfree(codes);
 }
 
+bool
+match_check_interrupts(void *)
+{
+	CHECK_FOR_INTERRUPTS();
+	return true;
+}
+
 double
 match_text_distance(const MatchSearch *query, const engine::match::Parts &value)
 {
@@ -88,7 +89,7 @@ match_text_distance(const MatchSearch *query, const engine::match::Parts &value)
 
 	if (!engine::match::open_text_payload(value, &text))
 		return 0; // found by vectorgpu_check; pages have checksums
-	return static_cast<double>(engine::match::text_distance(query->pattern, text, PG_INT64_MAX, check_interrupts));
+	return static_cast<double>(engine::match::text_distance(query->pattern, text, PG_INT64_MAX, {match_check_interrupts, nullptr}));
 }
 
 } // namespace vectorgpu::am

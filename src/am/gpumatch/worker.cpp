@@ -14,8 +14,6 @@ namespace
 using engine::match::MatchHead;
 using engine::match::MatchLayout;
 
-constexpr int64 kMostCharactersAsked = 64; // of one word of the bit vectors (engine/match/text_distance.hpp)
-
 static_assert(sizeof(DictionaryEntry) == sizeof(engine::match::MatchEntry) &&
 			  offsetof(DictionaryEntry, key_end) == offsetof(engine::match::MatchEntry, key_end) &&
 			  offsetof(DictionaryEntry, postings_end) == offsetof(engine::match::MatchEntry, postings_end));
@@ -111,13 +109,13 @@ query(const void *query, Size *n_bytes)
 	return bytes;
 }
 
-/// Texts are compared with patterns of up to 64 characters word by word; longer ones take a table of both lengths for each text.
+/// Texts are compared with patterns of one word; longer ones take a table of both lengths for each text.
 bool
 takes(const void *query)
 {
 	const MatchSearch *search = static_cast<const MatchSearch *>(query);
 
-	return search->pattern == nullptr || search->pattern->n <= kMostCharactersAsked;
+	return search->pattern == nullptr || search->pattern->n <= kTextWord;
 }
 
 } // namespace

@@ -80,6 +80,22 @@ private:
 
 } // namespace
 
+Poll
+match_poll(SearchControl *control)
+{
+	const auto look = [](void *context)
+	{
+		SearchControl *one = static_cast<SearchControl *>(context);
+
+		one->progress.fetch_add(1, std::memory_order_relaxed);
+		return !one->stop.load(std::memory_order_relaxed);
+	};
+
+	if (control == nullptr)
+		return {};
+	return {look, control};
+}
+
 match::MatchQuery
 match_query(const DistanceSpec &spec, const SearchQuery &query)
 {
@@ -492,7 +508,7 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 
 			// What is no value is as far away as the empty text.
 			(void) (good && match::open_text_payload(parts, &text));
-			match::offer_text(topk, pattern.get(), text, row, nullptr);
+			match::offer_text(topk, pattern.get(), text, row, match_poll(control));
 			continue;
 		}
 
@@ -534,7 +550,9 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 				{
 					std::vector<std::vector<Neighbor>> found;
 
-					(void) view.segment->index.search(wanted, view.dead == nullptr ? nullptr : view.dead->data(), &found);
+					(void) view.segment->index.search(wanted, view.dead == nullptr ? nullptr : view.dead->data(), &found, match_poll(control));
+					if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+						return;
 					for (size_t i = 0; i < found.size(); i++)
 						for (const Neighbor &one : found[i])
 							topk_push(selections[i].topk(), &one.score, &one.row, 1, nullptr, 0);

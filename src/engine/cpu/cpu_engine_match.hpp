@@ -118,6 +118,9 @@ match_metric(Metric metric)
 /// kInvalidArgument if a query is not one.
 Status check_match_queries(const DistanceSpec &spec, std::span<const SearchQuery> queries);
 
+/// Counts control's progress up and looks at its stop, which may be null.
+Poll match_poll(SearchControl *control);
+
 /// Of a query that has been checked.
 match::MatchQuery match_query(const DistanceSpec &spec, const SearchQuery &query);
 

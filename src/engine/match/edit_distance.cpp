@@ -2,6 +2,7 @@
 #include "engine/match/edit_distance.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace vectorgpu::engine
@@ -44,14 +45,31 @@ step(Rows *rows, uint64_t equal, int in, int last)
 	return out;
 }
 
+/// A number below which no distance can end that goes on from the lower end of the rows done: of columns [first, end), the first of which
+/// begins at the distance `edge`, with n_rows and n_columns still to come at its beginning.
+int64_t
+least_end(const int8_t *horizontal, int64_t first, int64_t end, int64_t edge, int64_t n_rows, int64_t n_columns)
+{
+	int64_t ahead = n_columns - n_rows; // so many more columns than rows are to come
+	int64_t least = edge + std::abs(ahead);
+
+	for (int64_t column = first; column < end; column++)
+	{
+		edge += horizontal[column];
+		least = std::min(least, edge + std::abs(--ahead));
+	}
+	return least;
+}
+
 } // namespace
 
 int64_t
-edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, Poll poll)
+edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t most, Poll poll)
 {
 	uint64_t *equal = static_cast<uint64_t *>(memory);
 	int8_t *horizontal = reinterpret_cast<int8_t *>(equal + n_symbols); // below the rows done so far, for each column
-	int64_t distance;
+	int64_t first = 0; // column of the band
+	int64_t edge = 0;  // the distance at its beginning, below the rows done so far
 
 	while (a.length > 0 && b.length > 0 && a.symbols[0] == b.symbols[0])
 	{
@@ -65,40 +83,52 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, Poll pol
 	}
 	if (a.length == 0 || b.length == 0)
 		return a.length + b.length;
+	if (std::abs(a.length - b.length) > most)
+		return std::abs(a.length - b.length);
 	if (words(a.length) * b.length > words(b.length) * a.length)
 		std::swap(a, b);
 
-	// a goes down the rows, b along the columns
-	distance = a.length;
+	// a goes down the rows, b along the columns. What lies outside of the band counts as farther than it is, never as nearer: the differences
+	// there are all 1.
+	const bool bounded = most < std::max(a.length, b.length);
+
+	if (!bounded)
+		most = std::max(a.length, b.length);
 	std::memset(equal, 0, n_symbols * sizeof(uint64_t));
 	std::memset(horizontal, 1, static_cast<size_t>(b.length));
 	for (int64_t row = 0; row < a.length; row += kWord)
 	{
 		const int n_rows = static_cast<int>(std::min(a.length - row, kWord));
-		const bool is_last = row + n_rows == a.length;
+		const int64_t end_column = std::min(b.length, row + n_rows + most);
 		Rows rows = {~uint64_t{0}, 0};
 
+		for (; first < row - most; first++)
+			edge += horizontal[first];
 		for (int i = 0; i < n_rows; i++)
 			equal[a.symbols[row + i]] |= uint64_t{1} << i;
-		for (int64_t start = 0; start < b.length; start += kPollInterval)
+		for (int64_t start = first; start < end_column; start += kPollInterval)
 		{
-			const int64_t end = std::min(start + kPollInterval, b.length);
+			const int64_t end = std::min(start + kPollInterval, end_column);
 
 			for (int64_t column = start; column < end; column++)
-			{
-				const int out = step(&rows, equal[b.symbols[column]], horizontal[column], n_rows - 1);
-
-				horizontal[column] = static_cast<int8_t>(out);
-				if (is_last)
-					distance += out;
-			}
-			if (poll != nullptr)
-				poll();
+				horizontal[column] = static_cast<int8_t>(step(&rows, equal[b.symbols[column]], horizontal[column], n_rows - 1));
+			if (!keep_going(poll))
+				return INT64_MAX;
 		}
 		for (int i = 0; i < n_rows; i++)
 			equal[a.symbols[row + i]] = 0;
+		edge += n_rows;
+		if (!bounded)
+			continue;
+
+		const int64_t least = least_end(horizontal, first, end_column, edge, a.length - row - n_rows, b.length - first);
+
+		if (least > most)
+			return least;
 	}
-	return distance;
+	for (; first < b.length; first++)
+		edge += horizontal[first];
+	return edge;
 }
 
 } // namespace vectorgpu::engine

@@ -1,17 +1,21 @@
 // See gram_bound.hpp.
 #include "engine/match/gram_bound.hpp"
 
+#include <limits>
+
 namespace vectorgpu::engine::match
 {
 
 namespace
 {
 
-/// edit_distance_bound, cut at kMostGramLevel, for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n, rounded
+/// edit_distance_bound for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n, rounded
 /// up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. A row whose size is only known
 /// to be so large has no smaller bound than this one.
 struct FastBound
 {
+	using Value = uint32_t;
+
 	int32_t size;
 	int32_t n;
 	uint64_t reciprocal;
@@ -22,7 +26,7 @@ struct FastBound
 	{
 	}
 
-	uint8_t
+	Value
 	operator()(uint32_t count, uint16_t row_size) const
 	{
 		const int32_t other = row_size;
@@ -30,44 +34,58 @@ struct FastBound
 		const int32_t by_count = static_cast<int32_t>((static_cast<uint64_t>(missing + n - 1) * reciprocal) >> 32);
 		const int32_t by_length = size > other ? size - other : other - size;
 
-		return static_cast<uint8_t>(std::min(std::max(by_count, by_length), static_cast<int32_t>(kMostGramLevel)));
+		return static_cast<Value>(std::max(by_count, by_length));
 	}
 };
 
 /// The same for longer queries.
 struct SlowBound
 {
+	using Value = uint64_t;
+
 	GramQuery query;
 
-	uint8_t
+	Value
 	operator()(uint32_t count, uint16_t row_size) const
 	{
 		// A size that is only known to be so large: any such size gives a bound that is not too high if it is no smaller than the query's.
 		const int64_t other = row_size < kMostRowSize ? row_size : std::max<int64_t>(query.size, row_size);
 
-		return static_cast<uint8_t>(
-			std::min<int64_t>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n), kMostGramLevel));
+		return static_cast<Value>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n));
 	}
 };
 
 template <typename Counter, typename Bound>
 void
-bound_rows(const Bound &bound, const Counter *counters, size_t n, const uint16_t *sizes, uint8_t *levels)
+bound_rows(const Bound &bound, const Counter *counters, size_t n, const uint16_t *sizes, GramWindow *window, uint8_t *levels)
 {
+	using Value = typename Bound::Value;
+	constexpr Value kMost = std::numeric_limits<Value>::max();
+	const Value first = static_cast<Value>(window->first);
+	Value next = kMost;
+
 	for (size_t i = 0; i < n; i++)
-		levels[i] = bound(counters[i], sizes[i]);
+	{
+		const Value value = bound(counters[i], sizes[i]);
+		const Value level = value - first; // of a bound before the window very large
+
+		levels[i] = static_cast<uint8_t>(std::min<Value>(level, kNoGramLevel));
+		next = std::min(next, level >= kGramLevels && value >= first ? value : kMost);
+	}
+	if (next != kMost)
+		window->next = std::min(window->next, static_cast<int64_t>(next));
 }
 
 template <typename Bound>
 void
-bound_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels)
+bound_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window, uint8_t *levels)
 {
 	if (width == 1)
-		bound_rows(bound, static_cast<const uint8_t *>(counters) + first, n, sizes, levels);
+		bound_rows(bound, static_cast<const uint8_t *>(counters) + first, n, sizes, window, levels);
 	else if (width == 2)
-		bound_rows(bound, static_cast<const uint16_t *>(counters) + first, n, sizes, levels);
+		bound_rows(bound, static_cast<const uint16_t *>(counters) + first, n, sizes, window, levels);
 	else
-		bound_rows(bound, static_cast<const uint32_t *>(counters) + first, n, sizes, levels);
+		bound_rows(bound, static_cast<const uint32_t *>(counters) + first, n, sizes, window, levels);
 }
 
 } // namespace
@@ -82,12 +100,13 @@ gram_least_count(const GramQuery &query, double worst)
 }
 
 void
-gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels)
+gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window,
+	uint8_t *levels)
 {
 	if (query.size < kMostRowSize)
-		bound_counters(FastBound(query), counters, width, first, n, sizes, levels);
+		bound_counters(FastBound(query), counters, width, first, n, sizes, window, levels);
 	else
-		bound_counters(SlowBound{query}, counters, width, first, n, sizes, levels);
+		bound_counters(SlowBound{query}, counters, width, first, n, sizes, window, levels);
 }
 
 } // namespace vectorgpu::engine::match

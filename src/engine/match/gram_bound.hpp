@@ -34,10 +34,20 @@ struct GramQuery
 /// The least count of a row whose bound can be at most `worst`, whatever its size.
 uint64_t gram_least_count(const GramQuery &query, double worst);
 
-constexpr uint32_t kMostGramLevel = 255;
+/// Rows are compared by ascending bound, so many bounds at a time: a row's level is its bound less the window's first one.
+constexpr uint32_t kGramLevels = 255;
+constexpr uint8_t kNoGramLevel = 255; // of a row whose bound is in another window
 
-/// levels[i] = bound of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters (kMostRowSize: so many or more), for i in
-/// [0, n); kMostGramLevel: so much or more.
-void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, uint8_t *levels);
+/// The bounds [first, first + kGramLevels), and the least bound behind them that a row has.
+struct GramWindow
+{
+	int64_t first = 0;
+	int64_t next = INT64_MAX;
+};
+
+/// levels[i] = level of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters (kMostRowSize: so many or more), for i in
+/// [0, n). Lowers window->next.
+void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window,
+	uint8_t *levels);
 
 } // namespace vectorgpu::engine::match

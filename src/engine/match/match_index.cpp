@@ -14,6 +14,7 @@ namespace
 {
 
 constexpr size_t kChunkRows = 1024; // counters looked at together for survivors
+constexpr size_t kTextsPerPoll = 1024; // compared between two polls: well below a millisecond, if they are not long
 
 /// A run that is freed when its scope ends.
 struct OwnedRun
@@ -305,51 +306,78 @@ MatchIndex::add_tile(size_t number, std::span<const CodeRange> ranges, size_t wi
 	}
 }
 
-/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k.
-void
-MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels) const
+/// The levels of a tile's texts in the window. Rows that cannot be among the first have none. False if no row of the window, or of one
+/// behind it, can be.
+bool
+MatchIndex::level_texts(
+	const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window, std::vector<uint8_t> *levels) const
 {
-	TopK *topk = &query->topk;
-	uint32_t least = kMostGramLevel;
-	uint32_t most = 0;
+	const TopK &topk = query.topk;
 
-	levels->assign(n, kMostGramLevel);
+	if (topk.full && static_cast<double>(window->first) > topk.threshold.score)
+		return false;
+	levels->assign(n, kNoGramLevel);
 	for (size_t first = 0; first < n; first += kChunkRows)
 	{
 		const size_t n_chunk = std::min(kChunkRows, n - first);
 
-		// Rows behind all those offered lose a tie, and distances are whole numbers.
-		if (topk->full && !any_at_least(counters, query->width, first, n_chunk, gram_least_count(query->grams, topk->threshold.score - 1)))
+		// Rows behind all those offered lose a tie, and distances are whole numbers. That holds until some of the tile have been offered.
+		if (topk.full && !any_at_least(counters, query.width, first, n_chunk,
+							 gram_least_count(query.grams, topk.threshold.score - (window->first == 0 ? 1 : 0))))
 			continue;
-		gram_levels(query->grams, counters, query->width, first, n_chunk, sizes_.data() + first_row + first, levels->data() + first);
+		gram_levels(query.grams, counters, query.width, first, n_chunk, sizes_.data() + first_row + first, window, levels->data() + first);
 	}
-	for (const uint8_t level : *levels)
+	return true;
+}
+
+/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k. False if poll said no.
+bool
+MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels,
+	const Poll &poll) const
+{
+	TopK *topk = &query->topk;
+	size_t n_compared = 0;
+
+	for (GramWindow window; level_texts(*query, first_row, n, counters, &window, levels); window = {window.next, INT64_MAX})
 	{
-		least = std::min<uint32_t>(least, level);
-		most = std::max<uint32_t>(most, level);
-	}
-	for (uint32_t level = least; level <= most && !(topk->full && static_cast<double>(level) > topk->threshold.score); level++)
-		for (size_t at = 0; at < n; at++)
+		uint8_t last = 0;
+
+		for (const uint8_t level : *levels)
+			last = std::max<uint8_t>(last, level == kNoGramLevel ? 0 : level);
+		for (uint32_t level = 0; level <= last; level++)
 		{
-			const void *found = memchr(levels->data() + at, static_cast<int>(level), n - at);
+			const double bound = static_cast<double>(window.first + level);
 
-			if (found == nullptr)
-				break;
-			at = static_cast<size_t>(static_cast<const uint8_t *>(found) - levels->data());
+			if (topk->full && bound > topk->threshold.score)
+				return true;
+			for (size_t at = 0; at < n; at++)
+			{
+				const void *found = memchr(levels->data() + at, static_cast<int>(level), n - at);
 
-			const size_t row = first_row + at;
+				if (found == nullptr)
+					break;
+				at = static_cast<size_t>(static_cast<const uint8_t *>(found) - levels->data());
 
-			if (topk->full && static_cast<double>(level) >= topk->threshold.score && row_ids_[row] > topk->threshold.row)
-				break;
-			if (dead != nullptr && ((dead[row / 8] >> (row % 8)) & 1) != 0)
-				continue;
-			offer_text(topk, &query->pattern, text(row), row_ids_[row], nullptr);
+				const size_t row = first_row + at;
+
+				if (topk->full && bound >= topk->threshold.score && row_ids_[row] > topk->threshold.row)
+					break;
+				if (dead != nullptr && ((dead[row / 8] >> (row % 8)) & 1) != 0)
+					continue;
+				offer_text(topk, &query->pattern, text(row), row_ids_[row], poll);
+				if (++n_compared % kTextsPerPoll == 0 && !keep_going(poll))
+					return false;
+			}
 		}
+		if (window.next == INT64_MAX)
+			break;
+	}
+	return true;
 }
 
 bool
 MatchIndex::search(
-	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results) const
+	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results, const Poll &poll) const
 {
 	std::vector<Running> running(queries.size());
 	std::vector<uint64_t> counters(kTileRows * sizeof(uint32_t) / sizeof(uint64_t));
@@ -383,10 +411,15 @@ MatchIndex::search(
 
 		for (Running &query : running)
 		{
+			if (!keep_going(poll))
+				return true;
 			memset(counters.data(), 0, n * query.width);
 			add_tile(tile, query.ranges, query.width, counters.data());
 			if (query.by_distance)
-				offer_texts(&query, first, n, counters.data(), dead, &levels);
+			{
+				if (!offer_texts(&query, first, n, counters.data(), dead, &levels, poll))
+					return true;
+			}
 			else
 				offer_counts(&query.topk, query.width, counters.data(), row_ids_.data() + first, n, dead, first);
 		}

@@ -63,9 +63,10 @@ public:
 	std::vector<CodeRange> resolve(const Parts &query) const;
 
 	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that match nothing come last.
-	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). False if a query is not one.
+	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: asked every few milliseconds; once it says no, the results are
+	/// of no use. False if a query is not one.
 	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
-		std::vector<std::vector<Neighbor>> *results) const;
+		std::vector<std::vector<Neighbor>> *results, const Poll &poll = {}) const;
 
 	/// counts[i] = count of row i, for all rows.
 	std::vector<uint32_t> count_all(const Parts &query) const;
@@ -94,7 +95,9 @@ private:
 	void add_postings(uint32_t code, const uint32_t *rows, size_t n);
 	uint32_t first_code(Key key) const;
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
-	void offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels) const;
+	bool level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window, std::vector<uint8_t> *levels) const;
+	bool offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels,
+		const Poll &poll) const;
 
 	std::vector<uint8_t> key_bytes_;
 	std::vector<uint64_t> key_ends_;

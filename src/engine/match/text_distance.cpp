@@ -10,7 +10,6 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-constexpr int64_t kWord = 64;
 constexpr double kUnbounded = 0x1p60; // no text is as long
 constexpr uint32_t kBytes = 256;
 constexpr int64_t kColumnsPerLook = 16;       // between two comparisons with the bound
@@ -80,8 +79,8 @@ short_distance(const TextPattern *pattern, const uint8_t *text, int64_t n, int64
 		// Each character to come lowers it by one at most.
 		if (distance - (n - i) > most)
 			return distance - (n - i);
-		if (poll != nullptr && i % kColumnsPerPoll == 0)
-			poll();
+		if (i % kColumnsPerPoll == 0 && !keep_going(poll))
+			return INT64_MAX;
 	}
 	return distance;
 }
@@ -95,7 +94,7 @@ number_text(const TextPattern *pattern, const TextView &text, uint32_t *symbols)
 }
 
 int64_t
-long_distance(TextPattern *pattern, const TextView &text, Poll poll)
+long_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll poll)
 {
 	const Memory &memory = pattern->memory;
 	const uint32_t n_symbols = pattern->n_symbols + 1;
@@ -115,7 +114,7 @@ long_distance(TextPattern *pattern, const TextView &text, Poll poll)
 		number_text<uint16_t>(pattern, text, pattern->row_symbols);
 	else
 		number_text<uint32_t>(pattern, text, pattern->row_symbols);
-	return edit_distance({pattern->symbols, pattern->n}, {pattern->row_symbols, static_cast<int64_t>(text.n)}, n_symbols, pattern->scratch, poll);
+	return edit_distance({pattern->symbols, pattern->n}, {pattern->row_symbols, static_cast<int64_t>(text.n)}, n_symbols, pattern->scratch, most, poll);
 }
 
 } // namespace
@@ -204,7 +203,7 @@ text_pattern_init(TextPattern *pattern, Memory memory, const void *codes, int64_
 	}
 	pattern->places = static_cast<uint64_t *>(allocate(uint64_t{pattern->n_symbols} + 1, sizeof(uint64_t)));
 	memset(pattern->places, 0, (size_t{pattern->n_symbols} + 1) * sizeof(uint64_t));
-	for (int64_t i = 0; i < std::min(n, kWord); i++)
+	for (int64_t i = 0; i < std::min(n, kTextWord); i++)
 		pattern->places[pattern->symbols[i]] |= uint64_t{1} << i;
 	for (uint32_t code = 0; code < kBytes; code++)
 	{
@@ -235,8 +234,8 @@ text_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll pol
 
 	if (by_length > most || pattern->n == 0 || n == 0)
 		return by_length;
-	if (pattern->n > kWord)
-		return long_distance(pattern, text, poll);
+	if (pattern->n > kTextWord)
+		return long_distance(pattern, text, most, poll);
 	if (text.width == 1)
 		return short_distance<uint8_t>(pattern, text.data, n, most, poll);
 	return text.width == 2 ? short_distance<uint16_t>(pattern, text.data, n, most, poll)

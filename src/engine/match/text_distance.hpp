@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/limits.hpp"
 #include "engine/match/edit_distance.hpp"
 #include "engine/match/element_set.hpp"
 #include "engine/match/gram_bound.hpp"
@@ -96,10 +97,10 @@ struct TextPattern
 	uint32_t mask;           // of the table of characters, by open addressing
 	uint32_t *codes;         // [mask + 1]
 	uint32_t *numbers;       // [mask + 1] number + 1, 0 where free
-	uint64_t *places;        // [n_symbols + 1]: bit i: character i of the pattern is this one, if it has at most 64; the last one: 0
+	uint64_t *places;        // [n_symbols + 1]: bit i: character i of the pattern is this one, if it has at most kTextWord; the last one: 0
 	uint32_t byte_numbers[256]; // of characters below 256; n_symbols: the pattern has it not
 	uint64_t byte_places[256];
-	uint32_t *row_symbols;   // [row_capacity] for patterns of more than 64 characters
+	uint32_t *row_symbols;   // [row_capacity] for patterns of more than kTextWord characters
 	uint64_t row_capacity;
 	void *scratch; // of edit_distance, for texts of row_capacity
 };
@@ -108,8 +109,8 @@ struct TextPattern
 void text_pattern_init(TextPattern *pattern, Memory memory, const void *codes, int64_t n);
 void text_pattern_free(TextPattern *pattern);
 
-/// The edit distance of the pattern and a text if it is at most `most`, else some number above `most`. Of up to 64 characters
-/// against any: Myers' bit vectors in one word, cut off as soon as no end below `most` is possible. poll: edit_distance.hpp.
+/// The edit distance of the pattern and a text if it is at most `most`, else some number above `most`. Of up to kTextWord characters
+/// against any: Myers' bit vectors in one word, cut off as soon as no end below `most` is possible; of more: edit_distance.
 int64_t text_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll poll);
 
 /// Offers a row with its edit distance, computed as far as the selection needs it.

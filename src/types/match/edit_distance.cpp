@@ -67,10 +67,11 @@ number_characters(const Characters &characters, Alphabet *alphabet)
 	return symbols;
 }
 
-void
-check_interrupts(void)
+bool
+check_interrupts(void *)
 {
 	CHECK_FOR_INTERRUPTS();
+	return true;
 }
 
 int64
@@ -99,7 +100,7 @@ distance(const text *a, const text *b)
 		pfree(alphabet.numbers);
 	}
 	memory = allocate_array(static_cast<int64>(engine::edit_distance_memory(Max(x.n, y.n), n_symbols)), 1);
-	result = engine::edit_distance(sequences[0], sequences[1], n_symbols, memory, check_interrupts);
+	result = engine::edit_distance(sequences[0], sequences[1], n_symbols, memory, PG_INT64_MAX, {check_interrupts, nullptr});
 	pfree(memory);
 	pfree(const_cast<uint32 *>(sequences[0].symbols));
 	pfree(const_cast<uint32 *>(sequences[1].symbols));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <random>
 #include <vector>
@@ -39,13 +40,13 @@ by_table(const Symbols &a, const Symbols &b)
 }
 
 int64_t
-by_bits(const Symbols &a, const Symbols &b, uint32_t n_symbols, Poll poll = nullptr)
+by_bits(const Symbols &a, const Symbols &b, uint32_t n_symbols, int64_t most = INT64_MAX, Poll poll = {})
 {
 	const auto longer = static_cast<int64_t>(std::max(a.size(), b.size()));
 	std::vector<uint64_t> memory(edit_distance_memory(longer, n_symbols) / 8 + 1);
 
 	return edit_distance({a.data(), static_cast<int64_t>(a.size())}, {b.data(), static_cast<int64_t>(b.size())}, n_symbols,
-		memory.data(), poll);
+		memory.data(), most, poll);
 }
 
 Symbols
@@ -127,16 +128,58 @@ TEST(EditDistance, equals_the_table_for_strings_a_few_edits_apart)
 	}
 }
 
-int polls;
+// Bands from one diagonal to all columns, of rows in one word and in many.
+TEST(EditDistance, equals_the_table_up_to_any_bound)
+{
+	std::mt19937 random(4);
+	int n_above = 0;
+
+	for (int i = 0; i < 600; i++)
+	{
+		const uint32_t n_symbols = 2 + random() % 6;
+		const Symbols a = random_symbols(random, 1 + random() % (i % 4 == 0 ? 700 : 200), n_symbols);
+		const Symbols b = i % 3 == 0 ? random_symbols(random, random() % 300, n_symbols) : edited(random, a, static_cast<int>(random() % 90), n_symbols);
+		const int64_t truth = by_table(a, b);
+
+		for (const int64_t most : {int64_t{0}, truth / 2, truth - 1, truth, truth + 1, truth + 70, INT64_MAX})
+		{
+			const int64_t found = by_bits(a, b, n_symbols, most);
+
+			if (truth <= most)
+				ASSERT_EQ(found, truth) << a.size() << " and " << b.size() << " symbols, at most " << most;
+			else
+				ASSERT_GT(found, most) << a.size() << " and " << b.size() << " symbols, distance " << truth;
+			n_above += truth > most;
+		}
+	}
+	EXPECT_GT(n_above, 1000);
+}
+
+struct Looks
+{
+	int n = 0;
+	int most = 0;
+};
+
+bool
+look(void *context)
+{
+	Looks *looks = static_cast<Looks *>(context);
+
+	return ++looks->n < looks->most;
+}
 
 TEST(EditDistance, asks_whether_to_go_on)
 {
 	const Symbols a(60000, 0);
 	const Symbols b(30000, 1);
+	Looks all = {0, INT_MAX};
+	Looks some = {0, 7};
 
-	polls = 0;
-	EXPECT_EQ(by_bits(a, b, 2, [] { polls++; }), 60000);
-	EXPECT_GE(polls, 400);
+	EXPECT_EQ(by_bits(a, b, 2, INT64_MAX, {look, &all}), 60000);
+	EXPECT_GE(all.n, 400);
+	(void) by_bits(a, b, 2, INT64_MAX, {look, &some});
+	EXPECT_EQ(some.n, 7);
 }
 
 TEST(EditDistance, is_never_below_the_bound_of_common_grams)

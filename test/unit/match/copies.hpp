@@ -253,14 +253,15 @@ private:
 class TextRows : public MatchRows
 {
 public:
-	/// Copies of Metric::kEdit. long_size: most characters of every 500th text; alphabet: different characters.
-	TextRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, uint32_t alphabet = 5, size_t long_size = 300, uint32_t n = 3)
+	/// Copies of Metric::kEdit. long_size: most characters of every 500th text; size: of the others; alphabet: different characters.
+	TextRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, uint32_t alphabet = 5, size_t long_size = 300, uint32_t n = 3,
+		size_t size = 14)
 		: MatchRows(seed, n_first, n_second, n_delta), random_texts_(seed, true, alphabet), n_(n)
 	{
 		for (size_t i = 0; i < rows.size(); i++)
 		{
 			Text text = i > 0 && i % 4 == 0 ? random_texts_.near(texts_[random_texts_.number(static_cast<uint32_t>(i))])
-											: random_texts_.next(i % 500 == 499 ? long_size : 14);
+											: random_texts_.next(i % 500 == 499 ? long_size : size);
 
 			rows[i] = grams_of(text, n_);
 			texts_.push_back(std::move(text));

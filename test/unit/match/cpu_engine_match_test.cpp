@@ -45,6 +45,81 @@ TEST(CpuEngineMatch, EditDistancesEqualTheDefinition)
 	}
 }
 
+// Texts whose distances, and bounds of them, are not less than the 255 that a byte holds, of one character or of many.
+TEST(CpuEngineMatch, EditDistancesOfLongTexts)
+{
+	for (const uint32_t alphabet : {1u, 3u, 40u})
+	{
+		const auto engine = engine::make_cpu_engine({.n_threads = 2});
+		TextRows rows(20 + alphabet, 60, 20, 10, alphabet, 1500, 2, 900);
+		engine::CopyId copy = 0;
+
+		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
+	}
+}
+
+// A search gives signs of life, and ends when it is told to, inside a segment and inside the delta, even of one long text.
+TEST(CpuEngineMatch, SearchesOfTextsCanBeStopped)
+{
+	const auto engine = engine::make_cpu_engine({});
+	RandomTexts texts(30, false);
+	std::vector<std::string> slots;
+	engine::SearchQuery query;
+	std::vector<std::vector<engine::Neighbor>> results;
+	const auto text_of_size = [&](size_t size)
+	{
+		Text text(size);
+
+		for (uint32_t &code : text)
+			code = 'a' + texts.number(4);
+		return text;
+	};
+	const std::string wanted = stored_text_query(text_of_size(2000), 3);
+
+	query.query = wanted.data();
+	query.query_bytes = wanted.size();
+	query.k = 5;
+	for (const bool in_delta : {false, true})
+	{
+		const std::vector<Text> rows = {text_of_size(150000), text_of_size(2000), text_of_size(100)};
+		std::vector<RowId> ids = {16, 32, 48};
+		engine::CopyId copy = 0;
+		engine::SearchControl free, stopped;
+		std::vector<uint8_t> bytes;
+
+		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
+		if (in_delta)
+		{
+			const std::string value = stored_text(rows[0], 3);
+			const uint32_t length = static_cast<uint32_t>(value.size());
+
+			bytes.resize((sizeof(length) + length + kSlotBytes - 1) / kSlotBytes * kSlotBytes);
+			memcpy(bytes.data(), &length, sizeof(length));
+			memcpy(bytes.data() + sizeof(length), value.data(), length);
+			ids.resize(bytes.size() / kSlotBytes);
+			ASSERT_TRUE(engine->append_delta(copy, 0, {ids, bytes.data(), ids.size()}).is_ok());
+		}
+		else
+		{
+			bytes = description_of({grams_of(rows[0], 3), grams_of(rows[1], 3), grams_of(rows[2], 3)}, described_texts(rows));
+			ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
+			ASSERT_TRUE(engine->load_structure(copy, 1, 1, bytes).is_ok());
+			ASSERT_TRUE(engine->seal_segment(copy, 1).is_ok());
+		}
+		ASSERT_TRUE(engine->search(copy, {&query, 1}, &results, &free).is_ok());
+		EXPECT_EQ(results[0].size(), in_delta ? 1u : 3u);
+		EXPECT_GE(free.progress.load(), 32u); // a word of the query after the other against the long text
+		stopped.stop = true;
+		EXPECT_EQ(engine->search(copy, {&query, 1}, &results, &stopped).code, StatusCode::kCancelled);
+		EXPECT_LT(stopped.progress.load(), 5u);
+		ASSERT_TRUE(engine->drop(copy).is_ok());
+	}
+}
+
 // More rows than a tile, whose later tiles are cut off by what the first ones gave.
 TEST(CpuEngineMatch, EditDistancesOverTiles)
 {

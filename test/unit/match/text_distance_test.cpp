@@ -48,7 +48,7 @@ TEST(TextDistance, equals_the_table_up_to_any_bound_and_in_any_width)
 
 				for (const int64_t most : {int64_t{0}, truth - 1, truth, truth + 1, INT64_MAX / 2})
 				{
-					const int64_t found = text_distance(&owned.pattern, view, most, nullptr);
+					const int64_t found = text_distance(&owned.pattern, view, most, {});
 
 					if (truth <= most)
 						ASSERT_EQ(found, truth) << size << " and " << other.size() << " characters, at most " << most;
@@ -82,19 +82,21 @@ TEST(TextDistance, a_payload_is_read_as_it_was_written_or_refused)
 	}
 }
 
-// The bounds of rows are those of theorem V.1, and never above the distance.
+// The bounds of rows are those of theorem V.1, from the least on, a window of them at a time.
 TEST(GramLevels, equal_the_theorem_in_every_width_of_counters)
 {
 	RandomTexts texts(2, true);
+	constexpr size_t kRows = 500;
 
 	for (const int64_t size : {int64_t{0}, int64_t{9}, int64_t{300}, int64_t{65534}, int64_t{65535}, int64_t{70000}})
 		for (const uint32_t n : {1u, 2u, 3u, 5u, 16u})
 		{
-			constexpr size_t kRows = 500;
 			std::vector<uint8_t> bytes;
 			std::vector<uint16_t> halves, sizes;
 			std::vector<uint32_t> words;
-			std::vector<uint8_t> levels[3] = {std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows)};
+			std::vector<int64_t> bounds;
+			size_t n_windows = 0;
+			size_t n_levels = 0;
 
 			for (size_t i = 0; i < kRows; i++)
 			{
@@ -102,18 +104,32 @@ TEST(GramLevels, equal_the_theorem_in_every_width_of_counters)
 				bytes.push_back(static_cast<uint8_t>(texts.number(256)));
 				halves.push_back(bytes.back());
 				words.push_back(bytes.back());
+				bounds.push_back(
+					engine::match::edit_distance_bound(size, sizes[i] < 0xFFFF ? sizes[i] : std::max<int64_t>(size, 0xFFFF), bytes[i], n));
 			}
-			engine::match::gram_levels({size, n}, bytes.data(), 1, 0, kRows, sizes.data(), levels[0].data());
-			engine::match::gram_levels({size, n}, halves.data(), 2, 0, kRows, sizes.data(), levels[1].data());
-			engine::match::gram_levels({size, n}, words.data(), 4, 0, kRows, sizes.data(), levels[2].data());
-			for (size_t i = 0; i < kRows; i++)
+			for (engine::match::GramWindow window; window.first != INT64_MAX; window = {window.next, INT64_MAX})
 			{
-				const int64_t other = sizes[i] < 0xFFFF ? sizes[i] : std::max<int64_t>(size, 0xFFFF);
-				const int64_t bound = engine::match::edit_distance_bound(size, other, bytes[i], n);
+				std::vector<uint8_t> levels[3] = {std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows)};
+				int64_t next = INT64_MAX;
 
-				for (const std::vector<uint8_t> &some : levels)
-					ASSERT_EQ(some[i], std::min<int64_t>(bound, 255)) << "size " << size << " n " << n << " row of " << sizes[i];
+				gram_levels({size, n}, bytes.data(), 1, 0, kRows, sizes.data(), &window, levels[0].data());
+				gram_levels({size, n}, halves.data(), 2, 0, kRows, sizes.data(), &window, levels[1].data());
+				gram_levels({size, n}, words.data(), 4, 0, kRows, sizes.data(), &window, levels[2].data());
+				for (size_t i = 0; i < kRows; i++)
+				{
+					const bool here = bounds[i] >= window.first && bounds[i] < window.first + 255;
+
+					for (const std::vector<uint8_t> &some : levels)
+						ASSERT_EQ(some[i], here ? bounds[i] - window.first : 255) << "size " << size << " n " << n << " row of " << sizes[i];
+					n_levels += here;
+					if (bounds[i] >= window.first + 255)
+						next = std::min(next, bounds[i]);
+				}
+				ASSERT_EQ(window.next, next);
+				ASSERT_LT(++n_windows, kRows);
 			}
+			EXPECT_EQ(n_levels, kRows); // each in one window
+			EXPECT_GT(n_windows, 1u);
 		}
 }
 
