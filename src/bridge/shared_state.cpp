@@ -36,6 +36,7 @@ init_state(SharedState *state)
 	pg_atomic_init_u32(&state->supervisor_pid, 0);
 	pg_atomic_init_u32(&state->worker_pid, 0);
 	pg_atomic_init_u32(&state->worker_ready, 0);
+	pg_atomic_init_u32(&state->worker_on_gpu, 0);
 	pg_atomic_init_u32(&state->worker_silent, 0);
 	pg_atomic_init_u32(&state->obstacle, static_cast<uint32>(Obstacle::kNone));
 	pg_atomic_init_u32(&state->n_spinning, 0);
@@ -106,6 +107,15 @@ shared_state()
 								 errhint("After an upgrade restart the server; else add \"vectorgpu\" to shared_preload_libraries.")));
 	}
 	return attached;
+}
+
+bool
+worker_on_gpu()
+{
+	SharedState *state = settings.worker ? shared_state() : nullptr;
+
+	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) != 0 &&
+		   pg_atomic_read_u32(&state->worker_silent) == 0 && pg_atomic_read_u32(&state->worker_on_gpu) != 0;
 }
 
 const char *

@@ -61,6 +61,7 @@ struct SharedState
 	pg_atomic_uint32 supervisor_pid;   // 0: none
 	pg_atomic_uint32 worker_pid;       // 0: none
 	pg_atomic_uint32 worker_ready;     // 1: it has greeted the supervisor
+	pg_atomic_uint32 worker_on_gpu;    // 1: it computes on a GPU; of the last one that was ready
 	pg_atomic_uint32 worker_silent;    // 1: it does not answer the supervisor
 	pg_atomic_uint32 obstacle;         // an Obstacle
 	pg_atomic_uint32 n_spinning;       // processes that look for a reply for long
@@ -83,6 +84,9 @@ static_assert(sizeof(SharedState) <= 1024);
 
 /// Attaches on the first call in a process. Null if there is none: a standalone server, or no shared memory left.
 SharedState *shared_state();
+
+/// True if there is a worker that computes on a GPU, and scans turn to it. For the planner: it may be another a moment later.
+bool worker_on_gpu();
 
 /// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null; it
 /// is a sentence.

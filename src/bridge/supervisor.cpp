@@ -293,6 +293,7 @@ greet(uint64 now)
 		supervisor.next_greet_ns = now + kGreetPauseMs * kNsPerMs;
 		return;
 	}
+	pg_atomic_write_u32(&supervisor.state->worker_on_gpu, session_engine() == wire::EngineKind::kCuda ? 1 : 0);
 	pg_atomic_write_u32(&supervisor.state->worker_ready, 1);
 	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
 	supervisor.next_sweep_ns = now + sweep_pause_ns();

@@ -58,19 +58,20 @@ def pgbench(*arguments):
     return rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
 
 
-def answered():
-    return int(psql("SELECT answered FROM vectorgpu_worker", "vg"))
+def answered(database="vg"):
+    """Batches of rows that the worker has answered."""
+    return int(psql("SELECT answered FROM vectorgpu_worker", database))
 
 
 def line(*cells):
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
-def wait_for_worker(index):
+def wait_for_worker(index, database="vg"):
     until = time.monotonic() + 60
     while True:
         try:
-            return psql(f"SELECT vectorgpu_prewarm('{index}'::regclass)", "vg")
+            return psql(f"SELECT vectorgpu_prewarm('{index}'::regclass)", database)
         except BenchError:
             if time.monotonic() > until:
                 raise

@@ -32,11 +32,30 @@ def built(what, method, sql):
     line(what, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
 
 
+def adult_row_type(names):
+    """The columns of a table of Adult's rows."""
+    return ", ".join(f"{name} {'int' if name in NUMBERS else 'text'}" for name in names)
+
+
+def adult_query(names, values):
+    """What asks for rows like one, six ranges of numbers and nine equalities: as a matchquery, and as a sum of conditions."""
+    items, conditions = [], []
+    for name, value in zip(names, values):
+        if name in NUMBERS:
+            low, high = int(value) - NUMBERS[name], int(value) + NUMBERS[name]
+            items.append(f"int4range({low}, {high}, '[]')")
+            conditions.append(f"({name} BETWEEN {low} AND {high})::int")
+        else:
+            items.append(quoted(value))
+            conditions.append(f"({name} = {quoted(value)})::int")
+    return f"matchquery({', '.join(items)})", " + ".join(conditions)
+
+
 def adult(options):
-    """Ten rows that meet most conditions: six ranges of numbers, nine equalities."""
+    """Ten rows that meet most conditions."""
     rows = list(csv.reader(io.StringIO(content(options.data, "adult.csv").decode())))
     names = rows[0]
-    kinds = ", ".join(f"{name} {'int' if name in NUMBERS else 'text'}" for name in names)
+    kinds = adult_row_type(names)
     psql(f"CREATE TABLE adult_once ({kinds})", "vg")
     psql("COPY adult_once FROM STDIN CSV HEADER", "vg", content(options.data, "adult.csv"))
     psql(f"CREATE TABLE adult (id serial, {kinds})", "vg")
@@ -47,19 +66,7 @@ def adult(options):
     psql("VACUUM ANALYZE adult", "vg")
     wait_for_worker("adult_gpumatch")
 
-    def asked(values):
-        items, conditions = [], []
-        for name, value in zip(names, values):
-            if name in NUMBERS:
-                low, high = int(value) - NUMBERS[name], int(value) + NUMBERS[name]
-                items.append(f"int4range({low}, {high}, '[]')")
-                conditions.append(f"({name} BETWEEN {low} AND {high})::int")
-            else:
-                items.append(quoted(value))
-                conditions.append(f"({name} = {quoted(value)})::int")
-        return f"matchquery({', '.join(items)})", " + ".join(conditions)
-
-    queries = [asked(values) for values in rows[1::len(rows) // QUERIES][:QUERIES]]
+    queries = [adult_query(names, values) for values in rows[1::len(rows) // QUERIES][:QUERIES]]
     for query, conditions in queries[:COMPARED]:
         best = psql(f"SET enable_seqscan = off; SELECT array_agg(n) FROM (SELECT -({row} <#> {query}) AS n FROM adult ORDER BY {row} <#> {query} "
                     f"LIMIT 10) s", "vg")

@@ -20,8 +20,18 @@ namespace
 {
 
 constexpr double kNewNeighbors = 0.6; // of a row's neighbours, that a search has not met before
-constexpr double kRowCost = 4;        // x cpu_tuple_cost: reading and scoring a vector out of order
+constexpr double kRowCost = 8;        // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+constexpr double kSmallPages = 768;   // and in larger ones more, as less of what a search meets is in the processor's caches
+constexpr double kLargePages = 131072;
+constexpr double kMorePages = 0.4;
+constexpr double kGpuUs = 260;        // a search by a GPU, the way included
 constexpr double kPassesOfAll = 3;    // exact passes of a scan that returns every row: batches grow by 16
+
+Cost
+row_cost(double pages)
+{
+	return kRowCost * cpu_tuple_cost * std::pow(Max(Min(pages, kLargePages) / kSmallPages, 1.0), kMorePages);
+}
 
 } // namespace
 
@@ -31,8 +41,9 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 {
 	const double rows = Max(path->indexinfo->tuples, 1.0);
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
-	const double width = graph_width(nullptr, 1, 0);
+	const double width = graph_plan_width(wanted_rows(root, rows));
 	Relation index;
+	Cost pass_of_all;
 	double degree;
 	double scored;
 
@@ -42,14 +53,15 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	degree = graph_plan_degree(index);
 	index_close(index, NoLock);
 	scored = width * degree * kNewNeighbors;
-	if (engine::graph::looks_at_all(width, rows))
-		*startup_cost = pass_cost(path, all_pages, rows);
-	else
-	{
+	if (!engine::graph::looks_at_all(width, rows))
 		*pages = Min(scored, all_pages);
-		*startup_cost = pass_cost(path, 0, std::sqrt(rows)) + scored * kRowCost * cpu_tuple_cost;
+	if (!gpu_search_cost(path, kGpuUs, *pages, startup_cost) || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
+	{
+		pass_of_all = pass_cost(path, all_pages, rows);
+		*startup_cost = engine::graph::looks_at_all(width, rows) ? pass_of_all
+			: pass_cost(path, 0, std::sqrt(rows)) + scored * row_cost(all_pages);
 	}
-	*total_cost = *startup_cost + kPassesOfAll * pass_cost(path, all_pages, rows) + fetch_cost(rows);
+	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 
 } // namespace vectorgpu::am

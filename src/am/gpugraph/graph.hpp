@@ -57,9 +57,11 @@ struct GraphPart
 /// options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// options.cpp. The width of a pass's search, for a batch of so many rows behind those returned before; model null: as the
-/// planner takes it, without calibration.
+/// options.cpp. The width of a pass's search, for a batch of so many rows behind those returned before.
 double graph_width(const GraphModel *model, double wanted, uint32 round);
+
+/// options.cpp. The same for the planner, which reads no page: of the first pass.
+double graph_plan_width(double wanted);
 
 /// options.cpp. Edges of a row, for the planner.
 uint32 graph_plan_degree(Relation index);

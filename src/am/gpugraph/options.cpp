@@ -1,6 +1,8 @@
 // Storage parameters and settings of gpugraph, and how wide a search is by them. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
+#include "am/shared/cost.hpp"
+
 #include <cmath>
 
 extern "C"
@@ -17,6 +19,7 @@ namespace
 
 constexpr double kDefaultRecall = 0.95;
 constexpr double kDefaultWidth = 64;   // where no calibration was possible
+constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
 constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
 // For k rows a search is (k / 10) to this power wider, and at least k. SIFT, 100,000 rows: for 100 rows a target of 0.95 finds 0.975
 // with 0.6, and a width of 100 finds 0.968.
@@ -40,6 +43,15 @@ relopt_enum_elt_def kPruneKinds[] = {
 	{"rng", static_cast<int>(engine::graph::PruneKind::kRng)},
 	{nullptr, 0},
 };
+
+/// The width for `wanted` rows, where the calibrated one is for kCalibratedRows.
+double
+width_for(double calibrated, double wanted)
+{
+	if (width_setting > 0)
+		return Max(static_cast<double>(width_setting), wanted);
+	return Max(calibrated * std::pow(Max(wanted / kCalibratedRows, 1.0), kMoreRows), wanted);
+}
 
 } // namespace
 
@@ -94,17 +106,17 @@ graph_plan_degree(Relation index)
 double
 graph_width(const GraphModel *model, double wanted, uint32 round)
 {
-	double width = width_setting;
+	const double calibrated = model->calibration.n_queries > 0
+		? engine::ivf::probes_for(model->calibration, recall_target)
+		: kDefaultWidth;
 
-	if (width_setting == 0)
-	{
-		width = kDefaultWidth;
-		if (model != nullptr && model->calibration.n_queries > 0)
-			width = engine::ivf::probes_for(model->calibration, recall_target);
-		if (wanted > kCalibratedRows)
-			width *= std::pow(wanted / kCalibratedRows, kMoreRows);
-	}
-	return std::ceil(Max(width, wanted) * std::pow(kRoundGrowth, round));
+	return std::ceil(width_for(calibrated, wanted) * std::pow(kRoundGrowth, round));
+}
+
+double
+graph_plan_width(double wanted)
+{
+	return std::ceil(width_for(kPlanWidth * recall_factor(recall_target), wanted));
 }
 
 } // namespace vectorgpu::am

@@ -19,6 +19,7 @@ namespace
 
 constexpr double kRefineCost = 4;  // x cpu_tuple_cost: reading a candidate's vector out of order
 constexpr double kPassesOfAll = 3; // exact passes of a scan that returns every row: batches grow by 16
+constexpr double kGpuUs = 140;     // a search by a GPU, the way included
 
 /// The canonical distances of the candidates: a page each at most, from the index or the table.
 Cost
@@ -39,19 +40,22 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
 	Relation index;
 	IvfPlan plan;
+	Cost pass_of_all;
 	double share;
-	double passes;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
-	plan = ivf_plan(index, rows);
+	plan = ivf_plan(index, rows, wanted_rows(root, rows));
 	index_close(index, NoLock);
 	share = plan.n_probes / plan.n_lists;
 	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + plan.n_lists / (rows + plan.n_lists))), 1.0);
-	*startup_cost = pass_cost(path, *pages, rows * share + plan.n_lists) + refine_cost(&plan, rows);
-	passes = kPassesOfAll * pass_cost(path, all_pages, rows) + (plan.from_table ? kPassesOfAll * fetch_cost(rows) : 0);
-	*total_cost = *startup_cost + passes + fetch_cost(rows);
+	if (plan.from_table || !gpu_search_cost(path, kGpuUs, *pages, startup_cost) || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
+	{
+		*startup_cost = pass_cost(path, *pages, rows * share + plan.n_lists) + refine_cost(&plan, rows);
+		pass_of_all = pass_cost(path, all_pages, rows) + (plan.from_table ? fetch_cost(rows) : 0);
+	}
+	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 
 } // namespace vectorgpu::am

@@ -127,8 +127,8 @@ struct IvfPlan
 	bool has_codes;
 };
 
-/// options.cpp. The scan of an index with so many rows.
-IvfPlan ivf_plan(Relation index, double n_rows);
+/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them.
+IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
 /// options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);

@@ -1,6 +1,7 @@
 // Storage parameters and settings of gpuivf, and the defaults that follow from the number of rows. PG dialect.
 #include "am/gpuivf/ivf.hpp"
 
+#include "am/shared/cost.hpp"
 #include "common/limits.hpp"
 
 #include <cmath>
@@ -24,6 +25,7 @@ constexpr uint64 kCalibratedRows = 10;     // nearest rows that a calibration is
 // For k rows as many probes more as (k / 10) to this power. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10,
 // 100 and 1,000 rows.
 constexpr double kMoreRows = 0.25;
+constexpr double kPlanMoreRows = 0.4; // the same for the planner: lists further down are longer, and what they hold is kept
 
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
@@ -177,7 +179,7 @@ ivf_candidates(const IvfModel *model, uint64 wanted)
 }
 
 IvfPlan
-ivf_plan(Relation index, double n_rows)
+ivf_plan(Relation index, double n_rows, double wanted)
 {
 	static const IvfReloptions kNothing = {};
 	const IvfReloptions *given =
@@ -192,13 +194,15 @@ ivf_plan(Relation index, double n_rows)
 	IvfPlan plan;
 
 	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
-	plan.n_probes =
-		Min(probes_setting > 0 ? static_cast<double>(probes_setting) : std::ceil(plan.n_lists * kDefaultShare), plan.n_lists);
+	plan.n_probes = probes_setting > 0 ? static_cast<double>(probes_setting)
+									   : std::ceil(plan.n_lists * kDefaultShare * recall_factor(recall_target) *
+											 std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
+	plan.n_probes = Min(plan.n_probes, plan.n_lists);
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
-	plan.candidates = plan.has_codes ? kCalibratedRows * kDefaultCandidates : 0;
+	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, wanted) : 0;
 	return plan;
 }
 

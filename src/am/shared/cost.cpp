@@ -2,14 +2,18 @@
 #include "am/shared/cost.hpp"
 
 #include "am/shared/page.hpp"
+#include "bridge/settings.hpp"
+#include "bridge/shared_state.hpp"
 #include "engine/topk.hpp"
 
 #include <cmath>
 
 extern "C"
 {
+#include "catalog/pg_class.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/spccache.h"
 }
@@ -28,12 +32,20 @@ constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that 
 constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
 
+constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (scan.cpp)
+constexpr double kRecall = 0.95;     // the approximate access methods' default
+constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
+constexpr double kCostPerUs = 240;   // x cpu_operator_cost, where a cached sequential scan costs 0.6 for each us
+constexpr double kGpuExactUs = 100;  // an exact search by a GPU, the way included,
+constexpr double kGpuPagesPerUs = 400; // and what it reads: 3.3 TB/s
+constexpr double kLeastGpuPages = 128; // of a smaller index the worker is asked only where vectorgpu.worker_min_size was set for tests
+
 /// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).
 double
-passes_for(double rows)
+passes_for(double rows, double first)
 {
 	const double most = static_cast<double>(work_mem) * 1024 / (2 * sizeof(engine::Neighbor));
-	double batch = 100;
+	double batch = first;
 	double passes = 0;
 
 	while (rows > 0 && batch < most)
@@ -92,6 +104,32 @@ fetch_cost(double rows)
 	return rows * cpu_tuple_cost * kFetchCost;
 }
 
+double
+wanted_rows(const PlannerInfo *root, double rows)
+{
+	return Max(Min(root->limit_tuples > 0 ? root->limit_tuples : kFirstBatch, rows), 1.0);
+}
+
+double
+recall_factor(double recall_target)
+{
+	return std::pow((1 - kRecall) / Max(1 - recall_target, 1e-4), kMissesPower);
+}
+
+bool
+gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
+
+	if (index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
+		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
+		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
+		return false;
+	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost;
+	return true;
+}
+
 void
 exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
@@ -100,8 +138,9 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
-	*startup_cost = pass_cost(path, *pages, rows);
-	*total_cost = *startup_cost * passes_for(rows) + fetch_cost(rows);
+	if (!gpu_search_cost(path, kGpuExactUs, *pages, startup_cost))
+		*startup_cost = pass_cost(path, *pages, rows);
+	*total_cost = *startup_cost * passes_for(rows, wanted_rows(root, rows)) + fetch_cost(rows);
 }
 
 } // namespace vectorgpu::am

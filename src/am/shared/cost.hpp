@@ -20,6 +20,16 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 bool common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 	double *correlation, double *pages);
 
+/// Rows that a scan is to return, as far as its query's LIMIT tells: of all `rows`; else those of a first batch.
+double wanted_rows(const PlannerInfo *root, double rows);
+
+/// How many times the candidates of a recall of 0.95 another target takes.
+double recall_factor(double recall_target);
+
+/// True if a worker on a GPU answers scans of this index, as far as can be told before one. Then *cost is that of a batch of rows, from
+/// what the way and a search take (in us, one client) and how many of the index's pages the search reads.
+bool gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost);
+
 /// The cost of beginning a scan and scoring so many rows on so many pages of the index.
 Cost pass_cost(const IndexPath *path, double pages, double rows);
 
