@@ -227,10 +227,10 @@ def choice(options):
     return bad
 
 
-def options_of(parser):
+def add_options(parser, sets):
     """The arguments of choice(), for whoever calls it."""
     numbers = lambda text: [int(number) for number in text.split(",")]
-    parser.add_argument("--choice-sets", type=lambda text: text.split(","), default=list(SETS), help="of " + ",".join(SETS))
+    parser.add_argument("--choice-sets", type=lambda text: text.split(","), default=sets, help="of " + ",".join(SETS))
     parser.add_argument("--sizes", type=numbers, default=list(SIZES))
     parser.add_argument("--limits", type=numbers, default=[10, 1000])
     parser.add_argument("--clients", type=numbers, default=[1, 16])
@@ -242,7 +242,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=1)
-    options_of(parser)
+    add_options(parser, list(SETS))
     options = parser.parse_args()
     psql("CREATE DATABASE vg", "postgres")
     psql("CREATE EXTENSION vectorgpu", "vg")

@@ -47,7 +47,7 @@ class Bench:
             yield
         except TimeoutError as error:
             self.report.gap(section, data_set, name, str(error), False)
-        except (server.BenchError, psycopg.Error, subprocess.SubprocessError, OSError) as error:
+        except (server.BenchError, worker.BenchError, psycopg.Error, subprocess.SubprocessError, OSError) as error:
             first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             self.report.gap(section, data_set, name, first_line, True)
 

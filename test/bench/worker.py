@@ -66,12 +66,14 @@ class Figures:
         """The server with a worker of such settings that is ready; afterwards as it was."""
         values = {"vectorgpu.worker": "on", **values}
         before = {name: self.psql(f"SHOW {name}") for name in values}
-        self.set(values)
+        if before != values:
+            self.set(values)
         try:
             wait_for_worker("probe_gpuflat", self.database)
             yield
         finally:
-            self.set(before)
+            if before != values:
+                self.set(before)
 
     def null_worker(self, arguments=""):
         """A worker whose engine answers in no time, started with more arguments: of two alike the last one counts."""

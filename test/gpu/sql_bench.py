@@ -1,8 +1,6 @@
 """The measurements of sql_bench. Standard library and numpy; clients are psql and pgbench, on the server's unix socket."""
 import argparse
-import glob
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -11,7 +9,9 @@ import time
 import numpy
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
+import choice
 import datasets
+import worker
 from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
 from sql_filters import filters
 from sql_match import matches
@@ -20,11 +20,9 @@ CHECKED = 200  # queries whose answers are compared with the ground truth
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
 APPROXIMATE = (("gpuivf", 0.985), ("gpugraph", 0.99))  # and the recall that is asked of them
-PARTS = ("way", "inserts", "approximate", "filters", "peer", "matches")
+PARTS = ("way", "cpu", "inserts", "approximate", "filters", "peer", "matches", "choice")
 FILTERED = "sift-bsds-128"  # the set that conditions are measured with
-WAY_CLIENTS = 64
-WAY_DIMS = 128
-WAY_ROWS = 2000
+CPU_SET = "sift-bsds-128"  # the set that the CPU engine is measured with
 
 
 def read_u8bin(folder, name):
@@ -193,90 +191,41 @@ def peer(options, name, base, queries, truth):
                  f"{latency * 1000:.0f} us", f"recall {found:.4f}")
 
 
-def null_worker(options, arguments):
-    """The server with a worker whose engine answers in no time, started with more arguments: of two alike the last one counts."""
-    path = os.path.join(options.programs, f"null_worker_{time.monotonic_ns()}")  # another name, so that a worker starts
-    worker = psql("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'", "vg") + "/vectorgpu_worker"
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f'#!/bin/sh\nexec "{worker}" "$@" --engine null {arguments}\n')
-    os.chmod(path, 0o755)
-    restart_worker(f"SET vectorgpu.worker_program = '{path}'")
+def figure(name, value, unit, note="", *, ratio=None, ratio_of="", target="", good=None):
+    """A line of one of worker.py's figures."""
+    verdict = f"{target}: {'met' if good(ratio) else '**missed**'}; " if target else ""
+    line("worker", "gpuflat", name, f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}", f"{ratio:.2f} x {ratio_of}", verdict + note)
 
 
-def restart_worker(change):
-    """Changes a setting for which the worker starts anew, and waits for that."""
-    pid = "SELECT pid FROM vectorgpu_worker WHERE ready"
-    old = psql(pid, "vg")
-    psql(f"ALTER SYSTEM {change}", "vg")
-    psql("SELECT pg_reload_conf()", "vg")
-    until = time.monotonic() + 60
-    while psql(pid, "vg") in (old, ""):
-        if time.monotonic() > until:
-            raise BenchError(f"no other worker after {change}")
-        time.sleep(0.1)
-
-
-def way_script(table):
-    return f"SELECT id FROM {table} ORDER BY v <-> '[{','.join(['1'] * WAY_DIMS)}]'::vector LIMIT 10;\n"
-
-
-def added_time(options, keep):
-    """What SQL adds to the time of an engine that answers in no time, one client, beside a scan of an empty index: by medians, and
-    by rates, since pgbench's clock stands still where the answer is there before it looks for it."""
-    prefix = os.path.join(options.work, "way_log")
-
-    def run(table, more):
-        command, environment = pgbench_command(options.work, "vg", "way", way_script(table), 1, options.way_seconds,
-                                               {**keep, **more}, "-l", f"--log-prefix={prefix}")
-        rate, _ = rate_of(subprocess.run(command, capture_output=True, text=True, env=environment, check=False))
-        took = []
-        for name in glob.glob(prefix + ".*"):
-            with open(name, encoding="ascii") as file:
-                took += sorted(int(row.split()[2]) for row in file)
-            os.unlink(name)
-        return statistics.median(took), took[int(0.99 * len(took))], 1e6 / rate
-
-    null_worker(options, "")
-    for table in ("hollow", "probe"):
-        wait_for_worker(f"{table}_gpuflat")
-    for label, spin in (("spinning", 50), ("no spinning", 0)):
-        empty, _, empty_mean = run("hollow", {"vectorgpu.worker": "off"})
-        before = answered()
-        p50, p99, mean = run("probe", {"vectorgpu.spin_time_us": spin})
-        line("probe", "gpuflat", f"null engine, 1 client, {label}", "", f"p50 {p50:.0f} us, p99 {p99} us",
-             f"adds {p50 - empty:.0f} us, p99 {p99 - empty:.0f} us, to an empty index scan's {empty:.0f} us; by "
-             f"rates {mean - empty_mean:.1f} to {empty_mean:.1f} us; "
-             f"{answered() - before} scans by the worker")
+def figures_of(options):
+    return worker.Figures(figure, "vg", options.work, options.programs, options.way_seconds, 1)
 
 
 def way(options):
     """What the way through the worker costs: an engine that answers in no time; one client, and many clients by the number of
-    dispatchers beside scans of an empty index, in turn."""
-    for table, rows in (("hollow", 0), ("probe", WAY_ROWS)):
-        psql(f"CREATE TABLE {table} (id int4, v vector({WAY_DIMS}))", "vg")
-        psql(f"INSERT INTO {table} SELECT i, array_fill(i % 100, ARRAY[{WAY_DIMS}])::vector FROM generate_series(1, {rows}) i", "vg")
-        psql(f"VACUUM ANALYZE {table}", "vg")
-        psql(f"CREATE INDEX {table}_gpuflat ON {table} USING gpuflat (v vector_l2_ops)", "vg")
-    script = way_script("hollow")
-    keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan", "vectorgpu.worker_min_size": 0}
-    added_time(options, keep)
-
-    def run(more):
-        command, environment = pgbench_command(options.work, "vg", "way", script, WAY_CLIENTS, options.way_seconds, {**keep, **more})
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        rate, latency = rate_of(done)
-        return rate, latency, int(re.search(r"actually processed: ([0-9]+)", done.stdout).group(1))
-
+    dispatchers beside scans of an empty index, in turn; a scan after an insert, by the device."""
+    figures = figures_of(options)
+    figures.make_tables()
+    wait_for_worker("probe_gpuflat")
+    figures.after_insert()
     for arguments in ("", "--dispatchers 1", "--dispatchers 3", "--spin-us 0"):
-        null_worker(options, arguments)
-        wait_for_worker("hollow_gpuflat")
-        empty, _, _ = run({"vectorgpu.worker": "off"})
-        before = answered()
-        rate, latency, n = run({})
-        share = (answered() - before) / n
-        line("empty", "gpuflat", f"null engine, {WAY_CLIENTS} clients{', ' if arguments else ''}{arguments}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-             f"{rate / empty:.2f} of an empty index scan ({empty:.0f}/s); {min(share, 1):.0%} by the worker")
-    restart_worker("RESET vectorgpu.worker_program")
+        with figures.null_worker(arguments):
+            if not arguments:
+                figures.added_time()
+            figures.many_clients(("hollow",), f"{', ' if arguments else ''}{arguments}")
+
+
+def on_cpu(options, table, queries):
+    """What the CPU engine makes of many clients, of copies and of a scan after an insert, on the same table."""
+    figures = figures_of(options)
+    if psql("SELECT to_regclass('probe') IS NULL", "vg") == "t":
+        figures.make_tables()
+    with figures.worker(**{"vectorgpu.device": "cpu"}):
+        wait_for_worker(f"{table}_gpuflat")
+        figures.copying(f"{table}_gpuflat", ", CPU engine")
+        figures.batching(search_scripts(table, queries), psql(f"SELECT reltuples::int FROM pg_class WHERE oid = '{table}'::regclass", "vg"))
+        figures.after_insert(", CPU engine")
+    wait_for_worker(f"{table}_gpuflat")
 
 
 def main():
@@ -291,7 +240,9 @@ def main():
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", help="folder that the server can run scripts from; without it the null engine is left out")
     parser.add_argument("--way-seconds", type=int, default=3)
+    choice.add_options(parser, ["sift-bsds-128", "adult"])
     options = parser.parse_args()
+    choice_options = argparse.Namespace(**{**vars(options), "seconds": 1})
     parts = options.only.split(",")
     has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
 
@@ -316,8 +267,10 @@ def main():
                 read_truth(options.data, f"{name}.gt100.bin"))
         table, script, keep = ours(options, name, *sets)
         bad = 0
+        if "cpu" in parts and options.programs and name == CPU_SET:
+            bad |= part(name, on_cpu, options, table, sets[1])
         if "approximate" in parts:
-            bad = approximate(options, name, table, script, keep, *sets)
+            bad |= approximate(options, name, table, script, keep, *sets)
         if "inserts" in parts:  # their rows stay
             beside_inserts(options, table, script, keep, sets[0])
         if "peer" in parts and has_peer and name in options.peer_sets.split(","):
@@ -331,6 +284,8 @@ def main():
         failed |= part(name, one_set, name)
     if "matches" in parts:
         failed |= part("match counts", matches, options)
+    if "choice" in parts:
+        failed |= part("choice", lambda: choice.choice(choice_options) and None)
     worker = psql("SELECT engine || ', ' || device || ', batches of ' || round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg")
     print(f"\nWorker: {worker}.")
     if options.device != "cpu" and not worker.startswith("cuda"):
