@@ -7,6 +7,59 @@
 namespace vectorgpu::kernels
 {
 
+constexpr int kFewRows = 16; // of score_few_rows
+
+/// Canonical scores of 16 rows for a query, to the lanes below 16: fewer rows than score_pairs_at takes, but more of each under way at once, for a warp
+/// that nothing else hides the latency of.
+template <Metric metric, class FormT, class RowAt>
+__device__ __forceinline__ double
+score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
+{
+	constexpr uint32_t kSteps = 4; // of kLanes elements
+	float sums[32]; // the lower half, as reduce_pairs wants it
+	float squares[32];
+	const auto reduce = [lane](float(&v)[32])
+	{
+#pragma unroll
+		for (int r = 0; r < kFewRows; r++)
+			v[r] = __fadd_rn(v[r], __shfl_xor_sync(0xFFFFFFFFu, v[r], 16));
+		return reduce_pairs<8>(v, lane);
+	};
+
+#pragma unroll
+	for (int r = 0; r < kFewRows; r++)
+		sums[r] = squares[r] = 0.0f;
+	for (uint32_t first = lane; first < dim_pad; first += kSteps * kLanes)
+	{
+		float x[kSteps];
+		float y[kSteps][kFewRows];
+
+#pragma unroll
+		for (uint32_t s = 0; s < kSteps; s++)
+		{
+			const uint32_t e = first + s * kLanes;
+
+			x[s] = e < dim_pad ? __ldg(query + e) : 0.0f;
+#pragma unroll
+			for (int r = 0; r < kFewRows; r++)
+				y[s][r] = e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // behind the end zeros add nothing, as padding does
+		}
+#pragma unroll
+		for (uint32_t s = 0; s < kSteps; s++)
+#pragma unroll
+			for (int r = 0; r < kFewRows; r++)
+			{
+				sums[r] = canonical_step<metric>(x[s], y[s][r], sums[r]);
+				if constexpr (metric == Metric::kCosine)
+					squares[r] = __fmaf_rn(y[s][r], y[s][r], squares[r]);
+			}
+	}
+
+	const float bb = metric == Metric::kCosine ? reduce(squares) : 0.0f;
+
+	return canonical_score<metric>(reduce(sums), aa, bb);
+}
+
 /// Canonical scores of 32 rows: a lane of this thread's warp each.
 template <Metric metric, class FormT>
 struct GraphScorer
@@ -35,10 +88,16 @@ struct GraphScorer
 			[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, [&](int) { return query; },
 			dim_pad, aa, lane);
 	}
+	/// Of up to `most`.
+	template <uint32_t most = 32>
 	__device__ float
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
-		return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
+		if constexpr (most <= kFewRows)
+			return static_cast<float>(score_few_rows<metric, FormT>(
+				[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, query, dim_pad, aa, lane));
+		else
+			return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
 	}
 };
 
@@ -81,6 +140,7 @@ struct GraphByteScorer
 		return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
 	}
 
+	template <uint32_t most = 32>
 	__device__ float
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
@@ -88,7 +148,7 @@ struct GraphByteScorer
 		int32_t mine = 0;
 
 #pragma unroll
-		for (uint32_t half = 0; half < 2; half++)
+		for (uint32_t half = 0; half < (most + 15) / 16; half++)
 		{
 			uint4 y[4][chunks];
 

@@ -245,7 +245,7 @@ private:
 				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
 			__syncwarp();
 
-			const float score = scorer_.score(nodes_, n, lane_);
+			const float score = scorer_.template score<kChunk>(nodes_, n, lane_);
 			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
 			const bool take = item < last;
 			const unsigned taken = __ballot_sync(kFull, take);
@@ -532,9 +532,9 @@ graph_block_threads(int warps)
 	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
 }
 
-/// args.tuning is complete. Shared memory: graph_shared_bytes for each query of the block.
+/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some by spilling. Shared memory: graph_shared_bytes for each query of the block.
 template <Metric metric, class Scorer, int warps>
-__global__ void __launch_bounds__(graph_block_threads(warps))
+__global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
 graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
 {
 	extern __shared__ __align__(16) uint8_t graph_shared[];
