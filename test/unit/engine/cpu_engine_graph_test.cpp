@@ -275,7 +275,7 @@ sealed(const std::function<void(GraphedRows *)> &change, size_t cut = 0)
 
 	Bytes bytes = graphed.description();
 
-	bytes.resize(bytes.size() - cut);
+	bytes.erase(bytes.end() - static_cast<std::ptrdiff_t>(cut), bytes.end());
 	EXPECT_TRUE(engine->create({spec, CopyKind::kGraph}, &copy).is_ok());
 	EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
 	EXPECT_TRUE(engine->load_structure(copy, 1, 4, bytes).is_ok());
