@@ -48,9 +48,19 @@ coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidat
 	return floats * sizeof(float) + stride * (sizeof(uint64_t) + sizeof(uint32_t)) + sizeof(Entry) + 64;
 }
 
-Status
-search_codes(const Device *device, cudaStream_t stream, Arena *arena, const CodedRequest &request, engine::SearchControl *control)
+bool
+chosen_by_codes(const engine::SearchQuery &query, const Source &source)
 {
+	return source.lists->codes != nullptr &&
+		   engine::probes_of(query.probes, source.segment, source.lists->n_lists()) < source.lists->n_lists() &&
+		   engine::candidates_of(query.probes, source.segment) <= kMostCodedCandidates;
+}
+
+Status
+search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRequest &request, engine::SearchControl *control)
+{
+	constexpr uint32_t kPassesBetween = 4; // two waits for the device
+	const cudaStream_t stream = on.get();
 	const Source &source = *request.source;
 	const size_t n = request.queries.n_queries;
 	const uint32_t stride = candidates_of_pass(source, request.most_candidates);
@@ -105,8 +115,15 @@ search_codes(const Device *device, cudaStream_t stream, Arena *arena, const Code
 		kernels::launch_code_queries(request.metric, scan.codes, request.queries, scan.prepared, stream), "prepare queries for codes"));
 	VECTORGPU_TRY(device->check(
 		kernels::launch_code_begin(scan.n_queries, request.candidates, left, wanted, stream), "count candidates"));
-	for (uint64_t done = 0; done < most; done += kernels::kMostPassCandidates)
+	for (uint64_t done = 0, pass = 0; done < most; done += kernels::kMostPassCandidates, pass++)
 	{
+		// Whoever watches is to see that it gets on, and it must hear a stop.
+		if (pass > 0 && pass % kPassesBetween == 0)
+		{
+			VECTORGPU_TRY(on.synchronize());
+			if (control != nullptr)
+				control->progress.fetch_add(1, std::memory_order_relaxed);
+		}
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
 		VECTORGPU_TRY(device->check(kernels::launch_coded_scan(scan, stream), "scan codes"));

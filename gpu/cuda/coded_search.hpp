@@ -11,6 +11,13 @@
 namespace vectorgpu::cuda
 {
 
+/// Candidates of a query in a segment up to which codes choose them. A pass over the codes finds kMostPassCandidates; after so many, all
+/// rows of the lists are scored in less time, and more is found.
+constexpr uint32_t kMostCodedCandidates = 16 * kernels::kMostPassCandidates;
+
+/// True if codes choose the rows of the source whose scores the query needs.
+bool chosen_by_codes(const engine::SearchQuery &query, const Source &source);
+
 struct CodedRequest
 {
 	Metric metric = Metric::kL2;
@@ -28,7 +35,7 @@ struct CodedRequest
 size_t coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidates);
 
 /// best = the queries.k first of best and the candidates. Queues work on the stream; takes from the arena what is to be given back when
-/// the stream has done it.
-Status search_codes(const Device *device, cudaStream_t stream, Arena *arena, const CodedRequest &request, engine::SearchControl *control);
+/// the stream has done it, and waits for a part of it where that takes many passes.
+Status search_codes(const Device *device, const Stream &stream, Arena *arena, const CodedRequest &request, engine::SearchControl *control);
 
 } // namespace vectorgpu::cuda

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "cuda/coded_search.hpp"
 #include "cuda/ivf_lists.hpp"
 #include "cuda/ivf_segments.hpp"
 #include "kernels/kernels.hpp"
@@ -121,16 +122,15 @@ public:
 	}
 
 private:
-	/// Segments whose codes the query does not need, since it looks at all of their lists.
+	/// Segments whose codes choose rows for the query.
 	std::vector<bool>
-	whole_segments(const SearchQuery &query) const
+	coded_segments(const SearchQuery &query) const
 	{
-		std::vector<bool> whole;
+		std::vector<bool> coded;
 
 		for (const Source *source : lists_)
-			whole.push_back(source->lists->codes != nullptr && engine::probes_of(query.probes, source->segment, source->lists->n_lists()) ==
-																   source->lists->n_lists());
-		return whole;
+			coded.push_back(chosen_by_codes(query, *source));
+		return coded;
 	}
 
 	Status
@@ -139,7 +139,7 @@ private:
 		return search_segments(device_, context_, spec_, shape_, lists_, queries, results, counts_, control_);
 	}
 
-	/// Segments with lists: queries that look at the whole of the same coded segments go together.
+	/// Segments with lists: queries whose rows are chosen by codes in the same segments go together.
 	Status
 	search_by_segments(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
@@ -148,10 +148,10 @@ private:
 		if (std::none_of(lists_.begin(), lists_.end(), [](const Source *source) { return source->lists->codes != nullptr; }))
 			return search_together(queries, results);
 		for (uint32_t i = 0; i < queries.size(); i++)
-			groups[whole_segments(queries[i])].push_back(i);
+			groups[coded_segments(queries[i])].push_back(i);
 		if (groups.size() == 1)
 			return search_together(queries, results);
-		for (const auto &[whole, numbers] : groups)
+		for (const auto &[coded, numbers] : groups)
 		{
 			std::vector<SearchQuery> group;
 			std::vector<std::vector<Neighbor>> found(numbers.size());

@@ -5,7 +5,7 @@
 //               list by list
 //   merge       into what the query has found
 // Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp), but for segments all of whose lists a query
-// looks at.
+// looks at, or of which it wants very many candidates.
 // A query with more candidates than there is room for is answered again in windows of places.
 #include "cuda/ivf_segments.hpp"
 
@@ -57,12 +57,12 @@ public:
 			[&](const Source *source) { return kernels::ivf_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
 	}
 
-	/// All queries have probes and 1 ... kMaxSelectK as k. Where lists have codes, all look at the whole of the same segments.
+	/// All queries have probes and 1 ... kMaxSelectK as k. Where lists have codes, these choose the rows for all queries in the same segments.
 	Status
 	run()
 	{
 		for (const Source *source : sources_)
-			by_codes_.push_back(source->lists->codes != nullptr && !queries_.empty() && probes(0, *source) < source->lists->n_lists());
+			by_codes_.push_back(!queries_.empty() && chosen_by_codes(queries_[0], *source));
 		std::vector<uint32_t> numbers(queries_.size());
 
 		std::iota(numbers.begin(), numbers.end(), 0);
@@ -393,7 +393,7 @@ private:
 		request.n_pairs = chunk.n_pairs[s];
 		request.best = chunk.best;
 		request.max_k = chunk.max_k;
-		return search_codes(device_, stream_, &arena_, request, control_);
+		return search_codes(device_, context_->stream, &arena_, request, control_);
 	}
 
 	/// probes->ranked: the first lists of each query. Scratch is given back.

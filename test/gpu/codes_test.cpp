@@ -160,6 +160,46 @@ TEST(Codes, CandidatesOfSeveralPasses)
 	}
 }
 
+/// So many that the rows of the lists are scored instead: exactly what there is in these lists.
+TEST(Codes, CandidatesOfTooManyPasses)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 12};
+	std::mt19937 rng(23);
+	Rows rows(spec);
+	Rows queries(spec);
+
+	rows.add_random(100000, Data::kGaussian, rng, 1);
+	queries.add_random(20, Data::kGaussian, rng, 0);
+
+	const CodedRows lists(ListRows(rows, 8, rng), CodeKind::kPq, 3, 4, false);
+	Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
+
+	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
+	for (const uint32_t n_candidates : {30000u, 32768u, 32769u, 50000u})
+		for (const size_t k : {10u, 3000u})
+		{
+			SCOPED_TRACE(testing::Message() << n_candidates << " candidates, k " << k);
+
+			const SegmentProbes asked[] = {{1, 6, n_candidates}};
+			const SegmentProbes all[] = {{1, 6, n_candidates > 32768 ? 100000 : n_candidates}};
+			const SegmentProbes few[] = {{1, 6, 100}};
+			std::vector<SearchQuery> on_gpu, on_cpu;
+			std::vector<std::vector<Neighbor>> found, expected;
+
+			for (size_t i = 0; i < queries.n(); i++)
+				for (std::vector<SearchQuery> *batch : {&on_gpu, &on_cpu})
+				{
+					batch->push_back({queries.vector(i), k, false, {}});
+					batch->back().probes = i % 3 == 0 ? few : batch == &on_gpu ? asked : all;
+				}
+			ASSERT_OK(both.cuda()->search(both.cuda_copy(), on_gpu, &found, nullptr));
+			ASSERT_OK(both.cpu()->search(both.cpu_copy(), on_cpu, &expected, nullptr));
+			ASSERT_EQ(found.size(), expected.size());
+			for (size_t i = 0; i < found.size(); i++)
+				ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+		}
+}
+
 TEST(Codes, MoreListsThanAreHeldAtATime)
 {
 	const DistanceSpec spec = {Metric::kInnerProduct, ElementType::kFloat32, 16};
