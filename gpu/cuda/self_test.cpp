@@ -324,6 +324,7 @@ run_list_builder(engine::Engine *engine)
 
 constexpr Case kOnePassCases[] = {
 	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, 1},
+	{Metric::kL2, ElementType::kFloat32, 100, Values::kBytes, 10, 12},
 	{Metric::kInnerProduct, ElementType::kFloat32, 200, Values::kBytes, 3, 10},
 	{Metric::kL2, ElementType::kFloat32, 130, Values::kBytes, 20, 20},
 	{Metric::kL2, ElementType::kFloat32, 140, Values::kBytes, 10, 35},

@@ -41,6 +41,7 @@ constexpr Case kCases[] = {
 	{Metric::kInnerProduct, 33, ivf::CodeKind::kPq, {.m = 11, .bits = 4}, 300, 60},
 	{Metric::kCosine, 24, ivf::CodeKind::kPq, {.m = 12, .bits = 4}, 1, 2100},
 	{Metric::kCosine, 48, ivf::CodeKind::kPq, {.m = 16, .bits = 8}, 20, 100},
+	{Metric::kL2, 144, ivf::CodeKind::kPq, {.m = 144, .bits = 8}, 20, 60}, // tables that do not fit shared memory
 	{Metric::kL2, 140, ivf::CodeKind::kSq8, {}, 300, 60},
 	{Metric::kInnerProduct, 31, ivf::CodeKind::kSq8, {}, 2, 60},
 	{Metric::kCosine, 64, ivf::CodeKind::kSq8, {}, 20, 60},
