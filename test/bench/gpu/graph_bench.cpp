@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "cuda/cuda_engine.hpp"
@@ -20,6 +19,7 @@
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
+#include "threads.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -31,21 +31,6 @@ namespace
 constexpr size_t kNeighbors = 10;
 constexpr size_t kComparedQueries = 50;
 constexpr size_t kBuildBatch = 16384;
-
-const size_t n_threads = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
-
-/// engine::ivf::Call::parallel.
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
-}
 
 /// The k nearest other rows of each, by the exact search.
 void

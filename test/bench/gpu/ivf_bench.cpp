@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "cuda/cuda_engine.hpp"
@@ -19,6 +18,7 @@
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "coded_lists.hpp"
+#include "threads.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -29,21 +29,6 @@ namespace
 
 constexpr size_t kNeighbors = 10;
 constexpr size_t kComparedQueries = 20;
-
-const size_t n_threads = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
-
-/// engine::ivf::Call::parallel.
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
-}
 
 void
 finished(const engine::ivf::Outcome &outcome)

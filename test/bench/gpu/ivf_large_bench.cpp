@@ -17,6 +17,7 @@
 #include "coded_lists.hpp"
 #include "cuda/cuda_engine.hpp"
 #include "engine/list_builder.hpp"
+#include "threads.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -28,20 +29,6 @@ namespace
 constexpr size_t kNeighbors = 10;
 constexpr size_t kJudged = 1000; // queries whose recall is measured
 constexpr int kNoise = 8;
-
-const size_t n_threads = std::min<size_t>(16, std::max(1u, std::thread::hardware_concurrency()));
-
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
-}
 
 /// work(first, last) over [0, n) in parts, by all threads.
 template <class Work>
