@@ -67,10 +67,12 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream)
 	else if (tuning.warps != 1 && tuning.warps != 4)
 		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
 	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some twice (README.md).
-	if (tuning.table_bits == 0)
+	if (tuning.table_bits == 0 && alone) // nobody shares it, and a slot that is taken is a step more of all
+		tuning.table_bits = static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 128, 2048u, 1u << kGraphAloneTableBits) - 1));
+	else if (tuning.table_bits == 0)
 		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
 											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
-	tuning.table_bits = std::clamp(tuning.table_bits, 6u, kGraphMostTableBits);
+	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
 	return dispatch(complete, false, stream);
 }
 

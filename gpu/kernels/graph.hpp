@@ -11,6 +11,7 @@ constexpr uint32_t kGraphMostWidth = 1024; // rows that a search keeps in mind
 constexpr uint32_t kGraphMostSteps = 8;    // nodes expanded at a time
 constexpr uint32_t kGraphMostTableBits = 13; // four queries of a block, the widest, have room for it
 constexpr uint32_t kGraphMostByteDims = 256; // 256 * 255^2 < 2^24
+constexpr uint32_t kGraphAloneTableBits = 14; // 64 kB, for a query with a block of its own
 constexpr int kGraphAloneWarps = 8;          // of a search that does all of it
 constexpr uint32_t kGraphMostBegin = 8;      // entry points that such a search begins at
 constexpr uint32_t kGraphMostEntries = 8192; // and looks at: all on one multiprocessor

@@ -94,7 +94,7 @@ public:
 			{
 				const uint32_t n = locate_and_score(n_parents, edge);
 
-				if (n > 0)
+				if (n > 0 && (!kAlone || !merge_at_once(n)))
 					merge(n);
 			}
 		}
@@ -162,7 +162,7 @@ private:
 		if (lane_ < kGraphMostBegin)
 			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
 		if (thread_ == 0)
-			counters_[kGood] = 0;
+			counters_[kFirst] = 0xFFFFFFFFu;
 		visited_.clear(thread_, kThreads);
 		size_ = min(args_.n_begin, width_);
 		sync();
@@ -325,6 +325,80 @@ private:
 		return counters_[2];
 	}
 
+	/// How many of candidates_ [n] are below `item`; *same: and how many are it.
+	__device__ uint32_t
+	candidates_below(uint64_t item, uint32_t n, uint32_t *same) const
+	{
+		constexpr uint32_t kTogether = 8; // loads under way
+		uint32_t below = 0;
+
+		*same = 0;
+
+		for (uint32_t j = 0; j < n; j += kTogether)
+		{
+			uint64_t other[kTogether];
+
+#pragma unroll
+			for (uint32_t i = 0; i < kTogether; i++)
+				other[i] = j + i < n ? candidates_[j + i] : ~uint64_t{0};
+#pragma unroll
+			for (uint32_t i = 0; i < kTogether; i++)
+			{
+				below += other[i] < item ? 1 : 0;
+				*same += other[i] == item ? 1 : 0;
+			}
+		}
+		return below;
+	}
+
+	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and nothing has happened, if there are more
+	/// or some are there twice.
+	__device__ bool
+	merge_at_once(uint32_t n)
+	{
+		const uint32_t number = kThreads - 1 - thread_; // of a candidate: those at the end have no item of a short list
+		uint64_t item = 0;
+		uint64_t candidate = 0;
+		uint32_t item_to = width_;
+		uint32_t candidate_to = width_;
+		uint32_t same = 0;
+		bool twin = false;
+
+		if (size_ > kThreads || n > kThreads || args_.tuning.visited_deletion)
+			return false;
+		if (thread_ < size_)
+		{
+			item = list_[thread_];
+			item_to = thread_ + candidates_below(item, n, &same);
+		}
+		if (number < n)
+		{
+			candidate = candidates_[number];
+
+			const uint32_t place = place_of(list_, size_, candidate);
+
+			candidate_to = place + candidates_below(candidate, n, &same);
+			twin = same > 1 || (place < size_ && list_[place] >> 1 == candidate >> 1);
+			atomicMin(&counters_[kFirst], place);
+		}
+		if (any(twin))
+			return false;
+		if (item_to < width_)
+			list_[item_to] = item;
+		if (candidate_to < width_)
+			list_[candidate_to] = candidate;
+		size_ = min(width_, size_ + n);
+		if (warp_ == 0)
+		{
+			hint_ = min(hint_, counters_[kFirst]);
+			__syncwarp();
+			if (lane_ == 0)
+				counters_[kFirst] = 0xFFFFFFFFu; // whoever sets it next is behind the barriers of another step
+		}
+		sync();
+		return true;
+	}
+
 	/// Merges candidates_ [n], in any order, into the list.
 	__device__ void
 	merge(uint32_t n)
@@ -475,27 +549,27 @@ private:
 				ids[i] = key < kNanKey ? args_.rows.row_ids[node_of(item)] : 0;
 			}
 			if (lane_ == 0)
-				atomicAdd(&counters_[kGood], static_cast<uint32_t>(__popc(good)));
+				places_[base / 32] = __popc(good);
 		}
 		sync();
-		for (uint32_t i = thread_; i < size_; i += kThreads)
+		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
 		{
-			const Entry entry = {keys[i], ids[i]};
-			uint32_t rank = 0;
+			const uint32_t i = base + lane_;
+			const Entry entry = i < size_ ? Entry{keys[i], ids[i]} : Entry{kExcludedKey, 0};
+			const uint32_t rank = rank_among(entry, i, __ballot_sync(kFull, entry.key < kNanKey), keys, ids);
 
-			if (entry.key >= kNanKey)
-				continue;
-			for (uint32_t j = 0; j < size_ && rank < k; j++)
-				rank += entry_less({keys[j], ids[j]}, entry) ? 1 : 0;
-			if (rank < k)
+			if (entry.key < kNanKey && rank < k)
 				args_.answers.entries[static_cast<size_t>(query_) * args_.answers.stride + rank] = entry;
 		}
 		sync();
 		if (thread_ == 0)
 		{
 			volatile AnswerHead *head = args_.answers.heads + query_;
+			uint32_t n = 0;
 
-			head->n_entries = min(k, counters_[kGood]);
+			for (uint32_t i = 0; i < (size_ + 31) / 32; i++)
+				n += places_[i];
+			head->n_entries = min(k, n);
 			head->n_rescored = 0;
 			head->redo = 0;
 			__threadfence_system(); // what the block has written comes before the mark
@@ -503,7 +577,37 @@ private:
 		}
 	}
 
-	static constexpr uint32_t kGood = 6; // counter of what answer() returns
+	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are not, of each 32; good: which of these 32 are
+	/// not. By all lanes.
+	__device__ uint32_t
+	rank_among(const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const
+	{
+		uint32_t rank = 0;
+
+		if constexpr (metric == Metric::kCosine) // the list is in order of rounded scores
+		{
+#pragma unroll 4
+			for (uint32_t j = 0; j < size_; j++)
+				rank += entry_less({keys[j], ids[j]}, entry) ? 1 : 0;
+		}
+		else
+		{
+			for (uint32_t chunk = 0; chunk < i / 32; chunk++)
+				rank += places_[chunk];
+			rank += __popc(good & ((1u << lane_) - 1));
+			if (entry.key < kNanKey)
+			{
+				// Of equal scores ids decide, where the list has numbers of rows.
+				for (uint32_t j = i; j > 0 && (keys[j - 1] == entry.key || keys[j - 1] >= kNanKey); j--)
+					rank -= keys[j - 1] == entry.key && ids[j - 1] > entry.row ? 1 : 0;
+				for (uint32_t j = i + 1; j < size_ && (keys[j] == entry.key || keys[j] >= kNanKey); j++)
+					rank += keys[j] == entry.key && ids[j] < entry.row ? 1 : 0;
+			}
+		}
+		return rank;
+	}
+
+	static constexpr uint32_t kFirst = 6; // counter: the first place of the list that a merge has changed
 
 	const GraphArgs &args_;
 	const uint32_t query_;

@@ -55,7 +55,7 @@ struct OneGraph
 		{
 			SearchQuery query = {queries.vector(i), std::max<size_t>(1, k - i % 3 % k), false, {}};
 
-			probes[i] = {1, std::max(1u, width - static_cast<uint32_t>(i) % 5)};
+			probes[i] = {1, width - static_cast<uint32_t>(i) % std::min(5u, width)};
 			query.probes = {&probes[i], 1};
 			if (with_after && i % 2 == 0)
 			{
