@@ -25,6 +25,9 @@ public:
 	HostTeam(const HostTeam &) = delete;
 	HostTeam &operator=(const HostTeam &) = delete;
 
+	/// Threads that take part, the caller's included.
+	size_t n_threads() const { return threads_.size() + 1; }
+
 	/// Calls part(first, last) for pieces that make up 0 … n - 1, at the same time on several threads where they move many bytes
 	/// together. Returns once all are done; what one threw is thrown then.
 	template <class Part>

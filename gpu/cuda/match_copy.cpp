@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "cuda/host_team.hpp"
@@ -17,6 +18,8 @@ using engine::match::MatchIndex;
 
 namespace
 {
+
+constexpr uint64_t kPartsOfBudget = 4; // of what is left of the budget a part of an index that does not fit takes a fourth
 
 /// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
 void
@@ -37,6 +40,28 @@ continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std:
 								 ? 0
 								 : static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), after.row) - row_ids.begin());
 	}
+}
+
+/// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as of equal length.
+bool
+host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
+{
+	constexpr double kPostingsPerMs = 7e5; // of a thread
+	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and looked at
+	constexpr double kBytesPerMs = 1.2e7;  // from memory that is not pinned
+	const double list = static_cast<double>(index.n_postings()) / static_cast<double>(std::max<size_t>(index.n_keys(), 1));
+	const double threads = static_cast<double>(std::min(requests.size(), HostTeam::get().n_threads()));
+	uint64_t n_rounds = 1; // of k in pieces
+	double host_ms = static_cast<double>(requests.size()) * static_cast<double>(index.n_rows()) / kRowsPerMs;
+
+	for (const MatchRequest &request : requests)
+	{
+		n_rounds = std::max<uint64_t>(n_rounds, std::min(request.k, index.n_rows()) / kernels::kMaxSelectK + 1);
+		for (const CodeRange &range : request.ranges)
+			host_ms += static_cast<double>(range.last - range.first) * list / kPostingsPerMs;
+	}
+	return host_ms / threads <
+		   static_cast<double>(n_rounds * DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys())) / kBytesPerMs;
 }
 
 } // namespace
@@ -69,18 +94,39 @@ DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
 {
 }
 
+/// What the budget has for a segment if nobody but the copy's other segments takes of it. What does not fit that would not fit if all other
+/// copies left.
+uint64_t
+DeviceMatchCopy::left_beside(engine::SegmentId id) const
+{
+	const std::lock_guard lock(mutex_);
+	uint64_t taken = 0;
+
+	for (const auto &[other, segment] : segments_)
+		taken += other == id ? 0 : segment->charged;
+	return budget_->most() == 0 ? UINT64_MAX : budget_->most() - std::min(taken, budget_->most());
+}
+
 Status
 DeviceMatchCopy::load(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
 {
 	auto segment = std::make_shared<Segment>();
+	const MatchIndex &index = made->index;
+	const uint64_t dead_bytes = (index.n_rows() + 7) / 8;
+	const uint64_t left = left_beside(id);
 
 	// Texts are compared with every query, which is faster than to count what few of them it is enough to compare.
 	if (spec().metric != Metric::kEdit)
-		VECTORGPU_TRY(segment->index.load(budget_->device(), made->index.tiles(), made->index.n_rows(), made->index.n_keys(), 0));
-	else if (DeviceTexts::fits(made->index))
-		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), made->index));
-	VECTORGPU_TRY(budget_->take(segment->index.device_bytes() + (made->index.n_rows() + 7) / 8));
-	segment->charged = segment->index.device_bytes() + (made->index.n_rows() + 7) / 8;
+	{
+		const bool whole = DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + dead_bytes <= left;
+
+		VECTORGPU_TRY(segment->index.load(
+			budget_->device(), index.tiles(), index.n_rows(), index.n_keys(), whole ? 0 : std::max<uint64_t>(1, left / kPartsOfBudget)));
+	}
+	else if (DeviceTexts::fits(index, left - std::min(left, dead_bytes)))
+		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), index));
+	VECTORGPU_TRY(budget_->take(segment->index.device_bytes() + dead_bytes));
+	segment->charged = segment->index.device_bytes() + dead_bytes;
 	segment->budget = budget_;
 
 	const std::lock_guard lock(mutex_);
@@ -109,6 +155,45 @@ DeviceMatchCopy::find(engine::SegmentId id) const
 	const auto found = segments_.find(id);
 
 	return found == segments_.end() ? nullptr : found->second;
+}
+
+/// The queries `numbers` by the host's index, with all threads.
+Status
+DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, std::span<const size_t> numbers,
+	std::span<engine::TopK *const> topks, engine::SearchControl *control) const
+{
+	std::atomic<bool> refused{false};
+	std::atomic<bool> stopped{false};
+
+	HostTeam::get().share_each(numbers.size(),
+		[&](size_t first, size_t last)
+		{
+			for (size_t i = first; i < last; i++)
+			{
+				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[numbers[i]]);
+				std::vector<std::vector<engine::Neighbor>> rows(1);
+
+				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+				{
+					stopped.store(true, std::memory_order_relaxed);
+					return;
+				}
+				if (!view.segment->index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control)))
+				{
+					refused.store(true, std::memory_order_relaxed);
+					return;
+				}
+				for (const engine::Neighbor &one : rows[0])
+					engine::topk_push(topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
+				if (control != nullptr)
+					control->progress.fetch_add(1, std::memory_order_relaxed);
+			}
+		});
+	if (stopped)
+		return Status::error(StatusCode::kCancelled, "the search was stopped");
+	if (refused)
+		return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
+	return Status::ok();
 }
 
 Status
@@ -156,6 +241,13 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 		}
 		requests.push_back(request);
 	}
+	if (segment->index.n_parts() > 1 && host_is_faster(index, requests))
+	{
+		std::vector<size_t> all(queries.size());
+
+		std::iota(all.begin(), all.end(), size_t{0});
+		return search_on_host(view, queries, all, topks, control);
+	}
 	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found, control));
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
@@ -167,7 +259,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 	return Status::ok();
 }
 
-/// Queries and segments that the device can compare are searched there, the others by the host's index, with all threads.
+/// Queries and segments that the device can compare are searched there, the others by the host's index.
 Status
 DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
 	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
@@ -218,39 +310,7 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<co
 
 			engine::topk_push(topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
 		}
-
-	std::atomic<bool> refused{false};
-	std::atomic<bool> stopped{false};
-
-	HostTeam::get().share_each(on_host.size(),
-		[&](size_t first, size_t last)
-		{
-			for (size_t i = first; i < last; i++)
-			{
-				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[on_host[i]]);
-				std::vector<std::vector<engine::Neighbor>> rows(1);
-
-				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-				{
-					stopped.store(true, std::memory_order_relaxed);
-					return;
-				}
-				if (!index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control)))
-				{
-					refused.store(true, std::memory_order_relaxed);
-					return;
-				}
-				for (const engine::Neighbor &one : rows[0])
-					engine::topk_push(topks[on_host[i]], &one.score, &one.row, 1, nullptr, 0);
-				if (control != nullptr)
-					control->progress.fetch_add(1, std::memory_order_relaxed);
-			}
-		});
-	if (stopped)
-		return Status::error(StatusCode::kCancelled, "the search was stopped");
-	if (refused)
-		return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
-	return Status::ok();
+	return search_on_host(view, queries, on_host, topks, control);
 }
 
 Status

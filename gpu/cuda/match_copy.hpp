@@ -1,5 +1,8 @@
 // A resident copy of kind kMatch: the lists of its segments are counted on the device, or their texts compared; all else (row ids, keys, the delta)
 // is in host memory, where items become codes and the delta's values are counted.
+//
+// Lists that are larger than the budget, together with the copy's other segments, go to the device in parts for each search (GENIE, section III-E), unless the host
+// counts the batch sooner; such texts are compared by the host.
 #pragma once
 
 #include <map>
@@ -44,6 +47,9 @@ private:
 	Status load(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made);
 	void forget(engine::SegmentId id);
 	std::shared_ptr<Segment> find(engine::SegmentId id) const;
+	uint64_t left_beside(engine::SegmentId id) const;
+	Status search_on_host(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, std::span<const size_t> numbers,
+		std::span<engine::TopK *const> topks, engine::SearchControl *control) const;
 	Status search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
 		std::span<engine::TopK *const> topks, engine::SearchControl *control);
 	Status search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,

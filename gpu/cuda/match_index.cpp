@@ -37,6 +37,16 @@ image_bytes(const MatchIndex::Tile &tile, size_t n_codes)
 
 } // namespace
 
+uint64_t
+DeviceMatchIndex::list_bytes(std::span<const MatchIndex::Tile> tiles, size_t n_codes)
+{
+	uint64_t bytes = 0;
+
+	for (const MatchIndex::Tile &tile : tiles)
+		bytes += image_bytes(tile, n_codes);
+	return bytes;
+}
+
 Status
 DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) const
 {

@@ -62,8 +62,15 @@ public:
 	/// milliseconds, a small part of what a caller waits for a sign of life.
 	void limit_launches(uint64_t most_work) { most_work_ = most_work; }
 
+	/// Of the lists of all tiles together: what load takes without a budget, and what a search of an index in parts sends.
+	static uint64_t list_bytes(std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_codes);
+
 	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
 	size_t n_parts() const { return parts_.size(); }
+	size_t n_tiles() const { return n_tiles_; }
+
+	/// [n_tiles()] of an index in one part, for other ways to count that are compared with this one.
+	const kernels::MatchTile *device_tiles() const { return tiles_.as<kernels::MatchTile>(); }
 	size_t n_rows() const { return n_rows_; }
 
 private:

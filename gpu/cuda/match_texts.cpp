@@ -112,14 +112,16 @@ pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<u
 } // namespace
 
 bool
-DeviceTexts::fits(const MatchIndex &index)
+DeviceTexts::fits(const MatchIndex &index, uint64_t most_bytes)
 {
+	constexpr uint64_t kRowBytes = 9; // place, length, a part of the group's start, and what fills up the last word
 	std::unordered_map<uint32_t, bool> seen;
+	uint64_t bytes = 0;
 
 	if (!index.has_texts() || index.n_rows() == 0)
 		return false;
 	for (size_t row = 0; row < index.n_rows(); row++)
-		if (index.text(row).n > kMostCharacters)
+		if (bytes += index.text(row).n + kRowBytes; index.text(row).n > kMostCharacters || bytes > most_bytes)
 			return false;
 	return for_each_code(index, [&](uint32_t code) { return seen.emplace(code, true), seen.size() <= kMostSymbols; });
 }

@@ -17,8 +17,9 @@ namespace vectorgpu::cuda
 class DeviceTexts
 {
 public:
-	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones.
-	static bool fits(const engine::match::MatchIndex &index);
+	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones, that take at most
+	/// most_bytes there.
+	static bool fits(const engine::match::MatchIndex &index, uint64_t most_bytes);
 
 	/// The texts of an index that fits. kOutOfMemory if the device has too little.
 	Status load(const Device *device, const engine::match::MatchIndex &index);

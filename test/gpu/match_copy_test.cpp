@@ -36,6 +36,37 @@ TEST(MatchCopy, EqualsTheDefinition)
 	EXPECT_EQ(engine->stats().resident_bytes, before);
 }
 
+// Lists and texts that are larger than the budget: the lists come in parts for large batches, or the host counts and compares. The budget
+// holds, and answers are the same.
+TEST(MatchCopy, LargerThanTheBudget)
+{
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		std::unique_ptr<CudaEngine> engine;
+		CudaEngineOptions options;
+		MatchRows sets(9, 150000, 20000, 150);
+		TextRows texts(9, 40000, 400, 150);
+		MatchRows *rows = metric == Metric::kEdit ? &texts : &sets;
+		engine::CopyId copy = 0;
+
+		options.self_test = false;
+		options.memory_bytes = metric == Metric::kEdit ? 300000 : 700000;
+		ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+		const uint64_t before = engine->stats().resident_bytes;
+
+		ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+		EXPECT_LE(engine->stats().resident_bytes, options.memory_bytes);
+		EXPECT_GT(engine->stats().resident_bytes, before);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy)); // all rows for some: by the host
+		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy, 50)); // the parts of the lists are sent
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+		ASSERT_TRUE(engine->drop(copy).is_ok());
+		EXPECT_EQ(engine->stats().resident_bytes, before);
+	}
+}
+
 // More rows than a tile of marks of 8 bits (no long text), of 16 bits, and characters of which there are too many for the device; queries on both
 // sides of the words of 32 and 64 bits, and longer ones, which the host answers.
 TEST(MatchCopy, EditDistancesEqualTheDefinition)

@@ -1,8 +1,9 @@
 // Match counts on the GPU: milliseconds a batch, host to host, over the time that one reading of the postings touched takes. Some answers of each are compared with counts on the host.
-//   gpu_match_bench [--adult adult.csv] [--lsh ROWS] [--documents ROWS] [--queries N] [--k K] [--runs N] [--budget MB] [--workspace MB]
+//   gpu_match_bench [--adult adult.csv] [--lsh ROWS] [--documents ROWS] [--queries N] [--k K] [--runs N] [--budget MB] [--workspace MB] [--count-pq MB]
 // --adult: the census rows, each 20 times, 14 attributes; numbers in 1,024 intervals of equal width, a query asks for its row's +-50 of
 //   them, and for the same text (GENIE, section VI-A1).
 // --lsh: ROWS objects with 237 hash values in 67 buckets each, uniform, of a fixed seed; a query is 237 buckets.
+// --count-pq: also by c-PQ (count_pq/), with so many MB for the state of queries; all its answers are compared with the others.
 // --documents: ROWS documents of 12 different words by Zipf's law of 200,000; a query is 8 words of such a document.
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "count_pq/count_pq_search.hpp"
 #include "cuda/match_index.hpp"
 #include "u8bin.hpp"
 
@@ -48,6 +50,7 @@ struct Options
 	int n_runs = 7;
 	uint64_t budget_bytes = 0;
 	uint64_t workspace_mb = 2048;
+	uint64_t count_pq_mb = 0;
 };
 
 template <class Body>
@@ -306,6 +309,33 @@ is_right(const Workload &work, const std::vector<CodeRange> &ranges, size_t k, c
 	return true;
 }
 
+/// The same batch by c-PQ. expected: what counting by tiles has found.
+void
+measure_count_pq(const cuda::Device &device, const cuda::DeviceMatchIndex &index, const std::string &name, std::span<const cuda::MatchRequest> requests,
+	const Options &options, const std::vector<std::vector<cuda::MatchFound>> &expected)
+{
+	bench::CountPqSearch search(&device, options.count_pq_mb << 20);
+	std::vector<std::vector<cuda::MatchFound>> results;
+	std::vector<double> times;
+	size_t n_wrong = 0;
+
+	for (int run = -1; run < std::min(options.n_runs, 3); run++)
+	{
+		const double start = now_ms();
+
+		must(search.search(index, requests, &results));
+		if (run >= 0)
+			times.push_back(now_ms() - start);
+	}
+	std::sort(times.begin(), times.end());
+	for (size_t i = 0; i < requests.size(); i++)
+		n_wrong += !std::equal(results[i].begin(), results[i].end(), expected[i].begin(), expected[i].end(),
+			[](const cuda::MatchFound &a, const cuda::MatchFound &b) { return a.row == b.row && a.count == b.count; });
+	std::printf("%-10s batch %5zu k %4zu: c-PQ median %9.3f ms, min %9.3f; tables of %zu queries ran over; %s\n", name.c_str(), requests.size(), options.k,
+		times[times.size() / 2], times.front(), search.n_overflown(), n_wrong == 0 ? "right" : "WRONG");
+	std::fflush(stdout);
+}
+
 void
 measure(const cuda::Device &device, const Workload &work, const Options &options)
 {
@@ -357,6 +387,8 @@ measure(const cuda::Device &device, const Workload &work, const Options &options
 			work.name.c_str(), batch, options.k, times[times.size() / 2], times.front(), share, floor_ms,
 			times[times.size() / 2] / floor_ms, share / times[times.size() / 2] * 1e3, n_wrong == 0 ? "right" : "WRONG");
 		std::fflush(stdout);
+		if (options.count_pq_mb > 0)
+			measure_count_pq(device, index, work.name, std::span(requests).first(batch), options, results);
 	}
 }
 
@@ -390,6 +422,8 @@ main(int argc, char **argv)
 			options.n_runs = std::atoi(value);
 		else if (name == "--workspace")
 			options.workspace_mb = static_cast<uint64_t>(std::atoll(value));
+		else if (name == "--count-pq")
+			options.count_pq_mb = static_cast<uint64_t>(std::atoll(value));
 		else if (name == "--budget")
 			options.budget_bytes = static_cast<uint64_t>(std::atoll(value)) << 20;
 	}

@@ -144,8 +144,9 @@ public:
 		append(engine, copy); // its rows are there already
 	}
 
+	/// most_k: rows asked for, at most.
 	void
-	expect_answers(engine::Engine *engine, engine::CopyId copy)
+	expect_answers(engine::Engine *engine, engine::CopyId copy, size_t most_k = SIZE_MAX)
 	{
 		std::vector<std::string> stored;
 		std::vector<engine::SearchQuery> queries;
@@ -161,7 +162,7 @@ public:
 
 			query.query = stored[i].data();
 			query.query_bytes = stored[i].size();
-			query.k = i % 3 == 0 ? rows.size() + 1 : 1 + i;
+			query.k = std::min(most_k, i % 3 == 0 ? rows.size() + 1 : 1 + i);
 			query.has_after = i % 4 == 1;
 			query.after = {after_score(i), ids[i * ids.size() / 50]};
 			query.coverage = &coverage[i];
