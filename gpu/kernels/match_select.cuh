@@ -79,21 +79,19 @@ block_sum(uint32_t value, uint32_t (*sums)[32], uint32_t *round)
 	return __reduce_add_sync(0xFFFFFFFFu, threadIdx.x % 32 < kTileWarps ? places[threadIdx.x % 32] : 0);
 }
 
-/// The mark that k rows taken have reached, by the gate; 1 at least. A warp calls it.
+/// The mark that k rows have reached by a zipper array, of which a warp has bins [32 * kEach] in order, kEach a lane; 1 at least.
+constexpr uint32_t kZipperEach = kMatchZipperBins / 32;
+
 __device__ __forceinline__ uint32_t
-gate_bound(const uint32_t *zipper, uint32_t shift, uint32_t k)
+zipper_bound(const uint32_t (&bins)[kZipperEach], uint32_t shift, uint32_t k)
 {
-	constexpr uint32_t kEach = kMatchZipperBins / 32;
+	constexpr uint32_t kEach = kZipperEach;
 	const uint32_t lane = threadIdx.x % 32;
-	uint32_t bins[kEach];
 	uint32_t sum = 0;
 
 #pragma unroll
 	for (uint32_t i = 0; i < kEach; i++)
-	{
-		bins[i] = load_shared_state(zipper + lane * kEach + i);
 		sum += bins[i];
-	}
 
 	uint32_t from_here = sum; // of this lane's bins and all above
 
@@ -116,6 +114,18 @@ gate_bound(const uint32_t *zipper, uint32_t shift, uint32_t k)
 			bound = max(bound, (lane * kEach + i) << shift);
 	}
 	return max(1u, __reduce_max_sync(0xFFFFFFFFu, bound));
+}
+
+/// The mark that k rows taken have reached, by the gate; 1 at least. A warp calls it.
+__device__ __forceinline__ uint32_t
+gate_bound(const uint32_t *zipper, uint32_t shift, uint32_t k)
+{
+	uint32_t bins[kZipperEach];
+
+#pragma unroll
+	for (uint32_t i = 0; i < kZipperEach; i++)
+		bins[i] = load_shared_state(zipper + threadIdx.x % 32 * kZipperEach + i);
+	return zipper_bound(bins, shift, k);
 }
 
 template <uint32_t kBits>
