@@ -53,6 +53,7 @@ struct DeviceMatchIndex::Chunk
 	uint64_t n_ranges = 0;
 	bool by_texts = false;
 	uint32_t most_size = 0; // characters of a query
+	uint32_t n_parts = 1;   // of a tile
 	bool any_after = false;
 
 	kernels::MatchQueries queries;
@@ -83,7 +84,8 @@ DeviceMatchIndex::Chunk::Chunk(
 	queries.n_queries = static_cast<uint32_t>(numbers.size());
 	queries.bits = bits;
 	candidates.zipper_shift = kernels::match_zipper_shift(most_count + 1);
-	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * (texts ? 1 : kernels::match_parts(bits))));
+	n_parts = texts ? kernels::match_text_parts(queries.n_queries, static_cast<uint32_t>(n_tiles)) : kernels::match_parts(bits);
+	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * n_parts));
 }
 
 void
@@ -201,6 +203,7 @@ DeviceMatchIndex::compare_texts(const Chunk &chunk, const Stream &stream, engine
 	args.sizes = chunk.sizes;
 	args.most_size = chunk.most_size;
 	args.most_distance = texts_.most_distance();
+	args.n_parts = chunk.n_parts;
 	args.queries = chunk.queries;
 	args.candidates = chunk.candidates;
 	for (size_t first = 0; first < n_tiles_; first += args.n_tiles)

@@ -94,6 +94,7 @@ struct MatchTextArgs
 	const uint32_t *sizes = nullptr;  // [n_queries] of which so many are the query's
 	uint32_t most_size = 0;           // of them
 	uint32_t most_distance = 0;       // no distance is larger; most_distance + 1 fits a counter
+	uint32_t n_parts = 1;             // of a tile: groups of a part make a block
 	MatchQueries queries;             // ranges and range_ends are not used; bits: 8 or 16
 	MatchCandidates candidates;
 };
@@ -101,9 +102,12 @@ struct MatchTextArgs
 /// Rows of a tile of texts, whose marks have 8 or 16 bits.
 uint32_t match_text_rows(uint32_t bits);
 
+/// So many parts of a tile that few queries keep a device busy. Candidates have room for max_k rows of each.
+uint32_t match_text_parts(uint32_t n_queries, uint32_t n_tiles);
+
 /// The edit distance of each row to each query by Myers' bit vectors (Journal of the ACM 46(3), 1999), a thread for a pair, in a word of 32 bits
 /// if all queries have at most 32 characters, else of 64; then as launch_match_tiles. Rows whose length alone says that they are too far are
-/// left out, and so is the rest of a group that cannot come near enough any more. Grid (n_queries, n_tiles), block 512, shared 64 kB and 3 kB.
+/// left out, and so is the rest of a group that cannot come near enough any more. Grid (n_queries, n_tiles, n_parts), block 512, shared 64 kB and 4 kB.
 [[nodiscard]] cudaError_t launch_match_texts(const MatchTextArgs &args, cudaStream_t stream);
 
 /// Sets its shared-memory limits; prepare_match_kernels calls it.

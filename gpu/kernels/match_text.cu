@@ -202,7 +202,7 @@ match_text_kernel(MatchTextArgs args)
 	uint32_t least = shared.bound;
 
 	// Texts of about the query's length first: near ones among them leave less to be compared of the others.
-	for (uint32_t i = threadIdx.x / 32, n = 1; i < tile.n_groups; i += kTileWarps, n++)
+	for (uint32_t i = blockIdx.z * kTileWarps + threadIdx.x / 32, n = 1; i < tile.n_groups; i += kTileWarps * args.n_parts, n++)
 	{
 		mark_group<kBits>(args, tile, outward(i, middle, tile.n_groups), wanted, least, words);
 		if (n % kGroupsPerLook == 0)
@@ -227,7 +227,7 @@ template <uint32_t kBits, class Word>
 cudaError_t
 launch(const MatchTextArgs &args, cudaStream_t stream)
 {
-	match_text_kernel<kBits, Word><<<dim3(args.queries.n_queries, args.n_tiles), kTileThreads, Counters<kBits>::kWords * 4, stream>>>(args);
+	match_text_kernel<kBits, Word><<<dim3(args.queries.n_queries, args.n_tiles, args.n_parts), kTileThreads, Counters<kBits>::kWords * 4, stream>>>(args);
 	return cudaGetLastError();
 }
 
@@ -237,6 +237,15 @@ uint32_t
 match_text_rows(uint32_t bits)
 {
 	return bits == 8 ? Counters<8>::kPartRows : Counters<16>::kPartRows;
+}
+
+uint32_t
+match_text_parts(uint32_t n_queries, uint32_t n_tiles)
+{
+	constexpr uint64_t kBlocks = 400; // of three a multiprocessor
+	constexpr uint64_t kMostParts = 32;
+
+	return static_cast<uint32_t>(std::clamp<uint64_t>(kBlocks / std::max<uint64_t>(1, uint64_t{n_queries} * n_tiles), 1, kMostParts));
 }
 
 cudaError_t
