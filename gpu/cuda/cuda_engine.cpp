@@ -24,6 +24,7 @@
 #include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
+#include "kernels/ivf_few.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -59,6 +60,7 @@ public:
 		device_.set_fault(options_.fault);
 		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
@@ -79,15 +81,17 @@ public:
 		{
 			VECTORGPU_TRY(self_test(this));
 			VECTORGPU_TRY(test_one_pass());
+			VECTORGPU_TRY(test_few_lists());
 			VECTORGPU_TRY(test_graphs());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = 0;
 		}
 		else
 		{
 			in_one_pass_ = options_.one_pass;
 			graph_alone_ = options_.graph_alone;
+			few_lists_ = options_.few_lists;
 		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
@@ -300,6 +304,7 @@ public:
 	uint64_t n_one_pass() const override { return n_one_pass_; }
 	uint64_t n_graph_alone() const override { return n_graph_alone_; }
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
+	uint64_t n_few_lists() const override { return n_few_lists_; }
 
 	uint64_t
 	n_rescored() const override
@@ -357,7 +362,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {
-			options_.filter_min_queries, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr};
+			options_.filter_min_queries, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -373,6 +378,7 @@ private:
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;
 		n_given_up_ += counts.n_given_up;
+		n_few_lists_ += counts.n_few_lists;
 		return Status::ok();
 	}
 
@@ -469,6 +475,23 @@ private:
 			return status;
 		device_.log(("no searches in one pass: " + status.message).c_str());
 		in_one_pass_ = false;
+		return Status::ok();
+	}
+
+	/// Likewise.
+	Status
+	test_few_lists()
+	{
+		if (!options_.few_lists)
+			return Status::ok();
+		few_lists_ = true;
+
+		const Status status = self_test_few_lists(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("no searches of lists in two launches: " + status.message).c_str());
+		few_lists_ = false;
 		return Status::ok();
 	}
 
@@ -580,6 +603,7 @@ private:
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
 	bool graph_alone_ = false;
+	bool few_lists_ = false;
 	OnePassUse one_pass_;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
@@ -601,6 +625,7 @@ private:
 	std::atomic<uint64_t> n_one_pass_{0};
 	std::atomic<uint64_t> n_graph_alone_{0};
 	std::atomic<uint64_t> n_given_up_{0};
+	std::atomic<uint64_t> n_few_lists_{0};
 };
 
 } // namespace

@@ -26,6 +26,7 @@ struct CudaEngineOptions
 	bool graph_alone = true;                        // few searches of a graph by a block each, where that is possible
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t one_pass_looks = 1u << 17;             // of a block at what others have done, some 50 ms; then the pass is given up. 0: at once
+	bool few_lists = true;                          // small batches over lists of bytes in two launches where that is possible
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
 	Log log;
@@ -48,6 +49,9 @@ public:
 
 	/// Queries that searched a graph by a block each (graph_alone.hpp).
 	virtual uint64_t n_graph_alone() const = 0;
+
+	/// Queries that were answered from lists of bytes in two launches.
+	virtual uint64_t n_few_lists() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

@@ -136,7 +136,7 @@ private:
 	Status
 	search_together(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
-		return search_segments(device_, context_, spec_, shape_, lists_, queries, results, counts_, control_);
+		return search_segments(device_, context_, spec_, shape_, lists_, queries, options_, results, counts_, control_);
 	}
 
 	/// Segments with lists: queries whose rows are chosen by codes in the same segments go together.

@@ -6,7 +6,8 @@
 //   merge       into what the query has found
 // Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp), but for segments all of whose lists a query
 // looks at, or of which it wants very many candidates.
-// A query with more candidates than there is room for is answered again in windows of places.
+// A query with more candidates than there is room for is answered again in windows of places. Few queries over bytes go the way of
+// ivf_few.hpp first.
 #include "cuda/ivf_segments.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/coded_search.hpp"
+#include "cuda/ivf_few.hpp"
 #include "cuda/ivf_lists.hpp"
 #include "cuda/staging.hpp"
 #include "engine/distance.hpp"
@@ -61,6 +63,33 @@ public:
 	Status
 	run()
 	{
+		const std::vector<uint32_t> numbers = prepare();
+
+		VECTORGPU_TRY(search_all(numbers, false));
+
+		const std::vector<uint32_t> again = std::move(redo_);
+
+		counts_->n_redone += again.size();
+		return search_all(again, true);
+	}
+
+	/// The queries of these numbers alone, in windows of places.
+	Status
+	run_carefully(std::vector<uint32_t> numbers)
+	{
+		if (numbers.empty())
+			return Status::ok();
+		(void) prepare();
+		std::stable_sort(numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
+		counts_->n_redone += numbers.size();
+		return search_all(numbers, true);
+	}
+
+private:
+	/// The queries' numbers in order of their probes.
+	std::vector<uint32_t>
+	prepare()
+	{
 		for (const Source *source : sources_)
 			by_codes_.push_back(!queries_.empty() && chosen_by_codes(queries_[0], *source));
 		std::vector<uint32_t> numbers(queries_.size());
@@ -78,15 +107,9 @@ public:
 		if (!std::is_sorted(most_probes_.begin(), most_probes_.end()))
 			std::stable_sort(
 				numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
-		VECTORGPU_TRY(search_all(numbers, false));
-
-		const std::vector<uint32_t> redo = std::move(redo_);
-
-		counts_->n_redone += redo.size();
-		return search_all(redo, true);
+		return numbers;
 	}
 
-private:
 	struct Chunk
 	{
 		std::span<const uint32_t> numbers; // of queries_
@@ -601,10 +624,20 @@ private:
 
 Status
 search_segments(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+	const std::vector<const Source *> &sources, std::span<const SearchQuery> queries,
+	const SearchOptions &options, std::vector<std::vector<Neighbor>> *results,
 	SearchCounts *counts, engine::SearchControl *control)
 {
-	return ListSearch(device, context, spec, shape, sources, queries, results, counts, control).run();
+	ListSearch search(device, context, spec, shape, sources, queries, results, counts, control);
+	std::vector<uint32_t> redo;
+	bool taken = false;
+
+	VECTORGPU_TRY(search_few(device, context, spec, shape, sources, queries, options, results, counts, &redo, &taken));
+	if (!taken)
+		return search.run();
+	if (control != nullptr)
+		control->progress.fetch_add(1, std::memory_order_relaxed);
+	return search.run_carefully(std::move(redo));
 }
 
 } // namespace vectorgpu::cuda

@@ -47,6 +47,7 @@ struct SearchOptions
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp
 	OnePassUse *one_pass = nullptr;  // null: that way is not taken
+	bool few_lists = false;          // the way of ivf_few.hpp is taken where it can be
 };
 
 struct SearchCounts
@@ -56,6 +57,7 @@ struct SearchCounts
 	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
 	uint64_t n_given_up = 0; // that should have, but were given up
 	uint64_t n_graph_alone = 0; // queries that searched a graph by a block each
+	uint64_t n_few_lists = 0; // queries that went over lists in two launches
 };
 
 /// results [queries.size()]: see Engine::search. kCancelled if control says stop. Waits for the stream.

@@ -349,6 +349,29 @@ self_test_one_pass(engine::Engine *engine)
 	return Status::ok();
 }
 
+constexpr Case kFewListCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, 1},
+	{Metric::kL2, ElementType::kFloat32, 120, Values::kBytes, 100, 12},
+	{Metric::kInnerProduct, ElementType::kFloat32, 250, Values::kBytes, 10, 70},
+};
+
+Status
+self_test_few_lists(engine::Engine *engine)
+{
+	for (const Case &test : kFewListCases)
+	{
+		engine::CopyId copy = 0;
+
+		VECTORGPU_TRY(engine->create({{test.metric, test.element, test.dim}, engine::CopyKind::kLists}, &copy));
+
+		const Status status = run_lists(engine, test, copy);
+
+		VECTORGPU_TRY(engine->drop(copy));
+		VECTORGPU_TRY(status);
+	}
+	return Status::ok();
+}
+
 Status
 self_test(engine::Engine *engine)
 {

@@ -12,6 +12,9 @@ Status self_test(engine::Engine *engine);
 /// The same of small batches over bytes, which are to be searched in one pass.
 Status self_test_one_pass(engine::Engine *engine);
 
+/// The same of small batches over lists of bytes, which are to be searched in two launches.
+Status self_test_few_lists(engine::Engine *engine);
+
 /// self_test_graph.cpp. The same of copies of graphs alone. steps: nodes that a search expands at a time.
 Status self_test_graphs(engine::Engine *engine, uint32_t steps);
 
