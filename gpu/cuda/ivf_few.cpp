@@ -6,6 +6,7 @@
 
 #include "cuda/answers.hpp"
 #include "cuda/arena.hpp"
+#include "cuda/coded_search.hpp"
 #include "cuda/ivf_lists.hpp"
 #include "cuda/staging.hpp"
 #include "kernels/ivf_few.hpp"
@@ -35,8 +36,7 @@ is_for_few(const engine::DistanceSpec &spec, const Shape &shape, const Source &s
 			   {
 				   const uint32_t n_probes = engine::probes_of(query.probes, source.segment, lists.n_lists());
 
-				   return query.k <= kernels::kIvfFewMostK && !query.has_after && n_probes <= kernels::kIvfFewMostProbes &&
-						  (lists.codes == nullptr || n_probes == lists.n_lists());
+				   return query.k <= kernels::kIvfFewMostK && !query.has_after && n_probes <= kernels::kIvfFewMostProbes && !chosen_by_codes(query, source);
 			   });
 }
 

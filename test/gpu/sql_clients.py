@@ -20,12 +20,12 @@ def content(folder, name):
     raise BenchError(f"{folder} has no {name}")
 
 
-def psql(sql, database, stdin=None):
+def psql(sql, database, stdin=None, patience=PATIENCE):
     try:
         done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
-                              input=stdin, capture_output=True, check=False, timeout=PATIENCE)
+                              input=stdin, capture_output=True, check=False, timeout=patience)
     except subprocess.TimeoutExpired as error:
-        raise BenchError(f"{sql[:60]}…: not done within {PATIENCE} s") from error
+        raise BenchError(f"{sql[:60]}…: not done within {patience} s") from error
     if done.returncode != 0:
         raise BenchError(f"{sql[:60]}…: {done.stderr.decode().strip()[-300:]}")
     return done.stdout.decode().strip()
