@@ -100,7 +100,7 @@ search_few(const Device *device, SearchContext *context, const engine::DistanceS
 	Arena arena(context->workspace.get(), context->workspace.bytes());
 	kernels::IvfFewInline travelling{};
 	uint8_t *bytes = travels ? reinterpret_cast<uint8_t *>(travelling.words) : host.take<uint8_t>(n * shape.dim_pad);
-	kernels::IvfFewQuery *heads = travels ? travelling.queries : host.take<kernels::IvfFewQuery>(sources.size() * n);
+	kernels::IvfFewQuery *heads = travels ? travelling.queries : host.take<kernels::IvfFewQuery>(n);
 	uint32_t most_lists = 0;
 	kernels::IvfFewArgs args;
 
