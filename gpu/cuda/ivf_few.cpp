@@ -30,7 +30,7 @@ is_for_few(const engine::DistanceSpec &spec, const Shape &shape, const Source &s
 	const DeviceLists &lists = *source.lists;
 
 	return lists.n_lists() <= kernels::kIvfFewMostLists && source.n_rows > 0 &&
-		   kernels::ivf_bytes_are_exact(spec.metric, source.block->form, shape.dim_pad) &&
+		   kernels::ivf_few_serves(spec.metric, source.block->form, shape.dim_pad) &&
 		   std::all_of(queries.begin(), queries.end(),
 			   [&](const SearchQuery &query)
 			   {

@@ -1,6 +1,8 @@
 // Inverted lists of bytes for few queries in two launches: scores of the centroids; then blocks that choose a query's lists by themselves,
 // share out their rows, and of which the last one to end joins what the others found and writes the answer. Scores are exact
-// integers, as in ivf_bytes.cu, and so are their orders as floats: nothing is estimated.
+// integers, as in ivf_bytes.cu, and so are their orders as floats: nothing is estimated. With more than kIvfMostByteDims dimensions
+// that is so of L2 scores below 2^24 (all terms and sums of the canonical score are whole and not negative, so that it is exact up to there
+// and not below 2^24 beyond); queries that find others have redo set.
 #include "kernels/canonical.cuh"
 #include "kernels/ivf_few.hpp"
 #include "kernels/launch.cuh"
@@ -18,20 +20,23 @@ constexpr uint32_t kAhead = 4;       // chunks of a warp between barriers
 constexpr uint32_t kKept = 2048;     // rows a block holds; block_kth_of_few
 constexpr uint32_t kMostRanked = 256; // lists that are put in order: the nearest first makes good thresholds, nothing else
 constexpr uint32_t kNoOrder = 0xFFFFFFFFu;
+constexpr double kMostExact = 0x1p24; // scores from here on may be rounded
 
 static_assert(kKept == kFewEach * kThreads && kIvfFewCandidates == kKept);
 static_assert(kWarps * kAhead * kChunkRows <= kKept / 2);
 
 constexpr int kQ = 8; // queries, and rows, of a warp
 constexpr int kR = 32 / kQ;
+constexpr uint32_t kRankBlocks = 132; // at least kIvfFewMostQueries / kQ
 
-/// Grid (ceil(n_lists / 32), ceil(n_queries / 8)), block 256: a warp scores 4 centroids for 8 queries.
+/// Grid (any, ceil(n_queries / 8)), block 256: a warp scores 4 centroids at a time for 8 queries. Each block reads its queries over the bus: there
+/// should not be many.
 template <Metric metric>
 __global__ void __launch_bounds__(kThreads)
 rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__ IvfFewInline travelling)
 {
-	constexpr uint32_t kMostWords = kQ * kIvfMostByteDims / 4 / kThreads; // of a thread
-	__shared__ float vectors[kQ * kIvfMostByteDims];
+	extern __shared__ float4 shared_vectors[]; // [kQ, dim_pad]
+	float *vectors = reinterpret_cast<float *>(shared_vectors);
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t first_query = blockIdx.y * kQ;
 	const uint32_t n_here = min(static_cast<uint32_t>(kQ), args.n_queries - first_query);
@@ -39,25 +44,23 @@ rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__ Ivf
 	const uint32_t n_words = n_here * dim_pad / 4;
 	const uint32_t first_word = first_query * dim_pad / 4;
 	const uint32_t *host_words = reinterpret_cast<const uint32_t *>(args.host_bytes);
-	const uint32_t first_list = (blockIdx.x * kWarps + threadIdx.x / 32) * kR;
-	uint32_t words[kMostWords];
-	float sums[32] = {};
+	const uint32_t query = lane % kQ;
+	const auto word_at = [&](uint32_t i) { return host_words != nullptr ? host_words[first_word + i] : travelling.words[first_word + i]; };
+	bool waited = false;
 
 	let_next_start();
-#pragma unroll
-	for (uint32_t j = 0; j < kMostWords; j++)
+	for (uint32_t i = threadIdx.x; i < kQ * dim_pad / 4; i += kThreads)
 	{
-		const uint32_t i = j * kThreads + threadIdx.x;
+		const uint32_t word = i < n_words ? word_at(i) : 0;
 
-		words[j] = i >= n_words ? 0 : host_words != nullptr ? host_words[first_word + i] : travelling.words[first_word + i];
-		if (i < kQ * dim_pad / 4)
-			reinterpret_cast<float4 *>(vectors)[i] = make_float4(static_cast<float>(words[j] & 0xFF), static_cast<float>(words[j] >> 8 & 0xFF),
-				static_cast<float>(words[j] >> 16 & 0xFF), static_cast<float>(words[j] >> 24));
+		shared_vectors[i] = make_float4(static_cast<float>(word & 0xFF), static_cast<float>(word >> 8 & 0xFF),
+			static_cast<float>(word >> 16 & 0xFF), static_cast<float>(word >> 24));
 	}
 	__syncthreads();
-	if (first_list < args.n_lists)
+	for (uint32_t first_list = (blockIdx.x * kWarps + threadIdx.x / 32) * kR; first_list < args.n_lists; first_list += gridDim.x * kWarps * kR)
 	{
 		const float *rows[kR];
+		float sums[32] = {};
 
 #pragma unroll
 		for (int r = 0; r < kR; r++)
@@ -80,26 +83,22 @@ rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__ Ivf
 					sums[r * kQ + q] = canonical_step<metric>(x, y[r], sums[r * kQ + q]);
 			}
 		}
+
+		// The score is a float, but for cosine, which is none of these.
+		const float score = static_cast<float>(canonical_score<metric>(reduce_pairs(sums, lane), 0.0f, 0.0f));
+		const uint32_t list = first_list + lane / kQ;
+
+		if (!waited)
+			wait_for_stream(); // the search before may be at its end still
+		waited = true;
+		if (query < n_here && list < args.n_lists)
+			args.orders[static_cast<size_t>(first_query + query) * args.n_lists + list] = float_to_order(score);
 	}
-
-	// The score is a float, but for cosine, which is none of these.
-	const float score = static_cast<float>(canonical_score<metric>(reduce_pairs(sums, lane), 0.0f, 0.0f));
-	const uint32_t query = lane % kQ;
-	const uint32_t list = first_list + lane / kQ;
-
-	wait_for_stream(); // the search before may be at its end still
-	if (query < n_here && list < args.n_lists)
-		args.orders[static_cast<size_t>(first_query + query) * args.n_lists + list] = float_to_order(score);
+	wait_for_stream();
 	if (blockIdx.x > 0)
 		return;
-#pragma unroll
-	for (uint32_t j = 0; j < kMostWords; j++)
-	{
-		const uint32_t i = j * kThreads + threadIdx.x;
-
-		if (i < n_words)
-			reinterpret_cast<uint32_t *>(args.bytes)[first_word + i] = words[j];
-	}
+	for (uint32_t i = threadIdx.x; i < n_words; i += kThreads)
+		reinterpret_cast<uint32_t *>(args.bytes)[first_word + i] = word_at(i);
 	if (threadIdx.x < n_here)
 	{
 		const uint32_t number = first_query + threadIdx.x;
@@ -119,66 +118,77 @@ struct Scratch
 	uint32_t end[kIvfFewMostProbes];
 	uint32_t chunk_first[kIvfFewMostProbes + 1]; // number of its first chunk
 	uint32_t warp_sums[kWarps];
+	uint32_t list_sums[2][kWarps];
 	uint32_t n_below;
-	uint32_t n_tied;
-	uint32_t n_taken;
 	uint32_t fill; // rows held
 	uint32_t is_last;
+	uint4 query[kIvfFewMostDims / 16];
 	RadixScratch radix;
 	FewScratch few;
 };
 
-/// chosen_*: the n_probes first lists by (order, list), in any order. orders: shared [n_lists].
+/// chosen_*: the n_probes first lists by (order, list), ascending by list: all blocks of a query must have the same ones in the same places.
+/// orders: shared [n_lists].
 __device__ __forceinline__ void
 choose_lists(const uint32_t *orders, uint32_t n_lists, uint32_t n_probes, Scratch *scratch)
 {
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t lower = (1u << lane) - 1;
+	uint32_t n_mine = 0;
+	uint32_t before = 0; // of the lists before: those below the k-th, those equal to it in the upper half
+
 	if (threadIdx.x == 0)
-		scratch->n_below = scratch->n_tied = scratch->n_taken = 0;
+		scratch->n_below = 0;
 
 	const uint32_t kth = block_kth_smallest([&](uint32_t i) { return orders[i]; }, n_lists, n_probes, &scratch->radix); // begins with a barrier
 
 	for (uint32_t i = threadIdx.x; i < n_lists; i += kThreads)
-	{
-		const uint32_t order = orders[i];
+		n_mine += orders[i] < kth;
+	n_mine = __reduce_add_sync(0xFFFFFFFFu, n_mine);
+	if (lane == 0)
+		atomicAdd(&scratch->n_below, n_mine);
+	__syncthreads();
 
-		if (order < kth)
+	const uint32_t n_tied = n_probes - scratch->n_below; // that are chosen
+
+	for (uint32_t base = 0; base < n_lists; base += kThreads)
+	{
+		const uint32_t i = base + threadIdx.x;
+		const uint32_t order = i < n_lists ? orders[i] : 0;
+		const bool below = i < n_lists && order < kth;
+		const bool tied = i < n_lists && order == kth;
+		const uint32_t all_below = __ballot_sync(0xFFFFFFFFu, below);
+		const uint32_t all_tied = __ballot_sync(0xFFFFFFFFu, tied);
+		uint32_t *sums = scratch->list_sums[base / kThreads % 2]; // two in turn, so that one barrier a round is enough
+
+		if (lane == 0)
+			sums[warp] = __popc(all_below) | __popc(all_tied) << 16;
+		__syncthreads();
+
+		uint32_t own = before;
+
+		for (uint32_t w = 0; w < kWarps; w++)
 		{
-			const uint32_t at = atomicAdd(&scratch->n_below, 1u);
+			own += w < warp ? sums[w] : 0;
+			before += sums[w];
+		}
+
+		const uint32_t n_tied_before = (own >> 16) + __popc(all_tied & lower);
+
+		if (below || (tied && n_tied_before < n_tied))
+		{
+			const uint32_t at = (own & 0xFFFF) + __popc(all_below & lower) + min(n_tied_before, n_tied);
 
 			scratch->chosen_order[at] = order;
 			scratch->chosen_list[at] = i;
-		}
-		else if (order == kth)
-			atomicAdd(&scratch->n_tied, 1u);
-	}
-	__syncthreads();
-
-	const uint32_t n_below = scratch->n_below;
-	const uint32_t wanted = n_probes - n_below;
-	const bool all = scratch->n_tied == wanted;
-
-	for (uint32_t i = threadIdx.x; i < n_lists; i += kThreads)
-	{
-		if (orders[i] != kth)
-			continue;
-
-		uint32_t rank = 0;
-
-		if (all)
-			rank = atomicAdd(&scratch->n_taken, 1u);
-		else
-			for (uint32_t other = 0; other < i && rank < wanted; other++)
-				rank += orders[other] == kth;
-		if (rank < wanted)
-		{
-			scratch->chosen_order[n_below + rank] = kth;
-			scratch->chosen_list[n_below + rank] = i;
 		}
 	}
 	__syncthreads();
 }
 
-/// first, end, chunk_first of the chosen lists, the nearest first if they are not many. Returns the number of chunks.
+/// first, end, chunk_first of the chosen lists, the nearest first if they are not many, in the same places in all blocks. Returns the number of
+/// chunks.
 __device__ __forceinline__ uint32_t
 lay_out_lists(const uint64_t *offsets, uint32_t n_probes, Scratch *scratch)
 {
@@ -269,29 +279,22 @@ slot_of(uint32_t chunk, uint32_t n_probes, const Scratch &scratch)
 	return low;
 }
 
-/// One query as the threads of a warp hold it: thread l has the bytes from 16 (l mod 8) on of each 128.
-template <int Steps>
-struct QueryPart
-{
-	uint4 bytes[Steps];
-	int32_t norm;
-};
-
-/// Products of the query with rows [first, end), of which there are up to 32: thread l gets that of row first + l. Eight
-/// threads take a row, so that a warp reads whole rows, 4 KB of them at a time.
-template <int Steps>
-__device__ __forceinline__ uint32_t
-multiply_chunk(const Rows &rows, uint32_t dim_pad, const QueryPart<Steps> &query, uint32_t first, uint32_t end, uint32_t lane)
+/// Products of the query (shared memory) with rows [first, end), of which there are up to 32: thread l gets that of row first + l, x · y,
+/// or, wide, 2 x · y − |y|². Eight threads take a row, so that a warp reads whole rows, 4 KB of them at a time.
+template <bool kWide>
+__device__ __forceinline__ int32_t
+multiply_chunk(const Rows &rows, uint32_t dim_pad, const uint4 *query, uint32_t first, uint32_t end, uint32_t lane)
 {
 	const uint8_t *block = static_cast<const uint8_t *>(rows.vectors);
 	const uint32_t group = lane / 8;
 	const uint32_t part = lane % 8;
 	uint32_t sums[8] = {};
+	uint32_t squares[kWide ? 8 : 1] = {};
 
-#pragma unroll
-	for (int step = 0; step < Steps; step++)
+	for (uint32_t base = 0; base < dim_pad; base += 128)
 	{
-		const uint32_t at = step * 128 + part * 16;
+		const uint32_t at = base + part * 16;
+		const uint4 x = at < dim_pad ? query[at / 16] : make_uint4(0, 0, 0, 0);
 		uint4 values[8];
 
 #pragma unroll
@@ -305,11 +308,24 @@ multiply_chunk(const Rows &rows, uint32_t dim_pad, const QueryPart<Steps> &query
 #pragma unroll
 		for (int s = 0; s < 8; s++)
 		{
-			sums[s] = __dp4a(values[s].x, query.bytes[step].x, sums[s]);
-			sums[s] = __dp4a(values[s].y, query.bytes[step].y, sums[s]);
-			sums[s] = __dp4a(values[s].z, query.bytes[step].z, sums[s]);
-			sums[s] = __dp4a(values[s].w, query.bytes[step].w, sums[s]);
+			sums[s] = __dp4a(values[s].x, x.x, sums[s]);
+			sums[s] = __dp4a(values[s].y, x.y, sums[s]);
+			sums[s] = __dp4a(values[s].z, x.z, sums[s]);
+			sums[s] = __dp4a(values[s].w, x.w, sums[s]);
+			if constexpr (kWide)
+			{
+				squares[s] = __dp4a(values[s].x, values[s].x, squares[s]);
+				squares[s] = __dp4a(values[s].y, values[s].y, squares[s]);
+				squares[s] = __dp4a(values[s].z, values[s].z, squares[s]);
+				squares[s] = __dp4a(values[s].w, values[s].w, squares[s]);
+			}
 		}
+	}
+	if constexpr (kWide)
+	{
+#pragma unroll
+		for (int s = 0; s < 8; s++)
+			sums[s] = 2 * sums[s] - squares[s]; // in the two's complement, as is what follows
 	}
 	// A transposed butterfly over the eight threads of a row: each ends with one of the eight sums.
 #pragma unroll
@@ -326,7 +342,7 @@ multiply_chunk(const Rows &rows, uint32_t dim_pad, const QueryPart<Steps> &query
 			sums[i] = keep + __shfl_xor_sync(0xFFFFFFFFu, send, width);
 		}
 	}
-	return sums[0];
+	return static_cast<int32_t>(sums[0]);
 }
 
 /// The k-th smallest of the orders held, kNoOrder if there are fewer. Begins and ends with a barrier.
@@ -442,6 +458,7 @@ answer(const IvfFewArgs &args, uint32_t query, uint32_t k, IvfFewCandidate *held
 				entries[i] = mine[j];
 		}
 		n = flush_entries(entries, n, k);
+		redo = args.dim_pad > kIvfMostByteDims && n > 0 && entries[n - 1].key >= device_score_to_key(kMostExact); // n may be below k
 		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
 			args.answers.entries[static_cast<size_t>(query) * args.answers.stride + i] = entries[i];
 	}
@@ -458,8 +475,8 @@ answer(const IvfFewArgs &args, uint32_t query, uint32_t k, IvfFewCandidate *held
 	}
 }
 
-/// Grid (n_splits, n_queries), block 256. Shared: orders [n_lists], or kKept rows. Steps: of 128 dimensions.
-template <Metric metric, int Steps>
+/// Grid (n_splits, n_queries), block 256. Shared: orders [n_lists], or kKept rows. kWide: more than kIvfMostByteDims dimensions.
+template <Metric metric, bool kWide>
 __global__ void __launch_bounds__(kThreads, 3)
 scan_kernel(const __grid_constant__ IvfFewArgs args)
 {
@@ -471,7 +488,6 @@ scan_kernel(const __grid_constant__ IvfFewArgs args)
 	const uint32_t warp = threadIdx.x / 32;
 	const uint32_t query = blockIdx.y;
 	const uint32_t dim_pad = args.dim_pad;
-	QueryPart<Steps> mine;
 
 	let_next_start();
 	wait_for_stream();
@@ -480,15 +496,8 @@ scan_kernel(const __grid_constant__ IvfFewArgs args)
 
 	for (uint32_t i = threadIdx.x; i < args.n_lists; i += kThreads)
 		orders[i] = args.orders[static_cast<size_t>(query) * args.n_lists + i];
-	mine.norm = wanted.norm;
-#pragma unroll
-	for (int step = 0; step < Steps; step++)
-	{
-		const uint32_t at = step * 128 + lane % 8 * 16;
-
-		mine.bytes[step] = at < dim_pad ? *reinterpret_cast<const uint4 *>(args.bytes + static_cast<size_t>(query) * dim_pad + at)
-										: make_uint4(0, 0, 0, 0);
-	}
+	if (threadIdx.x < dim_pad / 16)
+		scratch.query[threadIdx.x] = reinterpret_cast<const uint4 *>(args.bytes + static_cast<size_t>(query) * dim_pad)[threadIdx.x];
 	choose_lists(orders, args.n_lists, wanted.n_probes, &scratch);
 
 	const uint32_t n_chunks = lay_out_lists(args.offsets, wanted.n_probes, &scratch); // ends with a barrier: the orders have been read
@@ -517,9 +526,11 @@ scan_kernel(const __grid_constant__ IvfFewArgs args)
 				break;
 
 			const uint32_t place = first + lane;
-			const float row_value = metric == Metric::kL2 ? __ldg(args.row_values + min(place, end - 1)) : 0.0f;
-			const int32_t product = static_cast<int32_t>(multiply_chunk<Steps>(args.rows, dim_pad, mine, first, end, lane));
-			const int32_t value = metric == Metric::kL2 ? mine.norm + __float2int_rn(2.0f * row_value) - 2 * product : -product;
+			const float row_value = metric == Metric::kL2 && !kWide ? __ldg(args.row_values + min(place, end - 1)) : 0.0f;
+			const int32_t product = multiply_chunk<kWide>(args.rows, dim_pad, scratch.query, first, end, lane);
+			const int32_t value = metric != Metric::kL2 ? -product
+								  : kWide				? wanted.norm - product
+														: wanted.norm + __float2int_rn(2.0f * row_value) - 2 * product;
 			const uint32_t order = float_to_order(static_cast<float>(value));
 
 			append(held, &scratch.fill, kKept, place < end && order <= threshold && !row_is_dead(args.rows, place), order, place, lane);
@@ -584,16 +595,27 @@ launch(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stre
 {
 	const dim3 grid(args.n_splits, args.n_queries);
 	const uint32_t shared = shared_bytes(args.n_lists);
-	const cudaError_t error = launch_after(rank_kernel<metric>, dim3((args.n_lists + kR * kWarps - 1) / (kR * kWarps), (args.n_queries + kQ - 1) / kQ),
-		kThreads, 0, stream, args, travelling);
+	const uint32_t n_groups = (args.n_queries + kQ - 1) / kQ;
+	const uint32_t n_parts = (args.n_lists + kR * kWarps - 1) / (kR * kWarps);
+	const uint32_t wanted = kRankBlocks / n_groups;
+	const cudaError_t error = launch_after(rank_kernel<metric>, dim3(n_parts < wanted ? n_parts : wanted, n_groups),
+		kThreads, kQ * args.dim_pad * sizeof(float), stream, args, travelling);
 
 	if (error != cudaSuccess)
 		return error;
-	return args.dim_pad <= 128 ? launch_after(scan_kernel<metric, 1>, grid, kThreads, shared, stream, args)
-							   : launch_after(scan_kernel<metric, 2>, grid, kThreads, shared, stream, args);
+	if constexpr (metric == Metric::kL2)
+		if (args.dim_pad > kIvfMostByteDims)
+			return launch_after(scan_kernel<metric, true>, grid, kThreads, shared, stream, args);
+	return launch_after(scan_kernel<metric, false>, grid, kThreads, shared, stream, args);
 }
 
 } // namespace
+
+bool
+ivf_few_serves(Metric metric, Form form, uint32_t dim_pad)
+{
+	return ivf_bytes_are_exact(metric, form, dim_pad) || (metric == Metric::kL2 && form == Form::kByte && dim_pad <= kIvfFewMostDims);
+}
 
 cudaError_t
 launch_ivf_few(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream)
@@ -608,13 +630,11 @@ prepare_ivf_few()
 {
 	constexpr auto kLimit = cudaFuncAttributeMaxDynamicSharedMemorySize;
 	const int bytes = static_cast<int>(shared_bytes(kIvfFewMostLists));
-	cudaError_t error = cudaFuncSetAttribute(scan_kernel<Metric::kL2, 1>, kLimit, bytes);
+	cudaError_t error = cudaFuncSetAttribute(scan_kernel<Metric::kL2, false>, kLimit, bytes);
 
 	if (error == cudaSuccess)
-		error = cudaFuncSetAttribute(scan_kernel<Metric::kL2, 2>, kLimit, bytes);
-	if (error == cudaSuccess)
-		error = cudaFuncSetAttribute(scan_kernel<Metric::kInnerProduct, 1>, kLimit, bytes);
-	return error != cudaSuccess ? error : cudaFuncSetAttribute(scan_kernel<Metric::kInnerProduct, 2>, kLimit, bytes);
+		error = cudaFuncSetAttribute(scan_kernel<Metric::kL2, true>, kLimit, bytes);
+	return error != cudaSuccess ? error : cudaFuncSetAttribute(scan_kernel<Metric::kInnerProduct, false>, kLimit, bytes);
 }
 
 } // namespace vectorgpu::kernels

@@ -10,6 +10,7 @@ namespace vectorgpu::kernels
 constexpr uint32_t kIvfFewMostQueries = 128;
 constexpr uint32_t kIvfFewMostLists = 8192;   // their orders lie in shared memory
 constexpr uint32_t kIvfFewMostProbes = 1024;
+constexpr uint32_t kIvfFewMostDims = 1024;    // of L2; queries with scores from 2^24 on are not answered beyond kIvfMostByteDims
 constexpr uint32_t kIvfFewMostK = 128;
 constexpr uint32_t kIvfFewCandidates = 2048;  // of a query, from all of its blocks
 constexpr uint32_t kIvfFewInlineBytes = 2048; // of queries among a kernel's arguments
@@ -39,14 +40,14 @@ struct IvfFewInline
 
 struct IvfFewArgs
 {
-	Metric metric = Metric::kL2;         // ivf_bytes_are_exact
+	Metric metric = Metric::kL2;         // ivf_few_serves
 	Rows rows;                           // of Form::kByte, by place
 	const float *row_values = nullptr;   // [n_rows] launch_row_values
 	const uint64_t *offsets = nullptr;   // [n_lists + 1]
 	const float *centroids = nullptr;    // [n_lists, dim_pad]
 	uint32_t n_lists = 0;                // up to kIvfFewMostLists
 	uint32_t n_queries = 0;              // up to kIvfFewMostQueries
-	uint32_t dim_pad = 0;                // up to kIvfMostByteDims
+	uint32_t dim_pad = 0;                // up to kIvfFewMostDims
 	uint32_t n_splits = 1;               // blocks that share a query
 	const uint8_t *host_bytes = nullptr; // pinned [n_queries, dim_pad], 4-byte aligned; null: among the arguments
 	const IvfFewQuery *host_queries = nullptr;
@@ -62,8 +63,11 @@ struct IvfFewArgs
 	Answers answers;
 };
 
+/// True if launch_ivf_few can take such rows, with queries of whole numbers 0 ... 255.
+bool ivf_few_serves(Metric metric, Form form, uint32_t dim_pad);
+
 /// The k first of the rows of the n_probes nearest lists of each query, rows with a tombstone left out, to answers: ascending by (score, row id). A query with too
-/// many rows at one distance has redo set instead. travelling: the queries if args.host_bytes is null. Reproducible.
+/// many rows at one distance, or with scores that may be rounded, has redo set instead. travelling: the queries if args.host_bytes is null. Reproducible.
 [[nodiscard]] cudaError_t launch_ivf_few(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
 
 /// Sets shared-memory limits; once per device.

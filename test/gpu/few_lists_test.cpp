@@ -65,14 +65,14 @@ struct FewLists
 TEST(FewLists, DimensionsAndBatches)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
-		for (const uint32_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 96u, 112u, 127u, 128u, 129u, 160u, 200u, 255u, 256u})
+		for (const uint32_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 96u, 112u, 127u, 128u, 129u, 160u, 200u, 255u, 256u, 257u, 512u, 784u, 1023u, 1024u, 1025u})
 		{
 			if (dim == 1 && metric == Metric::kInnerProduct)
 				continue; // a query of 0 is as far from all rows
-			FewLists held(metric, dim, 4000, 30);
+			FewLists held(metric, dim, dim > 256 ? 1500 : 4000, 30);
 
 			for (const size_t n : {1u, 2u, 7u, 8u, 9u, 15u, 16u, 17u, 32u, 33u, 64u, 127u, 128u})
-				ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 10, 7));
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 10, 7, dim <= (metric == Metric::kL2 ? 1024 : 256)));
 		}
 }
 
@@ -83,11 +83,16 @@ TEST(FewLists, Probes)
 		FewLists held(Metric::kL2, 24, n_rows, n_lists);
 
 		for (const uint32_t n_probes : {1u, 2u, 3u, 31u, 32u, 33u, 255u, 256u, 257u, 1023u, 1024u})
-			for (const size_t n : {1u, 20u})
-				if (n_probes < n_lists)
-					ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 10, n_probes));
+		{
+			if (n_probes >= n_lists)
+				continue;
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(1, 10, n_probes));
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(20, 10, n_probes));
+		}
 		if (n_lists > 1026)
+		{
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(5, 10, 1027, false));
+		}
 	}
 }
 
@@ -128,6 +133,50 @@ TEST(FewLists, FewDifferentRows)
 					ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));
 				}
 		}
+}
+
+TEST(FewLists, ScoresThatAreRounded)
+{
+	// Some rows are so near that their scores are exact, others are not: elements are 0 or 255, of 1,024.
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 1024};
+	std::mt19937 rng(3);
+	Rows rows(spec);
+	Rows queries(spec);
+	std::vector<float> row(spec.dim);
+
+	for (RowId id = 0; id < 2000; id++)
+	{
+		const unsigned share = 1 + id % 16; // of 32: elements that are 255
+
+		for (float &element : row)
+			element = rng() % 32 < share ? 255.0f : 0.0f;
+		rows.add(1000 + id, reinterpret_cast<const uint8_t *>(row.data()));
+		if (id % 20 == 0)
+			queries.add(id, reinterpret_cast<const uint8_t *>(row.data()));
+	}
+
+	const engine::test::ListRows lists(rows, 15, rng);
+	Both both(engine::CopySpec(spec, CopyKind::kLists));
+
+	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); }));
+
+	const uint64_t before = both.cuda()->n_few_lists();
+
+	for (const size_t k : {1u, 5u, 100u})
+	{
+		const SegmentProbes probes[] = {{1, 6}};
+		std::vector<SearchQuery> batch;
+
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			batch.push_back({queries.vector(i), k, false, {}});
+			batch.back().probes = probes;
+		}
+		SCOPED_TRACE(k);
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+	}
+	EXPECT_GT(both.cuda()->n_few_lists() - before, 0u);
+	EXPECT_LT(both.cuda()->n_few_lists() - before, 300u);
 }
 
 TEST(FewLists, DeadRows)
