@@ -65,13 +65,17 @@ bool
 stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint64_t n_rows,
 	size_t pitch, uint8_t *bytes, kernels::OnePassQuery *heads)
 {
+	constexpr size_t kBytesAhead = 4096; // as many as a core can ask memory for while it makes bytes of others
+	const size_t n_ahead = std::max<size_t>(1, kBytesAhead / (spec.dim * sizeof(float)));
+
 	for (size_t i = 0; i < numbers.size(); i++)
 	{
 		const engine::SearchQuery &query = queries[numbers[i]];
+		const size_t next = std::min(i + n_ahead, numbers.size() - 1);
 		uint8_t *to = bytes + i * pitch;
 		int32_t squares = 0;
 
-		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares))
+		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares, static_cast<const float *>(queries[numbers[next]].query)))
 			return false;
 		std::fill(to + spec.dim, to + pitch, uint8_t{0});
 		heads[i] = {std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(std::min<uint64_t>(query.k, n_rows))};
@@ -131,9 +135,6 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	Arena arena(context->workspace.get(), context->workspace.bytes());
 	uint8_t *bytes = host.take<uint8_t>(n * pitch);
 	kernels::OnePassQuery *heads = host.take<kernels::OnePassQuery>(n);
-	uint64_t *n_rescored = arena.take<uint64_t>(1); // the heads of answers have it, too
-	kernels::FilterSelect select;
-	kernels::RescoreArgs rescore;
 
 	args.metric = spec.metric;
 	args.dim_pad = shape.dim_pad;
@@ -141,20 +142,14 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	args.host_bytes = bytes;
 	args.host_queries = heads;
 	args.operand = arena.take<uint8_t>(n * pitch);
-	args.vectors = arena.take<float>(n * shape.dim_pad);
 	args.k = arena.take<uint32_t>(n);
 	args.norms = arena.take<double>(n);
-	args.redo = arena.take<uint8_t>(n);
-	args.n_best = arena.take<uint32_t>(n);
 	args.minima = arena.take<float>(n * plan.n_minima);
 	args.thresholds = arena.take<float>(n);
 	args.candidates.capacity = kernels::kFinishMostCandidates;
 	args.candidates.rows = arena.take<uint32_t>(n * args.candidates.capacity);
 	args.candidates.estimates = arena.take<float>(n * args.candidates.capacity);
 	args.candidates.counts = arena.take<uint32_t>(n);
-	select.best.counts = args.n_best;
-	select.best.entries = arena.take<kernels::Entry>(n * max_k);
-	select.best.stride = max_k;
 	if (arena.failed() || host.failed() || !stage(spec, queries, numbers, snapshot.n_rows, pitch, bytes, heads))
 		return Status::ok();
 
@@ -163,27 +158,12 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	if (!alone.owns_lock())
 		return Status::ok();
 
-	const kernels::Answers answers = begin_answers(context, n, max_k);
-
-	if (answers.heads == nullptr)
+	args.answers = begin_answers(context, n, max_k);
+	if (args.answers.heads == nullptr)
 		return Status::ok();
-	select.bound = args.bound;
-	select.queries.vectors = args.vectors;
-	select.queries.k = args.k;
-	select.queries.n_queries = args.n_queries;
-	select.queries.dim_pad = args.dim_pad;
-	select.prepared.norms = args.norms;
-	select.prepared.redo = args.redo;
-	select.thresholds = args.thresholds;
-	select.candidates = args.candidates;
-	select.n_rescored = n_rescored;
-	rescore.metric = spec.metric;
-	rescore.rows = args.parts.rows[0];
-	rescore.queries = select.queries;
-	rescore.candidates = args.candidates;
 	args.counters.counters = context->counters.as<uint32_t>();
 	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
-	args.counters.launch = answers.mark;
+	args.counters.launch = args.answers.mark;
 	args.counters.most_looks = options.one_pass->most_looks;
 	args.counters.given_up = context->given_up.as<uint32_t>();
 
@@ -191,17 +171,16 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	context->counted[0] += kernels::one_pass_taken_over(args.n_queries, args.dim_pad);
 	context->counted[1] += plan.n_blocks;
 	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
+	context->counted[3] += plan.n_blocks;
 	*taken = true;
 
 	const size_t n_redo = redo->size();
-	Status status = device->check(kernels::launch_finish(select, rescore, stream, args.parts, answers), "rescore and merge rows");
+	const Status status = end_answers(device, context, args.answers, numbers, results, counts, redo);
 
-	if (status.is_ok())
-		status = end_answers(device, context, answers, numbers, results, counts, redo);
 	// While a launch whose blocks wait for each other may be on the device, there must be no other.
 	if (!status.is_ok())
 		return device->fatal() ? status : drained(*context, status);
-	if (*args.counters.given_up == answers.mark) // which was written before the marks that end_answers has seen
+	if (*args.counters.given_up == args.answers.mark) // which was written before the marks that end_answers has seen
 	{
 		options.one_pass->not_before.store(steady_clock::now() + kPause, std::memory_order_relaxed);
 		device->log("a search in one pass was given up, since others use the GPU: there will be none for 10 seconds");

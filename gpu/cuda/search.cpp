@@ -398,7 +398,7 @@ private:
 			// Of one source its end is the search's, and the candidates counted there are all.
 			if (snapshot_.sources.size() == 1)
 				chunk->answers = begin_answers(context_, chunk->queries.n_queries, chunk->max_k);
-			return check(kernels::launch_finish(passes->select, passes->rescore, stream_, {}, chunk->answers), "rescore and merge rows");
+			return check(kernels::launch_finish(passes->select, passes->rescore, stream_, chunk->answers), "rescore and merge rows");
 		}
 		VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes->select, stream_), "tighten thresholds"));
 		VECTORGPU_TRY(check(kernels::launch_rescore(passes->rescore, stream_), "rescore rows"));

@@ -19,7 +19,7 @@ namespace
 
 /// The first n elements, n a multiple of 16: the compiler leaves comparisons of floats one by one, since they may trap.
 bool
-put_many_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
+put_many_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const float *ahead)
 {
 	const __m128 zero = _mm_setzero_ps();
 	const __m128 most = _mm_set1_ps(255.0f);
@@ -30,6 +30,7 @@ put_many_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
 	{
 		__m128i whole[4];
 
+		_mm_prefetch(reinterpret_cast<const char *>(ahead + e), _MM_HINT_T0); // 64 bytes
 		for (uint32_t i = 0; i < 4; i++)
 		{
 			const __m128 x = _mm_loadu_ps(query + e + 4 * i);
@@ -56,7 +57,7 @@ put_many_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
 #endif
 
 bool
-put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
+put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, [[maybe_unused]] const float *ahead)
 {
 	uint32_t others = 0;
 	int32_t sum = 0;
@@ -64,7 +65,7 @@ put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm)
 
 #if defined(__SSE2__)
 	e = n / 16 * 16;
-	others = put_many_bytes(query, e, to, &sum) ? 0 : 1;
+	others = put_many_bytes(query, e, to, &sum, ahead != nullptr ? ahead : query) ? 0 : 1;
 #endif
 	for (; e < n; e++)
 	{

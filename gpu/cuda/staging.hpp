@@ -11,8 +11,9 @@
 namespace vectorgpu::cuda
 {
 
-/// n elements as bytes, and the sum of their squares; false if one is something else.
-bool put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm);
+/// n elements as bytes, and the sum of their squares; false if one is something else. ahead: null, or n elements that are wanted soon: they are
+/// fetched meanwhile, since queries come from memory that nobody on this core has touched.
+bool put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const float *ahead = nullptr);
 
 /// Queries queries[numbers[i]] go to to [numbers.size(), shape.query_bytes] (put_query). bytes: null, or [numbers.size(), shape.dim_pad]: their elements as
 /// bytes too, 0 behind them; norms: null, or the sums of the squares of those. True if bytes were wanted and every element is one.

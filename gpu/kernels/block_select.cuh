@@ -6,6 +6,13 @@
 namespace vectorgpu::kernels
 {
 
+/// Threads that work together, as functions below take them: all of a block.
+struct WholeBlock
+{
+	static __device__ __forceinline__ uint32_t size() { return blockDim.x; }
+	static __device__ __forceinline__ void sync() { __syncthreads(); }
+};
+
 /// Shared memory of block_kth_smallest.
 struct RadixScratch
 {
@@ -131,13 +138,14 @@ order_between(uint32_t low, uint32_t high, uint32_t round)
 
 /// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold; places without one hold 0xFFFFFFFF, and there are k others
 /// at least, or that is the answer. Halves the range again and again: for at most kFewEach numbers a thread that is faster than
-/// histograms. All threads of the block call it and get the result.
+/// histograms. All of Threads call it and get the result.
+template <class Threads = WholeBlock>
 __device__ inline uint32_t
 block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
 {
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = threadIdx.x / 32;
-	const uint32_t n_warps = blockDim.x / 32;
+	const uint32_t n_warps = Threads::size() / 32;
 	uint32_t round = 0;
 	// Every warp's part, joined by all; two places in turn, so that one barrier a round is enough.
 	auto joined = [&](uint32_t part, auto join, uint32_t neutral)
@@ -146,7 +154,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 
 		if (lane == 0)
 			parts[warp] = part;
-		__syncthreads();
+		Threads::sync();
 		return join(lane < n_warps ? parts[lane] : neutral);
 	};
 	auto sum = [](uint32_t v) { return __reduce_add_sync(0xFFFFFFFFu, v); };
@@ -202,15 +210,16 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	return first;
 }
 
-/// Sorts entries [n], shared memory, n a power of two. All threads of the block call it; ends with a barrier.
+/// Sorts entries [n], shared memory, n a power of two. All of Threads call it; ends with a barrier.
+template <class Threads = WholeBlock>
 __device__ inline void
 block_sort(Entry *entries, uint32_t n)
 {
 	for (uint32_t size = 2; size <= n; size *= 2)
 		for (uint32_t stride = size / 2; stride > 0; stride /= 2)
 		{
-			__syncthreads();
-			for (uint32_t i = threadIdx.x; i < n / 2; i += blockDim.x)
+			Threads::sync();
+			for (uint32_t i = threadIdx.x; i < n / 2; i += Threads::size())
 			{
 				const uint32_t low = 2 * i - (i & (stride - 1));
 				const uint32_t high = low + stride;
@@ -225,7 +234,7 @@ block_sort(Entry *entries, uint32_t n)
 				}
 			}
 		}
-	__syncthreads();
+	Threads::sync();
 }
 
 } // namespace vectorgpu::kernels

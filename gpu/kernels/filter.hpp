@@ -153,14 +153,13 @@ struct FilterSelect
 /// The largest k of launch_finish.
 constexpr uint32_t kFinishMostK = 128;
 
-/// Candidates of a query that a block of launch_finish holds; with more it takes the way of three launches.
+/// Candidates of a query that a block of launch_finish holds; with more it takes the way of three launches. One pass answers no query with more.
 constexpr uint32_t kFinishMostCandidates = 2048;
 
-/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. parts: if there are any, candidates are
-/// rows of these instead of args.rows, and a query with more of them than a block holds is marked for redo. answers: what the queries
-/// have found goes there, too.
+/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. answers: what the queries have found goes
+/// there, too.
 [[nodiscard]] cudaError_t launch_finish(
-	const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const RowParts &parts = {}, const Answers &answers = {});
+	const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const Answers &answers = {});
 
 /// Shared memory that a block may have, bytes; known once prepare_filter_kernels has run.
 size_t filter_most_shared();

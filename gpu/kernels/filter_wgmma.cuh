@@ -29,17 +29,85 @@ struct GroupShape
 constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes;
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
+constexpr uint32_t kStagesOnTheWay = 5;   // copies of a block: enough for memory to give what it can, more only hold up other loads
 constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
 constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once so many wait
+constexpr uint32_t kWarpRows = 32;        // of a tile: a warp's
+constexpr uint32_t kValueSlots = 4;       // tiles, a power of two, whose values lie in shared memory or are on their way there
 
-/// Shared memory besides the stages: alignment, operands, staged candidates and their counts, barriers.
+/// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count of each warp (WarpMemory).
 template <class Shape>
 size_t
 group_fixed_bytes(uint32_t dim_pad)
 {
-	return 1024 + Shape::kQueries * operand_bytes(Shape::form, dim_pad) + Shape::kWarps * (kWarpStaged * sizeof(Staged) + 4) +
-		   (2 * kMostGroupStages + 1) * sizeof(uint64_t);
+	return 1024 + Shape::kQueries * operand_bytes(Shape::form, dim_pad) + (2 * kMostGroupStages + 1) * sizeof(uint64_t) +
+		   Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
 }
+
+/// What a warp has to itself of the shared memory behind the pipeline's.
+template <class Shape>
+struct WarpMemory
+{
+	uint32_t *count;  // of all warps first, to be cleared by somebody
+	Staged *staged;   // [kWarpStaged]
+	float *values;    // [kValueSlots, kWarpRows]
+
+	__device__ __forceinline__
+	WarpMemory(unsigned char *behind, uint32_t warp)
+		: count(reinterpret_cast<uint32_t *>(behind) + warp),
+		  staged(reinterpret_cast<Staged *>(behind + Shape::kWarps * sizeof(uint32_t)) + warp * kWarpStaged),
+		  values(reinterpret_cast<float *>(behind + Shape::kWarps * (sizeof(uint32_t) + kWarpStaged * sizeof(Staged))) + warp * kValueSlots * kWarpRows)
+	{
+	}
+};
+
+/// The values (launch_row_values) of the rows that a warp judges, asked for tiles ahead: while rows come as fast as memory gives them, a load
+/// takes longer than a tile. Each lane asks for one of the 32 rows, 16 w ... 16 w + 15 of both halves of the tile. All lanes call together.
+class ValueRing
+{
+public:
+	__device__ __forceinline__
+	ValueRing(float *slots, uint32_t warp, uint32_t lane)
+		: own_(static_cast<uint32_t>(__cvta_generic_to_shared(slots)) + lane * sizeof(float)), slots_(slots), lane_(lane),
+		  row_(lane / 16 * 64 + warp % 4 * 16 + lane % 16)
+	{
+	}
+
+	/// The row that this lane asks for, of a tile.
+	__device__ __forceinline__ uint32_t row() const { return row_; }
+
+	/// The next tile's, at `from`; 0 where it is not there. At most kValueSlots - 1 more often than take, which takes so many for granted.
+	__device__ __forceinline__ void
+	ask(const float *from, bool is_there)
+	{
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\ncp.async.commit_group;" ::"r"(own_ + asked_ % kValueSlots * kWarpRows * 4),
+			"l"(from), "r"(is_there ? 4 : 0)
+			: "memory");
+		asked_++;
+	}
+
+	/// values[i]: of the thread's row lane / 4 + 8 (i mod 2) of the half i / 2.
+	__device__ __forceinline__ void
+	take(float (&values)[4])
+	{
+		const volatile float *slot = slots_ + taken_ % kValueSlots * kWarpRows;
+
+		asm volatile("cp.async.wait_group %0;" ::"n"(kValueSlots - 2) : "memory");
+		__syncwarp(); // and all lanes have read the slot that is asked for next
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			values[i] = slot[i / 2 * 16 + i % 2 * 8 + lane_ / 4];
+		taken_++;
+	}
+
+private:
+	uint32_t own_; // the lane's place in the first slot
+	float *slots_;
+	uint32_t lane_;
+	uint32_t row_;
+	uint32_t asked_ = 0;
+	uint32_t taken_ = 0;
+};
 
 /// Where a block's shared memory has what: stages of rows, the queries' operand, a barrier pair for each stage and one for the operand.
 template <class Shape>
@@ -81,6 +149,20 @@ struct GroupPipeline
 		barriers_visible();
 	}
 
+	/// The copying thread, before a step's copy: the stage is free, and no more than kStagesOnTheWay are on the way.
+	__device__ __forceinline__ void
+	wait_for_turn(uint32_t step, uint32_t stage, uint32_t round) const
+	{
+		if (n_stages > kStagesOnTheWay && step >= kStagesOnTheWay)
+		{
+			const uint32_t before = stage >= kStagesOnTheWay ? stage - kStagesOnTheWay : stage + n_stages - kStagesOnTheWay;
+
+			barrier_wait(full(before), (stage >= kStagesOnTheWay ? round : round - 1) & 1);
+		}
+		if (round > 0)
+			barrier_wait(empty(stage), (round - 1) & 1);
+	}
+
 	/// One thread: brings n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
 	template <class RowOfTile>
 	__device__ __forceinline__ void
@@ -102,8 +184,7 @@ struct GroupPipeline
 				for (uint32_t i = 0; i < n_chunks; i++)
 					copy_box(operand + i * Shape::kQueries * kChunkBytes, queries, i * kChunkBytes, first_query, queries_here);
 			}
-			if (round > 0)
-				barrier_wait(empty(stage), (round - 1) & 1);
+			wait_for_turn(step, stage, round);
 			barrier_expect(full(stage), kGroupStageBytes);
 			copy_box(start + stage * kGroupStageBytes, rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
 			if (++chunk == n_chunks)
@@ -178,7 +259,6 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
 	const GroupPipeline<Shape> pipeline(shared, args.rows.pitch_bytes, n_stages);
 	const uint32_t n_chunks = pipeline.n_chunks;
-	uint32_t *counts = reinterpret_cast<uint32_t *>(pipeline.behind);
 
 	let_next_start();
 	if (n_tiles == 0)
@@ -186,7 +266,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	if (threadIdx.x == 0)
 		pipeline.init();
 	if (threadIdx.x < Shape::kWarps)
-		counts[threadIdx.x] = 0;
+		*WarpMemory<Shape>(pipeline.behind, threadIdx.x).count = 0;
 	__syncthreads();
 
 	auto tile_row = [&](uint32_t tile) { return (args.first_tile + tile * args.tile_stride) * kFilterTileRows; };
@@ -208,25 +288,22 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	auto row_of = [&](uint32_t tile, int m, int half)
 	{ return tile_row(tile) + m * 64 + warp % 4 * 16 + half * 8 + lane / 4; };
 	auto query_of = [&](int i) { return query_base + i / 2 * 8 + i % 2; };
-	WarpStaging<Shape::form> staging{args, reinterpret_cast<Staged *>(counts + Shape::kWarps) + warp * kWarpStaged, counts + warp};
+	const WarpMemory<Shape> own(pipeline.behind, warp);
+	WarpStaging<Shape::form> staging{args, own.staged, own.count};
+	ValueRing ring(own.values, warp, lane);
 	uint32_t thresholds[2 * NT];
-	float next_values[2][2];
-
-	auto read_values = [&](uint32_t tile)
-	{
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-		{
-			const uint32_t row = row_of(tile, i / 2, i % 2);
-
-			next_values[i / 2][i % 2] = row < args.rows.n_rows ? __ldg(args.row_values + row) : 0.0f;
-		}
-	};
-
 	constexpr uint32_t kStep = Shape::kSplit ? 1 : Shape::kGroups;
 	const uint32_t first_mine = first_tile + (Shape::kSplit ? 0 : group);
+	auto ask_values = [&](uint32_t tile)
+	{
+		const uint32_t row = tile_row(tile) + ring.row();
 
-	read_values(first_mine);
+		ring.ask(args.row_values + row, tile < first_tile + n_tiles && row < args.rows.n_rows);
+	};
+
+#pragma unroll
+	for (uint32_t i = 0; i + 1 < kValueSlots; i++)
+		ask_values(first_mine + i * kStep);
 	wait_for_stream();
 #pragma unroll
 	for (int i = 0; i < 2 * NT; i++)
@@ -243,17 +320,17 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 		uint32_t stage = first_step % n_stages;
 		uint32_t round = first_step / n_stages;
 		uint32_t last_stage = 0;
-		float values[2][2];
+		float values[4];
 
+		ring.take(values);
+		ask_values(tile + (kValueSlots - 1) * kStep);
 #pragma unroll
 		for (int m = 0; m < 2; m++)
 		{
-			values[m][0] = next_values[m][0];
-			values[m][1] = next_values[m][1];
-			start_sums<Shape::form, kMinima, kByteCosine>(sums[m], thresholds, values[m], is_cosine);
+			const float of[2] = {values[2 * m], values[2 * m + 1]};
+
+			start_sums<Shape::form, kMinima, kByteCosine>(sums[m], thresholds, of, is_cosine);
 		}
-		if (tile + kStep < first_tile + n_tiles)
-			read_values(tile + kStep);
 		hold_sums(sums[0]);
 		hold_sums(sums[1]);
 		for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
@@ -306,7 +383,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			{
 				const uint32_t row = row_of(tile, i / 2, i % 2);
 
-				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i / 2][i % 2], row < args.rows.n_rows && !row_is_dead(args.rows, row),
+				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i], row < args.rows.n_rows && !row_is_dead(args.rows, row),
 					is_cosine);
 			}
 #pragma unroll
@@ -325,7 +402,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			{
 				const uint32_t row = row_of(tile, i / 2, i % 2);
 
-				find_passed<NT>(sums[i / 2], i % 2, values[i / 2][i % 2], row < args.rows.n_rows,
+				find_passed<NT>(sums[i / 2], i % 2, values[i], row < args.rows.n_rows,
 					[&](int hit, Sum sum)
 					{
 						if (query_of(hit) < args.n_queries)

@@ -1,4 +1,4 @@
-// What follows the filter for small k, a block to a query: cutting its candidates back, canonical scores of those that are left,
+// What follows the filter for small k, 256 threads to a query: cutting its candidates back, canonical scores of those that are left,
 // the merge into what the query has found. Few candidates (nearly always) stay in registers and shared memory all the way.
 #pragma once
 
@@ -13,11 +13,11 @@ constexpr uint32_t kFewCandidates = kFewEach * kSelectThreads;
 static_assert(kFewCandidates == kFinishMostCandidates);
 
 /// Canonical scores of n_rows <= kRows rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any r.
-/// The same sums in the same order as score_pairs; fewer rows at a time, for a few rows that many warps share, with the loads of many steps
+/// query_at(e): the query's element e. The same sums in the same order as score_pairs; fewer rows at a time, for a few rows that many warps share, with the loads of many steps
 /// on the way together.
-template <Metric metric, class FormT, int kRows, class RowAt>
+template <Metric metric, class FormT, int kRows, class RowAt, class QueryAt>
 __device__ __forceinline__ double
-score_few(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
+score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	constexpr int kAhead = 32 / kRows; // steps
 	float sums[kRows] = {};
@@ -40,7 +40,7 @@ score_few(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, u
 			const uint32_t e = base + j * kLanes;
 			const bool counts = e < dim_pad; // a multiple of kLanes
 
-			x[j] = counts ? __ldg(query + e + lane) : 0.0f;
+			x[j] = counts ? query_at(e + lane) : 0.0f;
 #pragma unroll
 			for (int r = 0; r < kRows; r++)
 				y[j][r] = counts ? FormT::load(rows[r], e + lane) : 0.0f;
@@ -75,57 +75,74 @@ score_few(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, u
 	return canonical_score<metric>(mine, aa, mine_squares);
 }
 
-/// All of it for a query with few candidates; false, and nothing is changed, if there are too many for it. Block of
-/// kSelectThreads; entries [kMergeLeast] has the result. parts: see launch_finish.
-template <Metric metric, class FormT>
-__device__ inline bool
-finish_few(const FilterSelect &args, const Rows &rows, const RowParts &parts, uint32_t query, Entry *entries)
+/// A query's candidates, and what it has found before.
+struct FewCandidates
 {
-	__shared__ FewScratch scratch;
-	__shared__ uint32_t kept_rows[kMergeLeast];
-	__shared__ uint32_t n_kept_shared;
-	__shared__ uint32_t n_valid_shared;
+	uint32_t k = 0;
+	uint32_t count = 0; // kFewCandidates at most
+	const uint32_t *rows = nullptr;    // [count]
+	const float *estimates = nullptr;  // [count]
+	float threshold = 0.0f;
+	double norm = 0.0; // |x|
+	const Entry *best = nullptr; // [n_best]
+	uint32_t n_best = 0;
+};
+
+struct FewFound
+{
+	uint32_t n_found = 0; // entries
+	uint32_t n_kept = 0;  // candidates that were rescored
+	float cut = 0.0f;     // that kept them
+};
+
+/// Shared memory of finish_few.
+struct FinishScratch
+{
+	Entry entries[kMergeLeast];
+	uint32_t rows[kMergeLeast];
+	FewScratch few;
+	uint32_t n_kept;
+	uint32_t n_valid;
+};
+
+/// All of it for a query with few candidates, by the kSelectThreads of Threads: scratch->entries has the result. False if there are too many for
+/// it. candidates and the result are the same in all threads. place_of(number, &rows): the row of these that a candidate is; key_of(score,
+/// rows, row): its key.
+template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf>
+__device__ inline bool
+finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, float aa, const PlaceOf &place_of, const QueryAt &query_at,
+	const KeyOf &key_of, FinishScratch *scratch, FewFound *found)
+{
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = threadIdx.x / 32;
-	const uint32_t k = args.queries.k[query];
-	const uint32_t count = args.candidates.counts[query];
-	const uint32_t n_best = args.best.counts[query];
-	const float threshold = args.thresholds[query];
-	const double norm = args.prepared.norms[query];
-	const uint32_t *candidate_rows = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
-	const float *estimates = args.candidates.estimates + static_cast<size_t>(query) * args.candidates.capacity;
-	Entry *best = args.best.entries + static_cast<size_t>(query) * args.best.stride;
-
-	if (args.prepared.redo[query] != 0 || count > args.candidates.capacity || count > kFewCandidates)
-		return false;
-	if (threadIdx.x == 0)
-	{
-		n_kept_shared = 0;
-		n_valid_shared = 0;
-	}
-
+	const uint32_t count = candidates.count;
 	uint32_t order[kFewEach];
 	uint32_t row_of[kFewEach];
 
+	if (threadIdx.x == 0)
+	{
+		scratch->n_kept = 0;
+		scratch->n_valid = 0;
+	}
 #pragma unroll
 	for (uint32_t j = 0; j < kFewEach; j++)
 	{
 		const uint32_t i = j * kSelectThreads + threadIdx.x;
 
-		order[j] = i < count ? float_to_order(estimates[i]) : 0xFFFFFFFFu;
-		row_of[j] = i < count ? candidate_rows[i] : 0;
+		order[j] = i < count ? float_to_order(__ldcg(candidates.estimates + i)) : 0xFFFFFFFFu;
+		row_of[j] = i < count ? __ldcg(candidates.rows + i) : 0;
 	}
 
-	float cut = threshold;
+	float cut = candidates.threshold;
 
-	if (k <= count)
+	if (candidates.k <= count)
 	{
-		const uint32_t kth = block_kth_of_few(order, k, &scratch);
+		const uint32_t kth = block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
 
 		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate
-			cut = fminf(cut, __double2float_ru(cut_for_estimate(args.bound, norm, order_to_float(kth))));
+			cut = fminf(cut, __double2float_ru(cut_for_estimate(bound, candidates.norm, order_to_float(kth))));
 	}
-	__syncthreads();
+	Threads::sync();
 #pragma unroll
 	for (uint32_t j = 0; j < kFewEach; j++)
 	{
@@ -133,45 +150,37 @@ finish_few(const FilterSelect &args, const Rows &rows, const RowParts &parts, ui
 
 		if (keep)
 		{
-			const uint32_t at = atomicAdd(&n_kept_shared, 1u);
+			const uint32_t at = atomicAdd(&scratch->n_kept, 1u);
 
 			if (at < kMergeLeast)
-				kept_rows[at] = row_of[j];
+				scratch->rows[at] = row_of[j];
 		}
 	}
-	__syncthreads();
+	Threads::sync();
 
-	const uint32_t n_kept = n_kept_shared;
+	const uint32_t n_kept = scratch->n_kept;
 
-	if (n_kept + n_best > kMergeLeast)
+	if (n_kept + candidates.n_best > kMergeLeast)
 		return false;
 
-	const float *vector = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(query) * args.queries.dim_pad;
-	float aa = 0.0f;
-
-	if constexpr (metric == Metric::kCosine)
-		aa = query_square_sum(vector, args.queries.dim_pad, lane);
 	auto rescore = [&]<int kRows>() // that a warp scores together
 	{
 		for (uint32_t base = warp * kRows; base < n_kept; base += kSelectThreads / 32 * kRows)
 		{
-			const uint32_t number = kept_rows[min(base + lane % kRows, n_kept - 1)];
-			const uint32_t part = parts.n > 1 ? part_of(parts, number) : 0;
-			const Rows &of = parts.n > 0 ? parts.rows[part] : rows;
-			const uint32_t row = parts.n > 0 ? number - parts.first_row[part] : number;
-			const uint64_t row_id = of.row_ids[row];
-			const uint64_t address = reinterpret_cast<uint64_t>(of.vectors) + static_cast<uint64_t>(row) * of.pitch_bytes;
+			const Rows *rows;
+			const uint32_t row = place_of(scratch->rows[min(base + lane % kRows, n_kept - 1)], &rows);
+			const uint64_t row_id = rows->row_ids[row];
+			const uint64_t address = reinterpret_cast<uint64_t>(rows->vectors) + static_cast<uint64_t>(row) * rows->pitch_bytes;
 			const double score = score_few<metric, FormT, kRows>(
-				[&](int r) { return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, vector, args.queries.dim_pad, aa,
-				lane);
+				[&](int r) { return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, query_at, dim_pad, aa, lane);
 
 			if (lane < kRows && base + lane < n_kept)
 			{
-				const uint64_t key = key_after(score, args.queries, query, of.row_ids, row);
+				const uint64_t key = key_of(score, *rows, row);
 
-				entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
+				scratch->entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
 				if (key != kExcludedKey)
-					atomicAdd(&n_valid_shared, 1u);
+					atomicAdd(&scratch->n_valid, 1u);
 			}
 		}
 	};
@@ -181,22 +190,34 @@ finish_few(const FilterSelect &args, const Rows &rows, const RowParts &parts, ui
 		rescore.template operator()<2>();
 	else
 		rescore.template operator()<4>();
-	for (uint32_t i = threadIdx.x; i < n_best; i += kSelectThreads)
-		entries[n_kept + i] = best[i];
+	for (uint32_t i = threadIdx.x; i < candidates.n_best; i += kSelectThreads)
+		scratch->entries[n_kept + i] = candidates.best[i];
 
-	const uint32_t n_sorted = flush_entries(entries, n_kept + n_best, k); // begins with a barrier
-	const uint32_t n_found = min(n_sorted, n_valid_shared + n_best);
+	const uint32_t n_sorted = flush_entries<Threads>(scratch->entries, n_kept + candidates.n_best, candidates.k); // begins with a barrier
 
-	for (uint32_t i = threadIdx.x; i < n_found; i += kSelectThreads)
-		best[i] = entries[i];
+	*found = {min(n_sorted, scratch->n_valid + candidates.n_best), n_kept, cut};
+	return true;
+}
+
+/// What a query has found goes to the host: entries [n] in shared or global memory, then its head. All of Threads; begins with a barrier.
+template <class Threads>
+__device__ inline void
+give_answer(const Answers &answers, uint32_t query, const Entry *entries, uint32_t n, uint32_t n_rescored, bool redo)
+{
+	Threads::sync();
+	for (uint32_t i = threadIdx.x; i < n; i += Threads::size())
+		answers.entries[static_cast<size_t>(query) * answers.stride + i] = entries[i];
+	Threads::sync();
 	if (threadIdx.x == 0)
 	{
-		args.best.counts[query] = n_found;
-		args.candidates.counts[query] = n_kept;
-		args.thresholds[query] = cut;
-		atomicAdd(reinterpret_cast<unsigned long long *>(args.n_rescored), static_cast<unsigned long long>(n_kept));
+		volatile AnswerHead *head = answers.heads + query;
+
+		head->n_entries = n;
+		head->n_rescored = n_rescored;
+		head->redo = redo;
+		__threadfence_system(); // what the block has written comes before the mark
+		head->mark = answers.mark;
 	}
-	return true;
 }
 
 } // namespace vectorgpu::kernels

@@ -10,6 +10,7 @@ constexpr int kMergeThreads = 256;
 constexpr uint32_t kMergeLeast = 512; // entries of the smallest merge buffer: k + threads must fit
 
 /// Sorts the first `fill` of entries and keeps k. Returns what is kept.
+template <class Threads = WholeBlock>
 __device__ inline uint32_t
 flush_entries(Entry *entries, uint32_t fill, uint32_t k)
 {
@@ -17,10 +18,10 @@ flush_entries(Entry *entries, uint32_t fill, uint32_t k)
 
 	while (n < fill)
 		n *= 2;
-	__syncthreads();
-	for (uint32_t i = fill + threadIdx.x; i < n; i += blockDim.x)
+	Threads::sync();
+	for (uint32_t i = fill + threadIdx.x; i < n; i += Threads::size())
 		entries[i] = {kExcludedKey, kExcludedKey};
-	block_sort(entries, n);
+	block_sort<Threads>(entries, n);
 	return min(fill, k);
 }
 

@@ -2,10 +2,11 @@
 // brings rows, two groups of four warps take turns with the tiles. Rows are on their way from the start. Of the first tile of each
 // group the products are made before there is a threshold; the smallest estimates of its rows are the sample. They stay in registers
 // until the thresholds are there, and are judged then, so that no row is read or multiplied twice.
+// In the end a block takes each query, once all of them have passed on their candidates, and writes its answer to the host.
 //
-// Blocks wait for each other three times, by counters in memory: for the queries, for the sample, and, of more than eight queries,
-// for the thresholds, which then are found by a block each. Where they cannot all be on the device at a time (another process has
-// some of its processors), those that wait give up.
+// Blocks wait for each other up to four times, by counters in memory: for the queries, unless they are among the arguments, for the sample, of
+// more than kAloneQueries queries for the thresholds, which then are found by a block each, and for the candidates. Where they cannot all be on
+// the device at a time (another process has some of its processors), those that wait give up.
 #include "kernels/one_pass.hpp"
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 #include "kernels/filter_bound.cuh"
 #include "kernels/filter_group_launch.cuh"
+#include "kernels/finish.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -21,7 +23,7 @@ namespace
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
 constexpr uint32_t kConsumers = 256;     // threads that multiply
-constexpr uint32_t kAloneQueries = 8;    // so many thresholds every block finds by itself
+constexpr uint32_t kAloneQueries = 16;   // so many thresholds every block finds by itself
 
 struct OnePassMaps
 {
@@ -42,7 +44,6 @@ read_acquire(const uint32_t *p)
 __device__ __forceinline__ void
 count_up(uint32_t *counter)
 {
-	__threadfence();
 	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
@@ -54,9 +55,15 @@ give_up(const OnePassCounters &counters)
 	__threadfence_system();
 }
 
+__device__ __forceinline__ bool
+has_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
+{
+	return static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0;
+}
+
 /// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is given up, and its
-/// results are nobody's. Whoever goes on all the same stays within its memory and counts up what others wait for.
-__device__ __forceinline__ void
+/// results are nobody's, and the answer is false. Whoever goes on all the same stays within its memory and counts up what others wait for.
+__device__ __forceinline__ bool
 wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 {
 	constexpr uint32_t kLooksBetween = 1024; // at what others have given up
@@ -64,13 +71,14 @@ wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 #pragma unroll 1
 	for (uint32_t left = counters.most_looks; left > 0; left--)
 	{
-		if (static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0)
-			return;
+		if (has_count(counters, which, target))
+			return true;
 		if (left % kLooksBetween == 0 &&
 			read_acquire(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) == counters.launch)
 			break;
 	}
 	give_up(counters);
+	return false;
 }
 
 /// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
@@ -80,12 +88,13 @@ show_to_copies()
 	asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/// Of the threads that multiply.
-__device__ __forceinline__ void
-consumers_barrier()
+/// The threads that multiply, and in the end finish queries.
+struct Consumers
 {
-	asm volatile("bar.sync 1, 256;" ::: "memory");
-}
+	static __device__ __forceinline__ constexpr uint32_t size() { return kConsumers; }
+	static __device__ __forceinline__ void sync() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+};
+static_assert(Consumers::size() == 256 && kSelectThreads == 256);
 
 __device__ __forceinline__ float
 infinity_f()
@@ -109,33 +118,19 @@ place_of(const RowParts &parts, uint32_t tile)
 	return {part, number - parts.first_row[part]};
 }
 
-/// A query for those that come later, by the threads that multiply. bytes [n_operand_bytes], given: on the host or among the arguments.
+/// A query for all blocks, by the threads that multiply. bytes [n_operand_bytes], given: on the host.
 __device__ __forceinline__ void
 take_query(const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const OnePassQuery &given, uint32_t n_operand_bytes)
 {
 	const uint4 *from = reinterpret_cast<const uint4 *>(bytes);
 	uint4 *operand = reinterpret_cast<uint4 *>(args.operand + static_cast<size_t>(query) * n_operand_bytes);
-	float4 *vector = reinterpret_cast<float4 *>(args.vectors + static_cast<size_t>(query) * args.dim_pad);
 
 	for (uint32_t i = threadIdx.x; i < n_operand_bytes / 16; i += kConsumers)
-	{
-		const uint4 part = from[i];
-		const uint32_t words[4] = {part.x, part.y, part.z, part.w};
-
-		operand[i] = part;
-		if (i * 16 >= args.dim_pad) // a multiple of 32
-			continue;
-#pragma unroll
-		for (int j = 0; j < 4; j++)
-			vector[i * 4 + j] = {static_cast<float>(words[j] & 0xFF), static_cast<float>(words[j] >> 8 & 0xFF),
-				static_cast<float>(words[j] >> 16 & 0xFF), static_cast<float>(words[j] >> 24)};
-	}
+		operand[i] = from[i];
 	if (threadIdx.x == 0)
 	{
 		args.k[query] = given.k;
 		args.norms[query] = given.norm;
-		args.redo[query] = 0;
-		args.n_best[query] = 0;
 		args.candidates.counts[query] = 0;
 	}
 }
@@ -159,7 +154,7 @@ place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, cons
 		*reinterpret_cast<uint4 *>(operand + (chunk * Shape::kQueries + query) * kChunkBytes + (unit ^ query % 8) * 16) = part;
 	}
 	show_to_copies(); // and to products
-	consumers_barrier();
+	Consumers::sync();
 }
 
 /// One thread: brings the rows of n_tiles tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
@@ -169,6 +164,8 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 	uint32_t n_tiles)
 {
 	const uint32_t n_steps = n_tiles * pipeline.n_chunks;
+	const uint32_t last_chance = min(pipeline.n_stages, n_steps) - 1; // later steps wait for products
+	const uint32_t all_taken_over = args.counters.before[OnePassCounters::kTakenOver] + args.n_queries;
 	TilePlace place = place_of(args.parts, first_tile);
 	uint32_t tile = first_tile;
 	uint32_t chunk = 0;
@@ -177,16 +174,18 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 
 	for (uint32_t step = 0; step < n_steps; step++)
 	{
-		if (queries_wanted && step == min(pipeline.n_stages, n_steps - 1))
+		// As soon as the queries are there; rows go on coming until then, while there is room.
+		if (queries_wanted && step >= min(kStagesOnTheWay, last_chance) &&
+			(step == last_chance || has_count(args.counters, OnePassCounters::kTakenOver, all_taken_over)))
 		{
-			wait_for_count(args.counters, OnePassCounters::kTakenOver, args.counters.before[0] + args.n_queries);
+			queries_wanted = false;
+			wait_for_count(args.counters, OnePassCounters::kTakenOver, all_taken_over);
 			show_to_copies();
 			barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
 			for (uint32_t i = 0; i < pipeline.n_chunks; i++)
 				copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
 		}
-		if (round > 0)
-			barrier_wait(pipeline.empty(stage), (round - 1) & 1);
+		pipeline.wait_for_turn(step, stage, round);
 		barrier_expect(pipeline.full(stage), kGroupStageBytes);
 		copy_box(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage));
 		if (++chunk == pipeline.n_chunks && step + 1 < n_steps)
@@ -324,10 +323,51 @@ pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thre
 			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
 }
 
+/// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh. operand: the block's, as
+/// copies leave it. is_whole: all candidates are there; else the query has no answer.
+template <class Shape>
+__device__ __forceinline__ void
+finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k, double norm, float threshold, const unsigned char *operand,
+	FinishScratch *scratch)
+{
+	FewCandidates candidates;
+	FewFound found;
+	auto place_of = [&](uint32_t number, const Rows **rows)
+	{
+		const uint32_t part = part_of(args.parts, number);
+
+		*rows = args.parts.rows + part;
+		return number - args.parts.first_row[part];
+	};
+	auto query_at = [&](uint32_t e)
+	{
+		const uint32_t unit = e % kChunkBytes / 16 ^ query % 8;
+
+		return static_cast<float>(operand[(e / kChunkBytes * Shape::kQueries + query) * kChunkBytes + unit * 16 + e % 16]);
+	};
+	auto key_of = [&](double score, const Rows &rows, uint32_t row) { return key_after(score, Queries{}, query, rows.row_ids, row); };
+	auto finish = [&]<Metric metric>()
+	{
+		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found);
+	};
+
+	candidates.k = k;
+	candidates.count = __ldcg(args.candidates.counts + query);
+	candidates.rows = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
+	candidates.estimates = args.candidates.estimates + static_cast<size_t>(query) * args.candidates.capacity;
+	candidates.threshold = threshold;
+	candidates.norm = norm;
+
+	const bool few = is_whole && candidates.count <= min(args.candidates.capacity, kFewCandidates) &&
+					 (args.metric == Metric::kL2 ? finish.template operator()<Metric::kL2>() : finish.template operator()<Metric::kInnerProduct>());
+
+	give_answer<Consumers>(args.answers, query, scratch->entries, few ? found.n_found : 0, few ? found.n_kept : 0, !few);
+}
+
 /// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes and the stages.
 /// maps: as filter_group_kernel's.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::NT == 2 ? 2 : 1) // so that other kernels find registers
+__global__ void __launch_bounds__(Shape::kThreads, 1)
 one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, const __grid_constant__ OnePassInline given,
 	uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_stages)
 {
@@ -337,12 +377,12 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	constexpr int kHeld = NT == 1 ? 4 : 1; // tiles of a group whose sums wait for thresholds
 	extern __shared__ unsigned char shared[];
 	__shared__ float thresholds_of[Shape::kQueries];
+	__shared__ bool all_passed_on;
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
 	const uint32_t first_tile = blockIdx.x * tiles_per_block;
 	const uint32_t n_tiles = min(tiles_per_block, n_tiles_all - first_tile);
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
-	uint32_t *counts = reinterpret_cast<uint32_t *>(pipeline.behind);
 	uint32_t *counters = args.counters.counters;
 	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
 	const bool is_given = OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
@@ -352,7 +392,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	if (threadIdx.x == 0)
 		pipeline.init();
 	if (threadIdx.x < Shape::kWarps)
-		counts[threadIdx.x] = 0;
+		*WarpMemory<Shape>(pipeline.behind, threadIdx.x).count = 0;
 	__syncthreads();
 
 	if (warp >= Shape::kWarps)
@@ -366,38 +406,43 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	if constexpr (kManySums)
 		take_registers<240>();
 
+	const uint32_t group = warp / 4;
+	const uint32_t n_minima = gridDim.x * 8; // 32 rows each: a warp's of a tile
+	const uint32_t row_in_tile = warp % 4 * 16 + lane / 4;
+	auto row_at = [&](int i) { return row_in_tile + i / 2 * 64 + i % 2 * 8; };
+	auto query_of = [&](int i) { return lane % 4 * 2 + i / 2 * 8 + i % 2; };
+	const WarpMemory<Shape> own(pipeline.behind, warp);
+	ValueRing ring(own.values, warp, lane);
+	// Of the group's h-th tile, if there is one.
+	auto ask_values = [&](uint32_t h)
+	{
+		const uint32_t at = group + 2 * h;
+		const bool is_tile = at < n_tiles;
+		const TilePlace place = place_of(args.parts, first_tile + (is_tile ? at : 0));
+		const uint32_t row = place.row + ring.row();
+
+		ring.ask(args.parts.values[place.part] + row, is_tile && row < args.parts.rows[place.part].n_rows);
+	};
+
+#pragma unroll
+	for (uint32_t h = 0; h + 1 < kValueSlots; h++)
+		ask_values(h);
 	if (is_given)
 	{
 		place_operand<Shape>(pipeline, shared + (pipeline.operand - shared_address(shared)), given, args.n_queries);
-		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
-			take_query(args, query, given.bytes + query * n_operand_bytes, given.queries[query], n_operand_bytes);
+		for (uint32_t query = blockIdx.x; threadIdx.x == 0 && query < args.n_queries; query += gridDim.x)
+			args.candidates.counts[query] = 0;
 	}
 	else
 		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
 		{
 			take_query(args, query, args.host_bytes + static_cast<size_t>(query) * n_operand_bytes, args.host_queries[query], n_operand_bytes);
 			show_to_copies();
-			consumers_barrier();
+			Consumers::sync();
 			if (threadIdx.x == 0)
 				count_up(counters);
 		}
 
-	const uint32_t group = warp / 4;
-	const uint32_t n_minima = gridDim.x * 8; // 32 rows each: a warp's of a tile
-	const uint32_t row_in_tile = warp % 4 * 16 + lane / 4;
-	auto row_at = [&](int i) { return row_in_tile + i / 2 * 64 + i % 2 * 8; };
-	auto query_of = [&](int i) { return lane % 4 * 2 + i / 2 * 8 + i % 2; };
-	float next_values[4];
-	auto read_values = [&](uint32_t tile)
-	{
-		const TilePlace place = place_of(args.parts, tile);
-		const uint32_t n_rows = args.parts.rows[place.part].n_rows;
-		const float *values = args.parts.values[place.part] + place.row;
-
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			next_values[i] = place.row + row_at(i) < n_rows ? __ldg(values + row_at(i)) : 0.0f;
-	};
 	int held[kHeld][2][NT][4];
 	float held_values[kHeld][4];
 	// Sums that begin at zero, of the h-th tile of the group, if there is one.
@@ -412,17 +457,12 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 #pragma unroll
 			for (int i = 0; i < NT * 4; i++)
 				sums[m][i / 4][i % 4] = 0;
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			values[i] = next_values[i];
+		ring.take(values);
+		ask_values(h + kValueSlots - 1);
 		multiply_tile<Shape>(pipeline, at, lane, sums);
-		if (at + 2 < n_tiles)
-			read_values(first_tile + at + 2);
 	};
 
 	// The sample.
-	if (group < n_tiles)
-		read_values(first_tile + group);
 	if (!is_given)
 		barrier_wait(pipeline.queries_here, 0);
 	multiply_ahead(0, held[0], held_values[0]);
@@ -455,7 +495,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 				args.minima[static_cast<size_t>(query_of(i)) * n_minima + blockIdx.x * 8 + group * 4 + warp % 4] = least;
 		}
 	}
-	consumers_barrier();
+	Consumers::sync();
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kSampled * OnePassCounters::kStride);
 	// While others are not so far yet.
@@ -465,25 +505,21 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 
 	// Thresholds.
 	const uint32_t all_sampled = args.counters.before[1] + gridDim.x;
+	auto k_of = [&](uint32_t query) { return is_given ? given.queries[query].k : __ldcg(args.k + query); };
+	auto norm_of = [&](uint32_t query) { return is_given ? given.queries[query].norm : __ldcg(args.norms + query); };
 
 	if (args.n_queries <= kAloneQueries)
 	{
-		if (warp < args.n_queries)
+		// One thread looks: all warps of all blocks would hold up those that count.
+		if (threadIdx.x == 0)
+			wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
+		Consumers::sync();
+		for (uint32_t query = warp; query < args.n_queries; query += Shape::kWarps)
 		{
-			if (lane == 0)
-				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
-			__syncwarp();
-
-			const uint32_t k = is_given ? given.queries[warp].k : __ldcg(args.k + warp);
-			const double norm = is_given ? given.queries[warp].norm : __ldcg(args.norms + warp);
-			const float threshold = sampled_threshold(args, warp, k, norm, n_minima, lane);
+			const float threshold = sampled_threshold(args, query, k_of(query), norm_of(query), n_minima, lane);
 
 			if (lane == 0)
-			{
-				thresholds_of[warp] = threshold;
-				if (blockIdx.x == 0)
-					args.thresholds[warp] = threshold;
-			}
+				thresholds_of[query] = threshold;
 		}
 	}
 	else
@@ -494,7 +530,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
 			__syncwarp();
 
-			const float threshold = sampled_threshold(args, query, __ldcg(args.k + query), __ldcg(args.norms + query), n_minima, lane);
+			const float threshold = sampled_threshold(args, query, k_of(query), norm_of(query), n_minima, lane);
 
 			if (lane == 0)
 			{
@@ -502,13 +538,13 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 				count_up(counters + OnePassCounters::kThresholds * OnePassCounters::kStride);
 			}
 		}
-		if (threadIdx.x < args.n_queries)
-		{
+		if (threadIdx.x == 0)
 			wait_for_count(args.counters, OnePassCounters::kThresholds, args.counters.before[2] + args.n_queries);
+		Consumers::sync();
+		if (threadIdx.x < args.n_queries)
 			thresholds_of[threadIdx.x] = __ldcg(args.thresholds + threadIdx.x);
-		}
 	}
-	consumers_barrier();
+	Consumers::sync();
 
 	uint32_t starts[2 * NT];
 
@@ -518,8 +554,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			query_of(i) < args.n_queries ? thresholds_of[query_of(i)] : -infinity_f(), false);
 
 	// Candidates wait in shared memory, each warp's by themselves.
-	Staged *staged = reinterpret_cast<Staged *>(counts + Shape::kWarps) + warp * kWarpStaged;
-	uint32_t *n_staged = counts + warp;
+	Staged *staged = own.staged;
+	uint32_t *n_staged = own.count;
 	auto flush = [&](uint32_t at_least)
 	{
 		__syncwarp();
@@ -588,16 +624,31 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	{
 		float values[4];
 
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			values[i] = next_values[i];
+		ring.take(values);
+		ask_values(at / 2 + kValueSlots - 1);
 		start(sums, values);
-		if (at + 2 < n_tiles)
-			read_values(first_tile + at + 2);
 		multiply_tile<Shape>(pipeline, at, lane, sums);
 		judge(first_tile + at, sums, values);
 	}
 	flush(0);
+
+	// The end of the queries, by a block each.
+	Consumers::sync();
+	if (threadIdx.x == 0)
+		count_up(counters + OnePassCounters::kPassedOn * OnePassCounters::kStride);
+
+	FinishScratch *scratch = reinterpret_cast<FinishScratch *>(shared + (pipeline.start - shared_address(shared))); // the stages are not needed any more
+
+	static_assert(sizeof(FinishScratch) <= kGroupStageBytes);
+	for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
+	{
+		if (threadIdx.x == 0)
+			all_passed_on = wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
+		Consumers::sync();
+		finish_query<Shape>(args, all_passed_on, query, k_of(query), norm_of(query), thresholds_of[query],
+			shared + (pipeline.operand - shared_address(shared)), scratch);
+		Consumers::sync();
+	}
 #endif
 }
 

@@ -1,5 +1,5 @@
-// A small batch over byte rows in one pass and two launches: the first kernel takes the queries over, samples, finds thresholds and
-// filters, the second finishes (launch_finish). Everything else goes through the chain of filter.hpp. See README.md, "One pass".
+// A small batch over byte rows in one pass and one launch: the kernel takes the queries over, samples, finds thresholds, filters, and
+// finishes. Everything else goes through the chain of filter.hpp. See README.md, "One pass".
 #pragma once
 
 #include "kernels/filter.hpp"
@@ -46,11 +46,12 @@ struct OnePassCounters
 	static constexpr uint32_t kTakenOver = 0;  // queries
 	static constexpr uint32_t kSampled = 1;    // blocks
 	static constexpr uint32_t kThresholds = 2; // that were found
-	static constexpr uint32_t kGivenUp = 3;    // no counter: the last launch that was
-	static constexpr uint32_t kWords = 4 * kStride;
+	static constexpr uint32_t kPassedOn = 3;   // blocks that have passed on all their candidates
+	static constexpr uint32_t kGivenUp = 4;    // no counter: the last launch that was
+	static constexpr uint32_t kWords = 5 * kStride;
 
 	uint32_t *counters = nullptr; // [kWords]
-	uint32_t before[3] = {};
+	uint32_t before[4] = {};
 	uint32_t launch = 0;          // a number, another than that of the launch before and than 0
 	uint32_t most_looks = 0;      // at a counter, before a block gives up
 	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
@@ -68,30 +69,27 @@ struct OnePassArgs
 	const uint8_t *host_bytes = nullptr;        // [n_queries, filter_operand_bytes(kByte)]
 	const OnePassQuery *host_queries = nullptr; // [n_queries]
 
-	// Written by the kernel, for itself and for launch_finish.
+	// Written by the kernel, for itself.
 	uint8_t *operand = nullptr; // [n_queries, filter_operand_bytes(kByte)]
-	float *vectors = nullptr;   // [n_queries, dim_pad]
 	uint32_t *k = nullptr;
 	double *norms = nullptr;
-	uint8_t *redo = nullptr;
-	uint32_t *n_best = nullptr;
 	float *minima = nullptr;    // [n_queries, n_minima]
 	float *thresholds = nullptr;
-	Candidates candidates;
+	Candidates candidates; // no keys
 
+	Answers answers; // a query with more than kFinishMostCandidates, or too many of them after the cut, has none
 	OnePassCounters counters;
 };
 
 /// n_tiles: of all parts together.
 OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles);
 
-/// What a launch adds to the first and the last of its counters; to the other it adds its blocks.
+/// What a launch adds to kTakenOver and kThresholds; to the other counters it adds its blocks.
 uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 
-/// Candidates of all queries: every row that may be among the k first, as launch_filter_candidates leaves them. Blocks wait for each
-/// other: of launches that do so, two on the device at the same time may both be given up. Then *args.counters.given_up says so, once the
-/// stream has come to its end, and candidates (within their room, of rows that exist) mean nothing. plan: of plan_one_pass, with a kernel.
+/// Answers all queries. Blocks wait for each other: of launches that do so, two on the device at the same time may both be given up. Then
+/// *args.counters.given_up says so, before the last answer is there, and the answers mean nothing. plan: of plan_one_pass, with a kernel.
 [[nodiscard]] cudaError_t launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream);
 
 /// Sets shared-memory limits; once per device. n_processors: with warp-group products; 0: there are none.

@@ -89,18 +89,18 @@ launch_rescore(const RescoreArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
-launch_finish(const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const RowParts &parts, const Answers &answers)
+launch_finish(const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const Answers &answers)
 {
 	if (args.rows.n_rows == 0 || args.queries.n_queries == 0)
 		return cudaSuccess;
 	switch (args.metric)
 	{
 		case Metric::kL2:
-			return launch_finish_metric<Metric::kL2>(select, args, parts, answers, stream);
+			return launch_finish_metric<Metric::kL2>(select, args, answers, stream);
 		case Metric::kInnerProduct:
-			return launch_finish_metric<Metric::kInnerProduct>(select, args, parts, answers, stream);
+			return launch_finish_metric<Metric::kInnerProduct>(select, args, answers, stream);
 		case Metric::kCosine:
-			return launch_finish_metric<Metric::kCosine>(select, args, parts, answers, stream);
+			return launch_finish_metric<Metric::kCosine>(select, args, answers, stream);
 		default:
 			return cudaErrorInvalidValue;
 	}

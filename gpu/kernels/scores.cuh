@@ -111,65 +111,79 @@ rescore_kernel(const RescoreArgs args)
 	rescore_candidates<metric, FormT>(args, blockIdx.x, blockIdx.y * 4 + threadIdx.x / 32, gridDim.y * 4);
 }
 
-/// What a query has found goes to the host: entries [n] as they lie in shared or global memory, then its head. A block; begins with a
-/// barrier.
-__device__ inline void
-give_answer(const Answers &answers, const FilterSelect &select, uint32_t query, const Entry *entries)
+/// The whole end of a query with few candidates; false, and nothing is changed, if there are too many.
+template <Metric metric, class FormT>
+__device__ __forceinline__ bool
+finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, FinishScratch *scratch)
 {
-	__syncthreads();
+	const float *vector = static_cast<const float *>(select.queries.vectors) + static_cast<size_t>(query) * select.queries.dim_pad;
+	Entry *best = select.best.entries + static_cast<size_t>(query) * select.best.stride;
+	FewCandidates candidates;
+	FewFound found;
+	float aa = 0.0f;
 
-	const uint32_t n = select.best.counts[query];
-
-	for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
-		answers.entries[static_cast<size_t>(query) * answers.stride + i] = entries[i];
-	__syncthreads();
+	candidates.k = select.queries.k[query];
+	candidates.count = select.candidates.counts[query];
+	candidates.rows = select.candidates.rows + static_cast<size_t>(query) * select.candidates.capacity;
+	candidates.estimates = select.candidates.estimates + static_cast<size_t>(query) * select.candidates.capacity;
+	candidates.threshold = select.thresholds[query];
+	candidates.norm = select.prepared.norms[query];
+	candidates.best = best;
+	candidates.n_best = select.best.counts[query];
+	if (select.prepared.redo[query] != 0 || candidates.count > select.candidates.capacity || candidates.count > kFewCandidates)
+		return false;
+	if constexpr (metric == Metric::kCosine)
+		aa = query_square_sum(vector, select.queries.dim_pad, threadIdx.x % 32);
+	if (!finish_few<metric, FormT, WholeBlock>(
+			select.bound, candidates, select.queries.dim_pad, aa,
+			[&](uint32_t number, const Rows **of)
+			{
+				*of = &rows;
+				return number;
+			},
+			[&](uint32_t e) { return __ldg(vector + e); },
+			[&](double score, const Rows &of, uint32_t row) { return key_after(score, select.queries, query, of.row_ids, row); }, scratch, &found))
+		return false;
+	for (uint32_t i = threadIdx.x; i < found.n_found; i += kMergeThreads)
+		best[i] = scratch->entries[i];
 	if (threadIdx.x == 0)
 	{
-		volatile AnswerHead *head = answers.heads + query;
-
-		head->n_entries = n;
-		head->n_rescored = select.candidates.counts[query];
-		head->redo = select.prepared.redo[query];
-		__threadfence_system(); // what the block has written comes before the mark
-		head->mark = answers.mark;
+		select.best.counts[query] = found.n_found;
+		select.candidates.counts[query] = found.n_kept;
+		select.thresholds[query] = found.cut;
+		atomicAdd(reinterpret_cast<unsigned long long *>(select.n_rescored), static_cast<unsigned long long>(found.n_kept));
 	}
+	return true;
 }
 
 /// Grid n_queries, block 256: what follows the filter in one launch, for small k.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kMergeThreads)
-finish_kernel(const FilterSelect select, const RescoreArgs rescore, const __grid_constant__ RowParts parts, const Answers answers)
+finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answers answers)
 {
-	__shared__ Entry entries[kMergeLeast];
+	__shared__ FinishScratch scratch;
 	const uint32_t query = blockIdx.x;
 
 	static_assert(kMergeThreads == kSelectThreads);
 	let_next_start();
 	wait_for_stream();
 
-	const bool few = finish_few<metric, FormT>(select, rescore.rows, parts, query, entries);
+	const bool few = finish_query<metric, FormT>(select, rescore.rows, query, &scratch);
 
 	if (!few)
 	{
 		__syncthreads();
-		if (parts.n > 0)
-		{
-			if (threadIdx.x == 0)
-			{
-				select.prepared.redo[query] = 1;
-				select.candidates.counts[query] = 0;
-			}
-		}
-		else
-		{
-			tighten_block(select, query);
-			rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
-			__syncthreads();
-			merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, entries, kMergeLeast);
-		}
+		tighten_block(select, query);
+		rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
+		__syncthreads();
+		merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, scratch.entries, kMergeLeast);
 	}
 	if (answers.heads != nullptr)
-		give_answer(answers, select, query, few ? entries : select.best.entries + static_cast<size_t>(query) * select.best.stride);
+	{
+		__syncthreads(); // the counts are there
+		give_answer<WholeBlock>(answers, query, few ? scratch.entries : select.best.entries + static_cast<size_t>(query) * select.best.stride,
+			select.best.counts[query], select.candidates.counts[query], select.prepared.redo[query] != 0);
+	}
 }
 
 template <Metric metric, class FormT>
@@ -237,18 +251,18 @@ launch_rescore_metric(const RescoreArgs &args, cudaStream_t stream)
 
 template <Metric metric>
 cudaError_t
-launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, const RowParts &parts, const Answers &answers, cudaStream_t stream)
+launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, const Answers &answers, cudaStream_t stream)
 {
 	const uint32_t n = args.queries.n_queries;
 
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args, parts, answers);
+			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args, answers);
 		case Form::kFloat16:
-			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args, parts, answers);
+			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args, answers);
 		case Form::kByte:
-			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args, parts, answers);
+			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args, answers);
 		case Form::kBit:
 			break;
 	}

@@ -7,6 +7,6 @@ namespace vectorgpu::kernels
 template cudaError_t launch_scores_metric<Metric::kInnerProduct>(const ScoreArgs &args, cudaStream_t stream);
 template cudaError_t launch_rescore_metric<Metric::kInnerProduct>(const RescoreArgs &args, cudaStream_t stream);
 template cudaError_t launch_finish_metric<Metric::kInnerProduct>(
-	const FilterSelect &select, const RescoreArgs &args, const RowParts &parts, const Answers &answers, cudaStream_t stream);
+	const FilterSelect &select, const RescoreArgs &args, const Answers &answers, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -113,6 +113,24 @@ TEST(OnePass, EveryShapeMetricAndDimension)
 		}
 }
 
+TEST(OnePass, ManyNeighboursOfAQuery)
+{
+	std::mt19937 rng(13);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 50}), queries(rows.spec);
+	Both both(rows.spec);
+	const bool has = has_one_pass(); // which itself searches
+	const uint64_t before = both.cuda()->n_one_pass();
+
+	add_whole_numbers(&rows, kRows + 300, 40, rng, 100);
+	add_whole_numbers(&queries, 40, 40, rng, 0);
+	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, kRows));
+	ASSERT_NO_FATAL_FAILURE(append(&both, rows, kRows, 300, 0));
+	for (size_t batch : {2, 12, 40})
+		for (size_t k : {2, 31, 33, 127, 128, 129}) // 128 at most in one pass
+			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, k));
+	EXPECT_EQ(both.cuda()->n_one_pass() - before, has ? 5u * (2 + 12 + 40) : 0u);
+}
+
 TEST(OnePass, TakesWhatItIsFor)
 {
 	if (!has_one_pass())
@@ -127,8 +145,6 @@ TEST(OnePass, TakesWhatItIsFor)
 	add_whole_numbers(&queries, 65, 255, rng, 0);
 	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n() - 10));
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 8, 10));
-	EXPECT_EQ(both.cuda()->n_one_pass() - before, 8u);
-	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 33, 10)); // tuning.hpp: too many for one source
 	EXPECT_EQ(both.cuda()->n_one_pass() - before, 8u);
 	ASSERT_NO_FATAL_FAILURE(append(&both, rows, rows.n() - 10, 10, 0));
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 64, 10));
