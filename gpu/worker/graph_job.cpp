@@ -33,6 +33,7 @@ engine_spec(const wire::GraphBuildSpec &spec)
 	build.prune = static_cast<engine::graph::PruneKind>(spec.prune);
 	build.seed = spec.seed;
 	build.calibrate = spec.measure != 0;
+	build.hash_bits = spec.hash_bits;
 	return build;
 }
 
@@ -165,6 +166,10 @@ GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *byte
 			return copy_range(builder_->edges().data(), builder_->edges().size() * sizeof(uint32_t), request, bytes);
 		case wire::BuildResult::kEntries:
 			return copy_range(builder_->entries().data(), builder_->entries().size() * sizeof(uint32_t), request, bytes);
+		case wire::BuildResult::kHash:
+			return copy_range(builder_->hash().data(), builder_->hash().size(), request, bytes);
+		case wire::BuildResult::kCodes:
+			return copy_range(builder_->codes().data(), builder_->codes().size(), request, bytes);
 		case wire::BuildResult::kRecall:
 		{
 			const engine::ivf::Calibration &calibration = builder_->calibration();

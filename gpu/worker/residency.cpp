@@ -41,6 +41,8 @@ engine_kind(wire::CopyKind kind)
 			return engine::CopyKind::kCodedLists;
 		case wire::CopyKind::kMatch:
 			return engine::CopyKind::kMatch;
+		case wire::CopyKind::kHashedGraph:
+			return engine::CopyKind::kHashedGraph;
 		case wire::CopyKind::kRows:
 			break;
 	}

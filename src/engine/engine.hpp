@@ -33,6 +33,7 @@ enum class CopyKind : uint8_t
 	kGraph = 2,      // rows in order of their ids, and a graph over them
 	kCodedLists = 3, // rows in inverted lists, and codes of them (codes_layout.hpp)
 	kMatch = 4,      // sets, by element (match/match_layout.hpp): segments have no vectors, the delta has slots of `dim` bytes
+	kHashedGraph = 5, // rows in order of their ids, a graph over them, and codes that its searches compare (graph/hash.hpp)
 };
 
 struct CopySpec
@@ -56,7 +57,7 @@ struct RowBlock
 };
 
 /// How much of a segment a query looks at. Lists: how many, the nearest first; more than there are: all. Graphs: the width of the
-/// search.
+/// search; of hashed ones so many rows have their scores computed.
 struct SegmentProbes
 {
 	SegmentId segment;

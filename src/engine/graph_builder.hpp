@@ -11,6 +11,7 @@
 #include "common/status.hpp"
 #include "engine/distance.hpp"
 #include "engine/graph/build.hpp"
+#include "engine/graph/hash.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::engine
@@ -24,6 +25,7 @@ struct GraphBuildSpec
 	graph::PruneKind prune = graph::PruneKind::kRank;
 	uint64_t seed = 1;
 	bool calibrate = false;
+	uint32_t hash_bits = 0; // codes, which recall is then measured of; 0: none
 };
 
 /// kInvalidArgument or kUnsupported for a spec that no engine can work with.
@@ -40,6 +42,10 @@ check_graph_build(const GraphBuildSpec &spec)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
 	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
 		return Status::error(StatusCode::kInvalidArgument, "no such way of pruning");
+	if (spec.hash_bits != 0 && !graph::hash_bits_valid(spec.hash_bits))
+		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
+	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))
+		return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 	return Status::ok();
 }
 
@@ -82,6 +88,10 @@ public:
 	virtual const std::vector<uint32_t> &entries() const = 0;
 	virtual const ivf::Calibration &calibration() const = 0;
 	virtual const graph::BuildReport &report() const = 0;
+
+	/// With hash_bits: what codes are made with, as GraphLayout has it (hash_at), and codes [n_rows, hash_bits / 8].
+	virtual const std::vector<uint8_t> &hash() const = 0;
+	virtual const std::vector<uint8_t> &codes() const = 0;
 
 	/// True if the nearest rows are those of an exact search.
 	virtual bool exact_neighbors() const = 0;

@@ -14,7 +14,7 @@ struct GraphHeader
 	uint32_t degree = 0;
 	uint32_t n_parts = 0;
 	uint32_t n_entries = 0;
-	uint32_t zero = 0;
+	uint32_t hash_bits = 0; // of a row's code (CopyKind::kHashedGraph), else 0
 };
 static_assert(sizeof(GraphHeader) == 16);
 
@@ -28,11 +28,23 @@ struct GraphPartLayout
 };
 static_assert(sizeof(GraphPartLayout) == 16);
 
+/// What the codes of a hashed graph were made with (graph/hash.hpp), beside their thresholds.
+struct GraphHashHead
+{
+	uint64_t seed = 0;
+	float bound = 0;
+	uint32_t zero = 0;
+};
+static_assert(sizeof(GraphHashHead) == 16);
+
 /// Where things lie in the description of a segment's graph, little endian, one behind the other:
 ///   header   GraphHeader
 ///   parts    GraphPartLayout [n_parts]: rows and entries in order, without gaps
 ///   entries  uint32 [n_entries]: entry points, nodes of their part
 ///   edges    uint32 [n_rows, degree]: the nodes that edges lead to; UINT32_MAX: there is none
+/// and of a hashed graph:
+///   hash     GraphHashHead, then float32 [hash_bits]: thresholds
+///   codes    [n_rows, hash_bits / 8]
 struct GraphLayout
 {
 	GraphHeader header;
@@ -54,9 +66,24 @@ struct GraphLayout
 		return entries_at() + uint64_t{header.n_entries} * sizeof(uint32_t);
 	}
 	uint64_t
+	edge_bytes() const
+	{
+		return n_rows * header.degree * sizeof(uint32_t);
+	}
+	uint64_t
+	hash_at() const
+	{
+		return edges_at() + edge_bytes();
+	}
+	uint64_t
+	codes_at() const
+	{
+		return hash_at() + (header.hash_bits == 0 ? 0 : sizeof(GraphHashHead) + header.hash_bits * sizeof(float));
+	}
+	uint64_t
 	bytes() const
 	{
-		return edges_at() + n_rows * header.degree * sizeof(uint32_t);
+		return codes_at() + n_rows * (header.hash_bits / 8);
 	}
 };
 

@@ -31,7 +31,7 @@ SegmentGraph::append(uint32_t degree, std::span<const uint8_t> bytes)
 }
 
 Status
-SegmentGraph::check(uint64_t n_rows)
+SegmentGraph::check(uint64_t n_rows, bool hashed)
 {
 	GraphLayout layout;
 	uint64_t row = 0;
@@ -41,7 +41,9 @@ SegmentGraph::check(uint64_t n_rows)
 		return invalid("the segment's graph is incomplete");
 	memcpy(&layout.header, bytes_.data(), sizeof(layout.header));
 	layout.n_rows = n_rows;
-	if (layout.header.degree != degree_ || layout.header.zero != 0 || layout.header.n_parts > n_rows ||
+	if (hashed != (layout.header.hash_bits != 0) || (hashed && !graph::hash_bits_valid(layout.header.hash_bits)))
+		return invalid("the codes of the segment's graph are not those of the copy's kind");
+	if (layout.header.degree != degree_ || layout.header.n_parts > n_rows ||
 		layout.header.n_entries > n_rows || bytes_.size() != layout.bytes())
 		return invalid("the segment's graph is not one of its rows");
 	layout_ = layout;
@@ -62,6 +64,16 @@ SegmentGraph::check(uint64_t n_rows)
 	if (row != n_rows || entry != layout.header.n_entries)
 		return invalid("the parts of the graph do not end with the last row");
 	return Status::ok();
+}
+
+graph::HashModel
+SegmentGraph::hash_model(const DistanceSpec &rows) const
+{
+	const uint8_t *at = bytes_.data() + layout_.hash_at();
+	GraphHashHead head;
+
+	memcpy(&head, at, sizeof(head));
+	return {{rows, layout_.header.hash_bits, head.seed}, head.bound, reinterpret_cast<const float *>(at + sizeof(head))};
 }
 
 uint32_t

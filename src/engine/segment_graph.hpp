@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/status.hpp"
+#include "engine/graph/hash.hpp"
 #include "engine/graph_layout.hpp"
 
 namespace vectorgpu::engine
@@ -21,9 +22,9 @@ public:
 	/// Appends. kInvalidArgument if degree is not that of before. Throws bad_alloc, and then nothing has changed.
 	Status append(uint32_t degree, std::span<const uint8_t> bytes);
 
-	/// After the last append: kInvalidArgument if the description is not one of n_rows rows. Afterwards no number leads out of the
-	/// segment.
-	Status check(uint64_t n_rows);
+	/// After the last append: kInvalidArgument if the description is not one of n_rows rows, with codes if `hashed` and only then.
+	/// Afterwards no number leads out of the segment.
+	Status check(uint64_t n_rows, bool hashed = false);
 
 	std::span<const uint8_t>
 	bytes() const
@@ -56,6 +57,16 @@ public:
 	edges() const
 	{
 		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at());
+	}
+
+	/// Of a hashed graph: what codes of rows like these are made with; the graph has to live as long.
+	graph::HashModel hash_model(const DistanceSpec &rows) const;
+
+	/// The same: [n_rows, hash_bits / 8].
+	const uint8_t *
+	codes() const
+	{
+		return bytes_.data() + layout_.codes_at();
 	}
 
 private:

@@ -5,6 +5,7 @@
 
 #include "engine/codes_layout.hpp"
 #include "engine/engine.hpp"
+#include "engine/graph/hash.hpp"
 #include "engine/graph_layout.hpp"
 #include "engine/match/match_layout.hpp"
 
@@ -39,6 +40,13 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 			const uint64_t others = n_rows > 0 ? (n_rows - 1) * (sizeof(GraphPartLayout) + sizeof(uint32_t)) : 0;
 
 			return {least.bytes(), least.bytes() + others};
+		}
+		case CopyKind::kHashedGraph:
+		{
+			const auto bytes = [&](uint32_t bits) { return GraphLayout{{parameter, 1, 1, bits}, n_rows}.bytes(); };
+			const uint64_t others = n_rows > 0 ? (n_rows - 1) * (sizeof(GraphPartLayout) + sizeof(uint32_t)) : 0;
+
+			return {bytes(graph::kMinHashBits), bytes(graph::kMaxHashBits) + others};
 		}
 		case CopyKind::kCodedLists:
 		{

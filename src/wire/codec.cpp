@@ -184,7 +184,9 @@ parse_graph_build_spec(const uint8_t *body, size_t length, RequestView *view)
 	if (!shape_valid(spec.element, spec.metric, spec.dim) || (spec.element != ElementType::kFloat32 && spec.element != ElementType::kFloat16))
 		return ParseResult::kType;
 	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows || spec.degree < kMinGraphDegree ||
-		spec.degree > kMaxGraphDegree)
+		spec.degree > kMaxGraphDegree || spec.zero != 0)
+		return ParseResult::kField;
+	if (spec.hash_bits != 0 && (spec.hash_bits < kMinHashBits || spec.hash_bits > kMaxHashBits || (spec.hash_bits & (spec.hash_bits - 1)) != 0))
 		return ParseResult::kField;
 	return ParseResult::kOk;
 }
@@ -237,7 +239,7 @@ parse_build_read(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kRecall))
+	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodes))
 		return ParseResult::kType;
 	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
 }
@@ -257,7 +259,7 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			result = only(body, length, &view->create);
 			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
 				return ParseResult::kType;
-			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kMatch))
+			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kHashedGraph))
 				return ParseResult::kType;
 			if (result == ParseResult::kOk && (view->create.zero != 0 || view->create.delta_first > kMaxRowNumber))
 				return ParseResult::kField;

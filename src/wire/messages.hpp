@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 9;
+constexpr uint16_t kProtocolVersion = 10;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -128,6 +128,8 @@ enum class BuildResult : uint32_t
 	kEdges = 5,      // u32 [n_rows, degree], all ones: none
 	kEntries = 6,    // u32 [n_entries], ascending
 	kRecall = 7,     // WidthRecall [n_points]
+	kHash = 8,       // with codes: what they are made with, as in the description of a hashed graph
+	kCodes = 9,      // with codes: [n_rows, hash_bits / 8]
 };
 
 /// What a copy's segments are.
@@ -138,6 +140,7 @@ enum class CopyKind : uint8_t
 	kGraph = 2,      // rows and a graph over them
 	kCodedLists = 3, // codes of rows in inverted lists
 	kMatch = 4,      // sets, by element
+	kHashedGraph = 5, // rows, a graph over them, and codes that its searches compare
 };
 
 /// What a SEARCH has looked at.
@@ -381,8 +384,10 @@ struct GraphBuildSpec
 	uint32_t n_rows; // 1 .. kMaxBuildRows
 	uint32_t degree; // kMinGraphDegree .. kMaxGraphDegree
 	uint64_t seed;
+	uint32_t hash_bits; // of the rows' codes, which recall is then measured of; 0: there are none
+	uint32_t zero;
 };
-static_assert(sizeof(GraphBuildSpec) == 24);
+static_assert(sizeof(GraphBuildSpec) == 32);
 
 /// What has become of the build of a graph.
 enum class GraphBuildStage : uint32_t
@@ -422,6 +427,8 @@ static_assert(sizeof(WidthRecall) == 8);
 constexpr uint32_t kMaxBuildRows = UINT32_MAX - 1; // of a graph
 constexpr uint32_t kMinGraphDegree = 2;
 constexpr uint32_t kMaxGraphDegree = 256;
+constexpr uint32_t kMinHashBits = 32;
+constexpr uint32_t kMaxHashBits = 512;
 constexpr uint32_t kMaxBuildLists = 65536;
 constexpr uint64_t kNoRow = ~uint64_t{0};
 

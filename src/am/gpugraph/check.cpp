@@ -125,31 +125,79 @@ check_part(Relation index, const MetaData *meta, const SegmentEntry *segment, co
 	pfree(edges);
 }
 
+/// The code of a row is that of its vector: of entry points in both places, deep: of all rows.
+void
+check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model, const uint32 *entries,
+	bool deep, BufferAccessStrategy strategy)
+{
+	const Size vector_bytes = meta_vector_bytes(meta);
+	const Size code_bytes = engine::graph::hash_code_bytes(model->hash_bits);
+	const uint64 n_rows = deep ? segment->n_rows : model->n_entries;
+	char *vector = static_cast<char *>(palloc(vector_bytes));
+	uint8 *stored = static_cast<uint8 *>(palloc(code_bytes));
+	uint8 *own = static_cast<uint8 *>(palloc(code_bytes));
+	engine::graph::HashModel hash;
+	uint8 *entry_codes;
+	uint32 entry = 0;
+	float *work;
+
+	must_be_intact(index, graph_read_hash(index, meta, segment, model, &hash, &entry_codes, strategy));
+	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash.spec) * sizeof(float)));
+	for (uint64 i = 0; i < n_rows; i++)
+	{
+		const uint64 row = deep ? i : entries[i];
+		const bool is_entry = entry < model->n_entries && entries[entry] == row;
+
+		CHECK_FOR_INTERRUPTS();
+		must_be_intact(index,
+			stream_read(index, meta, segment, StreamKind::kVectors, row * vector_bytes, vector_bytes, vector, strategy) &&
+				stream_read(index, meta, segment, kCodeStream, row * code_bytes, code_bytes, stored, strategy));
+		engine::graph::hash_rows(hash, {hash.spec.rows, vector, vector_bytes, 1}, own, work);
+		if (memcmp(stored, own, code_bytes) != 0)
+			stream_corrupted(index, segment, kCodeStream, psprintf("Row " UINT64_FORMAT " has a code of another vector.", row));
+		if (is_entry && memcmp(entry_codes + entry * code_bytes, own, code_bytes) != 0)
+			stream_corrupted(index, segment, kHashStream, psprintf("The entry point with row %u has another code than that row.", entries[entry]));
+		entry += is_entry ? 1 : 0;
+	}
+	pfree(vector);
+	pfree(stored);
+	pfree(own);
+	pfree(work);
+}
+
 } // namespace
 
 const char *
 graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 {
 	const uint32 degree = graph_options(meta)->degree;
+	const uint32 hash_bits = graph_options(meta)->hash_bits;
 
 	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * meta_vector_bytes(meta))
 		return "Its vectors do not fit its number of rows.";
 	if (degree < engine::graph::kMinDegree || degree > engine::graph::kMaxDegree ||
 		stream_size(segment, kEdgeStream) != segment->n_rows * degree * sizeof(uint32))
 		return "Its edges do not fit its number of rows.";
-	for (uint32 i = static_cast<uint32>(kEdgeStream) + 1; i < kMaxStreams; i++)
+	if (hash_bits != 0 && !engine::graph::hash_bits_valid(hash_bits))
+		return "Its codes have a number of bits that no codes have.";
+	if (stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(hash_bits))
+		return "Its codes do not fit its number of rows.";
+	for (uint32 i = static_cast<uint32>(kCodeStream) + 1; i < kMaxStreams; i++)
 		if (segment->streams[i].n_bytes != 0)
 			return "It has a stream that no such index has.";
 	if (segment->n_rows == 0)
 		return stream_size(segment, kGraphStream) == 0 && stream_size(segment, kPartStream) == 0 &&
-				stream_size(segment, kEntryStream) == 0 && stream_size(segment, kEntryVectorStream) == 0
+				stream_size(segment, kEntryStream) == 0 && stream_size(segment, kEntryVectorStream) == 0 &&
+				stream_size(segment, kHashStream) == 0
 			? nullptr
 			: "It has a graph, but no rows.";
 	if (stream_size(segment, kGraphStream) != sizeof(GraphModel) || stream_size(segment, kPartStream) == 0 ||
 		stream_size(segment, kPartStream) % sizeof(GraphPart) != 0 || stream_size(segment, kEntryStream) == 0 ||
 		stream_size(segment, kEntryStream) % sizeof(uint32) != 0 ||
 		stream_size(segment, kEntryVectorStream) !=
-			stream_size(segment, kEntryStream) / sizeof(uint32) * meta_vector_bytes(meta))
+			stream_size(segment, kEntryStream) / sizeof(uint32) * meta_vector_bytes(meta) ||
+		stream_size(segment, kHashStream) !=
+			(hash_bits == 0 ? 0 : graph_hash_bytes(hash_bits) + stream_size(segment, kEntryStream) / sizeof(uint32) * engine::graph::hash_code_bytes(hash_bits)))
 		return "The streams that describe its graph do not fit each other.";
 	return nullptr;
 }
@@ -165,7 +213,11 @@ graph_check(Relation index, const MetaData *meta, const SegmentEntry *segment, b
 		return;
 	must_be_intact(index, graph_read_model(index, meta, segment, &model, strategy));
 	must_be_intact(index, graph_read_entries(index, meta, segment, &model, &parts, &entries, strategy));
+	if (model.hash_bits != graph_options(meta)->hash_bits)
+		stream_corrupted(index, segment, kGraphStream, "The graph has codes of another length than the index.");
 	check_entry_vectors(index, meta, segment, &model, entries, strategy);
+	if (model.hash_bits > 0)
+		check_codes(index, meta, segment, &model, entries, deep, strategy);
 	for (uint32 i = 0; i < model.n_parts; i++)
 		check_part(index, meta, segment, &model, &parts[i], entries + parts[i].first_entry, deep, strategy);
 	pfree(parts);

@@ -41,7 +41,8 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 {
 	const double rows = Max(path->indexinfo->tuples, 1.0);
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
-	const double width = graph_plan_width(wanted_rows(root, rows));
+	double width;
+	uint32 hash_bits;
 	Relation index;
 	Cost pass_of_all;
 	double degree;
@@ -51,11 +52,14 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	degree = graph_plan_degree(index);
+	hash_bits = graph_plan_hash_bits(index);
 	index_close(index, NoLock);
+	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
 	scored = width * degree * kNewNeighbors;
 	if (!engine::graph::looks_at_all(width, rows))
 		*pages = Min(scored, all_pages);
-	if (!gpu_search_cost(path, kGpuUs, *pages, startup_cost) || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
+	// The worker's processor searches by codes, whatever it has besides.
+	if (hash_bits > 0 || !gpu_search_cost(path, kGpuUs, *pages, startup_cost) || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
 	{
 		pass_of_all = pass_cost(path, all_pages, rows);
 		*startup_cost = engine::graph::looks_at_all(width, rows) ? pass_of_all

@@ -77,6 +77,13 @@ format_prepare(void *state, SegmentEntry *entry)
 	set(kEntryStream, writer->model.n_entries * sizeof(uint32));
 	set(kEntryVectorStream, writer->model.n_entries * writer->vector_bytes);
 	set(kEdgeStream, writer->n_rows * writer->model.degree * sizeof(uint32));
+	if (writer->model.hash_bits > 0)
+	{
+		const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+
+		set(kHashStream, graph_hash_bytes(writer->model.hash_bits) + writer->model.n_entries * code_bytes);
+		set(kCodeStream, writer->n_rows * code_bytes);
+	}
 	set(StreamKind::kVectors, writer->n_rows * writer->vector_bytes);
 	return true;
 }
@@ -141,6 +148,23 @@ write_spooled(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes)
 	return true;
 }
 
+/// kHashStream.
+void
+write_hash(StreamRun *run)
+{
+	const GraphWriter *writer = run->writer;
+	engine::GraphHashHead head;
+
+	head.seed = writer->hash.spec.seed;
+	head.bound = writer->hash.bound;
+	begin_stream(run, kHashStream);
+	stream_write(&run->stream, &head, sizeof(head));
+	stream_write(&run->stream, writer->thresholds, writer->model.hash_bits * sizeof(float));
+	stream_write(&run->stream, writer->entry_codes,
+		writer->model.n_entries * engine::graph::hash_code_bytes(writer->model.hash_bits));
+	end_stream(run);
+}
+
 BlockNumber
 format_write(void *state, SegmentEntry *entry, BlockNumber start)
 {
@@ -160,6 +184,12 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 	write_whole(run, kEntryStream, writer->entries, model->n_entries * sizeof(uint32));
 	write_whole(run, kEntryVectorStream, writer->entry_vectors, model->n_entries * writer->vector_bytes);
 	(void) VG_FAULT("graph_write");
+	if (model->hash_bits > 0)
+	{
+		write_hash(run);
+		if (!write_spooled(run, kCodeStream, writer->codes, writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits)))
+			return InvalidBlockNumber;
+	}
 	if (!write_spooled(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32)) ||
 		!write_spooled(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes))
 		return InvalidBlockNumber;
@@ -173,6 +203,7 @@ format_end(void *state)
 
 	close_spool(&writer->vectors);
 	close_spool(&writer->edges);
+	close_spool(&writer->codes);
 }
 
 } // namespace

@@ -4,6 +4,8 @@
 
 #include "am/shared/am_interface.hpp"
 #include "engine/graph/build.hpp"
+#include "engine/graph/hash.hpp"
+#include "engine/graph_layout.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::am
@@ -16,6 +18,9 @@ constexpr StreamKind kEntryStream = static_cast<StreamKind>(6);       // [n_entr
 constexpr StreamKind kEntryVectorStream = static_cast<StreamKind>(7); // [n_entries] their vectors, so that they lie together
 constexpr StreamKind kEdgeStream = static_cast<StreamKind>(8);        // [n_rows, degree] uint32 row numbers; kNoNode: none
 
+constexpr StreamKind kHashStream = static_cast<StreamKind>(9);  // with codes: GraphHashHead, thresholds, codes of the entry points
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(10); // with codes: [n_rows, hash_bits / 8]
+
 constexpr int kDefaultDegree = 32;
 constexpr int kMaxSearchWidth = 1000000;
 
@@ -24,6 +29,7 @@ struct GraphOptions
 {
 	uint32 degree;
 	uint32 prune; // engine::graph::PruneKind
+	uint32 hash_bits; // of a row's code; 0: there are none
 };
 
 static_assert(sizeof(GraphOptions) <= kAmOptionBytes);
@@ -40,7 +46,7 @@ struct GraphModel
 	uint32 degree;
 	uint32 n_parts;
 	uint32 n_entries;
-	uint32 reserved;
+	uint32 hash_bits; // as GraphOptions
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
 };
 
@@ -61,10 +67,11 @@ void graph_define_options();
 double graph_width(const GraphModel *model, double wanted, uint32 round);
 
 /// options.cpp. The same for the planner, which reads no page: of the first pass.
-double graph_plan_width(double wanted);
+double graph_plan_width(double wanted, uint32 hash_bits);
 
-/// options.cpp. Edges of a row, for the planner.
+/// options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);
+uint32 graph_plan_hash_bits(Relation index);
 
 /// options.cpp. amoptions; AccessMethod::store_options.
 bytea *graph_parse_options(Datum reloptions, bool validate);
@@ -78,6 +85,18 @@ bool graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *
 /// bounds. False if a page was foreign.
 bool graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	GraphPart **parts, uint32 **entries, BufferAccessStrategy strategy);
+
+/// model.cpp. Bytes of kHashStream before the codes of entry points.
+constexpr Size
+graph_hash_bytes(uint32 hash_bits)
+{
+	return sizeof(engine::GraphHashHead) + hash_bits * sizeof(float);
+}
+
+/// model.cpp. Of a segment with codes: what they are made with, and those of the entry points [n_entries], palloc'd in the current
+/// context. False if a page was foreign.
+bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
+	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
 
 /// format.cpp.
 extern const SegmentFormat kGraphFormat;

@@ -1,6 +1,8 @@
 // Reading what describes the graph of a segment. PG dialect; locks page by page.
 #include "am/gpugraph/graph.hpp"
 
+#include <cstring>
+
 namespace vectorgpu::am
 {
 
@@ -28,6 +30,10 @@ graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segme
 		stream_size(segment, kEntryStream) != model->n_entries * sizeof(uint32) ||
 		stream_size(segment, kEntryVectorStream) != model->n_entries * meta_vector_bytes(meta) ||
 		stream_size(segment, kEdgeStream) != segment->n_rows * model->degree * sizeof(uint32) ||
+		(model->hash_bits != 0 && !engine::graph::hash_bits_valid(model->hash_bits)) ||
+		stream_size(segment, kHashStream) !=
+			(model->hash_bits == 0 ? 0 : graph_hash_bytes(model->hash_bits) + model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
+		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(model->hash_bits) ||
 		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints)
 		page_corrupted(index, segment->streams[static_cast<int>(kGraphStream)].start_block,
 			"The description of the graph contradicts the metapage.");
@@ -65,6 +71,25 @@ graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *seg
 	if (row != segment->n_rows || entry != model->n_entries)
 		page_corrupted(index, segment->streams[static_cast<int>(kPartStream)].start_block,
 			"The parts of the graph do not end with the last row.");
+	return true;
+}
+
+bool
+graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
+	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy)
+{
+	const Size before = graph_hash_bytes(model->hash_bits);
+	const Size n_bytes = before + model->n_entries * engine::graph::hash_code_bytes(model->hash_bits);
+	char *bytes = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	engine::GraphHashHead head;
+
+	if (!stream_read(index, meta, segment, kHashStream, 0, n_bytes, bytes, strategy))
+		return false;
+	memcpy(&head, bytes, sizeof(head));
+	hash->spec = {{meta->metric, meta->element, meta->dim}, model->hash_bits, head.seed};
+	hash->bound = head.bound;
+	hash->thresholds = reinterpret_cast<const float *>(bytes + sizeof(head));
+	*entry_codes = reinterpret_cast<uint8 *>(bytes + before);
 	return true;
 }
 

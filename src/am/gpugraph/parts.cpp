@@ -94,7 +94,7 @@ rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
 uint64
 part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
-	return n * (writer->vector_bytes + spec->degree * sizeof(uint32)) +
+	return n * (writer->vector_bytes + spec->degree * sizeof(uint32) + engine::graph::hash_code_bytes(writer->model.hash_bits)) +
 		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), *spec);
 }
 
@@ -133,6 +133,7 @@ struct PartMemory
 	char *vectors;   // [rows_per_part, vector_bytes]
 	uint32 *edges;   // [rows_per_part, degree]
 	uint32 *entries; // [kMaxEntries] within the part
+	uint8 *codes;    // [rows_per_part, code bytes], with codes
 	void *work;
 	Size work_bytes;
 };
@@ -146,6 +147,10 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows)
 	memory.edges =
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * spec->degree * sizeof(uint32)));
 	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));
+	memory.codes = nullptr;
+	if (writer->model.hash_bits > 0)
+		memory.codes = static_cast<uint8 *>(
+			MemoryContextAllocHuge(CurrentMemoryContext, rows * engine::graph::hash_code_bytes(writer->model.hash_bits)));
 	memory.work_bytes = engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), *spec);
 	memory.work = MemoryContextAllocHuge(CurrentMemoryContext, memory.work_bytes);
 	return memory;
@@ -155,6 +160,8 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows)
 void
 add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 {
+	const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+
 	part->first_entry = writer->model.n_entries;
 	for (uint32 i = 0; i < part->n_entries; i++)
 	{
@@ -163,6 +170,8 @@ add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 		writer->entries[part->first_entry + i] = part->first_row + entry;
 		memcpy(writer->entry_vectors + (part->first_entry + Size{i}) * writer->vector_bytes,
 			memory->vectors + entry * writer->vector_bytes, writer->vector_bytes);
+		if (code_bytes > 0)
+			memcpy(writer->entry_codes + (part->first_entry + Size{i}) * code_bytes, memory->codes + entry * code_bytes, code_bytes);
 	}
 	writer->model.n_entries += part->n_entries;
 }
@@ -188,6 +197,8 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	if (!graph_check_outcome(engine::graph::graph_build(
 			*rows, *spec, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {on_stage, nullptr})))
 		return false;
+	if (memory->codes != nullptr && !graph_make_codes(writer, rows, measure, memory->codes))
+		return false;
 	if (!measure)
 		return true;
 
@@ -199,6 +210,8 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	measured.degree = spec->degree;
 	measured.entries = memory->entries;
 	measured.n_entries = report->n_entries;
+	measured.hash = memory->codes != nullptr ? &writer->hash : nullptr;
+	measured.codes = memory->codes;
 	graph_start_phase(writer, kPhaseMeasure);
 
 	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
@@ -221,9 +234,11 @@ build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const Pa
 	(void) VG_FAULT("graph_build_part");
 	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
 	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
-	switch (graph_worker_build(writer, &rows, measure, memory->edges, memory->entries, &report))
+	switch (graph_worker_build(writer, &rows, measure, {memory->edges, memory->entries, memory->codes}, &report))
 	{
 		case engine::graph::Found::kYes:
+			if (memory->codes != nullptr && !measure && !graph_make_codes(writer, &rows, false, memory->codes))
+				return false;
 			break;
 		case engine::graph::Found::kCancelled:
 			return false;
@@ -234,6 +249,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const Pa
 	part->n_entries = report.n_entries;
 	add_entries(writer, part, memory);
 	write_edges(writer, part, memory);
+	if (memory->codes != nullptr)
+		BufFileWrite(writer->codes, memory->codes, part->n_rows * engine::graph::hash_code_bytes(writer->model.hash_bits));
 	return true;
 }
 
@@ -301,12 +318,18 @@ bool
 graph_build_parts(GraphWriter *writer)
 {
 	const BuildSpec spec = build_spec(writer);
-	const uint64 rows = rows_per_part(writer, &spec);
-	const uint64 n_parts = (writer->n_rows + rows - 1) / rows;
-	const PartMemory memory = take_memory(writer, &spec, rows);
-	const Size max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
+	const uint32 hash_bits = graph_options(writer->meta)->hash_bits;
+	uint64 rows;
+	uint64 n_parts;
+	PartMemory memory;
+	Size max_entries;
 
 	writer->model = GraphModel();
+	writer->model.hash_bits = hash_bits;
+	rows = rows_per_part(writer, &spec);
+	n_parts = (writer->n_rows + rows - 1) / rows;
+	memory = take_memory(writer, &spec, rows);
+	max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
 	writer->model.degree = spec.degree;
 	writer->model.n_parts = static_cast<uint32>(n_parts);
 	writer->edges = BufFileCreateTemp(false);
@@ -314,6 +337,12 @@ graph_build_parts(GraphWriter *writer)
 	writer->entries = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * sizeof(uint32)));
 	writer->entry_vectors =
 		static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * writer->vector_bytes));
+	if (hash_bits > 0)
+	{
+		writer->codes = BufFileCreateTemp(false);
+		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
+		writer->entry_codes = static_cast<uint8 *>(palloc(Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
+	}
 	tell_of_parts(writer, &spec);
 	for (uint64 i = 0; i < n_parts; i++)
 	{
@@ -327,6 +356,8 @@ graph_build_parts(GraphWriter *writer)
 	pfree(memory.vectors);
 	pfree(memory.edges);
 	pfree(memory.work);
+	if (memory.codes != nullptr)
+		pfree(memory.codes);
 	return true;
 }
 

@@ -1,9 +1,8 @@
 // Search of one segment: SONG's search over the pages of its graph, part by part, or a look at all rows where that is cheaper. PG
 // dialect; holds one content lock at a time.
-#include "am/gpugraph/graph.hpp"
+#include "am/gpugraph/search.hpp"
 
 #include "engine/distance.hpp"
-#include "engine/graph/search.hpp"
 
 #include <cmath>
 
@@ -26,29 +25,11 @@ using engine::graph::SearchStats;
 constexpr uint64 kGroupRows = 64;    // candidates offered, at a time
 constexpr Size kPrefetchBytes = 1024; // of a vector
 
-/// What a query knows of one segment, for all its rounds.
-struct KnownGraph
-{
-	uint32 segment; // id
-	GraphModel model;
-	GraphPart *parts;    // [model.n_parts]
-	Candidate *entries; // [model.n_entries], with their scores; within a part the first ones in order
-};
-
 /// SegmentSearch::am_state.
 struct GraphQuery
 {
 	uint32 n;
 	KnownGraph segments[kMaxSegments];
-};
-
-/// GraphView::context.
-struct PageGraph
-{
-	const SegmentSearch *search;
-	uint32 degree;
-	Size vector_bytes;
-	char *scratch; // a vector that crosses pages
 };
 
 /// Scores of all entry points. False if a page was foreign.
@@ -76,9 +57,6 @@ score_entries(const SegmentSearch *search, const uint32 *numbers, KnownGraph *kn
 		return false;
 	for (uint32 i = 0; i < known->model.n_entries; i++)
 		known->entries[i] = {scores[i], numbers[i]};
-	for (uint32 i = 0; i < known->model.n_parts; i++)
-		engine::graph::first_candidates(
-			known->entries + known->parts[i].first_entry, known->parts[i].n_entries, engine::graph::kSearchEntries);
 	*search->n_compared += known->model.n_entries;
 	return true;
 }
@@ -111,89 +89,35 @@ known_graph(const SegmentSearch *search)
 		search->index, search->meta, search->segment, &known->model, &known->parts, &numbers, search->strategy);
 	known->entries = static_cast<Candidate *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, known->model.n_entries * sizeof(Candidate)));
+	if (known->model.hash_bits > 0)
+		known->code = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(known->model.hash_bits)));
 	MemoryContextSwitchTo(old);
-	if (!intact || !score_entries(search, numbers, known))
+	if (!intact ||
+		!(known->model.hash_bits > 0 ? graph_score_entry_codes(search, numbers, known) : score_entries(search, numbers, known)))
 		return nullptr;
+	for (uint32 i = 0; i < known->model.n_parts; i++)
+		engine::graph::first_candidates(
+			known->entries + known->parts[i].first_entry, known->parts[i].n_entries, engine::graph::kSearchEntries);
 	pfree(numbers);
 	query->n++;
 	return known;
 }
 
-/// GraphView::neighbors.
-bool
-read_neighbors(void *context, uint32_t node, uint32_t *neighbors)
-{
-	const PageGraph *graph = static_cast<const PageGraph *>(context);
-	const SegmentSearch *search = graph->search;
-	const Size n_bytes = graph->degree * sizeof(uint32);
-
-	CHECK_FOR_INTERRUPTS();
-	if (!stream_read(search->index, search->meta, search->segment, kEdgeStream, node * n_bytes, n_bytes, neighbors,
-			search->strategy))
-		return false;
-	for (uint32 i = 0; i < graph->degree; i++)
-		if (neighbors[i] >= search->segment->n_rows && neighbors[i] != engine::graph::kNoNode)
-			page_corrupted(search->index, search->segment->streams[static_cast<int>(kEdgeStream)].start_block,
-				"An edge leads to a row that the segment does not have.");
-	return true;
-}
-
-/// Asks for a vector from memory, where it lies now if this backend has read its page before.
+/// Asks for an item from memory, where it lies now if this backend has read its page before.
 void
-ask_for_vector(const PageGraph *graph, uint32 node)
+ask_for_item(const PageGraph *graph, uint32 node)
 {
 	const SegmentSearch *search = graph->search;
-	const uint64 byte = node * static_cast<uint64>(graph->vector_bytes);
-	const BlockNumber first = search->segment->streams[static_cast<int>(StreamKind::kVectors)].start_block;
+	const uint64 byte = node * static_cast<uint64>(graph->item_bytes);
+	const BlockNumber first = search->segment->streams[static_cast<int>(graph->items)].start_block;
 	const char *page =
 		page_whereabouts(search->index, search->meta->uuid, first + static_cast<BlockNumber>(byte / kPayloadBytes));
 	const Size offset = kPayloadOffset + byte % kPayloadBytes;
 
 	if (page == nullptr)
 		return;
-	for (Size line = 0; line < Min(graph->vector_bytes, kPrefetchBytes) && offset + line < BLCKSZ; line += 64)
+	for (Size line = 0; line < Min(graph->item_bytes, kPrefetchBytes) && offset + line < BLCKSZ; line += 64)
 		__builtin_prefetch(page + offset + line);
-}
-
-/// GraphView::scores: where the vectors lie, but for those that cross pages.
-bool
-score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores)
-{
-	const PageGraph *graph = static_cast<const PageGraph *>(context);
-	const SegmentSearch *search = graph->search;
-	const MetaData *meta = search->meta;
-	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
-	const BlockNumber start = search->segment->streams[static_cast<int>(StreamKind::kVectors)].start_block;
-
-	for (size_t i = 0; i < n; i++)
-		ask_for_vector(graph, nodes[i]);
-	for (size_t i = 0; i < n; i++)
-	{
-		const uint64 byte = nodes[i] * static_cast<uint64>(graph->vector_bytes);
-		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
-		const Size offset = byte % kPayloadBytes;
-		const PageExpectation expected = {
-			meta->uuid, PageRole::kStream, StreamKind::kVectors, search->segment->id, position};
-		bool foreign = false;
-		Buffer buffer;
-
-		if (offset + graph->vector_bytes > kPayloadBytes)
-		{
-			if (!stream_read(search->index, meta, search->segment, StreamKind::kVectors, byte, graph->vector_bytes,
-					graph->scratch, search->strategy))
-				return false;
-			engine::compute_scores(spec, search->query, graph->scratch, graph->vector_bytes, 1, scores + i, 0);
-			continue;
-		}
-		buffer = page_read(search->index, start + position, expected, BUFFER_LOCK_SHARE, ChecksumPolicy::kFirstRead,
-			search->strategy, &foreign);
-		if (foreign)
-			return false;
-		engine::compute_scores(spec, search->query, page_payload(BufferGetPage(buffer)) + offset, graph->vector_bytes, 1,
-			scores + i, 0);
-		UnlockReleaseBuffer(buffer);
-	}
-	return true;
 }
 
 /// Candidates that have been found: row ids and tombstones of those that matter.
@@ -270,7 +194,8 @@ offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found,
 bool
 search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 {
-	PageGraph graph = {search, known->model.degree, meta_vector_bytes(search->meta), nullptr};
+	const bool hashed = known->model.hash_bits > 0;
+	PageGraph graph = hashed ? graph_of_codes(search, known) : graph_of_vectors(search, known);
 	GraphView view;
 	SearchSpec spec;
 	SearchStats stats;
@@ -282,12 +207,11 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 
 	view.n_nodes = static_cast<uint32>(search->segment->n_rows);
 	view.degree = known->model.degree;
-	view.neighbors = read_neighbors;
-	view.scores = score_nodes;
+	view.neighbors = graph_read_neighbors;
+	view.scores = graph_score_nodes;
 	view.context = &graph;
 	spec.width = width;
 	spec.probe_steps = engine::graph::kSearchSteps;
-	graph.scratch = static_cast<char *>(palloc(graph.vector_bytes));
 	work_bytes = engine::graph::graph_search_bytes(view, spec);
 	work = MemoryContextAllocHuge(CurrentMemoryContext, work_bytes);
 	for (uint32 i = 0; i < known->model.n_parts; i++)
@@ -300,10 +224,13 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 			return false; // a foreign page
 		if (!outcome.is_ok())
 			elog(ERROR, "%s", outcome.message);
+		if (hashed && !graph_judge_found(search, known, found, n_found))
+			return false;
 		if (!offer_found(search, found, n_found, group))
 			return false;
 	}
-	*search->n_compared += stats.n_scored;
+	if (!hashed)
+		*search->n_compared += stats.n_scored;
 	pfree(work);
 	pfree(found);
 	return true;
@@ -365,6 +292,74 @@ has_no_scores(const SegmentSearch *search)
 }
 
 } // namespace
+
+PageGraph
+graph_of_vectors(const SegmentSearch *search, const KnownGraph *known)
+{
+	const MetaData *meta = search->meta;
+	const Size n_bytes = meta_vector_bytes(meta);
+
+	return {search, known->model.degree, StreamKind::kVectors, n_bytes, {meta->metric, meta->element, meta->dim}, search->query,
+		static_cast<char *>(palloc(n_bytes))};
+}
+
+bool
+graph_read_neighbors(void *context, uint32_t node, uint32_t *neighbors)
+{
+	const PageGraph *graph = static_cast<const PageGraph *>(context);
+	const SegmentSearch *search = graph->search;
+	const Size n_bytes = graph->degree * sizeof(uint32);
+
+	CHECK_FOR_INTERRUPTS();
+	if (!stream_read(search->index, search->meta, search->segment, kEdgeStream, node * n_bytes, n_bytes, neighbors,
+			search->strategy))
+		return false;
+	for (uint32 i = 0; i < graph->degree; i++)
+		if (neighbors[i] >= search->segment->n_rows && neighbors[i] != engine::graph::kNoNode)
+			page_corrupted(search->index, search->segment->streams[static_cast<int>(kEdgeStream)].start_block,
+				"An edge leads to a row that the segment does not have.");
+	return true;
+}
+
+/// Where the items lie, but for those that cross pages.
+bool
+graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores)
+{
+	const PageGraph *graph = static_cast<const PageGraph *>(context);
+	const SegmentSearch *search = graph->search;
+	const MetaData *meta = search->meta;
+	const BlockNumber start = search->segment->streams[static_cast<int>(graph->items)].start_block;
+
+	for (size_t i = 0; i < n; i++)
+		ask_for_item(graph, nodes[i]);
+	for (size_t i = 0; i < n; i++)
+	{
+		const uint64 byte = nodes[i] * static_cast<uint64>(graph->item_bytes);
+		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
+		const Size offset = byte % kPayloadBytes;
+		const PageExpectation expected = {
+			meta->uuid, PageRole::kStream, graph->items, search->segment->id, position};
+		bool foreign = false;
+		Buffer buffer;
+
+		if (offset + graph->item_bytes > kPayloadBytes)
+		{
+			if (!stream_read(search->index, meta, search->segment, graph->items, byte, graph->item_bytes,
+					graph->scratch, search->strategy))
+				return false;
+			engine::compute_scores(graph->spec, graph->query, graph->scratch, graph->item_bytes, 1, scores + i, 0);
+			continue;
+		}
+		buffer = page_read(search->index, start + position, expected, BUFFER_LOCK_SHARE, ChecksumPolicy::kFirstRead,
+			search->strategy, &foreign);
+		if (foreign)
+			return false;
+		engine::compute_scores(graph->spec, graph->query, page_payload(BufferGetPage(buffer)) + offset, graph->item_bytes, 1,
+			scores + i, 0);
+		UnlockReleaseBuffer(buffer);
+	}
+	return true;
+}
 
 bool
 graph_search_segment(const SegmentSearch *search)

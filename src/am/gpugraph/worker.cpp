@@ -16,15 +16,16 @@ namespace
 static_assert(offsetof(GraphModel, degree) == offsetof(engine::GraphHeader, degree) &&
 			  offsetof(GraphModel, n_parts) == offsetof(engine::GraphHeader, n_parts) &&
 			  offsetof(GraphModel, n_entries) == offsetof(engine::GraphHeader, n_entries) &&
-			  offsetof(GraphModel, reserved) == offsetof(engine::GraphHeader, zero));
+			  offsetof(GraphModel, hash_bits) == offsetof(engine::GraphHeader, hash_bits));
 static_assert(sizeof(GraphPart) == sizeof(engine::GraphPartLayout));
 
-constexpr StreamKind kDescription[] = {kGraphStream, kPartStream, kEntryStream, kEdgeStream};
+// Without codes the last two are empty.
+constexpr StreamKind kDescription[] = {kGraphStream, kPartStream, kEntryStream, kEdgeStream, kHashStream, kCodeStream};
 
 wire::CopyKind
 kind(const MetaData *meta)
 {
-	return wire::CopyKind::kGraph;
+	return graph_options(meta)->hash_bits > 0 ? wire::CopyKind::kHashedGraph : wire::CopyKind::kGraph;
 }
 
 bool
@@ -35,15 +36,19 @@ holds(const MetaData *meta)
 
 /// Of a stream, what the description has.
 uint64
-described_bytes(const SegmentEntry *segment, StreamKind kind)
+described_bytes(const MetaData *meta, const SegmentEntry *segment, StreamKind kind)
 {
-	return kind == kGraphStream ? sizeof(engine::GraphHeader) : segment->streams[static_cast<int>(kind)].n_bytes;
+	const uint64 n_bytes = segment->streams[static_cast<int>(kind)].n_bytes;
+
+	if (kind == kHashStream)
+		return Min(n_bytes, graph_hash_bytes(graph_options(meta)->hash_bits));
+	return kind == kGraphStream ? sizeof(engine::GraphHeader) : n_bytes;
 }
 
 uint32
 degree(const MetaData *meta, const SegmentEntry *segment)
 {
-	return static_cast<uint32>(described_bytes(segment, kEdgeStream) / (segment->n_rows * sizeof(uint32)));
+	return static_cast<uint32>(described_bytes(meta, segment, kEdgeStream) / (segment->n_rows * sizeof(uint32)));
 }
 
 uint64
@@ -52,7 +57,7 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	uint64 sum = 0;
 
 	for (const StreamKind kind : kDescription)
-		sum += described_bytes(segment, kind);
+		sum += described_bytes(meta, segment, kind);
 	return sum;
 }
 
@@ -78,7 +83,7 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 
 	for (const StreamKind kind : kDescription)
 	{
-		const uint64 end = first + described_bytes(segment, kind);
+		const uint64 end = first + described_bytes(meta, segment, kind);
 		const uint64 here = n_bytes > 0 && position < end ? Min(end - position, n_bytes) : 0;
 
 		if (here > 0 && !stream_read(index, meta, segment, kind, position - first, here, dest, strategy))

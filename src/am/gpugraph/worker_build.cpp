@@ -7,6 +7,7 @@
 #include "wire/codec.hpp"
 
 #include <cmath>
+#include <cstring>
 
 extern "C"
 {
@@ -38,6 +39,7 @@ struct Stay
 	bool measure;
 	uint32 *edges;
 	uint32 *entries;
+	uint8 *codes; // null: none are asked for
 	wire::GraphBuildState state; // as last seen
 	bool open;                   // the worker may have something of it
 };
@@ -103,6 +105,7 @@ begin(Stay *stay)
 	spec.n_rows = stay->rows->n_rows;
 	spec.degree = options->degree;
 	spec.seed = engine::graph::KnnSpec().seed;
+	spec.hash_bits = stay->codes != nullptr ? options->hash_bits : 0;
 	stay->open = true;
 	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
 }
@@ -227,6 +230,28 @@ read_recall(const Stay *stay, engine::ivf::Calibration *calibration)
 	return true;
 }
 
+/// Codes, and what they are made with.
+bool
+read_codes(const Stay *stay)
+{
+	GraphWriter *writer = stay->writer;
+	const uint32 bits = writer->model.hash_bits;
+	const Size n_bytes = graph_hash_bytes(bits);
+	char *hash = static_cast<char *>(palloc(n_bytes));
+	engine::GraphHashHead head;
+
+	if (!read_result(wire::BuildResult::kHash, hash, n_bytes) ||
+		!read_result(wire::BuildResult::kCodes, stay->codes, stay->rows->n_rows * engine::graph::hash_code_bytes(bits)))
+		return false;
+	memcpy(&head, hash, sizeof(head));
+	memcpy(writer->thresholds, hash + sizeof(head), bits * sizeof(float));
+	writer->hash.spec = {{writer->meta->metric, writer->meta->element, writer->meta->dim}, bits, head.seed};
+	writer->hash.bound = head.bound;
+	writer->hash.thresholds = writer->thresholds;
+	pfree(hash);
+	return true;
+}
+
 Found
 take_result(Stay *stay)
 {
@@ -240,7 +265,8 @@ take_result(Stay *stay)
 		(state->n_points > 0 && !stay->measure))
 		(void) give_up(bridge::Fallback::kWrongAnswer);
 	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
-		read_recall(stay, calibration) && read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)))
+		read_recall(stay, calibration) && read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)) &&
+		(stay->codes == nullptr || read_codes(stay)))
 	{
 		if (result_valid(stay, calibration))
 			found = Found::kYes;
@@ -288,7 +314,7 @@ can_ask(const GraphWriter *writer, const GraphRows *rows)
 
 Found
 graph_worker_build(
-	GraphWriter *writer, const GraphRows *rows, bool measure, uint32 *edges, uint32 *entries, engine::graph::BuildReport *report)
+	GraphWriter *writer, const GraphRows *rows, bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
@@ -298,8 +324,9 @@ graph_worker_build(
 	stay.writer = writer;
 	stay.rows = rows;
 	stay.measure = measure;
-	stay.edges = edges;
-	stay.entries = entries;
+	stay.edges = graph.edges;
+	stay.entries = graph.entries;
+	stay.codes = measure ? graph.codes : nullptr; // all parts have those of the first part's making
 	PG_TRY();
 	{
 		found = stay_with_worker(&stay);

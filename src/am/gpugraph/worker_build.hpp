@@ -7,9 +7,17 @@
 namespace vectorgpu::am
 {
 
-/// The worker builds the graph of a part: edges [n_rows, degree], entries [entry_count()], report; with `measure` also the writer's calibration.
-/// rows: one behind the other. kNo: it is not there, or has failed, and nothing is set; kCancelled: it gave way.
-engine::graph::Found graph_worker_build(GraphWriter *writer, const engine::graph::GraphRows *rows, bool measure, uint32 *edges,
-	uint32 *entries, engine::graph::BuildReport *report);
+/// Where the graph of a part goes.
+struct PartGraph
+{
+	uint32 *edges;   // [n_rows, degree]
+	uint32 *entries; // [entry_count()]
+	uint8 *codes;    // [n_rows, code bytes], with codes
+};
+
+/// The worker builds the graph of a part: edges, entries, report; with `measure` also the writer's calibration, codes, and what these are made
+/// with. rows: one behind the other. kNo: it is not there, or has failed, and nothing is set; kCancelled: it gave way.
+engine::graph::Found graph_worker_build(GraphWriter *writer, const engine::graph::GraphRows *rows, bool measure,
+	const PartGraph &graph, engine::graph::BuildReport *report);
 
 } // namespace vectorgpu::am

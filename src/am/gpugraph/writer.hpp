@@ -27,10 +27,18 @@ struct GraphWriter
 	GraphPart *parts;     // [model.n_parts]
 	uint32 *entries;      // [model.n_entries]
 	char *entry_vectors;  // [model.n_entries, vector_bytes]
+	engine::graph::HashModel hash; // with codes, from the first part on
+	float *thresholds;    // [model.hash_bits], hash's
+	BufFile *codes;       // kCodeStream; null without codes
+	uint8 *entry_codes;   // [model.n_entries, code bytes]
 };
 
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer);
+
+/// codes.cpp. Codes of a part's rows in memory [rows->n_rows, code bytes]; in the first part also what they are made with. False: it gave
+/// way.
+bool graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes);
 
 /// parts.cpp. The entry points that a part of so many rows has at most.
 uint32 graph_entry_count(const GraphWriter *writer, uint32 n_rows);

@@ -16,6 +16,7 @@
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
 #include "engine/cpu/cpu_engine_graph_builder.hpp"
+#include "engine/cpu/cpu_engine_hashed.hpp"
 #include "engine/cpu/cpu_engine_list_builder.hpp"
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
@@ -85,6 +86,8 @@ public:
 
 				if (copy_spec.kind != CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
+				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
+					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 
 				return add({std::make_shared<CpuEngineCopy>(copy_spec), nullptr}, copy);
 			});
@@ -270,9 +273,10 @@ public:
 private:
 	/// Queries that name widths go through the graphs, others look at every row.
 	void
-	search_graph_copy(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	search_graph_copy(const CpuEngineCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
+		const DistanceSpec &spec = copy.spec();
 		std::vector<SearchQuery> exact;
 		std::vector<SearchQuery> narrow;
 		std::vector<size_t> exact_places;
@@ -293,7 +297,9 @@ private:
 			if (queries[i].coverage != nullptr)
 				*queries[i].coverage = Coverage::kAll;
 		}
-		if (!narrow.empty())
+		if (!narrow.empty() && copy.kind() == CopyKind::kHashedGraph)
+			n_rescored_ += search_hashed_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
+		else if (!narrow.empty())
 			search_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
 		if (exact.empty())
 			return;
@@ -343,8 +349,8 @@ private:
 			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
 			n_rescored_ += search_coded_lists(copy.spec(), *snapshot, queries, pool_, results, control);
-		else if (copy.kind() == CopyKind::kGraph)
-			search_graph_copy(copy.spec(), *snapshot, queries, results, control);
+		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
+			search_graph_copy(copy, *snapshot, queries, results, control);
 		else
 			n_rescored_ += search_snapshot(copy.spec(), *snapshot, queries, options_, pool_, results, control);
 		return Status::ok();

@@ -95,7 +95,7 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 Status
 CpuEngineCopy::append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const
 {
-	if (kind_ == CopyKind::kGraph)
+	if (kind_ == CopyKind::kGraph || kind_ == CopyKind::kHashedGraph)
 	{
 		if (segment->graph == nullptr)
 			segment->graph = std::make_shared<SegmentGraph>();
@@ -119,8 +119,9 @@ CpuEngineCopy::check_structure(Segment *segment) const
 			return segment->lists == nullptr ? invalid("the segment has no lists")
 											 : segment->lists->check_coded(spec_, segment->rows.last());
 		case CopyKind::kGraph:
+		case CopyKind::kHashedGraph:
 			return segment->graph == nullptr ? invalid("the segment has no graph")
-											 : segment->graph->check(segment->rows.last());
+											 : segment->graph->check(segment->rows.last(), kind_ == CopyKind::kHashedGraph);
 		default:
 			return Status::ok();
 	}

@@ -30,7 +30,7 @@ struct RowsView
 	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
 	SegmentId segment = kDeltaSegment;
 	std::shared_ptr<const Lists> lists; // of a segment of kind kLists or kCodedLists: vectors lie by place, row ids and bitmap by number
-	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph
+	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph or kHashedGraph
 };
 
 /// What one search works on.

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/graph/calibrate.hpp"
+#include "engine/graph_layout.hpp"
 
 namespace vectorgpu::engine
 {
@@ -47,6 +48,8 @@ public:
 		try
 		{
 			status = build_graph();
+			if (status.is_ok() && spec_.hash_bits > 0)
+				status = make_codes();
 			if (status.is_ok() && spec_.calibrate)
 				status = measure();
 		}
@@ -66,6 +69,8 @@ public:
 	const ivf::Calibration &calibration() const override { return calibration_; }
 	const graph::BuildReport &report() const override { return report_; }
 	bool exact_neighbors() const override { return exact_neighbors_; }
+	const std::vector<uint8_t> &hash() const override { return hash_; }
+	const std::vector<uint8_t> &codes() const override { return codes_; }
 
 private:
 	static Status
@@ -158,6 +163,48 @@ private:
 		return status_of(outcome);
 	}
 
+	/// Of the metric of searches.
+	Status
+	make_codes()
+	{
+		constexpr uint32_t kPiece = 4096; // rows of one thread at a time
+		const uint32_t n_pieces = (spec_.n_rows + kPiece - 1) / kPiece;
+		const size_t code_bytes = graph::hash_code_bytes(spec_.hash_bits);
+		GraphHashHead head;
+		graph::GraphRows all = rows();
+		std::vector<std::vector<float>> work(pool_->n_threads());
+		std::atomic<uint32_t> next{0};
+
+		all.spec = spec_.rows;
+		model_.spec = {spec_.rows, spec_.hash_bits, graph::HashSpec().seed};
+		for (std::vector<float> &floats : work)
+			floats.resize(graph::hash_work_floats(model_.spec));
+		hash_.resize(sizeof(head) + spec_.hash_bits * sizeof(float));
+		codes_.resize(size_t{spec_.n_rows} * code_bytes);
+
+		float *thresholds = reinterpret_cast<float *>(hash_.data() + sizeof(head));
+
+		enter(GraphStage::kRecall);
+		graph::hash_train(model_.spec, all, &model_.bound, thresholds, work[0].data());
+		model_.thresholds = thresholds;
+		head.seed = model_.spec.seed;
+		head.bound = model_.bound;
+		memcpy(hash_.data(), &head, sizeof(head));
+		pool_->run(pool_->n_threads(),
+			[&](size_t thread)
+			{
+				for (uint32_t piece; (piece = next.fetch_add(1)) < n_pieces && go_on(uint64_t{piece} * kPiece, spec_.n_rows);)
+				{
+					graph::GraphRows some = all;
+
+					some.rows = all.row(piece * kPiece);
+					some.n_rows = std::min(kPiece, spec_.n_rows - piece * kPiece);
+					graph::hash_rows(model_, some, codes_.data() + size_t{piece} * kPiece * code_bytes, work[thread].data());
+				}
+			});
+		return control_->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "canceled") : Status::ok();
+	}
+
 	Status
 	measure()
 	{
@@ -165,6 +212,8 @@ private:
 
 		measured.rows = rows();
 		measured.rows.spec = spec_.rows;
+		measured.hash = spec_.hash_bits > 0 ? &model_ : nullptr;
+		measured.codes = codes_.data();
 		measured.edges = edges_.data();
 		measured.degree = spec_.degree;
 		measured.entries = entries_.data();
@@ -291,6 +340,9 @@ private:
 	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
 	std::vector<uint32_t> edges_;
 	std::vector<uint32_t> entries_;
+	std::vector<uint8_t> hash_;
+	std::vector<uint8_t> codes_;
+	graph::HashModel model_; // over hash_
 	ivf::Calibration calibration_;
 	graph::BuildReport report_;
 	GraphProgress progress_;
@@ -309,7 +361,7 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;
-	return uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t)) + graph::graph_build_bytes(rows, build, n_threads);
+	return uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8) + graph::graph_build_bytes(rows, build, n_threads);
 }
 
 std::unique_ptr<GraphBuilder>

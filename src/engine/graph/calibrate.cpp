@@ -25,9 +25,22 @@ constexpr size_t kBatchRows = 256;     // compared with all queries, at most
 constexpr size_t kBatchBytes = 128 * 1024; // ... and so many bytes: fit a cache
 constexpr double kEnough = 0.9995;     // recall that needs no wider search
 constexpr uint32_t kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
+constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches that compare codes
 constexpr size_t kMostTasks = 64;
 
-static_assert(std::size(kWidths) <= ivf::kMaxCalibrationPoints);
+static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
+
+size_t
+width_count(const MeasuredGraph &graph)
+{
+	return std::size(kWidths) + (graph.hash != nullptr ? std::size(kWiderWidths) : 0);
+}
+
+uint32_t
+width_at(size_t i)
+{
+	return i < std::size(kWidths) ? kWidths[i] : kWiderWidths[i - std::size(kWidths)];
+}
 
 uint32_t
 query_count(const MeasuredGraph &graph)
@@ -58,11 +71,11 @@ shape_of(const MeasuredGraph &graph)
 }
 
 SearchSpec
-widest(const MeasuredGraph &)
+widest(const MeasuredGraph &graph)
 {
 	SearchSpec spec;
 
-	spec.width = kWidths[std::size(kWidths) - 1];
+	spec.width = width_at(width_count(graph) - 1);
 	spec.probe_steps = kSearchSteps;
 	return spec;
 }
@@ -99,6 +112,8 @@ struct TaskMemory
 	double *entry_scores; // [n_entries]
 	void *search;
 	size_t search_bytes;
+	float *hash;   // work memory of hash_query
+	uint8_t *code; // of the query
 	Outcome failure;
 
 	bool
@@ -109,6 +124,8 @@ struct TaskMemory
 		found = arena->take<Candidate>(widest(graph).width);
 		entries = arena->take<Candidate>(graph.n_entries);
 		entry_scores = arena->take<double>(graph.n_entries);
+		hash = graph.hash != nullptr ? arena->take<float>(hash_work_floats(graph.hash->spec)) : nullptr;
+		code = graph.hash != nullptr ? arena->take<uint8_t>(hash_code_bytes(graph.hash->spec.bits)) : nullptr;
 		search_bytes = graph_search_bytes(shape_of(graph), widest(graph));
 		search = arena->take<uint8_t>(search_bytes);
 		failure = {};
@@ -212,13 +229,22 @@ finish_truth(const Queries &queries)
 	}
 }
 
+/// What searches compare: the rows, or their codes.
+GraphRows
+compared(const MeasuredGraph &graph)
+{
+	if (graph.hash == nullptr)
+		return graph.rows;
+	return {hash_distance(graph.hash->spec.bits), graph.codes, hash_code_bytes(graph.hash->spec.bits), graph.rows.n_rows};
+}
+
 /// The entry points nearest to the query come first; its own row is not among them.
 uint32_t
 choose_entries(const MeasuredGraph &graph, const void *query, uint32_t number, const TaskMemory &memory)
 {
 	uint32_t n = 0;
 
-	score_rows(graph.rows, query, graph.entries, graph.n_entries, memory.entry_scores);
+	score_rows(compared(graph), query, graph.entries, graph.n_entries, memory.entry_scores);
 	for (uint32_t i = 0; i < graph.n_entries; i++)
 		if (graph.entries[i] != number)
 			memory.entries[n++] = {memory.entry_scores[i], graph.entries[i]};
@@ -266,6 +292,24 @@ scores_without(void *context, const uint32_t *nodes, size_t n, double *scores)
 	return true;
 }
 
+/// How many of a query's true neighbours are among those found, of which there are as many as rows no further away.
+uint32_t
+count_hits(const MeasuredGraph &graph, const Queries &queries, size_t q, const TaskMemory &memory, uint32_t n_found)
+{
+	const uint32_t n_judged = graph.hash != nullptr ? n_found : std::min(n_found, queries.n_true[q]);
+	uint32_t hits = 0;
+
+	for (uint32_t i = 0; i < n_judged; i++)
+	{
+		double score = memory.found[i].score;
+
+		if (graph.hash != nullptr)
+			score_rows(graph.rows, graph.rows.row(queries.numbers[q]), &memory.found[i].node, 1, &score);
+		hits += score <= queries.last_score[q];
+	}
+	return std::min(hits, queries.n_true[q]);
+}
+
 /// Searches of some queries.
 void
 search_task(void *argument, size_t task)
@@ -274,7 +318,7 @@ search_task(void *argument, size_t task)
 	const MeasuredGraph &graph = *stage->graph;
 	const Queries &queries = stage->memory->queries;
 	TaskMemory &memory = stage->memory->tasks[task];
-	GraphWithout without = {{graph.rows, graph.edges, graph.degree, nullptr}, kNoNode};
+	GraphWithout without = {{compared(graph), graph.edges, graph.degree, nullptr}, kNoNode};
 	GraphView view = shape_of(graph);
 	SearchSpec spec;
 	SearchStats stats;
@@ -290,6 +334,11 @@ search_task(void *argument, size_t task)
 		uint32_t n_found = 0;
 
 		without.held.query = graph.rows.row(queries.numbers[q]);
+		if (graph.hash != nullptr)
+		{
+			hash_query(*graph.hash, without.held.query, memory.code, memory.hash);
+			without.held.query = memory.code;
+		}
 		without.left_out = queries.numbers[q];
 		spec.excluded = queries.numbers[q];
 
@@ -303,9 +352,7 @@ search_task(void *argument, size_t task)
 			stage->stopped.store(true, std::memory_order_relaxed);
 			return;
 		}
-		queries.hits[q] = 0;
-		for (uint32_t i = 0; i < std::min(n_found, queries.n_true[q]); i++)
-			queries.hits[q] += memory.found[i].score <= queries.last_score[q];
+		queries.hits[q] = count_hits(graph, queries, q, memory, n_found);
 	}
 }
 
@@ -371,8 +418,10 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	if (!outcome.is_ok())
 		return outcome;
 	finish_truth(memory.queries);
-	for (const uint32_t width : kWidths)
+	for (size_t i = 0; i < width_count(graph); i++)
 	{
+		const uint32_t width = width_at(i);
+
 		stage.width = width;
 		stage.stride = width > kWide ? kWideStride : 1;
 		outcome = run_stage(&stage, search_task);

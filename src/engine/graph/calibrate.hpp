@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/graph/graph.hpp"
+#include "engine/graph/hash.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::engine::graph
@@ -16,6 +17,8 @@ struct MeasuredGraph
 	uint32_t degree = 0;
 	const uint32_t *entries = nullptr; // [n_entries]
 	uint32_t n_entries = 0;
+	const HashModel *hash = nullptr; // searches compare codes, and what they find is judged by the rows; null: they compare rows
+	const uint8_t *codes = nullptr;  // [n_rows, hash_code_bytes] with hash
 };
 
 /// Bytes of calibrate's work memory.

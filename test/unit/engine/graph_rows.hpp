@@ -31,6 +31,10 @@ struct GraphedRows
 	std::vector<GraphPartLayout> parts;
 	std::vector<uint32_t> entries;
 	std::vector<uint32_t> edges; // [n, degree]
+	uint32_t hash_bits = 0;      // this and the next three: by add_codes
+	GraphHashHead hash;
+	std::vector<float> thresholds;
+	Bytes codes;
 
 	GraphedRows(const Rows &from, uint32_t edges_of_row, uint32_t n_parts = 1, Edges kind = Edges::kBuilt)
 		: rows(from), degree(edges_of_row)
@@ -53,7 +57,7 @@ struct GraphedRows
 	{
 		Bytes bytes;
 		const std::vector<GraphHeader> header = {
-			{degree, static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(entries.size()), 0}};
+			{degree, static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(entries.size()), hash_bits}};
 		const auto put = [&bytes](const auto &values)
 		{
 			const uint8_t *from = reinterpret_cast<const uint8_t *>(values.data());
@@ -65,10 +69,38 @@ struct GraphedRows
 		put(parts);
 		put(entries);
 		put(edges);
+		if (hash_bits > 0)
+		{
+			put(std::vector<GraphHashHead>{hash});
+			put(thresholds);
+			put(codes);
+		}
 		return bytes;
 	}
 
-	/// Into a copy of kind kGraph, in parts, sealed.
+	/// From here on searches compare codes: a segment of a copy of kind kHashedGraph.
+	void
+	add_codes(uint32_t bits, uint64_t seed = 1)
+	{
+		const graph::HashSpec spec = {rows.spec, bits, seed};
+		const graph::GraphRows all = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
+		std::vector<float> work(graph::hash_work_floats(spec));
+
+		hash_bits = bits;
+		hash.seed = seed;
+		thresholds.resize(bits);
+		codes.resize(rows.n() * graph::hash_code_bytes(bits));
+		graph::hash_train(spec, all, &hash.bound, thresholds.data(), work.data());
+		graph::hash_rows(model(), all, codes.data(), work.data());
+	}
+
+	graph::HashModel
+	model() const
+	{
+		return {{rows.spec, hash_bits, hash.seed}, hash.bound, thresholds.data()};
+	}
+
+	/// Into a copy of kind kGraph or kHashedGraph, in parts, sealed.
 	Status
 	load(Engine *engine, CopyId copy, SegmentId segment) const
 	{
@@ -90,8 +122,20 @@ struct GraphedRows
 	found(const void *query, uint32_t width) const
 	{
 		std::vector<uint32_t> numbers;
-		graph::MemoryGraph memory = {{rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())},
-			edges.data(), degree, query};
+		graph::GraphRows compared = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
+		Bytes code(graph::hash_code_bytes(hash_bits));
+		const void *sought = query;
+
+		if (hash_bits > 0)
+		{
+			std::vector<float> hash_work(graph::hash_work_floats(model().spec));
+
+			compared = {graph::hash_distance(hash_bits), codes.data(), graph::hash_code_bytes(hash_bits), compared.n_rows};
+			graph::hash_query(model(), query, code.data(), hash_work.data());
+			sought = code.data();
+		}
+
+		graph::MemoryGraph memory = {compared, edges.data(), degree, sought};
 		const graph::GraphView view = graph::memory_view(&memory);
 		graph::SearchSpec spec;
 
@@ -119,13 +163,14 @@ struct GraphedRows
 			{
 				const uint32_t node = entries[part.first_entry + i];
 
-				begin.push_back({oracle_score(rows.spec, query, rows.vector(node)), node});
+				begin.push_back({oracle_score(compared.spec, sought, compared.row(node)), node});
 			}
 			graph::first_candidates(begin.data(), begin.size(), graph::kSearchEntries);
 			EXPECT_TRUE(graph::graph_search(view, spec, begin.data(), std::min<size_t>(begin.size(), graph::kSearchEntries),
 				candidates.data(), &n_found, &stats, work.data(), work.size()).is_ok());
 			for (uint32_t i = 0; i < n_found; i++)
-				if (!std::isinf(candidates[i].score) || candidates[i].score < 0)
+				if (const double score = hash_bits > 0 ? oracle_score(rows.spec, query, rows.vector(candidates[i].node)) : candidates[i].score;
+					!std::isnan(score) && (!std::isinf(score) || score < 0))
 					numbers.push_back(candidates[i].node);
 		}
 		return numbers;

@@ -50,7 +50,7 @@ struct Filler
 
 const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
 
-const GraphBuildSpec kGraphBuildSpec = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1};
+const GraphBuildSpec kGraphBuildSpec = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1, 0, 0};
 const BuildSpec kBuildSpec = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
 /// One good request of every type.
@@ -193,6 +193,11 @@ TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->n_rows = UINT32_MAX; }), ParseResult::kField);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->degree = kMinGraphDegree - 1; }), ParseResult::kField);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->degree = kMaxGraphDegree + 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->zero = 1; }), ParseResult::kField);
+	for (const uint32_t bits : {0u, 32u, 64u, 128u, 256u, 512u})
+		EXPECT_EQ(begin([bits](GraphBuildSpec *spec) { spec->hash_bits = bits; }), ParseResult::kOk);
+	for (const uint32_t bits : {1u, 16u, 48u, 1024u, 0x80000000u})
+		EXPECT_EQ(begin([bits](GraphBuildSpec *spec) { spec->hash_bits = bits; }), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kRows, 3, 7), ParseResult::kOk);
 	EXPECT_EQ(step(BuildStep::kRows, 0, 7), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kRows, 7, 7), ParseResult::kLength);
@@ -250,11 +255,11 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 1})), ParseResult::kLength);
 	for (const CopyKind kind :
-		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch})
+		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch, CopyKind::kHashedGraph})
 		EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
 			ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kCreate,
-				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(5), 0})),
+				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(6), 0})),
 		ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none

@@ -101,7 +101,7 @@ request_seeds()
 	SearchRequest probes = search;
 	SearchRequest set = search;
 	const BuildSpec build = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
-	const GraphBuildSpec graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1};
+	const GraphBuildSpec graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1, 32, 0};
 
 	after.has_after = 1;
 	after.after_score = 1.5;

@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 9);
+	EXPECT_EQ(kProtocolVersion, 10);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -63,6 +63,7 @@ TEST(Golden, kinds_of_copies_keep_their_numbers)
 	EXPECT_EQ(static_cast<int>(CopyKind::kGraph), 2);
 	EXPECT_EQ(static_cast<int>(CopyKind::kCodedLists), 3);
 	EXPECT_EQ(static_cast<int>(CopyKind::kMatch), 4);
+	EXPECT_EQ(static_cast<int>(CopyKind::kHashedGraph), 5);
 }
 
 TEST(Golden, greeting)
@@ -70,7 +71,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b09000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b0a000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -81,7 +82,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b09000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b0a000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -94,8 +95,8 @@ TEST(Golden, builds)
 	EXPECT_EQ(hex(RowLabel{0x0102, 1.0f}), "020100000000803f");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kRows, 0x0102, 0x0304}), "0900000002010000 0403000000000000");
 	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kGraphState, 56, 0}), "0400000038000000 0000000000000000");
-	EXPECT_EQ(hex(GraphBuildSpec{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506}),
-		"8000000001020101 0403020120000000 0605000000000000");
+	EXPECT_EQ(hex(GraphBuildSpec{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 128, 0}),
+		"8000000001020101 0403020120000000 0605000000000000 8000000000000000");
 	EXPECT_EQ(hex(GraphBuildState{GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
 		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 0100000000000000");
 	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");

@@ -36,10 +36,10 @@ struct WorkerGraphBuilds : testing::Test
 	}
 
 	Answer
-	begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2)
+	begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t hash_bits = 0)
 	{
 		const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
-		const wire::GraphBuildSpec spec{table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1};
+		const wire::GraphBuildSpec spec{table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, hash_bits, 0};
 
 		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
 	}
@@ -216,7 +216,7 @@ TEST(WorkerGraphBudget, refuses_what_is_too_large)
 	const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
 	const auto begin = [&](uint32_t n_rows)
 	{
-		const wire::GraphBuildSpec spec{6, ElementType::kFloat32, Metric::kL2, 0, 0, n_rows, kDegree, 1};
+		const wire::GraphBuildSpec spec{6, ElementType::kFloat32, Metric::kL2, 0, 0, n_rows, kDegree, 1, 0, 0};
 
 		return exchange(&client, RequestType::kBuild, {}, {part_of(request), part_of(spec)}).status();
 	};

@@ -1,0 +1,45 @@
+// Codes of the rows of a segment being written (engine/graph/hash.hpp), by this process. PG dialect.
+#include "am/gpugraph/writer.hpp"
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kRowsAtATime = 1024; // between two looks at interrupts
+
+} // namespace
+
+bool
+graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes)
+{
+	const engine::graph::Call call = graph_call(writer);
+	const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+	engine::graph::HashModel *hash = &writer->hash;
+	float *work;
+
+	if (first_part)
+	{
+		hash->spec = {rows->spec, writer->model.hash_bits, engine::graph::HashSpec().seed};
+		hash->spec.rows.metric = writer->meta->metric;
+		hash->thresholds = writer->thresholds;
+	}
+	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash->spec) * sizeof(float)));
+	if (first_part)
+		engine::graph::hash_train(hash->spec, *rows, &hash->bound, writer->thresholds, work);
+	for (uint32 first = 0; first < rows->n_rows; first += kRowsAtATime)
+	{
+		engine::graph::GraphRows some = *rows;
+
+		if (!call.progress(call.progress_context, first, rows->n_rows))
+			return false;
+		some.rows = rows->row(first);
+		some.n_rows = Min(kRowsAtATime, rows->n_rows - first);
+		engine::graph::hash_rows(*hash, some, codes + first * code_bytes, work);
+	}
+	pfree(work);
+	return true;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,267 @@
+// See cpu_engine_hashed.hpp. A query is one thread's work; queries are shared out.
+#include "engine/cpu/cpu_engine_hashed.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "engine/graph/search.hpp"
+#include "engine/segment_graph.hpp"
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+using graph::Candidate;
+
+constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
+constexpr size_t kBlockNodes = 256;     // scored at a time, on the stack
+constexpr size_t kAhead = 4;            // rows asked for at a time
+constexpr size_t kLine = 64;
+constexpr size_t kMostAhead = 1024; // bytes of a row
+
+const uint8_t *
+vector_of(const RowListView &rows, size_t row_bytes, uint32_t node)
+{
+	const uint64_t slot = node - rows.chunk_start;
+
+	return rows.chunks[slot / rows.chunk_rows]->vectors() + slot % rows.chunk_rows * row_bytes;
+}
+
+/// The codes of a segment and that of a query: the context of a GraphView.
+struct HeldCodes
+{
+	const SegmentGraph *held;
+	const uint8_t *query;
+	SearchControl *control;
+	uint64_t n_expanded;
+
+	graph::GraphView
+	view()
+	{
+		return {static_cast<uint32_t>(held->layout().n_rows), held->degree(), neighbors, scores, this};
+	}
+
+	void
+	score(const uint32_t *nodes, size_t n, double *to) const
+	{
+		graph::score_rows(rows(), query, nodes, n, to);
+	}
+
+private:
+	graph::GraphRows
+	rows() const
+	{
+		const uint32_t bits = held->layout().header.hash_bits;
+
+		return {graph::hash_distance(bits), held->codes(), graph::hash_code_bytes(bits), static_cast<uint32_t>(held->layout().n_rows)};
+	}
+
+	static bool
+	neighbors(void *context, uint32_t node, uint32_t *to)
+	{
+		HeldCodes *codes = static_cast<HeldCodes *>(context);
+		const uint32_t degree = codes->held->degree();
+
+		if (++codes->n_expanded % kProgressNodes == 0)
+		{
+			progress(codes->control);
+			if (stopped(codes->control))
+				return false;
+		}
+		std::copy_n(codes->held->edges() + size_t{node} * degree, degree, to);
+		return true;
+	}
+
+	static bool
+	scores(void *context, const uint32_t *nodes, size_t n, double *to)
+	{
+		static_cast<const HeldCodes *>(context)->score(nodes, n, to);
+		return true;
+	}
+};
+
+/// Searches of one thread, one after the other.
+class CodeSearcher
+{
+public:
+	/// False: it was stopped.
+	bool
+	search(const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width, SearchControl *control, HashedAnswer *answer)
+	{
+		const SegmentGraph &held = *segment.graph;
+		const graph::HashModel model = held.hash_model(spec);
+		HeldCodes codes = {&held, code_, control, 0};
+		const graph::GraphView view = codes.view();
+		graph::SearchSpec search;
+		graph::SearchStats stats;
+
+		floats_.resize(std::max(floats_.size(), graph::hash_work_floats(model.spec)));
+		graph::hash_query(model, query, code_, floats_.data());
+		search.probe_steps = graph::kSearchSteps;
+		search.width = width;
+		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
+		found_.resize(std::max<size_t>(found_.size(), width));
+		for (const GraphPartLayout &part : held.parts())
+		{
+			const uint32_t n_entries = nearest_entries(codes, held.entries() + part.first_entry, part.n_entries);
+			uint32_t n_found = 0;
+
+			if (!graph::graph_search(view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
+					 .is_ok())
+				return false;
+			nodes_.resize(n_found);
+			for (uint32_t i = 0; i < n_found; i++)
+				nodes_[i] = found_[i].node;
+			answer->add(segment, nodes_.data(), n_found);
+		}
+		return true;
+	}
+
+private:
+	/// entries_: the first entry points of a part. How many.
+	uint32_t
+	nearest_entries(const HeldCodes &codes, const uint32_t *nodes, uint32_t n)
+	{
+		scores_.resize(n);
+		entries_.resize(n);
+		codes.score(nodes, n, scores_.data());
+		for (uint32_t i = 0; i < n; i++)
+			entries_[i] = {scores_[i], nodes[i]};
+		graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
+		return std::min(n, graph::kSearchEntries);
+	}
+
+	uint8_t code_[graph::hash_code_bytes(graph::kMaxHashBits)];
+	std::vector<float> floats_;
+	std::vector<uint8_t> work_;
+	std::vector<Candidate> found_;
+	std::vector<Candidate> entries_;
+	std::vector<double> scores_;
+	std::vector<uint32_t> nodes_;
+};
+
+/// A zero vector has no cosine with any row.
+bool
+query_has_scores(const DistanceSpec &spec, const SearchQuery &query)
+{
+	double score;
+
+	compute_scores(spec, query.query, query.query, vector_bytes(spec.element, spec.dim), 1, &score, 0);
+	return !std::isnan(score);
+}
+
+} // namespace
+
+HashedAnswer::HashedAnswer(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control)
+	: spec_(spec), snapshot_(snapshot), query_(query), control_(control), rows_(spec, query, snapshot.n_rows),
+	  has_scores_(query_has_scores(spec, query))
+{
+}
+
+uint32_t
+HashedAnswer::width(const RowsView &segment) const
+{
+	const uint64_t n_rows = segment.rows.last;
+	const uint32_t width = width_of(query_.probes, segment.segment);
+
+	return !has_scores_ || n_rows == 0 || graph::looks_at_all(width, static_cast<double>(n_rows)) ? 0 : width;
+}
+
+void
+HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
+{
+	const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
+	const auto ask = [&](uint32_t node)
+	{
+		for (size_t line = 0; line < std::min(row_bytes, kMostAhead); line += kLine)
+			__builtin_prefetch(vector_of(segment.rows, row_bytes, node) + line);
+	};
+
+	for (size_t first = 0; first < n; first += kBlockNodes)
+	{
+		const size_t end = std::min(n, first + kBlockNodes);
+		double scores[kBlockNodes];
+
+		if (stopped(control_))
+			return;
+		for (size_t i = first; i < std::min(end, first + kAhead); i++)
+			ask(nodes[i]);
+		for (size_t i = first; i < end; i++)
+		{
+			if (i + kAhead < end)
+				ask(nodes[i + kAhead]);
+			compute_scores(spec_, query_.query, vector_of(segment.rows, row_bytes, nodes[i]), row_bytes, 1, &scores[i - first], 0);
+		}
+		for (size_t i = first; i < end; i++)
+		{
+			const double score = scores[i - first];
+
+			// Infinite ones are an exact search's, as without codes.
+			if (std::isnan(score) || (std::isinf(score) && score > 0) || is_dead(segment, nodes[i]) ||
+				!topk_wants(rows_.selection().topk(), &score, 1))
+				continue;
+
+			const RowId row = row_id_of(segment.rows, nodes[i]);
+
+			topk_push(rows_.selection().topk(), &score, &row, 1, nullptr, 0);
+		}
+		progress(control_);
+	}
+	n_rescored_ += n;
+}
+
+void
+HashedAnswer::finish(std::vector<Neighbor> *result)
+{
+	Coverage coverage = Coverage::kAll;
+
+	for (const auto &segment : snapshot_.segments)
+	{
+		if (stopped(control_))
+			return;
+		if (segment->rows.last == 0)
+			continue;
+		if (!has_scores_)
+			coverage = std::min(coverage, Coverage::kScored);
+		else if (width(*segment) != 0)
+			coverage = Coverage::kPart;
+		else
+			rows_.search({segment.get(), 0, segment->rows.last});
+		progress(control_);
+	}
+	rows_.search({&snapshot_.delta, snapshot_.delta.rows.first, snapshot_.delta.rows.last});
+	*result = rows_.selection().finish();
+	if (query_.coverage != nullptr)
+		*query_.coverage = std::min(coverage, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+}
+
+uint64_t
+search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
+	std::span<std::vector<Neighbor> *const> results, SearchControl *control)
+{
+	std::atomic<size_t> next{0};
+	std::atomic<uint64_t> n_rescored{0};
+
+	pool.run(std::min(pool.n_threads(), queries.size()),
+		[&](size_t)
+		{
+			CodeSearcher searcher;
+
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
+			{
+				HashedAnswer answer(spec, snapshot, queries[i], control);
+
+				for (const auto &segment : snapshot.segments)
+					if (const uint32_t width = answer.width(*segment);
+						width != 0 && !searcher.search(spec, *segment, queries[i].query, width, control, &answer))
+						break;
+				answer.finish(results[i]);
+				n_rescored.fetch_add(answer.n_rescored(), std::memory_order_relaxed);
+			}
+		});
+	return n_rescored;
+}
+
+} // namespace vectorgpu::engine

@@ -1,0 +1,247 @@
+// The CPU engine's search of hashed graphs against the definition: the nodes that a search of the codes finds, judged by the rows.
+#include <array>
+#include <functional>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "engine/graph_rows.hpp"
+
+namespace vectorgpu::engine::test
+{
+namespace
+{
+
+constexpr std::array<Metric, 3> kAngleMetrics = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine};
+
+/// A copy of two segments with codes, one of them in two parts, and a delta.
+struct HashedCopy
+{
+	HashedCopy(const DistanceSpec &spec, Data data, uint32_t bits, uint32_t seed, const CpuEngineOptions &options = {})
+		: rng(seed), first(random_rows(spec, data, 1200, 1), 16, 1, edges_for(data)),
+		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec), engine(make_cpu_engine(options))
+	{
+		first.add_codes(bits, 1);
+		second.add_codes(bits, 7);
+		delta.add_random(50, data, rng, 5001);
+		EXPECT_TRUE(engine->create({spec, CopyKind::kHashedGraph}, &copy).is_ok());
+		EXPECT_TRUE(first.load(engine.get(), copy, 1).is_ok());
+		EXPECT_TRUE(second.load(engine.get(), copy, 2).is_ok());
+		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
+	}
+
+	static Edges
+	edges_for(Data data)
+	{
+		return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom;
+	}
+
+	Rows
+	random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
+	{
+		Rows rows(spec);
+
+		rows.add_random(n, data, rng, first_id);
+		return rows;
+	}
+
+	std::mt19937 rng;
+	GraphedRows first;
+	GraphedRows second;
+	Rows delta;
+	std::unique_ptr<Engine> engine;
+	CopyId copy = 0;
+};
+
+/// Searches of several widths, and on from the middle of what they give.
+void
+expect_answers(const HashedCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
+{
+	constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {30, 20}, {0, 0}, {149, 62}, {150, 10}, {1000, 1000}};
+
+	for (size_t i = 0; i < queries.n(); i++)
+	{
+		const std::array<uint32_t, 2> widths = kChoices[i % std::size(kChoices)];
+		const SegmentProbes named[] = {{1, widths[0]}, {2, widths[1]}};
+		Coverage coverage = Coverage::kAll;
+		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
+		std::vector<std::vector<Neighbor>> results;
+		const auto nearest = [&](const Neighbor *after)
+		{
+			return nearest_in_graphs(
+				{{&held.first, widths[0]}, {&held.second, widths[1]}}, &held.delta, query.query, query.k, after, dead);
+		};
+
+		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		if (widths[0] > 0)
+			query.probes = named;
+		query.coverage = &coverage;
+		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], nearest(nullptr)));
+		EXPECT_EQ(coverage == Coverage::kPart,
+			widths[0] != 0 && widths[0] != 1000 && !std::isnan(oracle_score(queries.spec, query.query, query.query)));
+		if (results[0].size() < 2)
+			continue;
+		query.has_after = true;
+		query.after = results[0][results[0].size() / 2];
+		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], nearest(&query.after)));
+	}
+}
+
+/// Metric, element, bits.
+struct CpuEngineHashed : testing::TestWithParam<std::tuple<size_t, ElementType, uint32_t>>
+{
+	DistanceSpec
+	spec(uint32_t dim) const
+	{
+		return {kAngleMetrics[std::get<0>(GetParam())], std::get<1>(GetParam()), dim};
+	}
+	uint32_t
+	bits() const
+	{
+		return std::get<2>(GetParam());
+	}
+};
+
+TEST_P(CpuEngineHashed, is_searched_as_defined)
+{
+	for (const uint32_t dim : {2u, 64u})
+		for (const size_t n_threads : {1u, 3u})
+		{
+			HashedCopy held(spec(dim), Data::kGaussian, bits(), dim, {.n_threads = n_threads});
+			Rows queries(held.delta.spec);
+
+			queries.add_random(12, Data::kGaussian, held.rng, 0);
+			ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries));
+		}
+}
+
+TEST_P(CpuEngineHashed, ties_and_strange_numbers_are_in_order)
+{
+	for (const Data data : {Data::kHuge, Data::kExtremes})
+	{
+		HashedCopy held(spec(5), data, bits(), 11);
+		Rows queries(held.delta.spec);
+
+		queries.add_random(12, data, held.rng, 0);
+		ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries));
+	}
+}
+
+TEST_P(CpuEngineHashed, dead_rows_lead_on_and_are_not_found)
+{
+	HashedCopy held(spec(6), Data::kGaussian, bits(), 13);
+	Rows queries(held.delta.spec);
+	Bytes bitmap((held.first.rows.n() + 7) / 8);
+	std::set<RowId> dead;
+
+	for (size_t i = 0; i < held.first.rows.n(); i++)
+		if (i % 3 != 0)
+		{
+			bitmap[i / 8] = static_cast<uint8_t>(bitmap[i / 8] | 1 << (i % 8));
+			dead.insert(held.first.rows.ids[i]);
+		}
+	dead.insert(held.delta.ids[2]);
+	ASSERT_OK(held.engine->set_tombstones(held.copy, 1, bitmap));
+	ASSERT_OK(held.engine->set_delta_tombstones(held.copy, 0, Bytes{4}));
+	queries.add_random(12, Data::kGaussian, held.rng, 0);
+	ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries, dead));
+}
+
+INSTANTIATE_TEST_SUITE_P(kinds, CpuEngineHashed,
+	testing::Combine(testing::Range(size_t{0}, kAngleMetrics.size()), testing::Values(ElementType::kFloat32, ElementType::kFloat16),
+		testing::Values(32u, 256u)));
+
+TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_scored)
+{
+	for (const Metric metric : kAngleMetrics)
+	{
+		const HashedCopy held({metric, ElementType::kFloat32, 16}, Data::kGaussian, 256, 5);
+		Rows queries(held.delta.spec);
+		std::mt19937 rng(6);
+		const SegmentProbes probes[] = {{1, 140}, {2, 60}};
+		size_t hits = 0;
+
+		queries.add_random(50, Data::kGaussian, rng, 0);
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			SearchQuery query = {queries.vector(i), 10, false, {}};
+			std::vector<std::vector<Neighbor>> results;
+			std::set<RowId> truth;
+
+			for (const Neighbor &neighbor :
+				nearest_in_graphs({{&held.first, 0u}, {&held.second, 0u}}, &held.delta, query.query, 10))
+				truth.insert(neighbor.row);
+			query.probes = probes;
+			ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
+			for (const Neighbor &neighbor : results[0])
+				hits += truth.count(neighbor.row);
+		}
+		EXPECT_GE(hits, 450u) << "of 500, " << metric_name(metric);
+		EXPECT_EQ(held.engine->n_rescored(), 50 * (140 + 2 * 60)) << "a width of each part";
+	}
+}
+
+TEST(CpuEngineHashedAlone, gives_back_the_description)
+{
+	HashedCopy held({Metric::kL2, ElementType::kFloat32, 6}, Data::kGaussian, 64, 29);
+	const Bytes given = held.second.description();
+	Bytes got(given.size());
+
+	ASSERT_OK(held.engine->read_structure(held.copy, 2, 0, got.size(), got.data()));
+	EXPECT_EQ(got, given);
+	EXPECT_FALSE(held.engine->read_structure(held.copy, 2, given.size(), 1, got.data()).is_ok());
+}
+
+/// The status of sealing a segment whose description was changed, in a copy of that kind.
+StatusCode
+sealed(CopyKind kind, uint32_t bits, const std::function<void(GraphedRows *)> &change, size_t cut = 0)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
+	std::mt19937 rng(31);
+	Rows rows(spec);
+	CopyId copy = 0;
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+
+	rows.add_random(40, Data::kGaussian, rng, 1);
+
+	GraphedRows graphed(rows, 4, 2);
+
+	if (bits > 0)
+		graphed.add_codes(bits);
+	change(&graphed);
+
+	Bytes bytes = graphed.description();
+
+	bytes.resize(bytes.size() - cut);
+	EXPECT_TRUE(engine->create({spec, kind}, &copy).is_ok());
+	EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
+	EXPECT_TRUE(engine->load_structure(copy, 1, 4, bytes).is_ok());
+	return engine->seal_segment(copy, 1).code;
+}
+
+TEST(CpuEngineHashedAlone, codes_that_do_not_fit_are_refused)
+{
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *) {}), StatusCode::kOk);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 0, [](GraphedRows *) {}), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kGraph, 64, [](GraphedRows *) {}), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *) {}, 1), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->codes.push_back(0); }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 48; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 1024; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 0x80000000; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
+}
+
+TEST(CpuEngineHashedAlone, there_are_none_without_angles)
+{
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	CopyId copy = 0;
+
+	EXPECT_EQ(engine->create({{Metric::kL1, ElementType::kFloat32, 8}, CopyKind::kHashedGraph}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kHashedGraph}, &copy).code, StatusCode::kUnsupported);
+}
+
+} // namespace
+} // namespace vectorgpu::engine::test
