@@ -106,6 +106,38 @@ unless ($graph)
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
+# Graphs searched by codes: the worker finds the same rows by them.
+if ($graph)
+{
+	my @some = ("$width = 3", "$width = 40", "$width = 1; SET vectorgpu.scan_order = relaxed");
+
+	for my $codes ([64, 'v', 'l2'], [512, 'v', 'ip'], [128, 'v', 'cosine'], [32, 'h', 'l2'])
+	{
+		my ($bits, $col, $class) = @$codes;
+		my $type = $col eq 'v' ? 'vector' : 'halfvec';
+
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method ($col ${type}_${class}_ops) WITH ($with, hash_bits = $bits)");
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		by_worker($node, "$type $class of $bits bits", sub { compare("$type $class of $bits bits", $ops{$class}, $col, @some) });
+		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$bits bits: the copy equals the pages");
+		$node->safe_psql('postgres', 'DROP INDEX i');
+	}
+
+	# Dead rows take the place of candidates, the delta has no codes, a merge makes others.
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with, hash_bits = 128); SELECT vectorgpu_prewarm('i')");
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h FROM t WHERE id % 30 = 0');
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
+	$node->safe_psql('postgres', 'VACUUM t');
+	compare('rows with codes inserted and removed', '<->', 'v', @some);
+	$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+	compare('codes merged', '<->', 'v', @some);
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the merged pages');
+	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET $width = 40; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
+		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),
+		qr/Answered By: worker .*Rescored: [1-9]/s, 'EXPLAIN says how many rows codes have named');
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
 # A life of changes.
 $node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 20 = 0');

@@ -63,9 +63,10 @@ my $built = qr/the worker has built the graph/;
 
 sub build_graph
 {
-	my ($name, $class, $col, $settings) = @_;
+	my ($name, $class, $col, $settings, $with) = @_;
+	my $options = defined $with ? "degree = 12, $with" : 'degree = 12';
 	my ($rc, $out, $err) = $node->psql('postgres',
-		"DROP INDEX IF EXISTS t_g; SET client_min_messages = debug1; $settings; CREATE INDEX t_g ON t USING gpugraph ($col $class) WITH (degree = 12) WHERE id % 2 = 0 OR id > 5000");
+		"DROP INDEX IF EXISTS t_g; SET client_min_messages = debug1; $settings; CREATE INDEX t_g ON t USING gpugraph ($col $class) WITH ($options) WHERE id % 2 = 0 OR id > 5000");
 
 	is($rc, 0, "$name: the index is built") or diag($err);
 	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', "$name: the check passes");
@@ -90,15 +91,16 @@ $node->safe_psql('postgres', 'DROP INDEX t_i; DELETE FROM t WHERE id > 5000');
 $node->safe_psql('postgres', 'VACUUM t');
 my $graph;
 
-for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vector_ip_ops', 'v'], ['graph, cosine', 'vector_cosine_ops', 'v'], ['graph, halves', 'halfvec_l2_ops', 'h'])
+for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vector_ip_ops', 'v'], ['graph, cosine', 'vector_cosine_ops', 'v'], ['graph, halves', 'halfvec_l2_ops', 'h'],
+	['graph with codes', 'vector_l2_ops', 'v', 'hash_bits = 64'], ['graph with codes, inner product, halves', 'halfvec_ip_ops', 'h', 'hash_bits = 128'])
 {
-	my ($name, @with) = @$case;
+	my ($name, $class, $col, $options) = @$case;
 	my $edges;
 
-	like(build_graph($name, @with, 'SELECT 1'), $built, "$name: the worker built the graph");
+	like(build_graph($name, $class, $col, 'SELECT 1', $options), $built, "$name: the worker built the graph");
 	$edges = graph_edges();
 	$graph //= $edges;
-	unlike(build_graph("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $built, "$name: switched off");
+	unlike(build_graph("$name, without the worker", $class, $col, 'SET vectorgpu.worker = off', $options), $built, "$name: switched off");
 	is(graph_edges(), $edges, "$name: the graph is the same");
 }
 # A part of all rows of the segments and the delta.
