@@ -384,6 +384,15 @@ CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row
 	return Status::ok();
 }
 
+std::shared_ptr<const SegmentGraph>
+CpuEngineCopy::prepared_graph(SegmentId id) const
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	return found != segments_.end() && found->second.prepared ? found->second.graph : nullptr;
+}
+
 Status
 CpuEngineCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {

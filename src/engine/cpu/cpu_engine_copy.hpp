@@ -79,6 +79,9 @@ public:
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
 	Status read_structure(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
 
+	/// The graph of a segment that is prepared; null: it has none, or is not.
+	std::shared_ptr<const SegmentGraph> prepared_graph(SegmentId segment) const;
+
 	/// Keeps writers out as a segment does that is being prepared; for tests.
 	std::unique_lock<std::mutex> hold_writers() const { return std::unique_lock(mutex_); }
 

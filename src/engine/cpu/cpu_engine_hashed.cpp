@@ -43,13 +43,6 @@ struct HeldCodes
 		return {static_cast<uint32_t>(held->layout().n_rows), held->degree(), neighbors, scores, this};
 	}
 
-	void
-	score(const uint32_t *nodes, size_t n, double *to) const
-	{
-		graph::score_rows(rows(), query, nodes, n, to);
-	}
-
-private:
 	graph::GraphRows
 	rows() const
 	{
@@ -58,6 +51,7 @@ private:
 		return {graph::hash_distance(bits), held->codes(), graph::hash_code_bytes(bits), static_cast<uint32_t>(held->layout().n_rows)};
 	}
 
+private:
 	static bool
 	neighbors(void *context, uint32_t node, uint32_t *to)
 	{
@@ -77,69 +71,11 @@ private:
 	static bool
 	scores(void *context, const uint32_t *nodes, size_t n, double *to)
 	{
-		static_cast<const HeldCodes *>(context)->score(nodes, n, to);
+		const HeldCodes *codes = static_cast<const HeldCodes *>(context);
+
+		graph::score_rows(codes->rows(), codes->query, nodes, n, to);
 		return true;
 	}
-};
-
-/// Searches of one thread, one after the other.
-class CodeSearcher
-{
-public:
-	/// False: it was stopped.
-	bool
-	search(const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width, SearchControl *control, HashedAnswer *answer)
-	{
-		const SegmentGraph &held = *segment.graph;
-		const graph::HashModel model = held.hash_model(spec);
-		HeldCodes codes = {&held, code_, control, 0};
-		const graph::GraphView view = codes.view();
-		graph::SearchSpec search;
-		graph::SearchStats stats;
-
-		floats_.resize(std::max(floats_.size(), graph::hash_work_floats(model.spec)));
-		graph::hash_query(model, query, code_, floats_.data());
-		search.probe_steps = graph::kSearchSteps;
-		search.width = width;
-		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
-		found_.resize(std::max<size_t>(found_.size(), width));
-		for (const GraphPartLayout &part : held.parts())
-		{
-			const uint32_t n_entries = nearest_entries(codes, held.entries() + part.first_entry, part.n_entries);
-			uint32_t n_found = 0;
-
-			if (!graph::graph_search(view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
-					 .is_ok())
-				return false;
-			nodes_.resize(n_found);
-			for (uint32_t i = 0; i < n_found; i++)
-				nodes_[i] = found_[i].node;
-			answer->add(segment, nodes_.data(), n_found);
-		}
-		return true;
-	}
-
-private:
-	/// entries_: the first entry points of a part. How many.
-	uint32_t
-	nearest_entries(const HeldCodes &codes, const uint32_t *nodes, uint32_t n)
-	{
-		scores_.resize(n);
-		entries_.resize(n);
-		codes.score(nodes, n, scores_.data());
-		for (uint32_t i = 0; i < n; i++)
-			entries_[i] = {scores_[i], nodes[i]};
-		graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
-		return std::min(n, graph::kSearchEntries);
-	}
-
-	uint8_t code_[graph::hash_code_bytes(graph::kMaxHashBits)];
-	std::vector<float> floats_;
-	std::vector<uint8_t> work_;
-	std::vector<Candidate> found_;
-	std::vector<Candidate> entries_;
-	std::vector<double> scores_;
-	std::vector<uint32_t> nodes_;
 };
 
 /// A zero vector has no cosine with any row.
@@ -235,6 +171,52 @@ HashedAnswer::finish(std::vector<Neighbor> *result)
 	*result = rows_.selection().finish();
 	if (query_.coverage != nullptr)
 		*query_.coverage = std::min(coverage, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+}
+
+bool
+CodeSearcher::search(
+	const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width, SearchControl *control, HashedAnswer *answer)
+{
+	const SegmentGraph &held = *segment.graph;
+	const graph::HashModel model = held.hash_model(spec);
+	HeldCodes codes = {&held, code_, control, 0};
+	const graph::GraphView view = codes.view();
+	graph::SearchSpec search;
+	graph::SearchStats stats;
+
+	floats_.resize(std::max(floats_.size(), graph::hash_work_floats(model.spec)));
+	graph::hash_query(model, query, code_, floats_.data());
+	search.probe_steps = graph::kSearchSteps;
+	search.width = width;
+	work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
+	found_.resize(std::max<size_t>(found_.size(), width));
+	for (const GraphPartLayout &part : held.parts())
+	{
+		const uint32_t n_entries = nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries);
+		uint32_t n_found = 0;
+
+		if (!graph::graph_search(view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
+				 .is_ok())
+			return false;
+		nodes_.resize(n_found);
+		for (uint32_t i = 0; i < n_found; i++)
+			nodes_[i] = found_[i].node;
+		answer->add(segment, nodes_.data(), n_found);
+	}
+	return true;
+}
+
+/// entries_: the first entry points of a part. How many.
+uint32_t
+CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n)
+{
+	scores_.resize(n);
+	entries_.resize(n);
+	graph::score_rows(codes, code_, nodes, n, scores_.data());
+	for (uint32_t i = 0; i < n; i++)
+		entries_[i] = {scores_[i], nodes[i]};
+	graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
+	return std::min(n, graph::kSearchEntries);
 }
 
 uint64_t

@@ -46,6 +46,25 @@ private:
 	uint64_t n_rescored_ = 0;
 };
 
+/// Searches of graphs by codes on the host, one after the other, with work memory that stays.
+class CodeSearcher
+{
+public:
+	/// Adds to the answer what a search of that width finds in a segment. False: it was stopped.
+	bool search(const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width, SearchControl *control, HashedAnswer *answer);
+
+private:
+	uint32_t nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n);
+
+	uint8_t code_[graph::hash_code_bytes(graph::kMaxHashBits)];
+	std::vector<float> floats_;
+	std::vector<uint8_t> work_;
+	std::vector<graph::Candidate> found_;
+	std::vector<graph::Candidate> entries_;
+	std::vector<double> scores_;
+	std::vector<uint32_t> nodes_;
+};
+
 /// A snapshot of a copy of kind kHashedGraph; queries that have probes. results [n]: where the answer to queries[i] goes, see Engine::search.
 /// control, if not null, counts up with every few nodes; once it says stop, the results are incomplete. Returns how many rows had
 /// their scores computed because of their codes.

@@ -19,8 +19,9 @@ constexpr uint32_t kLeastPadded = 64;   // signs of a smaller space repeat thems
 constexpr uint32_t kTrainingRows = 65536;
 constexpr uint32_t kSignBit = 0x80000000u;
 
-using Four = float __attribute__((vector_size(16)));
-using FourBits = uint32_t __attribute__((vector_size(16)));
+// They stand for floats of an array.
+using Four = float __attribute__((vector_size(16), may_alias));
+using FourBits = uint32_t __attribute__((vector_size(16), may_alias));
 
 /// Dimensions of the space that vectors are turned in: one more for the lift of an inner product.
 uint32_t

@@ -118,7 +118,7 @@ TEST(Hash, codes_are_sides_of_rotated_coordinates)
 
 				for (size_t i = 0; i < kPadded; i++)
 					for (size_t j = 0; j < kPadded; j++)
-						turned[i] += ((signs >> j & 1) != 0) != (std::popcount(i & j) % 2 != 0) ? -x[j] : x[j];
+						turned[i] += x[j] * (1 - 2 * static_cast<int64_t>(((signs >> j) ^ static_cast<uint64_t>(std::popcount(i & j))) & 1));
 				x = turned;
 			}
 			for (size_t i = 0; i < kPadded; i++)

@@ -165,7 +165,7 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 	EXPECT_EQ(step(BuildStep::kTrain, 0, 0), ParseResult::kLength);
 	EXPECT_EQ(step(BuildStep::kEnd, 3, 0), ParseResult::kField);
 	EXPECT_EQ(step(static_cast<BuildStep>(11), 3, 0), ParseResult::kType);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(8), 1, 0})), ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(10), 1, 0})), ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})), ParseResult::kField);
 }
