@@ -93,21 +93,22 @@ struct Queue
 				return;
 		}
 	}
-
-	/// An object has reached a count that is not below the audit threshold as the thread knew it. Returns the threshold as it is.
-	__device__ uint32_t
-	pass(uint32_t object, uint32_t count) const
-	{
-		if (const uint32_t least = load_now(threshold); count < least)
-			return least;
-		atomicAdd(zipper + count, 1u);
-		__threadfence(); // of two threads that count side by side one sees both, and lifts the threshold
-		for (uint32_t least = load_now(threshold); load_now(zipper + least) >= k; least = load_now(threshold))
-			atomicMax(threshold, least + 1);
-		put(object, count);
-		return load_now(threshold);
-	}
 };
+
+/// An object has reached a count that is not below the audit threshold as the thread knew it. Returns the threshold as it is. Not inline: it is
+/// called in 32 places, seldom once some rows have been counted.
+__device__ __noinline__ uint32_t
+pass_gate(Queue queue, uint32_t object, uint32_t count)
+{
+	if (const uint32_t least = load_now(queue.threshold); count < least)
+		return least;
+	atomicAdd(queue.zipper + count, 1u);
+	__threadfence(); // of two threads that count side by side one sees both, and lifts the threshold
+	for (uint32_t least = load_now(queue.threshold); load_now(queue.zipper + least) >= queue.k; least = load_now(queue.threshold))
+		atomicMax(queue.threshold, least + 1);
+	queue.put(object, count);
+	return load_now(queue.threshold);
+}
 
 template <uint32_t kBits>
 struct BitmapCounters
@@ -132,7 +133,7 @@ struct BitmapCounters
 
 template <uint32_t kBits>
 __global__ void
-__launch_bounds__(kCountThreads)
+__launch_bounds__(kCountThreads, 2)
 count_kernel(CountPqArgs args)
 {
 	__shared__ MatchSlices slices;
@@ -155,7 +156,7 @@ count_kernel(CountPqArgs args)
 				const uint32_t count = BitmapCounters<kBits>::add(queue.bitmap, row);
 
 				if (count >= threshold)
-					threshold = queue.pass(row, count);
+					threshold = pass_gate(queue, row, count);
 			});
 		__syncthreads();
 	}
