@@ -34,6 +34,13 @@ copy_part(const void *data, size_t n_bytes, const wire::BuildReadRequest &reques
 } // namespace
 
 void
+BuildJobs::start()
+{
+	ending_.reserve(kMostJobs); // tasks must not throw
+	thread_.start();
+}
+
+void
 BuildJobs::stop()
 {
 	{
@@ -43,7 +50,28 @@ BuildJobs::stop()
 		control_.stop.store(true, std::memory_order_relaxed);
 	}
 	thread_.stop();
+	for (const auto &[session, job] : jobs_)
+		if (job.graph != nullptr)
+			job.graph->abandon(); // all of them, before one is waited for
 	jobs_.clear();
+	ending_.clear();
+}
+
+/// Without waiting for a graph that is being made: others' builds would stand still meanwhile.
+void
+BuildJobs::forget(uint64_t session)
+{
+	const auto found = jobs_.find(session);
+
+	std::erase_if(ending_, [](const auto &job) { return job->ended(); });
+	if (found == jobs_.end())
+		return;
+	if (found->second.graph != nullptr && !found->second.graph->ended())
+	{
+		found->second.graph->abandon();
+		ending_.push_back(std::move(found->second.graph)); // of all graphs there are at most kMostJobs
+	}
+	jobs_.erase(found);
 }
 
 void
@@ -102,7 +130,7 @@ void
 BuildJobs::closed(uint64_t session)
 {
 	cancel(session);
-	thread_.push([this, session] { jobs_.erase(session); });
+	thread_.push([this, session] { forget(session); });
 }
 
 bool
@@ -121,7 +149,7 @@ BuildJobs::begin(uint64_t session, const wire::BuildSpec &spec)
 	engine::ListBuildSpec build;
 	Job job;
 
-	jobs_.erase(session);
+	forget(session);
 	if (jobs_.size() >= kMostJobs || vectors * spec.dim * sizeof(float) > kMostJobBytes)
 		return ReplyStatus::kRefused;
 	build.rows = {spec.metric, spec.element, spec.dim};
@@ -147,10 +175,12 @@ BuildJobs::begin_graph(uint64_t session, const wire::GraphBuildSpec &spec)
 	uint64_t bytes = GraphJob::bytes_of(engine_, spec);
 	Job job;
 
-	jobs_.erase(session);
+	forget(session);
 	for (const auto &[other, held] : jobs_)
 		bytes += held.graph != nullptr ? held.graph->bytes() : 0;
-	if (jobs_.size() >= kMostJobs || bytes > graph_budget_bytes_)
+	for (const auto &held : ending_)
+		bytes += held->bytes();
+	if (jobs_.size() + ending_.size() >= kMostJobs || bytes > graph_budget_bytes_)
 		return ReplyStatus::kRefused;
 
 	const ReplyStatus status = GraphJob::make(engine_, spec, &job.graph);
@@ -216,7 +246,7 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, s
 
 	if (request.step == BuildStep::kEnd)
 	{
-		jobs_.erase(found);
+		forget(session);
 		return ReplyStatus::kOk;
 	}
 	if (job.graph != nullptr)

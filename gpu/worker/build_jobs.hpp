@@ -24,7 +24,8 @@ public:
 	/// graph_budget_bytes: host memory that builds of graphs may take, all together.
 	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes) : engine_(engine), graph_budget_bytes_(graph_budget_bytes) {}
 
-	void start() { thread_.start(); }
+	/// Throws bad_alloc.
+	void start();
 
 	/// What runs stops as soon as it can, what waits is dropped.
 	void stop();
@@ -72,6 +73,7 @@ private:
 		bool cancelled = false;
 	};
 
+	void forget(uint64_t session);
 	void begin_task(const Task *task);
 	void end_task(uint64_t session, const Task *task);
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
@@ -88,6 +90,7 @@ private:
 	bool stopping_ = false;
 	std::map<uint64_t, std::shared_ptr<Task>> tasks_; // by session
 	std::map<uint64_t, Job> jobs_; // by session; the thread's
+	std::vector<std::unique_ptr<GraphJob>> ending_; // nobody's any more, but they have not noticed yet; the thread's
 	TaskThread thread_;
 };
 

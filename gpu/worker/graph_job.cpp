@@ -75,6 +75,16 @@ GraphJob::~GraphJob()
 		thread_.join();
 }
 
+void
+GraphJob::abandon()
+{
+	State open = State::kOpen;
+
+	control_.stop.store(true, std::memory_order_relaxed);
+	if (thread_.joinable())
+		state_.compare_exchange_strong(open, State::kAbandoned, std::memory_order_acq_rel);
+}
+
 ReplyStatus
 GraphJob::add_rows(const wire::RequestView &view)
 {
@@ -121,11 +131,17 @@ GraphJob::run()
 	{
 		outcome_ = ReplyStatus::kInternal;
 	}
-	ended_.store(true, std::memory_order_release);
+
+	State open = State::kOpen;
+
+	if (state_.compare_exchange_strong(open, State::kEnded, std::memory_order_acq_rel))
+		return;
+	builder_.reset(); // nobody looks at it any more, and it is large
+	state_.store(State::kEnded, std::memory_order_release);
 }
 
 wire::GraphBuildState
-GraphJob::state() const
+GraphJob::progress() const
 {
 	const engine::GraphProgress &progress = builder_->progress();
 	wire::GraphBuildState state{};
@@ -133,7 +149,7 @@ GraphJob::state() const
 	state.done = progress.done.load(std::memory_order_relaxed);
 	state.total = progress.total.load(std::memory_order_relaxed);
 	state.progress = control_.progress.load(std::memory_order_relaxed);
-	if (!ended_.load(std::memory_order_acquire))
+	if (state_.load(std::memory_order_acquire) != State::kEnded)
 	{
 		state.stage = static_cast<GraphBuildStage>(std::min(progress.stage.load(), engine::GraphStage::kRecall));
 		return state;
@@ -154,7 +170,7 @@ GraphJob::state() const
 ReplyStatus
 GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const
 {
-	const wire::GraphBuildState now = state();
+	const wire::GraphBuildState now = progress();
 
 	if (request.result == wire::BuildResult::kGraphState)
 		return copy_range(&now, sizeof(now), request, bytes);

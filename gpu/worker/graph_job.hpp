@@ -24,6 +24,12 @@ public:
 	/// Stops what runs, and waits for that.
 	~GraphJob();
 
+	/// Nobody wants it any more: what runs stops as soon as it can, and gives back what it holds. No other call but ended() behind it.
+	void abandon();
+
+	/// Nothing of it runs (any more): it goes without waiting.
+	bool ended() const { return !thread_.joinable() || state_.load(std::memory_order_acquire) == State::kEnded; }
+
 	/// Host memory that a build takes.
 	static uint64_t bytes_of(engine::Engine &engine, const wire::GraphBuildSpec &spec);
 	uint64_t bytes() const { return bytes_; }
@@ -36,14 +42,20 @@ public:
 private:
 	GraphJob() = default;
 	void run();
-	wire::GraphBuildState state() const;
+	wire::GraphBuildState progress() const;
 
 	uint64_t bytes_ = 0;
 	uint64_t n_rows_ = 0; // that have come
 	engine::SearchControl control_;
 	std::unique_ptr<engine::GraphBuilder> builder_;
-	wire::ReplyStatus outcome_ = wire::ReplyStatus::kOk; // when ended_
-	std::atomic<bool> ended_{false};
+	wire::ReplyStatus outcome_ = wire::ReplyStatus::kOk; // when it has ended
+	enum class State
+	{
+		kOpen,
+		kAbandoned, // while it ran
+		kEnded,
+	};
+	std::atomic<State> state_{State::kOpen};
 	std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cblas.h>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
@@ -220,7 +221,7 @@ public:
 				const Status good = check_list_build(spec);
 
 				if (good.is_ok())
-					*builder = make_cpu_list_builder(spec, &pool_, control);
+					*builder = make_cpu_list_builder(spec, &build_pool(), control);
 				return good;
 			});
 	}
@@ -234,7 +235,7 @@ public:
 				const Status good = check_graph_build(spec);
 
 				if (good.is_ok())
-					*builder = make_cpu_graph_builder(spec, &pool_, control, searcher);
+					*builder = make_cpu_graph_builder(spec, &build_pool(), control, searcher);
 				return good;
 			});
 	}
@@ -396,8 +397,21 @@ private:
 		return found == copies_.end() ? Held{} : found->second;
 	}
 
+	/// Made for the first build. Throws bad_alloc.
+	ThreadPool &
+	build_pool()
+	{
+		const std::lock_guard lock(build_pool_mutex_);
+
+		if (build_pool_ == nullptr)
+			build_pool_ = std::make_unique<ThreadPool>(options_.n_threads);
+		return *build_pool_;
+	}
+
 	const CpuEngineOptions options_;
-	ThreadPool pool_;
+	ThreadPool pool_; // of searches
+	std::mutex build_pool_mutex_;
+	std::unique_ptr<ThreadPool> build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
 	std::map<CopyId, Held> copies_;
 	CopyId next_copy_ = 1;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <numeric>
 
 #include "engine/graph/calibrate.hpp"
@@ -226,16 +227,36 @@ private:
 		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call()));
 	}
 
+	/// The searcher's memory is for indexes: a build takes what is left, but for an eighth of all, which what they get meanwhile finds.
+	bool
+	searcher_has_room() const
+	{
+		const EngineStats stats = searcher_->stats();
+		const uint64_t needed = uint64_t{spec_.n_rows} * (row_bytes_ + sizeof(RowId) + sizeof(double));
+
+		return stats.budget_bytes == 0 || stats.resident_bytes + needed <= stats.budget_bytes / 8 * 7;
+	}
+
 	/// BuildHooks::neighbors: exact searches, if there is somebody for them. What has gone wrong there is no reason to fail here.
 	graph::Found
 	find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
 	{
 		CopyId copy = 0;
 
-		if (searcher_ == nullptr || !searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
+		if (searcher_ == nullptr || !searcher_has_room() || !searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
 			return graph::Found::kNo;
 
-		const Status status = search_all(copy, rows, lists);
+		Status status;
+
+		try
+		{
+			status = search_all(copy, rows, lists);
+		}
+		catch (const std::exception &) // bad_alloc: the copy goes all the same
+		{
+			status = Status::error(StatusCode::kOutOfMemory, "out of memory in a search for neighbors");
+		}
+
 		const Status dropped = searcher_->drop(copy);
 
 		if (control_->stop.load(std::memory_order_relaxed))

@@ -1,13 +1,21 @@
 // The thread pool: all work is done, helpers help, exceptions arrive, callers may be many.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <memory>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "engine/cpu/cpu_engine.hpp"
 #include "engine/cpu/thread_pool.hpp"
+#include "engine/graph_builder.hpp"
+#include "engine/list_builder.hpp"
 
 namespace vectorgpu::engine
 {
@@ -107,6 +115,38 @@ TEST(ThreadPool, ServesSeveralCallersAtOnce)
 	for (std::thread &caller : callers)
 		caller.join();
 	EXPECT_EQ(done, 800);
+}
+
+/// A stage of a build holds its helpers for as long as it takes: they are not those of searches.
+TEST(ThreadPool, BuildsHaveOneOfTheirOwn)
+{
+	const auto threads = []
+	{
+		std::set<std::string> names;
+
+		for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task"))
+			names.insert(entry.path().filename());
+		return names;
+	};
+	const auto n_new = [](const std::set<std::string> &before, const std::set<std::string> &now)
+	{ return std::count_if(now.begin(), now.end(), [&](const std::string &name) { return before.count(name) == 0; }); };
+	const std::set<std::string> before_all = threads();
+	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 3});
+	const std::set<std::string> before_builds = threads();
+	SearchControl control;
+	GraphBuildSpec graph;
+	ListBuildSpec lists;
+	std::unique_ptr<GraphBuilder> graph_builder;
+	std::unique_ptr<ListBuilder> list_builder;
+
+	EXPECT_EQ(n_new(before_all, before_builds), 2);
+	graph.rows = lists.rows = {Metric::kL2, ElementType::kFloat32, 4};
+	graph.n_rows = 100;
+	lists.n_clusters = 5;
+	ASSERT_TRUE(engine->make_graph_builder(graph, &control, nullptr, &graph_builder).is_ok());
+	EXPECT_EQ(n_new(before_builds, threads()), 2);
+	ASSERT_TRUE(engine->make_list_builder(lists, &control, &list_builder).is_ok());
+	EXPECT_EQ(n_new(before_builds, threads()), 2) << "all builds share them";
 }
 
 } // namespace

@@ -1,6 +1,9 @@
 // Cancels and stops of builds that wait, run, or have ended.
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -8,6 +11,8 @@
 
 #include "engine/cpu/cpu_engine.hpp"
 #include "worker/build_jobs.hpp"
+#include "worker/hook_engine.hpp"
+#include "worker/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {
@@ -148,6 +153,159 @@ TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
 		stopped.stop();
 		EXPECT_EQ(began, ended);
 	}
+}
+
+/// Graphs whose nearest rows another engine finds, as a GPU does.
+struct GraphBuilds : testing::Test
+{
+	static constexpr uint32_t kRows = 400;
+	static constexpr uint32_t kDim = 4;
+
+	GraphBuilds()
+	{
+		auto device = std::make_unique<worker_test::HookEngine>();
+		TieredEngineOptions options;
+
+		hook = device.get();
+		options.host_bytes = kBudget;
+		options.background = false;
+		engine = make_tiered_engine(std::move(device), engine::make_cpu_engine({}), options);
+		jobs = std::make_unique<BuildJobs>(*engine, kBudget);
+		jobs->start();
+		for (uint32_t i = 0; i < kRows * kDim; i++)
+			vectors.push_back(static_cast<float>(i * 7919 % 1009));
+	}
+
+	~GraphBuilds() override
+	{
+		hook->set_gate(true);
+		jobs->stop();
+	}
+
+	/// What a request of the session says, if it gets an answer while the gate is as it is.
+	ReplyStatus
+	ask(uint64_t session, std::function<ReplyStatus()> work)
+	{
+		const auto answer = std::make_shared<std::promise<ReplyStatus>>();
+		std::future<ReplyStatus> future = answer->get_future();
+
+		jobs->push(session, [answer, work = std::move(work)] { answer->set_value(work()); });
+		if (future.wait_for(std::chrono::minutes(2)) == std::future_status::ready)
+			return future.get();
+		ADD_FAILURE() << "no answer";
+		hook->set_gate(true);
+		return future.get();
+	}
+
+	ReplyStatus
+	step(uint64_t session, wire::BuildStep what, uint32_t n_rows = 0)
+	{
+		return ask(session,
+			[this, session, what, n_rows]
+			{
+				wire::RequestView view{};
+				std::vector<wire::RowLabel> labels;
+
+				view.build = {what, n_rows, 0};
+				view.graph_build_spec = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1};
+				view.vectors = reinterpret_cast<const uint8_t *>(vectors.data());
+				view.row_bytes = kDim * sizeof(float);
+				return jobs->build(session, view, 0, &labels);
+			});
+	}
+
+	void
+	begin(uint64_t session)
+	{
+		ASSERT_EQ(step(session, wire::BuildStep::kBeginGraph), ReplyStatus::kOk);
+		ASSERT_EQ(step(session, wire::BuildStep::kRows, kRows), ReplyStatus::kOk);
+		ASSERT_EQ(step(session, wire::BuildStep::kStart), ReplyStatus::kOk);
+	}
+
+	wire::GraphBuildState
+	wait_for_end(uint64_t session)
+	{
+		for (;;)
+		{
+			std::vector<uint8_t> bytes;
+			wire::GraphBuildState state{};
+
+			EXPECT_EQ(ask(session, [&] { return jobs->read(session, {wire::BuildResult::kGraphState, sizeof(state), 0}, sizeof(state), &bytes); }),
+				ReplyStatus::kOk);
+			if (bytes.size() == sizeof(state))
+				memcpy(&state, bytes.data(), sizeof(state));
+			if (state.stage == wire::GraphBuildStage::kDone || state.stage == wire::GraphBuildStage::kFailed || HasFailure())
+				return state;
+			std::this_thread::yield();
+		}
+	}
+
+	void
+	wait_until_it_searches()
+	{
+		while (!hook->waiting())
+			std::this_thread::yield();
+	}
+
+	worker_test::HookEngine *hook;
+	std::unique_ptr<engine::Engine> engine;
+	std::unique_ptr<BuildJobs> jobs;
+	std::vector<float> vectors;
+};
+
+TEST_F(GraphBuilds, that_nobody_wants_any_more_hold_up_nobody)
+{
+	hook->deaf = true;
+	hook->set_gate(false);
+	for (uint64_t session = 1; session <= 3; session++)
+	{
+		begin(session);
+		wait_until_it_searches();
+	}
+	jobs->closed(1);
+	EXPECT_EQ(step(2, wire::BuildStep::kEnd), ReplyStatus::kOk);
+	EXPECT_EQ(step(3, wire::BuildStep::kBeginGraph), ReplyStatus::kOk) << "in place of the first";
+	EXPECT_EQ(step(2, wire::BuildStep::kRows, kRows), ReplyStatus::kAbsent);
+	hook->set_gate(true);
+	EXPECT_EQ(step(3, wire::BuildStep::kRows, kRows), ReplyStatus::kOk);
+	EXPECT_EQ(step(3, wire::BuildStep::kStart), ReplyStatus::kOk);
+	EXPECT_EQ(wait_for_end(3).stage, wire::GraphBuildStage::kDone);
+}
+
+TEST_F(GraphBuilds, whose_searches_run_out_of_memory_leave_nothing_behind)
+{
+	hook->set_gate(false);
+	begin(1);
+	wait_until_it_searches();
+	EXPECT_EQ(hook->stats().n_copies, 1U);
+	hook->out_of_memory = true;
+	hook->set_gate(true);
+
+	const wire::GraphBuildState state = wait_for_end(1);
+
+	EXPECT_EQ(state.stage, wire::GraphBuildStage::kDone);
+	EXPECT_EQ(state.exact, 0U);
+	EXPECT_EQ(hook->stats().n_copies, 0U);
+}
+
+TEST_F(GraphBuilds, leave_an_eighth_of_the_device_to_others)
+{
+	const uint64_t needed = kRows * (kDim * sizeof(float) + 16);
+
+	hook->budget = needed;
+	begin(1);
+
+	wire::GraphBuildState state = wait_for_end(1);
+
+	EXPECT_EQ(state.stage, wire::GraphBuildStage::kDone);
+	EXPECT_EQ(state.exact, 0U);
+	EXPECT_TRUE(hook->calls().empty());
+	hook->budget = needed * 8 / 7 + 8;
+	begin(1);
+	state = wait_for_end(1);
+	EXPECT_EQ(state.stage, wire::GraphBuildStage::kDone);
+	EXPECT_EQ(state.exact, 1U);
+	EXPECT_FALSE(hook->calls().empty());
 }
 
 } // namespace

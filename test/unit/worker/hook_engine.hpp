@@ -51,6 +51,8 @@ public:
 	std::atomic<bool> out_of_memory{false}; // searches and loads say so
 	std::atomic<bool> at_once{false};       // it says that it answers and appends at once
 	std::atomic<bool> elsewhere{false};     // it says that it leaves the processor to others
+	std::atomic<bool> deaf{false};          // a search that waits for the gate does not hear that it is to stop
+	std::atomic<uint64_t> budget{0};        // it says that it has so many bytes
 
 	const char *name() const override { return "hook"; }
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
@@ -122,7 +124,7 @@ public:
 			for (const engine::SearchQuery &query : queries)
 				call.ks.push_back(query.k);
 			waiting_ = true;
-			while (!open_ && !control->stop)
+			while (!open_ && (deaf || !control->stop))
 				changed_.wait_for(lock, std::chrono::milliseconds(5));
 			waiting_ = false;
 		}
@@ -143,7 +145,16 @@ public:
 		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
-	engine::EngineStats stats() const override { return inner_->stats(); }
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats = inner_->stats();
+
+		stats.budget_bytes = budget;
+		return stats;
+	}
+
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 private:
