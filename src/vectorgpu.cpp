@@ -20,6 +20,7 @@ extern "C"
 #include "pg/guc.hpp"
 #include "pg/limit_hook.hpp"
 #include "pg/maintenance.hpp"
+#include "pg/order_cost.hpp"
 
 extern "C"
 {
@@ -44,6 +45,7 @@ _PG_init(void)
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});
 	pg::limit_hook_install(am::scan_explainer.is_ours);
+	pg::order_cost_install(am::scan_explainer.is_ours);
 	pg::explain_hook_install(am::scan_explainer);
 	bridge::drop_hint_install();
 	bridge::supervisor_init();

@@ -1,0 +1,67 @@
+-- what the planner is told: more for more rows and a higher recall target, nothing for distances that are not computed
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+
+CREATE FUNCTION startup_cost(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	node json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO node;
+	RETURN node->0->'Plan'->>'Startup Cost';
+END $$;
+
+CREATE TABLE cost_points (id int, v vector(4)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_points SELECT i, ARRAY[sin(i), cos(i), sin(2 * i), cos(3 * i)]::real[]::vector FROM generate_series(1, 20000) i;
+ANALYZE cost_points;
+SET vectorgpu.worker = off; -- on a GPU neither costs more
+SET enable_seqscan = off;
+DO $$
+DECLARE
+	method text;
+	query text := 'SELECT id FROM cost_points ORDER BY v <-> ''[0.1,0.2,0.3,0.4]'' LIMIT ';
+	few float8;
+	many float8;
+	better float8;
+BEGIN
+	FOREACH method IN ARRAY ARRAY['gpuivf', 'gpugraph'] LOOP
+		EXECUTE format('CREATE INDEX cost_i ON cost_points USING %s (v vector_l2_ops)', method);
+		few := startup_cost(query || 10);
+		many := startup_cost(query || 1000);
+		PERFORM set_config(method || '.recall_target', '0.99', true);
+		better := startup_cost(query || 10);
+		RAISE NOTICE '%: 1000 rows cost % more than 10, a recall of 0.99 % more than 0.95', method,
+			CASE WHEN many > few THEN 'something' ELSE 'nothing' END, CASE WHEN better > few THEN 'something' ELSE 'nothing' END;
+		DROP INDEX cost_i;
+	END LOOP;
+END $$;
+RESET enable_seqscan;
+RESET vectorgpu.worker;
+DROP TABLE cost_points;
+
+-- Vectors in the TOAST table: the index for all rows in order, which reads none of them, a sequential scan where their distances are selected
+CREATE TABLE cost_wide (id int, v vector(1000)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_wide SELECT i, (SELECT array_agg(sin(i * d)) FROM generate_series(1, 1000) d)::real[]::vector FROM generate_series(1, 300) i;
+CREATE INDEX ON cost_wide USING gpuflat (v vector_l2_ops);
+ANALYZE cost_wide;
+SELECT v AS q FROM cost_wide WHERE id = 7 \gset
+CREATE FUNCTION nodes(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	node json;
+	names text;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO node;
+	node := node->0->'Plan';
+	WHILE node IS NOT NULL LOOP
+		names := concat_ws(' < ', names, node->>'Node Type');
+		node := node->'Plans'->0;
+	END LOOP;
+	RETURN names;
+END $$;
+SELECT nodes(format('SELECT id FROM cost_wide ORDER BY v <-> %L LIMIT 300', :'q'));
+SELECT nodes(format('SELECT id, v <-> %1$L FROM cost_wide ORDER BY v <-> %1$L LIMIT 300', :'q'));
+SELECT nodes(format('SELECT id FROM cost_wide ORDER BY v <-> %L FETCH FIRST 300 ROWS WITH TIES', :'q'));
+SELECT nodes(format('SELECT id FROM cost_wide ORDER BY v <-> %L LIMIT 300 FOR UPDATE', :'q'));
+SELECT nodes(format('SELECT id, v <-> %1$L FROM cost_wide ORDER BY v <-> %1$L LIMIT 10', :'q'));
+DROP TABLE cost_wide;
+DROP FUNCTION nodes(text), startup_cost(text);
