@@ -25,7 +25,7 @@ constexpr uint64 kCalibratedRows = 10;     // nearest rows that a calibration is
 // For k rows as many probes more as (k / 10) to this power. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10,
 // 100 and 1,000 rows.
 constexpr double kMoreRows = 0.25;
-constexpr double kPlanMoreRows = 0.4; // the same for the planner: lists further down are longer, and what they hold is kept
+constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the lists hold is also selected from
 
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible

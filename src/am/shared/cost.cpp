@@ -27,7 +27,7 @@ namespace
 // Measured with test/bench/cost_check.sql, which compares plans with a sequential scan of the same table, cached: cost for
 // each millisecond of processor time. All in units of a planner's parameter, so that they follow the machine's settings.
 constexpr double kScanCost = 3000;   // x cpu_operator_cost: a scan's beginning: metapage, memory, delta's end
-constexpr double kPageCost = 0.95;   // x seq_page_cost: reading, scoring and selecting from a page of vectors
+constexpr double kPageCost = 0.6;    // x seq_page_cost: reading, scoring and selecting from a page of vectors
 constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that does not depend on its bytes
 constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
@@ -36,8 +36,8 @@ constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (scan.cpp)
 constexpr double kRecall = 0.95;     // the approximate access methods' default
 constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
 constexpr double kCostPerUs = 240;   // x cpu_operator_cost, where a cached sequential scan costs 0.6 for each us
-constexpr double kGpuExactUs = 100;  // an exact search by a GPU, the way included,
-constexpr double kGpuPagesPerUs = 400; // and what it reads: 3.3 TB/s
+constexpr double kGpuExactUs = 75;   // an exact search by an H200, the way included,
+constexpr double kGpuPagesPerUs = 1600; // and what it reads: most rows are narrower there, and several searches read them once
 constexpr double kLeastGpuPages = 128; // of a smaller index the worker is asked only where vectorgpu.worker_min_size was set for tests
 
 /// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).

@@ -8,6 +8,11 @@
 
 #include <cstring>
 
+#if defined(VECTORGPU_ASSERTS) && __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#define VECTORGPU_MEMCHECK
+#endif
+
 extern "C"
 {
 #include "access/xlog.h"
@@ -189,6 +194,10 @@ page_init(Page page, const IndexUuid &uuid, PageRole role, StreamKind stream, ui
 void
 page_seal(Page page)
 {
+#ifdef VECTORGPU_MEMCHECK
+	// Nothing of this process's memory but what was meant goes to disk.
+	(void) VALGRIND_CHECK_MEM_IS_DEFINED(page + kTagOffset + sizeof(uint32), BLCKSZ - kTagOffset - sizeof(uint32));
+#endif
 	page_tag(page)->checksum = page_checksum(page);
 }
 
