@@ -127,8 +127,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	const kernels::OnePassPlan plan = kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles);
 
 	// A block finishes a query with so many candidates, and a random order of rows is not certain.
-	if (plan.n_blocks == 0 || !kernels::one_pass_pays(args.n_queries, plan.tiles_per_block, args.parts.n) ||
-		uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
+	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
 		return Status::ok();
 
 	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
@@ -172,6 +171,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	context->counted[1] += plan.n_blocks;
 	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
 	context->counted[3] += plan.n_blocks;
+	context->counted[4] += plan.n_shared;
 	*taken = true;
 
 	const size_t n_redo = redo->size();

@@ -28,7 +28,7 @@ struct SearchContext
 	PinnedBuffer heads;      // [kMostAnswers] of answers.hpp
 	uint32_t last_mark = 0;
 	DeviceBuffer counters;   // of kernels/one_pass.hpp, and what they are
-	uint32_t counted[4] = {};
+	uint32_t counted[5] = {};
 	PinnedBuffer given_up;   // a u32: see there
 
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);

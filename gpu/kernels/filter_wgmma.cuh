@@ -29,7 +29,7 @@ struct GroupShape
 constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes;
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
-constexpr uint32_t kStagesOnTheWay = 5;   // copies of a block: enough for memory to give what it can, more only hold up other loads
+constexpr uint32_t kStagesOnTheWay = 4;   // copies of a block: enough for memory to give what it can, more only hold up other loads
 constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
 constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once so many wait
 constexpr uint32_t kWarpRows = 32;        // of a tile: a warp's

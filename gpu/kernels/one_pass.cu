@@ -15,6 +15,7 @@
 #include "kernels/filter_bound.cuh"
 #include "kernels/filter_group_launch.cuh"
 #include "kernels/finish.cuh"
+#include "kernels/one_pass_blocks.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -23,6 +24,7 @@ namespace
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
 constexpr uint32_t kConsumers = 256;     // threads that multiply
+constexpr uint32_t kLeastTilesToShare = 24; // of a block
 constexpr uint32_t kAloneQueries = 16;   // so many thresholds every block finds by itself
 
 struct OnePassMaps
@@ -30,56 +32,6 @@ struct OnePassMaps
 	CUtensorMap rows[kMostParts];
 	CUtensorMap queries;
 };
-
-__device__ __forceinline__ uint32_t
-read_acquire(const uint32_t *p)
-{
-	uint32_t value;
-
-	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
-	return value;
-}
-
-/// One thread, after a barrier of those whose writes are to be seen.
-__device__ __forceinline__ void
-count_up(uint32_t *counter)
-{
-	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-
-__device__ __forceinline__ void
-give_up(const OnePassCounters &counters)
-{
-	*const_cast<volatile uint32_t *>(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) = counters.launch;
-	*const_cast<volatile uint32_t *>(counters.given_up) = counters.launch;
-	__threadfence_system();
-}
-
-__device__ __forceinline__ bool
-has_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
-{
-	return static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0;
-}
-
-/// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is given up, and its
-/// results are nobody's, and the answer is false. Whoever goes on all the same stays within its memory and counts up what others wait for.
-__device__ __forceinline__ bool
-wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
-{
-	constexpr uint32_t kLooksBetween = 1024; // at what others have given up
-
-#pragma unroll 1
-	for (uint32_t left = counters.most_looks; left > 0; left--)
-	{
-		if (has_count(counters, which, target))
-			return true;
-		if (left % kLooksBetween == 0 &&
-			read_acquire(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) == counters.launch)
-			break;
-	}
-	give_up(counters);
-	return false;
-}
 
 /// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
 __device__ __forceinline__ void
@@ -157,46 +109,50 @@ place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, cons
 	Consumers::sync();
 }
 
-/// One thread: brings the rows of n_tiles tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
+/// One thread: brings the rows of the block's tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
 template <class Shape>
 __device__ __forceinline__ void
-bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, bool queries_wanted, uint32_t first_tile,
-	uint32_t n_tiles)
+bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, bool queries_wanted, BlockTiles &tiles)
 {
-	const uint32_t n_steps = n_tiles * pipeline.n_chunks;
-	const uint32_t last_chance = min(pipeline.n_stages, n_steps) - 1; // later steps wait for products
+	const uint32_t last_chance = min(pipeline.n_stages, tiles.n_own() * pipeline.n_chunks) - 1; // later steps wait for products
 	const uint32_t all_taken_over = args.counters.before[OnePassCounters::kTakenOver] + args.n_queries;
-	TilePlace place = place_of(args.parts, first_tile);
-	uint32_t tile = first_tile;
-	uint32_t chunk = 0;
+	uint32_t step = 0;
 	uint32_t stage = 0;
 	uint32_t round = 0;
 
-	for (uint32_t step = 0; step < n_steps; step++)
+	tiles.begin();
+	for (uint32_t at = 0;; at++)
 	{
-		// As soon as the queries are there; rows go on coming until then, while there is room.
-		if (queries_wanted && step >= min(kStagesOnTheWay, last_chance) &&
-			(step == last_chance || has_count(args.counters, OnePassCounters::kTakenOver, all_taken_over)))
+		tiles.look_ahead(at);
+
+		const uint32_t tile = tiles[at];
+
+		if (tile == BlockTiles::kNone)
+			break;
+
+		const TilePlace place = place_of(args.parts, tile);
+
+		for (uint32_t chunk = 0; chunk < pipeline.n_chunks; chunk++, step++)
 		{
-			queries_wanted = false;
-			wait_for_count(args.counters, OnePassCounters::kTakenOver, all_taken_over);
-			show_to_copies();
-			barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
-			for (uint32_t i = 0; i < pipeline.n_chunks; i++)
-				copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
-		}
-		pipeline.wait_for_turn(step, stage, round);
-		barrier_expect(pipeline.full(stage), kGroupStageBytes);
-		copy_box(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage));
-		if (++chunk == pipeline.n_chunks && step + 1 < n_steps)
-		{
-			chunk = 0;
-			place = place_of(args.parts, ++tile);
-		}
-		if (++stage == pipeline.n_stages)
-		{
-			stage = 0;
-			round++;
+			// As soon as the queries are there; rows go on coming until then, while there is room.
+			if (queries_wanted && step >= min(kStagesOnTheWay, last_chance) &&
+				(step == last_chance || has_count(args.counters, OnePassCounters::kTakenOver, all_taken_over)))
+			{
+				queries_wanted = false;
+				wait_for_count(args.counters, OnePassCounters::kTakenOver, all_taken_over);
+				show_to_copies();
+				barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
+				for (uint32_t i = 0; i < pipeline.n_chunks; i++)
+					copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
+			}
+			pipeline.wait_for_turn(step, stage, round);
+			barrier_expect(pipeline.full(stage), kGroupStageBytes);
+			copy_box(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage));
+			if (++stage == pipeline.n_stages)
+			{
+				stage = 0;
+				round++;
+			}
 		}
 	}
 }
@@ -369,7 +325,7 @@ finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k,
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
 one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, const __grid_constant__ OnePassInline given,
-	uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_stages)
+	uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_own, uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = Shape::NT;
@@ -380,8 +336,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	__shared__ bool all_passed_on;
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
-	const uint32_t first_tile = blockIdx.x * tiles_per_block;
-	const uint32_t n_tiles = min(tiles_per_block, n_tiles_all - first_tile);
+	__shared__ uint32_t tile_list[BlockTiles::kPlaces];
+	BlockTiles tiles(args, n_tiles_all, tiles_per_block, n_own, tile_list);
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
 	uint32_t *counters = args.counters.counters;
 	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
@@ -400,7 +356,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		if constexpr (kManySums)
 			give_registers<24>();
 		if (warp == Shape::kWarps && lane == 0)
-			bring_parts<Shape>(pipeline, args, maps, !is_given, first_tile, n_tiles);
+			bring_parts<Shape>(pipeline, args, maps, !is_given, tiles);
 		return;
 	}
 	if constexpr (kManySums)
@@ -416,9 +372,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	// Of the group's h-th tile, if there is one.
 	auto ask_values = [&](uint32_t h)
 	{
-		const uint32_t at = group + 2 * h;
-		const bool is_tile = at < n_tiles;
-		const TilePlace place = place_of(args.parts, first_tile + (is_tile ? at : 0));
+		const uint32_t tile = tiles[group + 2 * h];
+		const bool is_tile = tile != BlockTiles::kNone;
+		const TilePlace place = place_of(args.parts, is_tile ? tile : 0);
 		const uint32_t row = place.row + ring.row();
 
 		ring.ask(args.parts.values[place.part] + row, is_tile && row < args.parts.rows[place.part].n_rows);
@@ -450,7 +406,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	{
 		const uint32_t at = group + 2 * h;
 
-		if (at >= n_tiles)
+		if (at >= tiles.n_own())
 			return;
 #pragma unroll
 		for (int m = 0; m < 2; m++)
@@ -472,9 +428,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 #pragma unroll
 		for (int i = 0; i < 2 * NT; i++)
 			smallest[i] = infinity_f();
-		if (group < n_tiles)
+		if (group < tiles.n_own())
 		{
-			const TilePlace place = place_of(args.parts, first_tile + group);
+			const TilePlace place = place_of(args.parts, tiles[group]);
 			const Rows &rows = args.parts.rows[place.part];
 
 #pragma unroll
@@ -609,7 +565,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 
 #pragma unroll
 	for (int h = 0; h < kHeld; h++)
-		if (group + 2 * h < n_tiles)
+		if (group + 2 * h < tiles.n_own())
 		{
 			// What the sums would have begun at, added behind: whole numbers do not mind.
 			start(sums, held_values[h]);
@@ -618,9 +574,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 #pragma unroll
 				for (int i = 0; i < NT * 4; i++)
 					sums[m][i / 4][i % 4] += held[h][m][i / 4][i % 4];
-			judge(first_tile + group + 2 * h, sums, held_values[h]);
+			judge(tiles[group + 2 * h], sums, held_values[h]);
 		}
-	for (uint32_t at = group + 2 * kHeld; at < n_tiles; at += 2)
+	for (uint32_t at = group + 2 * kHeld, tile = tiles[at]; tile != BlockTiles::kNone; at += 2, tile = tiles[at])
 	{
 		float values[4];
 
@@ -628,7 +584,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		ask_values(at / 2 + kValueSlots - 1);
 		start(sums, values);
 		multiply_tile<Shape>(pipeline, at, lane, sums);
-		judge(first_tile + at, sums, values);
+		judge(tile, sums, values);
 	}
 	flush(0);
 
@@ -696,7 +652,7 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 		std::memcpy(given.bytes, args.host_bytes, args.n_queries * pitch);
 		std::copy_n(args.host_queries, args.n_queries, given.queries);
 	}
-	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, n_tiles, plan.tiles_per_block, n_stages);
+	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, n_tiles, plan.tiles_per_block, plan.n_own, n_stages);
 	return cudaGetLastError();
 }
 
@@ -738,6 +694,16 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles)
 		{
 			plan.tiles_per_block = (n_tiles + slots - 1) / slots;
 			plan.n_blocks = (n_tiles + plan.tiles_per_block - 1) / plan.tiles_per_block;
+			// Tiles are shared out of what is certainly left when a block is half done; few are not worth it.
+			plan.n_own = plan.tiles_per_block;
+			if (plan.tiles_per_block >= kLeastTilesToShare)
+			{
+				const uint32_t n_groups = plan.tiles_per_block / 2 / OnePassCounters::kSharedTiles;
+
+				plan.n_own -= n_groups * OnePassCounters::kSharedTiles;
+				// Each block takes one in vain, but for a last one that is short.
+				plan.n_shared = (n_groups + 1) * plan.n_blocks - (n_tiles - (plan.n_blocks - 1) * plan.tiles_per_block < plan.n_own ? 1 : 0);
+			}
 			plan.n_minima = plan.n_blocks * 8;
 			plan.n_sampled = plan.tiles_per_block == 1 ? plan.n_blocks : 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
 		});

@@ -14,6 +14,8 @@ struct OnePassPlan
 {
 	uint32_t n_blocks = 0; // no more than processors, perhaps fewer than queries; 0: there is no kernel for this
 	uint32_t tiles_per_block = 0;
+	uint32_t n_own = 0;     // of these are the block's for certain; the others, a multiple of kSharedTiles, go to whoever comes first
+	uint32_t n_shared = 0;  // what a launch adds to kShared
 	uint32_t n_minima = 0;  // of the sample, each of 32 rows
 	uint32_t n_sampled = 0; // tiles
 };
@@ -47,11 +49,14 @@ struct OnePassCounters
 	static constexpr uint32_t kSampled = 1;    // blocks
 	static constexpr uint32_t kThresholds = 2; // that were found
 	static constexpr uint32_t kPassedOn = 3;   // blocks that have passed on all their candidates
-	static constexpr uint32_t kGivenUp = 4;    // no counter: the last launch that was
-	static constexpr uint32_t kWords = 5 * kStride;
+	static constexpr uint32_t kShared = 4;     // groups of kSharedTiles tiles that were taken, or in vain
+	static constexpr uint32_t kGivenUp = 5;    // no counter: the last launch that was
+	static constexpr uint32_t kWords = 6 * kStride;
+
+	static constexpr uint32_t kSharedTiles = 4;
 
 	uint32_t *counters = nullptr; // [kWords]
-	uint32_t before[4] = {};
+	uint32_t before[5] = {};
 	uint32_t launch = 0;          // a number, another than that of the launch before and than 0
 	uint32_t most_looks = 0;      // at a counter, before a block gives up
 	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
@@ -84,7 +89,7 @@ struct OnePassArgs
 /// n_tiles: of all parts together.
 OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles);
 
-/// What a launch adds to kTakenOver and kThresholds; to the other counters it adds its blocks.
+/// What a launch adds to kTakenOver and kThresholds; to kShared it adds the plan's, to the others its blocks.
 uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 

@@ -52,14 +52,6 @@ filter_first_stage(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sampled)
 	return n_queries < kStagedLeastQueries ? n_tiles : std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
 }
 
-/// One pass instead of the chain of launches: it saves what comes before the rows are read and all that further sources cost, but few queries
-/// over many tiles of a single source take longer in it. n_tiles: of a block.
-constexpr bool
-one_pass_pays(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sources)
-{
-	return n_sources > 1 || n_tiles <= 8 || n_queries > 8;
-}
-
 /// PartialReduce is for bins of many rows: with fewer rows a bin the exact filter does little more.
 constexpr uint32_t kLeastRowsPerBin = 32;
 

@@ -302,6 +302,36 @@ TEST(OnePass, FewerBlocksThanQueries)
 		}
 }
 
+TEST(OnePass, BlocksShareOutManyTiles)
+{
+	if (!has_one_pass())
+		GTEST_SKIP() << "the device has no products by warp groups";
+	for (uint32_t n_processors : {1u, 4u, 5u})
+		for (size_t n : {size_t{17000}, size_t{128 * 4 * 50}, size_t{128 * 4 * 50 + 1}, size_t{128 * (5 * 40 + 1)}, size_t{128 * 5 * 41}, size_t{26000}})
+			for (size_t n_delta : {0, 129})
+			{
+				SCOPED_TRACE(testing::Message() << n_processors << " blocks, " << n << " and " << n_delta << " rows");
+
+				std::mt19937 rng(n_processors);
+				Rows rows({Metric::kL2, ElementType::kFloat32, 40}), queries(rows.spec);
+				Both both(rows.spec);
+				const FewProcessors few(n_processors);
+
+				add_whole_numbers(&rows, n + n_delta, 255, rng, 100);
+				add_whole_numbers(&queries, 40, 255, rng, 0);
+				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, n));
+				if (n_delta > 0)
+					ASSERT_NO_FATAL_FAILURE(append(&both, rows, n, n_delta, 0));
+
+				const uint64_t before = both.cuda()->n_one_pass();
+
+				for (int round = 0; round < 2; round++)
+					for (size_t batch : {2, 12, 20, 40})
+						ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 4));
+				EXPECT_EQ(both.cuda()->n_one_pass() - before, 2u * (2 + 12 + 20 + 40));
+			}
+}
+
 TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 {
 	if (!has_one_pass())
