@@ -321,7 +321,9 @@ TEST(OnePass, BlocksShareOutManyTiles)
 				add_whole_numbers(&queries, 40, 255, rng, 0);
 				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, n));
 				if (n_delta > 0)
+				{
 					ASSERT_NO_FATAL_FAILURE(append(&both, rows, n, n_delta, 0));
+				}
 
 				const uint64_t before = both.cuda()->n_one_pass();
 
