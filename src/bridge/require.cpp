@@ -73,6 +73,22 @@ require_session()
 	}
 }
 
+bool
+await_session(int most_ms)
+{
+	SharedState *state = shared_state();
+
+	for (int waited_ms = 0; !session_ready(false); waited_ms += kStepMs)
+	{
+		if (state == nullptr || waited_ms >= most_ms || pg_atomic_read_u32(&state->obstacle) != static_cast<uint32>(Obstacle::kNone))
+			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
 void
 raise_fallback(Fallback reason)
 {

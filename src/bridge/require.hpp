@@ -9,6 +9,9 @@ namespace vectorgpu::bridge
 /// Returns when requests can be made; waits for a worker that is starting. Raises 08006 after some seconds.
 void require_session();
 
+/// The same for who can do without, at a price: false after most_ms, or at once where an administrator would have to do something first.
+bool await_session(int most_ms);
+
 /// Raises the error for a request that was not answered, or not well: 08006, 53200, 57014 or XX000.
 [[noreturn]] void raise_fallback(Fallback reason);
 

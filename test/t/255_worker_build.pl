@@ -126,6 +126,13 @@ $node->safe_psql('postgres', 'DROP INDEX t_g; DELETE FROM t WHERE id > 10000');
 # Nothing in the worker bears a temporary table's name: it may build for one.
 like(($node->psql('postgres', "CREATE TEMP TABLE s AS SELECT v FROM t WHERE id <= 1000; SET client_min_messages = debug1; CREATE INDEX ON s USING gpugraph (v vector_l2_ops)"))[2],
 	$built, 'the worker builds the graph of a temporary table');
+# By itself a large build takes longer than a worker to start.
+$node->safe_psql('postgres', 'CREATE TABLE many AS SELECT ARRAY[i * 7919 % 10007, i * 104729 % 10009]::vector(2) AS v FROM generate_series(1, 20000) i');
+$node->restart;
+like(($node->psql('postgres', 'SET client_min_messages = debug1; CREATE INDEX ON many USING gpugraph (v vector_l2_ops) WITH (degree = 12)'))[2],
+	$built, 'a large build waits for a worker that starts');
+$node->safe_psql('postgres', 'DROP TABLE many');
+ok(wait_worker($node), 'the worker is ready');
 
 SKIP:
 {

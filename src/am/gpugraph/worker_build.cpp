@@ -2,6 +2,7 @@
 #include "am/gpugraph/worker_build.hpp"
 
 #include "bridge/client_session.hpp"
+#include "bridge/require.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 #include "wire/codec.hpp"
@@ -29,6 +30,11 @@ constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); /
 constexpr long kFirstPauseMs = 2; // between two looks at a build that goes on
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
+// A worker that starts is waited for, by a build of so many rows, half as long as the build takes without it at most: a millisecond for 20 rows.
+constexpr uint32 kRowsWorthWaiting = 20000;
+constexpr int kRowsPerMs = 20;
+constexpr int kMostWaitMs = 10000;
+constexpr int kMostTimeoutMs = 30000; // where the worker may be silent for long, it may be long in coming
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
 /// One part's build by the worker.
@@ -301,13 +307,21 @@ leave(Stay *stay)
 	stay->open = false;
 }
 
+int
+wait_ms(uint32 n_rows)
+{
+	if (n_rows < kRowsWorthWaiting)
+		return 0;
+	return Max(Min(bridge::settings.worker_timeout_ms, kMostTimeoutMs), Min(static_cast<int>(n_rows / kRowsPerMs), kMostWaitMs));
+}
+
 /// Worth asking, and there to be asked.
 bool
 can_ask(const GraphWriter *writer, const GraphRows *rows)
 {
 	return bridge::settings.worker && IsUnderPostmaster && rows->row_stride == writer->vector_bytes &&
 		uint64{rows->n_rows} * writer->vector_bytes >= static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 &&
-		bridge::session_ready(true);
+		(bridge::await_session(wait_ms(rows->n_rows)) || bridge::session_ready(true));
 }
 
 } // namespace
