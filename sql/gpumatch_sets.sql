@@ -120,6 +120,17 @@ SELECT count(*), min(id), max(id) FROM (SELECT id FROM sets ORDER BY i4 <#> NULL
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 
+-- sets of 100,000 elements: in the build, in the delta and in a query
+CREATE TABLE huge (id int, a int[]);
+INSERT INTO huge SELECT n, array_agg(i * n) FROM generate_series(1, 2) n, generate_series(1, 100000) i GROUP BY n;
+CREATE INDEX huge_a ON huge USING gpumatch (a);
+INSERT INTO huge SELECT n, array_agg(i * n) FROM generate_series(3, 3) n, generate_series(1, 100000) i GROUP BY n;
+SELECT pg_temp.compare_scans('huge', 'a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i)');
+SELECT id, a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i) AS d FROM huge ORDER BY 2, 1;
+SELECT segments_after FROM vectorgpu_merge('huge_a');
+SELECT pg_temp.compare_scans('huge', 'a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i)');
+SELECT rows, delta_rows FROM vectorgpu_check('huge_a', true);
+
 -- what cannot be indexed
 CREATE TABLE cannot (a smallint[], b float8[], i int, t text);
 CREATE INDEX ON cannot USING gpumatch (a);
@@ -130,6 +141,6 @@ CREATE INDEX ON cannot USING gpumatch ((a::int[])) WITH (lists = 3);
 CREATE INDEX ON cannot USING gpumatch ((a::int[]) array_match_ops (n = 3));
 CREATE UNIQUE INDEX ON cannot USING gpumatch ((a::int[]));
 DROP FUNCTION set_row(int);
-DROP TABLE sets, many, other, cannot;
+DROP TABLE sets, many, other, cannot, huge;
 DROP FUNCTION agree();
 DROP DOMAIN tags;
