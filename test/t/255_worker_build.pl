@@ -206,8 +206,9 @@ SKIP:
 	append_to_file("$folder/fault", "build:0:error\n");
 	$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
 	$node->reload;
-	for my $fault (qw(build:0:error build:1:exit build:2:enomem build:3:exit build:4:abort))
+	my $restart_with = sub
 	{
+		my ($fault) = @_;
 		my $pid = worker_pid($node);
 
 		unlink "$folder/fault";
@@ -215,21 +216,29 @@ SKIP:
 		kill 'KILL', $pid if defined $pid;
 		wait_gone($pid) if defined $pid;
 		ok(wait_worker($node), "$fault: the worker is ready");
+	};
+
+	for my $fault (qw(build:0:error build:1:exit build:2:enomem build:3:exit build:4:abort))
+	{
+		$restart_with->($fault);
 		build($fault, 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
 	}
 	$node->safe_psql('postgres', 'DROP INDEX t_i'); # the worker has a copy
 	for my $fault (qw(build_graph:0:error build_graph:1:exit build_graph:1:enomem build:2:exit build:3:error))
 	{
-		my $pid = worker_pid($node);
-
-		unlink "$folder/fault";
-		append_to_file("$folder/fault", "$fault\n");
-		kill 'KILL', $pid if defined $pid;
-		wait_gone($pid) if defined $pid;
-		ok(wait_worker($node), "$fault: the worker is ready");
+		$restart_with->($fault);
 		unlike(build_graph("graph, $fault", 'vector_l2_ops', 'v', 'SELECT 1'), $built, "$fault: not by the worker");
 		is(graph_edges(), $graph, "$fault: the graph is the same");
 	}
+
+	# A build that is refused counts once.
+	my $fallbacks = 'SELECT fallbacks FROM vectorgpu_worker';
+
+	$restart_with->('build:1:error');
+	my $before = $node->safe_psql('postgres', $fallbacks);
+
+	unlike(build_graph('graph, refused', 'vector_l2_ops', 'v', 'SELECT 1'), $built, 'refused: not by the worker');
+	is($node->safe_psql('postgres', $fallbacks), $before + 1, 'a refused build counts one fallback');
 }
 is(count_restarts($node), 0, 'the server never restarted');
 $node->stop;

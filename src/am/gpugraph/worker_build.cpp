@@ -298,11 +298,18 @@ stay_with_worker(Stay *stay)
 	return found == Found::kYes ? take_result(stay) : found;
 }
 
-/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places.
+/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places. What it answers (it may
+/// have refused the build) is all the same, and no reason to give up that has not been counted.
 void
 leave(Stay *stay)
 {
-	if (stay->open && !(bridge::session_ready(false) && step(wire::BuildStep::kEnd, 0, 0, nullptr, 0)))
+	const wire::BuildRequest build = {wire::BuildStep::kEnd, 0, 0};
+	const wire::Part part = {&build, sizeof(build)};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	if (stay->open && !(bridge::session_ready(false) &&
+						  bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	stay->open = false;
 }
