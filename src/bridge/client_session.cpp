@@ -50,6 +50,7 @@ struct Session
 };
 
 Session session;
+uint32 last_batch; // of the last reply that had one
 
 void
 init_once()
@@ -434,7 +435,7 @@ session_spin(wire::Client *client)
 	static wire::SpinGate yield_gate;
 	uint64 longest_yield_ns = 0;
 	bool may_yield;
-	const uint32 most_long = most_long_spins();
+	const uint32 most_long = most_long_spins(client->engine == wire::EngineKind::kCuda, last_batch);
 	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
 	uint32 most_us = spin_us();
 	bool replied;
@@ -482,6 +483,8 @@ session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fal
 		return fail_session(Fallback::kWrongAnswer, reason);
 	if (wire::client_take_reply(&session.client, header, body, body_capacity) != wire::ClientResult::kOk)
 		return fail_session(Fallback::kWrongAnswer, reason);
+	if (header->batch_size > 0)
+		last_batch = header->batch_size;
 	return true;
 }
 

@@ -53,7 +53,7 @@ settings_define()
 	DefineCustomIntVariable("vectorgpu.spin_time_us",
 		"Microseconds that a scan looks for the worker's answer before it sleeps.",
 		"-1 stands for 20 where there are several processor cores, and 0 where there is one. From 8 cores on, up to a quarter as "
-		"many scans at a time look for 200.", &settings.spin_time_us,
+		"many scans at a time look for 200; three quarters where a GPU searches, unless more scans than cores do.", &settings.spin_time_us,
 		-1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_min_size",
 		"Smallest index, in bytes of its vectors, that the worker is asked about.",
@@ -119,11 +119,13 @@ spin_us()
 }
 
 uint32
-most_long_spins()
+most_long_spins(bool has_gpu, uint32 last_batch)
 {
+	const uint32 n_cores = static_cast<uint32>(count_cores());
+
 	if (settings.spin_time_us >= 0 || count_cores() < kCoresForLongSpins)
 		return 0;
-	return static_cast<uint32>(count_cores() / 4);
+	return has_gpu && last_batch <= n_cores ? n_cores / 4 * 3 : n_cores / 4;
 }
 
 } // namespace vectorgpu::bridge
