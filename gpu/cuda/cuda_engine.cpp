@@ -16,6 +16,7 @@
 #include "common/limits.hpp"
 #include "cuda/copy.hpp"
 #include "cuda/graph_search.hpp"
+#include "cuda/hashed_copy.hpp"
 #include "cuda/ivf_search.hpp"
 #include "cuda/list_builder.hpp"
 #include "cuda/match_copy.hpp"
@@ -24,6 +25,7 @@
 #include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
+#include "kernels/graph_codes.hpp"
 #include "kernels/ivf_few.hpp"
 
 namespace vectorgpu::cuda
@@ -33,6 +35,7 @@ namespace
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
+constexpr size_t kMostHostThreads = 16;             // that judge what codes have found
 constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its driver and other processes
 
 class Impl final : public CudaEngine
@@ -62,6 +65,7 @@ public:
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
+		VECTORGPU_TRY(device_.check(kernels::prepare_code_graph_kernels(), "prepare the kernels of graphs with codes"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means"));
@@ -83,6 +87,7 @@ public:
 			VECTORGPU_TRY(test_one_pass());
 			VECTORGPU_TRY(test_few_lists());
 			VECTORGPU_TRY(test_graphs());
+			VECTORGPU_TRY(test_hashed());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
 			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = 0;
@@ -120,6 +125,8 @@ public:
 					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
+				if (copy_spec.kind == engine::CopyKind::kHashedGraph)
+					return create_hashed(copy_spec, copy);
 
 				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists &&
 					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_) &&
@@ -128,7 +135,7 @@ public:
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
 
-				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr}, copy);
+				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr, nullptr}, copy);
 			});
 	}
 
@@ -230,7 +237,7 @@ public:
 			{
 				const AnyCopy held = find(copy); // stays alive if it is dropped meanwhile
 
-				if (held.rows == nullptr && held.match == nullptr)
+				if (held.rows == nullptr && held.match == nullptr && held.hashed == nullptr)
 					return not_resident();
 				for (const engine::SearchQuery &query : queries)
 				{
@@ -242,8 +249,9 @@ public:
 
 				const ContextLease context(this);
 
-				VECTORGPU_TRY(held.match != nullptr ? search_match(held.match.get(), context.get(), queries, results, control)
-													: search_rows(held.rows.get(), context.get(), queries, results, control));
+				VECTORGPU_TRY(held.match != nullptr	   ? search_match(held.match.get(), context.get(), queries, results, control)
+							  : held.hashed != nullptr ? search_hashed(held.hashed.get(), context.get(), queries, results, control)
+													   : search_rows(held.rows.get(), context.get(), queries, results, control));
 				n_searches_ += queries.size();
 				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
@@ -283,7 +291,8 @@ public:
 	{
 		const AnyCopy held = find(copy);
 
-		return held.match != nullptr ? held.match->memory_bytes() : 0; // the others lie on the device alone
+		// The others lie on the device alone.
+		return held.match != nullptr ? held.match->memory_bytes() : held.hashed != nullptr ? held.hashed->memory_bytes() : 0;
 	}
 
 	engine::EngineStats
@@ -327,12 +336,34 @@ private:
 		return rows.n_rows * copy->spec().dim <= kSmallAppendBytes && copy->try_append_delta(position, rows, status); // in host memory
 	}
 
+	static bool
+	append_small(HashedCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	{
+		const engine::DistanceSpec &spec = copy->spec();
+
+		return rows.n_rows * vector_bytes(spec.element, spec.dim) <= kSmallAppendBytes && copy->try_append_delta(position, rows, status);
+	}
+
 	/// A copy, of one kind or the other.
 	struct AnyCopy
 	{
 		std::shared_ptr<Copy> rows;
 		std::shared_ptr<DeviceMatchCopy> match;
+		std::shared_ptr<HashedCopy> hashed;
 	};
+
+	Status
+	create_hashed(const engine::CopySpec &spec, engine::CopyId *copy)
+	{
+		if (spec.distance.element == ElementType::kBit || !engine::graph::hash_supports(spec.distance.metric))
+			return Status::error(StatusCode::kUnsupported, "the metric has no angles");
+		if (!holds_hashed_)
+			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
+		std::call_once(pool_made_,
+			[this]
+			{ pool_ = std::make_unique<engine::ThreadPool>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostHostThreads)); });
+		return add({nullptr, nullptr, std::make_shared<HashedCopy>(spec, budget_.get(), &uploader_, pool_.get())}, copy);
+	}
 
 	Status
 	create_match(const engine::CopySpec &spec, engine::CopyId *copy)
@@ -343,7 +374,7 @@ private:
 			return Status::error(StatusCode::kUnsupported, "matches are not counted on this GPU");
 		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
 			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
-		return add({nullptr, std::make_shared<DeviceMatchCopy>(spec, budget_.get())}, copy);
+		return add({nullptr, std::make_shared<DeviceMatchCopy>(spec, budget_.get()), nullptr}, copy);
 	}
 
 	Status
@@ -393,6 +424,17 @@ private:
 		return copy->search(queries, &workspace, results, control);
 	}
 
+	Status
+	search_hashed(HashedCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
+	{
+		uint64_t n_rescored = 0;
+
+		VECTORGPU_TRY(copy->search(&device_, context, queries, results, &n_rescored, control));
+		n_rescored_ += n_rescored;
+		return Status::ok();
+	}
+
 	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
 	void
 	watch()
@@ -432,6 +474,19 @@ private:
 			return status;
 		device_.log(("graphs are not searched on the GPU: " + status.message).c_str());
 		holds_graphs_ = false;
+		return Status::ok();
+	}
+
+	/// The same of graphs with codes.
+	Status
+	test_hashed()
+	{
+		const Status status = self_test_hashed(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("graphs are not searched by codes on the GPU: " + status.message).c_str());
+		holds_hashed_ = false;
 		return Status::ok();
 	}
 
@@ -584,6 +639,8 @@ private:
 
 				if (copy.match != nullptr)
 					return work(*copy.match);
+				if (copy.hashed != nullptr)
+					return work(*copy.hashed);
 				return copy.rows != nullptr ? work(*copy.rows) : not_resident();
 			});
 	}
@@ -599,6 +656,7 @@ private:
 
 	const CudaEngineOptions options_;
 	bool holds_graphs_ = true; // these: from start() on
+	bool holds_hashed_ = true;
 	bool holds_codes_ = true;
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
@@ -609,6 +667,8 @@ private:
 	std::unique_ptr<Budget> budget_;
 	Copy::Uploader uploader_;
 	AppendLane lane_;
+	std::once_flag pool_made_;
+	std::unique_ptr<engine::ThreadPool> pool_; // of copies of graphs with codes
 	std::vector<std::unique_ptr<SearchContext>> contexts_;
 	std::mutex contexts_mutex_;
 	std::condition_variable context_freed_;

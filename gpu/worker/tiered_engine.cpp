@@ -323,7 +323,7 @@ public:
 		for (const std::shared_ptr<TieredCopy> &copy : by_last_use(true))
 		{
 			const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
-			const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
+			const uint64_t bytes = writing.owns_lock() ? device_bytes(*copy) : 0;
 
 			if (!writing.owns_lock() || copy->dropped || !copy->movable || copy->host_only || copy->get_place()->is_device || now < copy->not_before_ns ||
 				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns)
@@ -467,11 +467,31 @@ private:
 		charge_host(copy);
 	}
 
-	/// True if the copy takes host memory: there all of it lies, or, of match counts, what brings the device's part back and the delta.
+	/// Copies that an engine with a device keeps in host memory, too: what brings the device's part back, and what the host does itself.
+	static bool
+	kept_on_host(const TieredCopy &copy)
+	{
+		return copy.spec.kind == engine::CopyKind::kMatch || copy.spec.kind == engine::CopyKind::kHashedGraph;
+	}
+
+	/// What a copy takes of the device.
+	static uint64_t
+	device_bytes(const TieredCopy &copy)
+	{
+		uint64_t bytes = 0;
+
+		if (copy.spec.kind != engine::CopyKind::kHashedGraph)
+			return copy.bytes.load(std::memory_order_relaxed);
+		for (const auto &[segment, rows] : copy.segments)
+			bytes += rows.structure_bytes;
+		return bytes;
+	}
+
+	/// True if the copy takes host memory: there all of it lies, or a part.
 	static bool
 	needs_host(const TieredCopy &copy, const Place &place)
 	{
-		return !place.is_device || copy.spec.kind == engine::CopyKind::kMatch;
+		return !place.is_device || kept_on_host(copy);
 	}
 
 	/// Caller holds the write mutex.
@@ -481,7 +501,7 @@ private:
 		const std::shared_ptr<Place> place = copy->get_place();
 		uint64_t bytes = 0;
 
-		if (copy->spec.kind == engine::CopyKind::kMatch)
+		if (kept_on_host(*copy))
 			bytes = place->engine.host_bytes(place->id);
 		else if (!place->is_device)
 			bytes = copy->bytes.load(std::memory_order_relaxed);

@@ -1,0 +1,94 @@
+// A resident copy of kind kHashedGraph: edges and codes of its segments lie on the device, which finds nodes by them; all else (row ids,
+// vectors, the delta, tombstones) is in host memory, where what was found is judged. So an index may be as large as the host's memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/copy.hpp"
+#include "cuda/search.hpp"
+#include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/cpu_engine_hashed.hpp"
+#include "engine/cpu/thread_pool.hpp"
+
+namespace vectorgpu::cuda
+{
+
+class HashedCopy
+{
+public:
+	/// pool: of the host's threads; outlives the copy.
+	HashedCopy(const engine::CopySpec &spec, Budget *budget, Copy::Uploader *uploader, engine::ThreadPool *pool);
+
+	const engine::DistanceSpec &spec() const { return host_.spec(); }
+	uint64_t memory_bytes() const { return host_.memory_bytes(); }
+
+	// As Engine's functions of these names. After a failure the copy is as before.
+	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows) { return host_.load_segment(segment, rows); }
+	Status
+	load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes)
+	{
+		return host_.load_structure(segment, parameter, bytes);
+	}
+	Status prepare_segment(engine::SegmentId segment);
+	Status seal_segment(engine::SegmentId segment);
+	Status drop_segment(engine::SegmentId segment);
+	Status append_delta(uint64_t position, const engine::RowBlock &rows) { return host_.append_delta(position, rows); }
+	bool
+	try_append_delta(uint64_t position, const engine::RowBlock &rows, Status *status)
+	{
+		return host_.try_append_delta(position, rows, status);
+	}
+	Status trim_delta(uint64_t position) { return host_.trim_delta(position); }
+	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits) { return host_.set_tombstones(segment, bits); }
+	Status
+	set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits)
+	{
+		return host_.set_delta_tombstones(first_position, bits);
+	}
+	Status
+	read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
+	{
+		return host_.read_rows(segment, first, n_rows, row_ids, vectors);
+	}
+	Status
+	read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const
+	{
+		return host_.read_structure(segment, first, n_bytes, bytes);
+	}
+
+	/// See Engine::search. kCancelled if control says stop. Waits for the context's stream.
+	Status search(const Device *device, SearchContext *context, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, uint64_t *n_rescored, engine::SearchControl *control);
+
+private:
+	/// What the device has of a segment. Immutable.
+	struct DeviceSegment
+	{
+		std::shared_ptr<const engine::SegmentGraph> graph; // what it was made of
+		Held edges;       // [n_rows, degree] uint32
+		Held codes;       // [n_rows, code_bytes]
+		Held entry_nodes; // [n_entries] uint32
+		Held entry_codes; // [n_entries, code_bytes]
+	};
+
+	struct Wave;
+
+	Status upload(engine::SegmentId segment);
+	std::shared_ptr<const DeviceSegment> find(const engine::RowsView &view) const;
+	Status search_device(const Device *device, SearchContext *context, const engine::RowsView &view, const DeviceSegment &segment,
+		std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, std::span<std::unique_ptr<engine::HashedAnswer>> answers,
+		engine::SearchControl *control);
+
+	engine::CpuEngineCopy host_;
+	Budget *const budget_;
+	Copy::Uploader *const uploader_;
+	engine::ThreadPool *const pool_;
+	mutable std::mutex mutex_; // segments_
+	std::map<engine::SegmentId, std::shared_ptr<const DeviceSegment>> segments_;
+};
+
+} // namespace vectorgpu::cuda
