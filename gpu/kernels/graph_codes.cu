@@ -75,6 +75,8 @@ struct GraphCodeScorer
 	{
 	}
 
+	/// However many of them at most.
+	template <uint32_t>
 	__device__ float
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
