@@ -14,13 +14,17 @@ sql() {
 	"$SERVER_BIN/psql" -XqAt -v ON_ERROR_STOP=1 -d "${FLAP_DATABASE:-postgres}" "${options[@]}"
 }
 
-# flap: kills the worker of the shared cluster each second, for ever; WORK/kills counts.
+# flap: each second kills the worker of the shared cluster, for ever; WORK/kills counts. One that is not ready yet is spared for
+# ten seconds: on a GPU that others use, starting takes longer than a second.
 flap() {
-	local pid kills=0
+	local pid ready spared=0 kills=0
 
 	while :; do
-		pid=$(FLAP_DATABASE=flapping sql 'SELECT pid FROM vectorgpu_worker' 2>/dev/null)
-		if [[ "$pid" =~ ^[0-9]+$ ]] && kill -KILL "$pid" 2>/dev/null; then
+		IFS='|' read -r pid ready < <(FLAP_DATABASE=flapping sql 'SELECT pid, ready FROM vectorgpu_worker' 2>/dev/null)
+		if [ "$ready" != t ] && [ "$spared" -lt 10 ]; then
+			spared=$((spared + 1))
+		elif [[ "$pid" =~ ^[0-9]+$ ]] && kill -KILL "$pid" 2>/dev/null; then
+			spared=0
 			kills=$((kills + 1))
 			echo "$kills" >"$WORK/kills"
 		fi
