@@ -207,7 +207,7 @@ struct GraphBuilds : testing::Test
 				std::vector<wire::RowLabel> labels;
 
 				view.build = {what, n_rows, 0};
-				view.graph_build_spec = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1};
+				view.graph_build_spec = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1, 0, 0};
 				view.vectors = reinterpret_cast<const uint8_t *>(vectors.data());
 				view.row_bytes = kDim * sizeof(float);
 				return jobs->build(session, view, 0, &labels);
