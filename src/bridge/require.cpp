@@ -74,6 +74,15 @@ require_session()
 }
 
 bool
+worker_is_starting()
+{
+	SharedState *state = shared_state();
+
+	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) == 0 &&
+		pg_atomic_read_u32(&state->obstacle) == static_cast<uint32>(Obstacle::kNone);
+}
+
+bool
 await_session(int most_ms)
 {
 	SharedState *state = shared_state();

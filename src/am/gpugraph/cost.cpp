@@ -62,7 +62,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	scored = width * degree * kNewNeighbors;
 	if (!engine::graph::looks_at_all(width, rows))
 		*pages = Min(scored, all_pages);
-	// The worker's processor searches by codes, whatever it has besides.
+	// What searches by codes take with a GPU has not been measured: they count as the processor's.
 	if (hash_bits > 0 || !gpu_search_cost(path, gpu_us, *pages, startup_cost) || !gpu_search_cost(path, gpu_us, all_pages, &pass_of_all))
 	{
 		pass_of_all = pass_cost(path, all_pages, rows);

@@ -341,7 +341,8 @@ graph_build_parts(GraphWriter *writer)
 	{
 		writer->codes = BufFileCreateTemp(false);
 		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
-		writer->entry_codes = static_cast<uint8 *>(palloc(Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
+		writer->entry_codes = static_cast<uint8 *>(
+			MemoryContextAllocHuge(CurrentMemoryContext, Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
 	}
 	tell_of_parts(writer, &spec);
 	for (uint64 i = 0; i < n_parts; i++)

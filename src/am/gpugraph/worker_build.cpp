@@ -30,7 +30,7 @@ constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); /
 constexpr long kFirstPauseMs = 2; // between two looks at a build that goes on
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
-// A worker that starts is waited for, by a build of so many rows, half as long as the build takes without it at most: a millisecond for 20 rows.
+// A worker that starts is waited for, by a build of so many rows, for its timeout, or for half of what the build takes without it: a millisecond for 20 rows.
 constexpr uint32 kRowsWorthWaiting = 20000;
 constexpr int kRowsPerMs = 20;
 constexpr int kMostWaitMs = 10000;
@@ -324,11 +324,18 @@ wait_ms(uint32 n_rows)
 
 /// Worth asking, and there to be asked.
 bool
-can_ask(const GraphWriter *writer, const GraphRows *rows)
+can_ask(GraphWriter *writer, const GraphRows *rows)
 {
-	return bridge::settings.worker && IsUnderPostmaster && rows->row_stride == writer->vector_bytes &&
-		uint64{rows->n_rows} * writer->vector_bytes >= static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 &&
-		(bridge::await_session(wait_ms(rows->n_rows)) || bridge::session_ready(true));
+	int may_wait_ms = 0;
+
+	if (!bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
+		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
+		return false;
+	// Not for one that is silent or busy, and not again for each part.
+	if (!writer->has_waited && bridge::worker_is_starting())
+		may_wait_ms = wait_ms(rows->n_rows);
+	writer->has_waited = true;
+	return bridge::await_session(may_wait_ms) || bridge::session_ready(true);
 }
 
 } // namespace

@@ -18,6 +18,7 @@ struct GraphWriter
 	SegmentPlan plan;
 	const MetaData *meta;
 	bool report;       // to pg_stat_progress_create_index
+	bool has_waited;   // for a worker that starts: once a build
 	Size vector_bytes; // of one row
 	Size memory;       // bytes: maintenance_work_mem
 	uint64 n_rows;

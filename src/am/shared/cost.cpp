@@ -122,7 +122,7 @@ gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cos
 	const IndexOptInfo *index = path->indexinfo;
 	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
 
-	if (index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
+	if (index->hypothetical || index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
 		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
 		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
 		return false;
