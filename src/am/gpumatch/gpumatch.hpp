@@ -50,7 +50,7 @@ value_size(uint64 item)
 struct MatchOptions
 {
 	types::ElementSource source;
-	bool has_texts; // stored values and segments hold the texts themselves; false of an index by text_gram_ops of release 0.1
+	uint8 has_texts; // 1: stored values and segments hold the texts themselves; 0 of an index by text_gram_ops of release 0.1
 	types::ElementOptions elements;
 };
 

@@ -74,7 +74,7 @@ match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 	options.source = static_cast<types::ElementSource>(code >> 16);
 	if (code >> 16 == kSourceOfArray || code >> 16 == kSourceOfMinHash)
 		options.source = source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code >> 16);
-	options.has_texts = options.source == types::ElementSource::kTextGrams && !VG_FAULT("match_options");
+	options.has_texts = options.source == types::ElementSource::kTextGrams && !VG_FAULT("match_options") ? 1 : 0;
 	options.elements = types::ElementOptions();
 	parsed = RelationGetIndexAttOptions(index, false);
 	if (parsed != nullptr && parsed[0] != nullptr)

@@ -101,7 +101,7 @@ match_begin(const SegmentPlan *plan)
 	engine::match::run_init(&state->run, {resize, CurrentMemoryContext});
 	state->values = BufFileCreateTemp(false);
 	state->ends = BufFileCreateTemp(false);
-	state->has_texts = match_options(plan->meta->am_options).has_texts;
+	state->has_texts = match_options(plan->meta->am_options).has_texts != 0;
 	if (state->has_texts)
 	{
 		state->text_items = BufFileCreateTemp(false);

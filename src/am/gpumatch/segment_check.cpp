@@ -194,7 +194,7 @@ check_dictionary(SegmentCheck *check)
 void
 check_values(SegmentCheck *check)
 {
-	const bool has_texts = match_options(check->meta->am_options).has_texts;
+	const bool has_texts = match_options(check->meta->am_options).has_texts != 0;
 	ValueBuffer value = {nullptr, 0};
 	ValueBuffer text = {nullptr, 0};
 	uint64 pairs = 0;
@@ -238,6 +238,10 @@ check_values(SegmentCheck *check)
 const char *
 match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 {
+	const uint8 has_texts = match_options(meta->am_options).has_texts;
+
+	if (has_texts > 1)
+		return "The metapage does not say whether there are texts.";
 	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64))
 		return "There is not one end for each value.";
 	if (segment->n_rows > PG_UINT32_MAX)
@@ -246,7 +250,7 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return "The dictionary ends within an entry.";
 	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
 		return "The lists end within a row.";
-	if (bytes_of(segment, kTextItems) != (match_options(meta->am_options).has_texts ? segment->n_rows * sizeof(uint64) : 0))
+	if (bytes_of(segment, kTextItems) != (has_texts != 0 ? segment->n_rows * sizeof(uint64) : 0))
 		return "There is not one end for each text.";
 	if (bytes_of(segment, kTextItems) == 0 && bytes_of(segment, kTexts) != 0)
 		return "It has texts of no rows.";
