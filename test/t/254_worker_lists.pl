@@ -53,6 +53,22 @@ sub compare
 	return;
 }
 
+# Dead rows take the place of candidates, the delta has no codes, a merge makes others.
+sub codes_of_changed_rows
+{
+	my ($codes, @some) = @_;
+
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with, $codes); SELECT vectorgpu_prewarm('i')");
+	$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h FROM t WHERE id % 30 = 0');
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
+	$node->safe_psql('postgres', 'VACUUM t');
+	compare('rows with codes inserted and removed', '<->', 'v', @some);
+	$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+	compare('codes merged', '<->', 'v', @some);
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the merged pages');
+	return;
+}
+
 my %ops = (l2 => '<->', ip => '<#>', cosine => '<=>', l1 => '<+>');
 
 for my $col (qw(v h))
@@ -87,15 +103,7 @@ unless ($graph)
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
 
-	# Dead rows take the place of candidates, the delta has no codes, a merge makes others.
-	$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH ($with, storage = 'pq'); SELECT vectorgpu_prewarm('i')");
-	$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h FROM t WHERE id % 30 = 0');
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
-	$node->safe_psql('postgres', 'VACUUM t');
-	compare('rows with codes inserted and removed', '<->', 'v', @some);
-	$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
-	compare('codes merged', '<->', 'v', @some);
-	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the merged pages');
+	codes_of_changed_rows("storage = 'pq'", @some);
 	$node->safe_psql('postgres', 'DROP INDEX i');
 
 	# What refines by the table is not for the worker.
@@ -123,15 +131,7 @@ if ($graph)
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
 
-	# Dead rows take the place of candidates, the delta has no codes, a merge makes others.
-	$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with, hash_bits = 128); SELECT vectorgpu_prewarm('i')");
-	$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h FROM t WHERE id % 30 = 0');
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 11 = 0 AND id <> ALL (ARRAY[31, 62, 93, 124])');
-	$node->safe_psql('postgres', 'VACUUM t');
-	compare('rows with codes inserted and removed', '<->', 'v', @some);
-	$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
-	compare('codes merged', '<->', 'v', @some);
-	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', 'the copy equals the merged pages');
+	codes_of_changed_rows('hash_bits = 128', @some);
 	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET $width = 40; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
 		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),
 		qr/Answered By: worker .*Rescored: [1-9]/s, 'EXPLAIN says how many rows codes have named');

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph_rows.hpp"
+#include "engine/graph_copy.hpp"
 
 namespace vectorgpu::engine::test
 {
@@ -12,50 +12,6 @@ namespace
 {
 
 constexpr size_t kMetrics = 4;
-
-/// A copy of two segments with graphs, one of them in two parts, and a delta.
-struct GraphCopy
-{
-	GraphCopy(const DistanceSpec &spec, Data data, uint32_t seed, const CpuEngineOptions &options = {})
-		: rng(seed), first(random_rows(spec, data, 1200, 1), 16, 1, edges_for(data)),
-		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec), engine(make_cpu_engine(options))
-	{
-		delta.add_random(50, data, rng, 5001);
-		EXPECT_TRUE(engine->create({spec, CopyKind::kGraph}, &copy).is_ok());
-		EXPECT_TRUE(first.load(engine.get(), copy, 1).is_ok());
-		EXPECT_TRUE(second.load(engine.get(), copy, 2).is_ok());
-		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
-	}
-
-	static Edges
-	edges_for(Data data)
-	{
-		return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom;
-	}
-
-	Rows
-	random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
-	{
-		Rows rows(spec);
-
-		rows.add_random(n, data, rng, first_id);
-		return rows;
-	}
-
-	std::vector<Neighbor>
-	nearest(const void *query, size_t k, std::array<uint32_t, 2> widths, const Neighbor *after = nullptr,
-		const std::set<RowId> &dead = {}) const
-	{
-		return nearest_in_graphs({{&first, widths[0]}, {&second, widths[1]}}, &delta, query, k, after, dead);
-	}
-
-	std::mt19937 rng;
-	GraphedRows first;
-	GraphedRows second;
-	Rows delta;
-	std::unique_ptr<Engine> engine;
-	CopyId copy = 0;
-};
 
 void
 expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId> &dead = {})

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph_rows.hpp"
+#include "engine/graph_copy.hpp"
 
 namespace vectorgpu::engine::test
 {
@@ -14,43 +14,12 @@ namespace
 
 constexpr std::array<Metric, 3> kAngleMetrics = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine};
 
-/// A copy of two segments with codes, one of them in two parts, and a delta.
-struct HashedCopy
+struct HashedCopy : GraphCopy
 {
 	HashedCopy(const DistanceSpec &spec, Data data, uint32_t bits, uint32_t seed, const CpuEngineOptions &options = {})
-		: rng(seed), first(random_rows(spec, data, 1200, 1), 16, 1, edges_for(data)),
-		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec), engine(make_cpu_engine(options))
+		: GraphCopy(spec, data, seed, options, bits)
 	{
-		first.add_codes(bits, 1);
-		second.add_codes(bits, 7);
-		delta.add_random(50, data, rng, 5001);
-		EXPECT_TRUE(engine->create({spec, CopyKind::kHashedGraph}, &copy).is_ok());
-		EXPECT_TRUE(first.load(engine.get(), copy, 1).is_ok());
-		EXPECT_TRUE(second.load(engine.get(), copy, 2).is_ok());
-		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
 	}
-
-	static Edges
-	edges_for(Data data)
-	{
-		return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom;
-	}
-
-	Rows
-	random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
-	{
-		Rows rows(spec);
-
-		rows.add_random(n, data, rng, first_id);
-		return rows;
-	}
-
-	std::mt19937 rng;
-	GraphedRows first;
-	GraphedRows second;
-	Rows delta;
-	std::unique_ptr<Engine> engine;
-	CopyId copy = 0;
 };
 
 /// Searches of several widths, and on from the middle of what they give.
