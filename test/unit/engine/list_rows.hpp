@@ -84,14 +84,17 @@ struct ListRows
 		return found;
 	}
 
-	/// Vectors by place, as load_segment wants them.
+	/// Vectors by place, as load_segment wants them; of a number beyond the rows, which a test has put there, zeros.
 	Bytes
 	vectors_by_place() const
 	{
 		Bytes vectors;
 
 		for (const uint32_t number : numbers)
-			vectors.insert(vectors.end(), rows.vector(number), rows.vector(number) + rows.row_bytes);
+			if (number < rows.n())
+				vectors.insert(vectors.end(), rows.vector(number), rows.vector(number) + rows.row_bytes);
+			else
+				vectors.insert(vectors.end(), rows.row_bytes, 0);
 		return vectors;
 	}
 
