@@ -7,6 +7,7 @@ extern "C"
 {
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 }
 
@@ -33,14 +34,17 @@ skip_blanks(const char *at)
 	return at;
 }
 
-/// `at` is where the literal stops being a vector's.
+/// `at` is where the literal stops being a vector's, `expected` what had to be there.
 template <class E>
 [[noreturn]] void
-report_syntax_error(const char *literal, const char *at)
+report_syntax_error(const char *literal, const char *at, const char *expected)
 {
+	// characters, not bytes, as users count
 	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 					   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-					   *at == '\0' ? errdetail("Vector contents must end with \"]\".") : 0));
+					   *at == '\0' ? errdetail("Vector contents must end with \"]\".")
+								   : errdetail("Expected %s, but found \"%s\" at character %d.", expected, pnstrdup(at, pg_mblen(at)),
+										 pg_mbstrlen_with_len(literal, static_cast<int>(at - literal)) + 1)));
 	pg_unreachable();
 }
 
@@ -56,7 +60,7 @@ parse_element(const char *literal, const char **at)
 	const float number = parse_float(start, &end);
 
 	if (unlikely(end == start))
-		report_syntax_error<E>(literal, start);
+		report_syntax_error<E>(literal, start, "a number");
 
 	const typename E::Storage element = E::from_float(number);
 
@@ -114,7 +118,7 @@ in_impl(PG_FUNCTION_ARGS)
 		if (*at == ']')
 			break;
 		if (*at != ',')
-			report_syntax_error<E>(literal, at);
+			report_syntax_error<E>(literal, at, "\",\" or \"]\"");
 		at++;
 	}
 

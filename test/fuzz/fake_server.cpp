@@ -319,6 +319,18 @@ pnstrdup(const char *text, Size n)
 	return copy;
 }
 
+int
+pg_mblen(const char *)
+{
+	return 1;
+}
+
+int
+pg_mbstrlen_with_len(const char *, int n_bytes)
+{
+	return n_bytes;
+}
+
 char *
 text_to_cstring(const text *value)
 {
