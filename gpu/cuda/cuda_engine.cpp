@@ -41,7 +41,11 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options) { one_pass_.most_looks = options.one_pass_looks; }
+	explicit Impl(const CudaEngineOptions &options) : options_(options)
+	{
+		one_pass_.most_looks = options.one_pass_looks;
+		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
+	}
 
 	~Impl() override
 	{
@@ -90,7 +94,7 @@ public:
 			VECTORGPU_TRY(test_hashed());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = n_hashed_ = 0;
 		}
 		else
 		{
@@ -286,6 +290,20 @@ public:
 			});
 	}
 
+	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph; }
+
+	Status
+	attach(engine::CopyId copy) override
+	{
+		return with_hashed(copy, [](HashedCopy &c) { return c.attach(); });
+	}
+
+	Status
+	detach(engine::CopyId copy) override
+	{
+		return with_hashed(copy, [](HashedCopy &c) { return c.detach(); });
+	}
+
 	uint64_t
 	host_bytes(engine::CopyId copy) const override
 	{
@@ -314,6 +332,7 @@ public:
 	uint64_t n_graph_alone() const override { return n_graph_alone_; }
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 	uint64_t n_few_lists() const override { return n_few_lists_; }
+	uint64_t n_hashed() const override { return n_hashed_; }
 
 	uint64_t
 	n_rescored() const override
@@ -428,10 +447,11 @@ private:
 	search_hashed(HashedCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
-		uint64_t n_rescored = 0;
+		HashedCounts counts;
 
-		VECTORGPU_TRY(copy->search(&device_, context, queries, results, &n_rescored, control));
-		n_rescored_ += n_rescored;
+		VECTORGPU_TRY(copy->search(&device_, context, queries, results, &counts, control));
+		n_rescored_ += counts.n_rescored;
+		n_hashed_ += counts.n_on_device;
 		return Status::ok();
 	}
 
@@ -481,8 +501,11 @@ private:
 	Status
 	test_hashed()
 	{
-		const Status status = self_test_hashed(this);
+		uint64_t n_searches = 0;
+		Status status = self_test_hashed(this, &n_searches);
 
+		if (status.is_ok() && n_hashed_ != n_searches)
+			status = Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's");
 		if (status.is_ok() || device_.fatal())
 			return status;
 		device_.log(("graphs are not searched by codes on the GPU: " + status.message).c_str());
@@ -645,6 +668,19 @@ private:
 			});
 	}
 
+	template <class Work>
+	Status
+	with_hashed(engine::CopyId id, Work work)
+	{
+		return guarded(
+			[&]
+			{
+				const AnyCopy copy = find(id);
+
+				return copy.hashed != nullptr ? work(*copy.hashed) : not_resident();
+			});
+	}
+
 	AnyCopy
 	find(engine::CopyId id) const
 	{
@@ -686,6 +722,7 @@ private:
 	std::atomic<uint64_t> n_graph_alone_{0};
 	std::atomic<uint64_t> n_given_up_{0};
 	std::atomic<uint64_t> n_few_lists_{0};
+	std::atomic<uint64_t> n_hashed_{0};
 };
 
 } // namespace

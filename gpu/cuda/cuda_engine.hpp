@@ -26,6 +26,7 @@ struct CudaEngineOptions
 	bool graph_alone = true;                        // few searches of a graph by a block each, where that is possible
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t one_pass_looks = 1u << 17;             // of a block at what others have done, some 50 ms; then the pass is given up. 0: at once
+	uint32_t one_pass_pause_ms = 10000;             // after a pass that was given up: each costs a search some 50 ms
 	bool few_lists = true;                          // small batches over lists of bytes in two launches where that is possible
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
@@ -52,6 +53,9 @@ public:
 
 	/// Queries that were answered from lists of bytes in two launches.
 	virtual uint64_t n_few_lists() const = 0;
+
+	/// Searches of a segment by codes of its rows, one for each query and segment, that the GPU did for copies of graphs with codes.
+	virtual uint64_t n_hashed() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

@@ -19,6 +19,7 @@ namespace
 
 constexpr size_t kMostQueries = 16384; // of a chunk
 constexpr size_t kQueryBytes = 64;     // of a query in a chunk, beside its code and what is found
+constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
 
 static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
 
@@ -59,23 +60,68 @@ HashedCopy::HashedCopy(const engine::CopySpec &spec, Budget *budget, Copy::Uploa
 Status
 HashedCopy::prepare_segment(engine::SegmentId id)
 {
-	VECTORGPU_TRY(host_.prepare_segment(id));
-	return upload(id);
+	const std::lock_guard writing(device_mutex_);
+
+	return prepare(id);
 }
 
 Status
 HashedCopy::seal_segment(engine::SegmentId id)
 {
-	VECTORGPU_TRY(prepare_segment(id));
+	const std::lock_guard writing(device_mutex_);
+
+	VECTORGPU_TRY(prepare(id));
 	return host_.seal_segment(id);
+}
+
+/// Caller holds device_mutex_.
+Status
+HashedCopy::prepare(engine::SegmentId id)
+{
+	VECTORGPU_TRY(host_.prepare_segment(id));
+	prepared_.insert(id);
+	if (!attached_)
+		return Status::ok();
+
+	const Status status = upload(id);
+
+	// What the device has no room for, or will not take, the host searches. A device that is lost is another matter.
+	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kInternal ? Status::ok() : status;
+}
+
+Status
+HashedCopy::attach()
+{
+	const std::lock_guard writing(device_mutex_);
+	Status status;
+
+	attached_ = true;
+	for (const engine::SegmentId id : prepared_)
+		if (Status uploaded = upload(id); !uploaded.is_ok() && status.is_ok()) // a smaller one may fit yet
+			status = std::move(uploaded);
+	return status;
+}
+
+Status
+HashedCopy::detach()
+{
+	const std::lock_guard writing(device_mutex_);
+	std::map<engine::SegmentId, std::shared_ptr<const DeviceSegment>> gone; // freed after the lock
+	const std::lock_guard lock(mutex_);
+
+	attached_ = false;
+	gone.swap(segments_);
+	return Status::ok();
 }
 
 Status
 HashedCopy::drop_segment(engine::SegmentId id)
 {
+	const std::lock_guard writing(device_mutex_);
 	std::shared_ptr<const DeviceSegment> gone; // searches under way may hold it
 
 	VECTORGPU_TRY(host_.drop_segment(id));
+	prepared_.erase(id);
 
 	const std::lock_guard lock(mutex_);
 
@@ -87,7 +133,7 @@ HashedCopy::drop_segment(engine::SegmentId id)
 	return Status::ok();
 }
 
-/// The device's part of a prepared segment, if it has not got it.
+/// The device's part of a prepared segment, if it has not got it. Caller holds device_mutex_.
 Status
 HashedCopy::upload(engine::SegmentId id)
 {
@@ -108,12 +154,18 @@ HashedCopy::upload(engine::SegmentId id)
 	const size_t code_bytes = layout.header.hash_bits / 8;
 	auto made = std::make_shared<DeviceSegment>();
 
-	if (layout.n_rows >= uint64_t{1} << 31)
-		return Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
-	for (const engine::GraphPartLayout &part : graph->parts())
-		if (part.n_entries > kernels::kCodeGraphMostEntries)
-			return Status::error(StatusCode::kUnsupported, "more entry points than the GPU looks at");
 	made->graph = graph;
+	made->unsupported = layout.n_rows > kMostRows;
+	for (const engine::GraphPartLayout &part : graph->parts())
+		made->unsupported = made->unsupported || part.n_entries > kernels::kCodeGraphMostEntries;
+	if (made->unsupported)
+	{
+		const std::lock_guard lock(mutex_);
+
+		device->log("a segment of a graph with codes has more rows, or more entry points, than the GPU takes: the host searches it");
+		segments_[id] = std::move(made);
+		return Status::ok();
+	}
 	VECTORGPU_TRY(made->edges.allocate(budget_, layout.edge_bytes(), "edges"));
 	VECTORGPU_TRY(made->codes.allocate(budget_, layout.n_rows * code_bytes, "codes"));
 	VECTORGPU_TRY(made->entry_nodes.allocate(budget_, n_entries * sizeof(uint32_t), "entry points"));
@@ -143,7 +195,7 @@ HashedCopy::find(const engine::RowsView &view) const
 	const std::lock_guard lock(mutex_);
 	const auto found = segments_.find(view.segment);
 
-	return found != segments_.end() && found->second->graph == view.graph ? found->second : nullptr;
+	return found != segments_.end() && found->second->graph == view.graph && !found->second->unsupported ? found->second : nullptr;
 }
 
 /// A chunk of queries on their way through a segment.
@@ -257,7 +309,7 @@ HashedCopy::search_device(const Device *device, SearchContext *context, const en
 
 Status
 HashedCopy::search(const Device *device, SearchContext *context, std::span<const engine::SearchQuery> queries,
-	std::vector<std::vector<engine::Neighbor>> *results, uint64_t *n_rescored, engine::SearchControl *control)
+	std::vector<std::vector<engine::Neighbor>> *results, HashedCounts *counts, engine::SearchControl *control)
 {
 	const std::shared_ptr<const engine::Snapshot> snapshot = host_.snapshot();
 	std::vector<engine::SearchQuery> exact;
@@ -290,7 +342,10 @@ HashedCopy::search(const Device *device, SearchContext *context, std::span<const
 		std::stable_sort(on_device.begin(), on_device.end(),
 			[&](uint32_t a, uint32_t b) { return answers[a]->width(*view) < answers[b]->width(*view); });
 		if (status.is_ok() && !on_device.empty())
+		{
 			status = search_device(device, context, *view, *segment, queries, on_device, answers, control);
+			counts->n_on_device += on_device.size();
+		}
 		if (!status.is_ok())
 			break;
 		for_each(pool_, on_host.size(),
@@ -311,12 +366,12 @@ HashedCopy::search(const Device *device, SearchContext *context, std::span<const
 	}
 	for_each(pool_, narrow.size(), [&](size_t i) { answers[narrow[i]]->finish(&(*results)[narrow[i]]); });
 	for (const uint32_t i : narrow)
-		*n_rescored += answers[i]->n_rescored();
+		counts->n_rescored += answers[i]->n_rescored();
 	if (!exact.empty())
 	{
 		std::vector<std::vector<engine::Neighbor>> found;
 
-		*n_rescored += engine::search_snapshot(spec(), *snapshot, exact, {}, *pool_, &found, control);
+		counts->n_rescored += engine::search_snapshot(spec(), *snapshot, exact, {}, *pool_, &found, control);
 		for (size_t i = 0; i < exact.size(); i++)
 			(*results)[exact_numbers[i]] = std::move(found[i]);
 	}

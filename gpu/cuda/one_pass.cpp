@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <string>
 
 #include "cuda/answers.hpp"
 #include "cuda/arena.hpp"
@@ -21,8 +22,6 @@ namespace
 
 using kernels::Form;
 using std::chrono::steady_clock;
-
-constexpr auto kPause = std::chrono::seconds(10); // after a launch that was given up: each costs a search some 50 ms
 
 /// Of all engines of the process that use this device, or another with the same remainder.
 std::mutex &
@@ -163,7 +162,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	args.counters.counters = context->counters.as<uint32_t>();
 	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
 	args.counters.launch = args.answers.mark;
-	args.counters.most_looks = options.one_pass->most_looks;
+	args.counters.most_looks = device->armed() && device->fault("gpu_give_up") ? 0 : options.one_pass->most_looks;
 	args.counters.given_up = context->given_up.as<uint32_t>();
 
 	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
@@ -182,8 +181,10 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 		return device->fatal() ? status : drained(*context, status);
 	if (*args.counters.given_up == args.answers.mark) // which was written before the marks that end_answers has seen
 	{
-		options.one_pass->not_before.store(steady_clock::now() + kPause, std::memory_order_relaxed);
-		device->log("a search in one pass was given up, since others use the GPU: there will be none for 10 seconds");
+		options.one_pass->not_before.store(steady_clock::now() + options.one_pass->pause, std::memory_order_relaxed);
+		device->log(("a search in one pass was given up, since others use the GPU: there will be none for " +
+					 std::to_string(options.one_pass->pause.count()) + " ms")
+						.c_str());
 		counts->n_given_up += n;
 		redo->resize(n_redo);
 		for (const uint32_t number : numbers)

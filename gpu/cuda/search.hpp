@@ -38,6 +38,7 @@ struct SearchContext
 struct OnePassUse
 {
 	uint32_t most_looks = 0; // of a block at what others have done
+	std::chrono::milliseconds pause{10000}; // after a launch that was given up
 	std::atomic<std::chrono::steady_clock::time_point> not_before{};
 };
 

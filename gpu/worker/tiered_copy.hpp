@@ -65,11 +65,14 @@ struct TieredCopy
 	bool has_delta_dead = false;
 	bool dropped = false;
 	bool movable = true; // all above is known
+	bool stays = false;    // in its place, the device's engine, whose keeps_on_host() is true: what moves is the device's part
+	bool attached = true;  // such a copy: the device has what it has room for
 	bool host_only = false; // the device does not hold such copies
 	uint64_t pause_ns = kLeastPauseNs;
 	uint64_t not_before_ns = 0; // no way back to the device earlier
 	uint64_t host_charged = 0;  // of the host's budget, wherever the copy lies
 
+	std::atomic<bool> complete{true}; // such a copy: the device has all of its part
 	std::atomic<uint64_t> bytes{0};
 	std::atomic<uint64_t> last_used_ns{0};
 	mutable std::mutex place_mutex;

@@ -1,5 +1,6 @@
 // See tiered_engine.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's write mutex:
-// searches go on in the old place and keep it until they end.
+// searches go on in the old place and keep it until they end. Copies that the device's engine keeps in host memory anyway
+// (Engine::keeps_on_host) stay there: only the device's part of them comes and goes.
 #include "worker/tiered_engine.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ public:
 		{
 			const std::string reason = status.message;
 
-			made->host_only = status.code == StatusCode::kUnsupported;
+			made->host_only = status.code == StatusCode::kUnsupported || device_->keeps_on_host(spec.kind);
 			place = std::make_shared<Place>(*host_, false);
 			status = host_->create(spec, &place->id);
 			if (status.is_ok())
@@ -79,6 +80,7 @@ public:
 		if (!status.is_ok())
 			return status;
 		place->made = true;
+		made->stays = place->is_device && device_->keeps_on_host(spec.kind);
 		made->spec = spec;
 		made->bytes_per_row = made->bytes_per_segment_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
 		if (spec.kind == engine::CopyKind::kMatch)
@@ -162,7 +164,7 @@ public:
 
 		Status appended;
 
-		if (!place->engine.append_at_once(place->id, position, rows, &appended) || (place->is_device && !appended.is_ok() && host_may_do_better(appended)))
+		if (!place->engine.append_at_once(place->id, position, rows, &appended) || (may_move(*copy, *place) && !appended.is_ok() && host_may_do_better(appended)))
 			return false;
 		*status = appended;
 		if (appended.is_ok())
@@ -323,17 +325,11 @@ public:
 		for (const std::shared_ptr<TieredCopy> &copy : by_last_use(true))
 		{
 			const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
-			const uint64_t bytes = writing.owns_lock() ? device_bytes(*copy) : 0;
 
-			if (!writing.owns_lock() || copy->dropped || !copy->movable || copy->host_only || copy->get_place()->is_device || now < copy->not_before_ns ||
-				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns)
+			if (!writing.owns_lock() || copy->dropped || copy->host_only || is_complete(*copy) || now < copy->not_before_ns ||
+				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns || (!copy->stays && !copy->movable))
 				continue;
-
-			const uint64_t budget = device_->stats().budget_bytes;
-
-			while (budget != 0 && device_->stats().resident_bytes + bytes > budget && give_way(copy.get()))
-				;
-			if (const Status status = move(copy.get(), *device_, true); status.is_ok())
+			if (const Status status = copy->stays ? attach(copy.get()) : come_back(copy.get()); status.is_ok())
 			{
 				copy->pause_ns = kLeastPauseNs;
 				return;
@@ -349,7 +345,7 @@ public:
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
-		return copy != nullptr && copy->get_place()->is_device;
+		return copy != nullptr && is_complete(*copy);
 	}
 
 private:
@@ -432,9 +428,9 @@ private:
 
 		Status status = change(place->engine, place->id);
 
-		while (place->is_device && status.code == StatusCode::kOutOfMemory && give_way(copy.get()))
+		while (may_move(*copy, *place) && status.code == StatusCode::kOutOfMemory && give_way(copy.get()))
 			status = change(place->engine, place->id);
-		if (place->is_device && !status.is_ok() && host_may_do_better(status))
+		if (may_move(*copy, *place) && !status.is_ok() && host_may_do_better(status))
 		{
 			const Status moved = host_has_room(copy->bytes + bytes) ? move(copy.get(), *host_, false) : out_of_host_memory();
 
@@ -456,6 +452,13 @@ private:
 			copy->movable = false; // the engine has the rows, but we do not know which
 		}
 		count_bytes(copy.get());
+		if (copy->stays && copy->attached && growth.indexed != engine::kDeltaSegment)
+		{
+			const bool complete = copy->complete;
+
+			if (const Status attached = attach(copy.get()); !attached.is_ok() && complete)
+				say("a copy is not all on the device, the host searches the rest: " + attached.message);
+		}
 		return status;
 	}
 
@@ -467,24 +470,11 @@ private:
 		charge_host(copy);
 	}
 
-	/// Copies that an engine with a device keeps in host memory, too: what brings the device's part back, and what the host does itself.
+	/// Copies of which an engine with a device has something, or all, in host memory.
 	static bool
 	kept_on_host(const TieredCopy &copy)
 	{
-		return copy.spec.kind == engine::CopyKind::kMatch || copy.spec.kind == engine::CopyKind::kHashedGraph;
-	}
-
-	/// What a copy takes of the device.
-	static uint64_t
-	device_bytes(const TieredCopy &copy)
-	{
-		uint64_t bytes = 0;
-
-		if (copy.spec.kind != engine::CopyKind::kHashedGraph)
-			return copy.bytes.load(std::memory_order_relaxed);
-		for (const auto &[segment, rows] : copy.segments)
-			bytes += rows.structure_bytes;
-		return bytes;
+		return copy.spec.kind == engine::CopyKind::kMatch || copy.stays;
 	}
 
 	/// True if the copy takes host memory: there all of it lies, or a part.
@@ -492,6 +482,59 @@ private:
 	needs_host(const TieredCopy &copy, const Place &place)
 	{
 		return !place.is_device || kept_on_host(copy);
+	}
+
+	/// From the device to host memory.
+	static bool
+	may_move(const TieredCopy &copy, const Place &place)
+	{
+		return place.is_device && !copy.stays;
+	}
+
+	/// True if the device has all that it can have of the copy.
+	static bool
+	is_complete(const TieredCopy &copy)
+	{
+		return copy.get_place()->is_device && copy.complete;
+	}
+
+	/// What the device has of a copy, about; 0: nothing.
+	static uint64_t
+	device_bytes(const TieredCopy &copy)
+	{
+		uint64_t bytes = 0;
+
+		if (!copy.stays)
+			return copy.get_place()->is_device ? copy.bytes.load(std::memory_order_relaxed) : 0;
+		for (const auto &[segment, rows] : copy.segments)
+			bytes += rows.structure_bytes;
+		return copy.attached ? bytes : 0;
+	}
+
+	/// Brings the device's part of a copy that stays; copies that are idle give way. Caller holds the write mutex.
+	Status
+	attach(TieredCopy *copy)
+	{
+		const std::shared_ptr<Place> place = copy->get_place();
+		Status status = place->engine.attach(place->id);
+
+		while (status.code == StatusCode::kOutOfMemory && give_way(copy))
+			status = place->engine.attach(place->id);
+		copy->attached = true;
+		copy->complete = status.is_ok();
+		return status;
+	}
+
+	/// Any other copy to the device. Caller holds the write mutex.
+	Status
+	come_back(TieredCopy *copy)
+	{
+		const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
+		const uint64_t budget = device_->stats().budget_bytes;
+
+		while (budget != 0 && device_->stats().resident_bytes + bytes > budget && give_way(copy))
+			;
+		return move(copy, *device_, true);
 	}
 
 	/// Caller holds the write mutex.
@@ -530,8 +573,8 @@ private:
 		return Status::error(StatusCode::kOutOfMemory, "neither the device nor the budget of host memory has room");
 	}
 
-	/// Moves the copy that has been idle longest from the device to the host. False if there is none that may go. A copy in use
-	/// never goes, so that two busy ones do not push each other out in turn.
+	/// Moves the copy that has been idle longest from the device to the host, or the part of it that the device has. False if there is none
+	/// that may go. A copy in use never goes, so that two busy ones do not push each other out in turn.
 	bool
 	give_way(const TieredCopy *to)
 	{
@@ -544,12 +587,24 @@ private:
 
 			const std::unique_lock writing(copy->write_mutex, std::try_to_lock); // its writer may wait for ours
 
-			if (!writing.owns_lock() || copy->dropped || !copy->get_place()->is_device || copy->bytes == 0 || !host_has_room(copy->bytes))
+			if (!writing.owns_lock() || copy->dropped || device_bytes(*copy) == 0)
 				continue;
-			if (move(copy.get(), *host_, false).is_ok())
+			if (copy->stays ? detach(copy.get()) : host_has_room(copy->bytes) && move(copy.get(), *host_, false).is_ok())
 				return true;
 		}
 		return false;
+	}
+
+	/// Of a copy that stays: caller holds the write mutex.
+	bool
+	detach(TieredCopy *copy)
+	{
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		if (!place->engine.detach(place->id).is_ok())
+			return false;
+		copy->attached = copy->complete = false;
+		return true;
 	}
 
 	/// Everything of a copy into another engine. Caller holds the write mutex. After a failure the copy is where it was.

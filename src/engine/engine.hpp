@@ -166,6 +166,17 @@ public:
 	/// The same for bytes [first, first + n_bytes) of what load_structure was given.
 	virtual Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
+	/// True of kinds whose copies an engine with a device keeps whole in host memory, with a part beside it on the device: segments
+	/// of which the device has nothing are answered from host memory, and sealing one does not fail for want of device memory.
+	virtual bool keeps_on_host([[maybe_unused]] CopyKind kind) const { return false; }
+
+	/// Of such a copy: brings to the device what it has not got, and from here on what is sealed. kOutOfMemory: some segments found no
+	/// room there, the others are there.
+	virtual Status attach([[maybe_unused]] CopyId copy) { return Status::ok(); }
+
+	/// The other way: frees what the device has of the copy, and brings nothing more until attach().
+	virtual Status detach([[maybe_unused]] CopyId copy) { return Status::ok(); }
+
 	/// Host memory that a copy takes, in bytes; 0 if there is no such copy.
 	virtual uint64_t host_bytes([[maybe_unused]] CopyId copy) const { return 0; }
 

@@ -57,7 +57,10 @@ cpu_engine()
 class Both
 {
 public:
-	explicit Both(const engine::CopySpec &spec, bool narrow = true) : cuda_(cuda_engine(narrow)), cpu_(cpu_engine())
+	explicit Both(const engine::CopySpec &spec, bool narrow = true) : Both(spec, cuda_engine(narrow)) {}
+
+	/// cuda outlives it.
+	Both(const engine::CopySpec &spec, CudaEngine *cuda) : cuda_(cuda), cpu_(cpu_engine())
 	{
 		EXPECT_TRUE(cuda_->create(spec, &cuda_copy_).is_ok());
 		EXPECT_TRUE(cpu_->create(spec, &cpu_copy_).is_ok());

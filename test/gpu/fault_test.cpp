@@ -284,6 +284,57 @@ TEST(GpuFault, ADamagedByteIsSeenWhenRowsAreReadBack)
 	EXPECT_NE(std::memcmp(vectors.data(), prepared.rows.vectors.data(), vectors.size()), 0);
 }
 
+TEST(GpuFault, AfterALaunchThatWasGivenUpThereAreOthers)
+{
+	constexpr size_t kSealed = 17000;
+	CudaEngineOptions options = options_with_faults();
+	std::unique_ptr<CudaEngine> engine;
+	Rows rows({Metric::kL2, ElementType::kFloat32, 100});
+	std::mt19937 rng(11);
+	CopyId copy = 0;
+	CopyId cpu_copy = 0;
+
+	arm("", 0);
+	options.filter_min_queries = 2;
+	options.one_pass_pause_ms = 0;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	add_whole_numbers(&rows, kSealed + 500, 255, rng, 100);
+	for (auto [e, made] : {std::pair<Engine *, CopyId *>{engine.get(), &copy}, {cpu_engine(), &cpu_copy}})
+	{
+		ASSERT_OK(e->create({rows.spec}, made));
+		ASSERT_OK(e->load_segment(*made, 1, rows.block(0, kSealed)));
+		ASSERT_OK(e->seal_segment(*made, 1));
+		ASSERT_OK(e->append_delta(*made, 0, rows.block(kSealed, 500)));
+	}
+	for (const size_t batch : {2u, 12u, 40u}) // queries among the arguments; thresholds by a block each; queries taken over
+	{
+		std::vector<SearchQuery> all;
+		std::vector<std::vector<Neighbor>> expected, found;
+
+		for (size_t i = 0; i < batch; i++)
+			all.push_back({rows.vector(i * 400), 10, false, {}});
+		ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
+		for (int round = 0; round < 6; round++)
+		{
+			const bool gives_up = round % 3 == 1;
+			const uint64_t n_before = engine->n_one_pass();
+			const uint64_t given_up_before = engine->n_one_pass_given_up();
+
+			arm("gpu_give_up", gives_up ? 1 : 0);
+			ASSERT_OK(engine->search(copy, all, &found, nullptr));
+			for (size_t i = 0; i < batch; i++)
+				ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+			if (batch == 2 && round == 0 && engine->n_one_pass() == 0)
+				GTEST_SKIP() << "the device has no products by warp groups";
+			EXPECT_EQ(engine->n_one_pass() - n_before, gives_up ? 0 : batch);
+			EXPECT_EQ(engine->n_one_pass_given_up() - given_up_before, gives_up ? batch : 0);
+		}
+	}
+	arm("", 0);
+	ASSERT_OK(engine->drop(copy));
+	ASSERT_OK(cpu_engine()->drop(cpu_copy));
+}
+
 TEST(GpuFault, TheBudgetHolds)
 {
 	CudaEngineOptions options = options_with_faults();

@@ -1,10 +1,16 @@
-// Graphs with codes on the GPU: what the CPU engine answers with the same graphs, codes and widths, bit for bit.
+// Graphs with codes on the GPU: what the CPU engine answers with the same graphs, codes and widths, bit for bit, wherever codes lie; and that it
+// is the GPU that answers.
 #include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string_view>
 #include <thread>
 #include <tuple>
 
 #include "engine/graph_rows.hpp"
 #include "engines.hpp"
+#include "kernels/graph_codes.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -18,9 +24,10 @@ using engine::SegmentProbes;
 /// Two segments with codes, one of them in two parts, and a delta, in both engines.
 struct BothHashed
 {
-	BothHashed(const DistanceSpec &spec, uint32_t bits, uint32_t seed, size_t n_first = 5000, uint32_t degree = 16)
+	BothHashed(const DistanceSpec &spec, uint32_t bits, uint32_t seed, size_t n_first = 5000, uint32_t degree = 16,
+		CudaEngine *cuda = cuda_engine())
 		: rng(seed), first(graph(spec, n_first, degree, 1, 1, bits)), second(graph(spec, 900, 8, 2, 100001, bits)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kHashedGraph))
+		  both(engine::CopySpec(spec, CopyKind::kHashedGraph), cuda), n_rows{{1, n_first}, {2, 900}}
 	{
 		delta.add_random(150, Data::kGaussian, rng, 200001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
@@ -41,10 +48,12 @@ struct BothHashed
 		return graphed;
 	}
 
-	/// Searches of all widths in turn, with ones that name none and ones that go on behind a row.
+	/// Searches of all widths in turn, with ones that name none and ones that go on behind a row. The GPU does those of n_rows' segments.
 	void
 	expect_alike(size_t n_queries, std::span<const uint32_t> widths)
 	{
+		const uint64_t before = both.cuda()->n_hashed();
+		uint64_t n_on_device = 0;
 		Rows queries(delta.spec);
 		std::vector<std::array<SegmentProbes, 2>> named(n_queries);
 		std::vector<Coverage> coverage(n_queries, Coverage::kAll);
@@ -62,8 +71,21 @@ struct BothHashed
 			query.after = {static_cast<double>(i % 11), RowId{i}};
 			query.coverage = &coverage[i];
 			batch.push_back(query);
+			for (const SegmentProbes &probes : query.probes)
+				if (const auto found = n_rows.find(probes.segment); found != n_rows.end())
+					n_on_device += probes.probes <= kernels::kCodeGraphMostWidth &&
+						!engine::graph::looks_at_all(probes.probes, static_cast<double>(found->second));
 		}
-		both.expect_same_answers(batch);
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		EXPECT_EQ(both.cuda()->n_hashed() - before, n_on_device);
+	}
+
+	/// Edges, codes and entry points, in device memory.
+	static uint64_t
+	device_bytes(const GraphedRows &graphed)
+	{
+		return graphed.edges.size() * sizeof(uint32_t) + graphed.codes.size() +
+			graphed.entries.size() * (sizeof(uint32_t) + engine::graph::hash_code_bytes(graphed.hash_bits));
 	}
 
 	std::mt19937 rng;
@@ -71,7 +93,27 @@ struct BothHashed
 	GraphedRows second;
 	Rows delta;
 	Both both;
+	std::map<SegmentId, size_t> n_rows; // of the segments that are to lie on the device
 };
+
+/// An engine with that budget of device memory.
+std::unique_ptr<CudaEngine>
+small_engine(uint64_t memory_bytes, Fault fault = nullptr)
+{
+	CudaEngineOptions options;
+	std::unique_ptr<CudaEngine> engine;
+
+	options.workspace_bytes = size_t{64} << 20;
+	options.pinned_bytes = size_t{8} << 20;
+	options.self_test = false;
+	options.memory_bytes = memory_bytes;
+	options.fault = std::move(fault);
+
+	const Status status = make_cuda_engine(options, &engine);
+
+	EXPECT_TRUE(status.is_ok()) << status.message;
+	return engine;
+}
 
 /// Metric, element, bits.
 struct Hashed : testing::TestWithParam<std::tuple<Metric, ElementType, uint32_t>>
@@ -109,6 +151,7 @@ TEST_P(Hashed, dead_rows_are_not_found)
 	held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, Bytes{9}); });
 	held.expect_alike(40, kWidths);
 	held.both.change([&](Engine &e, CopyId c) { return e.drop_segment(c, 1); });
+	held.n_rows.erase(1);
 	held.expect_alike(10, kWidths);
 }
 
@@ -145,6 +188,152 @@ TEST(HashedAlone, threads_search_beside_each_other)
 		expect_same(results[0], found[0][0]);
 	held.both.expect_same_answers({query});
 }
+
+TEST(HashedAlone, a_copy_answers_alike_with_its_codes_on_the_device_and_without)
+{
+	constexpr uint32_t kWidths[] = {1, 40, 200, 511};
+	BothHashed held({Metric::kCosine, ElementType::kFloat16, 24}, 64, 11);
+	CudaEngine *cuda = held.both.cuda();
+	const CopyId copy = held.both.cuda_copy();
+	const std::map<SegmentId, size_t> all = held.n_rows;
+	const uint64_t attached = cuda->stats().resident_bytes;
+	const uint64_t on_host = cuda->host_bytes(copy);
+
+	for (int round = 0; round < 3; round++)
+	{
+		held.expect_alike(30, kWidths);
+		ASSERT_OK(cuda->detach(copy));
+		held.n_rows.clear();
+		EXPECT_EQ(cuda->stats().resident_bytes, attached - held.device_bytes(held.first) - held.device_bytes(held.second));
+		held.expect_alike(30, kWidths);
+		ASSERT_OK(cuda->detach(copy));
+		ASSERT_OK(cuda->attach(copy));
+		ASSERT_OK(cuda->attach(copy));
+		held.n_rows = all;
+		EXPECT_EQ(cuda->stats().resident_bytes, attached);
+		EXPECT_EQ(cuda->host_bytes(copy), on_host);
+	}
+
+	// What is sealed meanwhile is not brought.
+	GraphedRows third = held.graph(held.delta.spec, 700, 8, 1, 300001, 64);
+
+	ASSERT_OK(cuda->detach(copy));
+	held.n_rows.clear();
+	held.both.change([&](Engine &e, CopyId c) { return third.load(&e, c, 3); });
+	EXPECT_EQ(cuda->stats().resident_bytes, attached - held.device_bytes(held.first) - held.device_bytes(held.second));
+	held.expect_alike(30, kWidths);
+	held.both.change([&](Engine &e, CopyId c) { return e.drop_segment(c, 3); });
+	ASSERT_OK(cuda->attach(copy));
+	held.n_rows = all;
+	EXPECT_EQ(cuda->stats().resident_bytes, attached);
+	held.expect_alike(30, kWidths);
+	EXPECT_EQ(cuda->attach(copy + 1000).code, StatusCode::kNotFound);
+	EXPECT_EQ(cuda->detach(copy + 1000).code, StatusCode::kNotFound);
+}
+
+TEST(HashedAlone, codes_come_and_go_beside_searches)
+{
+	BothHashed held({Metric::kL2, ElementType::kFloat32, 24}, 128, 13);
+	const SegmentProbes named[] = {{1, 40}, {2, 50}};
+	std::vector<std::vector<Neighbor>> expected;
+	std::vector<SearchQuery> batch;
+	std::vector<std::thread> threads;
+	std::atomic<bool> stop{false};
+	std::atomic<int> n_wrong{0};
+	std::atomic<int> n_done{0};
+
+	for (size_t i = 0; i < 20; i++)
+	{
+		batch.push_back({held.delta.vector(i), 30, false, {}});
+		batch.back().probes = named;
+	}
+	ASSERT_OK(held.both.cpu()->search(held.both.cpu_copy(), batch, &expected, nullptr));
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back(
+			[&]
+			{
+				for (std::vector<std::vector<Neighbor>> found; !stop; n_done++)
+				{
+					if (!held.both.cuda()->search(held.both.cuda_copy(), batch, &found, nullptr).is_ok() || found.size() != batch.size())
+					{
+						n_wrong++;
+						continue;
+					}
+					for (size_t i = 0; i < batch.size(); i++)
+						n_wrong += found[i].size() != 30 || found[i][29].row != expected[i][29].row || found[i][29].score != expected[i][29].score;
+				}
+			});
+	for (int i = 0; i < 100 || n_done < 100; i++)
+	{
+		EXPECT_TRUE(held.both.cuda()->detach(held.both.cuda_copy()).is_ok());
+		EXPECT_TRUE(held.both.cuda()->attach(held.both.cuda_copy()).is_ok());
+	}
+	stop = true;
+	for (std::thread &thread : threads)
+		thread.join();
+	EXPECT_EQ(n_wrong, 0);
+}
+
+TEST(HashedAlone, segments_without_room_are_the_hosts)
+{
+	constexpr uint32_t kWidths[] = {1, 40, 200, 511};
+	constexpr uint64_t kFirstBytes = 5000 * (16 * 4 + 16); // and some entry points
+	const std::unique_ptr<CudaEngine> small = small_engine(kFirstBytes + 4096);
+	{
+		BothHashed held({Metric::kL2, ElementType::kFloat32, 24}, 128, 15, 5000, 16, small.get());
+		const CopyId copy = held.both.cuda_copy();
+
+		ASSERT_LE(held.device_bytes(held.first), small->stats().budget_bytes);
+		ASSERT_GT(held.device_bytes(held.first) + held.device_bytes(held.second), small->stats().budget_bytes);
+		EXPECT_EQ(small->stats().resident_bytes, held.device_bytes(held.first));
+		held.n_rows.erase(2);
+		held.expect_alike(40, kWidths);
+		EXPECT_EQ(small->attach(copy).code, StatusCode::kOutOfMemory);
+		EXPECT_EQ(small->stats().resident_bytes, held.device_bytes(held.first));
+		held.expect_alike(40, kWidths);
+		held.both.change([&](Engine &e, CopyId c) { return e.drop_segment(c, 1); }); // a merge makes room
+		EXPECT_EQ(small->stats().resident_bytes, 0u);
+		ASSERT_OK(small->attach(copy));
+		held.n_rows = {{2, 900}};
+		EXPECT_EQ(small->stats().resident_bytes, held.device_bytes(held.second));
+		held.expect_alike(40, kWidths);
+	}
+	EXPECT_EQ(small->stats().resident_bytes, 0u);
+}
+
+#ifdef VECTORGPU_FAULTS
+
+TEST(HashedAlone, want_of_memory_leaves_the_copy_to_the_host)
+{
+	constexpr uint32_t kWidths[] = {1, 40, 200, 511};
+	std::atomic<int> n_until{-1}; // allocations that go well before one that does not; below 0: all do
+	const std::unique_ptr<CudaEngine> engine = small_engine(
+		0, [&](const char *name) { return std::string_view(name) == "gpu_malloc" && n_until >= 0 && n_until.fetch_sub(1) == 0; });
+
+	ASSERT_NE(engine, nullptr);
+	for (int n = 0; n < 4; n++) // edges, codes, entry points and their codes
+	{
+		n_until = n;
+		{
+			BothHashed held({Metric::kL2, ElementType::kFloat32, 24}, 128, 17, 3000, 16, engine.get());
+
+			EXPECT_EQ(n_until, -1);
+			EXPECT_EQ(engine->stats().resident_bytes, held.device_bytes(held.second));
+			held.n_rows.erase(1);
+			held.expect_alike(20, kWidths);
+			n_until = n;
+			EXPECT_EQ(engine->attach(held.both.cuda_copy()).code, StatusCode::kOutOfMemory);
+			held.expect_alike(20, kWidths);
+			ASSERT_OK(engine->attach(held.both.cuda_copy()));
+			held.n_rows[1] = 3000;
+			EXPECT_EQ(engine->stats().resident_bytes, held.device_bytes(held.first) + held.device_bytes(held.second));
+			held.expect_alike(20, kWidths);
+		}
+		EXPECT_EQ(engine->stats().resident_bytes, 0u);
+	}
+}
+
+#endif
 
 } // namespace
 } // namespace vectorgpu::cuda::test

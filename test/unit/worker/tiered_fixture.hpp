@@ -1,0 +1,310 @@
+// A device that is too small, for tests of the tiered engine: a CPU engine with a limit.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/held_rows.hpp"
+#include "worker/tiered_engine.hpp"
+
+namespace vectorgpu::worker
+{
+
+using namespace engine::test;
+using engine::CopyId;
+using engine::CopySpec;
+using engine::DistanceSpec;
+using engine::Neighbor;
+using engine::RowBlock;
+using engine::SearchQuery;
+using engine::SegmentId;
+
+constexpr uint32_t kDim = 16;
+constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
+
+/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes it keeps in host memory; a segment's structure counts as on the
+/// device, if there was room for it when it was sealed or when the copy was attached.
+class SmallDevice final : public engine::Engine
+{
+public:
+	std::atomic<uint64_t> limit{~uint64_t{0}};
+	std::atomic<bool> broken_create{false};
+	std::atomic<bool> unsupported{false}; // what is created now
+	std::atomic<bool> broken_seal{false};
+	std::atomic<uint64_t> n_searches{0};
+
+	const char *name() const override { return "cuda"; }
+	const char *description() const override { return "a small device"; }
+	Status
+	create(const CopySpec &spec, CopyId *copy) override
+	{
+		if (unsupported)
+			return Status::error(StatusCode::kUnsupported, "the device does not hold such copies");
+		if (broken_create)
+			return full();
+
+		const Status status = inner_->create(spec, copy);
+
+		if (status.is_ok() && keeps_on_host(spec.kind))
+			kept_[*copy];
+		return status;
+	}
+
+	Status
+	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	{
+		return kept_.contains(copy) || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
+	}
+
+	Status
+	seal_segment(CopyId copy, SegmentId segment) override
+	{
+		if (broken_seal)
+			return full();
+
+		const Status status = inner_->seal_segment(copy, segment);
+
+		if (const auto found = kept_.find(copy); status.is_ok() && found != kept_.end())
+		{
+			found->second.segments[segment].sealed = true;
+			if (found->second.attached)
+				(void) bring(&found->second.segments[segment]);
+		}
+		return status;
+	}
+
+	Status
+	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	{
+		const Status status = inner_->load_structure(copy, segment, parameter, bytes);
+
+		if (const auto found = kept_.find(copy); status.is_ok() && found != kept_.end())
+			found->second.segments[segment].bytes += bytes.size();
+		return status;
+	}
+
+	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph; }
+
+	Status
+	attach(CopyId copy) override
+	{
+		Status status;
+
+		kept_.at(copy).attached = true;
+		for (auto &[id, segment] : kept_.at(copy).segments)
+			if (segment.sealed && !bring(&segment))
+				status = full();
+		return status;
+	}
+
+	Status
+	detach(CopyId copy) override
+	{
+		kept_.at(copy).attached = false;
+		for (auto &[id, segment] : kept_.at(copy).segments)
+			segment.there = false;
+		return Status::ok();
+	}
+
+	/// Bytes of structures of copies that it keeps in host memory.
+	uint64_t
+	attached_bytes() const
+	{
+		uint64_t bytes = 0;
+
+		for (const auto &[copy, kept] : kept_)
+			for (const auto &[id, segment] : kept.segments)
+				bytes += segment.there ? segment.bytes : 0;
+		return bytes;
+	}
+
+	Status
+	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	{
+		return inner_->read_structure(copy, segment, first, n, bytes);
+	}
+
+	Status
+	drop_segment(CopyId copy, SegmentId segment) override
+	{
+		if (const auto found = kept_.find(copy); found != kept_.end())
+			found->second.segments.erase(segment);
+		return inner_->drop_segment(copy, segment);
+	}
+
+	Status
+	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	{
+		return kept_.contains(copy) || has_room(rows) ? inner_->append_delta(copy, position, rows) : full();
+	}
+
+	Status trim_delta(CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
+
+	Status
+	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_tombstones(copy, segment, bits);
+	}
+
+	Status
+	set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	{
+		return inner_->set_delta_tombstones(copy, first, bits);
+	}
+
+	Status
+	drop(CopyId copy) override
+	{
+		kept_.erase(copy);
+		return inner_->drop(copy);
+	}
+
+	Status
+	search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		engine::SearchControl *control) override
+	{
+		n_searches++;
+		return inner_->search(copy, queries, results, control);
+	}
+
+	Status
+	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	{
+		return inner_->read_rows(copy, segment, first, n, ids, vectors);
+	}
+
+	engine::EngineStats
+	stats() const override
+	{
+		engine::EngineStats stats = inner_->stats();
+
+		stats.resident_bytes = resident_bytes();
+		stats.budget_bytes = limit;
+		return stats;
+	}
+
+	/// As if rows lay on the device, and match counts' copies in host memory as well.
+	uint64_t host_bytes(CopyId copy) const override { return inner_->host_bytes(copy); }
+	uint64_t n_rescored() const override { return inner_->n_rescored(); }
+
+private:
+	struct KeptSegment
+	{
+		uint64_t bytes = 0; // of its structure
+		bool sealed = false;
+		bool there = false;
+	};
+
+	struct Kept
+	{
+		bool attached = true;
+		std::map<SegmentId, KeptSegment> segments;
+	};
+
+	uint64_t
+	resident_bytes() const
+	{
+		uint64_t bytes = inner_->stats().resident_bytes + attached_bytes();
+
+		for (const auto &[copy, kept] : kept_)
+			bytes -= inner_->host_bytes(copy);
+		return bytes;
+	}
+
+	bool
+	bring(KeptSegment *segment)
+	{
+		segment->there = segment->there || resident_bytes() + segment->bytes <= limit;
+		return segment->there;
+	}
+
+	bool has_room(const RowBlock &rows) const { return resident_bytes() + rows.n_rows * kBytesPerRow <= limit; }
+	static Status full() { return Status::error(StatusCode::kOutOfMemory, "the device is full"); }
+
+	std::unique_ptr<engine::Engine> inner_ = engine::make_cpu_engine({});
+	std::map<CopyId, Kept> kept_;
+};
+
+inline uint64_t test_now_ns = 1;
+
+inline uint64_t
+test_clock()
+{
+	return test_now_ns;
+}
+
+class Tiered : public testing::Test
+{
+protected:
+	Tiered() { make(~uint64_t{0}); }
+
+	void
+	make(uint64_t host_bytes)
+	{
+		auto device = std::make_unique<SmallDevice>();
+		TieredEngineOptions options;
+
+		test_now_ns = 1;
+		lines_.clear();
+		options.host_bytes = host_bytes;
+		options.background = false;
+		options.clock = test_clock;
+		options.log = [this](const char *line) { lines_.emplace_back(line); };
+		device_ = device.get();
+		engine_ = make_tiered_engine(std::move(device), engine::make_cpu_engine({}), options);
+	}
+
+	/// A copy of all rows as one sealed segment.
+	CopyId
+	load(const Rows &rows)
+	{
+		CopyId copy = 0;
+
+		EXPECT_TRUE(engine_->create(rows.spec, &copy).is_ok());
+		EXPECT_TRUE(engine_->load_segment(copy, 1, rows.block()).is_ok());
+		EXPECT_TRUE(engine_->seal_segment(copy, 1).is_ok());
+		return copy;
+	}
+
+	void
+	expect_answers(CopyId copy, const Rows &rows, const std::set<RowId> &dead = {})
+	{
+		std::mt19937 rng(5);
+		Rows queries(rows.spec);
+		std::vector<std::vector<Neighbor>> results;
+
+		queries.add_random(3, Data::kGaussian, rng, 0);
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			const SearchQuery query = {queries.vector(i), 20, false, {}};
+
+			ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
+			ASSERT_NO_FATAL_FAILURE(expect_same(results[0], rows.nearest(query.query, 20, nullptr, dead)));
+		}
+	}
+
+	Rows
+	random_rows(size_t n, unsigned seed)
+	{
+		std::mt19937 rng(seed);
+		Rows rows({Metric::kL2, ElementType::kFloat32, kDim});
+
+		rows.add_random(n, Data::kGaussian, rng, 100);
+		return rows;
+	}
+
+	void pass_seconds(uint64_t n) { test_now_ns += n * 1000 * 1000 * 1000; }
+
+	std::unique_ptr<TieredEngine> engine_;
+	SmallDevice *device_ = nullptr;
+	std::vector<std::string> lines_;
+};
+
+} // namespace vectorgpu::worker
