@@ -124,7 +124,8 @@ mirror_tree() {
 # build_extension FOLDER LOG [FLAG=1 …]: builds a copy of the checkout in FOLDER with these make variables and installs
 # it into the server copy. Objects built with other flags or another server are thrown away first; the checkout's own
 # objects are neither used nor touched, so a test build is never taken for a release one. Kernels, which take minutes to
-# compile, are left out where there is no GPU to run them, unless CUDA=1 is given.
+# compile, are left out where there is no GPU to run them, unless CUDA=1 is given. VECTORGPU_BUILT_WORKER in the environment: a worker
+# program of the same sources and flags, which is installed instead of building another.
 build_extension() {
 	local tree=$1 log=$2 flags
 
@@ -138,8 +139,11 @@ build_extension() {
 		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' \) -delete
 		printf '%s\n' "$flags" >"$tree/.flags"
 	fi
+	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] || set -- "$@" WORKER_TARGETS=
 	make -C "$tree" -j "$JOBS" PG_CONFIG="$PG_CONFIG" "$@" >"$log" 2>&1 &&
-		make -C "$tree" install DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1
+		make -C "$tree" install DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 || return 1
+	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] ||
+		install -m 755 "$VECTORGPU_BUILT_WORKER" "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker" >>"$log" 2>&1
 }
 
 # start_cluster FOLDER [SETTING…]: makes and starts a cluster that listens on a unix socket in FOLDER only; sets PGHOST,

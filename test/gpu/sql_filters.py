@@ -4,9 +4,10 @@ import json
 import numpy
 
 from sql_clients import line, pgbench, psql
+from sql_sets import as_settings
 
-QUERIES = 100
-EXPLAINED = 20
+QUERIES = 50
+EXPLAINED = 10
 SHARES = (0.5, 0.1, 0.01)
 BUCKETS = 1 << 16
 MULTIPLIER = 40503  # Fibonacci hashing, 16 bits: no bucket knows of a row's place or vector
@@ -47,22 +48,21 @@ def true_distances(base, queries):
     return norms + (wanted * wanted).sum(1)[:, None] - 2 * wanted @ rows.T
 
 
-def found_share(distances, allowed, ids):
-    """Of the 10 nearest allowed rows, and of 10."""
+def kth_of(distances, allowed):
+    """The distance of the 10th nearest allowed row, or of the last, and how many of 10 there are."""
     open_ones = distances[allowed]
     k = min(10, len(open_ones))
-    kth = numpy.partition(open_ones, k - 1)[k - 1]
-    return int((distances[numpy.array(ids, dtype=int)] <= kth).sum()) if ids else 0, k
+    return numpy.partition(open_ones, k - 1)[k - 1], k
 
 
-def measure(options, scripts, masks, distances, settings):
+def measure(options, scripts, kths, distances, settings):
     """Rate of one client, recall, the share of scans that looked at all rows."""
-    sets = "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
-    hits, wanted = 0, 0
+    sets = as_settings(settings)
+    hits = 0
     found = psql(sets + " ".join(f"SELECT array_agg(id) FROM ({script.rstrip().rstrip(';')}) s;" for script in scripts), "vg").splitlines()
     for query, ids in enumerate(found):
-        here = found_share(distances[query], masks[query], [int(x) for x in ids.strip("{}").split(",") if x])
-        hits, wanted = hits + here[0], wanted + here[1]
+        rows = numpy.array([int(x) for x in ids.strip("{}").split(",") if x], dtype=int)
+        hits += int((distances[query][rows] <= kths[query][0]).sum())
     explained = psql(sets + " ".join(f"EXPLAIN (ANALYZE, FORMAT JSON) {script}" for script in scripts[:EXPLAINED]), "vg")
     plans, at = [], 0
     decoder = json.JSONDecoder()
@@ -73,23 +73,25 @@ def measure(options, scripts, masks, distances, settings):
             at += 1
     exhaustive = sum('"Exhaustive": 0' not in json.dumps(plan) for plan in plans)
     rate, latency = pgbench(options.work, "vg", "filter", scripts, 1, max(1, options.seconds // 2), settings)
-    return rate, latency, hits / max(wanted, 1), exhaustive / len(plans)
+    return rate, latency, hits / max(sum(k for _, k in kths), 1), exhaustive / len(plans)
 
 
-def filters(options, name, table, base, queries, method, settings):
-    """One row for each condition, beside the search without one."""
-    conditions = Conditions(base, queries)
-    distances = true_distances(base, queries)
-    plain = None
+def filters(data, methods):
+    """One row for each condition and method (label, access method, settings), beside the search without a condition."""
+    conditions = Conditions(data.base, data.queries)
+    distances = true_distances(data.base, data.queries)
+    plain = {}
     for kind, share in (("none", 1.0), *((kind, share) for kind in ("any", "alike", "least alike") for share in SHARES)):
-        scripts, masks = [], []
+        scripts, kths = [], []
         for query in range(QUERIES):
-            sql, mask = ("true", numpy.ones(len(base), dtype=bool)) if kind == "none" else conditions.of(kind, share, query)
-            literal = "[" + ",".join(str(x) for x in queries[query]) + "]"
-            scripts.append(f"SELECT id FROM {table} WHERE {sql} ORDER BY v <-> '{literal}' LIMIT 10;\n")
-            masks.append(mask)
-        rate, latency, recall, exhaustive = measure(options, scripts, masks, distances, settings)
-        plain = recall if plain is None else plain
-        label = "no condition" if kind == "none" else f"{share:.0%} of the rows pass, {kind}"
-        line(name, method, label, f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-             f"recall {recall:.4f} ({recall - plain:+.4f}); {exhaustive:.0%} of the scans came to look at all rows")
+            sql, mask = ("true", numpy.ones(len(data.base), dtype=bool)) if kind == "none" else conditions.of(kind, share, query)
+            literal = "[" + ",".join(str(x) for x in data.queries[query]) + "]"
+            scripts.append(f"SELECT id FROM {data.table} WHERE {sql} ORDER BY v <-> '{literal}' LIMIT 10;\n")
+            kths.append(kth_of(distances[query], mask))
+        for label, method, settings in methods:
+            data.allow(method)
+            rate, latency, recall, exhaustive = measure(data.options, scripts, kths, distances, settings)
+            plain.setdefault(label, recall)
+            condition = "no condition" if kind == "none" else f"{share:.0%} of the rows pass, {kind}"
+            line(data.name, label, condition, f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+                 f"recall {recall:.4f} ({recall - plain[label]:+.4f}); {exhaustive:.0%} of the scans came to look at all rows")

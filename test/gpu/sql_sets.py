@@ -1,0 +1,218 @@
+"""The parts of sql_bench about sets of vectors: exact and approximate searches, searches beside inserts, and pgvector's on the same rows."""
+import statistics
+import subprocess
+import time
+
+import numpy
+
+import datasets
+from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
+
+CHECKED = 200  # queries whose answers are compared with the ground truth
+GRAPH_ROWS = 500  # rows whose neighbours in the k-NN graph are compared with brute force
+SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
+INSERT_RATE = 5000
+APPROXIMATE = (("gpuivf", 0.98), ("gpugraph", 0.985))  # and the recall that is asked of them
+CLIENTS = (1, 16, 64)
+
+
+def read_u8bin(folder, name):
+    """[n, d] uint8: uint32 n, uint32 d, then the rows."""
+    data = content(folder, name)
+    n, d = (int(value) for value in numpy.frombuffer(data, "<u4", 2))
+    return numpy.frombuffer(data, numpy.uint8, n * d, offset=8).reshape(n, d)
+
+
+def read_truth(folder, name):
+    """[n_queries, 100] rows, nearest first."""
+    data = content(folder, name)
+    n, k = (int(value) for value in numpy.frombuffer(data, "<u4", 2))
+    return numpy.frombuffer(data, "<u4", n * k, offset=8).reshape(n, k)
+
+
+def load(database, table, rows):
+    psql(f"CREATE TABLE {table} (id int4, v vector({rows.shape[1]}))", database)
+    copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
+                             f"COPY {table} FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
+    for block in datasets.copy_binary_blocks(rows):
+        copy.stdin.write(block)
+    copy.stdin.close()
+    if copy.wait() != 0:
+        raise BenchError(f"COPY {table} failed")
+    psql(f"VACUUM ANALYZE {table}", database)
+
+
+def as_settings(settings):
+    return "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
+
+
+def plural(clients):
+    return f"{clients} client{'s' if clients > 1 else ''}"
+
+
+class VectorSet:
+    """base [n, d], queries [m, d] uint8, truth [m, 100] rows. Its table has as many indexes as parts have made; `allow` says which one the
+    planner may take."""
+
+    def __init__(self, options, name):
+        self.options, self.name, self.table = options, name, "items_" + name.replace("-", "_")
+        self.keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+        self.base = self.queries = self.truth = None
+
+    def make(self):
+        """Reads the set and loads it, at the first call."""
+        if self.base is not None:
+            return
+        self.base, self.queries = (read_u8bin(self.options.data, f"{self.name}.{what}.u8bin") for what in ("base", "query"))
+        self.truth = read_truth(self.options.data, f"{self.name}.gt100.bin")
+        self.load("vg")
+
+    def load(self, database):
+        load(database, self.table, self.base)
+        load(database, self.table + "_q", self.queries)
+        psql(f"CREATE UNIQUE INDEX ON {self.table}_q (id)", database)
+
+    def build(self, method):
+        """The index, if it is not there yet, and a worker that has it. The only one that the planner may take."""
+        index = f"{self.table}_{method}"
+        if psql(f"SELECT to_regclass('{index}') IS NULL", "vg") == "t":
+            began = time.monotonic()
+            psql(f"CREATE INDEX {index} ON {self.table} USING {method} (v vector_l2_ops)", "vg")
+            line(self.name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+        wait_for_worker(index)
+        self.allow(method)
+
+    def allow(self, method):
+        """Of a throw-away cluster only."""
+        psql(f"SET allow_system_table_mods = on; UPDATE pg_index SET indisvalid = indexrelid = '{self.table}_{method}'::regclass "
+             f"WHERE indrelid = '{self.table}'::regclass", "vg")
+
+    def scripts(self):
+        return [f"SELECT id FROM {self.table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[:SCRIPTS]]
+
+    def recall(self, database, settings):
+        """recall@10 of CHECKED queries; a row as near as the 10th counts."""
+        found = psql(as_settings(settings) + "SELECT q.id, (SELECT array_agg(id) FROM "
+                     f"(SELECT id FROM {self.table} ORDER BY v <-> q.v LIMIT 10) s) FROM (SELECT * FROM {self.table}_q WHERE id < {CHECKED}) q", database)
+        hits, n = 0, 0
+        for row in found.splitlines():
+            number, ids = row.split("|")
+            query = self.queries[int(number)].astype(numpy.int64)
+            distance = lambda rows: ((self.base[rows].astype(numpy.int64) - query) ** 2).sum(1)
+            kth = distance(self.truth[int(number)][:10]).max()
+            hits += int((distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum())
+            n += 10
+        return hits / n
+
+    def rates(self, label, settings):
+        """Clients of the worker."""
+        found = self.recall("vg", {"enable_seqscan": "off", **settings})
+        for clients in CLIENTS:
+            before = answered()
+            rate, latency = pgbench(self.options.work, "vg", "search", self.scripts(), clients, self.options.seconds, {**self.keep, **settings})
+            share = (answered() - before) / max(rate * self.options.seconds, 1)
+            line(self.name, label, plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+
+
+def approximate_label(method, target):
+    return f"{method}, recall_target {target}", {f"{method}.recall_target": target}
+
+
+def exact(data, figures):
+    """Exact searches with the server's own settings, and copies of the index."""
+    data.build("gpuflat")
+    data.rates("gpuflat", {})
+    figures.copying(f"{data.table}_gpuflat", f", {data.name}", times=4)
+
+
+def approximate(data):
+    """The same searches by approximate access methods. How many methods failed."""
+    failed = 0
+    for method, target in APPROXIMATE:
+        try:
+            data.build(method)
+            data.rates(*approximate_label(method, target))
+        except BenchError as error:
+            failed += 1
+            line(data.name, method, "failed", "", "", str(error).replace("\n", " "))
+    return failed
+
+
+def graph_recall(data, index, sets):
+    """Share of the 10 nearest other rows that the graph has of the table's first GRAPH_ROWS rows, and how many these are; a row as near as the
+    10th counts. Squared distances are whole numbers, which float32 holds exactly below 2^24."""
+    edges = psql(f"{sets}SELECT s.id, t.id FROM (SELECT (g).* FROM (SELECT vectorgpu_knn_graph('{index}', 10) AS g OFFSET 0) x LIMIT {10 * GRAPH_ROWS}) e "
+                 f"JOIN {data.table} s ON s.ctid = e.source JOIN {data.table} t ON t.ctid = e.target", "vg")
+    targets = {}
+    for edge in edges.splitlines():
+        source, target = (int(part) for part in edge.split("|"))
+        targets.setdefault(source, set()).add(target)
+    chosen = numpy.array(sorted(targets))
+    kind = numpy.float32 if data.base.shape[1] * 255 ** 2 < 1 << 24 else numpy.float64
+    asked = data.base[chosen].astype(kind)
+    norms = (asked ** 2).sum(1)[:, None]
+    best = numpy.full((len(chosen), 10), numpy.inf, dtype=kind)
+    for first in range(0, len(data.base), 20000):
+        block = data.base[first:first + 20000].astype(kind)
+        squared = norms + (block ** 2).sum(1)[None, :] - 2 * (asked @ block.T)
+        own = numpy.flatnonzero((chosen >= first) & (chosen < first + len(block)))
+        squared[own, chosen[own] - first] = numpy.inf
+        best = numpy.partition(numpy.concatenate([best, squared], axis=1), 9, axis=1)[:, :10]
+    hits = 0
+    for row, kth in zip(chosen, best.max(axis=1)):
+        found = data.base[numpy.array(sorted(targets[row]))].astype(numpy.int64) - data.base[row]
+        hits += int(((found ** 2).sum(1) <= kth).sum())
+    return hits / (10 * len(chosen)), len(chosen)
+
+
+def neighbours(data):
+    """The k-NN graph of the whole table, k = 10, by gpugraph."""
+    data.build("gpugraph")
+    index = f"{data.table}_gpugraph"
+    sets = as_settings({"enable_seqscan": "off", **approximate_label(*APPROXIMATE[1])[1]})
+    began = time.monotonic()
+    try:
+        edges = psql(f"{sets}SET statement_timeout = '40s'; SELECT count(*) FROM vectorgpu_knn_graph('{index}', 10)", "vg")
+    except BenchError:
+        line(data.name, "gpugraph", "k-NN graph of the table, k = 10", "", "", "not done within 40 s")
+        return
+    took = time.monotonic() - began
+    found, judged = graph_recall(data, index, sets)
+    line(data.name, "gpugraph", "k-NN graph of the table, k = 10", f"{took:.1f} s", "", f"{edges} edges; recall {found:.4f} of the first {judged} rows'")
+
+
+def beside_inserts(data):
+    """16 clients search exactly, alone and while others insert INSERT_RATE rows a second, in turn. Takes the index and the rows away again."""
+    data.build("gpuflat")
+    options, script = data.options, data.scripts()
+    insert = (f"\\set i random(0, {min(len(data.queries), 10000) - 1})\n"
+              f"INSERT INTO {data.table} SELECT -1, v FROM {data.table}_q WHERE id = :i;\n")
+    alone, beside, rates = [], [], []
+    for _ in range(2):
+        alone.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, data.keep)[0])
+        command, environment = pgbench_command(options.work, "vg", "insert", insert, 4, options.seconds + 2, {}, "-R", str(INSERT_RATE))
+        inserts = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        time.sleep(1)
+        beside.append(pgbench(options.work, "vg", "search", script, 16, options.seconds, data.keep)[0])
+        out, err = inserts.communicate()
+        rates.append(rate_of(subprocess.CompletedProcess(command, inserts.returncode, out, err))[0])
+    cost = 1 - statistics.median(b / a for a, b in zip(alone, beside))
+    line(data.name, "gpuflat", f"16 clients beside {statistics.median(rates):.0f} inserts/s", f"{statistics.median(beside):.0f}/s", "",
+         f"alone {statistics.median(alone):.0f}/s: {cost:.1%} less")
+    psql(f"DROP INDEX {data.table}_gpuflat", "vg")
+    psql(f"DELETE FROM {data.table} WHERE id = -1", "vg")
+    psql(f"VACUUM {data.table}", "vg")
+
+
+def peer(data, search=100):
+    """pgvector's hnsw (m 16, ef_construction 64)."""
+    data.load("pgv")
+    began = time.monotonic()
+    psql(f"CREATE INDEX ON {data.table} USING hnsw (v vector_l2_ops)", "pgv")
+    line(data.name, "pgvector hnsw", "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
+    keep = {"enable_seqscan": "off", "hnsw.ef_search": search}
+    found = data.recall("pgv", keep)
+    for clients in CLIENTS:
+        rate, latency = pgbench(data.options.work, "pgv", "peer", data.scripts(), clients, data.options.seconds, keep)
+        line(data.name, f"pgvector hnsw, ef_search {search}", plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us", f"recall {found:.4f}")
+    psql(f"DROP TABLE {data.table}, {data.table}_q", "pgv")
