@@ -2,9 +2,11 @@
 #include "engine/graph/build.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "engine/graph/connect.hpp"
+#include "engine/graph/reverse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
 
@@ -29,7 +31,7 @@ knn_spec(const GraphRows &rows, const BuildSpec &spec)
 }
 
 ivf::KMeansSpec
-entry_spec(const GraphRows &rows, const BuildSpec &spec)
+entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 {
 	ivf::KMeansSpec training;
 
@@ -38,6 +40,7 @@ entry_spec(const GraphRows &rows, const BuildSpec &spec)
 	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(training.n_clusters) * kEntrySample);
 	training.kind = ivf::cluster_kind(rows.spec.metric);
 	training.seed = spec.knn.seed;
+	training.n_threads = n_threads;
 	return training;
 }
 
@@ -47,7 +50,6 @@ struct EntryStage
 	uint32_t *nodes;  // [training rows]
 	float *sample;    // [training rows, dim]
 	float *centroids; // [n_clusters, dim]
-	double *scores;   // [training rows]
 	void *training;
 	size_t training_bytes;
 
@@ -57,21 +59,59 @@ struct EntryStage
 		nodes = arena->take<uint32_t>(of.n_rows);
 		sample = arena->take<float>(of.n_rows * of.dim);
 		centroids = arena->take<float>(static_cast<size_t>(of.n_clusters) * of.dim);
-		scores = arena->take<double>(of.n_rows);
 		training_bytes = ivf::kmeans_work_bytes(of);
 		training = arena->take<uint8_t>(training_bytes);
 		return training != nullptr;
 	}
 };
 
+/// The search for the sampled row nearest to each centroid, shared out among tasks.
+struct NearestTask
+{
+	const EntryStage *stage;
+	const ivf::KMeansSpec *training;
+	uint32_t *nearest;  // [n_centroids] nodes
+	uint32_t n_centroids;
+	std::atomic<uint32_t> next{0};
+};
+
+void
+nearest_task(void *argument, size_t)
+{
+	constexpr size_t kRowsAtATime = 256;
+	NearestTask *task = static_cast<NearestTask *>(argument);
+	const uint32_t dim = task->training->dim;
+	const uint64_t n_rows = task->training->n_rows;
+	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, dim};
+	double scores[kRowsAtATime];
+
+	for (uint32_t c = task->next.fetch_add(1); c < task->n_centroids; c = task->next.fetch_add(1))
+	{
+		double best = 0;
+		uint64_t nearest = 0;
+
+		for (uint64_t first = 0; first < n_rows; first += kRowsAtATime)
+		{
+			const size_t n = std::min<uint64_t>(kRowsAtATime, n_rows - first);
+
+			compute_scores(by_centroid, task->stage->centroids + size_t{c} * dim, task->stage->sample + first * dim, dim * sizeof(float), n, scores);
+			for (size_t i = 0; i < n; i++)
+				if ((first == 0 && i == 0) || scores[i] < best)
+				{
+					best = scores[i];
+					nearest = first + i;
+				}
+		}
+		task->nearest[c] = task->stage->nodes[nearest];
+	}
+}
+
 /// Of the sampled rows those nearest to the centroids.
 Outcome
 choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, uint32_t *n_entries, void *work,
 	size_t work_bytes, const Call &call)
 {
-	const ivf::KMeansSpec training = entry_spec(rows, spec);
-	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, training.dim};
-	const size_t stride = training.dim * sizeof(float);
+	const ivf::KMeansSpec training = entry_spec(rows, spec, call.n_threads);
 	ivf::Arena arena(work, work_bytes);
 	ivf::KMeansReport report;
 	EntryStage stage;
@@ -85,20 +125,12 @@ choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, 
 		stage.training, stage.training_bytes, call);
 	if (!outcome.is_ok())
 		return outcome;
-	*n_entries = 0;
-	for (uint32_t c = 0; c < std::max(report.n_used, 1u); c++)
-	{
-		compute_scores(by_centroid, stage.centroids + static_cast<size_t>(c) * training.dim, stage.sample, stride,
-			training.n_rows, stage.scores);
-		uint64_t nearest = 0;
 
-		for (uint64_t i = 1; i < training.n_rows; i++)
-			if (stage.scores[i] < stage.scores[nearest])
-				nearest = i;
-		entries[(*n_entries)++] = stage.nodes[nearest];
-	}
-	std::sort(entries, entries + *n_entries);
-	*n_entries = static_cast<uint32_t>(std::unique(entries, entries + *n_entries) - entries);
+	NearestTask task = {&stage, &training, entries, std::max(report.n_used, 1u)};
+
+	ivf::run_workers(call, std::max<size_t>(call.n_threads, 1), nearest_task, &task);
+	std::sort(entries, entries + task.n_centroids);
+	*n_entries = static_cast<uint32_t>(std::unique(entries, entries + task.n_centroids) - entries);
 	return {};
 }
 
@@ -114,12 +146,12 @@ struct EdgeMemory
 
 /// Bytes of EdgeMemory::late.
 size_t
-late_stage_bytes(const GraphRows &rows, const BuildSpec &spec)
+late_stage_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 {
 	ivf::Arena arena;
 	EntryStage entry;
 
-	(void) entry.take(&arena, entry_spec(rows, spec));
+	(void) entry.take(&arena, entry_spec(rows, spec, n_threads));
 	return std::max({add_reverse_bytes(rows.n_rows, spec.degree), arena.bytes_needed(),
 		connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
 }
@@ -130,17 +162,14 @@ choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists
 	uint32_t *entries, BuildReport *report, const Call &call)
 {
 	Outcome outcome = prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
-	Call alone = call;
 
-	alone.n_threads = 1;
-	alone.parallel = nullptr;
 	if (outcome.is_ok())
-		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, alone);
+		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call);
 	if (outcome.is_ok())
-		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, alone);
+		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, call);
 	if (outcome.is_ok())
 		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
-			memory.late_bytes, alone);
+			memory.late_bytes, call);
 	return outcome;
 }
 
@@ -173,7 +202,7 @@ struct Memory
 
 		lists.k = knn.k;
 		stage_bytes = std::max(knn_graph_bytes(rows, knn, n_threads), prune_bytes(lists, n_threads));
-		late_bytes = std::max(stage_bytes + n_scores * sizeof(float), late_stage_bytes(rows, spec));
+		late_bytes = std::max(stage_bytes + n_scores * sizeof(float), late_stage_bytes(rows, spec, n_threads));
 		ids = arena->take<uint32_t>(n_scores);
 		forward = arena->take<uint32_t>(static_cast<size_t>(rows.n_rows) * spec.degree);
 		late = arena->take<unsigned char>(late_bytes + 64);
@@ -259,7 +288,7 @@ graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_
 	KnnLists lists;
 
 	lists.k = k;
-	return size_t{rows.n_rows} * spec.degree * sizeof(uint32_t) + prune_bytes(lists, n_threads) + late_stage_bytes(rows, spec) + 8 * 64;
+	return size_t{rows.n_rows} * spec.degree * sizeof(uint32_t) + prune_bytes(lists, n_threads) + late_stage_bytes(rows, spec, n_threads) + 8 * 64;
 }
 
 Outcome
@@ -277,7 +306,7 @@ graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnList
 	memory.forward = arena.take<uint32_t>(size_t{rows.n_rows} * spec.degree);
 	memory.stage_bytes = prune_bytes(lists, call.n_threads) + 64;
 	memory.stage = arena.take<unsigned char>(memory.stage_bytes);
-	memory.late_bytes = late_stage_bytes(rows, spec) + 64;
+	memory.late_bytes = late_stage_bytes(rows, spec, call.n_threads) + 64;
 	memory.late = arena.take<unsigned char>(memory.late_bytes);
 	if (memory.late == nullptr)
 		return ivf::work_memory_short();

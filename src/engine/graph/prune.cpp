@@ -191,26 +191,6 @@ prune_task(void *argument, size_t index)
 	}
 }
 
-bool
-has(const uint32_t *nodes, uint32_t n, uint32_t node)
-{
-	return std::find(nodes, nodes + n, node) != nodes + n;
-}
-
-struct ReverseMemory
-{
-	uint32_t *reverse; // [n_rows, degree]
-	uint32_t *n_reverse; // [n_rows]
-
-	bool
-	take(ivf::Arena *arena, uint32_t n_rows, uint32_t degree)
-	{
-		reverse = arena->take<uint32_t>(static_cast<size_t>(n_rows) * degree);
-		n_reverse = arena->take<uint32_t>(n_rows);
-		return n_reverse != nullptr;
-	}
-};
-
 } // namespace
 
 size_t
@@ -246,59 +226,6 @@ prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t deg
 			return ivf::work_memory_short();
 	call.parallel(call.parallel_context, n_tasks, prune_task, &task);
 	return task.stopped.load() ? ivf::cancelled() : Outcome{};
-}
-
-size_t
-add_reverse_bytes(uint32_t n_rows, uint32_t degree)
-{
-	ivf::Arena arena;
-	ReverseMemory memory;
-
-	(void) memory.take(&arena, n_rows, degree);
-	return arena.bytes_needed();
-}
-
-Outcome
-add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t *edges, void *work, size_t work_bytes,
-	const Call &call)
-{
-	ivf::Arena arena(work, work_bytes);
-	ReverseMemory memory;
-
-	if (!memory.take(&arena, n_rows, degree))
-		return ivf::work_memory_short();
-	std::fill_n(memory.n_reverse, n_rows, 0);
-	// Rank by rank, so that a node with too many edges to it goes back along those that are best for their rows.
-	for (uint32_t rank = 0; rank < degree; rank++)
-	{
-		if (!ivf::go_on(call, {rank, degree}))
-			return ivf::cancelled();
-		for (uint32_t u = 0; u < n_rows; u++)
-		{
-			const uint32_t v = forward[static_cast<size_t>(u) * degree + rank];
-
-			if (v != kNoNode && memory.n_reverse[v] < degree)
-				memory.reverse[static_cast<size_t>(v) * degree + memory.n_reverse[v]++] = u;
-		}
-	}
-	for (uint32_t u = 0; u < n_rows; u++)
-	{
-		const uint32_t *own = forward + static_cast<size_t>(u) * degree;
-		const uint32_t *back = memory.reverse + static_cast<size_t>(u) * degree;
-		uint32_t *out = edges + static_cast<size_t>(u) * degree;
-		uint32_t n = 0;
-
-		for (uint32_t i = 0; i < (degree + 1) / 2 && own[i] != kNoNode; i++)
-			out[n++] = own[i];
-		for (uint32_t i = 0; i < memory.n_reverse[u] && n < degree; i++)
-			if (!has(out, n, back[i]))
-				out[n++] = back[i];
-		for (uint32_t i = (degree + 1) / 2; i < degree && n < degree && own[i] != kNoNode; i++)
-			if (!has(out, n, own[i]))
-				out[n++] = own[i];
-		std::fill(out + n, out + degree, kNoNode);
-	}
-	return {};
 }
 
 } // namespace vectorgpu::engine::graph

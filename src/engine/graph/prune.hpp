@@ -1,5 +1,4 @@
-// From a k-NN graph to a graph that searches find their way in: edges that others make superfluous are left out, and what
-// leads to a node leads back from it.
+// From a k-NN graph to a graph that searches find their way in: edges that others make superfluous are left out.
 #pragma once
 
 #include "engine/graph/knn_graph.hpp"
@@ -20,11 +19,5 @@ enum class PruneKind : uint8_t
 Outcome prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward,
 	void *work, size_t work_bytes, const Call &call = {});
 size_t prune_bytes(const KnnLists &lists, size_t n_threads = 1);
-
-/// edges [n_rows, degree]: the first half of each row's forward edges, edges back from rows whose forward edges (the most
-/// useful first) lead to it, then what else there is of either kind. No node twice, never itself.
-Outcome add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t *edges, void *work,
-	size_t work_bytes, const Call &call = {});
-size_t add_reverse_bytes(uint32_t n_rows, uint32_t degree);
 
 } // namespace vectorgpu::engine::graph
