@@ -79,8 +79,8 @@ class VectorSet:
             began = time.monotonic()
             psql(f"CREATE INDEX {index} ON {self.table} USING {method} (v vector_l2_ops)", "vg")
             line(self.name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
-        wait_for_worker(index)
         self.allow(method)
+        wait_for_worker(index)
 
     def allow(self, method):
         """Of a throw-away cluster only."""
