@@ -2,7 +2,7 @@
 """Recall of gpumatch's signatures on real data, against exact answers.
 
 Loads a part of a set of SIFT vectors and the Adult rows (as sets of tokens) into schema `signatures` of a database, builds
-vector_lsh_l2_ops and array_minhash_ops indexes and asks each for the 10 nearest rows of queries that are not in the table.
+an index of each class of signatures and asks it for the 10 nearest rows of queries that are not in the table.
 Printed for each index:
 
   recall@10   share of rows returned that are as near as the tenth in truth
@@ -13,7 +13,7 @@ Printed for each index:
   rows        that the index has compared for a query, of so many
   ms          median of a query by the index and by a sequential scan, in the backend (vectorgpu.worker = off)
 
-  PGHOST=... PGPORT=... test/bench/signatures.py --data FOLDER [--rows N] [--queries N] [--hashes N,N...]
+  PGHOST=... PGPORT=... test/bench/signatures.py --data FOLDER [--rows N] [--queries N] [--hashes N,N...] [--only l2,l1,cosine,minhash]
 """
 
 import argparse
@@ -111,6 +111,18 @@ def report(database, name, table, queries, op, truth, scan_ms, similarity):
     print(f"| {name} | {recall:.3f} | {bound:.3f} | {max(gaps):.3f} | {compared(database, table, queries, op)} | {ms:.1f} | {scan_ms:.1f} |", flush=True)
 
 
+def families(args):
+    """By name: operator class, options beside `hashes`, table, queries, operator, collision probability at a distance."""
+    return {
+        "l2": ("vector_lsh_l2_ops", f", width = {args.width:g}", "points", "point_queries", "<->", lambda d: l2_collision(d, args.width)),
+        # Random binning of the Laplacian kernel (Rahimi and Recht 2007, section 4)
+        "l1": ("vector_lsh_l1_ops", f", width = {args.l1_width:g}", "points", "point_queries", "<+>", lambda d: math.exp(-d / args.l1_width)),
+        # Sign random projection (Charikar 2002)
+        "cosine": ("vector_lsh_cosine_ops", "", "points", "point_queries", "<=>", lambda d: 1 - math.acos(max(-1, min(1, 1 - d))) / math.pi),
+        "minhash": ("array_minhash_ops", "", "sets", "set_queries", "<%>", lambda d: 1 - d),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("VECTORGPU_DATA"), help="folder of the data sets (default: VECTORGPU_DATA)")
@@ -118,7 +130,9 @@ def main():
     parser.add_argument("--rows", type=int, default=100000, help="of SIFT")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--width", type=float, default=400, help="of vector_lsh_l2_ops")
+    parser.add_argument("--l1-width", type=float, default=4000, help="of vector_lsh_l1_ops")
     parser.add_argument("--hashes", default="32,100,237")
+    parser.add_argument("--only", default="l2,l1,cosine,minhash")
     args = parser.parse_args()
     base = os.path.join(args.data, "")
 
@@ -127,19 +141,15 @@ def main():
          copy("point_queries", u8_vectors(base + "sift-bsds-128.query.u8bin.gz", args.queries)) +
          copy("sets", token_sets(base + "adult.base.ivecs.gz", args.rows)) +
          copy("set_queries", token_sets(base + "adult.query.ivecs.gz", args.queries)) + "ANALYZE points; ANALYZE sets;")
-    truth, scan_ms = ask(args.database, "points", "point_queries", "<->", False)
-    set_truth, set_scan_ms = ask(args.database, "sets", "set_queries", "<%>", False)
     print("| index | recall@10 | in bound | largest gap | rows compared | ms | ms of a scan |\n|---|---|---|---|---|---|---|")
-    for hashes in args.hashes.split(","):
-        options = f"hashes = {hashes}, width = {args.width}"
-        psql(args.database, f"CREATE INDEX points_v ON signatures.points USING gpumatch (v vector_lsh_l2_ops ({options}))")
-        report(args.database, f"`vector_lsh_l2_ops ({options})`, {args.rows} SIFT vectors", "points", "point_queries", "<->", truth, scan_ms,
-               lambda d: l2_collision(d, args.width))
-        psql(args.database, "DROP INDEX signatures.points_v")
-        psql(args.database, f"CREATE INDEX sets_v ON signatures.sets USING gpumatch (v array_minhash_ops (hashes = {hashes}))")
-        report(args.database, f"`array_minhash_ops (hashes = {hashes})`, Adult", "sets", "set_queries", "<%>", set_truth, set_scan_ms,
-               lambda d: 1 - d)
-        psql(args.database, "DROP INDEX signatures.sets_v")
+    for family in args.only.split(","):
+        opclass, options, table, queries, op, similarity = families(args)[family]
+        truth, scan_ms = ask(args.database, table, queries, op, False)
+        what = f"{args.rows} SIFT vectors" if table == "points" else "Adult"
+        for hashes in args.hashes.split(","):
+            psql(args.database, f"CREATE INDEX signed ON signatures.{table} USING gpumatch (v {opclass} (hashes = {hashes}{options}))")
+            report(args.database, f"`{opclass} (hashes = {hashes}{options})`, {what}", table, queries, op, truth, scan_ms, similarity)
+            psql(args.database, "DROP INDEX signatures.signed")
 
 
 if __name__ == "__main__":
