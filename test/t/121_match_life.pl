@@ -1,0 +1,188 @@
+# gpumatch through what the other access methods go through in files of their own: arrays, documents, tuples and texts under inserts,
+# updates, deletes, vacuum, merges and CREATE INDEX CONCURRENTLY, each answer compared with the sequential scan of its snapshot; a worker
+# that is killed meanwhile; immediate stops; a background load; a standby with a worker of its own, promoted; dump and restore;
+# flipped bytes.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuLoad;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $seconds = $ENV{VECTORGPU_LONG} ? 60 : 3;
+my $node = make_node('life', streaming => 1,
+	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\n"
+	  . "vectorgpu.worker_timeout = 60s\nautovacuum = off\nvectorgpu.auto_merge = off\nsynchronous_commit = off\n");
+my @indexes = qw(m_a m_d m_r m_w);
+
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE m (id serial, k int, a int[], d tsvector, w text, c text);
+CREATE FUNCTION add_rows(n int) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO m (k, a, d, w, c)
+	SELECT (random() * 100)::int, array(SELECT (random() * 300)::int FROM generate_series(1, (random() * 12)::int) WHERE i > 0),
+		to_tsvector('simple', 'foo' || (random() * 13)::int || ' bar' || (random() * 7)::int),
+		'w' || (random() * 5000)::int || chr(97 + (random() * 20)::int), 'c' || (random() * 9)::int
+	FROM generate_series(1, n) i $$;
+SELECT add_rows(2000);
+INSERT INTO m (k) VALUES (NULL);
+CREATE INDEX m_a ON m USING gpumatch (a);
+CREATE INDEX m_d ON m USING gpumatch (d);
+CREATE INDEX m_r ON m USING gpumatch (matchrow(k, c));
+CREATE INDEX m_w ON m USING gpumatch (w text_gram_ops (n = 2));
+-- Raises an error if an index answers otherwise than the sequential scan: rows, distances, order.
+CREATE FUNCTION assert_matches(k int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	distance text;
+	body text := 'SELECT string_agg(id || '':'' || coalesce(v::text, ''-''), '','') FROM (SELECT id, %1$s AS v FROM m ORDER BY %1$s%2$s LIMIT %3$s) s';
+	by_index text;
+	by_seq text;
+BEGIN
+	FOREACH distance IN ARRAY ARRAY['a <#> ''{1,2,3,4,5,6,7,100,200}''', 'd <#> ''foo3 bar2''', 'matchrow(k, c) <#> matchquery(int4range(10, 40), ''c3''::text)',
+		'w <~> ''w123c''']
+	LOOP
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true), set_config('enable_indexscan', 'on', true);
+		EXECUTE format(body, distance, '', k) INTO by_index;
+		PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true), set_config('enable_indexscan', 'off', true);
+		EXECUTE format(body, distance, ', ctid', k) INTO by_seq;
+		IF by_index IS DISTINCT FROM by_seq THEN
+			RAISE EXCEPTION 'wrong answer for %: % instead of %', distance, left(by_index, 300), left(by_seq, 300);
+		END IF;
+	END LOOP;
+	RETURN 'right';
+END $$;
+SQL
+SKIP:
+{
+	skip 'the worker is not installed', 1 unless -x worker_file($node);
+	ok(wait_worker($node), 'the worker is ready');
+}
+
+sub right
+{
+	my ($name, $server) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join(' ', ($server // $node)->psql('postgres', 'SELECT assert_matches(150)')), '0 right ', "$name: the indexes answer as the sequential scan");
+	check_index($server // $node, $_, name => "$name: check of $_") for @indexes;
+	return;
+}
+
+sub start_changes
+{
+	return start_load($node, {
+		'scan@4'   => "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_matches(50);\nCOMMIT;\n",
+		'insert@4' => "SELECT add_rows(5);\n",
+		'update@2' => "UPDATE m SET a = a || 5, w = w || 'x' WHERE id IN (SELECT id FROM m ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED);\n",
+		'delete@2' => "DELETE FROM m WHERE id IN (SELECT id FROM m ORDER BY random() LIMIT 4 FOR UPDATE SKIP LOCKED);\n",
+		'abort@1'  => "BEGIN;\nSELECT add_rows(3);\nROLLBACK;\n",
+		'vacuum@1' => "VACUUM m;\n",
+		'merge@1'  => "SELECT vectorgpu_merge('m_a'), vectorgpu_merge('m_r');\nSELECT vectorgpu_merge('m_w'), vectorgpu_merge('m_d');\n" },
+		clients => 4, seconds => $seconds, @_);
+}
+
+# Changes beside scans, the worker dying, and an index that is built meanwhile.
+my $load = start_changes();
+for my $round (1 .. $seconds - 1)
+{
+	my $pid = worker_pid($node);
+
+	kill 'KILL', $pid if defined $pid && $pid =~ /^\d+$/;
+	$node->safe_psql('postgres', $round % 2 ? 'DROP INDEX IF EXISTS m_late; CREATE INDEX CONCURRENTLY m_late ON m USING gpumatch (a)' : 'REINDEX INDEX CONCURRENTLY m_w');
+	sleep 1;
+}
+my ($transactions, $problem) = finish_load($load);
+is($problem, '', "beside changes and a dying worker: no error and no wrong answer in $transactions transactions");
+cmp_ok($transactions, '>', 20, 'work was done');
+right('afterwards');
+check_index($node, 'm_late', name => 'and of the index that was built beside them');
+$node->safe_psql('postgres', 'DROP INDEX m_late');
+
+# Immediate stops in the middle of it: what was committed is there, once.
+for my $round (1 .. 2)
+{
+	$load = start_changes(seconds => 30);
+	sleep 1 + $round % 2;
+	crash_restart($node);
+	finish_load($load, expect_abort => 1);
+	right("immediate stop $round");
+}
+
+# A background load brings everything that a scan does.
+SKIP:
+{
+	skip 'the worker is not installed', 1 unless -x worker_file($node);
+	$node->safe_psql('postgres', "ALTER SYSTEM SET vectorgpu.inline_load_size = 0; SELECT pg_reload_conf()");
+	ok(wait_worker($node), 'the worker is ready');
+	$node->safe_psql('postgres', "SELECT vectorgpu_evict(i) FROM unnest('{" . join(',', @indexes) . "}'::regclass[]) i");
+	by_worker($node, 'copies loaded in the background', sub { right('copies loaded in the background') });
+	ok($node->poll_query_until('postgres', 'SELECT background_loads > 0 FROM vectorgpu_worker'), 'by the loader');
+	for my $index (@indexes)
+	{
+		ok(wait_until(sub { ($node->psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('$index', true, true)"))[1] eq 't' }),
+			"$index: the copy equals the pages");
+	}
+}
+
+# A standby follows, with a worker of its own, and is promoted.
+my $standby = make_standby($node, 'life_standby');
+for my $change ('SELECT add_rows(300)', 'DELETE FROM m WHERE id % 5 = 2', 'VACUUM m', 'SELECT add_rows(100)', "SELECT vectorgpu_merge('m_a'), vectorgpu_merge('m_w')")
+{
+	$node->safe_psql('postgres', $change);
+	wait_standby($node, $standby);
+	is(join(' ', $standby->psql('postgres', 'SELECT assert_matches(150)')), '0 right ', "the standby answers rightly after $change");
+}
+if (-x worker_file($node))
+{
+	ok(wait_worker($standby), 'the standby has a worker');
+	by_worker($standby, 'the standby', sub { right('the standby by its worker', $standby) });
+}
+$standby->promote;
+$standby->safe_psql('postgres', 'SELECT add_rows(50); DELETE FROM m WHERE id % 7 = 1');
+$standby->safe_psql('postgres', 'VACUUM m');
+right('promoted', $standby);
+$standby->stop;
+
+# Dump and restore
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
+$node->command_ok([ 'pg_dump', '--no-sync', '--file', $dump, $node->connstr('postgres') ], 'pg_dump');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restore');
+is($node->safe_psql('restored', 'SELECT assert_matches(150)'), 'right', 'restored: the indexes answer as the sequential scan');
+
+# A byte changed behind the header of a page, the metapage first: an error that says so, or the right answer; never another one.
+$node->safe_psql('postgres', "CREATE TABLE s AS SELECT * FROM m WHERE a IS NOT NULL LIMIT 100; CREATE INDEX s_a ON s USING gpumatch (a); CHECKPOINT");
+$node->safe_psql('postgres', 'ALTER SYSTEM SET vectorgpu.worker = off; SELECT pg_reload_conf()');
+my $query = q{SELECT string_agg(id::text, ',') FROM (SELECT id FROM s ORDER BY a <#> '{1,2,3,4,5}' LIMIT 20) x};
+my $scan = "SET enable_seqscan = off; SET enable_sort = off; $query";
+my $expected = $node->safe_psql('postgres', $scan);
+my $file = relation_file($node, 's_a');
+my $whole = slurp_file($file);
+my ($noticed, @wrong) = (0);
+my $pages = length($whole) / 8192;
+srand(20170228);
+for my $round (1 .. 3)
+{
+	$node->stop;
+	my $bytes = $whole;
+	my $page = $round == 1 ? 0 : 1 + int(rand($pages - 1));
+
+	vec($bytes, $page * 8192 + 24 + int(rand(8168)), 8) ^= 1 << int(rand(8));
+	open(my $out, '>:raw', $file) or die "could not write $file: $!";
+	print $out $bytes;
+	close $out;
+	$node->start;
+	my ($state, $message, $out_text) = psql_state($node, $scan);
+	push @wrong, "page $page: $state $message $out_text" unless $state eq 'XX002' || ($state eq '00000' && $out_text =~ /\Q$expected\E/);
+	($state, $message) = psql_state($node, "SELECT vectorgpu_check('s_a', true)");
+	$noticed++ if $state eq 'XX002';
+}
+is("@wrong", '', 'a flipped byte gives no wrong answer');
+is($noticed, 3, 'and vectorgpu_check finds each');
+unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process of the server crashed');
+$node->stop;
+done_testing();
