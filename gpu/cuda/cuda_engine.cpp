@@ -45,6 +45,8 @@ public:
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
+		one_pass_.tuning = options.one_pass_tuning;
+		one_pass_.trace = options.one_pass_trace;
 	}
 
 	~Impl() override

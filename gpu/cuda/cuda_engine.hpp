@@ -9,9 +9,12 @@
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
 #include "kernels/graph_tuning.hpp"
+#include "kernels/one_pass_tuning.hpp"
 
 namespace vectorgpu::cuda
 {
+
+struct OnePassTrace;
 
 struct CudaEngineOptions
 {
@@ -27,6 +30,8 @@ struct CudaEngineOptions
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t one_pass_looks = 1u << 17;             // of a block at what others have done, some 50 ms; then the pass is given up. 0: at once
 	uint32_t one_pass_pause_ms = 10000;             // after a pass that was given up: each costs a search some 50 ms
+	kernels::OnePassTuning one_pass_tuning;         // for its benchmark and tests
+	OnePassTrace *one_pass_trace = nullptr;         // for its benchmark: what the last search left (search.hpp)
 	bool few_lists = true;                          // small batches over lists of bytes in two launches where that is possible
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs

@@ -105,8 +105,10 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	uint32_t n_tiles = 0;
 	double max_norm = 0;
 
+	const auto begun = steady_clock::now();
+
 	*taken = false;
-	if (options.one_pass == nullptr || n < options.filter_min_queries || steady_clock::now() < options.one_pass->not_before.load(std::memory_order_relaxed))
+	if (options.one_pass == nullptr || n < options.filter_min_queries || begun < options.one_pass->not_before.load(std::memory_order_relaxed))
 		return Status::ok();
 
 	uint32_t max_k = 0;
@@ -123,7 +125,8 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 
 	args.n_queries = static_cast<uint32_t>(n);
 
-	const kernels::OnePassPlan plan = kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles);
+	OnePassTrace *const trace = options.one_pass->trace;
+	const kernels::OnePassPlan plan = kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles, options.one_pass->tuning);
 
 	// A block finishes a query with so many candidates, and a random order of rows is not certain.
 	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
@@ -164,8 +167,17 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	args.counters.launch = args.answers.mark;
 	args.counters.most_looks = device->armed() && device->fault("gpu_give_up") ? 0 : options.one_pass->most_looks;
 	args.counters.given_up = context->given_up.as<uint32_t>();
+	if (trace != nullptr)
+	{
+		trace->begun = begun;
+		trace->staged = steady_clock::now();
+		trace->n_blocks = plan.n_blocks;
+		args.stamps = trace->stamps;
+	}
 
 	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
+	if (trace != nullptr)
+		trace->launched = steady_clock::now();
 	context->counted[0] += kernels::one_pass_taken_over(args.n_queries, args.dim_pad);
 	context->counted[1] += plan.n_blocks;
 	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
@@ -175,6 +187,9 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 
 	const size_t n_redo = redo->size();
 	const Status status = end_answers(device, context, args.answers, numbers, results, counts, redo);
+
+	if (trace != nullptr)
+		trace->answered = steady_clock::now();
 
 	// While a launch whose blocks wait for each other may be on the device, there must be no other.
 	if (!status.is_ok())

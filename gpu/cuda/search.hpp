@@ -12,6 +12,7 @@
 #include "cuda/device.hpp"
 #include "engine/engine.hpp"
 #include "kernels/graph_tuning.hpp"
+#include "kernels/one_pass.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -34,11 +35,21 @@ struct SearchContext
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
 };
 
+/// What the last search in one pass leaves of itself, for a benchmark that searches alone.
+struct OnePassTrace
+{
+	std::chrono::steady_clock::time_point begun, staged, launched, answered;
+	uint32_t n_blocks = 0;
+	kernels::OnePassStamps stamps; // of the kernel
+};
+
 /// How an engine's searches go over rows in one pass (one_pass.hpp).
 struct OnePassUse
 {
 	uint32_t most_looks = 0; // of a block at what others have done
 	std::chrono::milliseconds pause{10000}; // after a launch that was given up
+	kernels::OnePassTuning tuning;
+	OnePassTrace *trace = nullptr; // null: nobody wants one
 	std::atomic<std::chrono::steady_clock::time_point> not_before{};
 };
 

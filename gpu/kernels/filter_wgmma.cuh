@@ -149,16 +149,23 @@ struct GroupPipeline
 		barriers_visible();
 	}
 
-	/// The copying thread, before a step's copy: the stage is free, and no more than kStagesOnTheWay are on the way.
+	/// The copying thread, before a step's copy: no more than so many are on the way.
+	__device__ __forceinline__ void
+	wait_for_others(uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way) const
+	{
+		if (n_stages > most_on_the_way && step >= most_on_the_way)
+		{
+			const uint32_t before = stage >= most_on_the_way ? stage - most_on_the_way : stage + n_stages - most_on_the_way;
+
+			barrier_wait(full(before), (stage >= most_on_the_way ? round : round - 1) & 1);
+		}
+	}
+
+	/// The same, and the stage is free.
 	__device__ __forceinline__ void
 	wait_for_turn(uint32_t step, uint32_t stage, uint32_t round) const
 	{
-		if (n_stages > kStagesOnTheWay && step >= kStagesOnTheWay)
-		{
-			const uint32_t before = stage >= kStagesOnTheWay ? stage - kStagesOnTheWay : stage + n_stages - kStagesOnTheWay;
-
-			barrier_wait(full(before), (stage >= kStagesOnTheWay ? round : round - 1) & 1);
-		}
+		wait_for_others(step, stage, round, kStagesOnTheWay);
 		if (round > 0)
 			barrier_wait(empty(stage), (round - 1) & 1);
 	}

@@ -105,13 +105,21 @@ struct FinishScratch
 	uint32_t n_valid;
 };
 
+/// Who wants to know when finish_few gets where: nobody.
+struct NoFinishStamps
+{
+	__device__ __forceinline__ void cut() const {}
+	__device__ __forceinline__ void scored() const {}
+	__device__ __forceinline__ void sorted() const {}
+};
+
 /// All of it for a query with few candidates, by the kSelectThreads of Threads: scratch->entries has the result. False if there are too many for
 /// it. candidates and the result are the same in all threads. place_of(number, &rows): the row of these that a candidate is; key_of(score,
 /// rows, row): its key.
-template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf>
+template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf, class Stamps = NoFinishStamps>
 __device__ inline bool
 finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, float aa, const PlaceOf &place_of, const QueryAt &query_at,
-	const KeyOf &key_of, FinishScratch *scratch, FewFound *found)
+	const KeyOf &key_of, FinishScratch *scratch, FewFound *found, const Stamps &stamps = {})
 {
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = threadIdx.x / 32;
@@ -160,6 +168,7 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 
 	const uint32_t n_kept = scratch->n_kept;
 
+	stamps.cut();
 	if (n_kept + candidates.n_best > kMergeLeast)
 		return false;
 
@@ -193,8 +202,11 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 	for (uint32_t i = threadIdx.x; i < candidates.n_best; i += kSelectThreads)
 		scratch->entries[n_kept + i] = candidates.best[i];
 
+	stamps.scored();
+
 	const uint32_t n_sorted = flush_entries<Threads>(scratch->entries, n_kept + candidates.n_best, candidates.k); // begins with a barrier
 
+	stamps.sorted();
 	*found = {min(n_sorted, scratch->n_valid + candidates.n_best), n_kept, cut};
 	return true;
 }

@@ -24,14 +24,8 @@ namespace
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
 constexpr uint32_t kConsumers = 256;     // threads that multiply
-constexpr uint32_t kLeastTilesToShare = 24; // of a block
+constexpr uint32_t kMostHeld = 4;        // tiles of a group whose sums wait for thresholds
 constexpr uint32_t kAloneQueries = 16;   // so many thresholds every block finds by itself
-
-struct OnePassMaps
-{
-	CUtensorMap rows[kMostParts];
-	CUtensorMap queries;
-};
 
 /// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
 __device__ __forceinline__ void
@@ -52,22 +46,6 @@ __device__ __forceinline__ float
 infinity_f()
 {
 	return __int_as_float(0x7F800000);
-}
-
-/// Where a tile lies.
-struct TilePlace
-{
-	uint32_t part;
-	uint32_t row; // its first, of the part
-};
-
-__device__ __forceinline__ TilePlace
-place_of(const RowParts &parts, uint32_t tile)
-{
-	const uint32_t number = tile * kFilterTileRows;
-	const uint32_t part = part_of(parts, number);
-
-	return {part, number - parts.first_row[part]};
 }
 
 /// A query for all blocks, by the threads that multiply. bytes [n_operand_bytes], given: on the host.
@@ -112,8 +90,13 @@ place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, cons
 /// One thread: brings the rows of the block's tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
 template <class Shape>
 __device__ __forceinline__ void
-bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, bool queries_wanted, BlockTiles &tiles)
+bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, const OnePassPlan &plan, bool queries_wanted,
+	BlockTiles &tiles)
 {
+	const uint32_t on_the_way = plan.tuning.stages_on_the_way;
+	const uint64_t making_way = l2_policy(Keep::kFirst);
+	const uint64_t staying = plan.tuning.kept_last ? l2_policy(Keep::kLast) : l2_policy(Keep::kNormal);
+	FetchAhead fetch(args, maps, plan, tiles, pipeline.n_chunks);
 	const uint32_t last_chance = min(pipeline.n_stages, tiles.n_own() * pipeline.n_chunks) - 1; // later steps wait for products
 	const uint32_t all_taken_over = args.counters.before[OnePassCounters::kTakenOver] + args.n_queries;
 	uint32_t step = 0;
@@ -121,6 +104,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 	uint32_t round = 0;
 
 	tiles.begin();
+	stamp(args.stamps, OnePassStamps::kFirstCopy);
 	for (uint32_t at = 0;; at++)
 	{
 		tiles.look_ahead(at);
@@ -131,11 +115,12 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 			break;
 
 		const TilePlace place = place_of(args.parts, tile);
+		const uint64_t policy = tiles.stays(tile) ? staying : making_way;
 
 		for (uint32_t chunk = 0; chunk < pipeline.n_chunks; chunk++, step++)
 		{
 			// As soon as the queries are there; rows go on coming until then, while there is room.
-			if (queries_wanted && step >= min(kStagesOnTheWay, last_chance) &&
+			if (queries_wanted && step >= min(on_the_way, last_chance) &&
 				(step == last_chance || has_count(args.counters, OnePassCounters::kTakenOver, all_taken_over)))
 			{
 				queries_wanted = false;
@@ -145,9 +130,13 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 				for (uint32_t i = 0; i < pipeline.n_chunks; i++)
 					copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
 			}
-			pipeline.wait_for_turn(step, stage, round);
+			pipeline.wait_for_others(step, stage, round, on_the_way);
+			if (round > 0)
+				while (!barrier_is_over(pipeline.empty(stage), (round - 1) & 1))
+					fetch.go_on(step);
 			barrier_expect(pipeline.full(stage), kGroupStageBytes);
-			copy_box(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage));
+			copy_box_for(
+				pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage), policy);
 			if (++stage == pipeline.n_stages)
 			{
 				stage = 0;
@@ -155,6 +144,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 			}
 		}
 	}
+	stamp(args.stamps, OnePassStamps::kLastCopy);
 }
 
 /// sums += the products of one tile, the `tile_at`-th of the block. As in filter_group_kernel, for groups that take turns.
@@ -265,19 +255,40 @@ sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double no
 	return __double2float_ru(cut);
 }
 
-/// A candidate's estimate, if it is alive, goes to memory. row: its number.
+/// A candidate's estimate, if it is alive, goes to memory. row: its number. fetch: what the end reads of the row goes to L2.
 __device__ __forceinline__ void
-pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds)
+pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds, bool fetch)
 {
 	const uint32_t part = part_of(args.parts, candidate.row);
 	const uint32_t row = candidate.row - args.parts.first_row[part];
 
 	if (row_is_dead(args.parts.rows[part], row))
 		return;
+	if (fetch)
+	{
+		fetch_line(args.parts.rows[part].row_ids + row);
+		fetch_line(static_cast<const char *>(args.parts.rows[part].vectors) + static_cast<uint64_t>(row) * args.parts.rows[part].pitch_bytes);
+	}
 	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query, candidate.row,
 		estimate_of<Form::kByte>(
 			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
 }
+
+/// When finish_few got where.
+struct FinishStamps
+{
+	const OnePassStamps &stamps;
+
+	__device__ __forceinline__ void
+	at(OnePassStamps::What what) const
+	{
+		if (threadIdx.x == 0)
+			stamp(stamps, what);
+	}
+	__device__ __forceinline__ void cut() const { at(OnePassStamps::kCut); }
+	__device__ __forceinline__ void scored() const { at(OnePassStamps::kScored); }
+	__device__ __forceinline__ void sorted() const { at(OnePassStamps::kSorted); }
+};
 
 /// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh. operand: the block's, as
 /// copies leave it. is_whole: all candidates are there; else the query has no answer.
@@ -286,6 +297,7 @@ __device__ __forceinline__ void
 finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k, double norm, float threshold, const unsigned char *operand,
 	FinishScratch *scratch)
 {
+	const FinishStamps stamps{args.stamps};
 	FewCandidates candidates;
 	FewFound found;
 	auto place_of = [&](uint32_t number, const Rows **rows)
@@ -304,7 +316,7 @@ finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k,
 	auto key_of = [&](double score, const Rows &rows, uint32_t row) { return key_after(score, Queries{}, query, rows.row_ids, row); };
 	auto finish = [&]<Metric metric>()
 	{
-		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found);
+		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
 	};
 
 	candidates.k = k;
@@ -318,6 +330,7 @@ finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k,
 					 (args.metric == Metric::kL2 ? finish.template operator()<Metric::kL2>() : finish.template operator()<Metric::kInnerProduct>());
 
 	give_answer<Consumers>(args.answers, query, scratch->entries, few ? found.n_found : 0, few ? found.n_kept : 0, !few);
+	stamps.at(OnePassStamps::kAnswered);
 }
 
 /// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes and the stages.
@@ -325,26 +338,33 @@ finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k,
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
 one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, const __grid_constant__ OnePassInline given,
-	uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_own, uint32_t n_stages)
+	const __grid_constant__ OnePassPlan plan, uint32_t n_tiles_all, uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = Shape::NT;
 	constexpr bool kManySums = NT >= 4; // a block's registers are then shared out
-	constexpr int kHeld = NT == 1 ? 4 : 1; // tiles of a group whose sums wait for thresholds
+	constexpr int kHeld = NT == 1 ? kMostHeld : 1;
 	extern __shared__ unsigned char shared[];
 	__shared__ float thresholds_of[Shape::kQueries];
 	__shared__ bool all_passed_on;
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
 	__shared__ uint32_t tile_list[BlockTiles::kPlaces];
-	BlockTiles tiles(args, n_tiles_all, tiles_per_block, n_own, tile_list);
+	BlockTiles tiles(args, n_tiles_all, plan, tile_list);
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
 	uint32_t *counters = args.counters.counters;
 	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
 	const bool is_given = OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
 
 	static_assert(!Shape::kSplit && Shape::kWarps * 32 == kConsumers);
+	auto stamp_one = [&](OnePassStamps::What what) // of the threads that multiply
+	{
+		if (threadIdx.x == 0)
+			stamp(args.stamps, what);
+	};
+
 	let_next_start();
+	stamp_one(OnePassStamps::kBegin);
 	if (threadIdx.x == 0)
 		pipeline.init();
 	if (threadIdx.x < Shape::kWarps)
@@ -354,13 +374,13 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	if (warp >= Shape::kWarps)
 	{
 		if constexpr (kManySums)
-			give_registers<24>();
+			give_registers<40>();
 		if (warp == Shape::kWarps && lane == 0)
-			bring_parts<Shape>(pipeline, args, maps, !is_given, tiles);
+			bring_parts<Shape>(pipeline, args, maps, plan, !is_given, tiles);
 		return;
 	}
 	if constexpr (kManySums)
-		take_registers<240>();
+		take_registers<232>();
 
 	const uint32_t group = warp / 4;
 	const uint32_t n_minima = gridDim.x * 8; // 32 rows each: a warp's of a tile
@@ -421,7 +441,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	// The sample.
 	if (!is_given)
 		barrier_wait(pipeline.queries_here, 0);
+	stamp_one(OnePassStamps::kQueriesHere);
 	multiply_ahead(0, held[0], held_values[0]);
+	stamp_one(OnePassStamps::kFirstProduct);
 	{
 		float smallest[2 * NT];
 
@@ -454,6 +476,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	Consumers::sync();
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kSampled * OnePassCounters::kStride);
+	stamp_one(OnePassStamps::kSampled);
 	// While others are not so far yet.
 #pragma unroll
 	for (int h = 1; h < kHeld; h++)
@@ -469,6 +492,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		// One thread looks: all warps of all blocks would hold up those that count.
 		if (threadIdx.x == 0)
 			wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
+		stamp_one(OnePassStamps::kAllSampled);
 		Consumers::sync();
 		for (uint32_t query = warp; query < args.n_queries; query += Shape::kWarps)
 		{
@@ -484,6 +508,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		{
 			if (lane == 0)
 				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
+			stamp_one(OnePassStamps::kAllSampled);
 			__syncwarp();
 
 			const float threshold = sampled_threshold(args, query, k_of(query), norm_of(query), n_minima, lane);
@@ -501,6 +526,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			thresholds_of[threadIdx.x] = __ldcg(args.thresholds + threadIdx.x);
 	}
 	Consumers::sync();
+	stamp_one(OnePassStamps::kThresholds);
 
 	uint32_t starts[2 * NT];
 
@@ -521,7 +547,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		if (n <= at_least)
 			return;
 		for (uint32_t i = lane; i < min(n, kWarpStaged); i += 32)
-			pass_on_part(args, staged[i], thresholds_of);
+			pass_on_part(args, staged[i], thresholds_of, plan.tuning.fetch_candidates);
 		__syncwarp();
 		if (lane == 0)
 			*n_staged = 0;
@@ -546,7 +572,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 					if (at < kWarpStaged)
 						staged[at] = found;
 					else
-						pass_on_part(args, found, thresholds_of);
+						pass_on_part(args, found, thresholds_of, plan.tuning.fetch_candidates);
 				});
 		flush(kFlushWarpStaged);
 	};
@@ -586,12 +612,14 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		multiply_tile<Shape>(pipeline, at, lane, sums);
 		judge(tile, sums, values);
 	}
+	stamp_one(OnePassStamps::kRowsDone);
 	flush(0);
 
 	// The end of the queries, by a block each.
 	Consumers::sync();
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kPassedOn * OnePassCounters::kStride);
+	stamp_one(OnePassStamps::kPassedOn);
 
 	FinishScratch *scratch = reinterpret_cast<FinishScratch *>(shared + (pipeline.start - shared_address(shared))); // the stages are not needed any more
 
@@ -600,6 +628,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	{
 		if (threadIdx.x == 0)
 			all_passed_on = wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
+		stamp_one(OnePassStamps::kAllPassedOn);
 		Consumers::sync();
 		finish_query<Shape>(args, all_passed_on, query, k_of(query), norm_of(query), thresholds_of[query],
 			shared + (pipeline.operand - shared_address(shared)), scratch);
@@ -652,7 +681,7 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 		std::memcpy(given.bytes, args.host_bytes, args.n_queries * pitch);
 		std::copy_n(args.host_queries, args.n_queries, given.queries);
 	}
-	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, n_tiles, plan.tiles_per_block, plan.n_own, n_stages);
+	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, plan, n_tiles, n_stages);
 	return cudaGetLastError();
 }
 
@@ -682,7 +711,7 @@ with_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 } // namespace
 
 OnePassPlan
-plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles)
+plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OnePassTuning &tuning)
 {
 	const uint32_t slots = processors.load(std::memory_order_relaxed);
 	OnePassPlan plan;
@@ -696,14 +725,18 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles)
 			plan.n_blocks = (n_tiles + plan.tiles_per_block - 1) / plan.tiles_per_block;
 			// Tiles are shared out of what is certainly left when a block is half done; few are not worth it.
 			plan.n_own = plan.tiles_per_block;
-			if (plan.tiles_per_block >= kLeastTilesToShare)
+			if (plan.tiles_per_block >= std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
 			{
-				const uint32_t n_groups = plan.tiles_per_block / 2 / OnePassCounters::kSharedTiles;
+				const uint32_t n_groups = plan.tiles_per_block / 2 / tuning.shared_tiles;
 
-				plan.n_own -= n_groups * OnePassCounters::kSharedTiles;
+				plan.n_own -= n_groups * tuning.shared_tiles;
 				// Each block takes one in vain, but for a last one that is short.
 				plan.n_shared = (n_groups + 1) * plan.n_blocks - (n_tiles - (plan.n_blocks - 1) * plan.tiles_per_block < plan.n_own ? 1 : 0);
 			}
+			if (tuning.kept_bytes > 0)
+				plan.kept_of_16 = static_cast<uint32_t>(
+					std::min<uint64_t>(16, tuning.kept_bytes * 16 / (uint64_t{n_tiles} * kFilterTileRows * operand_bytes(Form::kByte, dim_pad))));
+			plan.tuning = tuning;
 			plan.n_minima = plan.n_blocks * 8;
 			plan.n_sampled = plan.tiles_per_block == 1 ? plan.n_blocks : 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
 		});

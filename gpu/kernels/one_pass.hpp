@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/filter.hpp"
+#include "kernels/one_pass_tuning.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -14,10 +15,12 @@ struct OnePassPlan
 {
 	uint32_t n_blocks = 0; // no more than processors, perhaps fewer than queries; 0: there is no kernel for this
 	uint32_t tiles_per_block = 0;
-	uint32_t n_own = 0;     // of these are the block's for certain; the others, a multiple of kSharedTiles, go to whoever comes first
+	uint32_t n_own = 0;     // of these are the block's for certain; the others, a multiple of shared_tiles, go to whoever comes first
 	uint32_t n_shared = 0;  // what a launch adds to kShared
 	uint32_t n_minima = 0;  // of the sample, each of 32 rows
 	uint32_t n_sampled = 0; // tiles
+	uint32_t kept_of_16 = 16; // of so many tiles, spread evenly, rows stay in L2
+	OnePassTuning tuning;
 };
 
 /// A query as the host leaves it beside its bytes.
@@ -49,17 +52,43 @@ struct OnePassCounters
 	static constexpr uint32_t kSampled = 1;    // blocks
 	static constexpr uint32_t kThresholds = 2; // that were found
 	static constexpr uint32_t kPassedOn = 3;   // blocks that have passed on all their candidates
-	static constexpr uint32_t kShared = 4;     // groups of kSharedTiles tiles that were taken, or in vain
+	static constexpr uint32_t kShared = 4;     // groups of tiles that were taken, or in vain
 	static constexpr uint32_t kGivenUp = 5;    // no counter: the last launch that was
 	static constexpr uint32_t kWords = 6 * kStride;
-
-	static constexpr uint32_t kSharedTiles = 4;
 
 	uint32_t *counters = nullptr; // [kWords]
 	uint32_t before[5] = {};
 	uint32_t launch = 0;          // a number, another than that of the launch before and than 0
 	uint32_t most_looks = 0;      // at a counter, before a block gives up
 	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
+};
+
+/// What a launch leaves of itself where it is given room: for each block when it got where, in ns of the device's clock.
+struct OnePassStamps
+{
+	enum What
+	{
+		kBegin,
+		kQueriesHere,
+		kFirstProduct,
+		kSampled,     // and said so
+		kAllSampled,
+		kThresholds,
+		kRowsDone,
+		kPassedOn,    // its last candidates, and said so
+		kAllPassedOn, // from here on, blocks that have a query
+		kCut,         // candidates are cut back
+		kScored,
+		kSorted,
+		kAnswered,
+		kFirstCopy,
+		kLastCopy,
+		kCount,
+	};
+	static constexpr const char *kNames[kCount] = {"begin", "queries here", "first product", "sampled", "all sampled", "thresholds", "rows done",
+		"passed on", "all passed on", "cut", "scored", "sorted", "answered", "first copy", "last copy"};
+
+	uint64_t *times = nullptr; // [blocks, kCount] in device memory; null: nobody wants them
 };
 
 struct OnePassArgs
@@ -84,10 +113,11 @@ struct OnePassArgs
 
 	Answers answers; // a query with more than kFinishMostCandidates, or too many of them after the cut, has none
 	OnePassCounters counters;
+	OnePassStamps stamps;
 };
 
 /// n_tiles: of all parts together.
-OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles);
+OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OnePassTuning &tuning = {});
 
 /// What a launch adds to kTakenOver and kThresholds; to kShared it adds the plan's, to the others its blocks.
 uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);

@@ -1,4 +1,4 @@
-// What the blocks of one_pass.cu have to do with each other: counters on which they wait, and tiles that they share out.
+// What the blocks of one_pass.cu have to do with each other: counters on which they wait, and tiles that they share out. And where tiles lie.
 #pragma once
 
 #include "kernels/filter_wgmma.cuh"
@@ -21,6 +21,13 @@ __device__ __forceinline__ void
 count_up(uint32_t *counter)
 {
 	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
+/// Starts a copy of the 128 bytes around p to L2.
+__device__ __forceinline__ void
+fetch_line(const void *p)
+{
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
 
 __device__ __forceinline__ void
@@ -57,6 +64,41 @@ wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 	return false;
 }
 
+struct OnePassMaps
+{
+	CUtensorMap rows[kMostParts];
+	CUtensorMap queries;
+};
+
+/// Where a tile lies.
+struct TilePlace
+{
+	uint32_t part;
+	uint32_t row; // its first, of the part
+};
+
+__device__ __forceinline__ TilePlace
+place_of(const RowParts &parts, uint32_t tile)
+{
+	const uint32_t number = tile * kFilterTileRows;
+	const uint32_t part = part_of(parts, number);
+
+	return {part, number - parts.first_row[part]};
+}
+
+/// One thread.
+__device__ __forceinline__ void
+stamp(const OnePassStamps &stamps, OnePassStamps::What what)
+{
+	if (stamps.times == nullptr)
+		return;
+
+	uint64_t now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+	stamps.times[blockIdx.x * OnePassStamps::kCount + what] = now;
+}
+
 /// The tiles of a block, in the order in which it takes them: first its own, then those of all blocks' ranges that nobody has taken yet, since
 /// processors do not get the same share of the memory's bandwidth. Only the copying thread takes; it says so in shared memory kAhead tiles
 /// before the tile comes, so that others know when they ask for its values. A block whose range is shorter than n_own takes none of others.
@@ -68,13 +110,20 @@ public:
 	static constexpr uint32_t kPlaces = 32;             // that the shared list has: more than are between the first taken and the last read
 
 	__device__ __forceinline__
-	BlockTiles(const OnePassArgs &args, uint32_t n_tiles_all, uint32_t tiles_per_block, uint32_t n_own, volatile uint32_t *list)
-		: args_(args), n_tiles_all_(n_tiles_all), tiles_per_block_(tiles_per_block), first_(blockIdx.x * tiles_per_block),
-		  n_own_(min(n_own, n_tiles_all - first_)), are_shared_(n_own < tiles_per_block && n_own <= n_tiles_all - first_), n_own_of_all_(n_own), list_(list)
+	BlockTiles(const OnePassArgs &args, uint32_t n_tiles_all, const OnePassPlan &plan, volatile uint32_t *list)
+		: args_(args), plan_(plan), n_tiles_all_(n_tiles_all), first_(blockIdx.x * plan.tiles_per_block), n_own_(min(plan.n_own, n_tiles_all - first_)),
+		  are_shared_(plan.n_own < plan.tiles_per_block && plan.n_own <= n_tiles_all - first_), list_(list)
 	{
 	}
 
 	__device__ __forceinline__ uint32_t n_own() const { return n_own_; }
+
+	/// Whether the rows of a tile are to stay in L2; the same whoever takes it.
+	__device__ __forceinline__ bool
+	stays(uint32_t tile) const
+	{
+		return tile % plan_.tiles_per_block * plan_.kept_of_16 % 16 < plan_.kept_of_16;
+	}
 
 	/// The at-th tile, or kNone. at: less than kAhead behind one that has come.
 	__device__ __forceinline__ uint32_t
@@ -103,16 +152,16 @@ public:
 		while (are_shared_ && n_known_ <= at + kAhead)
 		{
 			const uint32_t group = next_ - args_.counters.before[OnePassCounters::kShared];
-			const uint32_t tile = group % gridDim.x * tiles_per_block_ + n_own_of_all_ + group / gridDim.x * OnePassCounters::kSharedTiles;
+			const uint32_t tile = group % gridDim.x * plan_.tiles_per_block + plan_.n_own + group / gridDim.x * plan_.tuning.shared_tiles;
 
-			if (is_over_ || group >= (tiles_per_block_ - n_own_of_all_) / OnePassCounters::kSharedTiles * gridDim.x)
+			if (is_over_ || group >= (plan_.tiles_per_block - plan_.n_own) / plan_.tuning.shared_tiles * gridDim.x)
 			{
 				is_over_ = true;
 				list_[n_known_++ % kPlaces] = uint32_t{kNone};
 				continue;
 			}
 			next_ = take(); // comes while others are brought
-			for (uint32_t i = 0; i < OnePassCounters::kSharedTiles; i++)
+			for (uint32_t i = 0; i < plan_.tuning.shared_tiles; i++)
 				if (tile + i < n_tiles_all_)
 					list_[n_known_++ % kPlaces] = tile + i;
 		}
@@ -122,16 +171,58 @@ private:
 	__device__ __forceinline__ uint32_t take() { return atomicAdd(args_.counters.counters + OnePassCounters::kShared * OnePassCounters::kStride, 1u); }
 
 	const OnePassArgs &args_;
+	const OnePassPlan &plan_;
 	uint32_t n_tiles_all_;
-	uint32_t tiles_per_block_;
 	uint32_t first_;
 	uint32_t n_own_;
 	bool are_shared_;
-	uint32_t n_own_of_all_; // of a block that has them all
 	volatile uint32_t *list_;
 	uint32_t n_known_ = 0;
 	uint32_t next_ = 0; // what was taken and is not in the list
 	bool is_over_ = false;
+};
+
+/// Rows of a block's own tiles on their way to L2 while there is no room for them in shared memory, as happens while thresholds are waited for.
+/// Memory would have nothing to do then. Nobody is told when they come, so that they are sent for at the pace at which memory gives them.
+class FetchAhead
+{
+public:
+	__device__ __forceinline__
+	FetchAhead(const OnePassArgs &args, const OnePassMaps &maps, const OnePassPlan &plan, const BlockTiles &tiles, uint32_t n_chunks)
+		: args_(args), maps_(maps), tiles_(tiles), pace_(plan.tuning.fetch_cycles), most_(plan.tuning.fetch_tiles * n_chunks), n_chunks_(n_chunks)
+	{
+	}
+
+	/// While the step has no room: perhaps sends for another.
+	__device__ __forceinline__ void
+	go_on(uint32_t step)
+	{
+		const uint32_t now = static_cast<uint32_t>(clock());
+
+		if (next_ < step)
+		{
+			next_ = step;
+			last_ = now;
+		}
+		if (pace_ == 0 || now - last_ < pace_ || next_ >= min(step + most_, tiles_.n_own() * n_chunks_))
+			return;
+
+		const TilePlace place = place_of(args_.parts, tiles_[next_ / n_chunks_]);
+
+		fetch_box(maps_.rows + place.part, next_ % n_chunks_ * kChunkBytes, place.row);
+		next_++;
+		last_ = now;
+	}
+
+private:
+	const OnePassArgs &args_;
+	const OnePassMaps &maps_;
+	const BlockTiles &tiles_;
+	uint32_t pace_;
+	uint32_t most_; // steps
+	uint32_t n_chunks_;
+	uint32_t next_ = 0;
+	uint32_t last_ = 0;
 };
 
 } // namespace vectorgpu::kernels

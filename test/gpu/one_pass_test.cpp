@@ -334,6 +334,71 @@ TEST(OnePass, BlocksShareOutManyTiles)
 			}
 }
 
+TEST(OnePass, OtherChoices)
+{
+	if (!has_one_pass())
+		GTEST_SKIP() << "the device has no products by warp groups";
+
+	constexpr uint32_t kNever = 0xFFFFFFFFu;
+	constexpr uint64_t kMegabyte = 1 << 20;
+	const kernels::OnePassTuning choices[] = {
+		{.stages_on_the_way = 1, .least_tiles_to_share = kNever},
+		{.stages_on_the_way = 20, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
+		{.stages_on_the_way = 5, .least_tiles_to_share = 8, .shared_tiles = 2, .kept_bytes = kMegabyte, .kept_last = true},
+		{.stages_on_the_way = 5, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .fetch_cycles = 1, .fetch_candidates = true, .fetch_tiles = 100},
+		{.least_tiles_to_share = kNever, .kept_bytes = 1000 * kMegabyte, .fetch_cycles = 1000, .fetch_tiles = 1},
+	};
+
+	for (uint32_t n_processors : {4u, 132u})
+		for (uint32_t dim : {40u, 300u})
+			for (const kernels::OnePassTuning &choice : choices)
+			{
+				SCOPED_TRACE(testing::Message() << n_processors << " blocks, dim " << dim << ", choice " << &choice - choices);
+
+				std::mt19937 rng(dim);
+				Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
+				CudaEngineOptions options;
+				std::unique_ptr<CudaEngine> engine;
+				const FewProcessors few(n_processors);
+				CopyId cuda_copy = 0, cpu_copy = 0;
+
+				options.workspace_bytes = size_t{64} << 20;
+				options.self_test = false;
+				options.one_pass_tuning = choice;
+				ASSERT_OK(make_cuda_engine(options, &engine));
+				ASSERT_EQ(kernels::prepare_one_pass(n_processors), cudaSuccess); // the engine has found all of them
+				add_whole_numbers(&rows, 26200, 255, rng, 100);
+				add_whole_numbers(&queries, 64, 255, rng, 0);
+				for (auto [e, copy] : {std::pair<Engine *, CopyId *>{engine.get(), &cuda_copy}, {cpu_engine(), &cpu_copy}})
+				{
+					ASSERT_OK(e->create({rows.spec}, copy));
+					ASSERT_OK(e->load_segment(*copy, 1, rows.block(0, 26000)));
+					ASSERT_OK(e->seal_segment(*copy, 1));
+					ASSERT_OK(e->append_delta(*copy, 0, rows.block(26000, 200)));
+				}
+
+				size_t n_asked = 0;
+
+				for (size_t batch : {1, 12, 20, 64, 64})
+				{
+					std::vector<SearchQuery> all;
+					std::vector<std::vector<Neighbor>> expected, found;
+
+					for (size_t i = 0; i < batch; i++)
+						all.push_back({queries.vector(i), 4, false, {}});
+					ASSERT_OK(engine->search(cuda_copy, all, &found, nullptr));
+					ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
+					ASSERT_EQ(found.size(), batch);
+					for (size_t i = 0; i < batch; i++)
+						ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+					n_asked += batch;
+				}
+				EXPECT_EQ(engine->n_one_pass(), n_asked);
+				ASSERT_OK(engine->drop(cuda_copy));
+				ASSERT_OK(cpu_engine()->drop(cpu_copy));
+			}
+}
+
 TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 {
 	if (!has_one_pass())

@@ -1,0 +1,320 @@
+// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass (kernels/one_pass_tuning.hpp), side
+// by side in one process, round by round, so that a device that gets slower or faster does so for all. Milliseconds from host to host, medians.
+//   gpu_one_pass_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--runs N] [--stamps] [--only NAME BATCH]
+// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of a search goes, by the
+// clocks of device and host. --only: a few searches of one kind, for a profiler.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/cuda_engine.hpp"
+#include "cuda/search.hpp"
+#include "u8bin.hpp"
+
+using namespace vectorgpu;
+using namespace vectorgpu::bench;
+using kernels::OnePassStamps;
+using kernels::OnePassTuning;
+
+namespace
+{
+
+constexpr uint32_t kNever = 0xFFFFFFFFu;
+constexpr size_t kMostBlocks = 1024;
+constexpr size_t kBatches[] = {1, 8, 16, 32, 64};
+constexpr int kRounds = 5;
+
+struct Way
+{
+	const char *name;
+	bool one_pass = true;
+	OnePassTuning tuning = {};
+};
+
+OnePassTuning
+tuning(uint32_t on_the_way, uint32_t least_to_share, uint32_t shared = 4, uint64_t kept_mb = 0, bool last = false, uint32_t fetch = 0, bool candidates = false)
+{
+	return {.stages_on_the_way = on_the_way, .least_tiles_to_share = least_to_share, .shared_tiles = shared, .kept_bytes = kept_mb << 20,
+		.kept_last = last, .fetch_cycles = fetch, .fetch_candidates = candidates};
+}
+
+const Way kWays[] = {
+	{"default"},
+	{"chain", false},
+	{"own tiles, 4 on the way", true, tuning(4, kNever)},
+	{"own tiles, 5", true, tuning(5, kNever)},
+	{"shared by 4, 4", true, tuning(4, 24)},
+	{"shared by 4, 5", true, tuning(5, 24)},
+	{"shared by 4, 6", true, tuning(6, 24)},
+	{"shared by 4, 8", true, tuning(8, 24)},
+	{"shared by 2, 5", true, tuning(5, 24, 2)},
+	{"shared by 1, 5", true, tuning(5, 24, 1)},
+	{"shared by 2, 5, kept 1", true, tuning(5, 24, 2, 1)},
+	{"shared by 2, 5, kept 16", true, tuning(5, 24, 2, 16)},
+	{"shared by 2, 5, kept 24", true, tuning(5, 24, 2, 24)},
+	{"shared by 2, 5, kept 32", true, tuning(5, 24, 2, 32)},
+	{"shared by 2, 5, kept 40", true, tuning(5, 24, 2, 40)},
+	{"shared by 2, 5, kept 24 last", true, tuning(5, 24, 2, 24, true)},
+	{"shared by 2, 5, kept 32 last", true, tuning(5, 24, 2, 32, true)},
+	{"shared by 2, 5, fetch 800", true, tuning(5, 24, 2, 0, false, 800)},
+	{"shared by 2, 5, fetch 1000", true, tuning(5, 24, 2, 0, false, 1000)},
+	{"shared by 2, 5, fetch 1400", true, tuning(5, 24, 2, 0, false, 1400)},
+	{"own tiles, 5, fetch 1000", true, tuning(5, kNever, 2, 0, false, 1000)},
+	{"shared by 2, 5, kept 24, fetch 1000", true, tuning(5, 24, 2, 24, false, 1000)},
+	{"shared by 2, 5, kept 32, fetch 1000", true, tuning(5, 24, 2, 32, false, 1000)},
+	{"shared by 2, 5, candidates", true, tuning(5, 24, 2, 0, false, 0, true)},
+	{"shared by 2, 5, all", true, tuning(5, 24, 2, 24, false, 1000, true)},
+	{"own tiles, 5, kept 24, fetch 1000", true, tuning(5, kNever, 2, 24, false, 1000)},
+	{"shared by 2, 4, kept 24, fetch 1000", true, tuning(4, 24, 2, 24, false, 1000)},
+};
+
+struct Kind
+{
+	const Way *way = nullptr;
+	std::unique_ptr<cuda::OnePassTrace> trace;
+	uint64_t *times_of_blocks = nullptr; // for the trace, when it is wanted
+	std::unique_ptr<cuda::CudaEngine> engine;
+	engine::CopyId copy = 0;
+	std::array<std::vector<double>, std::size(kBatches)> times;
+	size_t n_wrong = 0;
+};
+
+double
+microseconds(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to)
+{
+	return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+/// What the stamps of many searches have come to, in us since the first block of each began.
+struct StampSums
+{
+	struct Sum
+	{
+		double first = 0, mean = 0, last = 0;
+		size_t n = 0;
+	};
+	std::array<Sum, OnePassStamps::kCount> sums;
+	double staging = 0, launching = 0, waiting = 0, device = 0;
+	size_t n = 0;
+
+	void
+	add(const cuda::OnePassTrace &trace)
+	{
+		std::vector<uint64_t> times(size_t{trace.n_blocks} * OnePassStamps::kCount);
+
+		cudaMemcpy(times.data(), trace.stamps.times, times.size() * sizeof(uint64_t), cudaMemcpyDeviceToHost);
+		cudaMemset(trace.stamps.times, 0, times.size() * sizeof(uint64_t));
+
+		uint64_t begin = UINT64_MAX;
+		double answered = 0;
+
+		for (uint32_t block = 0; block < trace.n_blocks; block++)
+			begin = std::min(begin, times[block * OnePassStamps::kCount + OnePassStamps::kBegin]);
+		for (size_t what = 0; what < OnePassStamps::kCount; what++)
+		{
+			double first = 1e30, last = 0, all = 0;
+			size_t blocks = 0;
+
+			for (uint32_t block = 0; block < trace.n_blocks; block++)
+			{
+				const uint64_t at = times[block * OnePassStamps::kCount + what];
+
+				if (at < begin)
+					continue; // not of this block
+				const double us = static_cast<double>(at - begin) / 1000.0;
+
+				first = std::min(first, us);
+				last = std::max(last, us);
+				all += us;
+				blocks++;
+			}
+			if (blocks == 0)
+				continue;
+			sums[what].first += first;
+			sums[what].mean += all / static_cast<double>(blocks);
+			sums[what].last += last;
+			sums[what].n++;
+			if (what == OnePassStamps::kAnswered)
+				answered = last;
+		}
+		staging += microseconds(trace.begun, trace.staged);
+		launching += microseconds(trace.staged, trace.launched);
+		waiting += microseconds(trace.launched, trace.answered);
+		device += answered;
+		n++;
+	}
+
+	void
+	print(const char *name, size_t batch) const
+	{
+		const double searches = static_cast<double>(n);
+
+		std::printf("# %s, batch %zu, us: staging %.1f, launch %.1f, then %.1f until all is answered; on the device %.1f\n", name, batch,
+			staging / searches, launching / searches, waiting / searches, device / searches);
+		for (size_t what = 0; what < OnePassStamps::kCount; what++)
+			if (sums[what].n > 0)
+			{
+				const double seen = static_cast<double>(sums[what].n);
+
+				std::printf("#   %-14s first %6.1f, mean %6.1f, last %6.1f\n", OnePassStamps::kNames[what], sums[what].first / seen, sums[what].mean / seen,
+					sums[what].last / seen);
+			}
+	}
+};
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	bool stamps = false;
+	const char *only_name = nullptr;
+	size_t only_batch = 0;
+	int runs = 400;
+
+	if (argc < 4)
+	{
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--runs N] [--stamps] [--only NAME BATCH]\n", argv[0]);
+		return 2;
+	}
+	for (int i = 4; i < argc; i++)
+		if (std::strcmp(argv[i], "--stamps") == 0)
+			stamps = true;
+		else if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc)
+			runs = std::atoi(argv[++i]);
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			only_name = argv[++i];
+			only_batch = static_cast<size_t>(std::atoi(argv[++i]));
+		}
+
+	const Matrix base = read_u8bin(argv[1]);
+	const Matrix queries = read_u8bin(argv[2]);
+	const std::vector<char> truth = read_file(argv[3]);
+	const float *true_distances =
+		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
+	constexpr size_t kK = 10;
+	std::vector<RowId> ids(base.n);
+	std::vector<Kind> kinds;
+
+	for (uint32_t i = 0; i < base.n; i++)
+		ids[i] = i;
+	for (const Way &way : kWays)
+	{
+		if (only_name != nullptr && std::strcmp(only_name, way.name) != 0)
+			continue;
+
+		cuda::CudaEngineOptions options;
+		Kind kind;
+
+		kind.way = &way;
+		options.n_streams = 1;
+		options.workspace_bytes = size_t{256} << 20;
+		options.pinned_bytes = size_t{4} << 20;
+		options.self_test = false; // every answer is compared
+		options.one_pass = way.one_pass;
+		options.one_pass_tuning = way.tuning;
+		if (stamps && way.one_pass)
+		{
+			void *times = nullptr;
+
+			kind.trace = std::make_unique<cuda::OnePassTrace>();
+			if (cudaMalloc(&times, kMostBlocks * OnePassStamps::kCount * sizeof(uint64_t)) != cudaSuccess)
+				return 1;
+			kind.times_of_blocks = static_cast<uint64_t *>(times);
+			options.one_pass_trace = kind.trace.get();
+		}
+		must(cuda::make_cuda_engine(options, &kind.engine));
+		must(kind.engine->create({Metric::kL2, ElementType::kFloat32, base.dim}, &kind.copy));
+		must(kind.engine->load_segment(kind.copy, 1, {ids, base.values.data(), base.n}));
+		must(kind.engine->seal_segment(kind.copy, 1));
+		kinds.push_back(std::move(kind));
+	}
+	if (kinds.empty())
+	{
+		std::fprintf(stderr, "there is no way \"%s\"\n", only_name);
+		return 2;
+	}
+	std::printf("# %s; %u x %u, k = %zu\n", kinds[0].engine->description(), base.n, base.dim, kK);
+
+	std::vector<std::vector<engine::Neighbor>> results;
+	std::vector<engine::SearchQuery> requests;
+	auto search = [&](Kind &kind, size_t batch, size_t first)
+	{
+		requests.clear();
+		for (size_t i = first; i < first + batch; i++)
+			requests.push_back({queries.values.data() + i * queries.dim, kK, false, {}});
+
+		const double start = now_ms();
+
+		must(kind.engine->search(kind.copy, requests, &results));
+
+		const double took = now_ms() - start;
+
+		for (size_t i = 0; i < batch; i++)
+			for (size_t j = 0; j < kK; j++)
+				kind.n_wrong += static_cast<float>(std::sqrt(results[i][j].score)) != true_distances[(first + i) * 100 + j];
+		return took;
+	};
+
+	if (only_name != nullptr)
+	{
+		for (size_t run = 0; run < 8; run++)
+			(void) search(kinds[0], only_batch, run * only_batch % (queries.n - only_batch + 1));
+		std::printf("%s\n", kinds[0].n_wrong == 0 ? "exact" : "WRONG");
+		return kinds[0].n_wrong == 0 ? 0 : 1;
+	}
+	for (size_t b = 0; b < std::size(kBatches); b++)
+		for (int round = 0; round < kRounds; round++)
+			for (Kind &kind : kinds)
+				for (int run = -5; run < runs / kRounds; run++)
+				{
+					const double took = search(kind, kBatches[b], static_cast<size_t>(run + 5 + round * runs) * kBatches[b] % (queries.n - kBatches[b] + 1));
+
+					if (run >= 0)
+						kind.times[b].push_back(took);
+				}
+	std::printf("%-40s", "median ms by batch");
+	for (const size_t batch : kBatches)
+		std::printf(" %8zu", batch);
+	std::printf("\n");
+	size_t n_wrong = 0;
+
+	for (Kind &kind : kinds)
+	{
+		std::printf("%-40s", kind.way->name);
+		for (std::vector<double> &times : kind.times)
+		{
+			std::sort(times.begin(), times.end());
+			std::printf(" %8.4f", times[times.size() / 2]);
+		}
+		std::printf("  %s, %llu queries in one pass\n", kind.n_wrong == 0 ? "exact" : "WRONG", static_cast<unsigned long long>(kind.engine->n_one_pass()));
+		n_wrong += kind.n_wrong;
+	}
+	for (Kind &kind : kinds)
+		for (const size_t batch : kBatches)
+			if (kind.trace != nullptr)
+			{
+				StampSums sums;
+
+				kind.trace->stamps.times = kind.times_of_blocks;
+				cudaMemset(kind.times_of_blocks, 0, kMostBlocks * OnePassStamps::kCount * sizeof(uint64_t));
+				for (int run = 0; run < 5 + runs / 10; run++)
+				{
+					(void) search(kind, batch, static_cast<size_t>(run) * batch % (queries.n - batch + 1));
+					if (run >= 5)
+						sums.add(*kind.trace);
+				}
+				sums.print(kind.way->name, batch);
+			}
+	return n_wrong == 0 ? 0 : 1;
+}
