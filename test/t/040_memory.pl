@@ -100,5 +100,33 @@ is($session->query_safe('SELECT count(*) FROM (SELECT id FROM wide ORDER BY v <-
 cmp_ok(backend_memory_kb($pid) - $before, '<', 8192, 'the vectors were not copied into the backend');
 $session->quit;
 
+# Builds do not hold the table: 60 MB of vectors with 2 MB of maintenance_work_mem (6 to train a product quantiser), and batches of up to 24 MB
+# beside it.
+$node->safe_psql('postgres', 'INSERT INTO wide SELECT w.id + 6000 * i, w.category, w.v FROM wide w, generate_series(1, 4) i');
+for my $method ([ 'gpuflat', 2 ], [ 'gpuivf', 2 ], [ 'gpuivf', 6, 'storage = pq, pq_m = 8, pq_bits = 4, refine = none' ], [ 'gpugraph', 2 ])
+{
+	my ($am, $megabytes, $storage) = @$method;
+	my $label   = $am . (defined $storage ? ", $storage" : '');
+	my $highest = 0;
+
+	$session = $node->background_psql('postgres');
+	$pid     = session_pid($session);
+	$session->query_safe("SET vectorgpu.worker = off; SET client_min_messages = error; SET maintenance_work_mem = '${megabytes}MB'; SET max_parallel_maintenance_workers = 0; "
+		  . 'SELECT count(*) FROM (SELECT v <-> v FROM wide LIMIT 10) s');
+	$before = backend_memory_kb($pid);
+	$session->query_until(qr/begun/, "\\echo begun\nCREATE INDEX built ON wide USING $am (v vector_l2_ops)"
+		  . (defined $storage ? " WITH ($storage)" : '') . ";\n");
+	while (defined(my $now = backend_memory_kb($pid)))
+	{
+		$highest = $now if $now > $highest;
+		last if $node->safe_psql('postgres', "SELECT state FROM pg_stat_activity WHERE pid = $pid AND query LIKE 'CREATE INDEX built%'") eq 'idle';
+		select undef, undef, undef, 0.02;
+	}
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'built'}), '1', "$label: built");
+	cmp_ok($highest - $before, '<', ($megabytes + 24) * 1024, "$label: a build keeps within its memory (" . ($highest - $before) . ' kB more at most)');
+	$session->query_safe('DROP INDEX built');
+	$session->quit;
+}
+
 $node->stop;
 done_testing();
