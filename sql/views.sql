@@ -37,3 +37,6 @@ SELECT attrelid::regclass AS view, count(*) AS columns, string_agg(attname, ' ')
 	GROUP BY 1 ORDER BY 1;
 DROP VIEW vws_counts;
 DROP TABLE vws;
+-- the phases that pg_stat_progress_create_index names
+SELECT amname, string_agg(pg_indexam_progress_phasename(a.oid, n), ', ' ORDER BY n) AS phases
+	FROM pg_am a, generate_series(1, 12) n WHERE amname LIKE 'gpu%' GROUP BY 1 ORDER BY 1;
