@@ -1,0 +1,166 @@
+"""The floors of the project beside what a run has measured: reads the logs that the phases of test/gpu/run leave and prints Markdown.
+
+usage: floors.py LOGS PARTS. A figure that the logs lack stands there as not measured. Standard library only."""
+import os
+import re
+import sys
+
+SIFT = "sift-bsds-128"
+FASHION = "fashion-mnist-784"
+
+
+class Run:
+    """What a run has left: rows of numbers of its logs, and the lines of its tables of SQL clients."""
+
+    def __init__(self, logs, parts):
+        self.logs = logs
+        self.clients = []
+        for name in ("clients.md", "large.md"):
+            self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
+                             for line in self.read(os.path.join(parts, name)) if line.startswith("| ")]
+
+    @staticmethod
+    def read(path):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read().splitlines()
+        except OSError:
+            return []
+
+    def rows(self, log):
+        """The lines of a benchmark's table, which begin with two whole numbers, as lists of words."""
+        found = [line.split() for line in self.read(os.path.join(self.logs, log))]
+        return [words for words in found if len(words) > 3 and words[0].isdigit() and words[1].isdigit()]
+
+    def number(self, log, pattern, pick=max):
+        """The numbers that a pattern's group finds in a log; by default the largest, so that a figure in ms is the worst of its runs."""
+        found = [float(match.group(1)) for line in self.read(os.path.join(self.logs, log)) if (match := re.search(pattern, line))]
+        return pick(found) if found else None
+
+    def client(self, name, index, what, cell=3, name_has="", recall=0.0):
+        """A cell of the first line of the clients' tables whose cells begin so, as a number; RECALL: the least that its note may say."""
+        for cells in self.clients:
+            if len(cells) > cell and cells[0].startswith(name) and name_has in cells[0] and re.match(index, cells[1]) and re.match(what, cells[2]):
+                number = re.match(r"[-+0-9.]+", cells[cell])
+                found = re.search(r"recall ([0-9.]+)", cells[-1])
+                if number and (not recall or found and float(found.group(1).rstrip(".")) >= recall):
+                    return float(number.group(0))
+        return None
+
+    def note(self, name, index, what, pattern):
+        """A number of the note of such a line."""
+        for cells in self.clients:
+            if len(cells) > 5 and cells[0].startswith(name) and re.match(index, cells[1]) and re.match(what, cells[2]):
+                match = re.search(pattern, cells[5])
+                if match:
+                    return float(match.group(1))
+        return None
+
+    def search(self, log, batch, k):
+        """Median ms of a batch of gpu_search_bench."""
+        return next((float(words[2]) for words in self.rows(log) if words[:2] == [str(batch), str(k)]), None)
+
+    def fastest(self, logs, batch, rate, recall, least):
+        """The most queries/s of a batch among the lines whose recall is at least so; columns RATE and RECALL."""
+        found = [float(words[rate]) for log in logs for words in self.rows(log)
+                 if len(words) > max(rate, recall) and words[0] == str(batch) and float(words[recall]) >= least]
+        return max(found, default=None)
+
+
+def graph_build(run):
+    """Seconds of the stages that gpu_graph_bench prints, the largest sum of its runs."""
+    sums = []
+    for log in ("graph---steps1", "graph---steps4", "graph---targets"):
+        for line in run.read(os.path.join(run.logs, log)):
+            if line.startswith("# graph of"):
+                sums.append(sum(float(x) for x in re.findall(r"(\d+) ms", line)) / 1000)
+    return max(sums, default=None)
+
+
+def one_query(run):
+    """Device ms of one query at the first recall target that is found with at least .95."""
+    found = [float(words[3]) for line in run.read(os.path.join(run.logs, "graph---targets"))
+             if len(words := line.split()) == 7 and words[0].startswith("0.") and float(words[2]) >= 0.95]
+    return min(found, default=None)
+
+
+def targets(run):
+    """The largest |measured - target| of the recall targets from .9 on."""
+    found = [abs(float(words[2]) - float(words[0])) for line in run.read(os.path.join(run.logs, "graph---targets"))
+             if len(words := line.split()) >= 7 and re.match(r"0\.9\d\d$", words[0]) and words[1].isdigit()]
+    return max(found, default=None)
+
+
+def floors(run):
+    """(section, workload, floor, at most?, unit, measured, source)."""
+    u8, fp32, bins, fashion = f"search-{SIFT}", f"search-{SIFT}--fp32", f"search-{SIFT}--recall=0.95", f"search-{FASHION}"
+    exact, sql = "gpu_search_bench", "sql_bench"
+    graph = ("graph---steps1", "graph---steps4")
+    least, most = False, True
+    return [
+        ("worker", "time that SQL adds, one client, spinning, p50", 40, most, "us", run.client("worker", "", "time that SQL adds to .* with spin"), sql),
+        ("worker", "the same, not spinning, p50", 80, most, "us", run.client("worker", "", "time that SQL adds to .* without"), sql),
+        ("worker", "its p99, spinning, over p50", 4, most, "x", run.client("worker", "", "time that SQL adds, with spinning, p99", 4), sql),
+        ("worker", "its p99, not spinning, over p50", 4, most, "x", run.client("worker", "", "time that SQL adds, without spinning, p99", 4), sql),
+        ("worker", "null engine, 64 clients, over an empty index scan", 0.70, least, "x", run.client("worker", "", "null engine, 64 clients, no rows$", 4), sql),
+        ("worker", "CPU engine, 64 clients over one", 8, least, "x", run.client("worker", "", "CPU engine, 64 clients", 4), sql),
+        ("worker", "copying an index to the worker", 2, least, "GB/s", run.client("worker", "", f"copying an index to the worker, {SIFT}"), sql),
+        ("worker", "the same, CPU engine", 2, least, "GB/s", run.client("worker", "", "copying an index to the worker, CPU engine"), sql),
+        ("worker", "extra time of a scan after another's insert", 20, most, "us", run.client("worker", "", "extra time of a scan after one insert by another client$"), sql),
+        ("exact", "SIFT, fp32, batch 1", 0.16, most, "ms", run.search(fp32, 1, 10), exact + " --fp32"),
+        ("exact", "SIFT, bytes, batch 1", 0.06, most, "ms", run.search(u8, 1, 10), exact),
+        ("exact", "SIFT, fp32, batch 64", 0.20, most, "ms", run.search(fp32, 64, 10), exact + " --fp32"),
+        ("exact", "SIFT, bytes, batch 64", 0.10, most, "ms", run.search(u8, 64, 10), exact),
+        ("exact", "SIFT, batch 10,000, k = 10", 25, most, "ms", run.search(u8, 10000, 10), exact),
+        ("exact", "SIFT, batch 10,000, k = 100", 35, most, "ms", run.search(u8, 10000, 100), exact),
+        ("exact", "SIFT, batch 10,000, k = 1000", 80, most, "ms", run.search(u8, 10000, 1000), exact),
+        ("exact", "SIFT, batch 10,000, recall target .95", 8, most, "ms", run.search(bins, 10000, 10), exact + " --recall=0.95"),
+        ("exact", "Fashion-MNIST, batch 64", 0.08, most, "ms", run.search(fashion, 64, 10), exact),
+        ("exact", "SQL, SIFT, 1 client", 8000, least, "/s", run.client(SIFT, "gpuflat$", "1 client$", recall=1.0), sql),
+        ("exact", "SQL, SIFT, 64 clients", 150000, least, "/s", run.client(SIFT, "gpuflat$", "64 clients$", recall=1.0), sql),
+        ("exact", "SQL, Fashion-MNIST, 16 clients", 120000, least, "/s", run.client(FASHION, "gpuflat$", "16 clients$", recall=1.0), sql),
+        ("exact", "SIFT, 16 clients beside 5,000 inserts/s: less", 15, most, "%", run.note(SIFT, "gpuflat$", "16 clients beside", r": (-?[0-9.]+)% less"), sql),
+        ("exact", "Fashion-MNIST, the same", 15, most, "%", run.note(FASHION, "gpuflat$", "16 clients beside", r": (-?[0-9.]+)% less"), sql),
+        ("selection", "10,000 x 128,000, k = 100, of 4.25 TB/s", 80, least, "%", run.number("select", r"^ +100 .* (\d+)%", lambda all_: all_[0]), "gpu_select_bench"),
+        ("selection", "10,000 x 128,000, k = 1000", 60, least, "%", run.number("select", r"^ +1000 .* (\d+)%", lambda all_: all_[0]), "gpu_select_bench"),
+        *((("lists", f"IVF-Flat, SIFT, recall .96, batch {batch:,}", floor, least, "/s",
+            run.fastest(("ivf-1024", "ivf-4096"), batch, 5, 6, 0.96), "gpu_ivf_bench"))
+          for batch, floor in ((10000, 1500000), (64, 400000), (1, 15000))),
+        ("lists", "IVF-PQ, 64 bytes, rescored, recall .95, batch 10,000", 700000, least, "/s", run.fastest(("codes-pq--pq-m64",), 10000, 5, 6, 0.95), "gpu_ivf_bench --storage pq --pq-m 64"),
+        ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
+        ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
+        ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),
+        ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),
+        ("match counts", "10 million x 237 hashes, 1,024 queries", 250, most, "ms", run.number("match", r"^lsh +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --lsh 10000000"),
+        ("match counts", "word list, 1,024 misspellings, nearest", 50, most, "ms", run.number("texts", r"^cuda +batch +1024.*median +([0-9.]+)"), "gpu_text_bench"),
+        ("match counts", "SQL, Adult, 16 clients", 50000, least, "/s", run.client("Adult", "gpumatch", "16 clients"), sql),
+        ("match counts", "the same over sums of conditions", 50, least, "x", run.client("Adult", "gpumatch", "over that"), sql),
+        ("match counts", "SQL, documents, 16 clients, over GIN", 20, least, "x", run.client("", "gpumatch", "over that", name_has="package descriptions"), sql),
+        *((("graph", f"SIFT, recall {recall}, batch 10,000", floor, least, "/s", run.fastest(graph, 10000, 4, 5, recall), "gpu_graph_bench --steps N"))
+          for recall, floor in ((0.95, 1500000), (0.99, 600000))),
+        ("graph", "one query, recall .95", 0.08, most, "ms", one_query(run), "gpu_graph_bench --targets"),
+        ("graph", "build of SIFT, engine", 5, most, "s", graph_build(run), "gpu_graph_bench"),
+        ("graph", "CREATE INDEX USING gpugraph, SIFT", 8, most, "s", run.client(SIFT, "gpugraph", "CREATE INDEX"), sql),
+        ("graph", "recall targets from .9 on: largest difference", 0.01, most, "", targets(run), "gpu_graph_bench --targets"),
+        ("graph", "SQL, SIFT, 1 client, recall .985", 7000, least, "/s", run.client(SIFT, "gpugraph, recall", "1 client$", recall=0.985), sql),
+        ("graph", "SQL, SIFT, 64 clients, recall .985", 150000, least, "/s", run.client(SIFT, "gpugraph, recall", "64 clients", recall=0.985), sql),
+        ("graph", "SQL, Fashion-MNIST, 16 clients, recall .995", 120000, least, "/s", run.client(FASHION, "gpugraph, recall", "16 clients", recall=0.995), sql),
+        ("graph", "k-NN graph of SIFT, k = 10, recall .95, from SQL", 15, most, "s", run.client(SIFT, "gpugraph", "k-NN graph", recall=0.95), sql),
+    ]
+
+
+def main():
+    run = Run(*sys.argv[1:3])
+    table = floors(run)
+    reached = sum(value is not None and (value <= floor if most else value >= floor) for _, _, floor, most, _, value, _ in table)
+    print(f"{reached} of {len(table)} reached. A figure of lower recall than its line says counts as not measured.\n")
+    print("| | workload | floor | measured | | command |\n| --- | --- | --- | --- | --- | --- |")
+    for section, workload, floor, most, unit, value, source in table:
+        met = value is not None and (value <= floor if most else value >= floor)
+        shown = "not measured" if value is None else f"{value:,.4g} {unit}".strip() if value < 1000 else f"{value:,.0f} {unit}".strip()
+        print(f"| {section} | {workload} | {'at most' if most else 'at least'} {floor:,} {unit} | {shown} | "
+              f"{'' if value is None else 'reached' if met else '**missed**'} | `{source}` |")
+
+
+if __name__ == "__main__":
+    main()
