@@ -3,7 +3,7 @@
 # scripts/test. New inputs go to build/fuzz-corpus, so that the folder in the tree stays small; a crash is kept in the logs.
 
 part_fuzz() {
-	local seconds=$1 log=$LOGS/fuzz-build.log target corpus compiler passed=0 failed=0
+	local seconds=$1 log=$LOGS/fuzz-build.log target corpus compiler inputs passed=0 failed=0
 
 	say "fuzz targets, $seconds s each"
 	for compiler in clang++ clang++-14 clang++-16 ''; do
@@ -22,6 +22,7 @@ part_fuzz() {
 		return
 	fi
 	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
+		[[ $target =~ ${FILES:-.} ]] || continue
 		target=$(basename "$target" .cpp)
 		corpus=$ROOT/build/fuzz-corpus/${target#fuzz_}
 		log=$LOGS/$target.log
@@ -32,7 +33,10 @@ part_fuzz() {
 		mkdir -p "$corpus"
 		if "$ROOT/build/fuzz/test/fuzz/$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
 			-artifact_prefix="$LOGS/$target-" "$corpus" "$ROOT/test/fuzz/corpus/${target#fuzz_}" >"$log" 2>&1; then
-			echo "   $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+			inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+			echo "   $target: $inputs inputs"
+			echo "inputs=$inputs" >>"$COUNTED"
+			! [ -d "$LOGS/long" ] || echo "$target $seconds s: $inputs inputs" >>"$LOGS/long/.entries"
 			passed=$((passed + 1))
 		else
 			failed=$((failed + 1))

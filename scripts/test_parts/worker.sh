@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Parts of scripts/test about the worker: the SQL suites in every mode of it, a worker that is killed each second, the TAP
-# tests in every mode. Sourced by scripts/test; uses its variables and count, show, skip, part_pg_regress, part_tap.
+# Parts of scripts/test about the worker: the SQL suites in every mode of it, a worker that is killed each second. Sourced by
+# scripts/test; uses its variables and count, show, skip, part_pg_regress.
 
 FLAPPER=''
 
@@ -59,6 +59,7 @@ stop_flapping() {
 	sql 'DROP DATABASE flapping' "LOAD 'vectorgpu'" 'ALTER SYSTEM RESET vectorgpu.worker_restart_delay_max' \
 		'SELECT pg_reload_conf()' >/dev/null
 	echo "   the worker was killed $kills times and answered $answered scans"
+	echo "worker_deaths=$kills" >>"$COUNTED"
 	if [ "$kills" -ge 3 ] && [ "$answered" -gt 0 ]; then
 		count "$part" 1 0 0
 	else
@@ -77,9 +78,9 @@ without_worker_tests() {
 	done >"$WORK/tree/$SMOKE"
 }
 
-# sql_suites WORKER SUFFIX: regress and isolation with the worker off, on or flapping.
+# sql_suites WORKER SUFFIX [regress|isolation]: both suites or one with the worker off, on or flapping.
 sql_suites() {
-	local worker=$1 suffix=$2 regress=sql/schedule isolation=test/isolation/schedule setting=$1
+	local worker=$1 suffix=$2 what=${3:-} regress=sql/schedule isolation=test/isolation/schedule setting=$1
 
 	if [ "$worker" = flapping ]; then
 		setting=on
@@ -91,15 +92,15 @@ sql_suites() {
 		fi
 	fi
 	export PGOPTIONS="-c vectorgpu.worker=$setting -c vectorgpu.worker_min_size=0"
-	! wanted regress || part_pg_regress "regress$suffix" src/test/regress/pg_regress "$WORK/tree" regression "$regress"
-	! wanted isolation || part_pg_regress "isolation$suffix" src/test/isolation/pg_isolation_regress \
+	[ "$what" = isolation ] || part_pg_regress "regress$suffix" src/test/regress/pg_regress "$WORK/tree" regression "$regress"
+	[ "$what" = regress ] || part_pg_regress "isolation$suffix" src/test/isolation/pg_isolation_regress \
 		"$WORK/tree/test/isolation" isolation_regression "$isolation"
 	unset PGOPTIONS
 	stop_flapping "flapping$suffix"
 }
 
-# long_sql_suites: the same once more with the module preloaded.
-long_sql_suites() {
+# part_matrix_sql: the SQL suites in the three ways once more with the module preloaded.
+part_matrix_sql() {
 	local worker
 
 	sql "ALTER SYSTEM SET shared_preload_libraries = 'vectorgpu'"
@@ -111,19 +112,4 @@ long_sql_suites() {
 	sql 'ALTER SYSTEM RESET shared_preload_libraries'
 	stop_cluster "$WORK/cluster"
 	run_as "$SERVER_BIN/pg_ctl" -D "$WORK/cluster/data" -l "$WORK/cluster/server.log" -w -t 180 -s start
-}
-
-# long_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
-# loaded by the first use and in one that is preloaded. Those that set up a worker of their own take no part.
-long_tap() {
-	local worker preload
-
-	for preload in 0 1; do
-		for worker in off on flapping; do
-			TAP_ENVIRONMENT=(VECTORGPU_WORKER=$worker VECTORGPU_PRELOAD=$preload)
-			TAP_EXCEPT='/2[45][0-9]_|/220_|/300_'
-			part_tap "tap, worker $worker, preload $preload" test/t 1800
-			TAP_EXCEPT=''
-		done
-	done
 }

@@ -12,6 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuCount;
 use VectorgpuTest;
 
 our @EXPORT = qw(
@@ -131,6 +132,9 @@ SQL
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $good = $rc == 0 && $out eq '' && $err eq '';
+	my $wrong = () = $out =~ /^query /mg;
+	count('answers', $queries * @{ $opt{limits} // [ 1, 10, undef ] });
+	count('wrong', $wrong);
 	ok($good, $opt{name} // "$table: index and sequential scans agree for $op") or diag("exit status $rc\n$out\n$err");
 	return $good;
 }
@@ -148,6 +152,7 @@ sub start_load
 	{
 		my ($file, $weight) = split /@/, $name;
 		append_to_file("$folder/$file.sql", $scripts->{$name});
+		$load{comparing}{$file} = 1 if $scripts->{$name} =~ /assert_answers/;
 		push @files, '-f', "$folder/$file.sql" . (defined $weight ? "\@$weight" : '');
 	}
 
@@ -174,6 +179,17 @@ sub finish_load
 	my ($transactions) = $load->{out} =~ /number of transactions actually processed: (\d+)/;
 	my $problem = $load->{err} =~ /(^pgbench: error.*|.*aborted.*|.*timeout.*)/m ? $load->{err} : '';
 	my ($failed) = $load->{out} =~ /number of failed transactions: (\d+)/;
+
+	# Of several scripts pgbench names each with its transactions; of one only the sum.
+	my $compared = 0;
+	while ($load->{out} =~ m{^SQL script \d+: \S*/([^/\s]+)\.sql\n(?: - .*\n)*? - (\d+) transactions}mg)
+	{
+		$compared += $2 if $load->{comparing}{$1};
+	}
+	$compared = $transactions // 0 if $load->{out} !~ /^SQL script \d/m && %{ $load->{comparing} // {} };
+	my $wrong = () = $load->{err} =~ /wrong answer from/g;
+	count('answers', $compared + $wrong);
+	count('wrong', $wrong);
 
 	$problem = "$failed transactions failed" if !$problem && $failed;
 	return ($transactions // 0, $problem);

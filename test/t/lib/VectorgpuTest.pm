@@ -13,6 +13,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuCount;
 
 # How long pg_ctl waits for a server.
 BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
@@ -218,6 +219,8 @@ sub compare_scans
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	$problem ||= first_difference($got, $expected, $opt{limit}, $opt{strict_ties});
+	count('answers');
+	count('wrong') if $problem;
 	ok(!$problem, $name) or diag($problem);
 	return !$problem;
 }
@@ -241,6 +244,8 @@ sub compare_sweep
 			my $problem = $plan =~ /Index Scan using/ ? '' : "the plan has no index scan:\n$plan";
 
 			$problem ||= first_difference($got, $expected, $limit, $opt{strict_ties});
+			count('answers');
+			count('wrong') if $problem;
 			push @problems, 'query ' . $number . ' limit ' . ($limit // 'none') . ": $problem" if $problem;
 		}
 	}
@@ -291,6 +296,8 @@ sub check_index
 	my ($rc, $out, $err) =
 	  $node->psql($opt{db} // 'postgres', "SELECT vectorgpu_check('$index'::regclass, $heap)");
 
+	count('checks');
+	count('lost') if $rc != 0 || $err ne '';
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok($rc == 0 && $err eq '', $opt{name} // "vectorgpu_check of $index") or diag("exit status $rc\n$out\n$err");
 	return $rc == 0;

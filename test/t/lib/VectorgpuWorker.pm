@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuCount;
 
 our @EXPORT = qw(
   worker_file worker_pid supervisor_pid worker_stat wait_worker wait_until wait_gone wait_log count_restarts scan_sql
@@ -188,6 +189,10 @@ sub finish_clients
 
 	$wrong .= "$failed failed transactions: $run->{err}" if $failed;
 	$wrong .= $run->{err} if $run->{err} =~ /error|aborted/i;
+	# A wrong answer is a division by zero: see start_clients.
+	my $n_wrong = () = $run->{err} =~ /division by zero/g;
+	count('answers', ($done // 0) + $n_wrong);
+	count('wrong', $n_wrong);
 	return ($done // 0, $wrong);
 }
 

@@ -1,0 +1,143 @@
+# shellcheck shell=bash
+# The parts of scripts/test --long, each of which may run by itself, and their summaries. Sourced by scripts/test; uses its variables
+# and count, show, skip, part_tap.
+
+# Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
+QUICK_PARTS='lint unit regress isolation tap client'
+LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
+SOAKS='/(062|110|241|243|400)_'
+
+# The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
+MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}
+
+# part_sanitizers: the unit tests under ASAN with UBSAN, and under TSAN.
+part_sanitizers() {
+	local sanitizer
+
+	for sanitizer in asan tsan; do
+		unit_preset "$sanitizer"
+	done
+}
+
+# part_matrix_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
+# loaded by the first use and in one that is preloaded. Those that set up a worker of their own take no part.
+part_matrix_tap() {
+	local way
+
+	for way in $MATRIX; do
+		TAP_ENVIRONMENT=("VECTORGPU_WORKER=${way%-*}" "VECTORGPU_PRELOAD=${way#*-}")
+		TAP_EXCEPT='/2[45][0-9]_|/220_|/300_'
+		part_tap "tap, worker ${way%-*}, preload ${way#*-}" test/t 3600
+		TAP_ENVIRONMENT=() TAP_EXCEPT=''
+	done
+}
+
+# part_sweeps: fault points at every call, 10,000 flipped bytes, whole data sets.
+part_sweeps() {
+	TAP_EXCEPT=$SOAKS
+	part_tap sweeps test/long 14400
+	TAP_EXCEPT=''
+}
+
+# part_soaks: many crashes of the worker and of the server, ten minutes of 100 clients, copies of a cluster.
+part_soaks() {
+	TAP_ONLY=$SOAKS
+	part_tap soaks test/long 14400
+	TAP_ONLY=''
+}
+
+# part_program NAME: an executable of test/long as RUN_USER, with the shared cluster in PGHOST and so on; 77 is a skip.
+part_program() {
+	local name=$1 log=$LOGS/long-$1.log status=0
+
+	say "long: $name"
+	run_as env PATH="$SERVER_BIN:$PATH" timeout --kill-after=30 14400 "$WORK/tree/test/long/$name" >"$log" 2>&1 || status=$?
+	sed -n 's/^# counted: //p' "$log" >>"$COUNTED"
+	case $status in
+		0) count "long: $name" 1 0 0 && tail -n 1 "$log" | sed 's/^/   /' ;;
+		77) skip "long: $name" "$(tail -n 1 "$log")" ;;
+		*)
+			count "long: $name" 0 1 0
+			show "$log"
+			;;
+	esac
+}
+
+# tree_state: the commit, and whether the tree is that commit's.
+tree_state() {
+	local commit
+
+	if ! commit=$(git -C "$ROOT" rev-parse --short=10 HEAD 2>/dev/null); then
+		echo "no commit"
+	elif [ -n "$(git -C "$ROOT" status --porcelain 2>/dev/null)" ]; then
+		echo "$commit and changes"
+	else
+		echo "$commit"
+	fi
+}
+
+# server_kind: its version, and whether it was built with assertions.
+server_kind() {
+	local version
+
+	version=$("${PG_CONFIG:-false}" --version 2>/dev/null) || { echo none; return; }
+	version=${version%% (*}
+	! "$PG_CONFIG" --configure | grep -q -e --enable-cassert || version+=", assertions"
+	echo "$version"
+}
+
+# begin_summary: from here on what is counted belongs to a part. COUNTED: a line `NAME=N …` of each test.
+begin_summary() {
+	COUNTED=$LOGS/long/.counted
+	mkdir -p "$LOGS/long"
+	: >"$COUNTED"
+	PART_START=$SECONDS PART_DATE=$(date -u '+%Y-%m-%d %H:%M') PART_TREE=$(tree_state) PART_RESULTS=("$PASSED" "$FAILED" "$SKIPPED" "${#SUMMARY[@]}")
+}
+
+# end_summary PART: writes LOGS/long/PART.summary, or PART@FILES.summary where only some files were asked for.
+end_summary() {
+	local name=$1 file line
+
+	[ -z "$FILES" ] || [[ " sqlsmith valgrind sanitizers matrix-sql " == *" $1 "* ]] || name+="@${FILES//[^A-Za-z0-9_-]/_}"
+	file=$LOGS/long/$name.summary
+	{
+		printf 'part: %s\ncommit: %s\ndate: %s UTC\nserver: %s\nminutes: %d\n' "$name" "$PART_TREE" "$PART_DATE" "$(server_kind)" \
+			$(((SECONDS - PART_START) / 60))
+		printf 'passed: %d\nfailed: %d\nskipped: %d\n' $((PASSED - PART_RESULTS[0])) $((FAILED - PART_RESULTS[1])) $((SKIPPED - PART_RESULTS[2]))
+		tr ' ' '\n' <"$COUNTED" | awk -F= 'NF == 2 { sum[$1] += $2 } END { for (name in sum) printf "%s: %d\n", name, sum[name] }' | sort
+		for line in "${SUMMARY[@]:${PART_RESULTS[3]}}"; do
+			echo "  $line"
+		done
+		[ ! -s "$LOGS/long/.entries" ] || sed 's/^/  /' "$LOGS/long/.entries"
+	} >"$file"
+	rm -f "$COUNTED" "$LOGS/long/.entries"
+	COUNTED=/dev/null
+	echo "   summary: ${file#"$ROOT/"}"
+}
+
+# summaries: those that lie in LOGS/long, as a table for test/README.md. Columns that a part has no figure for stay empty.
+summaries() {
+	python3 - "$LOGS/long" <<'END'
+import pathlib
+import sys
+
+COLUMNS = [("part", "part"), ("commit", "commit"), ("date", "date"), ("server", "server"), ("minutes", "minutes"),
+           ("results", "passed, failed, skipped"), ("tests", "single checks"), ("answers", "answers compared, wrong"),
+           ("checks", "indexes and rows checked, lost"), ("deaths", "worker died, server process killed, server recovered"),
+           ("queries", "random queries"), ("inputs", "fuzz inputs")]
+TOGETHER = {"results": ("passed", "failed", "skipped"), "answers": ("answers", "wrong"), "checks": ("checks", "lost"),
+            "deaths": ("worker_deaths", "processes_killed", "recoveries")}
+rows = []
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.summary")):
+    rows.append(dict(line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line and not line.startswith(" ")))
+if not rows:
+    sys.exit("no summaries: run scripts/test --long first")
+print("| " + " | ".join(title for _, title in COLUMNS) + " |")
+print("|" + "---|" * len(COLUMNS))
+for row in sorted(rows, key=lambda row: row["date"]):
+    cells = (", ".join(row[part] for part in TOGETHER.get(key, (key,)) if part in row) for key, _ in COLUMNS)
+    print("| " + " | ".join(cells) + " |")
+END
+}
+
+COUNTED=/dev/null

@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# Part tidy of scripts/test: clang-tidy with the checks of .clang-tidy on every file that g++ compiles. Sourced by scripts/test.
+
+# tidy_flags FILE: how it is compiled; each instruction set has files of its own. Flags as in the Makefile and in CMakeLists.txt.
+tidy_flags() {
+	local cuda=/usr/local/cuda/include
+
+	printf '%s\n' -std=c++20 -D_GNU_SOURCE -DVECTORGPU_FAULTS=1 -DUSE_ASSERT_CHECKING=1 -I"$ROOT/src" -I"$ROOT/gpu" -I"$ROOT" -isystem "$TIDY_SERVER"
+	case $1 in
+		gpu/cuda/* | gpu/kernels/*) printf '%s\n' -isystem "$cuda" -isystem "$cuda/cccl" ;;
+		*_avx2.cpp) printf '%s\n' -mavx2 -mfma -mf16c ;;
+		*_avx512.cpp) printf '%s\n' -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c ;;
+		*engine/graph/hash.cpp) printf '%s\n' -include "$ROOT/test/fuzz/gcc_shuffle.hpp" ;;
+	esac
+}
+
+# tidy_file FILE: its findings to LOGS/tidy/FILE.log; true if there are none.
+tidy_file() {
+	local log=$LOGS/tidy/${1//\//_}.log flags
+
+	mapfile -t flags < <(tidy_flags "$1")
+	clang-tidy --quiet "$ROOT/$1" -- "${flags[@]}" >"$log" 2>"$log.errors" && ! grep -q 'warning:\|error:' "$log"
+}
+
+part_tidy() {
+	local file files=() running=0 passed=0 failed=0
+
+	say "clang-tidy"
+	if ! command -v clang-tidy >/dev/null; then
+		skip tidy "no clang-tidy on this machine"
+		return
+	fi
+	pick_pg_config
+	TIDY_SERVER=$("$PG_CONFIG" --includedir-server)
+	rm -rf "$LOGS/tidy"
+	mkdir -p "$LOGS/tidy"
+	mapfile -t files < <(cd "$ROOT" && find src gpu -name '*.cpp' | grep -E "${FILES:-.}" | sort)
+	if [ ! -d /usr/local/cuda/include ]; then
+		skip "tidy of gpu/cuda, gpu/kernels" "no CUDA headers on this machine"
+		mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -vE '^gpu/(cuda|kernels)/')
+	fi
+	for file in "${files[@]}"; do
+		if [ "$running" -ge "$JOBS" ]; then
+			wait -n
+			running=$((running - 1))
+		fi
+		(tidy_file "$file" && touch "$LOGS/tidy/${file//\//_}.ok") &
+		running=$((running + 1))
+	done
+	wait
+	for file in "${files[@]}"; do
+		if [ -e "$LOGS/tidy/${file//\//_}.ok" ]; then
+			passed=$((passed + 1))
+		else
+			failed=$((failed + 1))
+			show "$LOGS/tidy/${file//\//_}.log" 20
+		fi
+	done
+	count tidy "$passed" "$failed" 0
+}
