@@ -1,22 +1,25 @@
 // Graphs on the GPU over a real data set: the build with neighbours from the exact search on the GPU, and recall@10 and queries/s by width,
 // end to end through Engine::search.
-//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets] [--only BATCH WIDTH]
-//     [--json FILE]
+//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets | --hash]
+//     [--only BATCH WIDTH] [--json FILE]
 // Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
-// and steps (SONG, figures 7 to 9) instead. --targets: what the calibration of a build says for recall targets, and what is found with it. --chain: without
-// the way of a block for each query.
+// and steps (SONG, figures 7 to 9) instead. --targets: what the calibration of a build says for recall targets, and what is found with it. --hash: searches that
+// compare codes of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without the way of a block for each query.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/calibrate.hpp"
+#include "engine/graph/hash.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
 #include "threads.hpp"
@@ -134,13 +137,14 @@ build(engine::Engine *engine, const Matrix &base, uint32_t degree)
 }
 
 engine::CopyId
-load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, uint32_t degree)
+load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, uint32_t degree,
+	engine::CopyKind kind = engine::CopyKind::kGraph)
 {
 	std::vector<RowId> ids(base.n);
 	engine::CopyId copy = 0;
 
 	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, engine::CopyKind::kGraph}, &copy));
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, kind}, &copy));
 	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
 	must(engine->load_structure(copy, 1, degree, description));
 	must(engine->seal_segment(copy, 1));
@@ -238,6 +242,7 @@ struct Options
 	bool fp32 = false;
 	bool ablation = false;
 	bool targets = false;
+	bool hash = false;
 	bool chain = false;
 	size_t only_batch = 0; // 0: all
 	uint32_t only_width = 0;
@@ -306,6 +311,100 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 			std::fflush(stdout);
 			print_json(options, base, batch, width, tuning, line);
 		}
+}
+
+/// A graph's description with codes of so many bits.
+std::vector<uint8_t>
+add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
+{
+	constexpr uint32_t kPiece = 4096;
+	const engine::DistanceSpec distance = {Metric::kL2, ElementType::kFloat32, base.dim};
+	const engine::graph::GraphRows rows = {distance, base.values.data(), base.dim * sizeof(float), base.n};
+	const size_t code_bytes = engine::graph::hash_code_bytes(bits);
+	std::vector<float> thresholds(bits);
+	std::vector<uint8_t> codes(base.n * code_bytes);
+	engine::graph::HashModel model;
+	engine::GraphHashHead head;
+	engine::GraphHeader header;
+	std::atomic<uint32_t> next{0};
+	const auto put = [&description](const void *data, size_t n_bytes)
+	{
+		const uint8_t *from = static_cast<const uint8_t *>(data);
+
+		description.insert(description.end(), from, from + n_bytes);
+	};
+
+	model.spec = {distance, bits, head.seed};
+	model.thresholds = thresholds.data();
+
+	std::vector<float> work(engine::graph::hash_work_floats(model.spec));
+
+	engine::graph::hash_train(model.spec, rows, &model.bound, thresholds.data(), work.data());
+
+	std::vector<std::thread> threads;
+
+	for (size_t t = 0; t < n_threads; t++)
+		threads.emplace_back(
+			[&]
+			{
+				std::vector<float> own(work.size());
+
+				for (uint32_t first; (first = next.fetch_add(kPiece)) < base.n;)
+					engine::graph::hash_rows(model,
+						{distance, base.values.data() + size_t{first} * base.dim, base.dim * sizeof(float), std::min(kPiece, base.n - first)},
+						codes.data() + first * code_bytes, own.data());
+			});
+	for (std::thread &thread : threads)
+		thread.join();
+	std::memcpy(&header, description.data(), sizeof(header));
+	header.hash_bits = bits;
+	std::memcpy(description.data(), &header, sizeof(header));
+	head.bound = model.bound;
+	put(&head, sizeof(head));
+	put(thresholds.data(), thresholds.size() * sizeof(float));
+	put(codes.data(), codes.size());
+	return description;
+}
+
+/// By bits of a code, 0 for rows: recall and time by width, and what of the copy lies on the device.
+void
+measure_codes(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
+{
+	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, false);
+	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
+
+	std::printf("# %s\n%6s %8s %8s %12s %12s %12s %10s %12s\n", gpu->description(), "bits", "batch", "width", "median ms", "min ms", "queries/s", "recall@10",
+		"as the CPU");
+	for (const uint32_t bits : {0, 32, 64, 128, 256, 512})
+	{
+		const engine::CopyKind kind = bits == 0 ? engine::CopyKind::kGraph : engine::CopyKind::kHashedGraph;
+		const double start = now_ms();
+		const std::vector<uint8_t> coded = bits == 0 ? description : add_codes(base, description, bits);
+		const double made = now_ms();
+		const engine::CopyId copy = load(gpu.get(), base, coded, options.degree, kind);
+		const engine::CopyId cpu_copy = load(cpu.get(), base, coded, options.degree, kind);
+
+		std::printf("# %u bits: codes made in %.0f ms; on the GPU %.0f MB\n", bits, made - start, static_cast<double>(gpu->stats().resident_bytes) / 1e6);
+		for (const size_t batch : {1, 64, 1000})
+			for (const uint32_t width : bits == 0 ? std::vector<uint32_t>{16, 32, 64, 128, 256, 512} : std::vector<uint32_t>{64, 128, 256, 512, 1024, 2048, 4096})
+			{
+				if (options.only_batch != 0 && (batch != options.only_batch || width != options.only_width))
+					continue;
+
+				const uint64_t before = gpu->n_hashed();
+				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : batch == 64 ? 10 : 5);
+				const bool by_codes = gpu->n_hashed() > before;
+				std::vector<std::vector<engine::Neighbor>> expected;
+
+				must(cpu->search(cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
+				std::printf("%6u %8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", bits, batch, width, line.median_ms, line.min_ms,
+					1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
+					bits != 0 && !by_codes ? "all rows" : std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes" : "NO");
+				std::fflush(stdout);
+			}
+		must(gpu->drop(copy));
+		must(cpu->drop(cpu_copy));
+	}
 }
 
 /// For each recall target the width that a build's calibration says, what the queries of the data set find with it, and the time, with a block for each
@@ -420,7 +519,7 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -431,6 +530,8 @@ main(int argc, char **argv)
 			options.ablation = true;
 		else if (std::strcmp(argv[i], "--targets") == 0)
 			options.targets = true;
+		else if (std::strcmp(argv[i], "--hash") == 0)
+			options.hash = true;
 		else if (std::strcmp(argv[i], "--chain") == 0)
 			options.chain = true;
 		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
@@ -473,6 +574,8 @@ main(int argc, char **argv)
 	}
 	if (options.targets)
 		reach_targets(options, base, description, &bench);
+	else if (options.hash)
+		measure_codes(options, base, description, &bench);
 	else if (options.ablation)
 		ablate(options, base, description, &bench);
 	else
