@@ -364,7 +364,11 @@ HashedCopy::search(const Device *device, SearchContext *context, std::span<const
 			VECTORGPU_TRY(context->stream.synchronize());
 		return status;
 	}
-	for_each(pool_, narrow.size(), [&](size_t i) { answers[narrow[i]]->finish(&(*results)[narrow[i]]); });
+	{
+		engine::ThreadPool *const helpers = narrow.size() < pool_->n_threads() ? pool_ : nullptr;
+
+		for_each(pool_, narrow.size(), [&](size_t i) { answers[narrow[i]]->finish(&(*results)[narrow[i]], helpers); });
+	}
 	for (const uint32_t i : narrow)
 		counts->n_rescored += answers[i]->n_rescored();
 	if (!exact.empty())

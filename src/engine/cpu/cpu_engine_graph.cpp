@@ -1,6 +1,6 @@
 // See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, as engine/graph has it, or looks at all rows of a
-// segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but are not found. A query is one
-// thread's work; queries are shared out.
+// segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but are not found. Queries are shared out to
+// threads; where they are fewer than those, rows that a query looks at one behind the other are, too.
 #include "engine/cpu/cpu_engine_graph.hpp"
 
 #include <algorithm>
@@ -107,10 +107,13 @@ public:
 	{
 	}
 
+	/// pool: its threads help; null: none do.
 	void
-	run(std::vector<Neighbor> *result)
+	run(std::vector<Neighbor> *result, ThreadPool *pool)
 	{
+		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		const bool has_scores = query_has_scores();
+		std::vector<Part> parts;
 
 		for (const auto &segment : snapshot_.segments)
 		{
@@ -123,12 +126,13 @@ public:
 			if (!has_scores)
 				coverage_ = std::min(coverage_, Coverage::kScored);
 			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)))
-				rows_.search({segment.get(), 0, n_rows});
+				add_parts(*segment, row_bytes, &parts);
 			else
 				search_graph(*segment, width_of(query_.probes, segment->segment));
 			progress(control_);
 		}
-		rows_.search({&snapshot_.delta, snapshot_.delta.rows.first, snapshot_.delta.rows.last});
+		add_parts(snapshot_.delta, row_bytes, &parts);
+		search_parts(spec_, query_, snapshot_.n_rows, parts, pool, &rows_, control_);
 		*result = rows_.selection().finish();
 		if (query_.coverage != nullptr)
 			*query_.coverage = std::min(coverage_, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
@@ -223,12 +227,13 @@ search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<cons
 	std::span<std::vector<Neighbor> *const> results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
+	ThreadPool *const helpers = queries.size() < pool.n_threads() ? &pool : nullptr;
 
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
-				GraphSearcher(spec, snapshot, queries[i], control).run(results[i]);
+				GraphSearcher(spec, snapshot, queries[i], control).run(results[i], helpers);
 		});
 }
 

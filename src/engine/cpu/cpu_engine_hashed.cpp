@@ -1,4 +1,5 @@
-// See cpu_engine_hashed.hpp. A query is one thread's work; queries are shared out.
+// See cpu_engine_hashed.hpp. Queries are shared out to threads; where they are fewer than those, rows that a query looks at one behind the
+// other are, too.
 #include "engine/cpu/cpu_engine_hashed.hpp"
 
 #include <algorithm>
@@ -149,14 +150,14 @@ HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
 }
 
 void
-HashedAnswer::finish(std::vector<Neighbor> *result)
+HashedAnswer::finish(std::vector<Neighbor> *result, ThreadPool *pool)
 {
+	const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 	Coverage coverage = Coverage::kAll;
+	std::vector<Part> parts;
 
 	for (const auto &segment : snapshot_.segments)
 	{
-		if (stopped(control_))
-			return;
 		if (segment->rows.last == 0)
 			continue;
 		if (!has_scores_)
@@ -164,10 +165,12 @@ HashedAnswer::finish(std::vector<Neighbor> *result)
 		else if (width(*segment) != 0)
 			coverage = Coverage::kPart;
 		else
-			rows_.search({segment.get(), 0, segment->rows.last});
-		progress(control_);
+			add_parts(*segment, row_bytes, &parts);
 	}
-	rows_.search({&snapshot_.delta, snapshot_.delta.rows.first, snapshot_.delta.rows.last});
+	add_parts(snapshot_.delta, row_bytes, &parts);
+	search_parts(spec_, query_, snapshot_.n_rows, parts, pool, &rows_, control_);
+	if (stopped(control_))
+		return;
 	*result = rows_.selection().finish();
 	if (query_.coverage != nullptr)
 		*query_.coverage = std::min(coverage, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
@@ -225,6 +228,7 @@ search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::sp
 {
 	std::atomic<size_t> next{0};
 	std::atomic<uint64_t> n_rescored{0};
+	ThreadPool *const helpers = queries.size() < pool.n_threads() ? &pool : nullptr;
 
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
@@ -239,7 +243,7 @@ search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::sp
 					if (const uint32_t width = answer.width(*segment);
 						width != 0 && !searcher.search(spec, *segment, queries[i].query, width, control, &answer))
 						break;
-				answer.finish(results[i]);
+				answer.finish(results[i], helpers);
 				n_rescored.fetch_add(answer.n_rescored(), std::memory_order_relaxed);
 			}
 		});

@@ -26,8 +26,8 @@ public:
 	/// Nodes [n] that the search has found in a part of a segment, in any order, each once.
 	void add(const RowsView &segment, const uint32_t *nodes, size_t n);
 
-	/// Looks at what has no search by codes, and gives the answer. Sets the query's coverage.
-	void finish(std::vector<Neighbor> *result);
+	/// Looks at what has no search by codes, and gives the answer. Sets the query's coverage. pool: its threads help; null: none do.
+	void finish(std::vector<Neighbor> *result, ThreadPool *pool);
 
 	/// Rows whose scores have been computed because their codes were found.
 	uint64_t

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/selection.hpp"
+#include "engine/cpu/thread_pool.hpp"
 #include "engine/distance.hpp"
 
 namespace vectorgpu::engine
@@ -151,6 +155,60 @@ progress(SearchControl *control)
 {
 	if (control != nullptr)
 		control->progress.fetch_add(1, std::memory_order_relaxed);
+}
+
+constexpr size_t kPartBytes = size_t{1} << 20; // a sign of life after so many of rows is one several times a second
+
+/// All rows of a list in parts.
+inline void
+add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
+{
+	const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, kBlockRows);
+
+	for (uint64_t first = view.rows.first; first < view.rows.last; first += most)
+		parts->push_back({&view, first, std::min(view.rows.last, first + most)});
+}
+
+/// Offers the parts to a query's searcher, with a sign of life and a look at whether it is still wanted after each. pool: its threads help;
+/// null: none do. May be called by one of them.
+inline void
+search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows, std::span<const Part> parts, ThreadPool *pool, PartSearcher *searcher,
+	SearchControl *control)
+{
+	uint64_t bytes = 0;
+
+	for (const Part &part : parts)
+		bytes += (part.last - part.first) * vector_bytes(spec.element, spec.dim);
+
+	// A thread that wakes up for less does not pay.
+	const size_t n_workers = pool == nullptr ? 1 : std::clamp<uint64_t>(bytes / kPartBytes, 1, pool->n_threads());
+	std::vector<std::unique_ptr<PartSearcher>> helpers(n_workers);
+	std::atomic<size_t> next{0};
+	const auto work = [&](PartSearcher *own)
+	{
+		for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size() && !stopped(control);)
+		{
+			own->search(parts[i]);
+			progress(control);
+		}
+	};
+
+	if (n_workers == 1)
+		return work(searcher);
+	pool->run(n_workers,
+		[&](size_t worker)
+		{
+			if (worker == 0)
+				return work(searcher);
+
+			auto own = std::make_unique<PartSearcher>(spec, query, n_rows);
+
+			work(own.get());
+			helpers[worker] = std::move(own);
+		});
+	for (const std::unique_ptr<PartSearcher> &helper : helpers)
+		if (helper != nullptr) // null: the call was dropped, or is the caller's
+			searcher->merge(helper.get());
 }
 
 } // namespace vectorgpu::engine

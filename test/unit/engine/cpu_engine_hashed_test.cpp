@@ -152,6 +152,61 @@ TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_s
 	}
 }
 
+TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_get_on)
+{
+	constexpr size_t kPartsOfSegment = 5; // of a MiB
+	Rows rows({Metric::kL2, ElementType::kFloat32, 64});
+	Rows queries(rows.spec);
+	std::mt19937 rng(31);
+	Bytes bitmap((kPartsOfSegment * 4096 + 7) / 8);
+	std::set<RowId> dead;
+
+	rows.add_random(kPartsOfSegment * 4096 - 17, Data::kGaussian, rng, 1);
+	queries.add_random(5, Data::kGaussian, rng, 0);
+	bitmap.resize((rows.n() + 7) / 8);
+	for (size_t i = 0; i < rows.n(); i += 7)
+	{
+		bitmap[i / 8] = static_cast<uint8_t>(bitmap[i / 8] | 1 << (i % 8));
+		dead.insert(rows.ids[i]);
+	}
+
+	GraphedRows graphed(rows, 8, 1, Edges::kRandom);
+
+	for (const uint32_t bits : {0u, 64u})
+		for (const size_t n_threads : {1u, 2u, 4u})
+			for (const size_t n_queries : {1u, 3u, 5u})
+			{
+				const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = n_threads});
+				const SegmentProbes named[] = {{1, static_cast<uint32_t>(rows.n() / 8 + 1)}};
+				CopyId copy = 0;
+				SearchControl control;
+				std::vector<SearchQuery> batch;
+				std::vector<std::vector<Neighbor>> results;
+
+				SCOPED_TRACE(testing::Message() << bits << " bits, " << n_threads << " threads, " << n_queries << " queries");
+				if (bits > 0 && graphed.hash_bits == 0)
+					graphed.add_codes(bits);
+				ASSERT_OK(engine->create({rows.spec, bits > 0 ? CopyKind::kHashedGraph : CopyKind::kGraph}, &copy));
+				ASSERT_OK(graphed.load(engine.get(), copy, 1));
+				ASSERT_OK(engine->set_tombstones(copy, 1, bitmap));
+				for (size_t i = 0; i < n_queries; i++)
+				{
+					batch.push_back({queries.vector(i), 50, false, {}});
+					batch.back().probes = named;
+				}
+				ASSERT_OK(engine->search(copy, batch, &results, &control));
+				EXPECT_GE(control.progress, kPartsOfSegment * n_queries);
+				for (size_t i = 0; i < n_queries; i++)
+					ASSERT_NO_FATAL_FAILURE(expect_same(results[i], rows.nearest(queries.vector(i), 50, nullptr, dead)));
+
+				// Nobody wants it any more: it looks at nothing.
+				control.progress = 0;
+				control.stop = true;
+				EXPECT_EQ(engine->search(copy, batch, &results, &control).code, StatusCode::kCancelled);
+				EXPECT_EQ(control.progress, 0u);
+			}
+}
+
 TEST(CpuEngineHashedAlone, gives_back_the_description)
 {
 	HashedCopy held({Metric::kL2, ElementType::kFloat32, 6}, Data::kGaussian, 64, 29);
