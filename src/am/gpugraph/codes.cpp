@@ -4,19 +4,13 @@
 namespace vectorgpu::am
 {
 
-namespace
-{
-
-constexpr uint32 kRowsAtATime = 1024; // between two looks at interrupts
-
-} // namespace
-
 bool
 graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes)
 {
-	const engine::graph::Call call = graph_call(writer);
+	const engine::graph::Call call = graph_call(writer); // looks at interrupts
 	const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
 	engine::graph::HashModel *hash = &writer->hash;
+	uint32 at_once;
 	float *work;
 
 	if (first_part)
@@ -26,16 +20,17 @@ graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool
 		hash->thresholds = writer->thresholds;
 	}
 	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash->spec) * sizeof(float)));
-	if (first_part)
-		engine::graph::hash_train(hash->spec, *rows, &hash->bound, writer->thresholds, work);
-	for (uint32 first = 0; first < rows->n_rows; first += kRowsAtATime)
+	if (first_part && !engine::graph::hash_train(hash->spec, *rows, &hash->bound, writer->thresholds, work, call))
+		return false;
+	at_once = engine::graph::hash_piece_rows(hash->spec);
+	for (uint32 first = 0; first < rows->n_rows; first += Min(at_once, rows->n_rows - first))
 	{
 		engine::graph::GraphRows some = *rows;
 
 		if (!call.progress(call.progress_context, first, rows->n_rows))
 			return false;
 		some.rows = rows->row(first);
-		some.n_rows = Min(kRowsAtATime, rows->n_rows - first);
+		some.n_rows = Min(at_once, rows->n_rows - first);
 		engine::graph::hash_rows(*hash, some, codes + first * code_bytes, work);
 	}
 	pfree(work);

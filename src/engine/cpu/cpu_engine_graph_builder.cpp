@@ -168,8 +168,6 @@ private:
 	Status
 	make_codes()
 	{
-		constexpr uint32_t kPiece = 4096; // rows of one thread at a time
-		const uint32_t n_pieces = (spec_.n_rows + kPiece - 1) / kPiece;
 		const size_t code_bytes = graph::hash_code_bytes(spec_.hash_bits);
 		GraphHashHead head;
 		graph::GraphRows all = rows();
@@ -178,6 +176,10 @@ private:
 
 		all.spec = spec_.rows;
 		model_.spec = {spec_.rows, spec_.hash_bits, graph::HashSpec().seed};
+
+		const uint32_t piece_rows = graph::hash_piece_rows(model_.spec);
+		const uint32_t n_pieces = static_cast<uint32_t>((uint64_t{spec_.n_rows} + piece_rows - 1) / piece_rows);
+
 		for (std::vector<float> &floats : work)
 			floats.resize(graph::hash_work_floats(model_.spec));
 		hash_.resize(sizeof(head) + spec_.hash_bits * sizeof(float));
@@ -186,7 +188,8 @@ private:
 		float *thresholds = reinterpret_cast<float *>(hash_.data() + sizeof(head));
 
 		enter(GraphStage::kRecall);
-		graph::hash_train(model_.spec, all, &model_.bound, thresholds, work[0].data());
+		if (!graph::hash_train(model_.spec, all, &model_.bound, thresholds, work[0].data(), call()))
+			return Status::error(StatusCode::kCancelled, "canceled");
 		model_.thresholds = thresholds;
 		head.seed = model_.spec.seed;
 		head.bound = model_.bound;
@@ -194,13 +197,13 @@ private:
 		pool_->run(pool_->n_threads(),
 			[&](size_t thread)
 			{
-				for (uint32_t piece; (piece = next.fetch_add(1)) < n_pieces && go_on(uint64_t{piece} * kPiece, spec_.n_rows);)
+				for (uint32_t piece; (piece = next.fetch_add(1)) < n_pieces && go_on(uint64_t{piece} * piece_rows, spec_.n_rows);)
 				{
 					graph::GraphRows some = all;
 
-					some.rows = all.row(piece * kPiece);
-					some.n_rows = std::min(kPiece, spec_.n_rows - piece * kPiece);
-					graph::hash_rows(model_, some, codes_.data() + size_t{piece} * kPiece * code_bytes, work[thread].data());
+					some.rows = all.row(piece * piece_rows);
+					some.n_rows = std::min(piece_rows, spec_.n_rows - piece * piece_rows);
+					graph::hash_rows(model_, some, codes_.data() + size_t{piece} * piece_rows * code_bytes, work[thread].data());
 				}
 			});
 		return control_->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "canceled") : Status::ok();

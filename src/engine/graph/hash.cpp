@@ -18,6 +18,7 @@ constexpr uint32_t kRounds = 3;         // of signs and Hadamard matrix: fewer l
 constexpr uint32_t kLeastPadded = 64;   // signs of a smaller space repeat themselves
 constexpr uint32_t kTrainingRows = 65536;
 constexpr uint32_t kSignBit = 0x80000000u;
+constexpr uint64_t kPieceFloats = uint64_t{1} << 20; // turned in some milliseconds
 
 // They stand for floats of an array.
 using Four = float __attribute__((vector_size(16), may_alias));
@@ -40,11 +41,11 @@ hadamard(float *x, uint32_t n)
 	for (uint32_t i = 0; i < n_pieces; i++)
 	{
 		const Four a = pieces[i];
-		const Four once = __builtin_shuffle(a, FourBits{0, 0, 2, 2}) +
-			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shuffle(a, FourBits{1, 1, 3, 3})) ^ FourBits{0, kSignBit, 0, kSignBit});
+		const Four once = __builtin_shufflevector(a, a, 0, 0, 2, 2) +
+			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(a, a, 1, 1, 3, 3)) ^ FourBits{0, kSignBit, 0, kSignBit});
 
-		pieces[i] = __builtin_shuffle(once, FourBits{0, 1, 0, 1}) +
-			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shuffle(once, FourBits{2, 3, 2, 3})) ^ FourBits{0, 0, kSignBit, kSignBit});
+		pieces[i] = __builtin_shufflevector(once, once, 0, 1, 0, 1) +
+			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(once, once, 2, 3, 2, 3)) ^ FourBits{0, 0, kSignBit, kSignBit});
 	}
 	for (uint32_t step = 1; step < n_pieces; step *= 2)
 		for (uint32_t begin = 0; begin < n_pieces; begin += 2 * step)
@@ -158,23 +159,34 @@ hash_work_floats(const HashSpec &spec)
 	return size_t{padded_dim(spec)} * 2 + spec.bits + 16;
 }
 
-void
-hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory)
+uint32_t
+hash_piece_rows(const HashSpec &spec)
+{
+	const uint64_t n = padded_dim(spec);
+
+	return static_cast<uint32_t>(std::max<uint64_t>(1, kPieceFloats / (n * ((spec.bits + n - 1) / n))));
+}
+
+bool
+hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory, const Call &call)
 {
 	const Work work(spec, work_memory);
 	const uint32_t n = padded_dim(spec);
 	const uint32_t n_rows = std::min(rows.n_rows, kTrainingRows);
+	const uint32_t piece = hash_piece_rows(spec);
 
 	*bound = 0;
 	std::fill_n(thresholds, spec.bits, 0.0f);
 	if (spec.rows.metric == Metric::kCosine || n_rows == 0)
-		return;
+		return true;
 	std::fill_n(work.scratch, n, 0.0f);
 	for (uint32_t i = 0; i < n_rows; i++)
 	{
 		// The mean as it goes on, so that nothing grows with the number of rows.
 		const float share = 1.0f / static_cast<float>(i + 1);
 
+		if (i % piece == 0 && call.progress != nullptr && !call.progress(call.progress_context, 0, rows.n_rows))
+			return false;
 		pad(spec, rows.row(static_cast<uint32_t>(uint64_t{i} * rows.n_rows / n_rows)), work.padded);
 		if (spec.rows.metric == Metric::kInnerProduct)
 		{
@@ -193,9 +205,10 @@ hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thr
 		}
 	}
 	if (spec.rows.metric != Metric::kL2)
-		return;
+		return true;
 	memcpy(work.padded, work.scratch, n * sizeof(float));
 	turn(spec, work.padded, work.scratch, thresholds);
+	return true;
 }
 
 void

@@ -65,8 +65,12 @@ struct HashModel
 /// Floats of work memory of the functions below.
 size_t hash_work_floats(const HashSpec &spec);
 
-/// Sets bound and thresholds [bits], from as many of the rows as tell enough.
-void hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work);
+/// Rows whose codes take some milliseconds, at least 1: who makes codes of more looks in between whether they are still wanted.
+uint32_t hash_piece_rows(const HashSpec &spec);
+
+/// Sets bound and thresholds [bits], from as many of the rows as tell enough. False: call.progress, asked every few milliseconds, said stop,
+/// and neither means anything.
+bool hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work, const Call &call = {});
 
 /// codes [n_rows, hash_code_bytes].
 void hash_rows(const HashModel &model, const GraphRows &rows, uint8_t *codes, float *work);

@@ -288,5 +288,59 @@ TEST(Hash, recall_grows_with_bits)
 	EXPECT_GT(before, 0.9);
 }
 
+/// Counts looks at whether it goes on; says stop at the last one.
+struct Looks
+{
+	uint32_t n = 0;
+	uint32_t last = ~0u;
+
+	Call
+	call()
+	{
+		Call call;
+
+		call.progress = [](void *context, uint64_t, uint64_t)
+		{
+			Looks *looks = static_cast<Looks *>(context);
+
+			return ++looks->n < looks->last;
+		};
+		call.progress_context = this;
+		return call;
+	}
+};
+
+TEST(Hash, training_looks_whether_it_is_wanted_by_work_done)
+{
+	constexpr uint32_t kRows = 300;
+	uint32_t before = 0;
+
+	for (const uint32_t dim : {64u, 1000u, 16000u})
+	{
+		const Floats rows(size_t{kRows} * dim, 1.0f);
+		const HashSpec spec = {{Metric::kL2, ElementType::kFloat32, dim}, 128};
+		const uint32_t piece = hash_piece_rows(spec);
+		Floats thresholds(spec.bits);
+		Floats work(hash_work_floats(spec));
+		Looks looks;
+		float bound = 0;
+
+		EXPECT_LE(uint64_t{piece} * dim, 1u << 20) << dim;
+		EXPECT_TRUE(hash_train(spec, rows_of(rows, dim), &bound, thresholds.data(), work.data(), looks.call()));
+		EXPECT_EQ(looks.n, (kRows + piece - 1) / piece) << dim;
+		EXPECT_GE(looks.n, before);
+		before = looks.n;
+
+		Looks stop;
+
+		stop.last = looks.n;
+		EXPECT_FALSE(hash_train(spec, rows_of(rows, dim), &bound, thresholds.data(), work.data(), stop.call()));
+		EXPECT_EQ(stop.n, looks.n);
+	}
+	EXPECT_GE(before, 4u);
+	EXPECT_EQ(hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 512}), hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 64}) / 8)
+		<< "eight rotations";
+}
+
 } // namespace
 } // namespace vectorgpu::engine::graph::test
