@@ -211,6 +211,58 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 	return true;
 }
 
+/// The same where estimates say exactly what scores are: nothing is rescored, and what is cut off is what is not among the k first or tied with them.
+/// score_of(estimate): the score. No estimate is NaN, nothing was found before.
+template <class Threads, class PlaceOf, class ScoreOf, class Stamps = NoFinishStamps>
+__device__ inline bool
+finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, FinishScratch *scratch, FewFound *found,
+	const Stamps &stamps = {})
+{
+	const uint32_t count = candidates.count;
+	uint32_t order[kFewEach];
+	uint32_t row_of[kFewEach];
+	uint32_t cut = 0xFFFFFFFFu;
+
+	if (threadIdx.x == 0)
+		scratch->n_kept = 0;
+#pragma unroll
+	for (uint32_t j = 0; j < kFewEach; j++)
+	{
+		const uint32_t i = j * kSelectThreads + threadIdx.x;
+
+		order[j] = i < count ? float_to_order(__ldcg(candidates.estimates + i)) : 0xFFFFFFFFu;
+		row_of[j] = i < count ? __ldcg(candidates.rows + i) : 0;
+	}
+	if (candidates.k <= count)
+		cut = block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
+	Threads::sync();
+	stamps.cut();
+#pragma unroll
+	for (uint32_t j = 0; j < kFewEach; j++)
+		if (j * kSelectThreads + threadIdx.x < count && order[j] <= cut)
+		{
+			const uint32_t at = atomicAdd(&scratch->n_kept, 1u);
+			const Rows *rows;
+			const uint32_t row = place_of(row_of[j], &rows);
+
+			if (at < kMergeLeast)
+				scratch->entries[at] = {device_score_to_key(score_of(order_to_float(order[j]))), rows->row_ids[row]};
+		}
+	Threads::sync();
+
+	const uint32_t n_kept = scratch->n_kept;
+
+	stamps.scored();
+	if (n_kept > kMergeLeast)
+		return false;
+
+	const uint32_t n_sorted = flush_entries<Threads>(scratch->entries, n_kept, candidates.k);
+
+	stamps.sorted();
+	*found = {n_sorted, n_kept, order_to_float(cut)};
+	return true;
+}
+
 /// What a query has found goes to the host: entries [n] in shared or global memory, then its head. All of Threads; begins with a barrier.
 template <class Threads>
 __device__ inline void

@@ -24,6 +24,7 @@ namespace
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
 constexpr uint32_t kConsumers = 256;     // threads that multiply
+constexpr uint32_t kExactDims = 256;     // 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded
 constexpr uint32_t kMostHeld = 4;        // tiles of a group whose sums wait for thresholds
 constexpr uint32_t kAloneQueries = 16;   // so many thresholds every block finds by itself
 
@@ -291,11 +292,12 @@ struct FinishStamps
 };
 
 /// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh. operand: the block's, as
-/// copies leave it. is_whole: all candidates are there; else the query has no answer.
+/// copies leave it. is_whole: all candidates are there; else the query has no answer. is_exact: estimates are scores but for what the query has
+/// to itself.
 template <class Shape>
 __device__ __forceinline__ void
-finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k, double norm, float threshold, const unsigned char *operand,
-	FinishScratch *scratch)
+finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, uint32_t query, uint32_t k, double norm, float threshold,
+	const unsigned char *operand, FinishScratch *scratch)
 {
 	const FinishStamps stamps{args.stamps};
 	FewCandidates candidates;
@@ -316,6 +318,13 @@ finish_query(const OnePassArgs &args, bool is_whole, uint32_t query, uint32_t k,
 	auto key_of = [&](double score, const Rows &rows, uint32_t row) { return key_after(score, Queries{}, query, rows.row_ids, row); };
 	auto finish = [&]<Metric metric>()
 	{
+		if (is_exact)
+		{
+			const double squares = metric == Metric::kL2 ? rint(norm * norm) : 0.0; // norm is the root of a whole number
+			auto score_of = [&](float estimate) { return metric == Metric::kL2 ? squares + 2.0 * estimate : estimate + 0.0; };
+
+			return finish_exact<Consumers>(candidates, place_of, score_of, scratch, &found, stamps);
+		}
 		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
 	};
 
@@ -630,7 +639,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			all_passed_on = wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
 		stamp_one(OnePassStamps::kAllPassedOn);
 		Consumers::sync();
-		finish_query<Shape>(args, all_passed_on, query, k_of(query), norm_of(query), thresholds_of[query],
+		finish_query<Shape>(args, all_passed_on, plan.tuning.exact_scores && args.dim_pad <= kExactDims, query, k_of(query), norm_of(query), thresholds_of[query],
 			shared + (pipeline.operand - shared_address(shared)), scratch);
 		Consumers::sync();
 	}

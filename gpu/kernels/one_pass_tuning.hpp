@@ -16,6 +16,7 @@ struct OnePassTuning
 	bool kept_last = false;            // these stay even before what is not of searches in one pass
 	uint32_t fetch_cycles = 0;         // while all stages are full, rows go to L2, 16 KB so often; 0: they do not
 	bool fetch_candidates = false;     // what the end reads of them goes to L2 when they are found
+	bool exact_scores = false;         // scores are made of estimates where these are exact; else candidates are rescored
 	uint32_t fetch_tiles = 16;         // so far ahead at most
 };
 

@@ -345,18 +345,20 @@ TEST(OnePass, OtherChoices)
 		{.stages_on_the_way = 1, .least_tiles_to_share = kNever},
 		{.stages_on_the_way = 20, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
 		{.stages_on_the_way = 5, .least_tiles_to_share = 8, .shared_tiles = 2, .kept_bytes = kMegabyte, .kept_last = true},
-		{.stages_on_the_way = 5, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .fetch_cycles = 1, .fetch_candidates = true, .fetch_tiles = 100},
+		{.stages_on_the_way = 5, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .fetch_cycles = 1, .fetch_candidates = true, .exact_scores = true, .fetch_tiles = 100},
 		{.least_tiles_to_share = kNever, .kept_bytes = 1000 * kMegabyte, .fetch_cycles = 1000, .fetch_tiles = 1},
+		{.exact_scores = true},
 	};
 
 	for (uint32_t n_processors : {4u, 132u})
-		for (uint32_t dim : {40u, 300u})
+		for (const auto &[metric, dim, most] : {std::tuple{Metric::kL2, 40u, 255u}, {Metric::kL2, 256u, 255u}, {Metric::kL2, 300u, 255u},
+				 {Metric::kInnerProduct, 256u, 255u}, {Metric::kL2, 12u, 9u}, {Metric::kInnerProduct, 12u, 9u}}) // the last two: many ties
 			for (const kernels::OnePassTuning &choice : choices)
 			{
-				SCOPED_TRACE(testing::Message() << n_processors << " blocks, dim " << dim << ", choice " << &choice - choices);
+				SCOPED_TRACE(testing::Message() << n_processors << " blocks, " << metric_name(metric) << ", dim " << dim << ", choice " << &choice - choices);
 
 				std::mt19937 rng(dim);
-				Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
+				Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
 				CudaEngineOptions options;
 				std::unique_ptr<CudaEngine> engine;
 				const FewProcessors few(n_processors);
@@ -367,8 +369,8 @@ TEST(OnePass, OtherChoices)
 				options.one_pass_tuning = choice;
 				ASSERT_OK(make_cuda_engine(options, &engine));
 				ASSERT_EQ(kernels::prepare_one_pass(n_processors), cudaSuccess); // the engine has found all of them
-				add_whole_numbers(&rows, 26200, 255, rng, 100);
-				add_whole_numbers(&queries, 64, 255, rng, 0);
+				add_whole_numbers(&rows, 26200, most, rng, 100);
+				add_whole_numbers(&queries, 64, most, rng, 0);
 				for (auto [e, copy] : {std::pair<Engine *, CopyId *>{engine.get(), &cuda_copy}, {cpu_engine(), &cpu_copy}})
 				{
 					ASSERT_OK(e->create({rows.spec}, copy));
@@ -385,7 +387,7 @@ TEST(OnePass, OtherChoices)
 					std::vector<std::vector<Neighbor>> expected, found;
 
 					for (size_t i = 0; i < batch; i++)
-						all.push_back({queries.vector(i), 4, false, {}});
+						all.push_back({queries.vector(i), 1 + i % 4, false, {}});
 					ASSERT_OK(engine->search(cuda_copy, all, &found, nullptr));
 					ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
 					ASSERT_EQ(found.size(), batch);

@@ -41,10 +41,11 @@ struct Way
 };
 
 OnePassTuning
-tuning(uint32_t on_the_way, uint32_t least_to_share, uint32_t shared = 4, uint64_t kept_mb = 0, bool last = false, uint32_t fetch = 0, bool candidates = false)
+tuning(uint32_t on_the_way, uint32_t least_to_share, uint32_t shared = 4, uint64_t kept_mb = 0, bool last = false, uint32_t fetch = 0, bool candidates = false,
+	bool exact = false)
 {
 	return {.stages_on_the_way = on_the_way, .least_tiles_to_share = least_to_share, .shared_tiles = shared, .kept_bytes = kept_mb << 20,
-		.kept_last = last, .fetch_cycles = fetch, .fetch_candidates = candidates};
+		.kept_last = last, .fetch_cycles = fetch, .fetch_candidates = candidates, .exact_scores = exact};
 }
 
 const Way kWays[] = {
@@ -72,7 +73,8 @@ const Way kWays[] = {
 	{"shared by 2, 5, kept 24, fetch 1000", true, tuning(5, 24, 2, 24, false, 1000)},
 	{"shared by 2, 5, kept 32, fetch 1000", true, tuning(5, 24, 2, 32, false, 1000)},
 	{"shared by 2, 5, candidates", true, tuning(5, 24, 2, 0, false, 0, true)},
-	{"shared by 2, 5, all", true, tuning(5, 24, 2, 24, false, 1000, true)},
+	{"shared by 2, 5, exact", true, tuning(5, 24, 2, 0, false, 0, false, true)},
+	{"shared by 2, 5, all", true, tuning(5, 24, 2, 24, false, 1000, true, true)},
 	{"own tiles, 5, kept 24, fetch 1000", true, tuning(5, kNever, 2, 24, false, 1000)},
 	{"shared by 2, 4, kept 24, fetch 1000", true, tuning(4, 24, 2, 24, false, 1000)},
 };
