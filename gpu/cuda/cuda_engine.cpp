@@ -41,7 +41,7 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options)
+	explicit Impl(const CudaEngineOptions &options) : options_(options), filter_min_queries_(options.filter_min_queries)
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -414,7 +414,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {
-			options_.filter_min_queries, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_};
+			filter_min_queries_, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -541,16 +541,18 @@ private:
 		return Status::ok();
 	}
 
-	/// The way in one pass is not taken if it answers wrongly: others answer the same.
+	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other ways answer the same.
 	Status
 	test_one_pass()
 	{
 		if (!options_.one_pass)
 			return Status::ok();
 		in_one_pass_ = true;
+		filter_min_queries_ = 0; // no batch is too small for the test
 
 		const Status status = self_test_one_pass(this);
 
+		filter_min_queries_ = options_.filter_min_queries;
 		if (status.is_ok() || device_.fatal())
 			return status;
 		device_.log(("no searches in one pass: " + status.message).c_str());
@@ -693,6 +695,7 @@ private:
 	}
 
 	const CudaEngineOptions options_;
+	uint32_t filter_min_queries_;
 	bool holds_graphs_ = true; // these: from start() on
 	bool holds_hashed_ = true;
 	bool holds_codes_ = true;

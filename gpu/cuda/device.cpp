@@ -248,7 +248,8 @@ DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 		return Status::ok();
 
 	const GpuWait wait(device);
-	const cudaError_t error = device->fault("gpu_malloc") ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
+	const bool fails = device->fault("gpu_malloc") || (device->armed() && device->fault("gpu_malloc_late"));
+	const cudaError_t error = fails ? cudaErrorMemoryAllocation : cudaMalloc(&data_, bytes);
 
 	VECTORGPU_TRY(device->check(error, (std::string("allocate device memory for ") + purpose).c_str()));
 	bytes_ = bytes;

@@ -59,7 +59,7 @@ public:
 #endif
 	}
 
-	/// From here on provoke() does something: the self-test runs undisturbed.
+	/// From here on provoke() does something, and so do faults that are to meet an engine at work: the self-test runs undisturbed.
 	void arm() { armed_ = true; }
 	bool armed() const { return armed_; }
 

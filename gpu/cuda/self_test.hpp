@@ -6,14 +6,17 @@
 namespace vectorgpu::cuda
 {
 
+class CudaEngine;
+
 /// kUnavailable, with what differed, if the engine's answers are not the canonical ones bit for bit.
 Status self_test(engine::Engine *engine);
 
-/// The same of small batches over bytes, which are to be searched in one pass.
-Status self_test_one_pass(engine::Engine *engine);
+/// The same of small batches over bytes, which are to be searched in one pass. kUnavailable, too, if one of them went another way, as
+/// happens where a pass is given up: answers of others prove nothing.
+Status self_test_one_pass(CudaEngine *engine);
 
 /// The same of small batches over lists of bytes, which are to be searched in two launches.
-Status self_test_few_lists(engine::Engine *engine);
+Status self_test_few_lists(CudaEngine *engine);
 
 /// self_test_graph.cpp. The same of copies of graphs alone. steps: nodes that a search expands at a time.
 Status self_test_graphs(engine::Engine *engine, uint32_t steps);

@@ -269,6 +269,28 @@ TEST(GpuFault, AnEngineThatCannotAllocateIsNotMade)
 	arm("", 0);
 }
 
+TEST(GpuFault, LateAllocationsAreThoseOfAReadyEngine)
+{
+	CudaEngineOptions options = options_with_faults();
+	std::unique_ptr<CudaEngine> engine;
+	Rows rows({Metric::kL2, ElementType::kFloat32, 16});
+	std::mt19937 rng(4);
+	CopyId copy = 0;
+
+	rows.add_random(3000, Data::kGaussian, rng, 1);
+	options.self_test = true; // which allocates
+	arm("gpu_malloc_late", 1);
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	EXPECT_EQ(faults.n_left, 1);
+	ASSERT_OK(engine->create({rows.spec}, &copy));
+	EXPECT_EQ(engine->load_segment(copy, 1, rows.block()).code, StatusCode::kOutOfMemory);
+	EXPECT_FALSE(engine->fatal());
+	ASSERT_OK(engine->load_segment(copy, 1, rows.block()));
+	ASSERT_OK(engine->seal_segment(copy, 1));
+	arm("", 0);
+	ASSERT_OK(engine->drop(copy));
+}
+
 TEST(GpuFault, ADamagedByteIsSeenWhenRowsAreReadBack)
 {
 	Prepared prepared;

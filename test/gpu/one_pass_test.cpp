@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <thread>
 
 #include <cuda_runtime_api.h>
@@ -440,6 +441,60 @@ TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 			EXPECT_EQ(engine->n_one_pass_given_up(), batch);
 			EXPECT_EQ(engine->n_one_pass(), 0u);
 		}
+		ASSERT_OK(engine->drop(cuda_copy));
+		ASSERT_OK(cpu_engine()->drop(cpu_copy));
+	}
+}
+
+// The chain answers for passes that are given up: right answers do not prove the way.
+TEST(OnePass, TheSelfTestProvesItOrLeavesItOff)
+{
+	int major = 0;
+
+	ASSERT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
+	if (major != 9)
+		GTEST_SKIP() << "the device has no products by warp groups";
+	for (const bool gives_up : {false, true})
+	{
+		SCOPED_TRACE(testing::Message() << "gives up " << gives_up);
+
+		std::mt19937 rng(14);
+		Rows rows({Metric::kL2, ElementType::kFloat32, 100});
+		CudaEngineOptions options;
+		std::unique_ptr<CudaEngine> engine;
+		std::string log;
+		std::vector<SearchQuery> all;
+		std::vector<std::vector<Neighbor>> expected, found;
+		CopyId cuda_copy = 0, cpu_copy = 0;
+
+		options.workspace_bytes = size_t{512} << 20;
+		options.filter_min_queries = 2; // the test's batches go that way all the same
+		if (gives_up)
+			options.one_pass_looks = 0;
+		options.log = [&log](const char *line) { log.append(line).append("\n"); };
+		ASSERT_OK(make_cuda_engine(options, &engine));
+		EXPECT_EQ(log.find("no searches in one pass") != std::string::npos, gives_up) << log;
+		EXPECT_EQ(log.find("no searches of lists in two launches"), std::string::npos) << log;
+		add_whole_numbers(&rows, kRows + 500, 255, rng, 100);
+		for (size_t i = 0; i < 12; i++)
+			all.push_back({rows.vector(i * 400), 10, false, {}});
+		for (auto [e, copy] : {std::pair<Engine *, CopyId *>{engine.get(), &cuda_copy}, {cpu_engine(), &cpu_copy}})
+		{
+			ASSERT_OK(e->create({rows.spec}, copy));
+			ASSERT_OK(e->load_segment(*copy, 1, rows.block(0, kRows)));
+			ASSERT_OK(e->seal_segment(*copy, 1));
+			ASSERT_OK(e->append_delta(*copy, 0, rows.block(kRows, 500)));
+		}
+
+		const uint64_t given_up = engine->n_one_pass_given_up(); // in the self-test
+
+		EXPECT_EQ(given_up > 0, gives_up);
+		ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
+		ASSERT_OK(engine->search(cuda_copy, all, &found, nullptr));
+		for (size_t i = 0; i < all.size(); i++)
+			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+		EXPECT_EQ(engine->n_one_pass(), gives_up ? 0 : all.size());
+		EXPECT_EQ(engine->n_one_pass_given_up(), given_up);
 		ASSERT_OK(engine->drop(cuda_copy));
 		ASSERT_OK(cpu_engine()->drop(cpu_copy));
 	}

@@ -75,8 +75,11 @@ ok(restart_with_fault('gpu_address:200:error'), 'a worker');
 }
 
 # Refused launches and memory that is not there: the worker lives, clients are served.
-for my $fault ('gpu_launch:0:error', 'gpu_malloc:60:error', 'gpu_malloc:61:error', 'gpu_malloc:62:error')
+# Allocations that fail are those of a copy that is loaded while 16 clients search: the first, a later one, all.
+for my $fault ('gpu_launch:0:error', 'gpu_malloc_late:1:error', 'gpu_malloc_late:2:error', 'gpu_malloc_late:0:error')
 {
+	my $offset = -s $node->logfile;
+
 	ok(restart_with_fault($fault), "$fault: a worker");
 	my $pid = worker_pid($node);
 	my $run = start_clients($node, clients => 16, seconds => 5);
@@ -85,6 +88,10 @@ for my $fault ('gpu_launch:0:error', 'gpu_malloc:60:error', 'gpu_malloc:61:error
 	cmp_ok($done, '>', 0, "$fault: clients were served ($done)");
 	is($wrong, '', "$fault: no client saw an error or a wrong row");
 	is(worker_pid($node), $pid, "$fault: the worker lives");
+	is(worker_stat($node, 'engine'), 'cuda', "$fault: it computes on the GPU still");
+	ok(wait_log($node, qr/a copy (?:has moved to|begins in) host memory: could not allocate device memory/, $offset),
+		"$fault: the log says where the copy went")
+	  if $fault =~ /malloc/;
 }
 
 # The worker killed while kernels run that never end.
