@@ -94,8 +94,11 @@ require_vectors(Oid relation, const char *column, Oid function)
 	const Oid type = get_atttype(relation, get_attnum(relation, column));
 	const Oid vector = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("vector"),
 		ObjectIdGetDatum(get_func_namespace(function)));
+	Oid cast;
+	const CoercionPathType vectors = find_coercion_pathway(vector, type, COERCION_EXPLICIT, &cast);
 
-	if (!can_coerce_type(1, &type, &vector, COERCION_EXPLICIT))
+	// A conversion by way of text would take every type, and then complain of the first value.
+	if (vectors != COERCION_PATH_FUNC && vectors != COERCION_PATH_RELABELTYPE && vectors != COERCION_PATH_ARRAYCOERCE)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 				errmsg("column \"%s\" is of type %s, which does not cast to vector", column, format_type_be(type)),
