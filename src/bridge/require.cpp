@@ -7,6 +7,7 @@
 
 extern "C"
 {
+#include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/wait_event.h"
 }
@@ -19,6 +20,9 @@ namespace
 
 constexpr int kWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
 constexpr int kStepMs = 20;
+constexpr uint64 kRowsWorthWaiting = 20000; // of a build
+constexpr uint64 kMostWaitMs = 10000;
+constexpr int kMostTimeoutMs = 30000; // where the worker may be silent for long, it may be long in coming
 
 /// Waiting would be in vain: says what an administrator has to do first.
 [[noreturn]] void
@@ -73,6 +77,10 @@ require_session()
 	}
 }
 
+namespace
+{
+
+/// There is to be a worker, and it has not greeted the supervisor yet.
 bool
 worker_is_starting()
 {
@@ -80,6 +88,19 @@ worker_is_starting()
 
 	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) == 0 &&
 		pg_atomic_read_u32(&state->obstacle) == static_cast<uint32>(Obstacle::kNone);
+}
+
+} // namespace
+
+bool
+session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited)
+{
+	int wait_ms = 0;
+
+	if (!*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting())
+		wait_ms = Max(Min(settings.worker_timeout_ms, kMostTimeoutMs), static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)));
+	*has_waited = true;
+	return await_session(wait_ms) || session_ready(true);
 }
 
 bool

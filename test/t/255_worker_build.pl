@@ -132,6 +132,9 @@ $node->safe_psql('postgres', 'CREATE TABLE many AS SELECT ARRAY[i * 7919 % 10007
 $node->restart;
 like(($node->psql('postgres', 'SET client_min_messages = debug1; CREATE INDEX ON many USING gpugraph (v vector_l2_ops) WITH (degree = 12)'))[2],
 	$built, 'a large build waits for a worker that starts');
+$node->restart;
+like(($node->psql('postgres', 'SET client_min_messages = debug1; CREATE INDEX ON many USING gpuivf (v vector_l2_ops) WITH (lists = 20)'))[2],
+	$trained, 'so does one of gpuivf');
 $node->safe_psql('postgres', 'DROP TABLE many');
 ok(wait_worker($node), 'the worker is ready');
 

@@ -30,11 +30,7 @@ constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); /
 constexpr long kFirstPauseMs = 2; // between two looks at a build that goes on
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
-// A worker that starts is waited for, by a build of so many rows, for its timeout, or for half of what the build takes without it: a millisecond for 20 rows.
-constexpr uint32 kRowsWorthWaiting = 20000;
-constexpr int kRowsPerMs = 20;
-constexpr int kMostWaitMs = 10000;
-constexpr int kMostTimeoutMs = 30000; // where the worker may be silent for long, it may be long in coming
+constexpr uint64 kRowsPerMs = 10; // that a build by the session connects
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
 /// One part's build by the worker.
@@ -314,28 +310,14 @@ leave(Stay *stay)
 	stay->open = false;
 }
 
-int
-wait_ms(uint32 n_rows)
-{
-	if (n_rows < kRowsWorthWaiting)
-		return 0;
-	return Max(Min(bridge::settings.worker_timeout_ms, kMostTimeoutMs), Min(static_cast<int>(n_rows / kRowsPerMs), kMostWaitMs));
-}
-
 /// Worth asking, and there to be asked.
 bool
 can_ask(GraphWriter *writer, const GraphRows *rows)
 {
-	int may_wait_ms = 0;
-
 	if (!bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
 		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
-	// Not for one that is silent or busy, and not again for each part.
-	if (!writer->has_waited && bridge::worker_is_starting())
-		may_wait_ms = wait_ms(rows->n_rows);
-	writer->has_waited = true;
-	return bridge::await_session(may_wait_ms) || bridge::session_ready(true);
+	return bridge::session_for_build(rows->n_rows, kRowsPerMs, &writer->has_waited);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "am/gpuivf/writer.hpp"
 #include "bridge/client_session.hpp"
+#include "bridge/require.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
@@ -19,6 +20,7 @@ constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results asked for: 
 constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
 constexpr float kTolerance = 1e-3f; // iterations cost the worker little
 constexpr uint32 kIterations = 20;
+constexpr uint64 kElementsPerMs = 8000; // of vectors, that a build by the backend deals with
 
 /// The worker is of no more use to this build.
 bool
@@ -102,11 +104,15 @@ forget_build(void *context)
 
 /// Worth asking, and there to be asked.
 bool
-can_ask(const IvfWriter *writer)
+can_ask(IvfWriter *writer)
 {
-	return bridge::settings.worker &&
-		   writer->n_rows * writer->vector_bytes >= static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024 &&
-		   bridge::session_ready(true);
+	if (!bridge::settings.worker ||
+		writer->n_rows * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
+		return false;
+	// Not by a merge that must let go at once when somebody waits for its lock.
+	if (writer->watch.give_way != nullptr)
+		writer->worker.has_waited = true;
+	return bridge::session_for_build(writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
 }
 
 bool

@@ -16,6 +16,7 @@ struct CalibrationQueries;
 struct WorkerBuild
 {
 	bool open;      // the worker has something of this build
+	bool has_waited; // for a worker that starts: once a build
 	bool lists;     // ... the centroids of the writer's model
 	bool queries;   // ... and the calibration's queries, which have seen all rows assigned so far
 	uint64 n_seen;  // rows assigned by it, from the first on without a gap
