@@ -80,6 +80,10 @@ CREATE INDEX ON points USING gpumatch (v vector_lsh_l1_ops (width = 1e31));
 CREATE INDEX ON points USING gpumatch (v vector_lsh_l2_ops (width = 'infinity'));
 CREATE INDEX ON points USING gpumatch (v vector_lsh_l2_ops (width = 'nan'));
 CREATE INDEX ON points USING gpumatch (v vector_lsh_l2_ops (n = 3));
+-- options that change nothing
+CREATE INDEX points_width ON points USING gpumatch (v vector_lsh_cosine_ops (hashes = 8, width = 2));
+CREATE INDEX points_buckets ON points USING gpumatch (v vector_lsh_cosine_ops (hashes = 8, buckets = 9));
+DROP INDEX points_width, points_buckets;
 CREATE INDEX ON sets USING gpumatch (a array_minhash_ops (width = 3));
 CREATE INDEX ON sets USING gpumatch ((a::float8[]) array_minhash_ops);
 SELECT opcname, amvalidate(c.oid) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpumatch' ORDER BY opcname;

@@ -119,6 +119,9 @@ const char *match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 void match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
 	BufferAccessStrategy strategy);
 
+/// options.cpp. At a build: a NOTICE for operator class options that change nothing.
+void match_note_options(Relation index, types::ElementSource source);
+
 /// options.cpp. AccessMethod::store_options.
 void match_store_options(Relation index, const IndexShape *shape, uint8 *options);
 

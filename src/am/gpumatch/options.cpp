@@ -64,6 +64,25 @@ source_of_array(Oid array_type, int32 code)
 } // namespace
 
 void
+match_note_options(Relation index, types::ElementSource source)
+{
+	const types::ElementOptions defaults;
+	bytea **parsed = RelationGetIndexAttOptions(index, false);
+	const ParsedOptions *given;
+	bool width;
+
+	if (source != types::ElementSource::kLshCosine || parsed == nullptr || parsed[0] == nullptr)
+		return;
+	given = reinterpret_cast<const ParsedOptions *>(parsed[0]);
+	width = given->width != defaults.width;
+	if (!width && given->buckets == defaults.buckets)
+		return;
+	ereport(NOTICE, (errmsg("option \"%s\" changes nothing for operator class vector_lsh_cosine_ops", width ? "width" : "buckets"),
+						errdetail("Its hash functions say on which side of a plane a vector lies: each has two values."),
+						errhint("The options are for vector_lsh_l2_ops and vector_lsh_l1_ops; more hashes tell more directions apart.")));
+}
+
+void
 match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 {
 	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));

@@ -66,6 +66,7 @@ match_shape(const AccessMethod *am, Relation index)
 	if (!am->supports(shape.element, shape.metric))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("operator class not supported for %s index", am->name)));
+	match_note_options(index, static_cast<ElementSource>(code >> 16));
 	return shape;
 }
 
