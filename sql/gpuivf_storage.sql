@@ -221,6 +221,11 @@ CREATE INDEX ON codes USING gpuivf (v) WITH (storage = sq8, pq_m = 2);
 CREATE INDEX ON codes USING gpuivf (v) WITH (pq_bits = 4);
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = fp16);
 CREATE INDEX ON codes USING gpuivf (v vector_l1_ops) WITH (storage = pq);
+-- options that change nothing
+CREATE INDEX ON codes USING gpuivf (v) WITH (refine = none);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = fp32, refine = none);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = fp32, refine = fp32);
+CREATE INDEX ON codes USING gpuivf (h) WITH (storage = fp16, refine = none);
 CREATE INDEX ON codes USING gpuivf (h) WITH (storage = fp32);
 CREATE INDEX ON codes USING gpuivf (h) WITH (storage = sq8, refine = fp32);
 CREATE INDEX ON codes USING gpuivf (h halfvec_l1_ops) WITH (storage = pq);
@@ -249,3 +254,37 @@ SELECT vectorgpu_merge('cut_off_v') IS NOT NULL AS merged;
 SELECT vectorgpu_check('cut_off_v', true) IS NOT NULL AS checked;
 SELECT count(*), sum(id) FROM (SELECT id FROM cut_off ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 2000) s;
 DROP TABLE cut_off;
+
+-- Queries far from all rows: very many rows are nearly as near as the nearest, nearer to each other than their codes are exact. Codes find
+-- no less than the vectors of the same lists do.
+CREATE TABLE far_curve (id int, v vector(4));
+INSERT INTO far_curve SELECT i, ARRAY[sin(i), cos(i), sin(2 * i), cos(3 * i)]::real[]::vector FROM generate_series(1, 8000) i;
+CREATE FUNCTION pg_temp.as_near(class text, operator text, query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	distance float8;
+	result bigint;
+BEGIN
+	SET LOCAL enable_indexscan = off;
+	SET LOCAL enable_seqscan = on;
+	EXECUTE format('SELECT max(d) FROM (SELECT v %s %s AS d FROM far_curve ORDER BY 1 LIMIT 5) s', operator, query) INTO distance;
+	SET LOCAL enable_indexscan = on;
+	SET LOCAL enable_seqscan = off;
+	EXECUTE format('SELECT count(*) FROM (SELECT v %1$s %2$s AS d FROM far_curve ORDER BY v %1$s %2$s LIMIT 5) s WHERE d <= %3$L',
+		operator, query, distance) INTO result;
+	RETURN result;
+END $$;
+CREATE FUNCTION pg_temp.far_queries(class text, operator text, storages text[]) RETURNS TABLE (storage text, as_near bigint[])
+LANGUAGE plpgsql SET gpuivf.probes = 49 AS $$
+BEGIN
+	FOREACH storage IN ARRAY storages LOOP
+		EXECUTE format('CREATE INDEX far_curve_v ON far_curve USING gpuivf (v %s) WITH (lists = 50, %s)', class, storage);
+		SELECT array_agg(pg_temp.as_near(class, operator, format('array_fill(%s::real, ARRAY[4])::vector', far)) ORDER BY far) INTO as_near
+		FROM unnest('{3,30,1000,1000000,1e18,1e25}'::float8[]) far;
+		DROP INDEX far_curve_v;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4"}');
+SELECT * FROM pg_temp.far_queries('vector_l1_ops', '<+>', '{storage=fp32,storage=sq8}');
+SELECT * FROM pg_temp.far_queries('vector_cosine_ops', '<=>', '{storage=fp32,storage=sq8,storage=pq}');
+DROP TABLE far_curve;

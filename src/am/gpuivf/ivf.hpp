@@ -137,8 +137,15 @@ void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 /// options.cpp. The rows that are refined to find `wanted` rows by codes.
 uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
 
-/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn out to be dead.
-uint64 ivf_segment_candidates(const SegmentEntry *segment, const IvfModel *model, uint64 wanted);
+/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn out to be dead;
+/// for a far query all of them, or many more where the table is read for each.
+uint64 ivf_segment_candidates(
+	const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far);
+
+/// far_query.cpp. *far: the query [dim], for cosine of length 1, lies so far from the segment's lists that their calibration says nothing
+/// of how many candidates it takes. Of vectors with codes. False if a page was foreign.
+bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const float *query,
+	BufferAccessStrategy strategy, bool *far);
 
 /// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim]; of length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);

@@ -132,7 +132,7 @@ score_from_table(const SegmentSearch *search, Survivors *rows)
 } // namespace
 
 bool
-ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n)
+ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n, bool far)
 {
 	Survivors rows;
 
@@ -140,7 +140,7 @@ ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *p
 		return false;
 	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, &rows))
 		return false;
-	if (layout->refine == IvfRefine::kFp16)
+	if (layout->refine == IvfRefine::kFp16 && !far)
 		keep_best(search, &rows);
 	if (!refines_in_full(layout))
 		score_from_table(search, &rows);

@@ -91,7 +91,8 @@ prepare_codes(const SegmentSearch *search, const float *query, RankedSegment *ra
 	const MemoryContext old = MemoryContextSwitchTo(search->am_context);
 	Codec *codec = static_cast<Codec *>(palloc(sizeof(Codec)));
 	CodeQuery *codes = static_cast<CodeQuery *>(palloc(sizeof(CodeQuery)));
-	const bool intact = codec_read(codec, search->index, search->meta, search->segment, search->strategy);
+	const bool intact = codec_read(codec, search->index, search->meta, search->segment, search->strategy) &&
+		ivf_query_is_far(search->index, search->meta, search->segment, &ranked->described, query, search->strategy, &ranked->far);
 
 	if (intact)
 		code_query_begin(codes, codec, query);
@@ -126,12 +127,14 @@ ranked_segment(const SegmentSearch *search)
 	ranked->described = model;
 	ranked->scores = nullptr;
 	ranked->codes = nullptr;
+	ranked->far = false;
 	// Segments that were merged with the same model have the same centroids and codec.
 	for (uint32 i = 0; i < query->n; i++)
 		if (query->segments[i].described.id == model.id && query->segments[i].n_lists == model.n_lists)
 		{
 			ranked->scores = query->segments[i].scores;
 			ranked->codes = query->segments[i].codes;
+			ranked->far = query->segments[i].far;
 		}
 	if (ranked->scores == nullptr)
 	{
@@ -321,7 +324,7 @@ ivf_search_segment(const SegmentSearch *search)
 	ranges = find_ranges(search, choose_lists(ranked, n_probes), n_probes);
 	if (ranges == nullptr)
 		return false;
-	if (ranked->codes != nullptr)
+	if (ranked->codes != nullptr && !(ranked->far && ivf_options(search->meta)->refine == IvfRefine::kFull))
 		return ivf_search_codes(search, ranked, ranges, n_probes);
 	group = static_cast<Group *>(palloc(sizeof(Group)));
 	for (uint32 i = 0; i < n_probes; i++)

@@ -21,6 +21,7 @@ struct RankedSegment
 	IvfModel described;      // the model
 	double *scores;          // [n_lists] of the centroids
 	const CodeQuery *codes;  // the query against the codes; null: there are none
+	bool far;                // of the codes: see ivf_query_is_far
 };
 
 /// A range of places to look at.
@@ -35,8 +36,9 @@ struct PlaceRange
 /// a page was foreign.
 bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
 
-/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. False if a page was foreign.
-bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n);
+/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. far: halves, which tell as little as codes then,
+/// choose none of them. False if a page was foreign.
+bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n, bool far);
 
 /// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
 bool ivf_search_table(const SegmentSearch *search);

@@ -15,6 +15,7 @@ namespace
 
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr uint64 kGroupRows = 32 * kBlockRows; // scored before candidates are chosen
+constexpr uint64 kFarFactor = 32; // times the candidates, for a query that the calibration says nothing of
 
 /// A group of places being scored.
 struct CodeGroup
@@ -104,12 +105,15 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 } // namespace
 
 uint64
-ivf_segment_candidates(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
+ivf_segment_candidates(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far)
 {
+	const uint64 factor = far ? kFarFactor : 1;
 	const uint64 n_dead = Min(segment->n_dead, segment->n_rows - 1);
 	const double alive = static_cast<double>(segment->n_rows - n_dead) / static_cast<double>(segment->n_rows);
 
-	return static_cast<uint64>(static_cast<double>(ivf_candidates(model, wanted)) / alive);
+	if (far && ivf_options(meta)->refine == IvfRefine::kFull)
+		return segment->n_rows;
+	return static_cast<uint64>(static_cast<double>(factor * ivf_candidates(model, wanted)) / alive);
 }
 
 bool
@@ -127,8 +131,9 @@ ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const
 
 	for (uint32 i = 0; i < n; i++)
 		n_rows += ranges[i].end - ranges[i].first;
-	k = Max(Min(ivf_segment_candidates(search->segment, &ranked->described, search->wanted + search->n_before), n_rows),
-		UINT64CONST(1));
+	k = ivf_segment_candidates(
+		search->meta, search->segment, &ranked->described, search->wanted + search->n_before, ranked->far);
+	k = Max(Min(k, n_rows), UINT64CONST(1));
 	buffer_bytes = engine::topk_buffer_bytes(k);
 	engine::topk_init(&topk, k,
 		static_cast<engine::Neighbor *>(MemoryContextAllocHuge(CurrentMemoryContext, buffer_bytes)),
@@ -143,7 +148,7 @@ ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const
 	for (uint64 i = 0; i < k; i++)
 		places[i] = topk.buffer[i].row;
 	std::sort(places, places + k);
-	intact = ivf_refine(search, layout, places, k);
+	intact = ivf_refine(search, layout, places, k, ranked->far);
 	pfree(places);
 	pfree(scan.group);
 	pfree(topk.buffer);

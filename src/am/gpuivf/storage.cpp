@@ -69,6 +69,10 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 		if (request->refine == kRefineFp16 && !halves)
 			refuse("refine \"fp16\" does not go with lists of full vectors",
 				"Set storage to \"fp16\" to halve the index, or leave out refine.");
+		if (request->refine == kRefineNone)
+			ereport(NOTICE, (errmsg("refine \"none\" changes nothing for lists of full vectors"),
+								errdetail("They give the distances themselves; the index keeps them."),
+								errhint("For an index without full vectors, set storage to \"sq8\", \"pq\" or, of vector, \"fp16\".")));
 		return IvfRefine::kFull;
 	}
 	switch (request->refine)

@@ -54,6 +54,21 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return kind(meta) == wire::CopyKind::kLists ? lists : lists + codes_layout(meta, segment).bytes();
 }
 
+/// False if a page was foreign.
+bool
+is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
+	BufferAccessStrategy strategy, bool *far)
+{
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
+	bool intact;
+
+	ivf_rows_to_floats(spec, static_cast<const char *>(query), 1, floats);
+	intact = ivf_query_is_far(index, meta, segment, model, floats, strategy, far);
+	pfree(floats);
+	return intact;
+}
+
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query,
@@ -66,8 +81,15 @@ probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32
 	probes->probes = ivf_round_probes(meta, &model, round, wanted, query);
 	*whole = probes->probes >= model.n_lists;
 	if (kind(meta) == wire::CopyKind::kCodedLists)
-		probes->candidates = static_cast<uint32>(
-			Max(Min(ivf_segment_candidates(segment, &model, wanted + n_before), segment->n_rows), UINT64CONST(1)));
+	{
+		bool far;
+		uint64 candidates;
+
+		if (!is_far(index, meta, segment, &model, query, strategy, &far))
+			return false;
+		candidates = ivf_segment_candidates(meta, segment, &model, wanted + n_before, far);
+		probes->candidates = static_cast<uint32>(Max(Min(candidates, segment->n_rows), UINT64CONST(1)));
+	}
 	return true;
 }
 
