@@ -469,6 +469,26 @@ private:
 		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
 	}
 
+	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none. All of a warp call it.
+	__device__ uint64_t
+	key_of_item(uint64_t item, uint32_t base) const
+	{
+		const bool is_item = base + lane_ < size_;
+
+		if constexpr (metric == Metric::kCosine)
+		{
+			nodes_[lane_] = node_of(item);
+			__syncwarp();
+
+			const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
+
+			__syncwarp();
+			return is_item ? key_of(score, node_of(item)) : kExcludedKey;
+		}
+		else
+			return is_item ? key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item)) : kExcludedKey;
+	}
+
 	__device__ void
 	write_found()
 	{
@@ -483,22 +503,7 @@ private:
 		{
 			const uint32_t i = base + lane_;
 			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
-			uint64_t key = kExcludedKey;
-
-			if constexpr (metric == Metric::kCosine)
-			{
-				nodes_[lane_] = node_of(item);
-				__syncwarp();
-
-				const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
-
-				if (i < size_)
-					key = key_of(score, node_of(item));
-				__syncwarp();
-			}
-			else if (i < size_)
-				key = key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item));
-
+			const uint64_t key = key_of_item(item, base);
 			const unsigned good = __ballot_sync(kFull, key < kNanKey);
 
 			if (key < kNanKey)
@@ -525,22 +530,7 @@ private:
 		{
 			const uint32_t i = base + lane_;
 			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
-			uint64_t key = kExcludedKey;
-
-			if constexpr (metric == Metric::kCosine)
-			{
-				nodes_[lane_] = node_of(item);
-				__syncwarp();
-
-				const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
-
-				if (i < size_)
-					key = key_of(score, node_of(item));
-				__syncwarp();
-			}
-			else if (i < size_)
-				key = key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item));
-
+			const uint64_t key = key_of_item(item, base);
 			const unsigned good = __ballot_sync(kFull, key < kNanKey);
 
 			if (i < size_)
