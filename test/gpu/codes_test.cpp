@@ -298,6 +298,19 @@ TEST(Codes, EqualEstimatesGoByPlace)
 	}
 }
 
+// For the sanitizers.
+TEST(Codes, Reduced)
+{
+	for (const CodesCase &codes : {kCodes[1], kCodes[3], kCodes[7]})
+	{
+		BothCoded held({Metric::kL2, ElementType::kFloat32, 40}, codes, 19, 1000);
+		Rows queries(held.delta.spec);
+
+		queries.add_random(5, Data::kGaussian, held.rng, 0);
+		ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 5, 10, 8, 50));
+	}
+}
+
 TEST(Codes, QueriesWithInfinitiesAndNaN)
 {
 	for (const CodesCase &codes : kCodes)

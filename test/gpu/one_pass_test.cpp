@@ -410,6 +410,53 @@ TEST(OnePass, OtherChoices)
 	}
 }
 
+// For the sanitizers, under which blocks wait far longer for each other.
+TEST(OnePass, Reduced)
+{
+	int major = 0;
+	std::mt19937 rng(15);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 40});
+	CudaEngineOptions options;
+	std::unique_ptr<CudaEngine> engine;
+	CopyId cuda_copy = 0, cpu_copy = 0;
+	size_t n_asked = 0;
+
+	ASSERT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
+	if (major != 9)
+		GTEST_SKIP() << "the device has no products by warp groups";
+	options.workspace_bytes = size_t{64} << 20;
+	options.pinned_bytes = size_t{8} << 20;
+	options.self_test = false;
+	options.one_pass_looks = 1u << 24;
+	options.hang_limit_ms = 250000;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	add_whole_numbers(&rows, kRows + 300, 255, rng, 100);
+	for (auto [e, copy] : {std::pair<Engine *, CopyId *>{engine.get(), &cuda_copy}, {cpu_engine(), &cpu_copy}})
+	{
+		ASSERT_OK(e->create({rows.spec}, copy));
+		ASSERT_OK(e->load_segment(*copy, 1, rows.block(0, kRows)));
+		ASSERT_OK(e->seal_segment(*copy, 1));
+		ASSERT_OK(e->append_delta(*copy, 0, rows.block(kRows, 300)));
+	}
+	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries taken over
+	{
+		std::vector<SearchQuery> all;
+		std::vector<std::vector<Neighbor>> expected, found;
+
+		for (size_t i = 0; i < batch; i++)
+			all.push_back({rows.vector(i * 400), 10, false, {}});
+		ASSERT_OK(cpu_engine()->search(cpu_copy, all, &expected, nullptr));
+		ASSERT_OK(engine->search(cuda_copy, all, &found, nullptr));
+		ASSERT_EQ(found.size(), batch);
+		for (size_t i = 0; i < batch; i++)
+			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
+		n_asked += batch;
+	}
+	EXPECT_EQ(engine->n_one_pass(), n_asked);
+	ASSERT_OK(engine->drop(cuda_copy));
+	ASSERT_OK(cpu_engine()->drop(cpu_copy));
+}
+
 TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 {
 	if (!has_one_pass())
