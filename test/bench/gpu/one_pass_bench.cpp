@@ -75,6 +75,13 @@ const Way kWays[] = {
 	{"shared by 2, 5, candidates", true, tuning(5, 24, 2, 0, false, 0, true)},
 	{"shared by 2, 5, exact", true, tuning(5, 24, 2, 0, false, 0, false, true)},
 	{"shared by 2, 5, all", true, tuning(5, 24, 2, 24, false, 1000, true, true)},
+	{"shared by 2, 5, all but kept", true, tuning(5, 24, 2, 0, false, 1000, true, true)},
+	{"shared by 2, 5, all but fetch", true, tuning(5, 24, 2, 24, false, 0, true, true)},
+	{"shared by 2, 5, all, kept 32", true, tuning(5, 24, 2, 32, false, 1000, true, true)},
+	{"shared by 2, 4, all", true, tuning(4, 24, 2, 24, false, 1000, true, true)},
+	{"shared by 2, 6, all", true, tuning(6, 24, 2, 24, false, 1000, true, true)},
+	{"shared by 4, 5, all", true, tuning(5, 24, 4, 24, false, 1000, true, true)},
+	{"own tiles, 5, all", true, tuning(5, kNever, 2, 24, false, 1000, true, true)},
 	{"own tiles, 5, kept 24, fetch 1000", true, tuning(5, kNever, 2, 24, false, 1000)},
 	{"shared by 2, 4, kept 24, fetch 1000", true, tuning(4, 24, 2, 24, false, 1000)},
 };
