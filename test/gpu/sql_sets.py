@@ -14,6 +14,8 @@ SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statemen
 INSERT_RATE = 5000
 APPROXIMATE = (("gpuivf", 0.98), ("gpugraph", 0.985))  # and the recall that is asked of them
 APPROXIMATE_OF = {"fashion-mnist-784": (("gpuivf", 0.98), ("gpugraph", 0.995))}  # where another is asked
+LEAST_RECALL = {"gpuivf": 0.98}  # where this is not found, more is asked of a method: builds draw samples, and meet targets on average
+MOST_ASKED = 0.995
 CLIENTS = (1, 16, 64)
 
 
@@ -126,13 +128,20 @@ def exact(data, figures):
     figures.copying(f"{data.table}_gpuflat", f", {data.name}", times=4)
 
 
+def enough(data, method, target):
+    """The target, or the least above it, in steps of 0.005, that finds LEAST_RECALL."""
+    while target < MOST_ASKED and data.recall("vg", {"enable_seqscan": "off", **approximate_label(method, target)[1]}) < LEAST_RECALL.get(method, 0):
+        target = round(target + 0.005, 3)
+    return target
+
+
 def approximate(data):
     """The same searches by approximate access methods. How many methods failed."""
     failed = 0
     for method, target in APPROXIMATE_OF.get(data.name, APPROXIMATE):
         try:
             data.build(method)
-            data.rates(*approximate_label(method, target))
+            data.rates(*approximate_label(method, enough(data, method, target)))
         except BenchError as error:
             failed += 1
             line(data.name, method, "failed", "", "", str(error).replace("\n", " "))
