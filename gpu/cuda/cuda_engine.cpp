@@ -92,6 +92,7 @@ public:
 			VECTORGPU_TRY(self_test(this));
 			VECTORGPU_TRY(test_one_pass());
 			VECTORGPU_TRY(test_few_lists());
+			VECTORGPU_TRY(test_bins());
 			VECTORGPU_TRY(test_graphs());
 			VECTORGPU_TRY(test_hashed());
 			VECTORGPU_TRY(test_codes());
@@ -414,7 +415,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {
-			filter_min_queries_, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_};
+			filter_min_queries_, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_, bins_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -577,6 +578,19 @@ private:
 		return Status::ok();
 	}
 
+	/// Likewise: exact answers reach every recall target.
+	Status
+	test_bins()
+	{
+		const Status status = self_test_bins(this);
+
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log(("recall targets are taken for 1: " + status.message).c_str());
+		bins_ = false;
+		return Status::ok();
+	}
+
 	/// What the device has left when all workspaces are made.
 	Status
 	make_budget()
@@ -703,6 +717,7 @@ private:
 	bool in_one_pass_ = false;
 	bool graph_alone_ = false;
 	bool few_lists_ = false;
+	bool bins_ = true;
 	OnePassUse one_pass_;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;

@@ -116,10 +116,10 @@ private:
 	};
 
 	/// Bins of PartialReduce for a query; 0: it is answered exactly. It does not depend on the rest of the batch.
-	static uint32_t
-	bins_of(const SearchQuery &query, uint64_t k)
+	uint32_t
+	bins_of(const SearchQuery &query, uint64_t k) const
 	{
-		if (!(query.recall_target > 0 && query.recall_target < 1) || query.has_after)
+		if (!options_.bins || !(query.recall_target > 0 && query.recall_target < 1) || query.has_after)
 			return 0;
 		return static_cast<uint32_t>(std::min<uint64_t>(engine::partial_reduce_bins(k, query.recall_target), 1u << 30));
 	}

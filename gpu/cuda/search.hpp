@@ -60,6 +60,7 @@ struct SearchOptions
 	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp
 	OnePassUse *one_pass = nullptr;  // null: that way is not taken
 	bool few_lists = false;          // the way of ivf_few.hpp is taken where it can be
+	bool bins = true;                // queries with a recall target go by PartialReduce where that pays; else they are answered exactly
 };
 
 struct SearchCounts

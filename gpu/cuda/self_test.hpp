@@ -18,6 +18,9 @@ Status self_test_one_pass(CudaEngine *engine);
 /// The same of small batches over lists of bytes, which are to be searched in two launches.
 Status self_test_few_lists(CudaEngine *engine);
 
+/// self_test_bins.cpp. The same of queries with a recall target, against the reduction of engine/partial_reduce.
+Status self_test_bins(engine::Engine *engine);
+
 /// self_test_graph.cpp. The same of copies of graphs alone. steps: nodes that a search expands at a time.
 Status self_test_graphs(engine::Engine *engine, uint32_t steps);
 

@@ -530,6 +530,7 @@ TEST(OnePass, TheSelfTestProvesItOrLeavesItOff)
 		ASSERT_OK(make_cuda_engine(options, &engine));
 		EXPECT_EQ(log.find("no searches in one pass") != std::string::npos, gives_up) << log;
 		EXPECT_EQ(log.find("no searches of lists in two launches"), std::string::npos) << log;
+		EXPECT_EQ(log.find("recall targets"), std::string::npos) << log;
 		add_whole_numbers(&rows, kRows + 500, 255, rng, 100);
 		for (size_t i = 0; i < 12; i++)
 			all.push_back({rows.vector(i * 400), 10, false, {}});
