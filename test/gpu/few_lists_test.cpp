@@ -1,11 +1,9 @@
 // Few queries over inverted lists of bytes in two launches: every size at which the kernels do something else, lists and rows at one distance,
 // tombstones, several segments, what must go other ways, searches side by side.
 #include <array>
-#include <atomic>
-#include <thread>
 
+#include "answers.hpp"
 #include "engine/list_rows.hpp"
-#include "engines.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -246,39 +244,14 @@ TEST(FewLists, SearchesSideBySide)
 	FewLists held(Metric::kL2, 128, 20000, 50);
 	const SegmentProbes probes[] = {{1, 8}};
 	std::vector<SearchQuery> all;
-	std::vector<std::vector<Neighbor>> expected;
-	std::atomic<int> n_wrong{0};
-	std::vector<std::thread> threads;
 
 	for (size_t i = 0; i < 100; i++)
 	{
 		all.push_back({held.queries.vector(i), 10, false, {}});
 		all.back().probes = probes;
 	}
-	ASSERT_OK(held.both.cpu()->search(held.both.cpu_copy(), all, &expected, nullptr));
-	for (size_t t = 0; t < 4; t++)
-		threads.emplace_back(
-			[&, t]
-			{
-				for (size_t round = 0; round < 100; round++)
-				{
-					const size_t n = 1 + (round * 7 + t * 13) % 100;
-					std::vector<std::vector<Neighbor>> found;
-
-					if (!held.both.cuda()->search(held.both.cuda_copy(), std::span(all).first(n), &found, nullptr).is_ok() || found.size() != n)
-					{
-						n_wrong++;
-						continue;
-					}
-					for (size_t i = 0; i < n; i++)
-						for (size_t j = 0; j < 10; j++)
-							if (found[i].size() != 10 || found[i][j].row != expected[i][j].row || found[i][j].score != expected[i][j].score)
-								n_wrong++;
-				}
-			});
-	for (std::thread &thread : threads)
-		thread.join();
-	EXPECT_EQ(n_wrong, 0);
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		4, 100, held.both, all, [](size_t thread, size_t round) { return Part{0, 1 + (round * 7 + thread * 13) % 100}; }));
 }
 
 } // namespace

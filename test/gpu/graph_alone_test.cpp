@@ -1,9 +1,7 @@
 // Few searches of one graph, a block each (cuda/graph_alone.hpp): what the CPU engine answers, bit for bit; by cosine, where nodes are told apart by
 // rounded scores, nearly. Batches of 128 queries take that way, 129 do not.
-#include <thread>
-
+#include "answers.hpp"
 #include "engine/graph_rows.hpp"
-#include "engines.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -15,22 +13,12 @@ using engine::SegmentProbes;
 
 constexpr size_t kMostAlone = 128;
 
-enum class Values
-{
-	kReal,
-	kBytes,
-	kExtremes,
-};
-
 Rows
 make_rows(const DistanceSpec &spec, Values values, size_t n, std::mt19937 &rng, RowId first_id)
 {
 	Rows rows(spec);
 
-	if (values == Values::kBytes)
-		add_whole_numbers(&rows, n, 30, rng, first_id);
-	else
-		rows.add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
+	add_values(&rows, values, 30, n, rng, first_id);
 	return rows;
 }
 
@@ -77,40 +65,11 @@ struct OneGraph
 										<< graph.rows.spec.dim << " batch " << requests.size() << " k " << requests[0].k << " width "
 										<< requests[0].probes[0].probes);
 		if (graph.rows.spec.metric == Metric::kCosine)
-			ASSERT_NO_FATAL_FAILURE(expect_nearly_the_same(requests));
+			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
+				both, requests, 0.99, [&](const void *query, RowId row) { return oracle_score(graph.rows.spec, query, graph.rows.vector(row - 1)); }));
 		else
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
 		EXPECT_EQ(both.cuda()->n_graph_alone() - before, n_alone);
-	}
-
-	void
-	expect_nearly_the_same(const std::vector<SearchQuery> &requests)
-	{
-		std::vector<std::vector<Neighbor>> on_gpu;
-		std::vector<std::vector<Neighbor>> on_cpu;
-		size_t shared = 0;
-		size_t all = 0;
-
-		ASSERT_OK(both.cuda()->search(both.cuda_copy(), requests, &on_gpu, nullptr));
-		ASSERT_OK(both.cpu()->search(both.cpu_copy(), requests, &on_cpu, nullptr));
-		for (size_t i = 0; i < requests.size(); i++)
-		{
-			std::set<RowId> ids;
-
-			ASSERT_TRUE(std::is_sorted(on_gpu[i].begin(), on_gpu[i].end(), engine::neighbor_less));
-			ASSERT_LE(on_gpu[i].size(), requests[i].k);
-			for (const Neighbor &found : on_gpu[i])
-			{
-				const double score = oracle_score(graph.rows.spec, requests[i].query, graph.rows.vector(found.row - 1));
-
-				ASSERT_TRUE(ids.insert(found.row).second) << "row " << found.row << " twice";
-				ASSERT_EQ(bits_of(found.score), bits_of(score));
-			}
-			for (const Neighbor &found : on_cpu[i])
-				shared += ids.count(found.row);
-			all += on_cpu[i].size();
-		}
-		EXPECT_GE(static_cast<double>(shared), 0.99 * static_cast<double>(all));
 	}
 
 	std::mt19937 rng;
@@ -233,28 +192,9 @@ TEST(GraphsAlone, SearchesFromManyThreads)
 {
 	OneGraph held({Metric::kL2, ElementType::kFloat32, 32}, Values::kBytes, 17);
 	const std::vector<SearchQuery> requests = held.batch(64, 15, 80);
-	std::vector<std::vector<Neighbor>> expected;
-	std::vector<std::thread> threads;
 
-	ASSERT_OK(held.both.cpu()->search(held.both.cpu_copy(), requests, &expected, nullptr));
-	for (int t = 0; t < 8; t++)
-		threads.emplace_back(
-			[&, t]
-			{
-				for (size_t i = 0; i < 60; i++)
-				{
-					const size_t first = (i * 7 + static_cast<size_t>(t)) % 60;
-					const size_t n = 1 + i % 4;
-					std::vector<std::vector<Neighbor>> results;
-					const std::span<const SearchQuery> part(requests.data() + first, n);
-
-					ASSERT_TRUE(held.both.cuda()->search(held.both.cuda_copy(), part, &results, nullptr).is_ok());
-					for (size_t j = 0; j < n; j++)
-						ASSERT_NO_FATAL_FAILURE(vectorgpu::cuda::test::expect_same(results[j], expected[first + j]));
-				}
-			});
-	for (std::thread &thread : threads)
-		thread.join();
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		8, 60, held.both, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 }
 
 } // namespace

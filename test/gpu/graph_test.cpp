@@ -1,10 +1,9 @@
 // Graphs on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit; by cosine, where nodes are told apart by rounded
 // scores, nearly.
 #include <array>
-#include <thread>
 
+#include "answers.hpp"
 #include "engine/graph_rows.hpp"
-#include "engines.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -18,13 +17,6 @@ using engine::SegmentProbes;
 /// Two segments with graphs, one of them in two parts, and a delta, in both engines.
 struct BothGraphs
 {
-	enum class Values
-	{
-		kReal,
-		kBytes,
-		kExtremes,
-	};
-
 	BothGraphs(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true, uint32_t degree = 16)
 		: rng(seed), values(kind), first(graph(spec, 5000, degree, 1, 1)), second(graph(spec, 900, 8, 2, 10001)), delta(spec),
 		  both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
@@ -38,10 +30,7 @@ struct BothGraphs
 	void
 	add(Rows *rows, size_t n, RowId first_id)
 	{
-		if (values == Values::kBytes)
-			add_whole_numbers(rows, n, 30, rng, first_id);
-		else
-			rows->add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
+		add_values(rows, values, 30, n, rng, first_id);
 	}
 
 	GraphedRows
@@ -86,37 +75,10 @@ struct BothGraphs
 		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
 										<< " dim " << first.rows.spec.dim << " batch " << n << " k " << k << " width " << widths[0]);
 		if (first.rows.spec.metric == Metric::kCosine)
-			ASSERT_NO_FATAL_FAILURE(expect_about_the_same(requests));
+			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
+				both, requests, 0.995, [&](const void *query, RowId row) { return score_of(query, row); }));
 		else
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
-	}
-
-	/// No row twice, scores canonical and in order, and all but few rows those of the CPU.
-	void
-	expect_about_the_same(const std::vector<SearchQuery> &requests)
-	{
-		std::vector<std::vector<Neighbor>> on_gpu;
-		std::vector<std::vector<Neighbor>> on_cpu;
-		size_t shared = 0;
-		size_t all = 0;
-
-		ASSERT_OK(both.cuda()->search(both.cuda_copy(), requests, &on_gpu, nullptr));
-		ASSERT_OK(both.cpu()->search(both.cpu_copy(), requests, &on_cpu, nullptr));
-		for (size_t i = 0; i < requests.size(); i++)
-		{
-			std::set<RowId> ids;
-
-			ASSERT_TRUE(std::is_sorted(on_gpu[i].begin(), on_gpu[i].end(), engine::neighbor_less));
-			for (const Neighbor &found : on_gpu[i])
-			{
-				ASSERT_TRUE(ids.insert(found.row).second) << "row " << found.row << " twice";
-				ASSERT_EQ(bits_of(found.score), bits_of(score_of(requests[i].query, found.row)));
-			}
-			for (const Neighbor &found : on_cpu[i])
-				shared += ids.count(found.row);
-			all += on_cpu[i].size();
-		}
-		EXPECT_GE(static_cast<double>(shared), 0.995 * static_cast<double>(all));
 	}
 
 	double
@@ -138,8 +100,6 @@ struct BothGraphs
 
 TEST(Graphs, EveryMetricAndTypeInBatchesOfEverySize)
 {
-	using Values = BothGraphs::Values;
-
 	for (Metric metric : kFloatMetrics)
 		for (const auto &[element, values, narrow] :
 			{std::tuple{ElementType::kFloat32, Values::kReal, true}, {ElementType::kFloat32, Values::kBytes, true},
@@ -162,7 +122,7 @@ TEST(Graphs, DegreesThatAreNoMultipleOfAWarp)
 {
 	for (const uint32_t degree : {2u, 5u, 33u, 64u, 100u})
 	{
-		BothGraphs held({Metric::kL2, ElementType::kFloat32, 12}, BothGraphs::Values::kReal, degree, true, degree);
+		BothGraphs held({Metric::kL2, ElementType::kFloat32, 12}, Values::kReal, degree, true, degree);
 		Rows queries(held.delta.spec);
 
 		held.add(&queries, 30, 0);
@@ -173,7 +133,7 @@ TEST(Graphs, DegreesThatAreNoMultipleOfAWarp)
 
 TEST(Graphs, QueriesThatAreNoBytesOverRowsThatAre)
 {
-	BothGraphs held({Metric::kL2, ElementType::kFloat32, 40}, BothGraphs::Values::kBytes, 3);
+	BothGraphs held({Metric::kL2, ElementType::kFloat32, 40}, Values::kBytes, 3);
 	Rows queries(held.delta.spec);
 
 	queries.add_random(30, Data::kGaussian, held.rng, 0);
@@ -183,7 +143,7 @@ TEST(Graphs, QueriesThatAreNoBytesOverRowsThatAre)
 
 TEST(Graphs, LargeKAndWidthsBeyondTheKernels)
 {
-	BothGraphs held({Metric::kL2, ElementType::kFloat32, 24}, BothGraphs::Values::kReal, 5);
+	BothGraphs held({Metric::kL2, ElementType::kFloat32, 24}, Values::kReal, 5);
 	Rows queries(held.delta.spec);
 
 	held.add(&queries, 10, 0);
@@ -197,7 +157,7 @@ TEST(Graphs, NumbersThatAreNoneAndInfinities)
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			BothGraphs held({metric, element, 3}, BothGraphs::Values::kExtremes, 7);
+			BothGraphs held({metric, element, 3}, Values::kExtremes, 7);
 			Rows queries(held.delta.spec);
 
 			held.add(&queries, 60, 0);
@@ -260,7 +220,7 @@ TEST(Graphs, FewRows)
 
 TEST(Graphs, DeadRowsLeadOnAndAreNotFound)
 {
-	BothGraphs held({Metric::kL2, ElementType::kFloat32, 20}, BothGraphs::Values::kReal, 13);
+	BothGraphs held({Metric::kL2, ElementType::kFloat32, 20}, Values::kReal, 13);
 	Rows queries(held.delta.spec);
 	std::vector<uint8_t> dead((held.first.rows.n() + 7) / 8);
 	const std::vector<uint8_t> delta_dead = {0xFF, 0x0F};
@@ -276,7 +236,7 @@ TEST(Graphs, DeadRowsLeadOnAndAreNotFound)
 
 TEST(Graphs, ZeroVectorsByCosineFindNothing)
 {
-	BothGraphs held({Metric::kCosine, ElementType::kFloat32, 8}, BothGraphs::Values::kReal, 15);
+	BothGraphs held({Metric::kCosine, ElementType::kFloat32, 8}, Values::kReal, 15);
 	const std::vector<float> zero(8);
 	const SegmentProbes probes[] = {{1, 20}, {2, 20}};
 	Coverage coverage = Coverage::kAll;
@@ -292,34 +252,15 @@ TEST(Graphs, ZeroVectorsByCosineFindNothing)
 
 TEST(Graphs, SearchesFromManyThreads)
 {
-	BothGraphs held({Metric::kL2, ElementType::kFloat32, 32}, BothGraphs::Values::kBytes, 17);
+	BothGraphs held({Metric::kL2, ElementType::kFloat32, 32}, Values::kBytes, 17);
 	Rows queries(held.delta.spec);
-	std::vector<std::thread> threads;
-	std::vector<std::vector<Neighbor>> expected;
 
 	held.add(&queries, 64, 0);
 
 	const std::vector<SearchQuery> requests = held.batch(queries, 64, 15, {80, 40}, false);
 
-	ASSERT_OK(held.both.cpu()->search(held.both.cpu_copy(), requests, &expected, nullptr));
-	for (int t = 0; t < 8; t++)
-		threads.emplace_back(
-			[&, t]
-			{
-				for (size_t i = 0; i < 40; i++)
-				{
-					const size_t first = (i * 7 + static_cast<size_t>(t)) % 60;
-					const size_t n = 1 + i % 4;
-					std::vector<std::vector<Neighbor>> results;
-					const std::span<const SearchQuery> part(requests.data() + first, n);
-
-					ASSERT_TRUE(held.both.cuda()->search(held.both.cuda_copy(), part, &results, nullptr).is_ok());
-					for (size_t j = 0; j < n; j++)
-						ASSERT_NO_FATAL_FAILURE(expect_same(results[j], expected[first + j]));
-				}
-			});
-	for (std::thread &thread : threads)
-		thread.join();
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		8, 40, held.both, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 }
 
 TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
@@ -377,7 +318,7 @@ TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
 
 TEST(Graphs, GiveBackTheirDescription)
 {
-	BothGraphs held({Metric::kL2, ElementType::kFloat32, 6}, BothGraphs::Values::kReal, 19);
+	BothGraphs held({Metric::kL2, ElementType::kFloat32, 6}, Values::kReal, 19);
 	const Bytes given = held.second.description();
 
 	for (const auto &[first, n] : {std::pair<size_t, size_t>{0, given.size()}, {0, 7}, {13, 100}, {given.size() - 40, 40}, {given.size(), 0}})

@@ -1,8 +1,8 @@
 // Inverted lists on the GPU: what the CPU engine answers with the same lists and probes, bit for bit, whatever way was taken.
 #include <array>
 
+#include "answers.hpp"
 #include "engine/list_rows.hpp"
-#include "engines.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -19,13 +19,6 @@ struct BothLists
 	static constexpr uint32_t kLists = 40;
 	static constexpr uint32_t kFewLists = 9;
 
-	enum class Values
-	{
-		kReal,
-		kBytes,
-		kExtremes,
-	};
-
 	BothLists(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true)
 		: rng(seed), values(kind), first(lists(spec, 6000, kLists, 1)), second(lists(spec, 700, kFewLists, 10001)), delta(spec),
 		  both(engine::CopySpec(spec, CopyKind::kLists), narrow)
@@ -39,10 +32,7 @@ struct BothLists
 	void
 	add(Rows *rows, size_t n, RowId first_id)
 	{
-		if (values == Values::kBytes)
-			add_whole_numbers(rows, n, 4, rng, first_id);
-		else
-			rows->add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
+		add_values(rows, values, 4, n, rng, first_id);
 	}
 
 	ListRows
@@ -99,8 +89,6 @@ struct BothLists
 
 TEST(Lists, EveryMetricAndTypeInBatchesOfEverySize)
 {
-	using Values = BothLists::Values;
-
 	for (Metric metric : kFloatMetrics)
 		for (const auto &[element, values, narrow] :
 			{std::tuple{ElementType::kFloat32, Values::kReal, true}, {ElementType::kFloat32, Values::kBytes, true},
@@ -121,7 +109,7 @@ TEST(Lists, EveryMetricAndTypeInBatchesOfEverySize)
 
 TEST(Lists, LargeKAndMoreThanTheListsHave)
 {
-	BothLists held({Metric::kL2, ElementType::kFloat32, 24}, BothLists::Values::kReal, 3);
+	BothLists held({Metric::kL2, ElementType::kFloat32, 24}, Values::kReal, 3);
 	Rows queries(held.delta.spec);
 
 	held.add(&queries, 10, 0);
@@ -135,7 +123,7 @@ TEST(Lists, NumbersThatAreNoneAndInfinities)
 	for (Metric metric : kFloatMetrics)
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			BothLists held({metric, element, 33}, BothLists::Values::kExtremes, 5);
+			BothLists held({metric, element, 33}, Values::kExtremes, 5);
 			Rows queries(held.delta.spec);
 
 			held.add(&queries, 30, 0);
@@ -147,7 +135,7 @@ TEST(Lists, NumbersThatAreNoneAndInfinities)
 
 TEST(Lists, DeadRowsCountByNumber)
 {
-	BothLists held({Metric::kL2, ElementType::kFloat32, 48}, BothLists::Values::kBytes, 7);
+	BothLists held({Metric::kL2, ElementType::kFloat32, 48}, Values::kBytes, 7);
 	Rows queries(held.delta.spec);
 	std::vector<uint8_t> dead(6000 / 8);
 	const std::vector<uint8_t> delta_dead = {0xFF, 0x0F};
@@ -277,7 +265,7 @@ TEST(Lists, MoreListsThanTheSelectionGives)
 
 TEST(Lists, AreReadBackAsTheyWereGiven)
 {
-	BothLists held({Metric::kCosine, ElementType::kFloat16, 37}, BothLists::Values::kReal, 9);
+	BothLists held({Metric::kCosine, ElementType::kFloat16, 37}, Values::kReal, 9);
 	const Bytes given = held.first.description();
 	const Bytes vectors = held.first.vectors_by_place();
 	std::vector<RowId> ids(held.first.rows.n());
@@ -316,7 +304,7 @@ TEST(Lists, WrongDescriptionsAreRefused)
 
 TEST(Lists, QueriesSayWhatTheyHaveLookedAt)
 {
-	BothLists held({Metric::kL2, ElementType::kFloat32, 8}, BothLists::Values::kReal, 4);
+	BothLists held({Metric::kL2, ElementType::kFloat32, 8}, Values::kReal, 4);
 	const SegmentProbes some[] = {{1, 3}};
 	const SegmentProbes all[] = {{1, 40}, {2, 9}};
 	Coverage coverage[3] = {Coverage::kAll, Coverage::kPart, Coverage::kPart};

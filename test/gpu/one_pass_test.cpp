@@ -1,17 +1,15 @@
 // Small batches over byte rows in one pass: every shape of the kernel, several parts, tombstones, queries and rows that it must leave to
 // other ways, searches side by side.
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include <cuda_runtime_api.h>
 
+#include "answers.hpp"
 #include "cuda/staging.hpp"
-#include "engines.hpp"
 #include "kernels/one_pass.hpp"
 
 namespace vectorgpu::cuda::test
@@ -566,8 +564,6 @@ TEST(OnePass, EnginesSideBySide)
 	std::vector<SearchQuery> all;
 	std::vector<std::vector<Neighbor>> expected;
 	std::array<CopyId, 2> copies{};
-	std::atomic<int> n_wrong{0};
-	std::vector<std::thread> threads;
 
 	options.workspace_bytes = size_t{64} << 20;
 	options.filter_min_queries = 2;
@@ -587,28 +583,9 @@ TEST(OnePass, EnginesSideBySide)
 
 	const uint64_t given_up = engines[0]->n_one_pass_given_up();
 
-	for (size_t t = 0; t < 4; t++)
-		threads.emplace_back(
-			[&, t]
-			{
-				for (int round = 0; round < 200; round++)
-				{
-					std::vector<std::vector<Neighbor>> found;
-
-					if (!engines[t % 2]->search(copies[t % 2], all, &found, nullptr).is_ok() || found.size() != all.size())
-					{
-						n_wrong++;
-						continue;
-					}
-					for (size_t i = 0; i < all.size(); i++)
-						for (size_t j = 0; j < 10; j++)
-							if (found[i].size() != 10 || found[i][j].row != expected[i][j].row || found[i][j].score != expected[i][j].score)
-								n_wrong++;
-				}
-			});
-	for (std::thread &thread : threads)
-		thread.join();
-	EXPECT_EQ(n_wrong, 0);
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		4, 200, all, expected, [&](size_t thread) { return std::pair<Engine *, CopyId>{engines[thread % 2], copies[thread % 2]}; },
+		[&](size_t, size_t) { return Part{0, all.size()}; }));
 	EXPECT_EQ(engines[0]->n_one_pass_given_up(), given_up);
 	EXPECT_EQ(other->n_one_pass_given_up(), 0u);
 	for (size_t e = 0; e < 2; e++)
@@ -621,39 +598,14 @@ TEST(OnePass, SearchesSideBySide)
 	Rows rows({Metric::kL2, ElementType::kFloat32, 128}), queries(rows.spec);
 	Both both(rows.spec);
 	std::vector<SearchQuery> all;
-	std::vector<std::vector<Neighbor>> expected;
-	std::atomic<int> n_wrong{0};
-	std::vector<std::thread> threads;
 
 	add_whole_numbers(&rows, 60000, 255, rng, 100);
 	add_whole_numbers(&queries, 64, 255, rng, 0);
 	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
 	for (size_t i = 0; i < 64; i++)
 		all.push_back({queries.vector(i), 10, false, {}});
-	ASSERT_OK(both.cpu()->search(both.cpu_copy(), all, &expected, nullptr));
-	for (size_t t = 0; t < 4; t++)
-		threads.emplace_back(
-			[&, t]
-			{
-				for (size_t round = 0; round < 100; round++)
-				{
-					const size_t n = 2 + (round * 7 + t * 13) % 62;
-					std::vector<std::vector<Neighbor>> found;
-
-					if (!both.cuda()->search(both.cuda_copy(), std::span(all).first(n), &found, nullptr).is_ok() || found.size() != n)
-					{
-						n_wrong++;
-						continue;
-					}
-					for (size_t i = 0; i < n; i++)
-						for (size_t j = 0; j < 10; j++)
-							if (found[i].size() != 10 || found[i][j].row != expected[i][j].row || found[i][j].score != expected[i][j].score)
-								n_wrong++;
-				}
-			});
-	for (std::thread &thread : threads)
-		thread.join();
-	EXPECT_EQ(n_wrong, 0);
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		4, 100, both, all, [](size_t thread, size_t round) { return Part{0, 2 + (round * 7 + thread * 13) % 62}; }));
 }
 
 } // namespace
