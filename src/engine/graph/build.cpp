@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/graph/connect.hpp"
+#include "engine/graph/hold_out.hpp"
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
@@ -280,6 +281,28 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 		outcome = choose_edges(rows, spec, lists, {memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes},
 			edges, entries, report, call);
 	return outcome;
+}
+
+Outcome
+graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const uint32_t *held_out, uint32_t n, uint32_t n_nearest,
+	uint32_t *nearest, const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
+{
+	const KnnSpec knn = knn_spec(rows, spec);
+	ivf::Arena arena(work, work_bytes);
+	Memory memory;
+	HoldOutGraph graph;
+
+	if (spec.prune != PruneKind::kRank || knn.k < spec.degree)
+		return {StatusCode::kUnsupported, "rows of this graph cannot be held out"};
+	if (!memory.take(&arena, rows, spec, call.n_threads))
+		return ivf::work_memory_short();
+	graph.n_rows = rows.n_rows;
+	graph.lists.ids = memory.ids;
+	graph.lists.k = knn.k;
+	graph.degree = spec.degree;
+	graph.forward = memory.forward;
+	*edges = memory.ids;
+	return hold_out(graph, held_out, n, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
 }
 
 size_t

@@ -70,7 +70,13 @@ size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 
-/// The same from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them. Pruning by call's threads.
+/// After graph_build with the same rows, spec, memory (as that has left it) and number of threads, where the neighbours were exact ones and edges are
+/// chosen by rank: the graph as it would be without the rows held_out [n]; see hold_out.hpp. *edges [n_rows, degree] lies in the work memory.
+/// kUnsupported if the lists are shorter than the edges of a row.
+Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const uint32_t *held_out, uint32_t n, uint32_t n_nearest,
+	uint32_t *nearest, const uint32_t **edges, void *work, size_t work_bytes, const Call &call = {});
+
+/// What graph_build makes, from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them.
 size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);
 Outcome graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {});

@@ -16,7 +16,7 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kNeighbors = 10;
+constexpr uint32_t kNeighbors = kCalibrationNeighbors;
 constexpr uint32_t kMostQueries = 1000; // a recall of 0.9 has a standard error of 0.004 then
 constexpr uint32_t kWide = 64;          // wider searches find nearly all, so that each third of the queries tells as much; and they cost more
 constexpr uint32_t kWideStride = 3;
@@ -45,7 +45,7 @@ width_at(size_t i)
 uint32_t
 query_count(const MeasuredGraph &graph)
 {
-	return std::min(kMostQueries, graph.rows.n_rows / kRowsPerQuery);
+	return graph.held_out != nullptr ? graph.n_held_out : std::min(kMostQueries, graph.rows.n_rows / kRowsPerQuery);
 }
 
 size_t
@@ -138,6 +138,9 @@ struct Memory
 	Queries queries;
 	Neighbor *buffers; // of the topks
 	size_t buffer_size; // of one
+	uint32_t *entries; // of the graph, but for those held out
+	uint32_t n_entries;
+	uint8_t *passed;   // bitmap of the rows held out, if their neighbours are looked for; else null
 	TaskMemory tasks[kMostTasks];
 	size_t n_tasks;
 
@@ -149,6 +152,9 @@ struct Memory
 
 		buffer_size = topk_buffer_bytes(kNeighbors + 1) / sizeof(Neighbor); // a query finds itself
 		buffers = arena->take<Neighbor>(buffer_size * n_queries);
+		entries = arena->take<uint32_t>(graph.n_entries);
+		n_entries = 0;
+		passed = graph.held_out != nullptr && graph.nearest == nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1) : nullptr;
 		n_tasks = task_count(n_queries, n_threads);
 		for (size_t i = 0; i < n_tasks; i++)
 			taken = tasks[i].take(arena, graph);
@@ -205,7 +211,7 @@ truth_task(void *argument, size_t task)
 				compute_scores(rows.spec, rows.row(memory.queries.numbers[q]), rows.row(static_cast<uint32_t>(first)), rows.row_stride, n,
 					scores, 0);
 				if (topk_wants(topk, scores, n))
-					topk_push(topk, scores, numbers, n, nullptr, 0);
+					topk_push(topk, scores, numbers, n, memory.passed, memory.passed != nullptr ? first : 0);
 			}
 		}
 	}
@@ -229,6 +235,29 @@ finish_truth(const Queries &queries)
 	}
 }
 
+/// The same from neighbours that are known.
+void
+take_truth(const MeasuredGraph &graph, const Queries &queries)
+{
+	for (uint32_t q = 0; q < queries.n; q++)
+	{
+		const uint32_t *nearest = graph.nearest + size_t{q} * kNeighbors;
+		double scores[kNeighbors];
+		uint32_t n = 0;
+
+		while (n < kNeighbors && nearest[n] != kNoNode)
+			n++;
+		score_rows(graph.rows, graph.rows.row(queries.numbers[q]), nearest, n, scores);
+		queries.n_true[q] = 0;
+		for (uint32_t j = 0; j < n; j++)
+			if (!std::isnan(scores[j]))
+			{
+				queries.last_score[q] = queries.n_true[q] == 0 ? scores[j] : std::max(queries.last_score[q], scores[j]);
+				queries.n_true[q]++;
+			}
+	}
+}
+
 /// What searches compare: the rows, or their codes.
 GraphRows
 compared(const MeasuredGraph &graph)
@@ -240,14 +269,14 @@ compared(const MeasuredGraph &graph)
 
 /// The entry points nearest to the query come first; its own row is not among them.
 uint32_t
-choose_entries(const MeasuredGraph &graph, const void *query, uint32_t number, const TaskMemory &memory)
+choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query, uint32_t number, const TaskMemory &memory)
 {
 	uint32_t n = 0;
 
-	score_rows(compared(graph), query, graph.entries, graph.n_entries, memory.entry_scores);
-	for (uint32_t i = 0; i < graph.n_entries; i++)
-		if (graph.entries[i] != number)
-			memory.entries[n++] = {memory.entry_scores[i], graph.entries[i]};
+	score_rows(compared(graph), query, all.entries, all.n_entries, memory.entry_scores);
+	for (uint32_t i = 0; i < all.n_entries; i++)
+		if (all.entries[i] != number)
+			memory.entries[n++] = {memory.entry_scores[i], all.entries[i]};
 	first_candidates(memory.entries, n, kSearchEntries);
 	return std::min(n, kSearchEntries);
 }
@@ -342,7 +371,7 @@ search_task(void *argument, size_t task)
 		without.left_out = queries.numbers[q];
 		spec.excluded = queries.numbers[q];
 
-		const uint32_t n_entries = choose_entries(graph, without.held.query, spec.excluded, memory);
+		const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, spec.excluded, memory);
 		const Outcome outcome = graph_search(
 			view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
 
@@ -365,6 +394,26 @@ run_stage(Stage *stage, void (*task)(void *argument, size_t index))
 		if (!stage->memory->tasks[i].failure.is_ok())
 			return stage->memory->tasks[i].failure;
 	return stage->stopped.load() ? ivf::cancelled() : Outcome{};
+}
+
+/// The queries, and what of the graph is no query.
+void
+begin(const MeasuredGraph &graph, Memory *memory)
+{
+	const uint32_t n = memory->queries.n;
+
+	for (uint32_t q = 0; q < n; q++)
+		memory->queries.numbers[q] = graph.held_out != nullptr
+			? graph.held_out[q]
+			: static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * n));
+	for (uint32_t i = 0; i < graph.n_entries; i++)
+		if (graph.held_out == nullptr || !std::binary_search(graph.held_out, graph.held_out + n, graph.entries[i]))
+			memory->entries[memory->n_entries++] = graph.entries[i];
+	if (memory->passed == nullptr)
+		return;
+	std::fill_n(memory->passed, graph.rows.n_rows / 8 + 1, uint8_t{0});
+	for (uint32_t q = 0; q < n; q++)
+		memory->passed[graph.held_out[q] / 8] |= static_cast<uint8_t>(1U << graph.held_out[q] % 8);
 }
 
 double
@@ -408,16 +457,21 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		return {};
 	if (!memory.take(&arena, graph, call.n_threads))
 		return ivf::work_memory_short();
+	begin(graph, &memory);
 	for (uint32_t q = 0; q < memory.queries.n; q++)
-	{
-		memory.queries.numbers[q] =
-			static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * memory.queries.n));
 		topk_init(&memory.queries.topks[q], kNeighbors + 1, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
+
+	Outcome outcome;
+
+	if (graph.nearest == nullptr)
+	{
+		outcome = run_stage(&stage, truth_task);
+		if (!outcome.is_ok())
+			return outcome;
+		finish_truth(memory.queries);
 	}
-	Outcome outcome = run_stage(&stage, truth_task);
-	if (!outcome.is_ok())
-		return outcome;
-	finish_truth(memory.queries);
+	else
+		take_truth(graph, memory.queries);
 	for (size_t i = 0; i < width_count(graph); i++)
 	{
 		const uint32_t width = width_at(i);

@@ -1,5 +1,5 @@
-// What recall how wide a search of a graph has: some of its rows as queries, each left out of its own search as if it were not in the
-// graph, against an exact search.
+// What recall how wide a search of a graph has, against an exact search: the queries are rows that the graph was made without, or some of
+// its rows, each left out of its own search as if it were not in the graph.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -8,6 +8,8 @@
 
 namespace vectorgpu::engine::graph
 {
+
+constexpr uint32_t kCalibrationNeighbors = 10; // that recall is of
 
 /// A graph to be measured. rows.spec: as searches compare.
 struct MeasuredGraph
@@ -19,6 +21,11 @@ struct MeasuredGraph
 	uint32_t n_entries = 0;
 	const HashModel *hash = nullptr; // searches compare codes, and what they find is judged by the rows; null: they compare rows
 	const uint8_t *codes = nullptr;  // [n_rows, hash_code_bytes] with hash
+	// Rows that no edge leads to, ascending: the queries. Null: rows of the graph are.
+	const uint32_t *held_out = nullptr; // [n_held_out]
+	uint32_t n_held_out = 0;
+	// Of each query the nearest rows of the graph by rows.spec, kNoNode behind them, with held_out; null: they are looked for.
+	const uint32_t *nearest = nullptr; // [n_held_out, kCalibrationNeighbors]
 };
 
 /// Bytes of calibrate's work memory.

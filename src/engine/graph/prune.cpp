@@ -156,6 +156,7 @@ struct PruneTask
 	uint32_t *forward;
 	Memory memory[kMostTasks]; // of each task
 	const Call *call;
+	const uint8_t *chosen; // [n_rows]; null: all rows
 	std::atomic<uint32_t> next; // row
 	std::atomic<bool> stopped;
 };
@@ -181,6 +182,9 @@ prune_task(void *argument, size_t index)
 		}
 		for (uint32_t u = first; u < std::min(n_rows, first + kProgressRows); u++)
 		{
+			if (task->chosen != nullptr && task->chosen[u] == 0)
+				continue;
+
 			uint32_t *out = task->forward + static_cast<size_t>(u) * degree;
 			const uint32_t n = task->kind == PruneKind::kRank
 				? prune_by_rank(*task->lists, u, degree, out, task->memory[index])
@@ -206,10 +210,10 @@ prune_bytes(const KnnLists &lists, size_t n_threads)
 
 Outcome
 prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward, void *work,
-	size_t work_bytes, const Call &call)
+	size_t work_bytes, const Call &call, const uint8_t *chosen)
 {
 	ivf::Arena arena(work, work_bytes);
-	PruneTask task = {&rows, &lists, kind, degree, forward, {}, &call, {0}, {false}};
+	PruneTask task = {&rows, &lists, kind, degree, forward, {}, &call, chosen, {0}, {false}};
 
 	if (call.n_threads <= 1 || call.parallel == nullptr)
 	{

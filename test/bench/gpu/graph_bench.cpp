@@ -1,12 +1,15 @@
-// Graphs on the GPU over a real data set: the build with neighbours from the exact search on the GPU, and recall@10 and queries/s by width,
+// Graphs on the GPU over a real data set: the build as an index's, with neighbours from the exact search on the GPU and calibration, and recall@10 and queries/s by width,
 // end to end through Engine::search.
 //   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--chain] [--ablation | --targets | --hash]
 //     [--only BATCH WIDTH] [--json FILE]
 // Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
-// and steps (SONG, figures 7 to 9) instead. --targets: what the calibration of a build says for recall targets, and what is found with it. --hash: searches that
-// compare codes of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without the way of a block for each query.
+// and steps (SONG, figures 7 to 9) instead. --targets: what the calibration of the build says for recall targets, what the queries find with it, and how far that
+// is from the target. --hash: searches that compare codes of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without the way of a block for
+// each query.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,10 +20,9 @@
 
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph/build.hpp"
-#include "engine/graph/calibrate.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/graph/search.hpp"
+#include "engine/graph_builder.hpp"
 #include "engine/graph_layout.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
@@ -33,107 +35,101 @@ namespace
 
 constexpr size_t kNeighbors = 10;
 constexpr size_t kComparedQueries = 50;
-constexpr size_t kBuildBatch = 16384;
 
-/// The k nearest other rows of each, by the exact search.
-void
-find_neighbors(engine::Engine *engine, const Matrix &base, engine::graph::KnnLists *lists)
+/// A graph as an index's build makes it, on the GPU and the host's threads.
+struct Graph
 {
-	std::vector<RowId> ids(base.n);
-	engine::CopyId copy = 0;
-	std::vector<engine::SearchQuery> batch;
-	std::vector<std::vector<engine::Neighbor>> results;
+	std::vector<uint8_t> description; // what Engine::load_structure wants
+	engine::ivf::Calibration calibration;
+};
 
-	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({Metric::kL2, ElementType::kFloat32, base.dim}, &copy));
-	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
-	must(engine->seal_segment(copy, 1));
-	for (size_t first = 0; first < base.n; first += kBuildBatch)
+/// How long a build is in each of its stages, looked at from a thread beside it.
+class StageClock
+{
+public:
+	explicit StageClock(const engine::GraphProgress &progress) : progress_(progress), thread_([this] { watch(); }) {}
+	~StageClock() { stop(); }
+	void
+	stop()
 	{
-		batch.clear();
-		for (size_t u = first; u < std::min<size_t>(base.n, first + kBuildBatch); u++)
-			batch.push_back({base.values.data() + u * base.dim, lists->k + 1, false, {}});
-		must(engine->search(copy, batch, &results, nullptr));
-		for (size_t i = 0; i < batch.size(); i++)
-		{
-			const size_t u = first + i;
-			uint32_t n = 0;
+		stop_ = true;
+		if (thread_.joinable())
+			thread_.join();
+	}
+	/// After stop().
+	double
+	ms(engine::GraphStage stage) const
+	{
+		return ms_[static_cast<size_t>(stage)];
+	}
 
-			for (const engine::Neighbor &found : results[i])
-				if (found.row != u && n < lists->k)
-				{
-					lists->ids[u * lists->k + n] = static_cast<uint32_t>(found.row);
-					lists->scores[u * lists->k + n++] = static_cast<float>(found.score);
-				}
-			for (; n < lists->k; n++)
-			{
-				lists->ids[u * lists->k + n] = engine::graph::kNoNode;
-				lists->scores[u * lists->k + n] = HUGE_VALF;
-			}
+private:
+	void
+	watch()
+	{
+		double last = now_ms();
+
+		while (!stop_)
+		{
+			std::this_thread::sleep_for(std::chrono::milliseconds(2));
+
+			const double now = now_ms();
+
+			ms_[static_cast<size_t>(progress_.stage.load())] += now - last;
+			last = now;
 		}
 	}
-	must(engine->drop(copy));
-}
 
-/// What Engine::load_structure wants.
-std::vector<uint8_t>
-build(engine::Engine *engine, const Matrix &base, uint32_t degree)
+	const engine::GraphProgress &progress_;
+	std::array<double, 8> ms_ = {};
+	std::atomic<bool> stop_ = false;
+	std::thread thread_;
+};
+
+Graph
+build(engine::Engine *gpu, const Matrix &base, uint32_t degree)
 {
-	const engine::graph::GraphRows rows = {
-		{Metric::kL2, ElementType::kFloat32, base.dim}, base.values.data(), base.dim * sizeof(float), base.n};
-	engine::graph::BuildSpec spec;
-	engine::graph::BuildReport report;
-	engine::graph::KnnLists lists;
-	engine::ivf::Call call;
-	double start = now_ms();
+	const std::unique_ptr<engine::Engine> host = engine::make_cpu_engine({.n_threads = n_threads});
+	std::unique_ptr<engine::GraphBuilder> builder;
+	engine::SearchControl control;
+	engine::GraphBuildSpec spec;
+	Graph graph;
 
+	spec.rows = {Metric::kL2, ElementType::kFloat32, base.dim};
+	spec.n_rows = base.n;
 	spec.degree = degree;
-	lists.k = degree + degree / 2;
+	spec.calibrate = true;
+	must(host->make_graph_builder(spec, &control, gpu, &builder));
+	must(builder->add_rows(base.values.data(), base.n));
 
-	std::vector<uint32_t> ids(size_t{base.n} * lists.k);
-	std::vector<float> scores(ids.size());
-	std::vector<uint32_t> entries(engine::graph::entry_count(base.n, spec));
-	std::vector<uint32_t> edges(size_t{base.n} * degree);
-	std::vector<uint8_t> work(engine::graph::graph_from_neighbors_bytes(rows, spec, lists.k, n_threads));
-
-	lists.ids = ids.data();
-	lists.scores = scores.data();
-
-	const double prepared = now_ms();
-
-	find_neighbors(engine, base, &lists);
-
-	const double found = now_ms();
-
-	call.n_threads = n_threads;
-	call.parallel = in_threads;
-
-	const engine::graph::Outcome outcome = engine::graph::graph_from_neighbors(
-		rows, spec, lists, edges.data(), entries.data(), &report, work.data(), work.size(), call);
-
-	if (!outcome.is_ok())
 	{
-		std::fprintf(stderr, "%s\n", outcome.message);
-		std::exit(1);
-	}
-	std::printf("# graph of %u x %u, degree %u: memory %.0f ms, %u nearest rows of each on the GPU %.0f ms, edges on %zu threads %.0f ms, %u connected\n",
-		base.n, base.dim, degree, prepared - start, lists.k, found - prepared, n_threads, now_ms() - found, report.n_connected);
+		const double start = now_ms();
+		StageClock stages(builder->progress());
 
-	const engine::GraphHeader header = {degree, 1, report.n_entries, 0};
-	const engine::GraphPartLayout part = {0, base.n, 0, report.n_entries};
-	std::vector<uint8_t> description;
-	const auto put = [&description](const void *data, size_t n_bytes)
+		must(builder->build());
+		stages.stop();
+		std::printf("# graph of %u x %u, degree %u, neighbours %s: %.0f ms; beginning %.0f, nearest rows of each on the GPU %.0f, edges on %zu threads %.0f (%u connected), recall by %u rows %.0f\n",
+			base.n, base.dim, degree, builder->exact_neighbors() ? "exact" : "by the host", now_ms() - start, stages.ms(engine::GraphStage::kRows),
+			stages.ms(engine::GraphStage::kNeighbors), n_threads, stages.ms(engine::GraphStage::kEdges), builder->report().n_connected,
+			builder->calibration().n_queries, stages.ms(engine::GraphStage::kRecall));
+	}
+
+	const uint32_t n_entries = static_cast<uint32_t>(builder->entries().size());
+	const engine::GraphHeader header = {degree, 1, n_entries, 0};
+	const engine::GraphPartLayout part = {0, base.n, 0, n_entries};
+	const auto put = [&graph](const void *data, size_t n_bytes)
 	{
 		const uint8_t *from = static_cast<const uint8_t *>(data);
 
-		description.insert(description.end(), from, from + n_bytes);
+		graph.description.insert(graph.description.end(), from, from + n_bytes);
 	};
 
 	put(&header, sizeof(header));
 	put(&part, sizeof(part));
-	put(entries.data(), report.n_entries * sizeof(uint32_t));
-	put(edges.data(), edges.size() * sizeof(uint32_t));
-	return description;
+	put(builder->entries().data(), n_entries * sizeof(uint32_t));
+	put(builder->edges().data(), builder->edges().size() * sizeof(uint32_t));
+	graph.calibration = builder->calibration();
+	return graph;
 }
 
 engine::CopyId
@@ -407,35 +403,24 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 	}
 }
 
-/// For each recall target the width that a build's calibration says, what the queries of the data set find with it, and the time, with a block for each
-/// query and in a chain of launches.
+/// For each recall target the width that the build's calibration says, what the queries of the data set find with it, how far that is from the target,
+/// and the time, with a block for each query and in a chain of launches.
 void
-reach_targets(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
+reach_targets(const Options &options, const Matrix &base, const Graph &graph, Bench *bench)
 {
-	const engine::GraphHeader *header = reinterpret_cast<const engine::GraphHeader *>(description.data());
-	const uint32_t *entries = reinterpret_cast<const uint32_t *>(description.data() + sizeof(engine::GraphHeader) + sizeof(engine::GraphPartLayout));
-	const engine::graph::MeasuredGraph graph = {
-		{{Metric::kL2, ElementType::kFloat32, base.dim}, base.values.data(), base.dim * sizeof(float), base.n}, entries + header->n_entries, header->degree,
-		entries, header->n_entries};
+	const std::vector<uint8_t> &description = graph.description;
+	const engine::ivf::Calibration &calibration = graph.calibration;
 	Options chain = options;
 
 	chain.chain = true;
 
 	const std::unique_ptr<cuda::CudaEngine> engines[] = {make_engine(options, {}, false), make_engine(chain, {}, false)};
 	const engine::CopyId copies[] = {load(engines[0].get(), base, description, options.degree), load(engines[1].get(), base, description, options.degree)};
-	std::vector<uint8_t> work(engine::graph::calibrate_bytes(graph, n_threads));
-	engine::ivf::Calibration calibration;
-	engine::ivf::Call call;
-	const double start = now_ms();
 
-	call.n_threads = n_threads;
-	call.parallel = in_threads;
-	if (!engine::graph::calibrate(graph, &calibration, work.data(), work.size(), call).is_ok())
-		std::exit(1);
-	std::printf("# calibration by %u rows: %.0f ms\n", calibration.n_queries, now_ms() - start);
 	for (uint32_t i = 0; i < calibration.n_points; i++)
-		std::printf("# width %u: %.4f\n", calibration.probes[i], static_cast<double>(calibration.recall[i]));
-	std::printf("%8s %8s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "1 query ms", "chain ms", "64 ms", "chain ms");
+		std::printf("# width %u: %.4f, the queries %.4f\n", calibration.probes[i], static_cast<double>(calibration.recall[i]),
+			bench->run(engines[0].get(), copies[0], 10000, calibration.probes[i], 1).recall);
+	std::printf("%8s %8s %12s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "difference", "1 query ms", "chain ms", "64 ms", "chain ms");
 	for (const double target : {0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999})
 	{
 		const uint32_t width = std::max<uint32_t>(kNeighbors, engine::ivf::probes_for(calibration, target));
@@ -445,8 +430,11 @@ reach_targets(const Options &options, const Matrix &base, const std::vector<uint
 		for (const size_t i : {0, 1})
 			for (const size_t e : {0, 1})
 				ms[i][e] = bench->run(engines[e].get(), copies[e], i == 0 ? 1 : 64, width, i == 0 ? 200 : 50).median_ms;
-		std::printf("%8.3f %8u %12.4f %12.4f %12.4f %12.4f %12.4f\n", target, width, bench->run(engines[0].get(), copies[0], 10000, width, 1).recall, ms[0][0],
-			ms[0][1], ms[1][0], ms[1][1]);
+
+		const double found = bench->run(engines[0].get(), copies[0], 10000, width, 1).recall;
+
+		std::printf("%8.3f %8u %12.4f %12.4f %12.4f %12.4f %12.4f %12.4f\n", target, width, found, std::fabs(found - target), ms[0][0], ms[0][1], ms[1][0],
+			ms[1][1]);
 	}
 }
 
@@ -563,23 +551,23 @@ main(int argc, char **argv)
 	}
 
 	Bench bench(queries, whole ? true_distances : nullptr);
-	std::vector<uint8_t> description;
+	Graph graph;
 
 	{
 		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, true);
 
-		description = build(gpu.get(), base, options.degree);
+		graph = build(gpu.get(), base, options.degree);
 		if (!whole)
-			bench.set_truth(gpu.get(), load(gpu.get(), base, description, options.degree));
+			bench.set_truth(gpu.get(), load(gpu.get(), base, graph.description, options.degree));
 	}
 	if (options.targets)
-		reach_targets(options, base, description, &bench);
+		reach_targets(options, base, graph, &bench);
 	else if (options.hash)
-		measure_codes(options, base, description, &bench);
+		measure_codes(options, base, graph.description, &bench);
 	else if (options.ablation)
-		ablate(options, base, description, &bench);
+		ablate(options, base, graph.description, &bench);
 	else
-		measure(options, base, description, &bench);
+		measure(options, base, graph.description, &bench);
 	if (options.json != nullptr)
 		std::fclose(options.json);
 	return 0;

@@ -1,7 +1,10 @@
 // Calibration: the same by any number of threads, and right for queries that the graph has not seen.
 #include <thread>
 
+#include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/calibrate.hpp"
+#include "engine/graph/hold_out.hpp"
+#include "engine/graph_builder.hpp"
 #include "graph/graph_data.hpp"
 
 namespace vectorgpu::engine::graph::test
@@ -90,6 +93,112 @@ TEST(Calibrate, holds_for_queries_that_are_no_rows)
 		const uint32_t width = ivf::probes_for(calibration, target);
 
 		EXPECT_NEAR(built.recall(queries, width), target, 0.03) << "width " << width;
+	}
+}
+
+/// A graph of exact neighbours is measured as it is without some of its rows.
+TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
+{
+	constexpr size_t kDim = 12;
+	constexpr size_t kRows = 20000;
+	constexpr size_t kQueries = 600;
+	const Floats all = overlapping_rows(kRows + kQueries, kDim, 8);
+	const Floats data(all.begin(), all.begin() + kRows * kDim);
+	const Floats queries(all.begin() + kRows * kDim, all.end());
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
+	{
+		const std::unique_ptr<Engine> searcher = make_cpu_engine({.n_threads = 2});
+		const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 2});
+		std::unique_ptr<GraphBuilder> builder;
+		SearchControl control;
+		Built built = {rows_of(data, kDim, metric), 16, {}, {}, {}};
+
+		ASSERT_TRUE(engine->make_graph_builder({built.rows.spec, kRows, 16, PruneKind::kRank, 1, true, 0}, &control, searcher.get(), &builder).is_ok());
+		ASSERT_TRUE(builder->add_rows(data.data(), kRows).is_ok());
+		ASSERT_TRUE(builder->build().is_ok());
+		EXPECT_TRUE(builder->exact_neighbors());
+		built.edges = builder->edges();
+		built.entries = builder->entries();
+		EXPECT_EQ(builder->calibration().n_queries, 400U);
+		for (const double target : {0.9, 0.97})
+		{
+			const uint32_t width = ivf::probes_for(builder->calibration(), target);
+			const double expected = ivf::recall_of(builder->calibration(), width); // the narrowest may find more than the target
+
+			EXPECT_NEAR(built.recall(queries, width), expected, 0.02) << "width " << width << ", metric " << static_cast<int>(metric);
+		}
+	}
+}
+
+TEST(HoldOut, leaves_no_way_to_the_rows_and_knows_their_neighbors)
+{
+	constexpr uint32_t kRows = 3000;
+	constexpr uint32_t kLists = 24;
+	constexpr uint32_t kDegree = 16;
+	const Floats data = overlapping_rows(kRows, 8, 9);
+	const GraphRows rows = rows_of(data, 8);
+	std::vector<uint32_t> ids(size_t{kRows} * kLists);
+	std::vector<float> scores(ids.size());
+	std::vector<uint32_t> forward(size_t{kRows} * kDegree);
+	KnnLists lists = {ids.data(), scores.data(), kLists};
+	KnnSpec knn;
+
+	knn.k = kLists;
+
+	Bytes work(knn_graph_bytes(rows, knn) + prune_bytes(lists));
+
+	ASSERT_TRUE(knn_graph(rows, knn, &lists, work.data(), work.size()).is_ok());
+	ASSERT_TRUE(prune(rows, lists, PruneKind::kRank, kDegree, forward.data(), work.data(), work.size()).is_ok());
+
+	const std::vector<uint32_t> first_ids = ids;
+	const std::vector<uint32_t> first_forward = forward;
+	std::vector<uint32_t> held;
+	std::vector<uint32_t> first_edges;
+
+	for (uint32_t u = 17; u < kRows; u += 60)
+		held.push_back(u);
+	for (const size_t n_threads : {1u, 3u})
+	{
+		std::vector<uint32_t> nearest(held.size() * 10);
+		HoldOutGraph graph;
+		Call call;
+
+		ids = first_ids;
+		forward = first_forward;
+		graph = {kRows, lists, kDegree, forward.data()};
+		call.n_threads = n_threads;
+		call.parallel = n_threads > 1 ? in_threads : nullptr;
+
+		Bytes memory(hold_out_bytes(graph, n_threads));
+
+		ASSERT_TRUE(hold_out(graph, held.data(), static_cast<uint32_t>(held.size()), 10, nearest.data(), ids.data(), memory.data(), memory.size(), call).is_ok());
+		for (uint32_t u = 0; u < kRows; u++)
+			for (uint32_t i = 0; i < kDegree; i++)
+			{
+				const uint32_t v = ids[size_t{u} * kDegree + i];
+
+				EXPECT_FALSE(v != kNoNode && std::binary_search(held.begin(), held.end(), u)) << u;
+				EXPECT_FALSE(std::binary_search(held.begin(), held.end(), v)) << u;
+			}
+		for (size_t q = 0; q < held.size(); q++)
+		{
+			size_t n = 0;
+
+			for (const Candidate &candidate : all_ranked(rows, rows.row(held[q]), held[q]))
+				if (n < 10 && !std::binary_search(held.begin(), held.end(), candidate.node))
+				{
+					double score = 0;
+
+					score_rows(rows, rows.row(held[q]), &nearest[q * 10 + n++], 1, &score);
+					EXPECT_EQ(score, candidate.score) << "query " << q;
+				}
+		}
+		ids.resize(size_t{kRows} * kDegree);
+		if (first_edges.empty())
+			first_edges = ids;
+		EXPECT_EQ(ids, first_edges) << "by " << n_threads << " threads";
+		ids.resize(first_ids.size());
 	}
 }
 

@@ -1,0 +1,26 @@
+// A graph as it would be without some of its rows, which are then queries that it has not seen: for a calibration.
+#pragma once
+
+#include "engine/graph/prune.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+/// What a graph was made from, and memory for the one without some rows.
+struct HoldOutGraph
+{
+	uint32_t n_rows = 0;
+	KnnLists lists;              // of the exact nearest rows [n_rows, k], k >= degree; they are changed
+	uint32_t degree = 0;
+	uint32_t *forward = nullptr; // [n_rows, degree] by rank, as prune gave them; they are changed
+};
+
+/// Takes the rows held_out [n], ascending, out of lists, of which no member is left then, chooses edges anew for rows that had one of them
+/// in their lists (by rank; what other rows' edges lose as detours is passed over), and makes edges back. nearest [n, n_nearest]: of each of
+/// these rows the first of its list that are not held out, kNoNode behind them. edges [n_rows, degree] may lie where the lists do: no edge is of
+/// or leads to a row held out; entry points and connections are not looked at. The same by any number of call's threads.
+Outcome hold_out(const HoldOutGraph &graph, const uint32_t *held_out, uint32_t n, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges,
+	void *work, size_t work_bytes, const Call &call = {});
+size_t hold_out_bytes(const HoldOutGraph &graph, size_t n_threads = 1);
+
+} // namespace vectorgpu::engine::graph
