@@ -149,9 +149,9 @@ struct GroupPipeline
 		barriers_visible();
 	}
 
-	/// The copying thread, before a step's copy: no more than so many are on the way.
+	/// The copying thread, before a step's copy: the stage is free, and no more than so many are on the way.
 	__device__ __forceinline__ void
-	wait_for_others(uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way) const
+	wait_for_turn(uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way = kStagesOnTheWay) const
 	{
 		if (n_stages > most_on_the_way && step >= most_on_the_way)
 		{
@@ -159,13 +159,6 @@ struct GroupPipeline
 
 			barrier_wait(full(before), (stage >= most_on_the_way ? round : round - 1) & 1);
 		}
-	}
-
-	/// The same, and the stage is free.
-	__device__ __forceinline__ void
-	wait_for_turn(uint32_t step, uint32_t stage, uint32_t round) const
-	{
-		wait_for_others(step, stage, round, kStagesOnTheWay);
 		if (round > 0)
 			barrier_wait(empty(stage), (round - 1) & 1);
 	}

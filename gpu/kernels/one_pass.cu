@@ -95,9 +95,8 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 	BlockTiles &tiles)
 {
 	const uint32_t on_the_way = plan.tuning.stages_on_the_way;
-	const uint64_t making_way = l2_policy(Keep::kFirst);
-	const uint64_t staying = plan.tuning.kept_last ? l2_policy(Keep::kLast) : l2_policy(Keep::kNormal);
-	FetchAhead fetch(args, maps, plan, tiles, pipeline.n_chunks);
+	const uint64_t making_way = l2_policy_first();
+	const uint64_t staying = l2_policy_normal();
 	const uint32_t last_chance = min(pipeline.n_stages, tiles.n_own() * pipeline.n_chunks) - 1; // later steps wait for products
 	const uint32_t all_taken_over = args.counters.before[OnePassCounters::kTakenOver] + args.n_queries;
 	uint32_t step = 0;
@@ -131,10 +130,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 				for (uint32_t i = 0; i < pipeline.n_chunks; i++)
 					copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
 			}
-			pipeline.wait_for_others(step, stage, round, on_the_way);
-			if (round > 0)
-				while (!barrier_is_over(pipeline.empty(stage), (round - 1) & 1))
-					fetch.go_on(step);
+			pipeline.wait_for_turn(step, stage, round, on_the_way);
 			barrier_expect(pipeline.full(stage), kGroupStageBytes);
 			copy_box_for(
 				pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage), policy);
@@ -256,20 +252,15 @@ sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double no
 	return __double2float_ru(cut);
 }
 
-/// A candidate's estimate, if it is alive, goes to memory. row: its number. fetch: what the end reads of the row goes to L2.
+/// A candidate's estimate, if it is alive, goes to memory. row: its number.
 __device__ __forceinline__ void
-pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds, bool fetch)
+pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds)
 {
 	const uint32_t part = part_of(args.parts, candidate.row);
 	const uint32_t row = candidate.row - args.parts.first_row[part];
 
 	if (row_is_dead(args.parts.rows[part], row))
 		return;
-	if (fetch)
-	{
-		fetch_line(args.parts.rows[part].row_ids + row);
-		fetch_line(static_cast<const char *>(args.parts.rows[part].vectors) + static_cast<uint64_t>(row) * args.parts.rows[part].pitch_bytes);
-	}
 	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query, candidate.row,
 		estimate_of<Form::kByte>(
 			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
@@ -556,7 +547,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		if (n <= at_least)
 			return;
 		for (uint32_t i = lane; i < min(n, kWarpStaged); i += 32)
-			pass_on_part(args, staged[i], thresholds_of, plan.tuning.fetch_candidates);
+			pass_on_part(args, staged[i], thresholds_of);
 		__syncwarp();
 		if (lane == 0)
 			*n_staged = 0;
@@ -581,7 +572,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 					if (at < kWarpStaged)
 						staged[at] = found;
 					else
-						pass_on_part(args, found, thresholds_of, plan.tuning.fetch_candidates);
+						pass_on_part(args, found, thresholds_of);
 				});
 		flush(kFlushWarpStaged);
 	};
@@ -734,7 +725,8 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OneP
 			plan.n_blocks = (n_tiles + plan.tiles_per_block - 1) / plan.tiles_per_block;
 			// Tiles are shared out of what is certainly left when a block is half done; few are not worth it.
 			plan.n_own = plan.tiles_per_block;
-			if (plan.tiles_per_block >= std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
+			if (n_queries >= tuning.least_queries_to_share &&
+				plan.tiles_per_block >= std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
 			{
 				const uint32_t n_groups = plan.tiles_per_block / 2 / tuning.shared_tiles;
 

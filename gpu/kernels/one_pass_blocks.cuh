@@ -23,13 +23,6 @@ count_up(uint32_t *counter)
 	asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
-/// Starts a copy of the 128 bytes around p to L2.
-__device__ __forceinline__ void
-fetch_line(const void *p)
-{
-	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-
 __device__ __forceinline__ void
 give_up(const OnePassCounters &counters)
 {
@@ -180,49 +173,6 @@ private:
 	uint32_t n_known_ = 0;
 	uint32_t next_ = 0; // what was taken and is not in the list
 	bool is_over_ = false;
-};
-
-/// Rows of a block's own tiles on their way to L2 while there is no room for them in shared memory, as happens while thresholds are waited for.
-/// Memory would have nothing to do then. Nobody is told when they come, so that they are sent for at the pace at which memory gives them.
-class FetchAhead
-{
-public:
-	__device__ __forceinline__
-	FetchAhead(const OnePassArgs &args, const OnePassMaps &maps, const OnePassPlan &plan, const BlockTiles &tiles, uint32_t n_chunks)
-		: args_(args), maps_(maps), tiles_(tiles), pace_(plan.tuning.fetch_cycles), most_(plan.tuning.fetch_tiles * n_chunks), n_chunks_(n_chunks)
-	{
-	}
-
-	/// While the step has no room: perhaps sends for another.
-	__device__ __forceinline__ void
-	go_on(uint32_t step)
-	{
-		const uint32_t now = static_cast<uint32_t>(clock());
-
-		if (next_ < step)
-		{
-			next_ = step;
-			last_ = now;
-		}
-		if (pace_ == 0 || now - last_ < pace_ || next_ >= min(step + most_, tiles_.n_own() * n_chunks_))
-			return;
-
-		const TilePlace place = place_of(args_.parts, tiles_[next_ / n_chunks_]);
-
-		fetch_box(maps_.rows + place.part, next_ % n_chunks_ * kChunkBytes, place.row);
-		next_++;
-		last_ = now;
-	}
-
-private:
-	const OnePassArgs &args_;
-	const OnePassMaps &maps_;
-	const BlockTiles &tiles_;
-	uint32_t pace_;
-	uint32_t most_; // steps
-	uint32_t n_chunks_;
-	uint32_t next_ = 0;
-	uint32_t last_ = 0;
 };
 
 } // namespace vectorgpu::kernels

@@ -54,55 +54,33 @@ barrier_wait(uint32_t barrier, uint32_t parity)
 		: "memory");
 }
 
-/// True if the phase of that parity is over.
-__device__ __forceinline__ bool
-barrier_is_over(uint32_t barrier, uint32_t parity)
-{
-	uint32_t over;
-
-	asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-				 : "=r"(over)
-				 : "r"(barrier), "r"(parity)
-				 : "memory");
-	return over != 0;
-}
-
-/// What becomes of copied rows in L2: kFirst makes way for anything else, kLast stays longest.
-enum class Keep
-{
-	kFirst,
-	kNormal,
-	kLast,
-};
-
+/// For copies of rows that make way for anything else in L2.
 __device__ __forceinline__ uint64_t
-l2_policy(Keep keep)
+l2_policy_first()
 {
 	uint64_t policy;
 
-	if (keep == Keep::kFirst)
-		asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-	else if (keep == Keep::kNormal)
-		asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-	else
-		asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+	asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
 	return policy;
 }
 
-/// copy_box with an l2_policy.
+/// For copies of rows that stay in L2 as other data does.
+__device__ __forceinline__ uint64_t
+l2_policy_normal()
+{
+	uint64_t policy;
+
+	asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+	return policy;
+}
+
+/// copy_box with a policy of the above.
 __device__ __forceinline__ void
 copy_box_for(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier, uint64_t policy)
 {
 	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
 		"l"(reinterpret_cast<uint64_t>(map)), "r"(x), "r"(y), "r"(barrier), "l"(policy)
 		: "memory");
-}
-
-/// Starts the copy of a box of the tensor to L2; nobody is told when it is there.
-__device__ __forceinline__ void
-fetch_box(const CUtensorMap *map, uint32_t x, uint32_t y)
-{
-	asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(reinterpret_cast<uint64_t>(map)), "r"(x), "r"(y) : "memory");
 }
 
 /// Starts the copy of a box of the tensor to shared memory; its bytes count for the barrier.

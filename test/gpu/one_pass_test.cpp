@@ -318,7 +318,7 @@ TEST(OnePass, BlocksShareOutManyTiles)
 				const FewProcessors few(n_processors);
 
 				add_whole_numbers(&rows, n + n_delta, 255, rng, 100);
-				add_whole_numbers(&queries, 40, 255, rng, 0);
+				add_whole_numbers(&queries, 64, 255, rng, 0);
 				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, n));
 				if (n_delta > 0)
 				{
@@ -328,9 +328,9 @@ TEST(OnePass, BlocksShareOutManyTiles)
 				const uint64_t before = both.cuda()->n_one_pass();
 
 				for (int round = 0; round < 2; round++)
-					for (size_t batch : {2, 12, 20, 40})
+					for (size_t batch : {2, 33, 40, 64})
 						ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 4));
-				EXPECT_EQ(both.cuda()->n_one_pass() - before, 2u * (2 + 12 + 20 + 40));
+				EXPECT_EQ(both.cuda()->n_one_pass() - before, 2u * (2 + 33 + 40 + 64));
 			}
 }
 
@@ -342,12 +342,12 @@ TEST(OnePass, OtherChoices)
 	constexpr uint32_t kNever = 0xFFFFFFFFu;
 	constexpr uint64_t kMegabyte = 1 << 20;
 	const kernels::OnePassTuning choices[] = {
-		{.stages_on_the_way = 1, .least_tiles_to_share = kNever},
-		{.stages_on_the_way = 20, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
-		{.stages_on_the_way = 5, .least_tiles_to_share = 8, .shared_tiles = 2, .kept_bytes = kMegabyte, .kept_last = true},
-		{.stages_on_the_way = 5, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .fetch_cycles = 1, .fetch_candidates = true, .exact_scores = true, .fetch_tiles = 100},
-		{.least_tiles_to_share = kNever, .kept_bytes = 1000 * kMegabyte, .fetch_cycles = 1000, .fetch_tiles = 1},
-		{.exact_scores = true},
+		{.stages_on_the_way = 1, .least_queries_to_share = kNever},
+		{.stages_on_the_way = 20, .least_queries_to_share = 1, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
+		{.least_queries_to_share = 1, .shared_tiles = 2, .kept_bytes = kMegabyte, .exact_scores = false},
+		{.least_queries_to_share = 1, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte},
+		{.stages_on_the_way = 4, .least_queries_to_share = 17, .shared_tiles = 4, .kept_bytes = 1000 * kMegabyte},
+		{.kept_bytes = 0},
 	};
 
 	for (const auto &[metric, dim, most] : {std::tuple{Metric::kL2, 40u, 255u}, {Metric::kL2, 256u, 255u}, {Metric::kL2, 300u, 255u},

@@ -40,50 +40,22 @@ struct Way
 	OnePassTuning tuning = {};
 };
 
-OnePassTuning
-tuning(uint32_t on_the_way, uint32_t least_to_share, uint32_t shared = 4, uint64_t kept_mb = 0, bool last = false, uint32_t fetch = 0, bool candidates = false,
-	bool exact = false)
-{
-	return {.stages_on_the_way = on_the_way, .least_tiles_to_share = least_to_share, .shared_tiles = shared, .kept_bytes = kept_mb << 20,
-		.kept_last = last, .fetch_cycles = fetch, .fetch_candidates = candidates, .exact_scores = exact};
-}
+constexpr uint64_t kMegabyte = 1 << 20;
 
 const Way kWays[] = {
 	{"default"},
 	{"chain", false},
-	{"own tiles, 4 on the way", true, tuning(4, kNever)},
-	{"own tiles, 5", true, tuning(5, kNever)},
-	{"shared by 4, 4", true, tuning(4, 24)},
-	{"shared by 4, 5", true, tuning(5, 24)},
-	{"shared by 4, 6", true, tuning(6, 24)},
-	{"shared by 4, 8", true, tuning(8, 24)},
-	{"shared by 2, 5", true, tuning(5, 24, 2)},
-	{"shared by 1, 5", true, tuning(5, 24, 1)},
-	{"shared by 2, 5, kept 1", true, tuning(5, 24, 2, 1)},
-	{"shared by 2, 5, kept 16", true, tuning(5, 24, 2, 16)},
-	{"shared by 2, 5, kept 24", true, tuning(5, 24, 2, 24)},
-	{"shared by 2, 5, kept 32", true, tuning(5, 24, 2, 32)},
-	{"shared by 2, 5, kept 40", true, tuning(5, 24, 2, 40)},
-	{"shared by 2, 5, kept 24 last", true, tuning(5, 24, 2, 24, true)},
-	{"shared by 2, 5, kept 32 last", true, tuning(5, 24, 2, 32, true)},
-	{"shared by 2, 5, fetch 800", true, tuning(5, 24, 2, 0, false, 800)},
-	{"shared by 2, 5, fetch 1000", true, tuning(5, 24, 2, 0, false, 1000)},
-	{"shared by 2, 5, fetch 1400", true, tuning(5, 24, 2, 0, false, 1400)},
-	{"own tiles, 5, fetch 1000", true, tuning(5, kNever, 2, 0, false, 1000)},
-	{"shared by 2, 5, kept 24, fetch 1000", true, tuning(5, 24, 2, 24, false, 1000)},
-	{"shared by 2, 5, kept 32, fetch 1000", true, tuning(5, 24, 2, 32, false, 1000)},
-	{"shared by 2, 5, candidates", true, tuning(5, 24, 2, 0, false, 0, true)},
-	{"shared by 2, 5, exact", true, tuning(5, 24, 2, 0, false, 0, false, true)},
-	{"shared by 2, 5, all", true, tuning(5, 24, 2, 24, false, 1000, true, true)},
-	{"shared by 2, 5, all but kept", true, tuning(5, 24, 2, 0, false, 1000, true, true)},
-	{"shared by 2, 5, all but fetch", true, tuning(5, 24, 2, 24, false, 0, true, true)},
-	{"shared by 2, 5, all, kept 32", true, tuning(5, 24, 2, 32, false, 1000, true, true)},
-	{"shared by 2, 4, all", true, tuning(4, 24, 2, 24, false, 1000, true, true)},
-	{"shared by 2, 6, all", true, tuning(6, 24, 2, 24, false, 1000, true, true)},
-	{"shared by 4, 5, all", true, tuning(5, 24, 4, 24, false, 1000, true, true)},
-	{"own tiles, 5, all", true, tuning(5, kNever, 2, 24, false, 1000, true, true)},
-	{"own tiles, 5, kept 24, fetch 1000", true, tuning(5, kNever, 2, 24, false, 1000)},
-	{"shared by 2, 4, kept 24, fetch 1000", true, tuning(4, 24, 2, 24, false, 1000)},
+	{"no tiles shared out", true, {.least_queries_to_share = kNever}},
+	{"shared out in all batches", true, {.least_queries_to_share = 1}},
+	{"shared out in all batches, by 4", true, {.least_queries_to_share = 1, .shared_tiles = 4}},
+	{"4 copies on the way", true, {.stages_on_the_way = 4}},
+	{"6 copies on the way", true, {.stages_on_the_way = 6}},
+	{"12 copies on the way", true, {.stages_on_the_way = 12}},
+	{"no rows preferred in L2", true, {.kept_bytes = 0}},
+	{"1 MB kept in L2", true, {.kept_bytes = kMegabyte}},
+	{"16 MB kept in L2", true, {.kept_bytes = 16 * kMegabyte}},
+	{"32 MB kept in L2", true, {.kept_bytes = 32 * kMegabyte}},
+	{"candidates rescored", true, {.exact_scores = false}},
 };
 
 struct Kind
