@@ -45,6 +45,10 @@ CREATE INDEX ON hashed USING gpugraph (v vector_l1_ops) WITH (hash_bits = 64);
 CREATE INDEX ON hashed USING gpugraph (v) WITH (hash_bits = 100);
 CREATE INDEX ON hashed USING gpugraph (v) WITH (hash_bits = 1024);
 CREATE INDEX hashed_v ON hashed USING gpugraph (v vector_l1_ops) WITH (hash_bits = 0);
+ALTER INDEX hashed_v SET (hash_bits = 64); -- a storage parameter knows no operator class
+REINDEX INDEX hashed_v;
+ALTER INDEX hashed_v RESET (hash_bits);
+REINDEX INDEX hashed_v;
 DROP INDEX hashed_v;
 
 -- few bits tell little, so that a recall target takes wider searches; it is met with more rows looked at

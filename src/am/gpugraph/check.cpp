@@ -159,6 +159,7 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 			stream_corrupted(index, segment, kHashStream, psprintf("The entry point with row %u has another code than that row.", entries[entry]));
 		entry += is_entry ? 1 : 0;
 	}
+	graph_free_hash(&hash);
 	pfree(vector);
 	pfree(stored);
 	pfree(own);

@@ -94,9 +94,10 @@ graph_hash_bytes(uint32 hash_bits)
 }
 
 /// model.cpp. Of a segment with codes: what they are made with, and those of the entry points [n_entries], palloc'd in the current
-/// context. False if a page was foreign.
+/// context in one piece, which graph_free_hash frees: it may be large. False if a page was foreign, and then there is nothing to free.
 bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
+void graph_free_hash(engine::graph::HashModel *hash);
 
 /// format.cpp.
 extern const SegmentFormat kGraphFormat;

@@ -37,7 +37,7 @@ graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, Know
 	if (!graph_read_hash(search->index, search->meta, search->segment, model, &hash, &entry_codes, search->strategy))
 		return false;
 	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash.spec) * sizeof(float)));
-	scores = static_cast<double *>(palloc(model->n_entries * sizeof(double)));
+	scores = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, model->n_entries * sizeof(double)));
 	engine::graph::hash_query(hash, search->query, known->code, work);
 	engine::compute_scores(
 		engine::graph::hash_distance(model->hash_bits), known->code, entry_codes, code_bytes, model->n_entries, scores, 0);
@@ -45,6 +45,7 @@ graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, Know
 		known->entries[i] = {scores[i], numbers[i]};
 	pfree(work);
 	pfree(scores);
+	graph_free_hash(&hash);
 	return true;
 }
 

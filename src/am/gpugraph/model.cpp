@@ -84,13 +84,23 @@ graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segmen
 	engine::GraphHashHead head;
 
 	if (!stream_read(index, meta, segment, kHashStream, 0, n_bytes, bytes, strategy))
+	{
+		pfree(bytes);
 		return false;
+	}
 	memcpy(&head, bytes, sizeof(head));
 	hash->spec = {{meta->metric, meta->element, meta->dim}, model->hash_bits, head.seed};
 	hash->bound = head.bound;
 	hash->thresholds = reinterpret_cast<const float *>(bytes + sizeof(head));
 	*entry_codes = reinterpret_cast<uint8 *>(bytes + before);
 	return true;
+}
+
+void
+graph_free_hash(engine::graph::HashModel *hash)
+{
+	pfree(const_cast<char *>(reinterpret_cast<const char *>(hash->thresholds)) - sizeof(engine::GraphHashHead));
+	hash->thresholds = nullptr;
 }
 
 } // namespace vectorgpu::am
