@@ -99,7 +99,7 @@ struct FewFound
 struct FinishScratch
 {
 	Entry entries[kMergeLeast];
-	uint32_t rows[kMergeLeast];
+	alignas(16) uint32_t rows[kMergeLeast];
 	FewScratch few;
 	uint32_t n_kept;
 	uint32_t n_valid;
@@ -211,14 +211,69 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 	return true;
 }
 
+constexpr uint32_t kRankedCandidates = 512; // so few are ranked by counting those before each, instead of halving ranges
+
+/// Sorts entries [n] in shared memory, n at most Threads::size(): each is counted to its place. Begins with a barrier, and one must follow.
+template <class Threads>
+__device__ inline void
+rank_entries(Entry *entries, uint32_t n)
+{
+	Entry mine = {kExcludedKey, kExcludedKey};
+	uint32_t rank = 0;
+
+	Threads::sync();
+	if (threadIdx.x < n)
+	{
+		mine = entries[threadIdx.x];
+		for (uint32_t j = 0; j < n; j++)
+		{
+			const Entry other = entries[j];
+
+			rank += entry_less(other, mine) || (j < threadIdx.x && !entry_less(mine, other));
+		}
+	}
+	Threads::sync();
+	if (threadIdx.x < n)
+		entries[rank] = mine;
+}
+
+/// Of count <= kRankedCandidates orders, one or two of them a thread's (j * kSelectThreads + threadIdx.x): how many others are smaller. orders
+/// [kRankedCandidates] in shared memory, at a multiple of 16.
+template <class Threads>
+__device__ inline void
+count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint32_t (&smaller)[2])
+{
+	const uint32_t end = (count + 3) / 4 * 4;
+
+#pragma unroll
+	for (uint32_t j = 0; j < 2; j++)
+	{
+		const uint32_t i = j * kSelectThreads + threadIdx.x;
+
+		smaller[j] = 0;
+		if (i < end)
+			orders[i] = mine[j]; // behind the last 0xFFFFFFFF, which is smaller than none
+	}
+	Threads::sync();
+	for (uint32_t i = 0; i < end; i += 4)
+	{
+		const uint4 others = *reinterpret_cast<const uint4 *>(orders + i);
+
+		smaller[0] += (others.x < mine[0]) + (others.y < mine[0]) + (others.z < mine[0]) + (others.w < mine[0]);
+		if (count > kSelectThreads) // of all threads
+			smaller[1] += (others.x < mine[1]) + (others.y < mine[1]) + (others.z < mine[1]) + (others.w < mine[1]);
+	}
+}
+
 /// The same where estimates say exactly what scores are: nothing is rescored, and what is cut off is what is not among the k first or tied with them.
-/// score_of(estimate): the score. No estimate is NaN, nothing was found before.
+/// score_of(estimate): the score. No estimate is NaN, nothing was found before. ranked: few candidates are ranked by counting.
 template <class Threads, class PlaceOf, class ScoreOf, class Stamps = NoFinishStamps>
 __device__ inline bool
-finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, FinishScratch *scratch, FewFound *found,
-	const Stamps &stamps = {})
+finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, bool ranked, FinishScratch *scratch,
+	FewFound *found, const Stamps &stamps = {})
 {
 	const uint32_t count = candidates.count;
+	const bool by_count = ranked && count <= kRankedCandidates;
 	uint32_t order[kFewEach];
 	uint32_t row_of[kFewEach];
 	uint32_t cut = 0xFFFFFFFFu;
@@ -233,7 +288,19 @@ finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const Sco
 		order[j] = i < count ? float_to_order(__ldcg(candidates.estimates + i)) : 0xFFFFFFFFu;
 		row_of[j] = i < count ? __ldcg(candidates.rows + i) : 0;
 	}
-	if (candidates.k <= count)
+	if (by_count)
+	{
+		uint32_t smaller[2];
+
+		static_assert(2 * kSelectThreads == kRankedCandidates && kMergeLeast >= kRankedCandidates);
+		count_smaller<Threads>({order[0], order[1]}, count, scratch->rows, smaller);
+#pragma unroll
+		for (uint32_t j = 0; j < 2; j++)
+			if (smaller[j] >= candidates.k)
+				order[j] = 0xFFFFFFFFu;
+		cut = 0xFFFFFFFEu;
+	}
+	else if (candidates.k <= count)
 		cut = block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
 	Threads::sync();
 	stamps.cut();
@@ -256,10 +323,12 @@ finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const Sco
 	if (n_kept > kMergeLeast)
 		return false;
 
-	const uint32_t n_sorted = flush_entries<Threads>(scratch->entries, n_kept, candidates.k);
-
+	if (ranked && n_kept <= kSelectThreads)
+		rank_entries<Threads>(scratch->entries, n_kept);
+	else
+		flush_entries<Threads>(scratch->entries, n_kept, candidates.k);
 	stamps.sorted();
-	*found = {n_sorted, n_kept, order_to_float(cut)};
+	*found = {min(n_kept, candidates.k), n_kept, 0.0f};
 	return true;
 }
 

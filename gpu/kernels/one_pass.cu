@@ -287,7 +287,7 @@ struct FinishStamps
 /// to itself.
 template <class Shape>
 __device__ __forceinline__ void
-finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, uint32_t query, uint32_t k, double norm, float threshold,
+finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked, uint32_t query, uint32_t k, double norm, float threshold,
 	const unsigned char *operand, FinishScratch *scratch)
 {
 	const FinishStamps stamps{args.stamps};
@@ -314,7 +314,7 @@ finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, uint32_t que
 			const double squares = metric == Metric::kL2 ? rint(norm * norm) : 0.0; // norm is the root of a whole number
 			auto score_of = [&](float estimate) { return metric == Metric::kL2 ? squares + 2.0 * estimate : estimate + 0.0; };
 
-			return finish_exact<Consumers>(candidates, place_of, score_of, scratch, &found, stamps);
+			return finish_exact<Consumers>(candidates, place_of, score_of, ranked, scratch, &found, stamps);
 		}
 		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
 	};
@@ -630,7 +630,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			all_passed_on = wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
 		stamp_one(OnePassStamps::kAllPassedOn);
 		Consumers::sync();
-		finish_query<Shape>(args, all_passed_on, plan.tuning.exact_scores && args.dim_pad <= kExactDims, query, k_of(query), norm_of(query), thresholds_of[query],
+		finish_query<Shape>(args, all_passed_on, plan.tuning.exact_scores && args.dim_pad <= kExactDims, plan.tuning.ranked, query, k_of(query), norm_of(query), thresholds_of[query],
 			shared + (pipeline.operand - shared_address(shared)), scratch);
 		Consumers::sync();
 	}

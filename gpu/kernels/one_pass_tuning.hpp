@@ -15,6 +15,7 @@ struct OnePassTuning
 	uint32_t shared_tiles = 2;            // that a block takes at a time
 	uint64_t kept_bytes = 24 << 20;       // of the rows, that are to stay in L2 from one search to the next while others make way; 0: no preference
 	bool exact_scores = true;             // scores are made of estimates where these are exact; else candidates are rescored
+	bool ranked = false;                  // of exact scores the first are found by counting; not measured yet
 };
 
 } // namespace vectorgpu::kernels

@@ -345,9 +345,9 @@ TEST(OnePass, OtherChoices)
 		{.stages_on_the_way = 1, .least_queries_to_share = kNever},
 		{.stages_on_the_way = 20, .least_queries_to_share = 1, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
 		{.least_queries_to_share = 1, .shared_tiles = 2, .kept_bytes = kMegabyte, .exact_scores = false},
-		{.least_queries_to_share = 1, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte},
+		{.least_queries_to_share = 1, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .ranked = true},
 		{.stages_on_the_way = 4, .least_queries_to_share = 17, .shared_tiles = 4, .kept_bytes = 1000 * kMegabyte},
-		{.kept_bytes = 0},
+		{.kept_bytes = 0, .ranked = true},
 	};
 
 	for (const auto &[metric, dim, most] : {std::tuple{Metric::kL2, 40u, 255u}, {Metric::kL2, 256u, 255u}, {Metric::kL2, 300u, 255u},

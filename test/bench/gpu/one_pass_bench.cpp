@@ -56,6 +56,7 @@ const Way kWays[] = {
 	{"16 MB kept in L2", true, {.kept_bytes = 16 * kMegabyte}},
 	{"32 MB kept in L2", true, {.kept_bytes = 32 * kMegabyte}},
 	{"candidates rescored", true, {.exact_scores = false}},
+	{"ranked by counting", true, {.ranked = true}},
 };
 
 struct Kind
