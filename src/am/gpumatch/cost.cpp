@@ -79,8 +79,8 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 			const StreamEntry *streams = meta->segments[i].streams;
 
 			sizes->rows += static_cast<double>(meta->segments[i].n_rows);
-			sizes->keys += static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry));
-			sizes->postings += static_cast<double>(streams[static_cast<int>(kPostings)].n_bytes / sizeof(uint32));
+			sizes->keys += static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes) / sizeof(DictionaryEntry);
+			sizes->postings += static_cast<double>(streams[static_cast<int>(kPostings)].n_bytes) / sizeof(uint32);
 		}
 		if (intact)
 			sizes->options = match_options(meta->am_options);
@@ -122,7 +122,7 @@ count_items(const MatchOptions &options, const IndexPath *path)
 	if (value->constisnull)
 		return items;
 	if (toast_raw_datum_size(value->constvalue) > kMostQueryBytes)
-		return {static_cast<double>(toast_raw_datum_size(value->constvalue) / sizeof(uint64)), 0};
+		return {static_cast<double>(toast_raw_datum_size(value->constvalue)) / sizeof(uint64), 0};
 
 	const types::SliceList list = types::slices_of_query(options.source, options.elements, value->constvalue);
 

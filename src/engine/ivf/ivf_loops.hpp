@@ -306,6 +306,7 @@ sq8_block(const Sq8Block &block)
 		for (size_t v = 0; v < kLaneVecs; v++)
 			sums[v] = Vec::zero();
 		for (size_t line = 0; line < block.dim; line += 64)
+			// NOLINTNEXTLINE(performance-no-int-to-ptr): beyond the array perhaps, and only prefetched
 			__builtin_prefetch(reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(codes) + kAhead + line));
 		for (; at + kLanes <= block.dim; at += kLanes)
 			sq8_step<Op>(block, codes + at, at, sums);

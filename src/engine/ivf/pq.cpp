@@ -334,7 +334,7 @@ pq_decode(const PqModel &model, const float *centroids, const uint8_t *codes, co
 	for (size_t i = 0; i < n_rows; i++)
 	{
 		const uint8_t *code = codes + i * pq_code_bytes(spec);
-		const float *centroid = centroids + labels[i] * spec.dim;
+		const float *centroid = centroids + size_t{labels[i]} * spec.dim;
 		float *row = rows + i * spec.dim;
 
 		for (size_t j = 0; j < spec.m; j++)

@@ -284,7 +284,7 @@ pq_train(const PqModel &model, const PqTraining &training, double *mean_error, v
 	const Memory memory = take_memory(&arena, spec, training);
 	const size_t n_codewords = pq_n_codewords(spec);
 	const size_t sub_dim = pq_sub_dim(spec);
-	Run run = {model, training, memory, call, {0, spec.m * (1 + (spec.opq ? training.opq_iterations : 0))}};
+	Run run = {model, training, memory, call, {0, uint64_t{spec.m} * (1 + (spec.opq ? training.opq_iterations : 0))}};
 	double error = 0;
 
 	if (arena.is_short())
@@ -293,7 +293,7 @@ pq_train(const PqModel &model, const PqTraining &training, double *mean_error, v
 		for (size_t d = 0; d < spec.dim; d++)
 			memory.residuals[i * spec.dim + d] =
 				training.rows[i * spec.dim + d] -
-				(training.labels == nullptr ? 0 : training.centroids[training.labels[i] * spec.dim + d]);
+				(training.labels == nullptr ? 0 : training.centroids[size_t{training.labels[i]} * spec.dim + d]);
 
 	Outcome outcome = spec.opq ? train_rotation(&run) : Outcome{};
 
