@@ -90,3 +90,39 @@ REVOKE ALL ON FUNCTION vectorgpu_knn_graph(regclass, int4), vectorgpu_path(regcl
 ALTER FUNCTION matchrow(VARIADIC "any") COST 100;
 ALTER FUNCTION match_count(matchrow, matchquery) COST 100;
 ALTER FUNCTION match_distance(matchrow, matchquery) COST 100;
+
+-- Counts of an index on a table that the caller may read, NULLs of others: safe for everybody.
+CREATE FUNCTION vectorgpu_index_fallbacks(
+	index regclass,
+	OUT fallbacks int8,
+	OUT fallback_reasons text)
+	AS 'MODULE_PATHNAME', 'vectorgpu_index_fallbacks' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION vectorgpu_index_fallbacks(regclass) IS 'how often scans of the index could not have the worker, and why; vectorgpu_indexes shows it';
+
+CREATE OR REPLACE VIEW vectorgpu_indexes AS
+	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
+		s.element, s.metric, s.dimensions, s.rows, s.segment_rows, s.null_rows, s.delta_rows, s.dead_rows, s.segments,
+		s.delta_bytes, s.index_bytes, s.manifest_generation, s.tombstone_generation, s.free_blocks, s.leaked_blocks,
+		s.format_version, s.is_valid, s.needs_reindex, s.lists, s.list_imbalance, s.list_drift,
+		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
+		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches,
+		f.fallbacks, f.fallback_reasons::pg_catalog.jsonb AS fallback_reasons
+	FROM vectorgpu_index_stats() s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
+		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
+		JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) i.indrelid
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		JOIN pg_catalog.pg_database d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+		LEFT JOIN LATERAL (
+			SELECT * FROM vectorgpu_worker_copies() k
+			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
+				AND k.tablespace OPERATOR(pg_catalog.=)
+					CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
+			ORDER BY k.idle LIMIT 1) w ON true
+		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid) f;
+
+COMMENT ON COLUMN vectorgpu_indexes.fallbacks IS
+	'batches of rows of this index that came from its pages although the worker was wanted, since the server started; of an index that was not counted for long it may begin anew';
+COMMENT ON COLUMN vectorgpu_indexes.fallback_reasons IS 'the same by reason: {"reason": batches}';

@@ -58,6 +58,13 @@ SET enable_seqscan = off;
 SET vectorgpu.worker_min_size = 0;
 CREATE TEMP TABLE wrk_before AS SELECT answered + fallbacks AS n FROM vectorgpu_worker;
 SELECT id FROM wrk ORDER BY v <-> '[1,2,3]' LIMIT 3;
+-- what an index's scans count there, they count for the index
+SELECT bool_and(fallbacks = n) AS adds_up, bool_and(fallbacks <= all_fallbacks) AS part_of_all FROM vectorgpu_indexes i,
+	LATERAL (SELECT sum(value::int8) AS n FROM jsonb_each_text(fallback_reasons)) s, (SELECT fallbacks AS all_fallbacks FROM vectorgpu_worker) w
+	WHERE table_name = 'wrk';
+SELECT string_agg(key, ' ' ORDER BY key) = (SELECT string_agg(key, ' ' ORDER BY key) FROM vectorgpu_worker, jsonb_object_keys(fallback_reasons) key) AS same_reasons
+	FROM vectorgpu_indexes, jsonb_object_keys(fallback_reasons) key WHERE index_name = 'wrk_b';
+SELECT * FROM vectorgpu_index_fallbacks('wrk');
 SELECT (answered + fallbacks > n) = current_setting('vectorgpu.worker')::bool AS counted FROM vectorgpu_worker, wrk_before;
 
 -- What the functions refuse
@@ -81,7 +88,9 @@ SELECT vectorgpu_evict('wrk_v');
 SELECT count(*) FROM vectorgpu_worker;
 SELECT count(*) FROM vectorgpu_indexes WHERE table_name = 'wrk';
 SELECT count(*) FROM vectorgpu_worker_copies() WHERE filenode = pg_relation_filenode('wrk_h');
+SELECT * FROM vectorgpu_index_fallbacks('wrk_h');
 SET ROLE wrk_reader;
+SELECT fallbacks >= 0 AS counted FROM vectorgpu_index_fallbacks('wrk_h');
 SELECT count(*), count(resident_bytes) > 0 AS sizes FROM vectorgpu_indexes WHERE table_name = 'wrk';
 SELECT count(*) FROM vectorgpu_worker_copies() WHERE filenode = pg_relation_filenode('wrk_h');
 SET ROLE wrk_monitor;
@@ -100,6 +109,7 @@ SET ROLE wrk_reader;
 SELECT vectorgpu_evict('wrk_v');
 SELECT count(*) FROM vectorgpu_indexes WHERE table_name = 'wrk';
 SELECT count(*) FROM vectorgpu_worker_copies() WHERE filenode = pg_relation_filenode('wrk_h');
+SELECT * FROM vectorgpu_index_fallbacks('wrk_h');
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION vectorgpu_prewarm, vectorgpu_evict FROM wrk_nobody, wrk_reader;
 DROP TABLE wrk, wrk_none;

@@ -13,6 +13,7 @@ extern "C"
 #include "am/shared/merge.hpp"
 #include "am/shared/recall_sampler.hpp"
 #include "bridge/drop_hint.hpp"
+#include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "engine/distance.hpp"
@@ -49,4 +50,5 @@ _PG_init(void)
 	pg::explain_hook_install(am::scan_explainer);
 	bridge::drop_hint_install();
 	bridge::supervisor_init();
+	bridge::index_fallbacks_init();
 }

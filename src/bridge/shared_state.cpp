@@ -2,15 +2,13 @@
 #include "bridge/shared_state.hpp"
 
 #include "bridge/settings.hpp"
-#include "pg/fault.hpp"
+#include "pg/shared_memory.hpp"
 
 #include <cstring>
 #include <initializer_list>
 
 extern "C"
 {
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/timestamp.h"
 }
 
@@ -28,8 +26,10 @@ uint64 n_own_fallbacks = 0;
 Fallback last_reason = Fallback::kNotRunning;
 
 void
-init_state(SharedState *state)
+init_state(void *piece)
 {
+	SharedState *state = static_cast<SharedState *>(piece);
+
 	memset(state, 0, sizeof(*state));
 	if (!pg_strong_random(&state->epoch, sizeof(state->epoch)) || state->epoch == 0)
 		state->epoch = static_cast<uint64>(GetCurrentTimestamp()) << 8 | static_cast<uint64>(MyProcPid & 0xFF) | 1;
@@ -56,50 +56,15 @@ init_state(SharedState *state)
 	}
 }
 
-void
-attach()
-{
-	bool found;
-	SharedState *state;
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	(void) VG_FAULT("bridge_shmem");
-	state = static_cast<SharedState *>(ShmemInitStruct("vectorgpu", sizeof(SharedState), &found));
-	if (!found)
-		init_state(state);
-	LWLockRelease(AddinShmemInitLock);
-	attached = state;
-}
-
 } // namespace
 
 SharedState *
 shared_state()
 {
-	const MemoryContext context = CurrentMemoryContext;
-	volatile bool failed = false;
-
 	if (attached != nullptr || unavailable || !IsUnderPostmaster)
 		return attached;
-	// Only shared memory that other extensions have used up makes this fail, and that must not fail a query.
-	PG_TRY();
-	{
-		attach();
-	}
-	PG_CATCH();
-	{
-		// An error resets the hold-off count that LWLockRelease counts down.
-		HOLD_INTERRUPTS();
-		if (LWLockHeldByMe(AddinShmemInitLock))
-			LWLockRelease(AddinShmemInitLock);
-		else
-			RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		failed = true;
-	}
-	PG_END_TRY();
-	if (failed)
+	attached = static_cast<SharedState *>(pg::shared_piece("vectorgpu", sizeof(SharedState), init_state));
+	if (attached == nullptr)
 	{
 		unavailable = true;
 		ereport(

@@ -1,6 +1,7 @@
 // What the views vectorgpu_worker and vectorgpu_indexes show of the worker: SQL functions over shared state, STATS and
 // INVENTORY. They raise no error when the worker is not there: its columns are NULL then. PG dialect.
 #include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
 #include "pg/privilege.hpp"
@@ -22,6 +23,7 @@ extern "C"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_stats);
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_copies);
+	PG_FUNCTION_INFO_V1(vectorgpu_index_fallbacks);
 }
 
 namespace vectorgpu::bridge
@@ -77,6 +79,13 @@ enum CopyColumn
 	kIdle,
 	kLoading,
 	kCopyColumns,
+};
+
+enum IndexColumn
+{
+	kIndexFallbacks,
+	kIndexReasons,
+	kIndexColumns,
 };
 
 constexpr double kBucketUs = 0.256; // the histogram's unit
@@ -171,14 +180,38 @@ fill_from_worker(const Row &row)
 	set_int8(row, kEvictions, stats.n_evictions);
 }
 
+/// Counts by reason as the text of a JSON object.
+char *
+reasons_json(const uint64 *counts)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	for (int i = 0; i < static_cast<int>(Fallback::kCount); i++)
+		appendStringInfo(
+			&json, "%s\"%s\": " UINT64_FORMAT, i == 0 ? "{" : ", ", fallback_name(static_cast<Fallback>(i)), counts[i]);
+	appendStringInfoChar(&json, '}');
+	return json.data;
+}
+
+void
+set_fallbacks(const Row &row, int total_column, int reasons_column, const uint64 *counts)
+{
+	uint64 total = 0;
+
+	for (int i = 0; i < static_cast<int>(Fallback::kCount); i++)
+		total += counts[i];
+	set_int8(row, total_column, total);
+	set(row, reasons_column, CStringGetTextDatum(reasons_json(counts)));
+}
+
 void
 fill_from_shared(const Row &row, SharedState *state)
 {
 	const uint32 pid = pg_atomic_read_u32(&state->worker_pid);
 	const uint32 supervisor = pg_atomic_read_u32(&state->supervisor_pid);
 	const uint64 generation = pg_atomic_read_u64(&state->generation);
-	StringInfoData reasons;
-	uint64 total = 0;
+	uint64 counts[static_cast<int>(Fallback::kCount)];
 
 	if (pid != 0)
 		set(row, kPid, Int32GetDatum(static_cast<int32>(pid)));
@@ -192,18 +225,9 @@ fill_from_shared(const Row &row, SharedState *state)
 	set_int8(row, kInlineLoads, pg_atomic_read_u64(&state->n_inline_loads));
 	set_int8(row, kBackgroundLoads, pg_atomic_read_u64(&state->n_background_loads));
 	set_int8(row, kBackgroundUpdates, pg_atomic_read_u64(&state->n_background_updates));
-	initStringInfo(&reasons);
 	for (int i = 0; i < static_cast<int>(Fallback::kCount); i++)
-	{
-		const uint64 n = pg_atomic_read_u64(&state->fallbacks[i]);
-
-		appendStringInfo(
-			&reasons, "%s\"%s\": " UINT64_FORMAT, i == 0 ? "{" : ", ", fallback_name(static_cast<Fallback>(i)), n);
-		total += n;
-	}
-	appendStringInfoChar(&reasons, '}');
-	set_int8(row, kFallbacks, total);
-	set(row, kFallbackReasons, CStringGetTextDatum(reasons.data));
+		counts[i] = pg_atomic_read_u64(&state->fallbacks[i]);
+	set_fallbacks(row, kFallbacks, kFallbackReasons, counts);
 }
 
 void
@@ -296,4 +320,26 @@ vectorgpu_worker_copies(PG_FUNCTION_ARGS)
 			if (copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
 				put_copy(result, &copies[i], wire::monotonic_ns());
 	return (Datum) 0;
+}
+
+/// vectorgpu_index_fallbacks(index): one row; NULLs if the caller may not see it, or nothing is counted for lack of shared memory.
+Datum
+vectorgpu_index_fallbacks(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu;
+	using namespace vectorgpu::bridge;
+	const Oid index = PG_GETARG_OID(0);
+	const Oid heap = IndexGetRelation(index, true);
+	TupleDesc descriptor;
+	Datum values[kIndexColumns] = {};
+	bool nulls[kIndexColumns] = {true, true};
+	const Row row = {values, nulls};
+	uint64 counts[static_cast<int>(Fallback::kCount)];
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
+		check_columns(0, kIndexColumns);
+	check_columns(descriptor->natts, kIndexColumns);
+	if (OidIsValid(heap) && pg::may_read_table(heap) && read_index_fallbacks(index, counts))
+		set_fallbacks(row, kIndexFallbacks, kIndexReasons, counts);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
 }

@@ -7,6 +7,7 @@
 #include "bridge/sweep.hpp"
 #include "bridge/worker_process.hpp"
 #include "pg/fault.hpp"
+#include "pg/shared_memory.hpp"
 #include "wire/address.hpp"
 
 #include <cinttypes>
@@ -433,6 +434,7 @@ supervisor_init()
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	preloaded = true;
+	(void) pg::reserve_shared_memory(sizeof(SharedState));
 	fill_registration(&worker);
 	RegisterBackgroundWorker(&worker);
 }

@@ -18,12 +18,25 @@ plan skip_all => 'the worker is not installed' unless -x $worker_file;
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', 'CREATE TABLE other AS SELECT * FROM t');
+$node->safe_psql('postgres', 'CREATE INDEX other_v ON other USING gpuflat (v vector_l2_ops)');
+
+# Fallbacks of an index, of the reason given or all.
+sub index_fallbacks
+{
+	my ($index, $reason) = @_;
+	my $column = defined $reason ? "(fallback_reasons->>'$reason')::int8" : 'fallbacks';
+
+	return $node->safe_psql('postgres', "SELECT $column FROM vectorgpu_indexes WHERE index_name = '$index'");
+}
 
 # Without shared_preload_libraries
 # Not by the view, which asks for the worker itself.
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'vectorgpu%'}), 0,
 	'nothing runs before the first scan');
 compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'the first scan is answered');
+cmp_ok(index_fallbacks('i', 'not_running'), '>', 0, 'it counts for its index that there was no worker');
+is(index_fallbacks('other_v'), 0, 'and for no other');
 ok(wait_worker($node), 'a scan has started the supervisor and the worker');
 my $resources = note_resources($node);
 by_worker($node, 'scans with the worker', sub {
@@ -80,6 +93,28 @@ for my $function ("vectorgpu_prewarm('i')", "vectorgpu_evict('i')", "vectorgpu_c
 		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 	like($err, qr/08006: the vectorgpu worker is switched off.*DETAIL.*HINT/s, "$function says that the worker is off");
 }
+# Sessions that want it nevertheless: each scan counts.
+my $wanting = 'SET vectorgpu.worker = on; SET enable_seqscan = off; SET enable_sort = off;';
+my $scan = q{SELECT id FROM %s ORDER BY v <-> array_fill(1, ARRAY[8])::vector LIMIT 1;};
+my ($of_server, $of_index) = (worker_stat($node, 'fallbacks'), index_fallbacks('i'));
+$node->safe_psql('postgres', $wanting . sprintf($scan, 't') x 3 . sprintf($scan, 'other') x 2);
+is(index_fallbacks('i') . ' ' . index_fallbacks('other_v', 'not_running'), ($of_index + 3) . ' 2', 'scans count for their own index');
+is(worker_stat($node, 'fallbacks'), $of_server + 5, 'and once for the server');
+$node->safe_psql('postgres', 'REINDEX INDEX other_v');
+is(index_fallbacks('other_v'), 2, 'with another file it is the same index');
+$node->safe_psql('postgres', 'TRUNCATE other; INSERT INTO other SELECT * FROM t');
+is(index_fallbacks('other_v'), 2, 'and with other rows too');
+
+# More indexes than are counted: those that were counted longest ago give way.
+my @many = map { "many_$_" } 1 .. 140;
+$node->safe_psql('postgres', join '', map { "CREATE TABLE $_ AS SELECT id, v FROM t LIMIT 1; CREATE INDEX ${_}_v ON $_ USING gpuflat (v vector_l2_ops);" } @many);
+$node->safe_psql('postgres', $wanting . join '', map { sprintf($scan, $_) x 2 . sprintf($scan, 'other') } @many);
+is($node->safe_psql('postgres', q{SELECT count(*), min(fallbacks), max(fallbacks) FROM vectorgpu_indexes WHERE index_name LIKE 'many%' AND fallbacks > 0}),
+	'127|2|2', 'the last 127, and the one that was counted all the time');
+is(index_fallbacks('other_v'), 142, 'which has all of its counts');
+is(index_fallbacks('i') . ' ' . index_fallbacks('many_1_v'), '0 0', 'the first ones begin anew');
+is(worker_stat($node, 'fallbacks'), $of_server + 5 + 140 * 3, 'the server has lost none');
+$node->safe_psql('postgres', 'DROP TABLE ' . join ', ', @many);
 $node->append_conf('postgresql.conf', "vectorgpu.worker = on\n");
 $node->reload;
 ok(wait_worker($node), 'it is back when the setting is on again');
@@ -120,6 +155,9 @@ $node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n")
 $node->reload;
 ok(wait_log($node, qr/could not start the vectorgpu worker/, $log_offset), 'a missing executable is a warning in the log');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'right answers without the executable');
+cmp_ok(index_fallbacks('i', 'not_running'), '>', 0, 'preloaded, they count for their index');
+is(index_fallbacks('other_v'), 0, 'and for no other');
+cmp_ok($node->safe_psql('postgres', q{SELECT size FROM pg_shmem_allocations WHERE name = 'vectorgpu fallbacks'}), '>', 1024 * 11 * 8, 'with room for more indexes');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", on_error_stop => 0,
 	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');

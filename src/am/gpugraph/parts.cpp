@@ -40,6 +40,7 @@ on_progress(void *context, uint64_t done, uint64_t total)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(total));
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(done));
 	}
+	(void) VG_FAULT("graph_progress");
 	return writer->plan.give_way == nullptr || !writer->plan.give_way(writer->plan.give_way_state);
 }
 

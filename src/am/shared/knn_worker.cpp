@@ -8,6 +8,7 @@
 #include "am/shared/row_value.hpp"
 #include "am/shared/worker_scan.hpp"
 #include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
 #include "engine/distance.hpp"
 
 #include <cstring>
@@ -191,6 +192,7 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &reason))
 	{
 		bridge::note_fallback(reason, "The rows of a k-NN graph are searched for one by one.");
+		bridge::count_index_fallback(RelationGetRelid(access->index), reason);
 		knn_pause_walk(walk);
 		walk->without_worker = true;
 	}

@@ -14,6 +14,7 @@
 #include "am/shared/copy_feed.hpp"
 #include "am/shared/index_access.hpp"
 #include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
@@ -164,6 +165,7 @@ after_feed(const FeedOutcome *outcome, int *stales)
 			break;
 	}
 	bridge::note_fallback(outcome->reason, "It did not take an index that was to be loaded in the background.");
+	bridge::count_index_fallback(current_order.index, outcome->reason);
 	return Slice::kEnd;
 }
 
@@ -189,7 +191,10 @@ load_slice(int *stales)
 			next = after_feed(&outcome, stales);
 		}
 		else
+		{
+			bridge::count_index_fallback(current_order.index, bridge::last_fallback());
 			next = Slice::kEnd;
+		}
 		index_access_close(&access);
 	}
 	CommitTransactionCommand();

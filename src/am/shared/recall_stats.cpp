@@ -2,6 +2,7 @@
 #include "am/shared/recall_stats.hpp"
 
 #include "pg/privilege.hpp"
+#include "pg/shared_memory.hpp"
 
 #include <cstring>
 #include <initializer_list>
@@ -12,8 +13,6 @@ extern "C"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "funcapi.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -56,44 +55,23 @@ static_assert(sizeof(RecallTable) <= 8192, "taken from the server's spare shared
 RecallTable *attached = nullptr;
 bool unavailable = false;
 
+void
+init_table(void *piece)
+{
+	RecallTable *made = static_cast<RecallTable *>(piece);
+
+	memset(made, 0, sizeof(RecallTable));
+	SpinLockInit(&made->lock);
+}
+
 /// Null if there is no shared memory left: then nothing is sampled.
 RecallTable *
 table()
 {
-	const MemoryContext context = CurrentMemoryContext;
-	volatile bool failed = false;
-
 	if (attached != nullptr || unavailable || !IsUnderPostmaster)
 		return attached;
-	// As for the worker's shared state: only shared memory that others have used up makes this fail, and that must not fail a query.
-	PG_TRY();
-	{
-		bool found;
-		RecallTable *made;
-
-		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-		made = static_cast<RecallTable *>(ShmemInitStruct("vectorgpu recall", sizeof(RecallTable), &found));
-		if (!found)
-		{
-			memset(made, 0, sizeof(RecallTable));
-			SpinLockInit(&made->lock);
-		}
-		LWLockRelease(AddinShmemInitLock);
-		attached = made;
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS(); // an error resets the count that LWLockRelease counts down
-		if (LWLockHeldByMe(AddinShmemInitLock))
-			LWLockRelease(AddinShmemInitLock);
-		else
-			RESUME_INTERRUPTS();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		failed = true;
-	}
-	PG_END_TRY();
-	unavailable = failed;
+	attached = static_cast<RecallTable *>(pg::shared_piece("vectorgpu recall", sizeof(RecallTable), init_table));
+	unavailable = attached == nullptr;
 	return attached;
 }
 

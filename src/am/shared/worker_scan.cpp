@@ -7,6 +7,7 @@
 #include "am/shared/loader.hpp"
 #include "am/shared/row_lookup.hpp"
 #include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 #include "wire/codec.hpp"
@@ -608,12 +609,15 @@ much_delta(const ScanState *state)
 
 /// Counts why the worker has not answered, where it was asked.
 void
-count_fallback(ScanState *state, uint64 noted)
+count_fallback(Relation index, ScanState *state, uint64 noted)
 {
 	bridge::Fallback reason = bridge::Fallback::kNotRunning; // without shared memory nothing is counted
 
 	if (bridge::own_fallbacks() != noted)
+	{
 		reason = bridge::last_fallback();
+		bridge::count_index_fallback(RelationGetRelid(index), reason);
+	}
 	state->counters->fallbacks[static_cast<int>(reason)]++;
 }
 
@@ -634,7 +638,7 @@ worker_search(Relation index, ScanState *state)
 	}
 	if (ask_rounds(index, state))
 		return true;
-	count_fallback(state, noted);
+	count_fallback(index, state, noted);
 	return false;
 }
 
@@ -662,7 +666,7 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	if (ask_candidates(index, state, n, candidates, n_candidates))
 		return true;
 	*candidates = nullptr;
-	count_fallback(state, noted);
+	count_fallback(index, state, noted);
 	return false;
 }
 
