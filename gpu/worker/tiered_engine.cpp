@@ -607,12 +607,49 @@ private:
 		return true;
 	}
 
+	/// Room of the host's budget while a copy is on its way there: others must not take it before the copy is charged.
+	class Reservation
+	{
+	public:
+		Reservation(std::atomic<uint64_t> *charged, uint64_t most, uint64_t bytes) : charged_(charged), bytes_(bytes)
+		{
+			uint64_t before = charged_->load(std::memory_order_relaxed);
+
+			do
+				if (before + bytes_ > most)
+					return;
+			while (!charged_->compare_exchange_weak(before, before + bytes_, std::memory_order_relaxed));
+			made_ = true;
+		}
+
+		~Reservation()
+		{
+			if (made_)
+				charged_->fetch_sub(bytes_, std::memory_order_relaxed);
+		}
+
+		Reservation(const Reservation &) = delete;
+		Reservation &operator=(const Reservation &) = delete;
+
+		bool made() const { return made_; }
+
+	private:
+		std::atomic<uint64_t> *const charged_;
+		const uint64_t bytes_;
+		bool made_ = false;
+	};
+
 	/// Everything of a copy into another engine. Caller holds the write mutex. After a failure the copy is where it was.
 	Status
 	move(TieredCopy *copy, Engine &to, bool to_device)
 	{
 		if (!copy->movable)
 			return Status::error(StatusCode::kOutOfMemory, "out of memory when the copy was changed: it stays where it is");
+
+		const Reservation room(&host_bytes_, to_device ? UINT64_MAX : options_.host_bytes, to_device ? 0 : copy->bytes.load(std::memory_order_relaxed));
+
+		if (!room.made())
+			return out_of_host_memory();
 
 		const std::shared_ptr<Place> from = copy->get_place();
 		auto place = std::make_shared<Place>(to, to_device);

@@ -234,6 +234,31 @@ TEST_F(Tiered, BeyondBothBudgetsRowsAreRefusedAndNothingChanges)
 	expect_answers(third, rows);
 }
 
+TEST_F(Tiered, ACopyOnItsWayToTheHostHasItsRoomThere)
+{
+	const Rows rows = random_rows(500, 6);
+	Status loaded;
+	CopyId other = 0;
+
+	make(600 * kBytesPerRow);
+
+	const CopyId copy = load(rows);
+
+	device_->broken_create = true;
+	ASSERT_OK(engine_->create(rows.spec, &other)); // on the host
+	device_->on_read = [&] { loaded = engine_->load_segment(other, 1, rows.block(0, 101)); };
+	device_->limit = 0;
+	ASSERT_OK(engine_->append_delta(copy, 0, rows.block(0, 1)));
+	EXPECT_EQ(loaded.code, StatusCode::kOutOfMemory);
+	EXPECT_FALSE(engine_->on_device(copy));
+	ASSERT_OK(engine_->trim_delta(copy, 1));
+	expect_answers(copy, rows);
+	ASSERT_OK(engine_->load_segment(other, 1, rows.block(0, 100)));
+	EXPECT_EQ(engine_->load_segment(other, 1, rows.block(100, 1)).code, StatusCode::kOutOfMemory);
+	ASSERT_OK(engine_->drop(copy));
+	ASSERT_OK(engine_->load_segment(other, 1, rows.block(100, 400)));
+}
+
 /// A copy of match counts: rows with an element each, `n_elements` of them, in one sealed segment. What the first step that failed says.
 Status
 load_match(engine::Engine *engine, size_t n_rows, size_t n_elements, CopyId *copy)

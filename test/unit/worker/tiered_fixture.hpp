@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -39,6 +41,7 @@ public:
 	std::atomic<bool> unsupported{false}; // what is created now
 	std::atomic<bool> broken_seal{false};
 	std::atomic<uint64_t> n_searches{0};
+	std::function<void()> on_read; // before rows are read back the next time, as a move does
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
@@ -177,6 +180,8 @@ public:
 	Status
 	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
+		if (const auto now = std::exchange(on_read, nullptr))
+			now();
 		return inner_->read_rows(copy, segment, first, n, ids, vectors);
 	}
 
