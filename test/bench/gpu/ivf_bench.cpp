@@ -231,8 +231,8 @@ main(int argc, char **argv)
 		// Large batches of codes are asked for throughput at a recall of 0.95: by the steps that lie next to it.
 		const bool near = coded && quick && batch == 10000;
 
-		for (const uint32_t n_probes : near ? std::vector<uint32_t>{16, 24, 26, 27, 28, 30, 32, 64} : all_probes)
-			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{16, 20, 25, 30, 40, 100} : all_candidates)
+		for (const uint32_t n_probes : near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
+			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{20, 25, 30, 100} : all_candidates)
 				if (batch <= queries.n && n_probes < n_lists)
 					lines.push_back({batch, n_probes, n_candidates});
 	}
