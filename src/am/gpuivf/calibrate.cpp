@@ -5,6 +5,7 @@
 #include "engine/distance.hpp"
 
 #include <cmath>
+#include <cstring>
 
 namespace vectorgpu::am
 {
@@ -13,7 +14,9 @@ namespace
 {
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
-constexpr double kWork = 3e10; // elements compared in all, about 3 s of one processor: decides how many queries there are
+// Elements compared in all: decides how many queries there are.
+constexpr double kWork = 3e10;    // about 3 s of one processor
+constexpr double kGpuWork = 2e11; // of which a GPU does some 10^13 a second
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
@@ -103,15 +106,42 @@ find_ranks(IvfWriter *writer, Queries *queries)
 	pfree(query);
 }
 
+uint64
+queries_for(const IvfWriter *writer, double work)
+{
+	const double elements = static_cast<double>(writer->n_rows) * writer->meta->dim;
+	const uint64 affordable = static_cast<uint64>(Min(work / elements, static_cast<double>(kMaxQueries)));
+
+	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
+}
+
+/// Leaves n of the queries, evenly, before anything has been found.
+void
+keep_queries(const IvfWriter *writer, Queries *queries, uint64 n)
+{
+	for (uint64 i = 0; i < n; i++)
+	{
+		const uint64 from = i * queries->n / n; // not below i
+
+		queries->numbers[i] = queries->numbers[from];
+		memmove(queries->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes, writer->vector_bytes);
+		queries->topks[i] = queries->topks[from];
+	}
+	queries->n = n;
+}
+
 } // namespace
 
 uint64
 ivf_calibration_queries(const IvfWriter *writer)
 {
-	const double work = static_cast<double>(writer->n_rows) * writer->meta->dim;
-	const uint64 affordable = static_cast<uint64>(Min(kWork / work, static_cast<double>(kMaxQueries)));
+	return queries_for(writer, writer->worker.by_gpu ? kGpuWork : kWork);
+}
 
-	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
+uint64
+ivf_own_queries(const IvfWriter *writer)
+{
+	return queries_for(writer, kWork);
 }
 
 void
@@ -152,6 +182,7 @@ ivf_calibrate(IvfWriter *writer, Queries *queries)
 	ivf_start_phase(writer, kPhaseCalibrate);
 	if (!worker_build_neighbors(writer, queries, kCalibrationFound))
 	{
+		keep_queries(writer, queries, Min(queries->n, ivf_own_queries(writer)));
 		if (!search_all(writer, queries))
 			return false;
 		for (uint64 i = 0; i < queries->n; i++)

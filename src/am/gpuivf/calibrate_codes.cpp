@@ -247,7 +247,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	const Size query_bytes = sizeof(CodedQuery) + writer->model.n_lists * (sizeof(float) + 1) +
 		writer->meta->dim * sizeof(float) + code_query_bytes(&writer->codec);
 	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes, kMinQueries);
-	const uint64 n = Min(queries->n, fitting);
+	const uint64 n = Min(Min(queries->n, ivf_own_queries(writer)), fitting);
 	CodedQuery *coded =
 		static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;

@@ -186,11 +186,12 @@ out_of_range_share(const IvfWriter *writer)
 bool
 train_and_assign(IvfWriter *writer)
 {
-	CalibrationQueries queries = {ivf_calibration_queries(writer), nullptr, nullptr, nullptr, nullptr};
+	CalibrationQueries queries = {};
 
 	(void) VG_FAULT("ivf_train");
 	if (!ivf_train(writer) || !ivf_train_codec(writer))
 		return false;
+	queries.n = ivf_calibration_queries(writer);
 	if (queries.n > 0 && writer->model.n_lists > 1)
 	{
 		ivf_begin_calibration(writer, &queries);

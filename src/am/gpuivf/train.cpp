@@ -149,10 +149,12 @@ ivf_train(IvfWriter *writer)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, static_cast<Size>(spec.n_clusters) * dim * sizeof(float)));
-	if (!worker_build_train(
-			writer, &spec, static_cast<uint32>(ivf_calibration_queries(writer)), writer->centroids, &n_used) &&
-		!train_here(writer, spec, &n_used))
-		return false;
+	if (!worker_build_train(writer, &spec, writer->centroids, &n_used))
+	{
+		writer->worker.by_gpu = false;
+		if (!train_here(writer, spec, &n_used))
+			return false;
+	}
 
 	writer->model = IvfModel();
 	// Clusters behind n_used are copies of the first: there were fewer different rows than lists.

@@ -115,6 +115,7 @@ can_ask(IvfWriter *writer)
 	return bridge::session_for_build(writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
 }
 
+/// A training has the queries of a calibration as well.
 bool
 begin(IvfWriter *writer, wire::BuildSpec *spec)
 {
@@ -128,6 +129,12 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 	worker_build_end(writer);
 	if (!can_ask(writer))
 		return false;
+	if (spec->n_training > 0)
+	{
+		build->by_gpu = bridge::session_engine() == wire::EngineKind::kCuda;
+		spec->n_queries = static_cast<uint32>(ivf_calibration_queries(writer));
+		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
+	}
 	capacity = bridge::session_body_capacity();
 	build->request_rows = Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(request))) / writer->vector_bytes);
 	if (build->request_rows == 0 || capacity < sizeof(request) + writer->meta->dim * sizeof(float))
@@ -183,7 +190,7 @@ all_finite(const float *values, uint64 n)
 } // namespace
 
 bool
-worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint32 n_queries, float *centroids, uint32 *n_used)
+worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float *centroids, uint32 *n_used)
 {
 	WorkerBuild *build = &writer->worker;
 	wire::BuildSpec wanted = {};
@@ -191,8 +198,6 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint3
 
 	wanted.n_clusters = spec->n_clusters;
 	wanted.n_training = static_cast<uint32>(spec->n_rows);
-	wanted.n_queries = n_queries;
-	wanted.k = n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	wanted.seed = spec->seed;
 	wanted.max_iterations = kIterations;
 	wanted.tolerance = kTolerance;

@@ -16,6 +16,7 @@ struct CalibrationQueries;
 struct WorkerBuild
 {
 	bool open;      // the worker has something of this build
+	bool by_gpu;     // it trained the writer's model, on a GPU: what it compares costs little
 	bool has_waited; // for a worker that starts: once a build
 	bool lists;     // ... the centroids of the writer's model
 	bool queries;   // ... and the calibration's queries, which have seen all rows assigned so far
@@ -26,8 +27,9 @@ struct WorkerBuild
 	MemoryContextCallback on_reset; // ends the session if an error leaves something open
 };
 
-/// Begins a build by the worker: sample, training. On true centroids [spec.n_clusters, dim] has the n_used first.
-bool worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, uint32 n_queries, float *centroids, uint32 *n_used);
+/// Begins a build by the worker: sample, training. On true centroids [spec.n_clusters, dim] has the n_used first. The worker expects the
+/// queries of a calibration (ivf_calibration_queries).
+bool worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float *centroids, uint32 *n_used);
 
 /// Begins one with the centroids of the writer's model.
 bool worker_build_take_model(IvfWriter *writer);

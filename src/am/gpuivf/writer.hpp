@@ -53,8 +53,11 @@ bool ivf_train_codec(IvfWriter *writer);
 /// train.cpp. A sample [n, dim] of the rows, evenly spread; of length 1 for cosine. palloc'd.
 float *ivf_read_sample(IvfWriter *writer, uint64 n);
 
-/// calibrate.cpp. Queries of a calibration of these rows; 0: too few rows for one.
+/// calibrate.cpp. Queries of a calibration of these rows; 0: too few rows for one. More, if a GPU finds their neighbours.
 uint64 ivf_calibration_queries(const IvfWriter *writer);
+
+/// calibrate.cpp. As many of them as this process has time for.
+uint64 ivf_own_queries(const IvfWriter *writer);
 
 /// Queries of a calibration: rows of the segment.
 struct CalibrationQueries
