@@ -40,6 +40,22 @@ sub limit_to
 	return;
 }
 
+# A loader in the background that the worker has no room for counts that for its index. The scans that wanted one say no more than that it
+# is being brought.
+my $asking = $node->background_psql('postgres');
+my $by_loader = q{SELECT coalesce(sum(fallbacks - (fallback_reasons->>'loading')::int8), 0) FROM vectorgpu_indexes WHERE index_name };
+$asking->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.inline_load_size = 0; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 1");
+limit_to((slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/)[0] * 1024);
+my $of_others = $node->safe_psql('postgres', "$by_loader = 'i'");
+ok(wait_until(sub {
+	$asking->query_safe($big_scan->($_)) for 1 .. 4;
+	return $node->safe_psql('postgres', "$by_loader LIKE 'big%'") > 0;
+}), 'indexes that were to be loaded were refused');
+is($node->safe_psql('postgres', "$by_loader = 'i'"), $of_others, 'and another was not');
+limit_to('unlimited');
+$asking->quit;
+$node->psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
+
 for my $spare_mb (0, 4, 12, 40)
 {
 	my ($kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
