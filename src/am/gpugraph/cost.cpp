@@ -21,12 +21,17 @@ namespace
 
 constexpr double kNewNeighbors = 0.6; // of a row's neighbours, that a search has not met before
 constexpr double kRowCost = 4;        // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+constexpr double kCodeCost = 0.55;    // comparing a code instead, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
 constexpr double kSmallPages = 768;   // and in larger ones more, as less of what a search meets is in the processor's caches
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
 constexpr double kGpuUs = 60;         // a narrow search of 10,000 rows by an H200, the way included;
 constexpr double kGpuWidthUs = 1;     // more for each row that it keeps in mind,
 constexpr double kGpuDecadeUs = 15;   // and for ten times as many rows
+constexpr double kGpuCodesWidth = 3000; // by codes so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096
+// An exact search takes a GPU so much less than one of the graph before it is taken instead. Of 64 together an exact one takes two to three times as long as
+// of one alone (SIFT: 0.08 and 0.19 ms for 100 rows), one of the graph one and a half (width 256: 0.17 and 0.23 ms).
+constexpr double kExactAhead = 4;
 constexpr double kPassesOfAll = 3;    // exact passes of a scan that returns every row: batches grow by 16
 
 Cost
@@ -35,7 +40,28 @@ row_cost(double pages)
 	return kRowCost * cpu_tuple_cost * std::pow(Max(Min(pages, kLargePages) / kSmallPages, 1.0), kMorePages);
 }
 
+/// By a GPU, the way included; hash_bits: of codes.
+double
+gpu_search_us(double width, double rows, uint32 hash_bits)
+{
+	return kGpuUs + width * kGpuWidthUs * (hash_bits > 0 ? 1 + width / kGpuCodesWidth : 1) + kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+}
+
+/// By the processor.
+Cost
+search_cost(double width, double scored, uint32 hash_bits, double pages)
+{
+	// By codes what is found, as many rows as the search is wide, is scored by its vectors.
+	return (hash_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
+}
+
 } // namespace
+
+bool
+graph_gpu_looks_at_all(double width, double rows, double pages)
+{
+	return gpu_search_us(width, rows, 0) > kExactAhead * gpu_exact_us(pages);
+}
 
 void
 graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
@@ -50,6 +76,8 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass_of_all;
 	double degree;
 	double scored;
+	bool looks_at_all;
+	bool on_gpu;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
@@ -58,17 +86,22 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	hash_bits = graph_plan_hash_bits(index);
 	index_close(index, NoLock);
 	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
-	gpu_us = kGpuUs + width * kGpuWidthUs + kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+	gpu_us = gpu_search_us(width, rows, hash_bits);
 	scored = width * degree * kNewNeighbors;
-	if (!engine::graph::looks_at_all(width, rows))
+	looks_at_all = engine::graph::looks_at_all(width, rows);
+	if (!looks_at_all)
 		*pages = Min(scored, all_pages);
-	// What searches by codes take with a GPU has not been measured: they count as the processor's.
-	if (hash_bits > 0 || !gpu_search_cost(path, gpu_us, *pages, startup_cost) || !gpu_search_cost(path, gpu_us, all_pages, &pass_of_all))
+	pass_of_all = pass_cost(path, all_pages, rows);
+	// By codes the processor looks at all rows, beside a GPU too: that has no vectors.
+	on_gpu = !(hash_bits > 0 && looks_at_all) && gpu_search_cost(path, gpu_us, *pages, startup_cost);
+	if (on_gpu && hash_bits == 0)
 	{
-		pass_of_all = pass_cost(path, all_pages, rows);
-		*startup_cost = engine::graph::looks_at_all(width, rows) ? pass_of_all
-			: pass_cost(path, 0, std::sqrt(rows)) + scored * row_cost(all_pages);
+		(void) gpu_search_cost(path, gpu_exact_us(0), all_pages, &pass_of_all);
+		if (looks_at_all || graph_gpu_looks_at_all(width, rows, all_pages))
+			*startup_cost = pass_of_all;
 	}
+	else if (!on_gpu)
+		*startup_cost = looks_at_all ? pass_of_all : pass_cost(path, 0, std::sqrt(rows)) + search_cost(width, scored, hash_bits, all_pages);
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 

@@ -144,7 +144,7 @@ double
 graph_width(const GraphModel *model, double wanted, uint32 round)
 {
 	const double calibrated = model->calibration.n_queries > 0
-		? engine::ivf::probes_for(model->calibration, recall_target)
+		? std::round(engine::ivf::fractional_probes_for(model->calibration, recall_target)) // one more may find a hundredth more
 		: kDefaultWidth;
 
 	return std::ceil(width_for(calibrated, wanted) * std::pow(kRoundGrowth, round));

@@ -3,6 +3,7 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/shared/stream.hpp"
+#include "bridge/shared_state.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
 
@@ -71,7 +72,10 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 		return false;
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(&model, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
-	*whole = false; // a width is the same for small segments and large ones
+	// Not by the rows alone: a width is the same for small segments and large ones. Where there are codes the GPU has no vectors.
+	*whole = graph_options(meta)->hash_bits == 0 && bridge::worker_on_gpu() &&
+		graph_gpu_looks_at_all(probes->probes, static_cast<double>(segment->n_rows),
+			static_cast<double>(stream_blocks(segment->n_rows * meta_vector_bytes(meta))));
 	return true;
 }
 

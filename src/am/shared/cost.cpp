@@ -130,6 +130,12 @@ gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cos
 	return true;
 }
 
+double
+gpu_exact_us(double pages)
+{
+	return kGpuExactUs + pages / kGpuPagesPerUs;
+}
+
 void
 exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)

@@ -30,6 +30,9 @@ double recall_factor(double recall_target);
 /// what the way and a search take (in us, one client) and how many of the index's pages the search reads.
 bool gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost);
 
+/// What an exact search of one client takes by a worker on a GPU, the way included, in us; pages: that its rows take in the index.
+double gpu_exact_us(double pages);
+
 /// The cost of beginning a scan and scoring so many rows on so many pages of the index.
 Cost pass_cost(const IndexPath *path, double pages, double rows);
 

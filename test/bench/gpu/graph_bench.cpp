@@ -423,7 +423,7 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 	std::printf("%8s %8s %12s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "difference", "1 query ms", "chain ms", "64 ms", "chain ms");
 	for (const double target : {0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999})
 	{
-		const uint32_t width = std::max<uint32_t>(kNeighbors, engine::ivf::probes_for(calibration, target));
+		const uint32_t width = std::max<uint32_t>(kNeighbors, static_cast<uint32_t>(std::lround(engine::ivf::fractional_probes_for(calibration, target))));
 
 		double ms[2][2];
 
