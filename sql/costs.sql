@@ -35,6 +35,21 @@ BEGIN
 		DROP INDEX cost_i;
 	END LOOP;
 END $$;
+-- the fewer the bits of a code, the wider the search for the same recall
+DO $$
+DECLARE
+	bits int;
+	cost float8;
+	before float8 := 0;
+BEGIN
+	FOREACH bits IN ARRAY ARRAY[0, 512, 128] LOOP
+		EXECUTE format('CREATE INDEX cost_i ON cost_points USING gpugraph (v) WITH (hash_bits = %s)', bits);
+		cost := startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[0.1,0.2,0.3,0.4]'' LIMIT 10');
+		RAISE NOTICE 'hash_bits = %: more than before: %', bits, cost > before;
+		before := cost;
+		DROP INDEX cost_i;
+	END LOOP;
+END $$;
 RESET enable_seqscan;
 RESET vectorgpu.worker;
 DROP TABLE cost_points;

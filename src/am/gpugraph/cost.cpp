@@ -2,7 +2,6 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/shared/cost.hpp"
-#include "engine/graph/search.hpp"
 
 #include <cmath>
 
@@ -88,7 +87,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
 	gpu_us = gpu_search_us(width, rows, hash_bits);
 	scored = width * degree * kNewNeighbors;
-	looks_at_all = engine::graph::looks_at_all(width, rows);
+	looks_at_all = graph_looks_at_all(width, rows, hash_bits);
 	if (!looks_at_all)
 		*pages = Min(scored, all_pages);
 	pass_of_all = pass_cost(path, all_pages, rows);

@@ -63,8 +63,12 @@ struct GraphPart
 /// options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// options.cpp. The width of a pass's search, for a batch of so many rows behind those returned before.
-double graph_width(const GraphModel *model, double wanted, uint32 round);
+/// options.cpp. The width of a pass's search of a segment of n_rows, for a batch of so many rows behind those returned before: not less than n_rows where
+/// a look at all of them is faster.
+double graph_width(const GraphModel *model, uint64 n_rows, double wanted, uint32 round);
+
+/// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was set, only if the engine does.
+bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);
 
 /// options.cpp. The same for the planner, which reads no page: of the first pass.
 double graph_plan_width(double wanted, uint32 hash_bits);

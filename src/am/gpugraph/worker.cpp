@@ -66,16 +66,18 @@ bool
 width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
 {
+	const double n_rows = static_cast<double>(segment->n_rows);
 	GraphModel model;
 
 	if (!graph_read_model(index, meta, segment, &model, strategy))
 		return false;
 	probes->probes = static_cast<uint32>(
-		Min(graph_width(&model, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
-	// Not by the rows alone: a width is the same for small segments and large ones. Where there are codes the GPU has no vectors.
-	*whole = graph_options(meta)->hash_bits == 0 && bridge::worker_on_gpu() &&
-		graph_gpu_looks_at_all(probes->probes, static_cast<double>(segment->n_rows),
-			static_cast<double>(stream_blocks(segment->n_rows * meta_vector_bytes(meta))));
+		Min(graph_width(&model, segment->n_rows, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+	// Where there are codes the GPU has no vectors.
+	*whole = model.hash_bits == 0 &&
+		(graph_looks_at_all(probes->probes, n_rows, 0) ||
+			(bridge::worker_on_gpu() &&
+				graph_gpu_looks_at_all(probes->probes, n_rows, static_cast<double>(stream_blocks(segment->n_rows * meta_vector_bytes(meta))))));
 	return true;
 }
 
