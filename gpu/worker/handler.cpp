@@ -69,7 +69,7 @@ void
 Handler::start()
 {
 	batcher_.start();
-	loader_.start();
+	loader_.start(options_.spin_us);
 	builds_.start();
 }
 

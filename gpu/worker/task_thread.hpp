@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "worker/clock.hpp"
+
 namespace vectorgpu::worker
 {
 
@@ -19,9 +21,12 @@ class TaskThread
 public:
 	~TaskThread() { stop(); }
 
+	/// spin_us: how long it looks for another task before it sleeps. A client that loads has its next rows ready in less time than
+	/// a thread takes to go to sleep and to be woken.
 	void
-	start()
+	start(uint32_t spin_us = 0)
 	{
+		spin_ns_ = static_cast<uint64_t>(spin_us) * 1000;
 		thread_ = std::thread([this] { run(); });
 	}
 
@@ -33,6 +38,7 @@ public:
 			const std::lock_guard lock(mutex_);
 
 			stopping_ = true;
+			n_waiting_.fetch_add(1, std::memory_order_relaxed);
 			work_arrived_.notify_one();
 		}
 		if (thread_.joinable())
@@ -46,6 +52,7 @@ public:
 		const std::lock_guard lock(mutex_);
 
 		tasks_.push_back(std::move(task));
+		n_waiting_.fetch_add(1, std::memory_order_release);
 		work_arrived_.notify_one();
 	}
 
@@ -83,20 +90,38 @@ private:
 			std::function<void()> task = std::move(tasks_.front());
 
 			tasks_.pop_front();
+			n_waiting_.fetch_sub(1, std::memory_order_relaxed);
 			lock.unlock();
 			moved();
 			busy_.store(true, std::memory_order_release);
 			task();
 			task = nullptr; // what it holds goes here, not under the lock
 			busy_.store(false, std::memory_order_release);
+			spin();
 			lock.lock();
 		}
 	}
 
+	void
+	spin() const
+	{
+		const uint64_t until = spin_ns_ == 0 ? 0 : monotonic_clock() + spin_ns_;
+
+		while (n_waiting_.load(std::memory_order_acquire) == 0 && spin_ns_ != 0 && monotonic_clock() < until)
+			for (int i = 0; i < 32 && n_waiting_.load(std::memory_order_relaxed) == 0; i++)
+			{
+#if defined(__x86_64__)
+				__builtin_ia32_pause();
+#endif
+			}
+	}
+
+	uint64_t spin_ns_ = 0;
 	std::mutex mutex_; // tasks_, stopping_
 	std::condition_variable work_arrived_;
 	std::deque<std::function<void()>> tasks_;
 	bool stopping_ = false;
+	std::atomic<uint32_t> n_waiting_{0}; // tasks, and one for the end: for looking without the lock
 	std::atomic<bool> busy_{false};
 	std::atomic<uint64_t> n_moves_{0};
 	std::thread thread_;

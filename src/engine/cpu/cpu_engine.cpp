@@ -90,7 +90,7 @@ public:
 				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
 					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 
-				return add({std::make_shared<CpuEngineCopy>(copy_spec), nullptr}, copy);
+				return add({std::make_shared<CpuEngineCopy>(copy_spec, &populator_), nullptr}, copy);
 			});
 	}
 
@@ -410,6 +410,7 @@ private:
 
 	const CpuEngineOptions options_;
 	ThreadPool pool_; // of searches
+	Populator populator_; // of chunks of rows to come
 	std::mutex build_pool_mutex_;
 	std::unique_ptr<ThreadPool> build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy

@@ -28,8 +28,8 @@ check(const RowBlock &rows)
 
 } // namespace
 
-CpuEngineCopy::CpuEngineCopy(const CopySpec &spec)
-	: spec_(spec.distance), kind_(spec.kind), delta_(spec.distance, RowList::Kind::kDelta)
+CpuEngineCopy::CpuEngineCopy(const CopySpec &spec, Populator *populator)
+	: spec_(spec.distance), kind_(spec.kind), populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
 {
 }
 
@@ -74,7 +74,7 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 	if (Status status = check(rows); !status.is_ok())
 		return status;
 
-	const auto [found, is_new] = segments_.try_emplace(id, spec_);
+	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_);
 
 	if (found->second.prepared)
 		return invalid("the segment is sealed");
@@ -135,7 +135,7 @@ CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const 
 	if (kind_ == CopyKind::kRows)
 		return invalid("the copy has rows only");
 
-	const auto [found, is_new] = segments_.try_emplace(id, spec_);
+	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_);
 	Segment &segment = found->second;
 
 	if (segment.prepared)
@@ -165,6 +165,7 @@ CpuEngineCopy::prepare(Segment *segment)
 		if (Status status = check_structure(segment); !status.is_ok())
 			return status;
 	segment->prepared = true;
+	segment->rows.finish();
 	return Status::ok();
 }
 

@@ -44,7 +44,8 @@ struct Snapshot
 class CpuEngineCopy
 {
 public:
-	explicit CpuEngineCopy(const CopySpec &spec);
+	/// populator outlives the copy.
+	CpuEngineCopy(const CopySpec &spec, Populator *populator);
 
 	const DistanceSpec &
 	spec() const
@@ -88,7 +89,7 @@ public:
 private:
 	struct Segment
 	{
-		explicit Segment(const DistanceSpec &spec) : rows(spec, RowList::Kind::kSegment) {}
+		Segment(const DistanceSpec &spec, Populator *populator) : rows(spec, RowList::Kind::kSegment, populator) {}
 
 		RowList rows;
 		std::shared_ptr<Lists> lists; // null: none came
@@ -106,6 +107,7 @@ private:
 
 	const DistanceSpec spec_;
 	const CopyKind kind_;
+	Populator *const populator_;
 	mutable std::mutex mutex_; // writers; all below but the snapshot
 	std::map<SegmentId, Segment> segments_;
 	RowList delta_;

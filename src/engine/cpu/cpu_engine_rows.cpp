@@ -22,7 +22,13 @@ constexpr size_t kDeltaChunkBytes = size_t{1} << 20;
 constexpr size_t kMinChunkRows = 64;
 constexpr size_t kMaxChunkRows = size_t{1} << 17;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kPopulateBytes = kHugePageBytes; // at a time: others that map memory wait so long
 constexpr size_t kCacheLineBytes = 64;
+#ifdef MADV_POPULATE_WRITE
+constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulateWrite = 23; // Linux 5.14; older ones refuse it
+#endif
 
 size_t
 round_up(size_t n, size_t to)
@@ -81,6 +87,16 @@ RowChunk::~RowChunk()
 }
 
 void
+RowChunk::populate() noexcept
+{
+	uint8_t *memory = static_cast<uint8_t *>(memory_);
+
+	for (size_t at = 0; at < memory_bytes_; at += kPopulateBytes)
+		if (madvise(memory + at, std::min(kPopulateBytes, memory_bytes_ - at), kPopulateWrite) != 0)
+			return;
+}
+
+void
 RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n)
 {
 	std::copy_n(row_ids, n, row_ids_ + at);
@@ -98,12 +114,36 @@ RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const 
 	}
 }
 
-RowList::RowList(const DistanceSpec &spec, Kind kind)
-	: spec_(spec), kind_(kind), row_bytes_(vector_bytes(spec.element, spec.dim)),
+RowList::RowList(const DistanceSpec &spec, Kind kind, Populator *populator)
+	: spec_(spec), kind_(kind), populator_(populator), row_bytes_(vector_bytes(spec.element, spec.dim)),
 	  with_norms_(gemm_filter_supports(spec)),
 	  slot_bytes_(row_bytes_ + sizeof(RowId) + (with_norms_ ? sizeof(double) : 0))
 {
 	chunk_rows_ = rows_per_chunk(slot_bytes_, kind);
+}
+
+/// The chunk behind the last one. Throws bad_alloc.
+std::shared_ptr<RowChunk>
+RowList::next_chunk()
+{
+	// A list may end in its first chunk: small pages take no more than what it has.
+	const bool huge_pages = kind_ == Kind::kSegment && !writable_.empty();
+	const auto make = [&] { return std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, huge_pages); };
+	std::shared_ptr<RowChunk> chunk = spare_ != nullptr ? std::move(spare_) : make();
+
+	if (huge_pages && populator_ != nullptr)
+	{
+		try
+		{
+			spare_ = make();
+			populator_->ask(spare_);
+		}
+		catch (const std::bad_alloc &)
+		{
+			spare_ = nullptr; // perhaps nobody needs it
+		}
+	}
+	return chunk;
 }
 
 void
@@ -117,9 +157,7 @@ RowList::append(const RowId *row_ids, const uint8_t *vectors, size_t n)
 	{
 		while (chunk_start_ + writable_.size() * chunk_rows_ < want)
 		{
-			// A list may end in its first chunk: small pages take no more than what it has.
-			const bool huge_pages = kind_ == Kind::kSegment && !writable_.empty();
-			auto chunk = std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, huge_pages);
+			std::shared_ptr<RowChunk> chunk = next_chunk();
 
 			chunks_.push_back(chunk);
 			writable_.push_back(std::move(chunk));

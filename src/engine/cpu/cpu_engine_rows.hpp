@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/cpu/populate.hpp"
 #include "engine/engine.hpp"
 
 namespace vectorgpu::engine
@@ -22,6 +23,9 @@ public:
 	~RowChunk();
 	RowChunk(const RowChunk &) = delete;
 	RowChunk &operator=(const RowChunk &) = delete;
+
+	/// Has the kernel make the memory now, and changes nothing of what is in it. Any thread.
+	void populate() noexcept;
 
 	/// Fills slots [at, at + n) with row_ids [n] and vectors [n, row_bytes].
 	void fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n);
@@ -76,7 +80,8 @@ public:
 		kDelta,   // grows row by row, and its view is copied at each
 	};
 
-	RowList(const DistanceSpec &spec, Kind kind);
+	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does.
+	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr);
 
 	uint64_t
 	first() const
@@ -91,6 +96,9 @@ public:
 
 	/// Appends n rows at last(). Throws bad_alloc, then the list is as before.
 	void append(const RowId *row_ids, const uint8_t *vectors, size_t n);
+
+	/// Nothing more will be appended: lets go of what was made for it.
+	void finish() { spare_ = nullptr; }
 
 	/// Forgets rows before `position`. Beyond last() the list is empty and goes on there.
 	void trim(uint64_t position);
@@ -115,14 +123,18 @@ public:
 	}
 
 private:
+	std::shared_ptr<RowChunk> next_chunk();
+
 	DistanceSpec spec_;
 	Kind kind_;
+	Populator *populator_;
 	size_t row_bytes_;
 	bool with_norms_;
 	size_t chunk_rows_;
 	size_t slot_bytes_;
 	std::vector<std::shared_ptr<const RowChunk>> chunks_; // what views copy
 	std::vector<std::shared_ptr<RowChunk>> writable_;     // the same chunks
+	std::shared_ptr<RowChunk> spare_; // of a segment: the chunk that comes next, if it was made ahead
 	uint64_t chunk_start_ = 0;
 	uint64_t first_ = 0;
 	uint64_t last_ = 0;
