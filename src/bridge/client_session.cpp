@@ -40,6 +40,7 @@ struct Session
 	bool initialized;
 	bool holds_fds; // kDescriptors external descriptors are reserved
 	wire::Role role;
+	bool large_room; // greets as a loader does, and is as patient as its own role
 	wire::Client client;
 	WaitEventSet *events;
 	int socket_event;  // position in events
@@ -204,7 +205,8 @@ connect_session(SharedState *state, bool note)
 	{
 		session.generation = pg_atomic_read_u64(&state->generation);
 		result = VG_FAULT("bridge_connect") ? wire::ClientResult::kUnavailable
-											: wire::client_connect_start(&session.client, state->epoch, session.role);
+											: wire::client_connect_start(&session.client, state->epoch,
+												session.large_room ? wire::Role::kLoader : session.role);
 		result = wait_for_welcome(state, result);
 	}
 	else
@@ -376,6 +378,14 @@ void
 session_set_role(wire::Role role)
 {
 	session.role = role;
+}
+
+void
+session_set_room(bool large)
+{
+	if (session.large_room != large && session.initialized && session.role != wire::Role::kLoader)
+		session_close();
+	session.large_room = large;
 }
 
 bool

@@ -12,6 +12,9 @@ namespace vectorgpu::bridge
 /// What this process is to the worker. To be called before the session is made; a backend otherwise.
 void session_set_role(wire::Role role);
 
+/// Whether the next session is to have as much room for requests as a loader's. One that is open and has other room is closed.
+void session_set_room(bool large);
+
 /// True if requests can be made now. Makes the session if the worker is there; starts a supervisor if there is none.
 /// Waits a tenth of a second at most. On false the reason has been counted, if `note` is set.
 bool session_ready(bool note);

@@ -22,6 +22,7 @@ using namespace vectorgpu::am;
 
 constexpr int kTries = 1000; // while another session loads the index: 20 s
 constexpr long kPauseMs = 20;
+constexpr uint64 kLargeLoadBytes = 32 * 1024 * 1024; // worth another session: a request costs as much as copying some 100 KB
 
 void
 open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
@@ -80,11 +81,14 @@ vectorgpu_prewarm(PG_FUNCTION_ARGS)
 	open_for_worker(&access, PG_GETARG_OID(0), meta);
 	PG_TRY();
 	{
+		bridge::session_set_room(copy_bytes(meta, meta->delta_first_row) >= kLargeLoadBytes);
 		load(access.index);
+		bridge::session_set_room(false);
 	}
 	PG_CATCH();
 	{
 		bridge::session_close();
+		bridge::session_set_room(false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

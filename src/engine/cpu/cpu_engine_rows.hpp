@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cpu/populate.hpp"
+#include "engine/cpu/cpu_engine_populate.hpp"
 #include "engine/engine.hpp"
 
 namespace vectorgpu::engine

@@ -200,5 +200,43 @@ TEST(CpuEngine, AnswerDoesNotDependOnThreadsNorOnTheOtherQueries)
 	}
 }
 
+/// The memory of a segment's next rows is made by another thread while rows are written; a copy may go meanwhile.
+TEST(CpuEngine, SegmentsOfManyChunksHoldWhatCame)
+{
+	constexpr size_t kRows = 70000, kPart = 700; // 36 MB: five chunks
+	std::mt19937 rng(9);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 128});
+	const std::unique_ptr<Engine> engine = make_cpu_engine({2, 8});
+	Bytes read(kPart * rows.row_bytes);
+	std::vector<RowId> ids(kPart);
+
+	rows.add_random(kPart, Data::kGaussian, rng, 0);
+	for (const bool to_the_end : {false, true, true})
+	{
+		CopyId copy = 0;
+
+		ASSERT_OK(engine->create({rows.spec}, &copy));
+		for (size_t at = 0; at < (to_the_end ? kRows : kRows / 2); at += kPart)
+		{
+			for (size_t i = 0; i < kPart; i++)
+				rows.ids[i] = at + i;
+			ASSERT_OK(engine->load_segment(copy, 1, rows.block(0, kPart)));
+		}
+		if (to_the_end)
+		{
+			ASSERT_OK(engine->prepare_segment(copy, 1));
+			ASSERT_OK(engine->seal_segment(copy, 1));
+			for (size_t at = 0; at < kRows; at += kPart)
+			{
+				ASSERT_OK(engine->read_rows(copy, 1, at, kPart, ids.data(), read.data()));
+				EXPECT_EQ(read, rows.vectors) << at;
+				EXPECT_EQ(ids.front(), at);
+				EXPECT_EQ(ids.back(), at + kPart - 1);
+			}
+		}
+		ASSERT_OK(engine->drop(copy));
+	}
+}
+
 } // namespace
 } // namespace vectorgpu::engine

@@ -1,5 +1,5 @@
-// See populate.hpp.
-#include "engine/cpu/populate.hpp"
+// See cpu_engine_populate.hpp.
+#include "engine/cpu/cpu_engine_populate.hpp"
 
 #include <exception>
 #include <utility>
