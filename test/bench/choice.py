@@ -227,13 +227,13 @@ def choice(options):
     return bad
 
 
-def add_options(parser, sets, sizes=SIZES, workers=(False, True)):
+def add_options(parser, sets, sizes=SIZES, clients=(1, 16), workers=(False, True)):
     """The arguments of choice(), for whoever calls it, with its defaults."""
     numbers = lambda text: [int(number) for number in text.split(",")]
     parser.add_argument("--choice-sets", type=lambda text: text.split(","), default=sets, help="of " + ",".join(SETS))
     parser.add_argument("--sizes", type=numbers, default=list(sizes))
     parser.add_argument("--limits", type=numbers, default=[10, 1000])
-    parser.add_argument("--clients", type=numbers, default=[1, 16])
+    parser.add_argument("--clients", type=numbers, default=list(clients))
     parser.add_argument("--workers", type=lambda text: [word == "on" for word in text.split(",")], default=list(workers),
                         help="off,on")
 

@@ -86,7 +86,7 @@ def arguments():
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", required=True, help="folder that the server can run scripts from, for the null engine")
     parser.add_argument("--way-seconds", type=int, default=2)
-    choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 100000], workers=[True])
+    choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 100000], clients=[16], workers=[True])
     return parser.parse_args()
 
 

@@ -6,7 +6,7 @@ import numpy
 from sql_clients import line, pgbench, psql
 from sql_sets import as_settings
 
-QUERIES = 50
+QUERIES = 30
 EXPLAINED = 10
 SHARES = (0.5, 0.1, 0.01)
 BUCKETS = 1 << 16
