@@ -22,6 +22,7 @@ using namespace vectorgpu::am;
 
 constexpr int kTries = 1000; // while another session loads the index: 20 s
 constexpr long kPauseMs = 20;
+constexpr int kNextSessionMs = 1000;
 constexpr uint64 kLargeLoadBytes = 32 * 1024 * 1024; // worth another session: a request costs as much as copying some 100 KB
 
 void
@@ -84,6 +85,7 @@ vectorgpu_prewarm(PG_FUNCTION_ARGS)
 		bridge::session_set_room(copy_bytes(meta, meta->delta_first_row) >= kLargeLoadBytes);
 		load(access.index);
 		bridge::session_set_room(false);
+		(void) bridge::await_session(kNextSessionMs); // for the scans that follow
 	}
 	PG_CATCH();
 	{
