@@ -44,8 +44,8 @@ struct Snapshot
 class CpuEngineCopy
 {
 public:
-	/// populator outlives the copy.
-	CpuEngineCopy(const CopySpec &spec, Populator *populator);
+	/// populator: outlives the copy; null: nobody makes memory ahead.
+	explicit CpuEngineCopy(const CopySpec &spec, Populator *populator = nullptr);
 
 	const DistanceSpec &
 	spec() const
