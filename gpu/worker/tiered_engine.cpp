@@ -380,6 +380,7 @@ private:
 		std::stable_sort(dated.begin(), dated.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
 		if (latest_first)
 			std::reverse(dated.begin(), dated.end());
+		copies.reserve(dated.size());
 		for (auto &[used, copy] : dated)
 			copies.push_back(std::move(copy));
 		return copies;

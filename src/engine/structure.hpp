@@ -54,7 +54,7 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 			const uint64_t lists = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes() + sizeof(CodesHead);
 			const uint64_t dim = spec.distance.dim;
 			const uint64_t rotation = dim <= ivf::kMaxOpqDimensions ? dim * (dim + 15) : 0;
-			const uint64_t most_model = (256 * 2 * dim + rotation) * sizeof(float);
+			const uint64_t most_model = (uint64_t{256} * 2 * dim + rotation) * sizeof(float);
 
 			return {lists + n_rows, lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * 2 * dim};
 		}
