@@ -286,5 +286,4 @@ BEGIN
 END $$;
 SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4"}');
 SELECT * FROM pg_temp.far_queries('vector_l1_ops', '<+>', '{storage=fp32,storage=sq8}');
-SELECT * FROM pg_temp.far_queries('vector_cosine_ops', '<=>', '{storage=fp32,storage=sq8,storage=pq}');
 DROP TABLE far_curve;
