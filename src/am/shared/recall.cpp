@@ -12,6 +12,7 @@
 extern "C"
 {
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/pg_amop.h"
@@ -297,7 +298,8 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 	uint32 n_queries, uint32 k, TimestampTz deadline)
 {
 	const BlockNumber n_blocks = RelationGetNumberOfBlocks(heap);
-	const BlockNumber step = deadline == 0 ? Max(n_blocks, 1) : kBlocksPerStep;
+	const bool by_parts = deadline != 0 && heap->rd_tableam == GetHeapamTableAmRoutine();
+	const BlockNumber step = by_parts ? kBlocksPerStep : Max(n_blocks, 1);
 	IndexInfo *info = BuildIndexInfo(index);
 	TableScan scan = {};
 
@@ -323,8 +325,10 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 		TableScanDesc part = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
 
 		(void) VG_FAULT("recall_scan");
-		table_index_build_range_scan(
-			heap, index, info, false, false, false, start, Min(step, n_blocks - start), compare_row, &scan, part);
+		// A range may not be asked for together with a scan of one's own, whose snapshot this is about: the scan itself has the range.
+		if (by_parts)
+			heap_setscanlimits(part, start, Min(step, n_blocks - start));
+		table_index_build_scan(heap, index, info, true, false, compare_row, &scan, part);
 		scan.late = scan.late || (deadline != 0 && GetCurrentTimestamp() >= deadline);
 	}
 	MemoryContextDelete(scan.row_context);

@@ -82,7 +82,8 @@ sample_table(const IndexAccess *access, Snapshot snapshot, uint32 size, Reservoi
 	info->ii_ExclusionOps = nullptr;
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
-	table_index_build_scan(access->heap, access->index, info, false, false, sample_row, reservoir, scan);
+	// `true` is what PostgreSQL wants to hear with a scan of one's own; the scan itself is not synchronised.
+	table_index_build_scan(access->heap, access->index, info, true, false, sample_row, reservoir, scan);
 }
 
 /// Makes a query of a row's value. Where queries are of another type (matchrow and matchquery), the text of the row is one that

@@ -103,7 +103,8 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
 	step(check);
 
-	// A scan with this snapshot and without synchronisation gives the table's blocks in order.
+	// A scan with this snapshot and without synchronisation gives the table's blocks in order. Who brings a scan of their own says that
+	// it may be synchronised, whether it is or not: PostgreSQL asserts that.
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = nullptr;
@@ -111,7 +112,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	info->ii_ExclusionStrats = nullptr;
 	scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
 	block_rows_init(block, &shape, {check_row, check});
-	table_index_build_scan(heap, index, info, false, false, block_rows_callback, block, scan);
+	table_index_build_scan(heap, index, info, true, false, block_rows_callback, block, scan);
 	block_rows_flush(block);
 
 	row_merge_end(&check->rows);
