@@ -26,6 +26,7 @@ namespace
 {
 
 std::unordered_set<void *> allocations;
+std::unordered_set<void *> lasting; // of TopMemoryContext: the module keeps them from call to call
 int error_level;
 
 constexpr Size kMostMemory = Size{256} << 20; // of one piece: as if the server had no more
@@ -86,6 +87,8 @@ extern "C"
 {
 
 MemoryContext CurrentMemoryContext = nullptr;
+static MemoryContextData top_context;
+MemoryContext TopMemoryContext = &top_context;
 volatile sig_atomic_t InterruptPending = 0;
 
 void
@@ -132,7 +135,14 @@ MemoryContextAllocZeroAligned(MemoryContext context, Size n)
 void *
 MemoryContextAllocHuge(MemoryContext context, Size n)
 {
-	return palloc_extended(n, MCXT_ALLOC_HUGE);
+	void *memory = palloc_extended(n, MCXT_ALLOC_HUGE);
+
+	if (context == TopMemoryContext)
+	{
+		allocations.erase(memory);
+		lasting.insert(memory);
+	}
+	return memory;
 }
 
 void *
@@ -144,7 +154,7 @@ MemoryContextAllocExtended(MemoryContext context, Size n, int flags)
 void
 pfree(void *memory)
 {
-	REQUIRE(allocations.erase(memory) == 1);
+	REQUIRE(allocations.erase(memory) + lasting.erase(memory) == 1);
 	std::free(memory);
 }
 

@@ -7,7 +7,6 @@
 
 extern "C"
 {
-#include "access/reloptions.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commands/vacuum.h"
@@ -229,23 +228,6 @@ DefineCustomIntVariable(const char *name, const char *summary, const char *detai
 
 void
 MarkGUCPrefixReserved(const char *prefix)
-{
-}
-
-relopt_kind
-add_reloption_kind()
-{
-	return RELOPT_KIND_LOCAL;
-}
-
-void
-add_int_reloption(bits32 kinds, const char *name, const char *description, int initial, int min, int max, LOCKMODE lock)
-{
-}
-
-void
-add_enum_reloption(bits32 kinds, const char *name, const char *description, relopt_enum_elt_def *members, int initial,
-	const char *detail, LOCKMODE lock)
 {
 }
 

@@ -64,12 +64,13 @@ for my $call ("vectorgpu_check('%s', false)", "vectorgpu_merge('%s')")
 my ($rc, $out) = $node->psql('postgres', 'SET ROLE reader; SELECT count(*) FROM vectorgpu_indexes');
 ok($rc != 0 || $out =~ /^\d+$/, 'the view is either readable or refused');
 is($node->safe_psql('postgres', 'SELECT count(*) > 0 FROM vectorgpu_indexes'), 't', 'the view lists indexes');
-is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights)");
+is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights, fallbacks are counts and NULL to strangers)");
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu'
-WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
+WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans', 'vectorgpu_index_fallbacks') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
 AND has_function_privilege('public', p.oid, 'EXECUTE')
 SQL
+is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'nobody without rights to the table sees how often its scans fell back');
 is($node->safe_psql('postgres', <<'SQL'), '', 'no function is LEAKPROOF');
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE p.proleakproof

@@ -1,0 +1,42 @@
+// Storage parameters and options of operator classes as core hands them on: names, types and bounds as the module has defined them,
+// values drawn from the input of a fuzz target. What core itself refuses (names, bounds, members) is never drawn.
+#pragma once
+
+#include "fake_server.hpp"
+
+extern "C"
+{
+#include "access/reloptions.h"
+}
+
+namespace vectorgpu::fuzz
+{
+
+/// The bytes of one input, taken from the front; zeros behind its end.
+struct Draw
+{
+	const uint8_t *data;
+	size_t size;
+
+	template <class T>
+	T
+	take()
+	{
+		T value = {};
+		const size_t n = size < sizeof(T) ? size : sizeof(T);
+
+		__builtin_memcpy(&value, data, n);
+		data += n;
+		size -= n;
+		return value;
+	}
+};
+
+/// What build_reloptions draws from; set by the target.
+extern Draw options_draw;
+
+/// What core makes of an operator class's options: a function that defines them, called with values drawn from options_draw, palloc'd.
+/// Raises the errors of their validators.
+bytea *operator_class_options(PGFunction define);
+
+} // namespace vectorgpu::fuzz

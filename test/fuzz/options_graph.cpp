@@ -1,0 +1,36 @@
+// Storage parameters of gpugraph: see fuzz_options.cpp.
+#include "options_shape.hpp"
+
+#include "am/gpugraph/graph.hpp"
+
+namespace vectorgpu::fuzz
+{
+
+void
+define_graph()
+{
+	am::graph_define_options();
+}
+
+void
+try_graph(Draw draw)
+{
+	const Relation index = the_relation();
+
+	draw_shape(&draw);
+	const am::IndexShape shape = shape_now();
+
+	options_draw = draw;
+	index->rd_options = am::graph_parse_options(0, true);
+	if (!no_error([&] { am::graph_store_options(index, &shape, meta.am_options); }))
+		return require_refusal();
+
+	const am::GraphOptions *options = am::graph_options(&meta);
+
+	REQUIRE(am::graph_check_entry(&meta, &meta.segments[0]) == nullptr);
+	REQUIRE(options->degree == am::graph_plan_degree(index) && options->hash_bits == am::graph_plan_hash_bits(index));
+	REQUIRE(options->prune <= static_cast<uint32>(engine::graph::PruneKind::kRng));
+	REQUIRE(options->hash_bits == 0 || meta.metric != Metric::kL1);
+}
+
+} // namespace vectorgpu::fuzz
