@@ -15,13 +15,13 @@ sql() {
 }
 
 # flap: each second kills the worker of the shared cluster, for ever; WORK/kills counts. One that is not ready yet is spared for
-# ten seconds: on a GPU that others use, starting takes longer than a second.
+# a minute: on a GPU that a dozen others use, starting takes more than ten seconds.
 flap() {
 	local pid ready spared=0 kills=0
 
 	while :; do
 		IFS='|' read -r pid ready < <(FLAP_DATABASE=flapping sql 'SELECT pid, ready FROM vectorgpu_worker' 2>/dev/null)
-		if [ "$ready" != t ] && [ "$spared" -lt 10 ]; then
+		if [ "$ready" != t ] && [ "$spared" -lt 60 ]; then
 			spared=$((spared + 1))
 		elif [[ "$pid" =~ ^[0-9]+$ ]] && kill -KILL "$pid" 2>/dev/null; then
 			spared=0
