@@ -51,7 +51,7 @@ begin_query(const SegmentSearch *search, IvfQuery *query)
 {
 	const MetaData *meta = search->meta;
 	const engine::DistanceSpec spec = {Metric::kL2, meta->element, meta->dim};
-	float *floats = static_cast<float *>(MemoryContextAlloc(search->am_context, 2 * meta->dim * sizeof(float)));
+	float *floats = static_cast<float *>(MemoryContextAlloc(search->am_context, Size{2} * meta->dim * sizeof(float)));
 
 	ivf_rows_to_floats(spec, static_cast<const char *>(search->query), 1, floats);
 	memcpy(floats + meta->dim, floats, meta->dim * sizeof(float));

@@ -201,11 +201,11 @@ ivf_matches(const MetaData *meta, const char *vector, const char *stored)
 		return memcmp(vector, stored, meta_vector_bytes(meta)) == 0;
 	if (layout.refine == IvfRefine::kNone)
 		return true; // codes are of an approximation, and after merges of that of one
-	floats = static_cast<float *>(palloc(2 * meta->dim * sizeof(float)));
-	halves = static_cast<uint16 *>(palloc(2 * meta->dim * sizeof(uint16)));
+	floats = static_cast<float *>(palloc(Size{2} * meta->dim * sizeof(float)));
+	halves = static_cast<uint16 *>(palloc(Size{2} * meta->dim * sizeof(uint16)));
 	memcpy(floats, vector, meta->dim * sizeof(float));
 	memcpy(floats + meta->dim, stored, meta->dim * sizeof(float));
-	(void) engine::ivf::narrow_to_halves(floats, 2 * meta->dim, halves);
+	(void) engine::ivf::narrow_to_halves(floats, Size{2} * meta->dim, halves);
 	same = memcmp(halves, halves + meta->dim, meta->dim * sizeof(uint16)) == 0;
 	pfree(floats);
 	pfree(halves);

@@ -244,7 +244,7 @@ read_rows(Work *work, ConsumeBatch consume)
 						errhint("Select such rows with a view, or declare the column as vector(%u).", work->spec.dim)));
 			if (rows == nullptr)
 				rows = static_cast<float *>(
-					MemoryContextAllocHuge(work->context, kBatchRows * work->spec.dim * sizeof(float)));
+					MemoryContextAllocHuge(work->context, Size{kBatchRows} * work->spec.dim * sizeof(float)));
 			memcpy(rows + static_cast<Size>(n++) * work->spec.dim, types::elements_of<types::Float32>(value),
 				work->spec.dim * sizeof(float));
 			if (value != reinterpret_cast<const types::VectorValue *>(DatumGetPointer(datum)))
