@@ -7,7 +7,7 @@ tidy_flags() {
 
 	printf '%s\n' -std=c++20 -D_GNU_SOURCE -DVECTORGPU_FAULTS=1 -DUSE_ASSERT_CHECKING=1 -I"$ROOT/src" -I"$ROOT/gpu" -I"$ROOT" -isystem "$TIDY_SERVER"
 	case $1 in
-		gpu/cuda/* | gpu/kernels/*) printf '%s\n' -isystem "$cuda" -isystem "$cuda/cccl" ;;
+		gpu/cuda/* | gpu/kernels/*) printf '%s\n' -DVECTORGPU_WITH_CUDA -isystem "$cuda" -isystem "$cuda/cccl" ;;
 		*_avx2.cpp) printf '%s\n' -mavx2 -mfma -mf16c ;;
 		*_avx512.cpp) printf '%s\n' -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c ;;
 		*engine/graph/hash.cpp) printf '%s\n' -include "$ROOT/test/fuzz/gcc_shuffle.hpp" ;;
@@ -20,14 +20,17 @@ tidy_file() {
 
 	mapfile -t flags < <(tidy_flags "$1")
 	clang-tidy --quiet "$ROOT/$1" -- "${flags[@]}" >"$log.all" 2>"$log.errors"
-	# A finding, the line that it is about, and where in it.
-	awk '/(warning|error): .*\[[a-z0-9.,-]+\]$/ { finding = $0; next }
-		finding ~ /implicit-widening/ {
-			split(finding, at, ":")
-			if (/constexpr/ || substr($0, at[3]) ~ /^[0-9]+ \* [0-9]+/) { finding = ""; next }
+	# A finding, the line that it is about with its tabs expanded, and a caret below where in it.
+	awk '/(warning|error): .*\[[a-z0-9.,-]+\]$/ { finding = $0; n = 0; next }
+		finding != "" && ++n == 1 { source = $0; next }
+		finding != "" {
+			if (finding !~ /implicit-widening/ || (source !~ /constexpr/ && substr(source, index($0, "^")) !~ /^[0-9]+ \* [0-9]+/))
+				printf "%s\n%s\n%s\n", finding, source, $0
+			finding = ""
+			next
 		}
-		finding != "" { print finding; finding = "" }
-		{ print }' "$log.all" >"$log"
+		{ print }
+		END { if (finding != "") print finding }' "$log.all" >"$log"
 	! grep -qE '(warning|error): ' "$log"
 }
 
