@@ -45,11 +45,15 @@ start_flapping() {
 
 # stop_flapping PART: ends it; the part fails if the worker did not die, or never answered between.
 stop_flapping() {
-	local part=$1 kills answered
+	local part=$1 kills answered waited
 
 	if [ -z "$FLAPPER" ]; then
 		return
 	fi
+	# Where starting takes long, the suites may be over before the third death.
+	for ((waited = 0; waited < 180 && $(cat "$WORK/kills") < 3; waited++)); do
+		sleep 1
+	done
 	kill "$FLAPPER"
 	wait "$FLAPPER" 2>/dev/null
 	FLAPPER=''
