@@ -5,7 +5,7 @@
 # Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
 QUICK_PARTS='lint unit regress isolation tap client'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
-SOAKS='/(062|110|241|243|400)_'
+SOAKS='/(062|110|121|241|243|400)_'
 
 # The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
 MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}
@@ -26,7 +26,7 @@ part_matrix_tap() {
 
 	for way in $MATRIX; do
 		TAP_ENVIRONMENT=("VECTORGPU_WORKER=${way%-*}" "VECTORGPU_PRELOAD=${way#*-}")
-		TAP_EXCEPT='/2[45][0-9]_|/220_|/300_'
+		TAP_EXCEPT='/121_|/2[45][0-9]_|/220_|/300_'
 		part_tap "tap, worker ${way%-*}, preload ${way#*-}" test/t 3600
 		TAP_ENVIRONMENT=() TAP_EXCEPT=''
 	done
@@ -91,6 +91,7 @@ begin_summary() {
 	COUNTED=$LOGS/long/.counted
 	mkdir -p "$LOGS/long"
 	: >"$COUNTED"
+	rm -f "$LOGS/long/.entries"
 	PART_START=$SECONDS PART_DATE=$(date -u '+%Y-%m-%d %H:%M') PART_TREE=$(tree_state) PART_RESULTS=("$PASSED" "$FAILED" "$SKIPPED" "${#SUMMARY[@]}")
 }
 

@@ -10,7 +10,6 @@ tidy_flags() {
 		gpu/cuda/* | gpu/kernels/*) printf '%s\n' -DVECTORGPU_WITH_CUDA -isystem "$cuda" -isystem "$cuda/cccl" ;;
 		*_avx2.cpp) printf '%s\n' -mavx2 -mfma -mf16c ;;
 		*_avx512.cpp) printf '%s\n' -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c ;;
-		*engine/graph/hash.cpp) printf '%s\n' -include "$ROOT/test/fuzz/gcc_shuffle.hpp" ;;
 	esac
 }
 
@@ -21,7 +20,7 @@ tidy_file() {
 	mapfile -t flags < <(tidy_flags "$1")
 	clang-tidy --quiet "$ROOT/$1" -- "${flags[@]}" >"$log.all" 2>"$log.errors"
 	# A finding, the line that it is about with its tabs expanded, and a caret below where in it.
-	awk '/(warning|error): .*\[[a-z0-9.,-]+\]$/ { finding = $0; n = 0; next }
+	awk '/(warning|error): .*\[[a-z0-9.,-]+\]$/ { if (finding != "" && n == 0) print finding; finding = $0; n = 0; next }
 		finding != "" && ++n == 1 { source = $0; next }
 		finding != "" {
 			if (finding !~ /implicit-widening/ || (source !~ /constexpr/ && substr(source, index($0, "^")) !~ /^[0-9]+ \* [0-9]+/))

@@ -51,7 +51,7 @@ stop_flapping() {
 		return
 	fi
 	# Where starting takes long, the suites may be over before the third death.
-	for ((waited = 0; waited < 180 && $(cat "$WORK/kills") < 3; waited++)); do
+	for ((waited = 0; waited < 180 && 10#0$(cat "$WORK/kills") < 3; waited++)); do
 		sleep 1
 	done
 	kill "$FLAPPER"

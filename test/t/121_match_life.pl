@@ -74,6 +74,9 @@ sub right
 
 sub start_changes
 {
+	my (%options) = (merges => 1, @_);
+	my $merges = delete $options{merges};
+
 	return start_load($node, {
 		'scan@4'   => "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_matches(50);\nCOMMIT;\n",
 		'insert@4' => "SELECT add_rows(5);\n",
@@ -81,12 +84,13 @@ sub start_changes
 		'delete@2' => "DELETE FROM m WHERE id IN (SELECT id FROM m ORDER BY random() LIMIT 4 FOR UPDATE SKIP LOCKED);\n",
 		'abort@1'  => "BEGIN;\nSELECT add_rows(3);\nROLLBACK;\n",
 		'vacuum@1' => "VACUUM m;\n",
-		'merge@1'  => "SELECT vectorgpu_merge('m_a'), vectorgpu_merge('m_r');\nSELECT vectorgpu_merge('m_w'), vectorgpu_merge('m_d');\n" },
-		clients => 4, seconds => $seconds, @_);
+		$merges ? ('merge@1' => "SELECT vectorgpu_merge('m_a'), vectorgpu_merge('m_r');\nSELECT vectorgpu_merge('m_w'), vectorgpu_merge('m_d');\n") : () },
+		clients => 4, seconds => $seconds, %options);
 }
 
-# Changes beside scans, the worker dying, and an index that is built meanwhile.
-my $load = start_changes();
+# Changes beside scans, the worker dying, and an index that is built meanwhile. No merges: a merge that waits for the lock of a build by
+# CONCURRENTLY has a snapshot for which that build waits.
+my $load = start_changes(merges => 0);
 for my $round (1 .. $seconds - 1)
 {
 	my $pid = worker_pid($node);

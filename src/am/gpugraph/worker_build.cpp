@@ -317,6 +317,9 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 	if (!bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
 		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
+	// Not by a merge that must let go at once when somebody waits for its lock.
+	if (writer->plan.give_way != nullptr)
+		writer->has_waited = true;
 	return bridge::session_for_build(rows->n_rows, kRowsPerMs, &writer->has_waited);
 }
 

@@ -21,7 +21,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRemembered = 4;           // models
+constexpr uint32 kRemembered = 32;          // models; partitions of a table are asked in turns: fewer than these would forget each
 constexpr uint32 kSampleFloats = 65536;     // of the centroids of a model
 constexpr uint32 kLeastSample = 8;          // centroids
 constexpr uint32 kMeasured = 64;            // of these: whose distance to the nearest other one is measured

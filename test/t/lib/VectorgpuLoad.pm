@@ -102,7 +102,7 @@ DECLARE
 	difference text := compare_answers(tab, op, query, k, filter);
 BEGIN
 	IF difference <> '' THEN
-		RAISE EXCEPTION 'wrong answer from %: %', tab, difference;
+		RAISE EXCEPTION 'wrong answer f(?:rom|or) %: %', tab, difference;
 	END IF;
 END
 $$;
@@ -152,7 +152,7 @@ sub start_load
 	{
 		my ($file, $weight) = split /@/, $name;
 		append_to_file("$folder/$file.sql", $scripts->{$name});
-		$load{comparing}{$file} = 1 if $scripts->{$name} =~ /assert_answers/;
+		$load{comparing}{$file} = 1 if $scripts->{$name} =~ /assert_(?:answers|matches)/;
 		push @files, '-f', "$folder/$file.sql" . (defined $weight ? "\@$weight" : '');
 	}
 
@@ -187,7 +187,7 @@ sub finish_load
 		$compared += $2 if $load->{comparing}{$1};
 	}
 	$compared = $transactions // 0 if $load->{out} !~ /^SQL script \d/m && %{ $load->{comparing} // {} };
-	my $wrong = () = $load->{err} =~ /wrong answer from/g;
+	my $wrong = () = $load->{err} =~ /wrong answer f(?:rom|or)/g;
 	count('answers', $compared + $wrong);
 	count('wrong', $wrong);
 
