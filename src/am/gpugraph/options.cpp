@@ -151,15 +151,19 @@ graph_looks_at_all(double width, double n_rows, uint32 hash_bits)
 }
 
 double
-graph_width(const GraphModel *model, uint64 n_rows, double wanted, uint32 round)
+graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted, uint32 round)
 {
+	const double n_rows = static_cast<double>(segment->n_rows);
+	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would fill the batch
+	// that lie farther away than what the graph has not come to.
+	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
 	const double calibrated = model->calibration.n_queries > 0
 		? std::round(engine::ivf::fractional_probes_for(model->calibration, recall_target)) // one more may find a hundredth more
 		: kDefaultWidth;
 
-	const double width = std::ceil(width_for(calibrated, wanted) * std::pow(kRoundGrowth, round));
+	const double width = std::ceil(width_for(calibrated, wanted) * std::pow(kRoundGrowth, round) * wider);
 
-	return graph_looks_at_all(width, static_cast<double>(n_rows), model->hash_bits) ? Max(width, static_cast<double>(n_rows)) : width;
+	return graph_looks_at_all(width, n_rows, model->hash_bits) ? Max(width, n_rows) : width;
 }
 
 double

@@ -72,7 +72,7 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 	if (!graph_read_model(index, meta, segment, &model, strategy))
 		return false;
 	probes->probes = static_cast<uint32>(
-		Min(graph_width(&model, segment->n_rows, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+		Min(graph_width(&model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
 	// Where there are codes the GPU has no vectors.
 	*whole = model.hash_bits == 0 &&
 		(graph_looks_at_all(probes->probes, n_rows, 0) ||
