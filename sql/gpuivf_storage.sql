@@ -256,7 +256,7 @@ SELECT count(*), sum(id) FROM (SELECT id FROM cut_off ORDER BY v <-> '[1,1,1,1,1
 DROP TABLE cut_off;
 
 -- Queries far from all rows: very many rows are nearly as near as the nearest, nearer to each other than their codes are exact. Codes find
--- no less than the vectors of the same lists do.
+-- no less than the vectors of the same lists do. From 1e18 on all rows are equally far, as floats go: such a query has to be answered, no more.
 CREATE TABLE far_curve (id int, v vector(4));
 INSERT INTO far_curve SELECT i, ARRAY[sin(i), cos(i), sin(2 * i), cos(3 * i)]::real[]::vector FROM generate_series(1, 8000) i;
 CREATE FUNCTION pg_temp.as_near(class text, operator text, query text) RETURNS bigint LANGUAGE plpgsql AS $$

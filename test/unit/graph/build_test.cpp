@@ -1,7 +1,6 @@
 // The build of a graph: the k-NN graph against all pairs, soundness and reachability on odd data, recall.
 #include "graph/graph_data.hpp"
 
-#include <thread>
 #include <tuple>
 
 #include "common/half.hpp"
@@ -303,19 +302,6 @@ TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached
 			EXPECT_GT(n_added, 0u);
 			EXPECT_EQ(built.n_reachable(), n) << "rings of " << ring << ", degree " << degree;
 		}
-}
-
-/// engine::ivf::Call::parallel.
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
 }
 
 TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)

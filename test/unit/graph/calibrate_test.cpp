@@ -1,6 +1,4 @@
 // Calibration: the same by any number of threads, and right for queries that the graph has not seen.
-#include <thread>
-
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/hold_out.hpp"
@@ -11,19 +9,6 @@ namespace vectorgpu::engine::graph::test
 {
 namespace
 {
-
-/// engine::ivf::Call::parallel.
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
-}
 
 MeasuredGraph
 measured(const Built &built)

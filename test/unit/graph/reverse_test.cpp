@@ -2,8 +2,6 @@
 #include "engine/graph/reverse.hpp"
 #include "graph/graph_data.hpp"
 
-#include <thread>
-
 namespace vectorgpu::engine::graph::test
 {
 namespace
@@ -70,18 +68,6 @@ random_edges(uint32_t n_rows, uint32_t degree, bool hubs, unsigned seed)
 		forward.insert(forward.end(), own.begin(), own.end());
 	}
 	return forward;
-}
-
-void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
 }
 
 TEST(Reverse, is_the_reference_by_any_number_of_threads)
