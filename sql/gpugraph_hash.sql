@@ -30,7 +30,7 @@ BEGIN
 			all_rows := pg_temp.compare_scans('hashed', distance);
 			few_rows := pg_temp.compare_scans('hashed', distance, 'WHERE id % 50 = 3 LIMIT 20');
 			PERFORM set_config('gpugraph.search_width', '350', false);
-			enough := (SELECT recall >= 0.9 FROM vectorgpu_recall('hashed_i', 50, 10));
+			enough := (SELECT recall >= 0.9 FROM vectorgpu_recall('hashed_i', 300, 10));
 			PERFORM vectorgpu_check('hashed_i', true);
 			DROP INDEX hashed_i;
 			RETURN NEXT;
@@ -54,7 +54,7 @@ DROP INDEX hashed_v;
 -- few bits tell little, so that a recall target takes wider searches; it is met with more rows looked at
 CREATE INDEX hashed_v ON hashed USING gpugraph (v) WITH (degree = 8, hash_bits = 64);
 SET gpugraph.recall_target = 0.9;
-SELECT recall >= 0.85 AS enough FROM vectorgpu_recall('hashed_v', 200, 10);
+SELECT recall >= 0.85 AS enough FROM vectorgpu_recall('hashed_v', 1000, 10);
 RESET gpugraph.recall_target;
 
 -- a narrow search: a LIMIT that is known gets its rows, in order; a scan without one ends with all rows
@@ -139,4 +139,4 @@ CREATE INDEX hash_parts_v ON hash_parts USING gpugraph (v) WITH (hash_bits = 128
 RESET maintenance_work_mem;
 SELECT rows, heap_rows_checked FROM vectorgpu_check('hash_parts_v', true);
 SET gpugraph.search_width = 100;
-SELECT recall >= 0.9 AS enough FROM vectorgpu_recall('hash_parts_v', 50, 10);
+SELECT recall >= 0.9 AS enough FROM vectorgpu_recall('hash_parts_v', 1000, 10);
