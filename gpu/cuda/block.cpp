@@ -34,10 +34,10 @@ widen_row(Form form, const uint8_t *from, uint32_t dim, uint8_t *to)
 		{
 			uint16_t half;
 
-			std::memcpy(&half, from + e * 2, 2);
+			std::memcpy(&half, from + size_t{e} * 2, 2);
 			value = half_to_float(half);
 		}
-		std::memcpy(to + e * 4, &value, 4);
+		std::memcpy(to + size_t{e} * 4, &value, 4);
 	}
 }
 

@@ -81,7 +81,7 @@ encode_row(const engine::DistanceSpec &spec, const void *row, Form form, uint32_
 		{
 			const uint16_t half = float_to_half(elements[e]);
 
-			std::memcpy(to + 2 * e, &half, 2);
+			std::memcpy(to + size_t{2} * e, &half, 2);
 		}
 		written = size_t{2} * spec.dim;
 	}

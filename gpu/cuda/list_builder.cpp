@@ -171,7 +171,7 @@ protected:
 
 private:
 	/// Elements of a query on the device.
-	size_t query_pitch() const { return (spec().rows.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes; }
+	size_t query_pitch() const { return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes; }
 
 	/// Room for the queries, what they have found, and the scores of a batch.
 	Status

@@ -84,7 +84,7 @@ stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> que
 
 /// All that is on the stream, whatever came before.
 Status
-drained(const SearchContext &context, Status status)
+drained(const SearchContext &context, const Status &status)
 {
 	const Status ended = context.stream.synchronize();
 

@@ -72,7 +72,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	VECTORGPU_TRY(engine->seal_segment(copy, 1));
 	VECTORGPU_TRY(engine->set_tombstones(copy, 1, dead));
 	for (uint32_t q = 0; q < test.n_queries; q++)
-		batch.push_back({queries.data() + q % kDistinct * kDim, kNeighbors, false, {}, kTarget});
+		batch.push_back({queries.data() + size_t{q % kDistinct} * kDim, kNeighbors, false, {}, kTarget});
 	VECTORGPU_TRY(engine->search(copy, batch, &found));
 	for (uint32_t distinct = 0; distinct < std::min(kDistinct, test.n_queries); distinct++)
 	{

@@ -160,7 +160,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 		for (uint32_t d = 0; d < test.dim; d++)
 			model[test.dim + d] = (model[test.dim + d] + 1.0f) / 128.0f;
 	for (uint32_t list = 0; list <= kLists; list++)
-		offsets.push_back(list * (kRows / kLists));
+		offsets.push_back(uint64_t{list} * (kRows / kLists));
 	for (uint32_t i = 0; i < kRows; i++)
 	{
 		numbers.push_back(i);

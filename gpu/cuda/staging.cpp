@@ -33,7 +33,7 @@ put_many_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const
 		_mm_prefetch(reinterpret_cast<const char *>(ahead + e), _MM_HINT_T0); // 64 bytes
 		for (uint32_t i = 0; i < 4; i++)
 		{
-			const __m128 x = _mm_loadu_ps(query + e + 4 * i);
+			const __m128 x = _mm_loadu_ps(query + e + size_t{4} * i);
 
 			whole[i] = _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, zero), most)); // NaN: 0
 			others = _mm_or_ps(others, _mm_cmpneq_ps(_mm_cvtepi32_ps(whole[i]), x));

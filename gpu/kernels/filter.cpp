@@ -77,7 +77,8 @@ launch(const FilterArgs &args, cudaStream_t stream)
 FilterBound
 filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 {
-	const double padded = (dim + 31) / 32 * 32;
+	const uint32_t padded_dim = (dim + 31) / 32 * 32;
+	const double padded = padded_dim;
 	const double roundings = std::ceil(dim / 32.0) + 8;
 	FilterBound bound;
 

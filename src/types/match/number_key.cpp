@@ -422,7 +422,7 @@ read_number(const char *text, int length, uint8_t *key, int *key_length)
 		if (p == end || *p < '0' || *p > '9')
 			return ReadNumber::kSyntax;
 		for (; p < end && *p >= '0' && *p <= '9'; p++)
-			exponent = exponent > kMaxNumberExponent * 10 ? exponent : exponent * 10 + (*p - '0');
+			exponent = exponent > int64_t{kMaxNumberExponent} * 10 ? exponent : exponent * 10 + (*p - '0');
 		if (minus)
 			exponent = -exponent;
 	}

@@ -223,12 +223,12 @@ numeric_key(Datum datum)
 {
 	const bytea *sent = DatumGetByteaP(DirectFunctionCall1(numeric_send, datum));
 	const uint8 *bytes = reinterpret_cast<const uint8 *>(VARDATA(sent));
-	auto word = [&](int i) { return static_cast<int16>(bytes[2 * i] << 8 | bytes[2 * i + 1]); };
+	auto word = [&](Size i) { return static_cast<int16>(bytes[2 * i] << 8 | bytes[2 * i + 1]); };
 	const int n_words = word(0);
 	const uint16 sign = static_cast<uint16>(word(2));
 	char *digits = static_cast<char *>(palloc(4 * n_words + 1));
 	Decimal value = {sign == 0x4000, digits, 4 * n_words, 4 * (word(1) + 1)};
-	uint8 *key = new_key(ValueKind::kNumber, Min(kMaxNumberKey, kShortNumberKey + 2 * n_words));
+	uint8 *key = new_key(ValueKind::kNumber, Min(kMaxNumberKey, kShortNumberKey + 2 * static_cast<Size>(n_words)));
 	int length;
 
 	if (sign == 0xC000)

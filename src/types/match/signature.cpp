@@ -27,8 +27,10 @@ signature_elements(const uint32 *values, int32 n)
 
 	for (int32 i = 0; i < n; i++)
 	{
-		put_uint32(keys + 4 * i, values[i]);
-		elements[i] = {static_cast<uint32>(i), {keys + 4 * i, 4}};
+		uint8 *const key = keys + 4 * static_cast<int64>(i);
+
+		put_uint32(key, values[i]);
+		elements[i] = {static_cast<uint32>(i), {key, 4}};
 	}
 	return {elements, n, 0};
 }
