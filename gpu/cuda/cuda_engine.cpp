@@ -105,6 +105,7 @@ public:
 			graph_alone_ = options_.graph_alone;
 			few_lists_ = options_.few_lists;
 		}
+		graph_choice_ = options_.graph_choice;
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
 		device_.on_fatal(options_.on_fatal);
@@ -415,7 +416,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const SearchOptions search_options = {
-			filter_min_queries_, options_.graph, graph_alone_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_, bins_};
+			filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_, bins_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -716,6 +717,7 @@ private:
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
 	bool graph_alone_ = false;
+	bool graph_choice_ = false; // not in the self-test
 	bool few_lists_ = false;
 	bool bins_ = true;
 	OnePassUse one_pass_;

@@ -27,6 +27,7 @@ struct CudaEngineOptions
 	bool narrow = true;                             // keep float32 rows in a narrower form where that is exact
 	uint32_t filter_min_queries = 0;                // batches from here on go through the filter; 0: tuning.hpp decides
 	bool graph_alone = true;                        // few searches of a graph by a block each, where that is possible
+	bool graph_choice = true;                       // queries of graphs look at all rows where that takes less time; off: what the CPU engine finds
 	bool one_pass = true;                           // small batches over byte rows in one pass where that is possible
 	uint32_t one_pass_looks = 1u << 17;             // of a block at what others have done, some 50 ms; then the pass is given up. 0: at once
 	uint32_t one_pass_pause_ms = 10000;             // after a pass that was given up: each costs a search some 50 ms

@@ -1,5 +1,5 @@
-// See graph_search.hpp. Each query looks at a segment in one of three ways: by its graph; at all rows, where that is cheaper or the search would be
-// wider than the kernel's; not at all, if it has no score with any row. Queries without probes look at every row of everything, as
+// See graph_search.hpp. Each query looks at a segment in one of three ways: by its graph; at all rows, where that is cheaper (gpu_choice.hpp) or the search
+// would be wider than the kernel's; not at all, if it has no score with any row. Queries without probes look at every row of everything, as
 // search.cpp does. Few searches of one graph are graph_alone.cpp's. For the graphs else, in chunks of queries, part by part of each segment:
 //   begin       canonical scores of all entry points, the 8 first
 //   search      kernels/graph_search.cuh
@@ -8,6 +8,7 @@
 #include "cuda/graph_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -16,6 +17,8 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/device_graph.hpp"
+#include "cuda/filter_plan.hpp"
+#include "cuda/gpu_choice.hpp"
 #include "cuda/graph_alone.hpp"
 #include "cuda/staging.hpp"
 #include "engine/distance.hpp"
@@ -363,7 +366,7 @@ public:
 	static constexpr uint32_t kMostGraphs = 63; // more are looked at as a whole
 
 	Ways
-	ways(const SearchQuery &query) const
+	ways(const SearchQuery &query)
 	{
 		uint32_t graph = 0;
 		Ways ways = 0;
@@ -378,7 +381,12 @@ public:
 				ways |= looks_at_all(engine::width_of(query.probes, source.segment), source) ? 0 : Ways{1} << graph;
 				graph++;
 			}
-		return ways;
+		if (ways == 0 || !options_.graph_choice)
+			return ways;
+
+		const Ways exact = choose(query, ways, true);
+
+		return ways & ~(exact == 0 || !any_bytes() || query_is_bytes(query) ? exact : choose(query, ways, false));
 	}
 
 	/// Queries that look at every source in the same way. Sets their coverage.
@@ -392,6 +400,8 @@ public:
 
 		results->clear();
 		results->resize(queries.size());
+		if (ways == 0)
+			return search_all_rows(queries, results);
 		for (const Source &source : snapshot_.sources)
 		{
 			const bool has_graph = source.graph != nullptr;
@@ -420,6 +430,64 @@ public:
 	}
 
 private:
+	/// The graphs of `ways` all of whose rows the query had better look at. are_bytes: so are the query's elements, if rows are.
+	Ways
+	choose(const SearchQuery &query, Ways ways, bool are_bytes) const
+	{
+		const bool by_dot = spec_.metric == Metric::kL2 || spec_.metric == Metric::kInnerProduct;
+		std::array<GraphChoice, kMostGraphs> choices;
+		std::array<uint32_t, kMostGraphs> numbers;
+		size_t n = 0;
+		uint32_t graph = 0;
+		bool others = false;
+		bool one_pass = by_dot && are_bytes && options_.one_pass != nullptr && !query.has_after && query.k <= kernels::kFinishMostK;
+		Ways exact = 0;
+
+		for (const Source &source : snapshot_.sources)
+		{
+			const kernels::Form form = source.block->form;
+			const uint32_t number = source.graph != nullptr && graph < kMostGraphs ? graph++ : kMostGraphs;
+
+			if (number == kMostGraphs || (ways >> number & 1) == 0)
+			{
+				others = others || source.n_rows > 0;
+				one_pass = one_pass && (source.n_rows == 0 || form == kernels::Form::kByte);
+				continue;
+			}
+
+			// Of rows that are narrower than the caller's not every query can go through the filter.
+			const bool fits = form == own_form(spec_.element) || (form == kernels::Form::kByte && are_bytes);
+
+			choices[n] = {source.n_rows, spec_.dim, source.block->pitch_bytes, by_dot && form == kernels::Form::kByte && are_bytes,
+				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 && filter_pays(source, 0, 1, static_cast<uint32_t>(std::min<size_t>(query.k, UINT32_MAX))),
+				engine::width_of(query.probes, source.segment)};
+			numbers[n++] = number;
+		}
+
+		const uint64_t chosen = choose_exact(std::span(choices).first(n), query.k, others && one_pass);
+
+		for (size_t i = 0; i < n; i++)
+			exact |= (chosen >> i & 1) << numbers[i];
+		return exact;
+	}
+
+	bool
+	any_bytes() const
+	{
+		return std::any_of(snapshot_.sources.begin(), snapshot_.sources.end(), [](const Source &source) { return source.block->form == kernels::Form::kByte; });
+	}
+
+	bool
+	query_is_bytes(const SearchQuery &query)
+	{
+		int32_t norm = 0;
+
+		if (spec_.element != ElementType::kFloat32)
+			return false;
+		bytes_.resize(spec_.dim);
+		return put_bytes(static_cast<const float *>(query.query), spec_.dim, bytes_.data(), &norm);
+	}
+
 	Status
 	search_graph_sources(std::vector<const Source *> graphs, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
@@ -441,6 +509,21 @@ private:
 			return true;
 		engine::compute_scores(spec_, query.query, query.query, shape_.row_bytes, 1, &score, 0);
 		return !std::isnan(score);
+	}
+
+	/// Queries that look at every row of every source.
+	Status
+	search_all_rows(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	{
+		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			const bool left_out = !queries[i].probes.empty() && drop_nan(&(*results)[i]);
+
+			if (queries[i].coverage != nullptr)
+				*queries[i].coverage = left_out ? engine::Coverage::kScored : engine::Coverage::kAll;
+		}
+		return Status::ok();
 	}
 
 	/// Joins the answers from all rows of some sources.
@@ -473,6 +556,7 @@ private:
 	const SearchOptions &options_;
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
+	std::vector<uint8_t> bytes_; // of a query
 };
 
 /// A query that goes through graphs finds at most so many rows there at a time; more come behind them.
@@ -516,7 +600,16 @@ search_graphs(const Device *device, SearchContext *context, const engine::Distan
 		if (queries[i].coverage != nullptr)
 			*queries[i].coverage = engine::Coverage::kAll;
 	}
-	if (!std::is_sorted(ways.begin(), ways.end()))
+	if (!queries.empty() && snapshot.n_rows > 0 && std::equal(ways.begin() + 1, ways.end(), ways.begin()) &&
+		std::all_of(queries.begin(), queries.end(),
+			[&](const SearchQuery &query) { return query.k > 0 && query.k <= std::min<uint64_t>(snapshot.n_rows, kernels::kMaxSelectK); }))
+	{
+		// As nearly always: nothing has to be sorted and put back.
+		if (status.is_ok())
+			status = call.search_alike(queries, ways[0], results);
+		numbers.clear();
+	}
+	else if (!std::is_sorted(ways.begin(), ways.end()))
 		std::stable_sort(numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return ways[a] < ways[b]; });
 	for (size_t first = 0; first < numbers.size() && status.is_ok();)
 	{

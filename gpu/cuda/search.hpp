@@ -58,6 +58,7 @@ struct SearchOptions
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp
+	bool graph_choice = false;       // and all rows are looked at where gpu_choice.hpp says so
 	OnePassUse *one_pass = nullptr;  // null: that way is not taken
 	bool few_lists = false;          // the way of ivf_few.hpp is taken where it can be
 	bool bins = true;                // queries with a recall target go by PartialReduce where that pays; else they are answered exactly

@@ -286,6 +286,7 @@ TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
 	const GraphedRows graph(rows, 16);
 
 	options.workspace_bytes = size_t{512} << 20;
+	options.graph_choice = false;
 	ASSERT_OK(make_cuda_engine(options, &usual));
 	ASSERT_OK(usual->create({spec, CopyKind::kGraph}, &copy));
 	ASSERT_OK(graph.load(usual.get(), copy, 1));

@@ -2,6 +2,8 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/shared/cost.hpp"
+#include "am/shared/page.hpp"
+#include "engine/graph/gpu_times.hpp"
 
 #include <cmath>
 
@@ -24,13 +26,12 @@ constexpr double kCodeCost = 0.55;    // comparing a code instead, as a share of
 constexpr double kSmallPages = 768;   // and in larger ones more, as less of what a search meets is in the processor's caches
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
-constexpr double kGpuUs = 60;         // a narrow search of 10,000 rows by an H200, the way included;
-constexpr double kGpuWidthUs = 1;     // more for each row that it keeps in mind,
-constexpr double kGpuDecadeUs = 15;   // and for ten times as many rows
-constexpr double kGpuCodesWidth = 3000; // by codes so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096
-// An exact search takes a GPU so much less than one of the graph before it is taken instead. Of 64 together an exact one takes two to three times as long as
-// of one alone (SIFT: 0.08 and 0.19 ms for 100 rows), one of the graph one and a half (width 256: 0.17 and 0.23 ms).
-constexpr double kExactAhead = 4;
+constexpr double kGpuWayUs = 40;      // from a backend to the GPU's engine and back
+constexpr double kGpuMoreUs = 4;      // than an exact search by gpuflat takes one by gpugraph: it has read how wide it may be
+constexpr double kGpuCodesUs = 60;    // a narrow search by codes of 10,000 rows by an H200, the way included;
+constexpr double kGpuCodesWidthUs = 1;   // more for each row that it keeps in mind, and
+constexpr double kGpuCodesWidth = 3000;  // so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
+constexpr double kGpuDecadeUs = 15;      // and for ten times as many rows
 constexpr double kPassesOfAll = 3;    // exact passes of a scan that returns every row: batches grow by 16
 
 Cost
@@ -39,11 +40,18 @@ row_cost(double pages)
 	return kRowCost * cpu_tuple_cost * std::pow(Max(Min(pages, kLargePages) / kSmallPages, 1.0), kMorePages);
 }
 
-/// By a GPU, the way included; hash_bits: of codes.
+/// By codes, by a GPU, the way included.
 double
-gpu_search_us(double width, double rows, uint32 hash_bits)
+gpu_codes_us(double width, double rows)
 {
-	return kGpuUs + width * kGpuWidthUs * (hash_bits > 0 ? 1 + width / kGpuCodesWidth : 1) + kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+	return kGpuCodesUs + width * kGpuCodesWidthUs * (1 + width / kGpuCodesWidth) + kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+}
+
+/// Of an index's pages, those that gpuflat has as well: not the edges.
+double
+flat_pages(double pages, double rows, double degree)
+{
+	return Max(pages - rows * degree * sizeof(uint32) / kPayloadBytes, 1.0);
 }
 
 /// By the processor.
@@ -56,12 +64,6 @@ search_cost(double width, double scored, uint32 hash_bits, double pages)
 
 } // namespace
 
-bool
-graph_gpu_looks_at_all(double width, double rows, double pages)
-{
-	return gpu_search_us(width, rows, 0) > kExactAhead * gpu_exact_us(pages);
-}
-
 void
 graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
@@ -70,6 +72,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
 	double width;
 	double gpu_us;
+	double exact_pages;
 	uint32 hash_bits;
 	Relation index;
 	Cost pass_of_all;
@@ -85,19 +88,21 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	hash_bits = graph_plan_hash_bits(index);
 	index_close(index, NoLock);
 	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
-	gpu_us = gpu_search_us(width, rows, hash_bits);
+	exact_pages = flat_pages(all_pages, rows, degree);
+	gpu_us = hash_bits > 0 ? gpu_codes_us(width, rows)
+						   : kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / rows / sizeof(float));
 	scored = width * degree * kNewNeighbors;
 	looks_at_all = graph_looks_at_all(width, rows, hash_bits);
 	if (!looks_at_all)
 		*pages = Min(scored, all_pages);
 	pass_of_all = pass_cost(path, all_pages, rows);
 	// By codes the processor looks at all rows, beside a GPU too: that has no vectors.
-	on_gpu = !(hash_bits > 0 && looks_at_all) && gpu_search_cost(path, gpu_us, *pages, startup_cost);
+	on_gpu = !(hash_bits > 0 && looks_at_all) && gpu_search_cost(path, gpu_us, hash_bits > 0 ? *pages : 0, startup_cost);
 	if (on_gpu && hash_bits == 0)
 	{
-		(void) gpu_search_cost(path, gpu_exact_us(0), all_pages, &pass_of_all);
-		if (looks_at_all || graph_gpu_looks_at_all(width, rows, all_pages))
-			*startup_cost = pass_of_all;
+		// The engine there takes the shorter way.
+		(void) gpu_search_cost(path, gpu_exact_us(0) + kGpuMoreUs, exact_pages, &pass_of_all);
+		*startup_cost = looks_at_all ? pass_of_all : Min(*startup_cost, pass_of_all);
 	}
 	else if (!on_gpu)
 		*startup_cost = looks_at_all ? pass_of_all : pass_cost(path, 0, std::sqrt(rows)) + search_cost(width, scored, hash_bits, all_pages);

@@ -117,10 +117,6 @@ bool graph_search_segment(const SegmentSearch *search);
 /// worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kGraphWorkerStructure;
 
-/// cost.cpp. True if a GPU looks at all `rows` (on so many pages) in clearly less time than a search of the graph by vectors takes there, for one
-/// client as for many.
-bool graph_gpu_looks_at_all(double width, double rows, double pages);
-
 /// cost.cpp. amcostestimate.
 void graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);

@@ -3,7 +3,6 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/shared/stream.hpp"
-#include "bridge/shared_state.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
 
@@ -73,11 +72,8 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 		return false;
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(&model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
-	// Where there are codes the GPU has no vectors.
-	*whole = model.hash_bits == 0 &&
-		(graph_looks_at_all(probes->probes, n_rows, 0) ||
-			(bridge::worker_on_gpu() &&
-				graph_gpu_looks_at_all(probes->probes, n_rows, static_cast<double>(stream_blocks(segment->n_rows * meta_vector_bytes(meta))))));
+	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
+	*whole = model.hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
 	return true;
 }
 

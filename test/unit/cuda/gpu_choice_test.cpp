@@ -1,0 +1,101 @@
+// The choice between graphs and all rows, at the sizes that were measured (test/gpu/REPORT.md).
+#include "cuda/gpu_choice.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+GraphChoice
+sift(uint32_t width, bool bytes = true)
+{
+	return {894717, 128, bytes ? 128u : 512u, bytes, true, width};
+}
+
+GraphChoice
+fashion(uint32_t width, bool bytes = true)
+{
+	return {60000, 784, bytes ? 784u : 3136u, bytes, true, width};
+}
+
+bool
+is_exact(const GraphChoice &rows, uint64_t k = 10, bool others = false)
+{
+	return choose_exact({&rows, 1}, k, others) != 0;
+}
+
+double
+exact_us(const GraphChoice &rows, uint64_t k)
+{
+	return exact_pass_us(rows, k) + exact_rows_us(rows);
+}
+
+TEST(GpuChoice, ModelIsNearWhatWasMeasured)
+{
+	EXPECT_NEAR(exact_us(sift(0), 10), 71, 5);
+	EXPECT_NEAR(exact_us(sift(0), 100), 71 + 35, 8);
+	EXPECT_NEAR(exact_us(sift(0), 1000), 71 + 205, 15);
+	EXPECT_NEAR(exact_us(sift(0, false), 10), 157, 8);
+	EXPECT_NEAR(exact_us(fashion(0), 10), 53, 5);
+	EXPECT_NEAR(exact_us(fashion(0, false), 10), 151, 8);
+}
+
+TEST(GpuChoice, GraphsOfManyRowsAreSearchedUntilThatTakesLonger)
+{
+	EXPECT_FALSE(is_exact(sift(10)));
+	EXPECT_FALSE(is_exact(sift(40))); // recall 0.95
+	EXPECT_TRUE(is_exact(sift(85))); // 0.985
+	EXPECT_TRUE(is_exact(sift(300)));
+	EXPECT_FALSE(is_exact(sift(85, false)));
+	EXPECT_TRUE(is_exact(sift(300, false)));
+	EXPECT_FALSE(is_exact({100000000, 96, 96, true, true, 512}));
+}
+
+TEST(GpuChoice, FewRowsOfManyDimensionsAreLookedAt)
+{
+	for (const uint32_t width : {10u, 13u, 16u, 64u, 1000u})
+		EXPECT_TRUE(is_exact(fashion(width))) << width;
+	EXPECT_FALSE(is_exact(fashion(10, false)));
+}
+
+TEST(GpuChoice, MoreResultsAreDearerForAnExactSearch)
+{
+	EXPECT_TRUE(is_exact(sift(80), 10));
+	EXPECT_FALSE(is_exact(sift(100), 100));
+	EXPECT_TRUE(is_exact(sift(1000), 1000));
+}
+
+TEST(GpuChoice, WhatHasNotBeenMeasuredGivesWayToMuchLongerSearchesAlone)
+{
+	GraphChoice rows = sift(200);
+
+	rows.measured = false;
+	EXPECT_FALSE(is_exact(rows));
+	rows.width = 500;
+	EXPECT_TRUE(is_exact(rows));
+}
+
+TEST(GpuChoice, APassThatGoesOnInAnyCaseCostsItsRowsAlone)
+{
+	EXPECT_TRUE(is_exact(sift(20), 10, true));
+	EXPECT_FALSE(is_exact({100000000, 96, 96, true, true, 100}, 10, true));
+	EXPECT_FALSE(is_exact(sift(20, false), 10, true)); // no one pass
+}
+
+TEST(GpuChoice, SegmentsSharePasses)
+{
+	const std::vector<GraphChoice> small = {{100000, 128, 128, true, true, 20}, {100000, 128, 128, true, true, 20}};
+	const std::vector<GraphChoice> mixed = {{100000000, 128, 128, true, true, 20}, sift(85), {50000, 128, 128, true, true, 20}};
+
+	EXPECT_FALSE(is_exact(small[0]));
+	EXPECT_EQ(choose_exact(small, 10, false), 3u);
+	EXPECT_EQ(choose_exact(mixed, 10, false), 6u);
+	EXPECT_EQ(choose_exact({}, 10, true), 0u);
+}
+
+} // namespace
+} // namespace vectorgpu::cuda
