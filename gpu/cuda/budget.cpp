@@ -17,19 +17,27 @@ Budget::take(uint64_t bytes)
 	return Status::ok();
 }
 
-Held::~Held()
+void
+Held::reset() noexcept
 {
+	const size_t bytes = buffer_.bytes();
+
+	buffer_.reset();
 	if (budget_ != nullptr)
-		budget_->give(buffer_.bytes());
+		budget_->give(bytes);
+	budget_ = nullptr;
 }
 
 Status
-Held::allocate(Budget *budget, size_t bytes, const char *purpose)
+Held::allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose)
 {
-	VECTORGPU_TRY(budget->take(bytes));
-	if (Status status = buffer_.allocate(budget->device(), bytes, purpose); !status.is_ok())
+	reset();
+	if (budget != nullptr)
+		VECTORGPU_TRY(budget->take(bytes));
+	if (Status status = buffer_.allocate(device, bytes, purpose); !status.is_ok())
 	{
-		budget->give(bytes);
+		if (budget != nullptr)
+			budget->give(bytes);
 		return status;
 	}
 	budget_ = budget;

@@ -36,11 +36,16 @@ class Held
 {
 public:
 	Held() = default;
-	~Held();
+	~Held() { reset(); }
 	Held(const Held &) = delete;
 	Held &operator=(const Held &) = delete;
 
-	Status allocate(Budget *budget, size_t bytes, const char *purpose);
+	/// What it held before goes first. kOutOfMemory, and it is empty, if the budget or the device has too little.
+	Status allocate(Budget *budget, size_t bytes, const char *purpose) { return allocate(budget->device(), budget, bytes, purpose); }
+
+	/// budget: null if nobody counts.
+	Status allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose);
+	void reset() noexcept;
 	size_t bytes() const { return buffer_.bytes(); }
 
 	template <class T>

@@ -97,7 +97,7 @@ public:
 			VECTORGPU_TRY(test_hashed());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = n_hashed_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		else
 		{
@@ -260,10 +260,10 @@ public:
 				VECTORGPU_TRY(held.match != nullptr	   ? search_match(held.match.get(), context.get(), queries, results, control)
 							  : held.hashed != nullptr ? search_hashed(held.hashed.get(), context.get(), queries, results, control)
 													   : search_rows(held.rows.get(), context.get(), queries, results, control));
-				n_searches_ += queries.size();
-				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				n_searches_ += queries.size();
+				n_batches_ += 1;
 				return Status::ok();
 			});
 	}
@@ -294,18 +294,18 @@ public:
 			});
 	}
 
-	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph; }
+	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch; }
 
 	Status
 	attach(engine::CopyId copy) override
 	{
-		return with_hashed(copy, [](HashedCopy &c) { return c.attach(); });
+		return with_kept(copy, [](auto &c) { return c.attach(); });
 	}
 
 	Status
 	detach(engine::CopyId copy) override
 	{
-		return with_hashed(copy, [](HashedCopy &c) { return c.detach(); });
+		return with_kept(copy, [](auto &c) { return c.detach(); });
 	}
 
 	uint64_t
@@ -314,7 +314,7 @@ public:
 		const AnyCopy held = find(copy);
 
 		// The others lie on the device alone.
-		return held.match != nullptr ? held.match->memory_bytes() : held.hashed != nullptr ? held.hashed->memory_bytes() : 0;
+		return held.match != nullptr ? held.match->host_bytes() : held.hashed != nullptr ? held.hashed->memory_bytes() : 0;
 	}
 
 	engine::EngineStats
@@ -337,6 +337,7 @@ public:
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 	uint64_t n_few_lists() const override { return n_few_lists_; }
 	uint64_t n_hashed() const override { return n_hashed_; }
+	uint64_t n_matched() const override { return n_matched_; }
 
 	uint64_t
 	n_rescored() const override
@@ -442,9 +443,12 @@ private:
 	{
 		MatchWorkspace workspace(&context->stream, &context->workspace);
 
-		VECTORGPU_TRY(device_.provoke(context->stream.get()));
+		uint64_t n_on_device = 0;
 
-		return copy->search(queries, &workspace, results, control);
+		VECTORGPU_TRY(device_.provoke(context->stream.get()));
+		VECTORGPU_TRY(copy->search(queries, &workspace, results, &n_on_device, control));
+		n_matched_ += n_on_device;
+		return Status::ok();
 	}
 
 	Status
@@ -534,8 +538,11 @@ private:
 	Status
 	test_matches()
 	{
-		const Status status = self_test_matches(this);
+		uint64_t n_searches = 0;
+		Status status = self_test_matches(this, &n_searches);
 
+		if (status.is_ok() && n_matched_ != n_searches)
+			status = Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's");
 		if (status.is_ok() || device_.fatal())
 			return status;
 		device_.log(("matches are not counted on the GPU: " + status.message).c_str());
@@ -687,15 +694,18 @@ private:
 			});
 	}
 
+	/// Of a kind that keeps_on_host().
 	template <class Work>
 	Status
-	with_hashed(engine::CopyId id, Work work)
+	with_kept(engine::CopyId id, Work work)
 	{
 		return guarded(
 			[&]
 			{
 				const AnyCopy copy = find(id);
 
+				if (copy.match != nullptr)
+					return work(*copy.match);
 				return copy.hashed != nullptr ? work(*copy.hashed) : not_resident();
 			});
 	}
@@ -745,6 +755,7 @@ private:
 	std::atomic<uint64_t> n_given_up_{0};
 	std::atomic<uint64_t> n_few_lists_{0};
 	std::atomic<uint64_t> n_hashed_{0};
+	std::atomic<uint64_t> n_matched_{0};
 };
 
 } // namespace

@@ -62,6 +62,10 @@ public:
 
 	/// Searches of a segment by codes of its rows, one for each query and segment, that the GPU did for copies of graphs with codes.
 	virtual uint64_t n_hashed() const = 0;
+
+	/// Searches of a segment of sets or texts, one for each query and segment, that the GPU did; the host does those of segments that the GPU
+	/// has no room for, and some that it does sooner.
+	virtual uint64_t n_matched() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

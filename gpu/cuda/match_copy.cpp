@@ -21,6 +21,28 @@ namespace
 
 constexpr uint64_t kPartsOfBudget = 4; // of what is left of the budget a part of an index that does not fit takes a fourth
 
+Status
+stopped()
+{
+	return Status::error(StatusCode::kCancelled, "the search was stopped");
+}
+
+bool
+is_stopped(const engine::SearchControl *control)
+{
+	return control != nullptr && control->stop.load(std::memory_order_relaxed);
+}
+
+/// 0, 1, ... n - 1.
+std::vector<size_t>
+all_numbers(size_t n)
+{
+	std::vector<size_t> numbers(n);
+
+	std::iota(numbers.begin(), numbers.end(), size_t{0});
+	return numbers;
+}
+
 /// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
 void
 continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
@@ -66,12 +88,6 @@ host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 
 } // namespace
 
-DeviceMatchCopy::Segment::~Segment()
-{
-	if (budget != nullptr)
-		budget->give(charged);
-}
-
 Status
 DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
 	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found, engine::SearchControl *control)
@@ -88,7 +104,7 @@ DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &no
 
 DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
 	: MatchCopy(
-		  spec, [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made) { return load(id, made); },
+		  spec, [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made) { return prepared(id, made); },
 		  [this](engine::SegmentId id) { forget(id); }),
 	  budget_(budget)
 {
@@ -103,42 +119,96 @@ DeviceMatchCopy::left_beside(engine::SegmentId id) const
 	uint64_t taken = 0;
 
 	for (const auto &[other, segment] : segments_)
-		taken += other == id ? 0 : segment->charged;
+		taken += other == id ? 0 : segment->index.device_bytes();
 	return budget_->most() == 0 ? UINT64_MAX : budget_->most() - std::min(taken, budget_->most());
 }
 
+/// A segment has come whole, which the host can search from now on.
 Status
-DeviceMatchCopy::load(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
+DeviceMatchCopy::prepared(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
+{
+	const std::lock_guard writing(device_mutex_);
+
+	prepared_[id] = made;
+	if (!attached_)
+		return Status::ok();
+
+	const Status status = upload(id, made);
+
+	// What the device has no room for, or will not take, the host searches. A device that is lost is another matter.
+	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kInternal ? Status::ok() : status;
+}
+
+Status
+DeviceMatchCopy::attach()
+{
+	const std::lock_guard writing(device_mutex_);
+	Status status;
+
+	attached_ = true;
+	for (const auto &[id, made] : prepared_)
+		if (Status uploaded = upload(id, made); !uploaded.is_ok() && status.is_ok()) // a smaller one may fit yet
+			status = std::move(uploaded);
+	return status;
+}
+
+Status
+DeviceMatchCopy::detach()
+{
+	const std::lock_guard writing(device_mutex_);
+	std::map<engine::SegmentId, std::shared_ptr<Segment>> gone; // freed after the lock
+	const std::lock_guard lock(mutex_);
+
+	attached_ = false;
+	gone.swap(segments_);
+	return Status::ok();
+}
+
+/// The device's part of a prepared segment, if it has not got it. Caller holds device_mutex_.
+Status
+DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
 {
 	auto segment = std::make_shared<Segment>();
+	std::shared_ptr<Segment> old; // goes first: the device never has a segment twice
 	const MatchIndex &index = made->index;
 	const uint64_t dead_bytes = (index.n_rows() + 7) / 8;
+	const uint64_t list_bytes = DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + index.tiles().size() * sizeof(kernels::MatchTile);
 	const uint64_t left = left_beside(id);
 
+	{
+		const std::lock_guard lock(mutex_);
+
+		if (const auto found = segments_.find(id); found != segments_.end())
+		{
+			if (found->second->made == made)
+				return Status::ok();
+			old = std::move(found->second);
+			segments_.erase(found);
+		}
+	}
+	old = nullptr;
+	segment->made = made;
 	// Texts are compared with every query, which is faster than to count what few of them it is enough to compare.
 	if (spec().metric != Metric::kEdit)
-	{
-		const bool whole = DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + dead_bytes <= left;
-
-		VECTORGPU_TRY(segment->index.load(
-			budget_->device(), index.tiles(), index.n_rows(), index.n_keys(), whole ? 0 : std::max<uint64_t>(1, left / kPartsOfBudget)));
-	}
+		VECTORGPU_TRY(segment->index.load(budget_->device(), index.tiles(), index.n_rows(), index.n_keys(),
+			list_bytes + dead_bytes <= left ? 0 : std::max<uint64_t>(1, left / kPartsOfBudget), budget_));
 	else if (DeviceTexts::fits(index, left - std::min(left, dead_bytes)))
-		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), index));
-	VECTORGPU_TRY(budget_->take(segment->index.device_bytes() + dead_bytes));
-	segment->charged = segment->index.device_bytes() + dead_bytes;
-	segment->budget = budget_;
+		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), index, budget_));
 
 	const std::lock_guard lock(mutex_);
 
-	segments_[id].swap(segment); // the old one goes after the lock
+	segments_[id] = std::move(segment);
 	return Status::ok();
 }
 
 void
 DeviceMatchCopy::forget(engine::SegmentId id)
 {
+	const std::lock_guard writing(device_mutex_);
 	std::shared_ptr<Segment> gone; // searches under way may hold it
+
+	prepared_.erase(id);
+
 	const std::lock_guard lock(mutex_);
 
 	if (const auto found = segments_.find(id); found != segments_.end())
@@ -148,68 +218,75 @@ DeviceMatchCopy::forget(engine::SegmentId id)
 	}
 }
 
+/// Null: the host has to search it.
 std::shared_ptr<DeviceMatchCopy::Segment>
-DeviceMatchCopy::find(engine::SegmentId id) const
+DeviceMatchCopy::find(const engine::MatchSegmentView &view) const
 {
 	const std::lock_guard lock(mutex_);
-	const auto found = segments_.find(id);
+	const auto found = segments_.find(view.id);
 
-	return found == segments_.end() ? nullptr : found->second;
+	return found != segments_.end() && found->second->made == view.segment ? found->second : nullptr;
+}
+
+uint64_t
+DeviceMatchCopy::host_bytes() const
+{
+	const std::lock_guard lock(mutex_);
+	uint64_t bytes = memory_bytes();
+
+	for (const auto &[id, segment] : segments_)
+		bytes += segment->index.host_bytes();
+	return bytes;
 }
 
 /// The queries `numbers` by the host's index, with all threads.
 Status
-DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries, std::span<const size_t> numbers,
-	std::span<engine::TopK *const> topks, engine::SearchControl *control) const
+DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const
 {
+	engine::SearchControl *const control = call.control;
 	std::atomic<bool> refused{false};
-	std::atomic<bool> stopped{false};
 
 	HostTeam::get().share_each(numbers.size(),
 		[&](size_t first, size_t last)
 		{
 			for (size_t i = first; i < last; i++)
 			{
-				const engine::match::MatchQuery wanted = engine::match_query(spec(), queries[numbers[i]]);
+				const engine::match::MatchQuery wanted = engine::match_query(spec(), call.queries[numbers[i]]);
 				std::vector<std::vector<engine::Neighbor>> rows(1);
 
-				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-				{
-					stopped.store(true, std::memory_order_relaxed);
+				if (is_stopped(control))
 					return;
-				}
 				if (!view.segment->index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control)))
 				{
 					refused.store(true, std::memory_order_relaxed);
 					return;
 				}
 				for (const engine::Neighbor &one : rows[0])
-					engine::topk_push(topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
+					engine::topk_push(call.topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
 				if (control != nullptr)
 					control->progress.fetch_add(1, std::memory_order_relaxed);
 			}
 		});
-	if (stopped)
-		return Status::error(StatusCode::kCancelled, "the search was stopped");
+	if (is_stopped(control)) // perhaps within a query, whose rows are then not all
+		return stopped();
 	if (refused)
 		return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
 	return Status::ok();
 }
 
 Status
-DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
-	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
+DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call &call)
 {
+	const std::span<const engine::SearchQuery> queries = call.queries;
 	const MatchIndex &index = view.segment->index;
 	const std::span<const RowId> row_ids = index.row_ids();
-	const std::shared_ptr<Segment> segment = find(view.id);
+	const std::shared_ptr<Segment> segment = find(view);
 	std::vector<std::vector<CodeRange>> ranges;
 	std::vector<MatchRequest> requests;
 	std::vector<std::vector<MatchFound>> found;
 
-	// Dropped since the snapshot was taken: a segment's number is not used again, so that there is no other one.
 	if (segment == nullptr)
-		return Status::error(StatusCode::kNotFound, "the segment has gone");
+		return search_on_host(view, call, all_numbers(queries.size()));
 	ranges.reserve(queries.size());
 	for (const engine::SearchQuery &query : queries)
 	{
@@ -242,37 +319,34 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, std::span<
 		requests.push_back(request);
 	}
 	if (segment->index.n_parts() > 1 && host_is_faster(index, requests))
-	{
-		std::vector<size_t> all(queries.size());
-
-		std::iota(all.begin(), all.end(), size_t{0});
-		return search_on_host(view, queries, all, topks, control);
-	}
-	VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found, control));
+		return search_on_host(view, call, all_numbers(queries.size()));
+	if (const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control); !status.is_ok())
+		return status.code == StatusCode::kOutOfMemory ? search_on_host(view, call, all_numbers(queries.size())) : status;
+	*call.n_on_device += found.size();
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
 			const double score = one.count == 0 ? 0.0 : -static_cast<double>(one.count); // 0.0 - count is -0 with some compilers
 
-			engine::topk_push(topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
+			engine::topk_push(call.topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
 		}
 	return Status::ok();
 }
 
 /// Queries and segments that the device can compare are searched there, the others by the host's index.
 Status
-DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<const engine::SearchQuery> queries,
-	MatchWorkspace *workspace, std::span<engine::TopK *const> topks, engine::SearchControl *control)
+DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &call)
 {
+	const std::span<const engine::SearchQuery> queries = call.queries;
 	const MatchIndex &index = view.segment->index;
-	const std::shared_ptr<Segment> segment = find(view.id);
+	const std::shared_ptr<Segment> segment = find(view);
 	std::vector<std::vector<uint8_t>> symbols;
 	std::vector<MatchRequest> requests;
 	std::vector<size_t> on_device, on_host;
 	std::vector<std::vector<MatchFound>> found;
 
-	if (segment == nullptr)
-		return Status::error(StatusCode::kNotFound, "the segment has gone");
+	if (segment == nullptr || !segment->index.texts().loaded())
+		return search_on_host(view, call, all_numbers(queries.size()));
 
 	const DeviceTexts &texts = segment->index.texts();
 	const uint32_t most = texts.most_distance();
@@ -287,7 +361,7 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<co
 
 		(void) engine::match::open_parts(queries[i].query, queries[i].query_bytes, &parts); // has been checked
 		(void) engine::match::open_gram_query(parts, &grams, &codes);
-		if (!texts.loaded() || grams.size > kernels::kMatchTextQuery)
+		if (grams.size > kernels::kMatchTextQuery)
 		{
 			on_host.push_back(i);
 			continue;
@@ -302,20 +376,31 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, std::span<co
 		on_device.push_back(i);
 	}
 	if (!requests.empty())
-		VECTORGPU_TRY(segment->search(view.dead, requests, workspace, &found, control));
+	{
+		const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control);
+
+		if (status.code == StatusCode::kOutOfMemory)
+		{
+			found.clear();
+			on_host.insert(on_host.end(), on_device.begin(), on_device.end());
+		}
+		else
+			VECTORGPU_TRY(status);
+	}
+	*call.n_on_device += found.size();
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
 			const double score = static_cast<double>(most - one.count);
 
-			engine::topk_push(topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
+			engine::topk_push(call.topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
 		}
-	return search_on_host(view, queries, on_host, topks, control);
+	return search_on_host(view, call, on_host);
 }
 
 Status
 DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-	std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
+	std::vector<std::vector<engine::Neighbor>> *results, uint64_t *n_on_device, engine::SearchControl *control)
 {
 	const std::shared_ptr<const engine::MatchSnapshot> now = snapshot();
 	std::vector<engine::Selection> selections(queries.size());
@@ -327,12 +412,14 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 		selections[i].start(queries[i], now->n_rows);
 		topks.push_back(selections[i].topk());
 	}
+
+	const Call call = {queries, workspace, topks, n_on_device, control};
+
 	for (const engine::MatchSegmentView &view : now->segments)
 	{
-		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-			return Status::error(StatusCode::kCancelled, "the search was stopped");
-		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, queries, workspace, topks, control)
-													 : search_segment(view, queries, workspace, topks, control));
+		if (is_stopped(control))
+			return stopped();
+		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, call) : search_segment(view, call));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);
 	}
@@ -340,10 +427,10 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 	for (size_t i = 0; i < queries.size(); i++)
 	{
 		if (!engine::offer_match_delta(spec(), now->delta, queries[i], topks[i], control))
-			return Status::error(StatusCode::kCancelled, "the search was stopped");
+			return stopped();
 		(*results)[i] = selections[i].finish();
 	}
-	return Status::ok();
+	return is_stopped(control) ? stopped() : Status::ok(); // a text of the delta may not have been compared to its end
 }
 
 } // namespace vectorgpu::cuda

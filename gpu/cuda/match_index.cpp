@@ -47,6 +47,16 @@ DeviceMatchIndex::list_bytes(std::span<const MatchIndex::Tile> tiles, size_t n_c
 	return bytes;
 }
 
+uint64_t
+DeviceMatchIndex::host_bytes() const
+{
+	uint64_t bytes = 0;
+
+	for (const Part &part : parts_)
+		bytes += part.image.size();
+	return bytes;
+}
+
 Status
 DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) const
 {
@@ -105,15 +115,16 @@ Status
 DeviceMatchIndex::send(const Part &part, cudaStream_t stream) const
 {
 	if (!part.image.empty())
-		VECTORGPU_TRY(device_->check(cudaMemcpyAsync(lists_.get(), part.image.data(), part.image.size(), cudaMemcpyHostToDevice, stream),
+		VECTORGPU_TRY(device_->check(cudaMemcpyAsync(lists_.as<uint8_t>(), part.image.data(), part.image.size(), cudaMemcpyHostToDevice, stream),
 			"send match lists"));
-	return device_->check(cudaMemcpyAsync(tiles_.get(), part.tiles.data(), part.tiles.size() * sizeof(kernels::MatchTile),
+	return device_->check(cudaMemcpyAsync(tiles_.as<uint8_t>(), part.tiles.data(), part.tiles.size() * sizeof(kernels::MatchTile),
 							  cudaMemcpyHostToDevice, stream),
 		"send match tiles");
 }
 
 Status
-DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes, uint64_t budget_bytes)
+DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes, uint64_t budget_bytes,
+	Budget *budget)
 {
 	static_assert(kernels::kMatchTileRows == engine::match::kTileRows);
 	uint64_t most = 0;
@@ -145,8 +156,9 @@ DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> t
 		return {};
 	VECTORGPU_TRY(device->use());
 	VECTORGPU_TRY(device->check(kernels::prepare_match_kernels(), "prepare match kernels"));
-	VECTORGPU_TRY(lists_.allocate(device, most, "match lists"));
-	VECTORGPU_TRY(tiles_.allocate(device, most_tiles * sizeof(kernels::MatchTile), "match tiles"));
+	VECTORGPU_TRY(lists_.allocate(device, budget, most, "match lists"));
+	VECTORGPU_TRY(tiles_.allocate(device, budget, most_tiles * sizeof(kernels::MatchTile), "match tiles"));
+	VECTORGPU_TRY(dead_.allocate(device, budget, (n_rows + 7) / 8, "tombstones"));
 	for (Part &part : parts_)
 		VECTORGPU_TRY(pack(tiles, &part));
 	if (parts_.size() == 1)
@@ -161,13 +173,14 @@ DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> t
 }
 
 Status
-DeviceMatchIndex::load_texts(const Device *device, const MatchIndex &index)
+DeviceMatchIndex::load_texts(const Device *device, const MatchIndex &index, Budget *budget)
 {
 	device_ = device;
 	n_rows_ = index.n_rows();
 	n_codes_ = 0;
 	parts_.clear();
-	VECTORGPU_TRY(texts_.load(device, index));
+	VECTORGPU_TRY(texts_.load(device, index, budget));
+	VECTORGPU_TRY(dead_.allocate(device, budget, (n_rows_ + 7) / 8, "tombstones"));
 	n_tiles_ = texts_.n_tiles();
 	return {};
 }
@@ -181,14 +194,12 @@ DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 	if (!any_dead_ || bytes == 0)
 		return {};
 	VECTORGPU_TRY(device_->use());
-	if (dead_.bytes() == 0)
-		VECTORGPU_TRY(dead_.allocate(device_, bytes, "tombstones"));
 
 	const GpuWait wait(device_);
 
-	VECTORGPU_TRY(device_->check(cudaMemset(dead_.get(), 0, bytes), "clear tombstones"));
+	VECTORGPU_TRY(device_->check(cudaMemset(dead_.as<uint8_t>(), 0, bytes), "clear tombstones"));
 	VECTORGPU_TRY(device_->check(
-		cudaMemcpy(dead_.get(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones"));
+		cudaMemcpy(dead_.as<uint8_t>(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones"));
 	// A copy from pageable memory may return before the device has it, and searches' streams do not wait for this one.
 	return device_->check(cudaStreamSynchronize(nullptr), "send tombstones");
 }

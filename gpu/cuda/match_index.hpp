@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/budget.hpp"
 #include "cuda/device.hpp"
 #include "cuda/match_texts.hpp"
 #include "engine/engine.hpp"
@@ -41,12 +42,13 @@ class DeviceMatchIndex
 {
 public:
 	/// Tiles as of engine::match::MatchIndex, codes below n_codes. Most of the device's memory that lists may take: budget_bytes (0: no limit;
-	/// a part has one tile at least). kOutOfMemory if the device has too little; then nothing is held.
+	/// a part has one tile at least). All that the device holds counts against the budget, if there is one, before it is allocated. kOutOfMemory
+	/// if that or the device has too little; then the index is of no use.
 	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes,
-		uint64_t budget_bytes);
+		uint64_t budget_bytes, Budget *budget = nullptr);
 
 	/// An index of texts, which is searched by edit distance: DeviceTexts::load.
-	Status load_texts(const Device *device, const engine::match::MatchIndex &index);
+	Status load_texts(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
 	const DeviceTexts &texts() const { return texts_; }
 
@@ -66,6 +68,9 @@ public:
 	static uint64_t list_bytes(std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_codes);
 
 	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
+
+	/// What it holds in host memory: the lists of an index in parts.
+	uint64_t host_bytes() const;
 	size_t n_parts() const { return parts_.size(); }
 	size_t n_tiles() const { return n_tiles_; }
 
@@ -103,10 +108,10 @@ private:
 	size_t n_codes_ = 0;
 	size_t n_tiles_ = 0;
 	std::vector<Part> parts_;
-	DeviceBuffer lists_; // of all tiles, or of the part that was loaded last
-	DeviceBuffer tiles_; // kernels::MatchTile of the same
+	Held lists_; // of all tiles, or of the part that was loaded last
+	Held tiles_; // kernels::MatchTile of the same
 	DeviceTexts texts_; // of an index of texts; it has no lists
-	DeviceBuffer dead_;
+	Held dead_; // [ceil(n_rows / 8)]
 	bool any_dead_ = false;
 	uint64_t most_work_ = kMostWork;
 };

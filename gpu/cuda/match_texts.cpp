@@ -127,7 +127,7 @@ DeviceTexts::fits(const MatchIndex &index, uint64_t most_bytes)
 }
 
 Status
-DeviceTexts::load(const Device *device, const MatchIndex &index)
+DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 {
 	std::vector<uint8_t> image;
 	std::vector<Packed> packed;
@@ -147,8 +147,8 @@ DeviceTexts::load(const Device *device, const MatchIndex &index)
 		packed.push_back(pack(index, first, std::min(tile_rows, index.n_rows() - first), alphabet_, &image));
 	VECTORGPU_TRY(device->use());
 	VECTORGPU_TRY(device->check(kernels::prepare_match_kernels(), "prepare match kernels"));
-	VECTORGPU_TRY(texts_.allocate(device, image.size(), "texts"));
-	VECTORGPU_TRY(tiles_.allocate(device, packed.size() * sizeof(kernels::MatchTextTile), "tiles of texts"));
+	VECTORGPU_TRY(texts_.allocate(device, budget, image.size(), "texts"));
+	VECTORGPU_TRY(tiles_.allocate(device, budget, packed.size() * sizeof(kernels::MatchTextTile), "tiles of texts"));
 	for (const Packed &one : packed)
 	{
 		const uint8_t *base = texts_.as<uint8_t>();
@@ -163,9 +163,9 @@ DeviceTexts::load(const Device *device, const MatchIndex &index)
 
 	const GpuWait wait(device);
 
-	VECTORGPU_TRY(device->check(cudaMemcpy(texts_.get(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
+	VECTORGPU_TRY(device->check(cudaMemcpy(texts_.as<uint8_t>(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
 	VECTORGPU_TRY(device->check(
-		cudaMemcpy(tiles_.get(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice), "send tiles of texts"));
+		cudaMemcpy(tiles_.as<uint8_t>(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice), "send tiles of texts"));
 	VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load texts"));
 	n_tiles_ = static_cast<uint32_t>(tiles.size());
 	return {};

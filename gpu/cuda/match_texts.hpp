@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/budget.hpp"
 #include "cuda/device.hpp"
 #include "engine/match/match_index.hpp"
 #include "kernels/match.hpp"
@@ -21,8 +22,8 @@ public:
 	/// most_bytes there.
 	static bool fits(const engine::match::MatchIndex &index, uint64_t most_bytes);
 
-	/// The texts of an index that fits. kOutOfMemory if the device has too little.
-	Status load(const Device *device, const engine::match::MatchIndex &index);
+	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the device has too little.
+	Status load(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
 	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].
 	std::vector<uint8_t> symbols_of(const uint8_t *codes, size_t n) const;
@@ -44,8 +45,8 @@ private:
 	uint32_t most_distance_ = 0;
 	uint32_t n_tiles_ = 0;
 	std::vector<uint64_t> tile_symbols_;
-	DeviceBuffer texts_;
-	DeviceBuffer tiles_;
+	Held texts_;
+	Held tiles_;
 };
 
 } // namespace vectorgpu::cuda

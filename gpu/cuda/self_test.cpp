@@ -289,13 +289,16 @@ constexpr Case kListCases[] = {
 	{Metric::kL1, ElementType::kFloat32, 48, Values::kReal, 10, 30},
 };
 
-/// Labels of k-means against those of engine/ivf: whole numbers, so that there are ties, and numbers between.
+/// Labels of k-means against those of engine/ivf, and what queries find among the rows: whole numbers, so that there are ties, and numbers
+/// between.
 Status
 run_list_builder(engine::Engine *engine)
 {
 	constexpr uint32_t kDim = 40;
 	constexpr uint32_t kClusters = 150;
 	constexpr size_t kAssigned = 300;
+	constexpr uint32_t kBuildQueries = 5;
+	constexpr uint32_t kNearest = 7;
 	engine::SearchControl control;
 	engine::ListBuildSpec spec;
 	std::unique_ptr<engine::ListBuilder> builder;
@@ -304,6 +307,7 @@ run_list_builder(engine::Engine *engine)
 	std::vector<uint32_t> expected(kAssigned);
 	std::vector<float> scores(kAssigned);
 	std::vector<float> expected_scores(kAssigned);
+	std::vector<Neighbor> nearest;
 	engine::ivf::Coarse coarse;
 	uint32_t random = 1;
 
@@ -317,9 +321,13 @@ run_list_builder(engine::Engine *engine)
 
 	spec.rows = {Metric::kL2, ElementType::kFloat32, kDim};
 	spec.n_clusters = kClusters;
+	spec.n_queries = kBuildQueries;
+	spec.k = kNearest;
 	VECTORGPU_TRY(engine->make_list_builder(spec, &control, &builder));
 	VECTORGPU_TRY(builder->add_centroids(centroids, kClusters));
+	VECTORGPU_TRY(builder->add_queries(centroids, kBuildQueries));
 	VECTORGPU_TRY(builder->assign(0, vectors.data(), kAssigned, labels.data(), scores.data()));
+	VECTORGPU_TRY(builder->neighbors(&nearest));
 
 	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(kDim, kClusters));
 	engine::ivf::Outcome outcome = engine::ivf::coarse_init(centroids, kClusters, kDim, memory.data(), memory.size(), &coarse);
@@ -330,9 +338,24 @@ run_list_builder(engine::Engine *engine)
 			coarse, vectors.data(), kDim, kAssigned, expected.data(), expected_scores.data(), work.data(), work.size());
 	if (!outcome.is_ok())
 		return Status::error(outcome.code, outcome.message);
-	return labels == expected && scores == expected_scores
-			   ? Status::ok()
-			   : Status::error(StatusCode::kUnavailable, "the GPU assigns rows to other clusters than the CPU");
+	if (labels != expected || scores != expected_scores)
+		return Status::error(StatusCode::kUnavailable, "the GPU assigns rows to other clusters than the CPU");
+
+	bool same = nearest.size() == size_t{kBuildQueries} * kNearest;
+
+	for (size_t q = 0; same && q < kBuildQueries; q++)
+	{
+		std::vector<double> distances(kAssigned);
+		std::vector<Neighbor> wanted;
+
+		engine::compute_scores(spec.rows, centroids + q * kDim, vectors.data(), kDim * sizeof(float), kAssigned, distances.data());
+		for (size_t row = 0; row < kAssigned; row++)
+			wanted.push_back({distances[row], row});
+		std::sort(wanted.begin(), wanted.end(), engine::neighbor_less);
+		for (size_t i = 0; i < kNearest; i++)
+			same = same && nearest[q * kNearest + i].score == wanted[i].score && nearest[q * kNearest + i].row == wanted[i].row;
+	}
+	return same ? Status::ok() : Status::error(StatusCode::kUnavailable, "the GPU finds other neighbours beside a build than the CPU");
 }
 
 /// A right answer that says nothing of the way under test.

@@ -31,7 +31,8 @@ Status self_test_hashed(engine::Engine *engine, uint64_t *n_searches);
 /// self_test_codes.cpp. The same of copies of lists with codes.
 Status self_test_codes(engine::Engine *engine);
 
-/// self_test_match.cpp. The same of copies of sets and texts alone: match counts and edit distances.
-Status self_test_matches(engine::Engine *engine);
+/// self_test_match.cpp. The same of copies of sets and texts alone: match counts and edit distances. n_searches: how many of a segment the GPU
+/// was asked for.
+Status self_test_matches(engine::Engine *engine, uint64_t *n_searches);
 
 } // namespace vectorgpu::cuda

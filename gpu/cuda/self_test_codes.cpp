@@ -24,6 +24,7 @@ constexpr uint32_t kRows = 6000;
 constexpr uint32_t kLists = 12;
 constexpr uint32_t kProbes = 5;
 constexpr uint32_t kNeighbors = 20;
+constexpr uint32_t kDistinct = 20; // queries of a batch; larger ones ask them again
 
 struct Case
 {
@@ -95,7 +96,8 @@ expected(const Case &test, const ivf::CodeModel &model, const std::vector<float>
 	for (uint32_t list = 0; list < kLists; list++)
 		ranked.push_back({scores[list], list});
 	std::sort(ranked.begin(), ranked.end(), engine::neighbor_less);
-	(void) ivf::code_query_prepare(model, unit.data(), memory.data(), memory.size(), &prepared).is_ok();
+	if (!ivf::code_query_prepare(model, unit.data(), memory.data(), memory.size(), &prepared).is_ok())
+		return {}; // which no answer equals
 	for (uint32_t i = 0; i < kProbes; i++)
 	{
 		const uint64_t first = ranked[i].row * (kRows / kLists);
@@ -134,7 +136,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	engine::CodesLayout layout;
 	std::vector<float> rows(size_t{kRows} * test.dim);
 	std::vector<float> centroids(size_t{kLists} * test.dim);
-	std::vector<float> queries(size_t{test.n_queries} * test.dim);
+	std::vector<float> queries(size_t{std::min(test.n_queries, kDistinct)} * test.dim);
 	std::vector<uint64_t> offsets;
 	std::vector<uint32_t> numbers;
 	std::vector<RowId> ids;
@@ -155,7 +157,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 		for (float &value : *values)
 			value = next_real(&state);
 	for (uint8_t &code : codes)
-		code = static_cast<uint8_t>(next(&state) % 64); // small: as halves they are finite
+		code = static_cast<uint8_t>(next(&state) % (test.kind == ivf::CodeKind::kHalves ? 64 : 256)); // small halves are finite
 	if (test.kind == ivf::CodeKind::kSq8)
 		for (uint32_t d = 0; d < test.dim; d++)
 			model[test.dim + d] = (model[test.dim + d] + 1.0f) / 128.0f;
@@ -181,20 +183,22 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 	VECTORGPU_TRY(engine->set_tombstones(copy, 1, dead));
 	for (size_t q = 0; q < test.n_queries; q++)
 	{
-		batch.push_back({queries.data() + q * test.dim, kNeighbors, false, {}});
+		batch.push_back({queries.data() + q % kDistinct * test.dim, kNeighbors, false, {}});
 		batch.back().probes = probes;
 	}
 	VECTORGPU_TRY(engine->search(copy, batch, &found));
 
 	const ivf::CodeModel made = ivf::make_code_model(layout.spec, model.data());
 
-	for (size_t q = 0; q < std::min<size_t>(batch.size(), 20); q++)
+	for (size_t distinct = 0; distinct < std::min<size_t>(batch.size(), kDistinct); distinct++)
 	{
 		const std::vector<Neighbor> wanted =
-			expected(test, made, rows, centroids, terms, codes, static_cast<const float *>(batch[q].query));
-		const bool same = std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
-			[](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
+			expected(test, made, rows, centroids, terms, codes, static_cast<const float *>(batch[distinct].query));
+		bool same = !wanted.empty();
 
+		for (size_t q = distinct; q < batch.size(); q += kDistinct)
+			same = same && std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
+							   [](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
 		if (!same)
 			return Status::error(StatusCode::kUnavailable,
 				"the GPU's answer from codes differs from the CPU's: metric " + std::to_string(static_cast<int>(test.metric)) + ", codes " +

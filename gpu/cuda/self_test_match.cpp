@@ -54,7 +54,7 @@ query_bytes(uint64_t size, const std::vector<uint8_t> &items)
 /// Loads the segment, makes every fifth row dead, searches, and compares with scores [query][row].
 Status
 expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &description, const std::vector<std::vector<uint8_t>> &queries,
-	const std::vector<std::vector<double>> &scores, const char *what)
+	const std::vector<std::vector<double>> &scores, const char *what, uint64_t *n_searches)
 {
 	std::vector<RowId> ids(kRows);
 	std::vector<uint8_t> dead((kRows + 7) / 8);
@@ -86,6 +86,7 @@ expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &descri
 		status = engine->set_tombstones(copy, 1, dead);
 	if (status.is_ok())
 		status = engine->search(copy, batch, &found);
+	*n_searches += batch.size(); // each of one segment
 	VECTORGPU_TRY(engine->drop(copy));
 	VECTORGPU_TRY(status);
 	for (size_t i = 0; i < queries.size(); i++)
@@ -110,7 +111,7 @@ expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &descri
 }
 
 Status
-run_counts(engine::Engine *engine)
+run_counts(engine::Engine *engine, uint64_t *n_searches)
 {
 	std::vector<std::vector<bool>> has(kRows, std::vector<bool>(kKeys));
 	std::vector<match::MatchEntry> entries;
@@ -158,12 +159,12 @@ run_counts(engine::Engine *engine)
 		queries.push_back(query_bytes(0, items));
 		scores.push_back(std::move(by_row));
 	}
-	return expect(engine, Metric::kMatchCount, description, queries, scores, "match counts");
+	return expect(engine, Metric::kMatchCount, description, queries, scores, "match counts", n_searches);
 }
 
 /// longest: characters of a few texts. More than 254 need wider marks.
 Status
-run_texts(engine::Engine *engine, uint32_t longest)
+run_texts(engine::Engine *engine, uint32_t longest, uint64_t *n_searches)
 {
 	constexpr uint32_t kSizes[kQueries] = {0, 1, 5, 9, 9, 14, 31, 32, 33, 40, 63, 64};
 	const match::MatchHead head = {0, 0, 0};
@@ -206,17 +207,18 @@ run_texts(engine::Engine *engine, uint32_t longest)
 		queries.push_back(std::move(query));
 		scores.push_back(std::move(by_row));
 	}
-	return expect(engine, Metric::kEdit, description, queries, scores, "edit distances");
+	return expect(engine, Metric::kEdit, description, queries, scores, "edit distances", n_searches);
 }
 
 } // namespace
 
 Status
-self_test_matches(engine::Engine *engine)
+self_test_matches(engine::Engine *engine, uint64_t *n_searches)
 {
-	VECTORGPU_TRY(run_counts(engine));
-	VECTORGPU_TRY(run_texts(engine, 100));
-	return run_texts(engine, 300);
+	*n_searches = 0;
+	VECTORGPU_TRY(run_counts(engine, n_searches));
+	VECTORGPU_TRY(run_texts(engine, 100, n_searches));
+	return run_texts(engine, 300, n_searches);
 }
 
 } // namespace vectorgpu::cuda

@@ -523,6 +523,7 @@ private:
 			status = place->engine.attach(place->id);
 		copy->attached = true;
 		copy->complete = status.is_ok();
+		charge_host(copy); // what the device gets in parts
 		return status;
 	}
 
@@ -605,6 +606,7 @@ private:
 		if (!place->engine.detach(place->id).is_ok())
 			return false;
 		copy->attached = copy->complete = false;
+		charge_host(copy);
 		return true;
 	}
 

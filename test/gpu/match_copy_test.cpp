@@ -178,9 +178,168 @@ TEST(MatchCopy, TheSelfTestPasses)
 	options.self_test = false;
 	ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
 
-	const Status status = self_test_matches(engine.get());
+	uint64_t n_searches = 0;
+	const Status status = self_test_matches(engine.get(), &n_searches);
 
 	EXPECT_TRUE(status.is_ok()) << status.message;
+	EXPECT_GT(n_searches, 0u);
+	EXPECT_EQ(engine->n_matched(), n_searches);
+}
+
+std::unique_ptr<MatchRows>
+rows_of(Metric metric, size_t n_first, size_t n_second)
+{
+	if (metric == Metric::kEdit)
+		return std::make_unique<TextRows>(11, n_first, n_second, 60, 5, 40);
+	return std::make_unique<MatchRows>(11, n_first, n_second, 60);
+}
+
+// Detached, the copy answers from host memory and has nothing on the device; attached, the device answers again, without the rows that died
+// meanwhile.
+TEST(MatchCopy, TheDevicesPartComesAndGoes)
+{
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		const std::unique_ptr<MatchRows> rows = rows_of(metric, 20000, 400);
+		std::unique_ptr<CudaEngine> engine;
+		CudaEngineOptions options;
+		engine::CopyId copy = 0;
+
+		options.self_test = false;
+		ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+		EXPECT_TRUE(engine->keeps_on_host(engine::CopyKind::kMatch));
+
+		const uint64_t before = engine->stats().resident_bytes;
+
+		ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+
+		const uint64_t attached = engine->stats().resident_bytes;
+
+		EXPECT_GT(attached, before);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+
+		const uint64_t n_matched = engine->n_matched();
+
+		EXPECT_GT(n_matched, 0u);
+		ASSERT_TRUE(engine->detach(copy).is_ok());
+		EXPECT_EQ(engine->stats().resident_bytes, before);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+		EXPECT_EQ(engine->n_matched(), n_matched); // the host did them
+		ASSERT_TRUE(engine->attach(copy).is_ok());
+		ASSERT_TRUE(engine->attach(copy).is_ok()); // there is nothing more to bring
+		EXPECT_EQ(engine->stats().resident_bytes, attached);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+		EXPECT_GT(engine->n_matched(), n_matched);
+		ASSERT_TRUE(engine->drop(copy).is_ok());
+		EXPECT_EQ(engine->stats().resident_bytes, before);
+		EXPECT_EQ(engine->attach(copy).code, StatusCode::kNotFound);
+		EXPECT_EQ(engine->detach(copy).code, StatusCode::kNotFound);
+	}
+}
+
+// A copy that fits, but not beside another one: sealing succeeds, the host answers, until the other one gives way.
+TEST(MatchCopy, WithoutRoomOnTheDeviceTheHostAnswers)
+{
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		const std::unique_ptr<MatchRows> rows = rows_of(metric, 20000, 400);
+		std::unique_ptr<CudaEngine> engine;
+		CudaEngineOptions options;
+		engine::CopyId first = 0;
+		engine::CopyId second = 0;
+		uint64_t one = 0; // copy's bytes
+
+		options.self_test = false;
+		for (const bool limited : {false, true})
+		{
+			options.memory_bytes = limited ? one * 3 / 2 : 0;
+			engine = nullptr;
+			ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+			ASSERT_TRUE(engine->create(match_spec(metric), &first).is_ok());
+			ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), first));
+			one = engine->stats().resident_bytes;
+		}
+		ASSERT_TRUE(engine->create(match_spec(metric), &second).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), second));
+		EXPECT_LE(engine->stats().resident_bytes, options.memory_bytes);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), second));
+		EXPECT_EQ(engine->attach(second).code, StatusCode::kOutOfMemory);
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), second));
+		ASSERT_TRUE(engine->detach(first).is_ok());
+		ASSERT_TRUE(engine->attach(second).is_ok());
+		EXPECT_EQ(engine->stats().resident_bytes, one);
+		for (const engine::CopyId copy : {first, second})
+			ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+	}
+}
+
+// A segment without rows, beside others or alone, and dead rows of it: nothing.
+TEST(MatchCopy, SegmentsWithoutRows)
+{
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+		for (const auto &[n_first, n_second] : {std::pair<size_t, size_t>{3000, 0}, {0, 3000}, {0, 0}})
+		{
+			const std::unique_ptr<MatchRows> rows = rows_of(metric, n_first, n_second);
+			std::unique_ptr<CudaEngine> engine;
+			CudaEngineOptions options;
+			engine::CopyId copy = 0;
+
+			SCOPED_TRACE(testing::Message() << n_first << " and " << n_second << " rows");
+			options.self_test = false;
+			ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+			ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+			ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+			ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+			ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
+			ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+			ASSERT_TRUE(engine->detach(copy).is_ok());
+			ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+			ASSERT_TRUE(engine->attach(copy).is_ok());
+			ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
+		}
+}
+
+// Whoever searches, the device or the host: a search that was stopped says so, and does not count.
+TEST(MatchCopy, StoppedSearchesAreCancelled)
+{
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		vectorgpu::test::RandomTexts texts(4, false);
+		const std::unique_ptr<MatchRows> rows = rows_of(metric, 20000, 400);
+		const std::string asked = metric == Metric::kEdit ? vectorgpu::test::stored_text_query(texts.next(14), 3)
+														  : vectorgpu::test::stored_query(rows->random_query());
+		std::unique_ptr<CudaEngine> engine;
+		CudaEngineOptions options;
+		engine::CopyId copy = 0;
+
+		options.self_test = false;
+		ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+		ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+		for (const bool attached : {true, false})
+		{
+			std::vector<std::vector<engine::Neighbor>> results;
+			engine::SearchControl control;
+			engine::SearchQuery query;
+
+			if (!attached)
+			{
+				ASSERT_TRUE(engine->detach(copy).is_ok());
+			}
+			query.query = asked.data();
+			query.query_bytes = asked.size();
+			query.k = 10;
+			control.stop = true;
+			EXPECT_EQ(engine->search(copy, {&query, 1}, &results, &control).code, StatusCode::kCancelled);
+			EXPECT_EQ(engine->stats().n_searches, attached ? 0u : 1u);
+			control.stop = false;
+			EXPECT_TRUE(engine->search(copy, {&query, 1}, &results, &control).is_ok());
+			EXPECT_EQ(results[0].size(), 10u);
+		}
+	}
 }
 
 } // namespace

@@ -174,10 +174,10 @@ public:
 														  : search_one(*held.rows, queries, results, control);
 					!status.is_ok())
 					return status;
-				n_searches_ += queries.size();
-				n_batches_ += 1;
 				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				n_searches_ += queries.size();
+				n_batches_ += 1;
 				return Status::ok();
 			});
 	}

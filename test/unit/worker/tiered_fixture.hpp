@@ -31,8 +31,8 @@ using engine::SegmentId;
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
 
-/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes it keeps in host memory; a segment's structure counts as on the
-/// device, if there was room for it when it was sealed or when the copy was attached.
+/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes and of sets it keeps in host memory; a segment's structure counts as
+/// on the device, if there was room for it when it was sealed or when the copy was attached.
 class SmallDevice final : public engine::Engine
 {
 public:
@@ -93,7 +93,11 @@ public:
 		return status;
 	}
 
-	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph; }
+	bool
+	keeps_on_host(engine::CopyKind kind) const override
+	{
+		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch;
+	}
 
 	Status
 	attach(CopyId copy) override
@@ -195,7 +199,7 @@ public:
 		return stats;
 	}
 
-	/// As if rows lay on the device, and match counts' copies in host memory as well.
+	/// As if rows lay on the device.
 	uint64_t host_bytes(CopyId copy) const override { return inner_->host_bytes(copy); }
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
