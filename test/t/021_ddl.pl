@@ -60,6 +60,11 @@ step('SET LOGGED', 'ALTER TABLE t SET LOGGED');
 my $space = PostgreSQL::Test::Utils::tempdir();
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION '$space'");
 step('SET TABLESPACE rolled back', 'BEGIN; ALTER INDEX t_v SET TABLESPACE other; ROLLBACK');
+# Both files make a segment of the same number in one transaction: what is remembered of one must not be taken for the other's.
+step('SET TABLESPACE and a merge there in a savepoint rolled back',
+	"BEGIN; $more(2721, 2730) i; SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SAVEPOINT a; ALTER INDEX t_v SET TABLESPACE other; $more(2731, 2760) i; "
+	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK TO a; $more(2761, 2765) i; DELETE FROM t WHERE id = 2725; "
+	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; COMMIT; SELECT vectorgpu_merge('t_v')");
 step('SET TABLESPACE', 'ALTER INDEX t_v SET TABLESPACE other');
 step('and back, after more rows', "$more(2801, 2850) i; ALTER INDEX t_v SET TABLESPACE pg_default");
 my ($state) = psql_state($node, 'CLUSTER t USING t_v');

@@ -17,9 +17,11 @@ namespace
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr int kKeptSources = 16; // segments of a merge, at most
 
-/// What it takes to decode a segment.
+/// What it takes to decode a segment. Of one file: a subtransaction that moved the index to another one (SET TABLESPACE) and was rolled back
+/// may have made a segment there whose number the old file gives to another one, under the same uuid.
 struct Source
 {
+	RelFileNode file;
 	IndexUuid uuid;
 	uint32 segment;
 	Codec codec;
@@ -84,6 +86,7 @@ read_source(Relation index, const MetaData *meta, const SegmentEntry *segment, B
 			!stream_read(index, meta, segment, kOffsetStream, 0, offset_bytes, source->offsets, strategy))
 			return false;
 	}
+	source->file = index->rd_node;
 	source->uuid = meta->uuid;
 	source->segment = segment->id;
 	return true;
@@ -99,7 +102,8 @@ source_of(Relation index, const MetaData *meta, const SegmentEntry *segment, Buf
 	bool intact;
 
 	for (int i = 0; i < sources->n; i++)
-		if (sources->sources[i]->segment == segment->id && uuid_equal(sources->sources[i]->uuid, meta->uuid))
+		if (sources->sources[i]->segment == segment->id && RelFileNodeEquals(sources->sources[i]->file, index->rd_node) &&
+			uuid_equal(sources->sources[i]->uuid, meta->uuid))
 			return sources->sources[i];
 	if (sources->n == kKeptSources)
 	{
