@@ -22,6 +22,7 @@
 #include "cuda/match_copy.hpp"
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
+#include "cuda/start_times.hpp"
 #include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
@@ -66,8 +67,11 @@ public:
 	Status
 	start()
 	{
+		StartTimes times;
+
 		device_.set_fault(options_.fault);
 		VECTORGPU_TRY(Device::open(options_.device, options_.log, &device_));
+		times.done("context");
 		VECTORGPU_TRY(device_.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
@@ -75,6 +79,7 @@ public:
 		VECTORGPU_TRY(device_.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
 		VECTORGPU_TRY(device_.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means"));
+		times.done("kernels");
 		VECTORGPU_TRY(uploader_.stream.create(&device_));
 		VECTORGPU_TRY(uploader_.pinned.allocate(&device_, kUploadBytes, "uploads"));
 		VECTORGPU_TRY(uploader_.staging.allocate(&device_, kUploadBytes, "uploads"));
@@ -87,6 +92,7 @@ public:
 			free_contexts_.push_back(contexts_.back().get());
 		}
 		VECTORGPU_TRY(make_budget());
+		times.done("memory");
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(self_test(this));
@@ -111,6 +117,8 @@ public:
 		device_.on_fatal(options_.on_fatal);
 		device_.arm();
 		watchdog_ = std::thread([this] { watch(); });
+		times.done("self-test");
+		device_.log(times.line().c_str());
 		return Status::ok();
 	}
 

@@ -23,7 +23,7 @@ constexpr uint32_t kDegree = 10;
 constexpr uint32_t kEntries = 20;
 constexpr uint32_t kDim = 24;
 constexpr size_t kNeighbors = 20;
-constexpr size_t kDifferent = 50; // queries
+constexpr size_t kDifferent = 50; // queries of a batch; larger ones ask them again
 
 struct Case
 {
@@ -111,14 +111,28 @@ describe(const Case &test, const std::vector<float> &vectors, uint64_t *state)
 	return bytes;
 }
 
-/// The answers of an engine to the case's queries.
-Status
-answers(engine::Engine *engine, const Case &test, std::vector<std::vector<Neighbor>> *found)
+/// What both engines are given: made once, since a worker's start waits for it.
+struct Made
 {
+	explicit Made(const Case &test)
+		: vectors(make_vectors(test.n_rows, &state)), queries(make_vectors(std::min<size_t>(test.n_queries, kDifferent), &state)),
+		  description(describe(test, vectors, &state))
+	{
+	}
+
 	uint64_t state = 20200420;
-	const std::vector<float> vectors = make_vectors(test.n_rows, &state);
-	const std::vector<float> queries = make_vectors(std::min<size_t>(test.n_queries, kDifferent), &state);
-	const std::vector<uint8_t> description = describe(test, vectors, &state);
+	std::vector<float> vectors; // [n_rows, kDim]
+	std::vector<float> queries; // [at most kDifferent, kDim]
+	std::vector<uint8_t> description;
+};
+
+/// The answers of an engine to the first n_queries of the case's queries.
+Status
+answers(engine::Engine *engine, const Case &test, const Made &made, size_t n_queries, std::vector<std::vector<Neighbor>> *found)
+{
+	const std::vector<float> &vectors = made.vectors;
+	const std::vector<float> &queries = made.queries;
+	const std::vector<uint8_t> &description = made.description;
 	const engine::SegmentProbes probes[] = {{1, test.width}};
 	std::vector<RowId> ids;
 	std::vector<uint8_t> dead((test.n_rows + 7) / 8);
@@ -131,9 +145,9 @@ answers(engine::Engine *engine, const Case &test, std::vector<std::vector<Neighb
 		if (i % 5 == 0)
 			dead[i / 8] = static_cast<uint8_t>(dead[i / 8] | 1 << (i % 8));
 	}
-	for (size_t q = 0; q < test.n_queries; q++)
+	for (size_t q = 0; q < n_queries; q++)
 	{
-		batch.push_back({queries.data() + q % (queries.size() / kDim) * kDim, kNeighbors, false, {}});
+		batch.push_back({queries.data() + q % kDifferent * kDim, kNeighbors, false, {}});
 		batch.back().probes = probes;
 	}
 	VECTORGPU_TRY(engine->create({{Metric::kL2, ElementType::kFloat32, kDim}, engine::CopyKind::kHashedGraph}, &copy));
@@ -164,15 +178,16 @@ self_test_hashed(engine::Engine *engine, uint64_t *n_searches)
 		return Status::error(StatusCode::kOutOfMemory, "out of memory");
 	for (const Case &test : kCases)
 	{
+		const Made made(test);
 		std::vector<std::vector<Neighbor>> found;
 		std::vector<std::vector<Neighbor>> wanted;
 		bool same = true;
 
 		*n_searches += test.n_queries; // each of one segment, too narrow to look at all rows
-		VECTORGPU_TRY(answers(engine, test, &found));
-		VECTORGPU_TRY(answers(host.get(), test, &wanted));
-		for (size_t q = 0; q < wanted.size(); q++)
-			same = same && std::equal(wanted[q].begin(), wanted[q].end(), found[q].begin(), found[q].end(),
+		VECTORGPU_TRY(answers(engine, test, made, test.n_queries, &found));
+		VECTORGPU_TRY(answers(host.get(), test, made, std::min<size_t>(test.n_queries, kDifferent), &wanted));
+		for (size_t q = 0; q < found.size(); q++)
+			same = same && std::equal(wanted[q % kDifferent].begin(), wanted[q % kDifferent].end(), found[q].begin(), found[q].end(),
 							   [](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
 		if (!same)
 			return Status::error(StatusCode::kUnavailable,

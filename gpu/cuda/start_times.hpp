@@ -1,0 +1,34 @@
+// What a start of the engine spends its time on, for the log.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+namespace vectorgpu::cuda
+{
+
+/// How long the parts of a start take: scans are answered from pages meanwhile, so the log says where the time goes.
+class StartTimes
+{
+public:
+	/// A part has ended; the next one begins.
+	void
+	done(const char *part)
+	{
+		const auto now = std::chrono::steady_clock::now();
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s %s %.2f s", line_.empty() ? "the GPU is ready:" : ",", part, std::chrono::duration<double>(now - last_).count());
+		line_ += text;
+		last_ = now;
+	}
+
+	const std::string &line() const { return line_; }
+
+private:
+	std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+	std::string line_;
+};
+
+} // namespace vectorgpu::cuda
