@@ -149,6 +149,41 @@ SELECT * FROM knn_compare('knn_flat', 8);
 VACUUM knn;
 SELECT knn_both_ways(i, 9) FROM unnest('{knn_flat, knn_ivf, knn_graph}'::regclass[]) i;
 SELECT * FROM knn_compare('knn_flat', 8);
+-- what the same transaction does to the rows while a cursor is open changes nothing, and a serializable transaction has the same graph
+CREATE FUNCTION knn_beside_changes(k int, OUT edges int8, OUT wrong int8, OUT missing int8) LANGUAGE plpgsql AS $$
+DECLARE
+	c CURSOR FOR SELECT (g).* FROM (SELECT vectorgpu_knn_graph('knn_flat', k) AS g OFFSET 0) s;
+	edge record;
+BEGIN
+	CREATE TEMP TABLE truth AS SELECT * FROM knn_truth(k);
+	CREATE TEMP TABLE got (source tid, target tid, rank int, distance float8);
+	edges := 0;
+	OPEN c;
+	LOOP
+		FETCH c INTO edge;
+		EXIT WHEN NOT FOUND;
+		edges := edges + 1;
+		INSERT INTO got SELECT edge.source, edge.target, edge.rank, edge.distance;
+		IF edges = 10 THEN
+			DELETE FROM knn WHERE id % 4 = 0;
+			UPDATE knn SET id = id WHERE id % 3 = 0;
+			UPDATE knn SET v = v WHERE id % 3 = 1;
+		END IF;
+	END LOOP;
+	SELECT count(*) INTO wrong FROM (SELECT * FROM got EXCEPT SELECT * FROM truth) x;
+	SELECT count(*) INTO missing FROM (SELECT * FROM truth EXCEPT SELECT * FROM got) x;
+	DROP TABLE truth, got;
+END
+$$;
+BEGIN;
+SELECT edges > 2000 AS all, wrong, missing FROM knn_beside_changes(8);
+SELECT wrong, missing FROM knn_compare('knn_flat', 8);
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT knn_both_ways('knn_flat', 9);
+SELECT wrong, missing FROM knn_compare('knn_flat', 8);
+COMMIT;
+DROP FUNCTION knn_beside_changes;
 RESET vectorgpu.worker_min_size;
 -- a condition and an expression: rows that the index does not have are no rows of the graph
 CREATE INDEX knn_part ON knn USING gpuflat ((v::halfvec(6)) halfvec_l2_ops) WHERE id % 2 = 0;

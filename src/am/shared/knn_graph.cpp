@@ -241,7 +241,8 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	*n = 0;
 	for (uint32 i = 0; i < n_sources; i++)
 	{
-		memmove(edges + *n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
+		if (*n != uint64{i} * k)
+			memmove(edges + *n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
 		*n += counts[i];
 	}
 	MemoryContextSwitchTo(caller);

@@ -27,6 +27,8 @@ struct KnnEdge
 	double distance; // as the operator gives it
 };
 
+struct KnnPages; // knn_pages.cpp
+
 /// How far a walk through the table has come.
 struct KnnWalk
 {
@@ -34,10 +36,11 @@ struct KnnWalk
 	bool done;
 
 	// Of knn_next_edges alone.
-	MemoryContext context;      // that the walk lives in: where its lanes are closed with
+	MemoryContext context;      // that the walk lives in: its lanes are closed with it
 	bridge::SearchLanes *lanes; // to the worker; null: not asked for yet
 	bool without_worker;        // they failed, or could not be had
 	uint32 n_batches;
+	KnnPages *pages;            // rows that need not be fetched; null: none was asked for yet
 };
 
 /// A row of the table that is asked for.
@@ -61,6 +64,9 @@ KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, 
 /// answered[i] comes out true. The others have to be asked for one by one. Opens the walk's lanes, and gives them up if they fail.
 void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources, uint32 k,
 	KnnEdge *edges, uint32 *counts, bool *answered);
+
+/// knn_pages.cpp. True if the snapshot sees the version at this place itself: an index that leads there means it. False: fetch it.
+bool knn_sees(KnnWalk *walk, Relation heap, Snapshot snapshot, RowId row);
 
 /// Closes the walk's sessions with the worker; the next batch opens them again. To be called whenever there may be no next one soon.
 void knn_pause_walk(KnnWalk *walk);

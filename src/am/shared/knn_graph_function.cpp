@@ -1,8 +1,8 @@
 // The SQL function vectorgpu_knn_graph(index, k). PG dialect.
 //
-// Value per call, not a tuplestore: where the function stands in the select list its rows go to the client (or to LIMIT, an INSERT, a
-// cursor) as they are found, in the table's order; in FROM the executor puts them into a tuplestore by itself, which goes to disk beyond
-// work_mem. Between two calls there are the edges of one batch and a place in the table, and nothing that would have to be released.
+// Value per call where it stands in the select list: its rows go to the client (or to LIMIT, an INSERT, a cursor) as they are found, in the table's order.
+// In FROM the executor wants all of them in a tuplestore, which goes to disk beyond work_mem: they are put there at once, without a call and a tuple of
+// its own for each, and the sessions with the worker stay open for all batches. Between two calls there are the edges of one batch and a place in the table, and nothing that would have to be released.
 #include "am/shared/knn_graph.hpp"
 
 extern "C"
@@ -10,6 +10,7 @@ extern "C"
 #include "access/htup_details.h"
 #include "funcapi.h"
 #include "storage/itemptr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
@@ -43,22 +44,17 @@ struct KnnCall
 	MemoryContext batch; // reset for each
 };
 
+/// Allocates in the current context, which lives as long as the walk.
 KnnCall *
-first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
+make_call(FunctionCallInfo fcinfo)
 {
 	const int32 k = PG_GETARG_INT32(1);
-	const MemoryContext old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
 	KnnCall *call = static_cast<KnnCall *>(palloc0(sizeof(KnnCall)));
 	IndexAccess access;
 
 	if (k < 1 || k > kMaxGraphK)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
 						   errdetail("It is %d.", k)));
-	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE ||
-		context->tuple_desc->natts != kColumns)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-	BlessTupleDesc(context->tuple_desc);
 	call->index = PG_GETARG_OID(0);
 	call->k = static_cast<uint32>(k);
 	call->walk.context = CurrentMemoryContext;
@@ -70,6 +66,28 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
 	LockRelationOid(call->index, AccessShareLock);
 	index_access_close(&access);
+	return call;
+}
+
+void
+check_columns(TupleDesc columns)
+{
+	if (columns->natts != kColumns)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+}
+
+KnnCall *
+first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
+{
+	const MemoryContext old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+	KnnCall *call = make_call(fcinfo);
+
+	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	check_columns(context->tuple_desc);
+	BlessTupleDesc(context->tuple_desc);
 	MemoryContextSwitchTo(old);
 	return call;
 }
@@ -91,7 +109,6 @@ next_batch(KnnCall *call)
 		call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
 		index_access_close(&access);
 	}
-	knn_pause_walk(&call->walk); // a cursor may be left here, and others need sessions
 	MemoryContextSwitchTo(old);
 	return call->n_edges > 0;
 }
@@ -105,15 +122,53 @@ tid_datum(RowId row)
 	return PointerGetDatum(tid);
 }
 
+/// All rows into a tuplestore, as the caller prefers it.
+void
+collect(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	const MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	KnnCall *call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result->setDesc);
+	old = MemoryContextSwitchTo(context);
+	call = make_call(fcinfo);
+	MemoryContextSwitchTo(old);
+	while (next_batch(call))
+		for (uint64 i = 0; i < call->n_edges; i++)
+		{
+			const KnnEdge *edge = &call->edges[i];
+			ItemPointerData source;
+			ItemPointerData target;
+			Datum values[kColumns] = {
+				PointerGetDatum(&source), PointerGetDatum(&target), Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
+			bool nulls[kColumns] = {};
+
+			CHECK_FOR_INTERRUPTS();
+			ItemPointerSet(&source, row_id_block(edge->source), row_id_offset(edge->source));
+			ItemPointerSet(&target, row_id_block(edge->target), row_id_offset(edge->target));
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		}
+	MemoryContextDelete(context); // which closes the sessions with the worker
+}
+
 } // namespace
 
 /// vectorgpu_knn_graph(index regclass, k int): rows (source tid, target tid, rank int, distance float8).
 Datum
 vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 {
+	const ReturnSetInfo *result = reinterpret_cast<const ReturnSetInfo *>(fcinfo->resultinfo);
 	FuncCallContext *context;
 	KnnCall *call;
 
+	if (result != nullptr && IsA(result, ReturnSetInfo) && (result->allowedModes & SFRM_Materialize_Preferred) != 0)
+	{
+		collect(fcinfo);
+		return static_cast<Datum>(0);
+	}
 	if (SRF_IS_FIRSTCALL())
 	{
 		context = SRF_FIRSTCALL_INIT();
@@ -121,8 +176,14 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	}
 	context = SRF_PERCALL_SETUP();
 	call = static_cast<KnnCall *>(context->user_fctx);
-	if (call->at >= call->n_edges && !next_batch(call))
-		SRF_RETURN_DONE(context);
+	if (call->at >= call->n_edges)
+	{
+		const bool found = next_batch(call);
+
+		knn_pause_walk(&call->walk); // a cursor may be left here, and others need sessions
+		if (!found)
+			SRF_RETURN_DONE(context);
+	}
 
 	const KnnEdge *edge = &call->edges[call->at++];
 	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),

@@ -34,6 +34,7 @@ constexpr uint32 kLeastLanes = 2;   // one is what a scan has
 struct Batch
 {
 	const IndexAccess *access;
+	KnnWalk *walk;
 	ScanState *state; // of all of them; the query changes
 	bridge::SearchLanes *lanes;
 	wire::CopyKey key;
@@ -92,27 +93,36 @@ bool
 take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdge *edges, uint32 *n_edges)
 {
 	uint32 n = 0;
+	bool fetched = false;
 
 	for (uint64 i = 0; i < n_rows && n < batch->k; i++)
 	{
 		const engine::Neighbor *row = &batch->rows[i];
-		ItemPointerData tid;
-		RowId target;
-		bool call_again = false;
-		bool all_dead = false;
+		RowId target = row->row;
 
-		ItemPointerSet(&tid, row_id_block(row->row), row_id_offset(row->row));
-		if (!table_index_fetch_tuple(batch->fetch, &tid, batch->state->snapshot, batch->slot, &call_again, &all_dead))
-			continue;
-		target = knn_row_of(&batch->slot->tts_tid);
+		if (!knn_sees(batch->walk, batch->access->heap, batch->state->snapshot, target))
+		{
+			ItemPointerData tid;
+			bool call_again = false;
+			bool all_dead = false;
+
+			ItemPointerSet(&tid, row_id_block(row->row), row_id_offset(row->row));
+			fetched = true;
+			if (!table_index_fetch_tuple(batch->fetch, &tid, batch->state->snapshot, batch->slot, &call_again, &all_dead))
+				continue;
+			target = knn_row_of(&batch->slot->tts_tid);
+		}
 		if (target == source->row)
 			continue;
 		edges[n] = {source->row, target, n + 1, engine::finish_score(batch->state->shape.metric, row->score)};
 		n++;
 	}
-	// No pins while the worker is waited for.
-	ExecClearTuple(batch->slot);
-	table_index_fetch_reset(batch->fetch);
+	if (fetched)
+	{
+		// No pins while the worker is waited for.
+		ExecClearTuple(batch->slot);
+		table_index_fetch_reset(batch->fetch);
+	}
 	*n_edges = n;
 	return all ? n == batch->k || n_rows < batch->state->batch_size : n == batch->k && n_rows == batch->state->batch_size;
 }
@@ -179,6 +189,7 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	if (n_sources < kLeastSources || walk->without_worker || uint64{k} + 1 > kMostRows)
 		return;
 	batch.access = access;
+	batch.walk = walk;
 	batch.state = make_state(access, snapshot, k);
 	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk, n_sources))
 		return;
