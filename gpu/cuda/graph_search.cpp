@@ -365,8 +365,9 @@ public:
 	static constexpr Ways kNoScores = Ways{1} << 63;
 	static constexpr uint32_t kMostGraphs = 63; // more are looked at as a whole
 
+	/// ahead: a query that is looked at soon.
 	Ways
-	ways(const SearchQuery &query)
+	ways(const SearchQuery &query, const SearchQuery &ahead)
 	{
 		uint32_t graph = 0;
 		Ways ways = 0;
@@ -386,7 +387,7 @@ public:
 
 		const Ways exact = choose(query, ways, true);
 
-		return ways & ~(exact == 0 || !any_bytes() || query_is_bytes(query) ? exact : choose(query, ways, false));
+		return ways & ~(exact == 0 || !any_bytes() || query_is_bytes(query, ahead) ? exact : choose(query, ways, false));
 	}
 
 	/// Queries that look at every source in the same way. Sets their coverage.
@@ -478,14 +479,14 @@ private:
 	}
 
 	bool
-	query_is_bytes(const SearchQuery &query)
+	query_is_bytes(const SearchQuery &query, const SearchQuery &ahead)
 	{
 		int32_t norm = 0;
 
 		if (spec_.element != ElementType::kFloat32)
 			return false;
 		bytes_.resize(spec_.dim);
-		return put_bytes(static_cast<const float *>(query.query), spec_.dim, bytes_.data(), &norm);
+		return put_bytes(static_cast<const float *>(query.query), spec_.dim, bytes_.data(), &norm, static_cast<const float *>(ahead.query));
 	}
 
 	Status
@@ -596,7 +597,7 @@ search_graphs(const Device *device, SearchContext *context, const engine::Distan
 	std::iota(numbers.begin(), numbers.end(), 0);
 	for (uint32_t i = 0; i < queries.size(); i++)
 	{
-		ways[i] = call.ways(queries[i]);
+		ways[i] = call.ways(queries[i], queries[std::min<size_t>(i + 1, queries.size() - 1)]);
 		if (queries[i].coverage != nullptr)
 			*queries[i].coverage = engine::Coverage::kAll;
 	}

@@ -61,19 +61,47 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return sum;
 }
 
+/// What this process has read of a segment. Nobody changes a segment, and no other one of the same index has its number.
+struct KnownModel
+{
+	IndexUuid uuid;
+	uint32 segment;
+	GraphModel model;
+};
+
+constexpr uint32 kKnownModels = 16;
+
+KnownModel known_models[kKnownModels]; // segment ids begin at 1
+
+/// Each search asks for it, all of them for the same page. Null if a page was foreign.
+const GraphModel *
+known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy)
+{
+	KnownModel *known = &known_models[segment->id % kKnownModels];
+	GraphModel model;
+
+	if (known->segment != segment->id || !uuid_equal(known->uuid, meta->uuid))
+	{
+		if (!graph_read_model(index, meta, segment, &model, strategy))
+			return nullptr;
+		*known = {meta->uuid, segment->id, model};
+	}
+	return &known->model;
+}
+
 bool
 width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
-	GraphModel model;
+	const GraphModel *model = known_model(index, meta, segment, strategy);
 
-	if (!graph_read_model(index, meta, segment, &model, strategy))
+	if (model == nullptr)
 		return false;
 	probes->probes = static_cast<uint32>(
-		Min(graph_width(&model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+		Min(graph_width(model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
 	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
-	*whole = model.hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
+	*whole = model->hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
 	return true;
 }
 
