@@ -44,26 +44,33 @@ exact_rows_us(const GraphChoice &rows)
 }
 
 uint64_t
-choose_exact(std::span<const GraphChoice> graphs, uint64_t k, bool others)
+choose_exact(std::span<const GraphChoice> graphs, uint64_t k, const Passes &passes)
 {
-	double pass = 0;
+	double pass = 0; // this and the next two: of those that share one
 	double gain = 0;
-	uint64_t exact = 0;
+	uint64_t together = 0;
+	uint64_t alone = 0;
 
 	for (size_t i = 0; i < graphs.size(); i++)
 	{
 		const GraphChoice &rows = graphs[i];
+		const double factor = rows.measured ? 1 : kExactAhead;
 		const double by_graph = engine::graph::gpu_graph_us(rows.width, rows.dim);
-		const double all = exact_rows_us(rows) * (rows.measured ? 1 : kExactAhead);
+		const double all = factor * exact_rows_us(rows);
+		const double begin = factor * exact_pass_us(rows, k);
 
-		if (all >= by_graph)
-			continue;
-		exact |= uint64_t{1} << i;
-		gain += by_graph - all;
-		if (!(others && rows.is_byte && rows.measured))
-			pass = std::max(pass, exact_pass_us(rows, k) * (rows.measured ? 1 : kExactAhead));
+		if (passes.shared && rows.measured)
+		{
+			if (all >= by_graph)
+				continue;
+			together |= uint64_t{1} << i;
+			gain += by_graph - all;
+			pass = passes.begun ? 0 : std::max(pass, begin);
+		}
+		else if (all + begin <= by_graph)
+			alone |= uint64_t{1} << i;
 	}
-	return gain >= pass ? exact : 0;
+	return alone | (gain >= pass ? together : 0);
 }
 
 } // namespace vectorgpu::cuda

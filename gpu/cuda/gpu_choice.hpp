@@ -16,7 +16,7 @@ struct GraphChoice
 	uint64_t n_rows = 0;
 	uint32_t dim = 0;
 	uint32_t row_bytes = 0; // on the device
-	bool is_byte = false;   // rows and query: one pass over the rows serves a small batch
+	bool is_byte = false;   // rows and query: nothing is scored again
 	bool measured = true;   // false: the exact search of these rows, or of this query, is none that the model knows, and only much longer searches give way to it
 	uint32_t width = 0;     // of the search
 };
@@ -25,8 +25,14 @@ struct GraphChoice
 double exact_pass_us(const GraphChoice &rows, uint64_t k);
 double exact_rows_us(const GraphChoice &rows);
 
-/// Bit i: all rows of graph i are looked at, of those of a copy, 64 at most. others: the query goes over bytes in one pass in any case, those of a delta, so that
-/// no pass begins for bytes of these graphs alone.
-uint64_t choose_exact(std::span<const GraphChoice> graphs, uint64_t k, bool others);
+/// What goes over rows of several segments, and of the delta.
+struct Passes
+{
+	bool shared = false; // all rows that are looked at go in one pass, which costs once; false: each segment's in a pass of its own
+	bool begun = false;  // and that goes on in any case, for rows of a delta
+};
+
+/// Bit i: all rows of graph i are looked at, of those of a copy, 64 at most.
+uint64_t choose_exact(std::span<const GraphChoice> graphs, uint64_t k, const Passes &passes);
 
 } // namespace vectorgpu::cuda

@@ -440,32 +440,35 @@ private:
 		std::array<uint32_t, kMostGraphs> numbers;
 		size_t n = 0;
 		uint32_t graph = 0;
-		bool others = false;
-		bool one_pass = by_dot && are_bytes && options_.one_pass != nullptr && !query.has_after && query.k <= kernels::kFinishMostK;
+		Passes passes;
 		Ways exact = 0;
 
+		// As search_one_pass takes them.
+		passes.shared = by_dot && are_bytes && options_.one_pass != nullptr && !query.has_after && query.k <= kernels::kFinishMostK &&
+			snapshot_.sources.size() <= kernels::kMostParts;
 		for (const Source &source : snapshot_.sources)
 		{
 			const kernels::Form form = source.block->form;
 			const uint32_t number = source.graph != nullptr && graph < kMostGraphs ? graph++ : kMostGraphs;
 
+			passes.shared = passes.shared && form == kernels::Form::kByte;
 			if (number == kMostGraphs || (ways >> number & 1) == 0)
 			{
-				others = others || source.n_rows > 0;
-				one_pass = one_pass && (source.n_rows == 0 || form == kernels::Form::kByte);
+				passes.begun = passes.begun || source.n_rows > 0;
 				continue;
 			}
 
 			// Of rows that are narrower than the caller's not every query can go through the filter.
 			const bool fits = form == own_form(spec_.element) || (form == kernels::Form::kByte && are_bytes);
+			const uint32_t k = static_cast<uint32_t>(std::min<size_t>(query.k, UINT32_MAX));
 
 			choices[n] = {source.n_rows, spec_.dim, source.block->pitch_bytes, by_dot && form == kernels::Form::kByte && are_bytes,
-				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 && filter_pays(source, 0, 1, static_cast<uint32_t>(std::min<size_t>(query.k, UINT32_MAX))),
+				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 && filter_pays(source, 0, 1, k),
 				engine::width_of(query.probes, source.segment)};
 			numbers[n++] = number;
 		}
 
-		const uint64_t chosen = choose_exact(std::span(choices).first(n), query.k, others && one_pass);
+		const uint64_t chosen = choose_exact(std::span(choices).first(n), query.k, passes);
 
 		for (size_t i = 0; i < n; i++)
 			exact |= (chosen >> i & 1) << numbers[i];

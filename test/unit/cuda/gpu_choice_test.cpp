@@ -23,9 +23,9 @@ fashion(uint32_t width, bool bytes = true)
 }
 
 bool
-is_exact(const GraphChoice &rows, uint64_t k = 10, bool others = false)
+is_exact(const GraphChoice &rows, uint64_t k = 10, const Passes &passes = {})
 {
-	return choose_exact({&rows, 1}, k, others) != 0;
+	return choose_exact({&rows, 1}, k, passes) != 0;
 }
 
 double
@@ -81,20 +81,30 @@ TEST(GpuChoice, WhatHasNotBeenMeasuredGivesWayToMuchLongerSearchesAlone)
 
 TEST(GpuChoice, APassThatGoesOnInAnyCaseCostsItsRowsAlone)
 {
-	EXPECT_TRUE(is_exact(sift(20), 10, true));
-	EXPECT_FALSE(is_exact({100000000, 96, 96, true, true, 100}, 10, true));
-	EXPECT_FALSE(is_exact(sift(20, false), 10, true)); // no one pass
+	EXPECT_TRUE(is_exact(sift(20), 10, {true, true}));
+	EXPECT_FALSE(is_exact({100000000, 96, 96, true, true, 100}, 10, {true, true}));
+	EXPECT_FALSE(is_exact(sift(20, false), 10, {false, true}));
+}
+
+TEST(GpuChoice, ASharedPassOfOneSegmentIsItsOwn)
+{
+	for (uint32_t width = 10; width < 200; width++)
+		EXPECT_EQ(is_exact(sift(width), 10, {true, false}), is_exact(sift(width))) << width;
 }
 
 TEST(GpuChoice, SegmentsSharePasses)
 {
 	const std::vector<GraphChoice> small = {{100000, 128, 128, true, true, 20}, {100000, 128, 128, true, true, 20}};
-	const std::vector<GraphChoice> mixed = {{100000000, 128, 128, true, true, 20}, sift(85), {50000, 128, 128, true, true, 20}};
+	std::vector<GraphChoice> mixed = {{100000000, 128, 128, true, true, 20}, sift(85), {50000, 128, 128, true, true, 20}};
 
 	EXPECT_FALSE(is_exact(small[0]));
-	EXPECT_EQ(choose_exact(small, 10, false), 3u);
-	EXPECT_EQ(choose_exact(mixed, 10, false), 6u);
-	EXPECT_EQ(choose_exact({}, 10, true), 0u);
+	EXPECT_EQ(choose_exact(small, 10, {}), 0u);
+	EXPECT_EQ(choose_exact(small, 10, {true, false}), 3u);
+	EXPECT_EQ(choose_exact(mixed, 10, {true, false}), 6u);
+	EXPECT_EQ(choose_exact(mixed, 10, {}), 2u);
+	mixed[2].measured = false;
+	EXPECT_EQ(choose_exact(mixed, 10, {true, false}), 2u);
+	EXPECT_EQ(choose_exact({}, 10, {true, true}), 0u);
 }
 
 } // namespace
