@@ -91,7 +91,7 @@ settings_define()
 		PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",
-		"The wait is one second after the first death and doubles with each.", &settings.worker_restart_delay_max, 60,
+		"The wait is one second after the first early death and doubles with each.", &settings.worker_restart_delay_max, 60,
 		0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }
 

@@ -153,13 +153,13 @@ prepare_folder()
 	FreeDir(folder);
 }
 
+/// A worker that has lived long is started again at once: a fault of the GPU is over with it.
 uint64
 restart_delay_ms()
 {
 	const uint64 longest = static_cast<uint64>(settings.worker_restart_delay_max) * 1000;
-	const uint32 doublings = Min(supervisor.early_deaths > 0 ? supervisor.early_deaths - 1 : 0, 10U);
 
-	return Min(UINT64CONST(1000) << doublings, longest);
+	return supervisor.early_deaths == 0 ? 0 : Min(UINT64CONST(1000) << Min(supervisor.early_deaths - 1, 10U), longest);
 }
 
 /// After a start that failed or a worker that died: sets when to try next. One line for each of the first few failures,

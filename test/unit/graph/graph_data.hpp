@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include "engine/graph/build.hpp"
 #include "engine/graph/connect.hpp"
 #include "engine/graph/search.hpp"
+#include "support/in_threads.hpp"
 
 namespace vectorgpu::engine::graph::test
 {
@@ -22,18 +22,7 @@ namespace vectorgpu::engine::graph::test
 using Floats = std::vector<float>;
 using Bytes = std::vector<uint8_t>;
 
-/// parallel of engine::ivf::Call and engine::graph::Call: each task in a thread of its own.
-inline void
-in_threads(void *, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument)
-{
-	std::vector<std::thread> threads;
-
-	for (size_t i = 1; i < n_tasks; i++)
-		threads.emplace_back(task, argument, i);
-	task(argument, 0);
-	for (std::thread &thread : threads)
-		thread.join();
-}
+using vectorgpu::test::in_threads;
 
 /// Rows around centres that overlap, so that there is a way from each to each.
 inline Floats
