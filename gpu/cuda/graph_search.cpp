@@ -365,29 +365,21 @@ public:
 	static constexpr Ways kNoScores = Ways{1} << 63;
 	static constexpr uint32_t kMostGraphs = 63; // more are looked at as a whole
 
-	/// ahead: a query that is looked at soon.
+	/// ahead: a query that is looked at soon. Both stay where they are for as long as this is asked.
 	Ways
 	ways(const SearchQuery &query, const SearchQuery &ahead)
 	{
-		uint32_t graph = 0;
-		Ways ways = 0;
-
 		if (query.probes.empty())
 			return 0;
 		if (!query_has_scores(query))
 			return kNoScores;
-		for (const Source &source : snapshot_.sources)
-			if (source.graph != nullptr && graph < kMostGraphs)
-			{
-				ways |= looks_at_all(engine::width_of(query.probes, source.segment), source) ? 0 : Ways{1} << graph;
-				graph++;
-			}
-		if (ways == 0 || !options_.graph_choice)
-			return ways;
-
-		const Ways exact = choose(query, ways, true);
-
-		return ways & ~(exact == 0 || !any_bytes() || query_is_bytes(query, ahead) ? exact : choose(query, ways, false));
+		if (last_ == nullptr || !wants_the_same(*last_, query)) // as a rule all queries of a batch do
+		{
+			last_ = &query;
+			last_graphs_ = graphs_of(query);
+			last_exact_ = last_graphs_ != 0 && options_.graph_choice ? choose(query, last_graphs_, true) : 0;
+		}
+		return last_graphs_ & ~(last_exact_ == 0 || !any_bytes() || query_is_bytes(query, ahead) ? last_exact_ : choose(query, last_graphs_, false));
 	}
 
 	/// Queries that look at every source in the same way. Sets their coverage.
@@ -431,6 +423,30 @@ public:
 	}
 
 private:
+	static bool
+	wants_the_same(const SearchQuery &a, const SearchQuery &b)
+	{
+		return a.k == b.k && a.has_after == b.has_after &&
+			std::equal(a.probes.begin(), a.probes.end(), b.probes.begin(), b.probes.end(),
+				[](const engine::SegmentProbes &x, const engine::SegmentProbes &y) { return x.segment == y.segment && x.probes == y.probes; });
+	}
+
+	/// Those that the width alone does not have looked at as a whole.
+	Ways
+	graphs_of(const SearchQuery &query) const
+	{
+		uint32_t graph = 0;
+		Ways ways = 0;
+
+		for (const Source &source : snapshot_.sources)
+			if (source.graph != nullptr && graph < kMostGraphs)
+			{
+				ways |= looks_at_all(engine::width_of(query.probes, source.segment), source) ? 0 : Ways{1} << graph;
+				graph++;
+			}
+		return ways;
+	}
+
 	/// The graphs of `ways` all of whose rows the query had better look at. are_bytes: so are the query's elements, if rows are.
 	Ways
 	choose(const SearchQuery &query, Ways ways, bool are_bytes) const
@@ -561,6 +577,9 @@ private:
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
 	std::vector<uint8_t> bytes_; // of a query
+	const SearchQuery *last_ = nullptr; // that was chosen for, and how
+	Ways last_graphs_ = 0;
+	Ways last_exact_ = 0;
 };
 
 /// A query that goes through graphs finds at most so many rows there at a time; more come behind them.
