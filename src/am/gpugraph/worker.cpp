@@ -61,9 +61,11 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return sum;
 }
 
-/// What this process has read of a segment. Nobody changes a segment, and no other one of the same index has its number.
+/// What this process has read of a segment. Nobody changes a segment, and no other one of the same file has its number. A file that was
+/// rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
 struct KnownModel
 {
+	RelFileNode file;
 	IndexUuid uuid;
 	uint32 segment;
 	GraphModel model;
@@ -80,11 +82,11 @@ known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, B
 	KnownModel *known = &known_models[segment->id % kKnownModels];
 	GraphModel model;
 
-	if (known->segment != segment->id || !uuid_equal(known->uuid, meta->uuid))
+	if (known->segment != segment->id || !RelFileNodeEquals(known->file, index->rd_node) || !uuid_equal(known->uuid, meta->uuid))
 	{
 		if (!graph_read_model(index, meta, segment, &model, strategy))
 			return nullptr;
-		*known = {meta->uuid, segment->id, model};
+		*known = {index->rd_node, meta->uuid, segment->id, model};
 	}
 	return &known->model;
 }
