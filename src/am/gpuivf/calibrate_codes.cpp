@@ -15,8 +15,16 @@ namespace
 {
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
-constexpr uint64 kBatchRows = 8 * engine::ivf::kCodeBlockRows; // codes scored for one query after another: stay in a cache
-constexpr uint64 kMinQueries = 20;
+// Codes scored for one query after another: so many that fetching the query's table (m * 1 KB) for them is paid for, so few that they stay
+// in a second-level cache.
+constexpr uint64 kMaxBatchRows = 64 * engine::ivf::kCodeBlockRows;
+constexpr uint64 kMinBatchRows = 8 * engine::ivf::kCodeBlockRows;
+constexpr Size kBatchBytes = 256 * 1024;
+// Bytes of codes compared in all, about 1 s of one processor: decides for how many queries. 100 have 1,000 neighbours, of which a loss of
+// kLoss is 2. (SIFT, 200,000 rows, 32 parts: 6 candidates by 156 queries and by 312, 8 by 1,000.)
+constexpr double kCodeWork = 1e9;
+constexpr uint64 kWantedQueries = 100; // however much they cost
+constexpr uint64 kMinQueries = 20;     // where memory is short
 constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for what is known of each query's lists
 constexpr double kLoss = 0.002;  // of the true neighbours, that codes may cost when all lists are looked at
 // Candidates for each wanted row that are tried; what the last one loses is left as it is.
@@ -37,10 +45,11 @@ struct CodedQuery
 /// Codes as they wait in the file, taken apart.
 struct CodeRows
 {
-	char *rows;    // [kBatchRows, coded_bytes]
-	uint8 *codes;  // [kBatchRows, code_bytes]
+	uint64 batch;  // rows that there is room for
+	char *rows;    // [batch, coded_bytes]
+	uint8 *codes;  // [batch, code_bytes]
 	uint8 *blocks; // the same interleaved; null unless codes are scored so
-	float *terms;  // [kBatchRows]; null: there are none
+	float *terms;  // [batch]; null: there are none
 	uint32 *labels;
 };
 
@@ -48,12 +57,14 @@ void
 begin_rows(const IvfWriter *writer, CodeRows *rows)
 {
 	const bool blocks = writer->layout.storage == IvfStorage::kPq;
+	const uint64 fitting = kBatchBytes / writer->layout.code_bytes / engine::ivf::kCodeBlockRows * engine::ivf::kCodeBlockRows;
 
-	rows->rows = static_cast<char *>(palloc(kBatchRows * writer->coded_bytes));
-	rows->codes = static_cast<uint8 *>(palloc(kBatchRows * writer->layout.code_bytes));
-	rows->blocks = blocks ? static_cast<uint8 *>(palloc(kBatchRows * writer->layout.code_bytes)) : nullptr;
-	rows->terms = writer->layout.row_terms ? static_cast<float *>(palloc(kBatchRows * sizeof(float))) : nullptr;
-	rows->labels = static_cast<uint32 *>(palloc(kBatchRows * sizeof(uint32)));
+	rows->batch = Max(Min(fitting, kMaxBatchRows), kMinBatchRows);
+	rows->rows = static_cast<char *>(palloc(rows->batch * writer->coded_bytes));
+	rows->codes = static_cast<uint8 *>(palloc(rows->batch * writer->layout.code_bytes));
+	rows->blocks = blocks ? static_cast<uint8 *>(palloc(rows->batch * writer->layout.code_bytes)) : nullptr;
+	rows->terms = writer->layout.row_terms ? static_cast<float *>(palloc(rows->batch * sizeof(float))) : nullptr;
+	rows->labels = static_cast<uint32 *>(palloc(rows->batch * sizeof(uint32)));
 }
 
 /// Reads the next n rows of both files.
@@ -173,13 +184,13 @@ count_better(CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
 bool
 scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows)
 {
-	double *scores = static_cast<double *>(palloc(kBatchRows * sizeof(double)));
+	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 
 	ivf_seek_spool(writer->codes, 0);
 	ivf_seek_spool(writer->labels, 0);
-	for (uint64 first = 0; first < writer->n_rows; first += kBatchRows)
+	for (uint64 first = 0; first < writer->n_rows; first += rows->batch)
 	{
-		const uint64 n = Min(kBatchRows, writer->n_rows - first);
+		const uint64 n = Min(rows->batch, writer->n_rows - first);
 
 		if (ivf_gives_way(writer))
 			return false;
@@ -239,6 +250,15 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 	calibration->recall[calibration->n_points - 1] = 1; // all lists are searched by the vectors
 }
 
+/// Queries that there is time for.
+uint64
+affordable_queries(const IvfWriter *writer)
+{
+	const double each = static_cast<double>(writer->n_rows) * static_cast<double>(writer->layout.code_bytes);
+
+	return Max(static_cast<uint64>(Min(kCodeWork / each, static_cast<double>(PG_UINT32_MAX))), kWantedQueries);
+}
+
 } // namespace
 
 bool
@@ -247,7 +267,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	const Size query_bytes = sizeof(CodedQuery) + writer->model.n_lists * (sizeof(float) + 1) +
 		writer->meta->dim * sizeof(float) + code_query_bytes(&writer->codec);
 	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes, kMinQueries);
-	const uint64 n = Min(Min(queries->n, ivf_own_queries(writer)), fitting);
+	const uint64 n = Min(Min(queries->n, affordable_queries(writer)), fitting);
 	CodedQuery *coded =
 		static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;
@@ -261,6 +281,8 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	if (!scan_codes(writer, coded, n, &rows))
 		return false;
 	correct_model(&writer->model, coded, n);
+	ereport(DEBUG1, (errmsg_internal("codes of index \"%s\" take %u candidates for a row, by " UINT64_FORMAT " queries",
+						RelationGetRelationName(writer->plan.index), writer->model.candidates, n)));
 	pfree(coded);
 	return true;
 }
