@@ -1,10 +1,12 @@
 // See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found as a direct search
-// of each batch finds them. All memory is taken at the start: where the device is short of it, the caller still has another engine.
+// of each batch finds them. Codes are made by threads of the host: engine/ivf with the same bits as a backend's. All memory of the device is taken at the start: where the device is short of it, the caller still has another engine.
 #include "cuda/list_builder.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
+#include "engine/cpu/pool_call.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
@@ -15,6 +17,7 @@ namespace
 using engine::Neighbor;
 
 constexpr uint32_t kBatchRows = 4096; // more come in parts
+constexpr size_t kMostThreads = 16;   // of the host, for codes
 
 class Builder final : public engine::ListBuilder
 {
@@ -116,6 +119,14 @@ protected:
 			VECTORGPU_TRY(context_.wait());
 		}
 		return Status::ok();
+	}
+
+	engine::ivf::Call
+	host_call() override
+	{
+		if (pool_ == nullptr)
+			pool_ = std::make_unique<engine::ThreadPool>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostThreads));
+		return engine::pool_call(pool_.get(), context_.control);
 	}
 
 	Status
@@ -242,6 +253,7 @@ private:
 
 	const Device *device_;
 	ClusterContext context_;
+	std::unique_ptr<engine::ThreadPool> pool_; // if codes are asked for
 	std::unique_ptr<KMeansRoom> training_; // until the centroids are there
 	ClusterCentroids centroids_;
 	ClusterRows rows_; // of the batch

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "worker/fault.hpp"
@@ -18,7 +19,7 @@ namespace
 {
 
 constexpr size_t kMostJobs = 8;
-constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of sample, centroids and queries of one
+constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of sample, centroids, queries and what codes take of one
 
 /// The part of a result that was asked for.
 ReplyStatus
@@ -150,7 +151,8 @@ BuildJobs::begin(uint64_t session, const wire::BuildSpec &spec)
 	Job job;
 
 	forget(session);
-	if (jobs_.size() >= kMostJobs || vectors * spec.dim * sizeof(float) > kMostJobBytes)
+	job.bytes = vectors * spec.dim * sizeof(float);
+	if (jobs_.size() >= kMostJobs || job.bytes > kMostJobBytes)
 		return ReplyStatus::kRefused;
 	build.rows = {spec.metric, spec.element, spec.dim};
 	build.n_clusters = spec.n_clusters;
@@ -204,29 +206,109 @@ BuildJobs::graph_step(Job *job, const wire::RequestView &view)
 	}
 }
 
+/// What the rows will be coded with.
 ReplyStatus
-BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels)
+BuildJobs::begin_codes(Job *job, const wire::CodesSpec &spec)
 {
-	const size_t n = view.build.n_rows;
+	const engine::DistanceSpec &rows = job->builder->spec().rows;
+	engine::ListCodeSpec codes;
 
-	if (n > room)
+	codes.codes.kind = static_cast<engine::ivf::CodeKind>(spec.kind);
+	codes.codes.metric = rows.metric;
+	codes.codes.dim = rows.dim;
+	if (codes.codes.kind == engine::ivf::CodeKind::kPq)
+		codes.codes.pq = {rows.metric, rows.dim, spec.pq_m, spec.pq_bits, spec.opq != 0};
+	codes.n_training = spec.n_training;
+	codes.seed = spec.seed;
+
+	const Status good = engine::check_list_codes(codes); // before its sizes are asked for
+
+	if (!good.is_ok())
+		return reply_status(good);
+
+	const size_t n_lists = job->builder->centroids().size() / rows.dim;
+	const uint64_t bytes = engine::list_code_bytes(codes, static_cast<uint32_t>(n_lists), std::thread::hardware_concurrency());
+
+	return bytes > kMostJobBytes - job->bytes ? ReplyStatus::kRefused : reply_status(job->builder->begin_codes(codes));
+}
+
+ReplyStatus
+BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
+{
+	static_assert(static_cast<uint32_t>(wire::CodesKind::kSq8) == static_cast<uint32_t>(engine::ivf::CodeKind::kSq8) &&
+				  static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq));
+	const engine::ListCoder *coder = job->builder->coder();
+	const size_t n = view.build.n_rows;
+	const size_t code_bytes = coder != nullptr ? engine::ivf::code_bytes(coder->spec().codes) : 0;
+	const bool has_terms = coder != nullptr && engine::ivf::code_has_terms(coder->spec().codes);
+	const size_t term_bytes = has_terms ? n * sizeof(float) : 0;
+	const size_t label_bytes = n * sizeof(wire::RowLabel);
+
+	if (n > room / (sizeof(wire::RowLabel) + code_bytes + (has_terms ? sizeof(float) : 0)))
 		return ReplyStatus::kInvalid;
 	job->labels.resize(n);
 	job->scores.resize(n);
+	job->terms.resize(has_terms ? n : 0);
+	job->is_out.resize(coder != nullptr ? n : 0);
+	answer->bytes.resize(label_bytes + term_bytes + n * code_bytes);
 
-	const Status status = job->builder->assign(view.build.position, view.vectors, n, job->labels.data(), job->scores.data());
+	const engine::CodedRows coded = {answer->bytes.data() + label_bytes + term_bytes, job->terms.data(), job->is_out.data()};
+	const Status status = job->builder->assign(view.build.position, view.vectors, n, job->labels.data(), job->scores.data(),
+		coder != nullptr ? coded : engine::CodedRows{});
 
 	if (!status.is_ok())
 		return reply_status(status);
 	job->has_neighbors = false;
-	labels->resize(n);
 	for (size_t i = 0; i < n; i++)
-		(*labels)[i] = {job->labels[i], job->scores[i]};
+	{
+		const wire::RowLabel label = {job->labels[i] | (coder != nullptr && job->is_out[i] != 0 ? wire::kRowOutOfRange : 0), job->scores[i]};
+
+		memcpy(answer->bytes.data() + i * sizeof(label), &label, sizeof(label));
+	}
+	if (has_terms)
+		memcpy(answer->bytes.data() + label_bytes, job->terms.data(), term_bytes);
+	answer->n_rows = static_cast<uint32_t>(n);
 	return ReplyStatus::kOk;
 }
 
 ReplyStatus
-BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels)
+BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
+{
+	const wire::BuildRequest &request = view.build;
+	const engine::DistanceSpec &rows = job->builder->spec().rows;
+	const size_t row_bytes = request.step == BuildStep::kCentroids ? rows.dim * sizeof(float)
+		: request.step == BuildStep::kCodesModel                  ? sizeof(float)
+																   : vector_bytes(rows.element, rows.dim);
+
+	if (request.n_rows > 0 && view.row_bytes != row_bytes)
+		return ReplyStatus::kInvalid;
+	switch (request.step)
+	{
+		case BuildStep::kTraining:
+			return reply_status(job->builder->add_training(view.vectors, request.n_rows));
+		case BuildStep::kTrain:
+			return reply_status(job->builder->train());
+		case BuildStep::kCentroids:
+			return reply_status(job->builder->add_centroids(reinterpret_cast<const float *>(view.vectors), request.n_rows));
+		case BuildStep::kCodes:
+			return begin_codes(job, view.codes_spec);
+		case BuildStep::kCodesTraining:
+			return reply_status(job->builder->add_code_training(view.vectors, request.n_rows));
+		case BuildStep::kTrainCodes:
+			return reply_status(job->builder->train_codes());
+		case BuildStep::kCodesModel:
+			return reply_status(job->builder->add_code_model(reinterpret_cast<const float *>(view.vectors), request.n_rows));
+		case BuildStep::kQueries:
+			return reply_status(job->builder->add_queries(view.vectors, request.n_rows));
+		case BuildStep::kAssign:
+			return assign(job, view, room, answer);
+		default:
+			return ReplyStatus::kInvalid;
+	}
+}
+
+ReplyStatus
+BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer)
 {
 	const wire::BuildRequest &request = view.build;
 	const auto found = jobs_.find(session);
@@ -249,29 +331,7 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, s
 		forget(session);
 		return ReplyStatus::kOk;
 	}
-	if (job.graph != nullptr)
-		return graph_step(&job, view);
-
-	const engine::DistanceSpec &rows = job.builder->spec().rows;
-	const size_t row_bytes = request.step == BuildStep::kCentroids ? rows.dim * sizeof(float) : vector_bytes(rows.element, rows.dim);
-
-	if (request.n_rows > 0 && view.row_bytes != row_bytes)
-		return ReplyStatus::kInvalid;
-	switch (request.step)
-	{
-		case BuildStep::kTraining:
-			return reply_status(job.builder->add_training(view.vectors, request.n_rows));
-		case BuildStep::kTrain:
-			return reply_status(job.builder->train());
-		case BuildStep::kCentroids:
-			return reply_status(job.builder->add_centroids(reinterpret_cast<const float *>(view.vectors), request.n_rows));
-		case BuildStep::kQueries:
-			return reply_status(job.builder->add_queries(view.vectors, request.n_rows));
-		case BuildStep::kAssign:
-			return assign(&job, view, room, labels);
-		default:
-			return ReplyStatus::kInvalid;
-	}
+	return job.graph != nullptr ? graph_step(&job, view) : list_step(&job, view, room, answer);
 }
 
 ReplyStatus
@@ -305,6 +365,10 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 		}
 		case wire::BuildResult::kCentroids:
 			return copy_part(centroids.data(), centroids.size() * sizeof(float), request, bytes);
+		case wire::BuildResult::kCodesModel:
+			if (builder.coder() == nullptr || !builder.coder()->ready())
+				return ReplyStatus::kInvalid;
+			return copy_part(builder.coder()->model().data(), builder.coder()->model().size() * sizeof(float), request, bytes);
 		case wire::BuildResult::kNeighbors:
 			break;
 		default:

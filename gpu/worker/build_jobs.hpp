@@ -34,8 +34,15 @@ public:
 	/// bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
-	/// BUILD, on the thread. labels: of the rows of ASSIGN, at most `room`.
-	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
+	/// What a BUILD is answered with.
+	struct Answer
+	{
+		std::vector<uint8_t> bytes; // of ASSIGN: RowLabel [n_rows], then terms and codes, if there are any
+		uint32_t n_rows = 0;
+	};
+
+	/// BUILD, on the thread. The answer has at most `room` bytes.
+	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer);
 
 	/// BUILD_READ, on the thread.
 	wire::ReplyStatus read(uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
@@ -63,8 +70,11 @@ private:
 		std::unique_ptr<GraphJob> graph;              // or a graph
 		std::vector<engine::Neighbor> neighbors; // read in parts, when there
 		bool has_neighbors = false;
-		std::vector<uint32_t> labels; // scratch
+		uint64_t bytes = 0; // of host memory, that the builder of lists may take
+		std::vector<uint32_t> labels; // scratch, of a batch
 		std::vector<float> scores;
+		std::vector<float> terms;
+		std::vector<uint8_t> is_out;
 	};
 
 	/// A request that waits or runs.
@@ -80,7 +90,9 @@ private:
 	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
 	wire::ReplyStatus begin_graph(uint64_t session, const wire::GraphBuildSpec &spec);
 	static wire::ReplyStatus graph_step(Job *job, const wire::RequestView &view);
-	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, std::vector<wire::RowLabel> *labels);
+	wire::ReplyStatus list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
+	static wire::ReplyStatus begin_codes(Job *job, const wire::CodesSpec &spec);
+	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 
 	engine::Engine &engine_;
 	const uint64_t graph_budget_bytes_;

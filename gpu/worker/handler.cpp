@@ -499,16 +499,16 @@ Handler::checksum(const SessionPtr &session)
 void
 Handler::build(const SessionPtr &session)
 {
-	const size_t room = (session->slot.reply_area_bytes - sizeof(wire::ReplyHeader)) / sizeof(wire::RowLabel);
-	std::vector<wire::RowLabel> labels;
-	const ReplyStatus status = guarded([&] { return builds_.build(session->id, session->view, room, &labels); });
+	const size_t room = session->slot.reply_area_bytes - sizeof(wire::ReplyHeader);
+	BuildJobs::Answer answer;
+	const ReplyStatus status = guarded([&] { return builds_.build(session->id, session->view, room, &answer); });
 	ReplyBody body;
 
 	if (status == ReplyStatus::kOk)
 	{
-		body.items = labels.data();
-		body.items_bytes = labels.size() * sizeof(wire::RowLabel);
-		body.n_items = static_cast<uint32_t>(labels.size());
+		body.items = answer.bytes.data();
+		body.items_bytes = answer.bytes.size();
+		body.n_items = answer.n_rows;
 	}
 	send_reply(session.get(), status, body, {}, &counters_);
 }

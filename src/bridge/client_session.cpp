@@ -52,6 +52,7 @@ struct Session
 
 Session session;
 uint32 last_batch; // of the last reply that had one
+uint64 last_build; // see session_new_build
 
 void
 init_once()
@@ -532,6 +533,18 @@ uint64
 session_sequence()
 {
 	return session.client.sequence;
+}
+
+uint64
+session_new_build()
+{
+	return ++last_build;
+}
+
+uint64
+session_build()
+{
+	return last_build;
 }
 
 wire::EngineKind

@@ -49,6 +49,12 @@ uint64 session_sequence();
 /// The engine of the worker that this session is with.
 wire::EngineKind session_engine();
 
+/// To be called by whoever begins a build with BUILD: a session has one, and an earlier one is forgotten. Returns its number in this process.
+uint64 session_new_build();
+
+/// The number of the last build that was begun.
+uint64 session_build();
+
 /// Ends the session; the next session_ready makes another. Ends a lease as well.
 void session_close();
 

@@ -1,6 +1,6 @@
 // What an engine does for the build of an index with inverted lists: it trains centroids on a sample, assigns rows to them as they
-// stream by, and finds on the way the nearest rows of some queries, by which the index is calibrated. It keeps the sample, the
-// centroids and what the queries have found, never the table.
+// stream by, codes them if it is asked to, and finds on the way the nearest rows of some queries, by which the index is calibrated. It
+// keeps the sample, the centroids, what codes are made with and what the queries have found, never the table.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "engine/distance.hpp"
 #include "engine/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "engine/list_coder.hpp"
 #include "engine/topk.hpp"
 
 namespace vectorgpu::engine
@@ -117,6 +118,64 @@ public:
 		return n_before + n == spec_.n_clusters ? take_centroids(std::move(given_)) : Status::ok();
 	}
 
+	/// Rows will be coded. Centroids are there; before rows are assigned.
+	Status
+	begin_codes(const ListCodeSpec &spec)
+	{
+		const Status good = check_list_codes(spec);
+
+		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim || spec.codes.metric != spec_.rows.metric)
+			return Status::error(StatusCode::kInvalidArgument, "the codes are not those of the rows");
+		if (good.is_ok())
+			coder_ = std::make_unique<ListCoder>(spec);
+		return good;
+	}
+
+	/// The next rows of the sample that codes are trained on: vectors [n, dim] of the rows' element.
+	Status
+	add_code_training(const void *vectors, size_t n)
+	{
+		if (coder_ == nullptr)
+			return no_codes();
+		batch_.resize(n * spec_.rows.dim);
+		to_floats(vectors, n, batch_.data());
+		if (is_spherical())
+			ivf::normalise_rows(batch_.data(), n, spec_.rows.dim);
+		return coder_->add_training(batch_.data(), n);
+	}
+
+	/// Trains, when the sample is complete: code_model() is there then, and rows can be coded.
+	Status
+	train_codes()
+	{
+		if (coder_ == nullptr || !coder_->wants_training() || !coder_->sample_complete())
+			return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+
+		const size_t n = coder_->spec().n_training;
+		std::vector<uint32_t> labels(n);
+		std::vector<float> scores(n);
+		Status status = assign_rows(coder_->sample().data(), n, labels.data(), scores.data());
+
+		if (status.is_ok())
+			status = coder_->train(centroids_.data(), labels.data(), host_call());
+		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call().n_threads) : status;
+	}
+
+	/// Instead of a training: the next floats of what codes are made with (ivf::make_code_model). Behind the last of them rows can be coded.
+	Status
+	add_code_model(const float *floats, size_t n)
+	{
+		if (coder_ == nullptr)
+			return no_codes();
+
+		const Status status = coder_->add_model(floats, n);
+
+		return status.is_ok() && coder_->ready() ? coder_->start(centroids_.data(), n_lists(), host_call().n_threads) : status;
+	}
+
+	/// Null: rows are not coded.
+	const ListCoder *coder() const { return coder_.get(); }
+
 	/// The next queries: vectors [n, dim] of the rows' element. Before rows are assigned.
 	Status
 	add_queries(const void *vectors, size_t n)
@@ -137,9 +196,9 @@ public:
 	}
 
 	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and centroids of length
-	/// 1), and that score. first: the number of the first row, by which the queries know it.
+	/// 1), and that score. first: the number of the first row, by which the queries know it. coded: arrays for what begin_codes asks for.
 	Status
-	assign(uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores)
+	assign(uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores, const CodedRows &coded = {})
 	{
 		const size_t dim = spec_.rows.dim;
 
@@ -147,6 +206,8 @@ public:
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
 		if (!queries_.empty() && !queries_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
+		if (coder_ != nullptr && (!coder_->ready() || coded.codes == nullptr))
+			return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
 		batch_.resize(n * dim);
 		to_floats(vectors, n, batch_.data());
 		if (is_spherical())
@@ -155,8 +216,11 @@ public:
 			ivf::normalise_rows(unit_batch_.data(), n, dim);
 		}
 
-		Status status = assign_rows(is_spherical() ? unit_batch_.data() : batch_.data(), n, labels, scores);
+		const float *rows = is_spherical() ? unit_batch_.data() : batch_.data();
+		Status status = assign_rows(rows, n, labels, scores);
 
+		if (status.is_ok() && coder_ != nullptr)
+			status = coder_->encode(rows, labels, n, coded, host_call());
 		return status.is_ok() && !queries_.empty() ? offer_rows(first, batch_.data(), n) : status;
 	}
 
@@ -171,6 +235,9 @@ public:
 protected:
 	/// kmeans_train on rows [spec.n_rows, dim].
 	virtual Status train_rows(const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;
+
+	/// Threads of the host, progress and stop, for what engine/ivf does.
+	virtual ivf::Call host_call() = 0;
 
 	/// centroids_ are there and stay.
 	virtual Status start_lists() = 0;
@@ -192,6 +259,10 @@ protected:
 
 private:
 	bool is_spherical() const { return ivf::cluster_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
+
+	uint32_t n_lists() const { return static_cast<uint32_t>(centroids_.size() / spec_.rows.dim); }
+
+	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the rows are not to be coded"); }
 
 	void
 	to_floats(const void *vectors, size_t n, float *to) const
@@ -228,6 +299,7 @@ private:
 	bool lists_ready_ = false;   // start_lists has come to its end
 	bool queries_ready_ = false; // ... and start_queries
 	ivf::KMeansReport report_{};
+	std::unique_ptr<ListCoder> coder_; // null: rows are not coded
 };
 
 } // namespace vectorgpu::engine

@@ -192,6 +192,24 @@ parse_graph_build_spec(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_codes_spec(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->codes_spec);
+	const CodesSpec &spec = view->codes_spec;
+
+	if (result != ParseResult::kOk)
+		return result;
+	if (spec.kind != CodesKind::kSq8 && spec.kind != CodesKind::kPq)
+		return ParseResult::kType;
+	if (spec.zero != 0 || spec.zero1 != 0 || spec.opq > 1)
+		return ParseResult::kField;
+	if (spec.kind == CodesKind::kSq8)
+		return spec.pq_bits == 0 && spec.opq == 0 && spec.pq_m == 0 ? ParseResult::kOk : ParseResult::kField;
+	return (spec.pq_bits == 4 || spec.pq_bits == 8) && spec.pq_m >= 1 && spec.pq_m <= static_cast<uint32_t>(kMaxDimensions) ? ParseResult::kOk
+																															: ParseResult::kField;
+}
+
+ParseResult
 parse_build(const uint8_t *body, size_t length, RequestView *view)
 {
 	BuildRequest &build = view->build;
@@ -209,13 +227,18 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 			return build.n_rows != 0 ? ParseResult::kField : parse_build_spec(rest, length, view);
 		case BuildStep::kBeginGraph:
 			return build.n_rows != 0 ? ParseResult::kField : parse_graph_build_spec(rest, length, view);
+		case BuildStep::kCodes:
+			return build.n_rows != 0 ? ParseResult::kField : parse_codes_spec(rest, length, view);
 		case BuildStep::kTrain:
+		case BuildStep::kTrainCodes:
 		case BuildStep::kStart:
 		case BuildStep::kEnd:
 			if (build.n_rows != 0)
 				return ParseResult::kField;
 			return length == 0 ? ParseResult::kOk : ParseResult::kLength;
 		case BuildStep::kTraining:
+		case BuildStep::kCodesTraining:
+		case BuildStep::kCodesModel:
 		case BuildStep::kCentroids:
 		case BuildStep::kQueries:
 		case BuildStep::kAssign:
@@ -239,7 +262,7 @@ parse_build_read(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodes))
+	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodesModel))
 		return ParseResult::kType;
 	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
 }
@@ -415,6 +438,10 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 	if (header->more > 1 || static_cast<uint32_t>(header->coverage) > static_cast<uint32_t>(Coverage::kPart) ||
 		!all_zero(header->zero1, sizeof(header->zero1)))
 		return ParseResult::kField;
+
+	// Rows that were coded have more than their label: how much the client knows.
+	if (type == RequestType::kBuild && header->status == ReplyStatus::kOk && header->n_items > 0 && header->more == 0)
+		return body_bytes % header->n_items == 0 && body_bytes / header->n_items >= sizeof(RowLabel) ? ParseResult::kOk : ParseResult::kLength;
 
 	const BodyShape shape = header->status == ReplyStatus::kOk ? reply_shape(type) : BodyShape{0, 0};
 

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 10;
+constexpr uint16_t kProtocolVersion = 11;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -116,6 +116,10 @@ enum class BuildStep : uint32_t
 	kBeginGraph = 8, // GraphBuildSpec; what was begun before is forgotten
 	kRows = 9,       // rows of the graph, in order, with the number of the first
 	kStart = 10,     // all rows are there: the graph is built, beside; answered at once
+	kCodes = 11,         // CodesSpec: behind the centroids; rows that are assigned are coded, too
+	kCodesTraining = 12, // rows of the sample that codes are trained on, in order
+	kTrainCodes = 13,    // that sample is complete
+	kCodesModel = 14,    // instead of a training: float32 of what codes are made with, in order
 };
 
 /// What BUILD_READ reads.
@@ -130,6 +134,7 @@ enum class BuildResult : uint32_t
 	kRecall = 7,     // WidthRecall [n_points]
 	kHash = 8,       // with codes: what they are made with, as in the description of a hashed graph
 	kCodes = 9,      // with codes: [n_rows, hash_bits / 8]
+	kCodesModel = 10, // of lists with codes: float32 of what these are made with
 };
 
 /// What a copy's segments are.
@@ -350,10 +355,31 @@ struct BuildSpec
 };
 static_assert(sizeof(BuildSpec) == 40);
 
-/// Of a row that ASSIGN brought.
+/// What codes are. As engine::ivf::CodeKind.
+enum class CodesKind : uint8_t
+{
+	kSq8 = 2,
+	kPq = 3,
+};
+
+struct CodesSpec
+{
+	CodesKind kind;
+	uint8_t pq_bits; // 4 or 8; kSq8: 0, as the two below
+	uint8_t opq;     // 1: with a rotation
+	uint8_t zero;
+	uint32_t pq_m;       // parts of a vector, 1 .. dim
+	uint32_t n_training; // rows of the sample; 0: the model is given
+	uint32_t zero1;
+	uint64_t seed;
+};
+static_assert(sizeof(CodesSpec) == 24);
+
+/// Of a row that ASSIGN brought. With codes there follow, for all rows: a float32 term each where product quantisation has them (L2), then
+/// the codes, row by row.
 struct RowLabel
 {
-	uint32_t list;
+	uint32_t list; // with kRowOutOfRange if an element is beyond what the codes were trained for
 	float score; // squared distance to its centroid (of rows of length 1 for cosine)
 };
 static_assert(sizeof(RowLabel) == 8);
@@ -430,6 +456,7 @@ constexpr uint32_t kMaxGraphDegree = 256;
 constexpr uint32_t kMinHashBits = 32;
 constexpr uint32_t kMaxHashBits = 512;
 constexpr uint32_t kMaxBuildLists = 65536;
+constexpr uint32_t kRowOutOfRange = uint32_t{1} << 31;
 constexpr uint64_t kNoRow = ~uint64_t{0};
 
 constexpr uint32_t kHistogramBuckets = 32; // bucket i: latency in [2^i, 2^(i+1)) units of 256 ns; the ends are open

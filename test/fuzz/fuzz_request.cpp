@@ -76,6 +76,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.build.step != BuildStep::kBegin || (view.build_spec.dim > 0 && view.build_spec.n_clusters > 0));
 			require(view.build.step != BuildStep::kBeginGraph ||
 					(view.graph_build_spec.dim > 0 && view.graph_build_spec.n_rows > 0 && view.graph_build_spec.degree >= kMinGraphDegree));
+			require(view.build.step != BuildStep::kCodes || view.codes_spec.kind != CodesKind::kPq || view.codes_spec.pq_m > 0);
 			if (view.build.n_rows > 0)
 				touch(view.vectors, view.build.n_rows * view.row_bytes);
 			break;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -116,6 +117,95 @@ TEST(ListBuilder, BothEnginesFindTheSame)
 						ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
 					}
 				}
+			}
+}
+
+/// Codes [n] of rows by an engine with these centroids, and a model, which is trained if it is empty.
+struct CodesOfRows
+{
+	std::vector<uint32_t> labels;
+	std::vector<uint8_t> codes;
+	std::vector<float> terms;
+	std::vector<uint8_t> is_out;
+	std::vector<float> model;
+};
+
+CodesOfRows
+code_rows(Engine *engine, const ListBuildSpec &spec, engine::ListCodeSpec codes, const std::vector<float> &centroids, const Rows &rows, size_t n,
+	size_t batch, const std::vector<float> &model)
+{
+	engine::SearchControl control;
+	std::unique_ptr<ListBuilder> builder;
+	const size_t code_bytes = engine::ivf::code_bytes(codes.codes);
+	const bool has_terms = engine::ivf::code_has_terms(codes.codes);
+	CodesOfRows result = {std::vector<uint32_t>(n), std::vector<uint8_t>(n * code_bytes, 0xAA), std::vector<float>(n), std::vector<uint8_t>(n, 7), {}};
+	std::vector<float> scores(n);
+
+	EXPECT_TRUE(engine->make_list_builder(spec, &control, &builder).is_ok());
+	EXPECT_TRUE(builder->add_centroids(centroids.data(), spec.n_clusters).is_ok());
+	codes.n_training = model.empty() ? 2000 : 0;
+	EXPECT_TRUE(builder->begin_codes(codes).is_ok());
+	if (model.empty())
+	{
+		EXPECT_TRUE(builder->add_code_training(rows.row(0), 2000).is_ok());
+		EXPECT_TRUE(builder->train_codes().is_ok());
+	}
+	else
+		EXPECT_TRUE(builder->add_code_model(model.data(), model.size()).is_ok());
+	for (size_t first = 0; first < n; first += batch)
+	{
+		const size_t here = std::min(batch, n - first);
+		const Status status = builder->assign(first, rows.row(first), here, result.labels.data() + first, scores.data() + first,
+			{result.codes.data() + first * code_bytes, has_terms ? result.terms.data() + first : nullptr, result.is_out.data() + first});
+
+		EXPECT_TRUE(status.is_ok()) << status.message;
+	}
+	result.model = builder->coder()->model();
+	return result;
+}
+
+TEST(ListBuilder, BothEnginesMakeTheSameCodes)
+{
+	std::mt19937 rng(9);
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
+			for (const auto &[kind, bits, opq] : {std::tuple{engine::ivf::CodeKind::kSq8, 0u, false}, std::tuple{engine::ivf::CodeKind::kPq, 8u, false},
+					 std::tuple{engine::ivf::CodeKind::kPq, 4u, true}})
+			{
+				constexpr uint32_t kDim = 40;
+				const size_t n = 6000;
+				ListBuildSpec spec;
+				engine::ListCodeSpec codes;
+
+				spec.rows = {metric, element, kDim};
+				spec.n_clusters = 70;
+				codes.codes.kind = kind;
+				codes.codes.metric = metric;
+				codes.codes.dim = kDim;
+				if (kind == engine::ivf::CodeKind::kPq)
+					codes.codes.pq = {metric, kDim, 8, bits, opq};
+
+				const Rows rows(spec.rows, n, &rng);
+				std::vector<float> centroids(size_t{70} * kDim);
+
+				for (float &x : centroids)
+					x = static_cast<float>(static_cast<int>(rng() % 4096)) / 128;
+				if (metric == Metric::kCosine)
+					engine::ivf::normalise_rows(centroids.data(), 70, kDim);
+
+				const CodesOfRows device = code_rows(cuda_engine(), spec, codes, centroids, rows, n, 700, {});
+
+				for (const size_t batch : {size_t{100}, n})
+					for (Engine *engine : {cpu_engine(), static_cast<Engine *>(cuda_engine())})
+					{
+						const CodesOfRows again = code_rows(engine, spec, codes, centroids, rows, n, batch, device.model);
+
+						EXPECT_EQ(again.labels, device.labels);
+						EXPECT_EQ(again.codes, device.codes);
+						EXPECT_EQ(again.is_out, device.is_out);
+						EXPECT_EQ(std::memcmp(again.terms.data(), device.terms.data(), n * sizeof(float)), 0);
+					}
 			}
 }
 

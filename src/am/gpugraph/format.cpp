@@ -47,7 +47,7 @@ format_begin(const SegmentPlan *plan)
 }
 
 void
-format_put(void *state, RowId row, const void *vector)
+format_put(void *state, RowId row, const void *vector, [[maybe_unused]] const SegmentEntry *source)
 {
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
 

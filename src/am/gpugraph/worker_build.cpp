@@ -109,6 +109,7 @@ begin(Stay *stay)
 	spec.seed = engine::graph::KnnSpec().seed;
 	spec.hash_bits = stay->codes != nullptr ? options->hash_bits : 0;
 	stay->open = true;
+	(void) bridge::session_new_build();
 	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
 }
 

@@ -98,30 +98,30 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, C
 	const Assigner *assigner, uint64 first, uint64 n, BufferAccessStrategy strategy)
 {
 	const IvfLayout *layout = &encoder->codec->layout;
-	uint8 *codes = static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n * layout->code_bytes));
+	const CodeArrays made = {static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n * layout->code_bytes)),
+		static_cast<float *>(palloc(n * sizeof(float))), static_cast<uint8 *>(palloc(n))};
 	uint8 *stored = static_cast<uint8 *>(palloc(layout->code_bytes));
-	float *terms = static_cast<float *>(palloc(n * sizeof(float)));
 	const Watch watch = {nullptr, nullptr, false};
-	uint64 n_out = 0;
 
-	(void) encoder_run(encoder, assigner->floats, assigner->labels, n, codes, terms, &n_out, &watch);
+	(void) encoder_run(encoder, assigner->floats, assigner->labels, n, &made, &watch);
 	for (uint64 i = 0; i < n; i++)
 	{
 		float term;
 
 		must_be_intact(index, ivf_read_code(index, meta, segment, layout, first + i, stored, strategy));
-		if (memcmp(stored, codes + i * layout->code_bytes, layout->code_bytes) != 0)
+		if (memcmp(stored, made.codes + i * layout->code_bytes, layout->code_bytes) != 0)
 			stream_corrupted(index, segment, kCodeStream, "A code is not that of its vector.");
 		if (!layout->row_terms)
 			continue;
 		must_be_intact(index,
 			stream_read(index, meta, segment, kRowTermStream, (first + i) * sizeof(float), sizeof(term), &term, strategy));
-		if (memcmp(&term, &terms[i], sizeof(term)) != 0)
+		if (memcmp(&term, &made.terms[i], sizeof(term)) != 0)
 			stream_corrupted(index, segment, kRowTermStream, "The term of a row is not that of its vector.");
 	}
-	pfree(codes);
+	pfree(made.codes);
+	pfree(made.terms);
+	pfree(made.is_out);
 	pfree(stored);
-	pfree(terms);
 }
 
 /// Every row is in the list of its nearest centroid, and has the code of its vector: by the vectors that the segment keeps.

@@ -3,6 +3,8 @@
 
 #include "engine/distance.hpp"
 
+#include <cstring>
+
 namespace vectorgpu::am
 {
 
@@ -62,21 +64,22 @@ encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, 
 }
 
 bool
-encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, uint8 *codes, float *terms,
-	uint64 *n_out, const Watch *watch)
+encoder_run(
+	CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded, const Watch *watch)
 {
 	const Codec *codec = encoder->codec;
 
+	memset(coded->is_out, 0, n);
 	switch (codec->layout.storage)
 	{
 		case IvfStorage::kFp16:
-			(void) engine::ivf::narrow_to_halves(floats, n * codec->model.spec.dim, reinterpret_cast<uint16 *>(codes));
+			(void) engine::ivf::narrow_to_halves(floats, n * codec->model.spec.dim, reinterpret_cast<uint16 *>(coded->codes));
 			return true;
 		case IvfStorage::kSq8:
-			*n_out += engine::ivf::sq8_encode(codec->model.sq8, floats, n, codec->model.spec.dim, codes);
+			(void) engine::ivf::sq8_encode(codec->model.sq8, floats, n, codec->model.spec.dim, coded->codes, coded->is_out);
 			return true;
 		case IvfStorage::kPq:
-			return check_outcome(engine::ivf::pq_encode(encoder->pq, floats, labels, n, codes, terms, encoder->work,
+			return check_outcome(engine::ivf::pq_encode(encoder->pq, floats, labels, n, coded->codes, coded->terms, encoder->work,
 				encoder->work_bytes, watched_call(watch)));
 		default:
 			return true;

@@ -38,11 +38,19 @@ struct CodeEncoder
 /// centroids [n_lists, dim], alive as long as the encoder. Memory in the current context.
 void encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists);
 
-/// codes [n, code_bytes] row by row; terms [n] if the layout has row terms. floats [n, dim] (of length 1 for cosine), labels
-/// [n]. *n_out: increased by the rows with an element beyond what the codec was trained for. False: it gave way.
-bool encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, uint8 *codes, float *terms,
-	uint64 *n_out, const Watch *watch);
+/// What is made of a batch of rows.
+struct CodeArrays
+{
+	uint8 *codes;  // [n, code_bytes], row by row
+	float *terms;  // [n]; filled in if the layout has row terms
+	uint8 *is_out; // [n]: 1 if an element is beyond what the codec was trained for (SQ8), else 0
+};
 
+/// floats [n, dim] (of length 1 for cosine), labels [n]. False: it gave way.
+bool encoder_run(
+	CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded, const Watch *watch);
+
+/// Of an encoder that was begun, or is all zeros.
 void encoder_end(CodeEncoder *encoder);
 
 /// floats [n, dim]: the rows that codes [n, code_bytes] stand for (of length 1 for cosine). labels [n] their lists.

@@ -12,8 +12,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kDrift = 1.2;  // a model is trained anew when rows lie so much further from the centroids than its own did
-constexpr double kOutOfRange = 0.05; // or such a share more of them has elements that codes cannot express
 constexpr uint64 kMaxSegmentRows = PG_UINT32_MAX; // numbers of rows are stored in 32 bits
 
 void *
@@ -35,11 +33,12 @@ format_begin(const SegmentPlan *plan)
 	writer->coded_bytes = writer->layout.code_bytes + (writer->layout.row_terms ? sizeof(float) : 0);
 	writer->memory = static_cast<Size>(maintenance_work_mem) * 1024;
 	writer->vectors = BufFileCreateTemp(false);
+	ivf_begin_drift(writer);
 	return writer;
 }
 
 void
-format_put(void *state, RowId row, const void *vector)
+format_put(void *state, RowId row, const void *vector, const SegmentEntry *source)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
@@ -59,15 +58,15 @@ format_put(void *state, RowId row, const void *vector)
 		vector = writer->narrowed;
 	}
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
+	ivf_note_source(writer, source);
 	writer->n_rows++;
 }
 
-/// Codes of a batch, and its file.
+/// Codes of a batch.
 struct CodeBatch
 {
-	CodeEncoder encoder;
-	uint8 *codes; // [batch_rows, code_bytes]
-	float *terms; // [batch_rows]
+	CodeEncoder encoder; // all zeros until this process codes rows
+	CodeArrays arrays;   // [batch_rows]
 };
 
 void
@@ -75,70 +74,78 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 {
 	ivf_close_spool(&writer->codes);
 	writer->codes = BufFileCreateTemp(false);
-	encoder_begin(&batch->encoder, &writer->codec, writer->centroids, writer->model.n_lists);
-	batch->codes = static_cast<uint8 *>(
+	*batch = {};
+	batch->arrays.codes = static_cast<uint8 *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
-	batch->terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
+	batch->arrays.terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
+	batch->arrays.is_out = static_cast<uint8 *>(palloc0(batch_rows));
 }
 
-/// False: it gave way.
+/// Codes the batch, unless it is coded. False: it gave way.
 bool
-put_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64 n)
+make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64 n, bool has_codes)
+{
+	(void) VG_FAULT("ivf_encode");
+	if (has_codes)
+		return true;
+	if (batch->encoder.codec == nullptr)
+		encoder_begin(&batch->encoder, &writer->codec, writer->centroids, writer->model.n_lists);
+	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &writer->watch);
+}
+
+void
+put_codes(IvfWriter *writer, const CodeArrays *arrays, uint64 n)
 {
 	const IvfLayout *layout = &writer->layout;
 
-	(void) VG_FAULT("ivf_encode");
-	if (!encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, batch->codes, batch->terms,
-			&writer->n_out_of_range, &writer->watch))
-		return false;
 	if (!layout->row_terms)
 	{
-		BufFileWrite(writer->codes, batch->codes, n * layout->code_bytes);
-		return true;
+		BufFileWrite(writer->codes, arrays->codes, n * layout->code_bytes);
+		return;
 	}
 	for (uint64 i = 0; i < n; i++)
 	{
-		BufFileWrite(writer->codes, batch->codes + i * layout->code_bytes, layout->code_bytes);
-		BufFileWrite(writer->codes, &batch->terms[i], sizeof(float));
+		BufFileWrite(writer->codes, arrays->codes + i * layout->code_bytes, layout->code_bytes);
+		BufFileWrite(writer->codes, &arrays->terms[i], sizeof(float));
 	}
-	return true;
 }
 
 void
 end_codes(CodeBatch *batch)
 {
 	encoder_end(&batch->encoder);
-	pfree(batch->codes);
-	pfree(batch->terms);
+	pfree(batch->arrays.codes);
+	pfree(batch->arrays.terms);
+	pfree(batch->arrays.is_out);
 }
 
-/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are to be coded. False: it gave way.
+/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are yet to be coded. False: it gave way.
 bool
-next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 first, uint64 *n)
+next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 first, uint64 *n, bool *coded)
 {
-	if (worker_assign_next(by_worker, n))
+	if (worker_assign_next(by_worker, n, coded))
 	{
-		if (has_codes(&writer->layout))
+		if (has_codes(&writer->layout) && !*coded)
 			ivf_rows_to_floats(assigner->rows, assigner->vectors, *n, assigner->floats);
 		return true;
 	}
+	*coded = false;
 	*n = Min(static_cast<uint64>(assigner->batch_rows), writer->n_rows - first);
 	ivf_read_spooled(writer, first, *n, assigner->vectors);
 	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
 }
 
-/// Assigns all rows, and codes them: labels, codes, offsets, mean_error, n_out_of_range. False: it gave way.
+/// Assigns all rows, and codes them: labels, codes, offsets, errors. False: it gave way.
 bool
 assign_rows(IvfWriter *writer)
 {
 	uint64 *offsets = static_cast<uint64 *>(
 		MemoryContextAllocExtended(CurrentMemoryContext, (writer->model.n_lists + Size{1}) * sizeof(uint64),
 			MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
-	const bool coded = has_codes(&writer->layout);
+	const bool to_code = has_codes(&writer->layout);
 	Assigner assigner;
 	WorkerAssign by_worker;
-	CodeBatch batch;
-	double error = 0;
+	CodeBatch batch = {};
 	bool done = true;
 	uint64 first = 0;
 
@@ -146,47 +153,44 @@ assign_rows(IvfWriter *writer)
 	ivf_close_spool(&writer->labels);
 	writer->labels = BufFileCreateTemp(false);
 	writer->offsets = offsets;
-	writer->n_out_of_range = 0;
+	writer->old_errors = writer->new_errors = {};
 	assigner_begin(&assigner, writer->rows, writer->centroids, writer->model.n_lists);
-	if (coded)
+	if (to_code)
 		begin_codes(writer, &batch, assigner.batch_rows);
-	worker_assign_begin(&by_worker, writer, &assigner);
+	worker_assign_begin(&by_worker, writer, &assigner, to_code ? &batch.arrays : nullptr);
 	while (done && first < writer->n_rows)
 	{
 		uint64 n = 0;
+		bool coded = false;
 
 		(void) VG_FAULT("ivf_assign");
-		done = !ivf_gives_way(writer) && next_batch(writer, &assigner, &by_worker, first, &n) &&
-			(!coded || put_codes(writer, &batch, &assigner, n));
-		for (uint64 i = 0; done && i < n; i++)
-		{
+		done = !ivf_gives_way(writer) && next_batch(writer, &assigner, &by_worker, first, &n, &coded) &&
+			(!to_code || make_codes(writer, &batch, &assigner, n, coded));
+		if (!done)
+			break;
+		if (to_code)
+			put_codes(writer, &batch.arrays, n);
+		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
-			error += static_cast<double>(assigner.scores[i]);
-		}
+		ivf_add_errors(writer, first, n, assigner.scores, to_code ? batch.arrays.is_out : nullptr);
 		BufFileWrite(writer->labels, assigner.labels, n * sizeof(uint32));
 		first += n;
 		ivf_report_rows(writer, first);
 	}
 	worker_assign_end(&by_worker);
-	if (coded)
+	if (to_code)
 		end_codes(&batch);
 	assigner_end(&assigner);
 	for (uint32 i = 0; i < writer->model.n_lists; i++)
 		offsets[i + 1] += offsets[i];
-	writer->mean_error = error / static_cast<double>(writer->n_rows);
 	return done;
-}
-
-double
-out_of_range_share(const IvfWriter *writer)
-{
-	return static_cast<double>(writer->n_out_of_range) / static_cast<double>(writer->n_rows);
 }
 
 bool
 train_and_assign(IvfWriter *writer)
 {
 	CalibrationQueries queries = {};
+	RowErrors all;
 
 	(void) VG_FAULT("ivf_train");
 	if (!ivf_train(writer) || !ivf_train_codec(writer))
@@ -199,17 +203,10 @@ train_and_assign(IvfWriter *writer)
 	}
 	if (!assign_rows(writer))
 		return false;
-	writer->model.mean_error = writer->mean_error;
-	writer->model.out_of_range = static_cast<uint16>(1000 * out_of_range_share(writer));
+	all = ivf_all_errors(writer);
+	writer->model.mean_error = ivf_mean_error(writer);
+	writer->model.out_of_range = static_cast<uint16>(1000 * all.n_out / all.n);
 	return queries.n == 0 || writer->model.n_lists == 1 || ivf_calibrate(writer, &queries);
-}
-
-/// The rows are of another kind than those that the model was trained for.
-bool
-has_drifted(const IvfWriter *writer)
-{
-	return writer->mean_error > kDrift * writer->model.mean_error ||
-		out_of_range_share(writer) > kDrift * writer->model.out_of_range / 1000 + kOutOfRange;
 }
 
 /// How uneven the lists are.
@@ -240,9 +237,10 @@ format_prepare(void *state, SegmentEntry *entry)
 		return true;
 	if (ivf_take_model(writer))
 	{
-		(void) worker_build_take_model(writer);
+		if (worker_build_take_model(writer) && has_codes(&writer->layout))
+			worker_build_take_codec(writer);
 		done = assign_rows(writer);
-		if (done && has_drifted(writer))
+		if (done && ivf_has_drifted(writer))
 			done = train_and_assign(writer);
 	}
 	else
@@ -250,7 +248,7 @@ format_prepare(void *state, SegmentEntry *entry)
 	worker_build_end(writer);
 	if (!done)
 		return false;
-	writer->model.segment_error = writer->mean_error;
+	writer->model.segment_error = ivf_mean_error(writer);
 	writer->model.imbalance = list_imbalance(writer);
 	streams[static_cast<int>(kModelStream)].n_bytes = sizeof(IvfModel);
 	streams[static_cast<int>(kCentroidStream)].n_bytes =

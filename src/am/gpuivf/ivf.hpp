@@ -65,7 +65,7 @@ struct IvfModel
 	uint16 out_of_range;   // kSq8: of 1,000 rows that it was trained for, so many had an element beyond the ranges
 	uint64 id;             // random, of the training
 	uint64 n_trained_rows; // rows of the segment that it was trained for
-	double mean_error;     // of these rows: mean squared distance to the centroid
+	double mean_error;     // of these rows: mean squared distance to the centroid, of those that have one
 	double segment_error;  // the same of the rows of this segment
 	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²
 	engine::ivf::Calibration calibration;
@@ -146,6 +146,10 @@ uint64 ivf_segment_candidates(
 /// of how many candidates it takes. Of vectors with codes. False if a page was foreign.
 bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const float *query,
 	BufferAccessStrategy strategy, bool *far);
+
+/// drift.cpp. How much further than the rows that the model was trained for those lie that have come since to a segment of so many, as far as
+/// that can be told; 1: as near. Infinity: those trained for were all at their centroids.
+double ivf_drift(const IvfModel *model, uint64 n_rows);
 
 /// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim]; of length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);

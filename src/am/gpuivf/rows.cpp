@@ -59,7 +59,7 @@ ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statist
 			continue;
 		if (!ivf_read_model(index, meta, segment, &model, nullptr))
 			return false;
-		statistics->drift = Max(statistics->drift, model.mean_error > 0 ? model.segment_error / model.mean_error : 1);
+		statistics->drift = Max(statistics->drift, ivf_drift(&model, segment->n_rows));
 		if (segment->n_rows <= n_rows)
 			continue;
 		n_rows = segment->n_rows;

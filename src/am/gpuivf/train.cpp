@@ -22,28 +22,6 @@ constexpr uint64 kSeed = 1;
 constexpr uint64 kGrowth = 2; // a segment that has grown so much since its model was trained gets a new one
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem: the sample and what k-means needs beside it
 
-/// The segment whose model the new one might take over: the largest of those merged, else of the index. Null: none.
-const SegmentEntry *
-model_source(const IvfWriter *writer)
-{
-	const SegmentPlan *plan = &writer->plan;
-	const SegmentEntry *best = nullptr;
-
-	for (uint32 i = 0; i < plan->n_sources; i++)
-	{
-		const SegmentEntry *segment = &plan->meta->segments[plan->sources[i]];
-
-		if (segment->n_rows > 0 && (best == nullptr || segment->n_rows > best->n_rows))
-			best = segment;
-	}
-	if (best != nullptr)
-		return best;
-	for (uint32 i = 0; i < plan->meta->n_segments; i++)
-		if (plan->meta->segments[i].n_rows > 0 && (best == nullptr || plan->meta->segments[i].n_rows > best->n_rows))
-			best = &plan->meta->segments[i];
-	return best;
-}
-
 /// Lists of a new model, and the rows that it is trained on: so many that the training fits the memory.
 uint32
 plan_training(const IvfWriter *writer, uint64 *n_training)
@@ -86,6 +64,27 @@ train_here(IvfWriter *writer, const engine::ivf::KMeansSpec &spec, uint32 *n_use
 
 } // namespace
 
+const SegmentEntry *
+ivf_model_source(const IvfWriter *writer)
+{
+	const SegmentPlan *plan = &writer->plan;
+	const SegmentEntry *best = nullptr;
+
+	for (uint32 i = 0; i < plan->n_sources; i++)
+	{
+		const SegmentEntry *segment = &plan->meta->segments[plan->sources[i]];
+
+		if (segment->n_rows > 0 && (best == nullptr || segment->n_rows > best->n_rows))
+			best = segment;
+	}
+	if (best != nullptr)
+		return best;
+	for (uint32 i = 0; i < plan->meta->n_segments; i++)
+		if (plan->meta->segments[i].n_rows > 0 && (best == nullptr || plan->meta->segments[i].n_rows > best->n_rows))
+			best = &plan->meta->segments[i];
+	return best;
+}
+
 float *
 ivf_read_sample(IvfWriter *writer, uint64 n)
 {
@@ -107,7 +106,7 @@ ivf_read_sample(IvfWriter *writer, uint64 n)
 bool
 ivf_take_model(IvfWriter *writer)
 {
-	const SegmentEntry *source = model_source(writer);
+	const SegmentEntry *source = ivf_model_source(writer);
 	const MetaData *meta = writer->plan.meta;
 	Size n_bytes;
 	bool intact;

@@ -85,12 +85,16 @@ bool
 train_pq(IvfWriter *writer)
 {
 	engine::ivf::PqTraining training = pq_training(plan_pq_rows(writer));
-	float *sample = ivf_read_sample(writer, training.n_rows);
-	uint32 *labels = label_sample(writer, sample, training.n_rows);
+	float *sample;
+	uint32 *labels;
 	Size work_bytes;
 	void *work;
 	bool done;
 
+	if (worker_build_train_codec(writer, training.n_rows))
+		return true;
+	sample = ivf_read_sample(writer, training.n_rows);
+	labels = label_sample(writer, sample, training.n_rows);
 	if (labels == nullptr)
 		return false;
 	training.rows = sample;
@@ -111,8 +115,11 @@ train_sq8(IvfWriter *writer)
 {
 	const uint64 fitting = writer->memory / kTrainingShare / (writer->meta->dim * sizeof(float));
 	const uint64 n = Max(Min(Min(writer->n_rows, kSq8Rows), fitting), UINT64CONST(1));
-	float *sample = ivf_read_sample(writer, n);
+	float *sample;
 
+	if (worker_build_train_codec(writer, n))
+		return;
+	sample = ivf_read_sample(writer, n);
 	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.model.sq8);
 	pfree(sample);
 }

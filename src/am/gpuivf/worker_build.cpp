@@ -18,6 +18,7 @@ namespace
 
 constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results asked for: fits any reply area that the worker gives
 constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
+constexpr Size kMaxCodedReplyBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of labels and codes
 constexpr float kTolerance = 1e-3f; // iterations cost the worker little
 constexpr uint32 kIterations = 20;
 constexpr uint64 kElementsPerMs = 8000; // of vectors, that a build by the backend deals with
@@ -27,7 +28,7 @@ bool
 fail(WorkerBuild *build, bridge::Fallback reason)
 {
 	bridge::note_fallback(reason, "The session goes on with the index build by itself.");
-	build->lists = build->queries = false;
+	build->lists = build->codes = build->queries = false;
 	return false;
 }
 
@@ -148,6 +149,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 		build->on_reset.arg = build;
 		MemoryContextRegisterResetCallback(GetMemoryChunkContext(writer), &build->on_reset);
 	}
+	(void) bridge::session_new_build();
 	if (!bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason))
 		return fail(build, reason);
 	build->open = true;
@@ -159,7 +161,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 
 /// An even sample, as it waits. False: the worker is out.
 bool
-send_sample(IvfWriter *writer, uint64 n)
+send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
 {
 	WorkerBuild *build = &writer->worker;
 	char *rows = static_cast<char *>(palloc(build->request_rows * writer->vector_bytes));
@@ -172,7 +174,7 @@ send_sample(IvfWriter *writer, uint64 n)
 		CHECK_FOR_INTERRUPTS();
 		for (uint64 i = 0; i < here; i++)
 			ivf_read_spooled(writer, (first + i) * writer->n_rows / n, 1, rows + i * writer->vector_bytes);
-		sent = send_rows(build, wire::BuildStep::kTraining, rows, here, writer->vector_bytes);
+		sent = send_rows(build, step, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);
 	return sent;
@@ -208,7 +210,7 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 		worker_build_end(writer);
 		return false;
 	}
-	if (spec->n_rows == 0 || !begin(writer, &wanted) || !send_sample(writer, spec->n_rows) ||
+	if (spec->n_rows == 0 || !begin(writer, &wanted) || !send_sample(writer, wire::BuildStep::kTraining, spec->n_rows) ||
 		!send_step(build, wire::BuildStep::kTrain) || !read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
@@ -248,6 +250,85 @@ worker_build_take_model(IvfWriter *writer)
 	return true;
 }
 
+namespace
+{
+
+/// Bytes that a reply has for each row of a batch.
+Size
+reply_row_bytes(const IvfWriter *writer)
+{
+	return sizeof(wire::RowLabel) + (writer->worker.codes ? writer->coded_bytes : 0);
+}
+
+/// Says what the codes are. False: the worker does not make them, which does not keep it from assigning rows.
+bool
+begin_codes(IvfWriter *writer, uint64 n_training)
+{
+	WorkerBuild *build = &writer->worker;
+	const engine::ivf::PqSpec *pq = &writer->layout.codes.pq;
+	const wire::BuildRequest request = {wire::BuildStep::kCodes, 0, 0};
+	wire::CodesSpec spec = {};
+	const wire::Part parts[] = {{&request, sizeof(request)}, {&spec, sizeof(spec)}};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	if (!build->lists || (writer->layout.storage != IvfStorage::kSq8 && writer->layout.storage != IvfStorage::kPq) ||
+		sizeof(wire::RowLabel) + writer->coded_bytes > kMaxCodedReplyBytes)
+		return false;
+	spec.kind = writer->layout.storage == IvfStorage::kPq ? wire::CodesKind::kPq : wire::CodesKind::kSq8;
+	if (spec.kind == wire::CodesKind::kPq)
+	{
+		spec.pq_bits = static_cast<uint8>(pq->bits);
+		spec.opq = pq->opq;
+		spec.pq_m = pq->m;
+	}
+	spec.n_training = static_cast<uint32>(n_training);
+	spec.seed = engine::ivf::PqTraining().seed;
+	if (!bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) ||
+		!bridge::session_receive(&header, nullptr, 0, &reason))
+		return fail(build, reason);
+	if (header.status == wire::ReplyStatus::kRefused || header.status == wire::ReplyStatus::kUnsupported)
+	{
+		bridge::note_fallback(bridge::fallback_of(header.status), "The session makes the codes of the index build by itself.");
+		return false;
+	}
+	return header.status == wire::ReplyStatus::kOk || fail(build, bridge::fallback_of(header.status));
+}
+
+} // namespace
+
+bool
+worker_build_train_codec(IvfWriter *writer, uint64 n)
+{
+	WorkerBuild *build = &writer->worker;
+	const uint64 n_floats = writer->layout.codec_floats;
+
+	if (n == 0 || !begin_codes(writer, n) || !send_sample(writer, wire::BuildStep::kCodesTraining, n) ||
+		!send_step(build, wire::BuildStep::kTrainCodes) ||
+		!read_result(build, wire::BuildResult::kCodesModel, writer->codec.floats, n_floats * sizeof(float)))
+		return false;
+	if (!all_finite(writer->codec.floats, n_floats))
+		return fail(build, bridge::Fallback::kWrongAnswer);
+	build->codes = true;
+	ereport(DEBUG1, (errmsg_internal("the worker has trained the codes of index \"%s\"", RelationGetRelationName(writer->plan.index))));
+	return true;
+}
+
+void
+worker_build_take_codec(IvfWriter *writer)
+{
+	const uint64 n_floats = writer->layout.codec_floats;
+	uint64 step;
+
+	if (!begin_codes(writer, 0))
+		return;
+	step = Min((bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / sizeof(float), static_cast<uint64>(PG_INT32_MAX));
+	for (uint64 first = 0; first < n_floats; first += step)
+		if (!send_rows(&writer->worker, wire::BuildStep::kCodesModel, writer->codec.floats + first, Min(step, n_floats - first), sizeof(float)))
+			return;
+	writer->worker.codes = true;
+}
+
 void
 worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint64 k)
 {
@@ -277,19 +358,38 @@ submit_batch(WorkerAssign *state, uint64 first)
 
 	state->first = first;
 	state->n = Min(Min(build->request_rows, static_cast<uint64>(state->assigner->batch_rows)), writer->n_rows - first);
+	state->n = Min(state->n, state->reply_bytes / reply_row_bytes(writer));
 	if (state->n == 0)
 		return true;
 	ivf_read_spooled(writer, first, state->n, state->next);
 	return submit_rows(build, wire::BuildStep::kAssign, first, state->next, state->n, writer->vector_bytes);
 }
 
+/// The codes of a reply: terms, then codes.
+void
+take_codes(const WorkerAssign *state, const char *coded)
+{
+	const IvfLayout *layout = &state->writer->layout;
+
+	if (layout->row_terms)
+	{
+		memcpy(state->coded->terms, coded, state->n * sizeof(float));
+		coded += state->n * sizeof(float);
+	}
+	memcpy(state->coded->codes, coded, state->n * layout->code_bytes);
+}
+
 } // namespace
 
 void
-worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner)
+worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, const CodeArrays *coded)
 {
+	Assert(coded != nullptr || !writer->worker.codes);
 	state->writer = writer;
 	state->assigner = assigner;
+	state->coded = coded;
+	state->reply_bytes = writer->worker.codes ? kMaxCodedReplyBytes : kMaxReplyBytes;
+	state->reply = static_cast<char *>(palloc(state->reply_bytes));
 	state->next = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
 	state->first = 0;
 	state->n = 0;
@@ -298,30 +398,40 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner)
 }
 
 bool
-worker_assign_next(WorkerAssign *state, uint64 *n)
+worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes)
 {
 	IvfWriter *writer = state->writer;
 	WorkerBuild *build = &writer->worker;
 	Assigner *assigner = state->assigner;
-	wire::RowLabel labels[kMaxRequestRows];
 	wire::ReplyHeader header;
 	char *rows;
 
 	*n = state->n;
+	*has_codes = build->codes;
 	if (!build->lists)
 		return false;
 	Assert(state->n > 0);
-	if (!receive(build, &header, labels, sizeof(labels)))
+	if (!receive(build, &header, state->reply, state->reply_bytes))
 		return false;
-	if (header.n_items != state->n)
+	if (header.n_items != state->n || header.body_bytes != state->n * reply_row_bytes(writer))
 		return fail(build, bridge::Fallback::kWrongAnswer);
 	for (uint64 i = 0; i < state->n; i++)
 	{
-		if (labels[i].list >= writer->model.n_lists)
+		wire::RowLabel label;
+
+		memcpy(&label, state->reply + i * sizeof(label), sizeof(label));
+		if (build->codes)
+		{
+			state->coded->is_out[i] = (label.list & wire::kRowOutOfRange) != 0;
+			label.list &= ~wire::kRowOutOfRange;
+		}
+		if (label.list >= writer->model.n_lists)
 			return fail(build, bridge::Fallback::kWrongAnswer);
-		assigner->labels[i] = labels[i].list;
-		assigner->scores[i] = labels[i].score;
+		assigner->labels[i] = label.list;
+		assigner->scores[i] = label.score;
 	}
+	if (build->codes)
+		take_codes(state, state->reply + state->n * sizeof(wire::RowLabel));
 	build->n_seen = state->first + state->n;
 	rows = assigner->vectors;
 	assigner->vectors = state->next;
@@ -333,6 +443,12 @@ worker_assign_next(WorkerAssign *state, uint64 *n)
 void
 worker_assign_end(WorkerAssign *state)
 {
+	const IvfWriter *writer = state->writer;
+
+	if (writer->worker.lists && writer->worker.n_seen == writer->n_rows)
+		ereport(DEBUG1, (errmsg_internal("the worker has assigned%s the rows of index \"%s\"", writer->worker.codes ? " and coded" : "",
+							RelationGetRelationName(writer->plan.index))));
+	pfree(state->reply);
 	pfree(state->next);
 }
 
@@ -344,8 +460,6 @@ worker_build_neighbors(IvfWriter *writer, CalibrationQueries *queries, uint64 k)
 	wire::WireNeighbor *found;
 
 	static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor));
-	if (build->n_seen == writer->n_rows)
-		ereport(DEBUG1, (errmsg_internal("the worker has assigned the rows of index \"%s\"", RelationGetRelationName(writer->plan.index))));
 	if (!build->queries || build->n_seen != writer->n_rows)
 		return false;
 	found = static_cast<wire::WireNeighbor *>(palloc(n_items * sizeof(wire::WireNeighbor)));
@@ -383,7 +497,7 @@ worker_build_end(IvfWriter *writer)
 	if (build->open && !(bridge::session_ready(false) &&
 						  bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
 		bridge::session_close();
-	build->open = build->lists = build->queries = false;
+	build->open = build->lists = build->codes = build->queries = false;
 }
 
 } // namespace vectorgpu::am

@@ -1,9 +1,10 @@
-// The worker's part in a build or a merge: training, the lists of rows, the neighbours of a calibration's queries. Whatever goes wrong
-// is a false, and the backend does it by itself: labels are the same, neighbours are the same, centroids as good. The worker keeps
-// the sample, the centroids and what the queries have found, never the table. PG dialect.
+// The worker's part in a build or a merge: training, the lists and codes of rows, the neighbours of a calibration's queries. Whatever goes
+// wrong is a false, and the backend does it by itself: labels, codes and neighbours are the same, centroids and codebooks as good. The worker
+// keeps the samples, the centroids, what codes are made with and what the queries have found, never the table. PG dialect.
 #pragma once
 
 #include "am/gpuivf/assign.hpp"
+#include "am/gpuivf/codec.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/topk.hpp"
 
@@ -19,6 +20,7 @@ struct WorkerBuild
 	bool by_gpu;     // it trained the writer's model, on a GPU: what it compares costs little
 	bool has_waited; // for a worker that starts: once a build
 	bool lists;     // ... the centroids of the writer's model
+	bool codes;     // ... and what its codes are made with: rows that it assigns are coded, too
 	bool queries;   // ... and the calibration's queries, which have seen all rows assigned so far
 	uint64 n_seen;  // rows assigned by it, from the first on without a gap
 	uint64 request_rows; // that fit one request
@@ -34,24 +36,34 @@ bool worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, 
 /// Begins one with the centroids of the writer's model.
 bool worker_build_take_model(IvfWriter *writer);
 
+/// Trains the codec (begun, its floats yet to be filled in) on a sample of n rows. False: the backend does it; rows may still be assigned.
+bool worker_build_train_codec(IvfWriter *writer, uint64 n);
+
+/// Hands over the writer's codec, if the worker has the centroids and makes such codes.
+void worker_build_take_codec(IvfWriter *writer);
+
 /// Sends the queries; before rows are assigned.
 void worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint64 k);
 
-/// Labels and scores of all rows, in order, a batch at a time: the worker assigns one batch while the next is read.
+/// Labels, scores and codes of all rows, in order, a batch at a time: the worker assigns one batch while the next is read.
 struct WorkerAssign
 {
 	IvfWriter *writer;
-	Assigner *assigner; // its arrays take the batch
+	Assigner *assigner; // its arrays take the batch,
+	const CodeArrays *coded; // ... and these its codes; null: there are to be none
+	char *reply;        // as it comes
+	Size reply_bytes;   // that there is room for
 	char *next;         // [batch_rows] the batch that the worker has
 	uint64 first;       // of it
 	uint64 n;           // rows of it; 0: it has none
 };
 
-void worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner);
+/// coded: of the assigner's batch_rows, or null.
+void worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, const CodeArrays *coded);
 
-/// The next batch: vectors, labels and scores in the assigner, *n rows. False: the worker is out, and the rows behind the last
-/// batch have no labels.
-bool worker_assign_next(WorkerAssign *state, uint64 *n);
+/// The next batch: vectors, labels and scores in the assigner, *n rows; *has_codes: they are coded. False: the worker is out, and the rows
+/// behind the last batch have neither.
+bool worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes);
 void worker_assign_end(WorkerAssign *state);
 
 /// What the queries have found, into their topks, finished; false if they have not seen all rows.

@@ -15,6 +15,15 @@ extern "C"
 namespace vectorgpu::am
 {
 
+/// What rows are to the model: see drift.cpp.
+struct RowErrors
+{
+	uint64 n;
+	uint64 n_finite; // with a distance to their centroid
+	double sum;      // of these (squared)
+	uint64 n_out;    // with elements beyond what the codec was trained for
+};
+
 struct IvfWriter
 {
 	SegmentPlan plan;
@@ -36,13 +45,33 @@ struct IvfWriter
 	float *centroids; // [model.n_lists, dim]
 	Codec codec;      // what codes are made with, trained or taken over with the model
 	uint64 *offsets;  // [model.n_lists + 1], of the lists of this segment
-	double mean_error; // of this segment's rows to their centroids
-	uint64 n_out_of_range; // of this segment's rows: beyond what the codec was trained for
+	bool same_model[kMaxSegments]; // by number of the segment: rows from there have the model that is taken over
+	uint8 *old_rows;      // a bit for each row: it comes from such a segment; null: none does
+	Size old_bytes;
+	RowErrors old_errors; // of these rows,
+	RowErrors new_errors; // and of the others
 	WorkerBuild worker;    // what of it the worker does
 };
 
 /// train.cpp. Takes over the model of the segment that the rows come from, if it is still right for so many rows.
 bool ivf_take_model(IvfWriter *writer);
+
+/// train.cpp. The segment whose model the new one might take over: the largest of those merged, else of the index. Null: none.
+const SegmentEntry *ivf_model_source(const IvfWriter *writer);
+
+/// drift.cpp. Finds out from which segments rows come that the model knows; before rows are put.
+void ivf_begin_drift(IvfWriter *writer);
+
+/// drift.cpp. Where the next row comes from, as SegmentFormat::put says it.
+void ivf_note_source(IvfWriter *writer, const SegmentEntry *source);
+
+/// drift.cpp. Rows from `first` on, [n], were assigned at these squared distances. is_out: or null.
+void ivf_add_errors(IvfWriter *writer, uint64 first, uint64 n, const float *scores, const uint8 *is_out);
+RowErrors ivf_all_errors(const IvfWriter *writer);
+double ivf_mean_error(const IvfWriter *writer);
+
+/// drift.cpp. The rows, or those that have come since, are of another kind than those that the model was trained for.
+bool ivf_has_drifted(const IvfWriter *writer);
 
 /// train.cpp. Trains a model on a sample of the rows. False: it gave way.
 bool ivf_train(IvfWriter *writer);

@@ -26,8 +26,9 @@ struct SegmentFormat
 	/// A new segment; returns the state of the callbacks.
 	void *(*begin)(const SegmentPlan *plan);
 
-	/// The next row that has a value, in TID order.
-	void (*put)(void *state, RowId row, const void *vector);
+	/// The next row that has a value, in TID order. source: the segment that a merge has it from, one of plan->meta's; null: it was in no
+	/// segment before.
+	void (*put)(void *state, RowId row, const void *vector, const SegmentEntry *source);
 
 	/// All rows are there. Sets n_bytes of every stream that `write` will write (kVectors and those of its own): a merge takes
 	/// exactly the blocks that they need. entry->n_rows is known. False: it gave way.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "engine/cpu/pool_call.hpp"
 #include "engine/ivf/coarse.hpp"
 
 namespace vectorgpu::engine
@@ -109,31 +110,15 @@ protected:
 		return Status::ok();
 	}
 
+	ivf::Call host_call() override { return call(); }
+
 private:
+	ivf::Call call() { return pool_call(pool_, control_); }
+
 	static Status
 	status_of(const ivf::Outcome &outcome)
 	{
 		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
-	}
-
-	ivf::Call
-	call()
-	{
-		ivf::Call call;
-
-		call.progress = [](void *context, uint64_t, uint64_t)
-		{
-			SearchControl *control = static_cast<SearchControl *>(context);
-
-			control->progress.fetch_add(1, std::memory_order_relaxed);
-			return !control->stop.load(std::memory_order_relaxed);
-		};
-		call.progress_context = control_;
-		call.n_threads = pool_->n_threads();
-		call.parallel = [](void *context, size_t n_tasks, void (*task)(void *, size_t), void *argument)
-		{ static_cast<ThreadPool *>(context)->run(n_tasks, [&](size_t i) { task(argument, i); }); };
-		call.parallel_context = pool_;
-		return call;
 	}
 
 	ThreadPool *const pool_;

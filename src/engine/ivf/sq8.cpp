@@ -39,7 +39,7 @@ sq8_train(const float *rows, size_t n_rows, size_t dim, const Sq8Ranges &ranges)
 }
 
 size_t
-sq8_encode(const Sq8Ranges &ranges, const float *rows, size_t n_rows, size_t dim, uint8_t *codes)
+sq8_encode(const Sq8Ranges &ranges, const float *rows, size_t n_rows, size_t dim, uint8_t *codes, uint8_t *is_out)
 {
 	size_t n_out = 0;
 
@@ -59,6 +59,8 @@ sq8_encode(const Sq8Ranges &ranges, const float *rows, size_t n_rows, size_t dim
 				level > 0 ? static_cast<uint8_t>(std::nearbyint(std::min(level, 255.0))) : uint8_t{0}; // 0 for NaN
 		}
 		n_out += out;
+		if (is_out != nullptr)
+			is_out[i] = out;
 	}
 	return n_out;
 }

@@ -53,6 +53,8 @@ const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32,
 const GraphBuildSpec kGraphBuildSpec = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1, 0, 0};
 const BuildSpec kBuildSpec = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
+const CodesSpec kCodesSpec = {CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1};
+
 /// One good request of every type.
 std::vector<Bytes>
 good_requests()
@@ -79,6 +81,10 @@ good_requests()
 		request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, Filler<60>{}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kEnd, 0, 0}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, kCodesSpec),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kCodesTraining, 3, 0}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kTrainCodes, 0, 0}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kCodesModel, 4, 0}, Filler<16>{}),
 		request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kCentroids, 10, 0}),
 	};
 }
@@ -164,10 +170,42 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 	EXPECT_EQ(step(BuildStep::kTraining, 3, 1), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kTrain, 0, 0), ParseResult::kLength);
 	EXPECT_EQ(step(BuildStep::kEnd, 3, 0), ParseResult::kField);
-	EXPECT_EQ(step(static_cast<BuildStep>(11), 3, 0), ParseResult::kType);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(10), 1, 0})), ParseResult::kType);
+	EXPECT_EQ(step(static_cast<BuildStep>(200), 3, 0), ParseResult::kType);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(200), 1, 0})), ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})), ParseResult::kField);
+}
+
+TEST(Codec, rejects_codes_of_builds_that_say_what_they_must_not)
+{
+	const auto codes = [](auto change)
+	{
+		CodesSpec spec = kCodesSpec;
+
+		change(&spec);
+		return parse(request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, spec));
+	};
+	const auto step = [](BuildStep what, uint32_t n_rows, uint64_t position)
+	{ return parse(request(RequestType::kBuild, BuildRequest{what, n_rows, position}, Filler<60>{})); };
+
+	EXPECT_EQ(codes([](CodesSpec *) {}), ParseResult::kOk);
+	EXPECT_EQ(codes([](CodesSpec *spec) { *spec = {CodesKind::kSq8, 0, 0, 0, 0, 5, 0, 1}; }), ParseResult::kOk);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->kind = CodesKind::kSq8; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->kind = static_cast<CodesKind>(1); }), ParseResult::kType);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->kind = static_cast<CodesKind>(4); }), ParseResult::kType);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->pq_bits = 5; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->opq = 2; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->zero = 1; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->zero1 = 1; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->pq_m = 0; }), ParseResult::kField);
+	EXPECT_EQ(codes([](CodesSpec *spec) { spec->pq_m = 16001; }), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kCodes, 3, 0), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kCodesTraining, 3, 0), ParseResult::kOk);
+	EXPECT_EQ(step(BuildStep::kCodesTraining, 3, 1), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kCodesModel, 15, 0), ParseResult::kOk);
+	EXPECT_EQ(step(BuildStep::kCodesModel, 0, 0), ParseResult::kField);
+	EXPECT_EQ(step(BuildStep::kTrainCodes, 0, 0), ParseResult::kLength);
+	EXPECT_EQ(step(BuildStep::kTrainCodes, 3, 0), ParseResult::kField);
 }
 
 TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
@@ -439,6 +477,9 @@ TEST(Codec, accepts_good_replies)
 	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 240)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kChecksum, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 24)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 51)), ParseResult::kOk); // 9 bytes of codes each
 }
 
 TEST(Codec, rejects_a_reply_with_a_coverage_that_there_is_not)
@@ -467,6 +508,10 @@ TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)
 	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kLength);
 	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 0, 1, 48)), ParseResult::kField);
 	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 23)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 50)), ParseResult::kLength);
+	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 0, 0, 24)), ParseResult::kLength);
+	EXPECT_NE(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 1, 24)), ParseResult::kOk);
 }
 
 TEST(Codec, rejects_neighbors_out_of_order)

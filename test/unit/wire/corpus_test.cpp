@@ -147,8 +147,14 @@ request_seeds()
 		{"build_assign", request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, filler(60))},
 		{"build_graph", request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, graph)},
 		{"build_graph_rows", request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, filler(60))},
+		{"build_codes", request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, CodesSpec{CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1})},
+		{"build_codes_bytes", request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, CodesSpec{CodesKind::kSq8, 0, 0, 0, 0, 0, 0, 1})},
+		{"build_codes_training", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesTraining, 3, 0}, filler(60))},
+		{"build_codes_train", request(RequestType::kBuild, BuildRequest{BuildStep::kTrainCodes, 0, 0})},
+		{"build_codes_model", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesModel, 4, 0}, filler(16))},
 		{"build_graph_start", request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0})},
 		{"build_graph_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kEdges, 100, 5})},
+		{"build_codes_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kCodesModel, 100, 5})},
 		{"build_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kNeighbors, 100, 5})},
 	};
 }
@@ -171,6 +177,7 @@ reply_seeds()
 		{"checksum", reply(RequestType::kChecksum, ReplyStatus::kOk, 0, 0, filler(sizeof(ChecksumReply)))},
 		{"ping", reply(RequestType::kPing, ReplyStatus::kOk, 0, 0, {})},
 		{"build", reply(RequestType::kBuild, ReplyStatus::kOk, 2, 0, filler(2 * sizeof(RowLabel)))},
+		{"build_coded", reply(RequestType::kBuild, ReplyStatus::kOk, 2, 0, filler(2 * (sizeof(RowLabel) + 4 + 5)))},
 		{"build_read", reply(RequestType::kBuildRead, ReplyStatus::kOk, 20, 0, filler(20))},
 	};
 }

@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 10);
+	EXPECT_EQ(kProtocolVersion, 11);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -71,7 +71,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b0a000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b0b000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -82,7 +82,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b0a000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b0b000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -100,6 +100,14 @@ TEST(Golden, builds)
 	EXPECT_EQ(hex(GraphBuildState{GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
 		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 0100000000000000");
 	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodes, 0, 0}), "0b00000000000000 0000000000000000");
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesTraining, 0x0102, 0}), "0c00000002010000 0000000000000000");
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kTrainCodes, 0, 0}), "0d00000000000000 0000000000000000");
+	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesModel, 0x0102, 0}), "0e00000002010000 0000000000000000");
+	EXPECT_EQ(hex(CodesSpec{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}), "0308010002010000 0403000000000000 0605000000000000");
+	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kCodesModel, 0x0102, 0x0304}), "0a00000002010000 0403000000000000");
+	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
+	EXPECT_EQ(kRowOutOfRange, 0x80000000U);
 }
 
 TEST(Golden, headers)

@@ -33,10 +33,10 @@ struct BuildCancels : testing::Test
 	try_step(uint64_t session, wire::BuildStep step = wire::BuildStep::kTrain)
 	{
 		wire::RequestView view{};
-		std::vector<wire::RowLabel> labels;
+		BuildJobs::Answer answer;
 
 		view.build = {step, 0, 0};
-		return jobs.build(session, view, 0, &labels);
+		return jobs.build(session, view, 0, &answer);
 	}
 
 	/// A step as a request, which begins, says so, and waits until it may go on.
@@ -140,11 +140,11 @@ TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
 			[&]
 			{
 				wire::RequestView view{};
-				std::vector<wire::RowLabel> labels;
+				BuildJobs::Answer answer;
 
 				began = true;
 				view.build = {wire::BuildStep::kTrain, 0, 0};
-				while (stopped.build(1, view, 0, &labels) != ReplyStatus::kCancelled)
+				while (stopped.build(1, view, 0, &answer) != ReplyStatus::kCancelled)
 					std::this_thread::yield();
 				ended = true;
 			});
@@ -204,13 +204,13 @@ struct GraphBuilds : testing::Test
 			[this, session, what, n_rows]
 			{
 				wire::RequestView view{};
-				std::vector<wire::RowLabel> labels;
+				BuildJobs::Answer answer;
 
 				view.build = {what, n_rows, 0};
 				view.graph_build_spec = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1, 0, 0};
 				view.vectors = reinterpret_cast<const uint8_t *>(vectors.data());
 				view.row_bytes = kDim * sizeof(float);
-				return jobs->build(session, view, 0, &labels);
+				return jobs->build(session, view, 0, &answer);
 			});
 	}
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/list_builder.hpp"
 #include "worker/support.hpp"
 
 namespace vectorgpu::worker_test
@@ -161,6 +163,83 @@ TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
 	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(request), {centroids.data(), 4}}).status(), ReplyStatus::kInvalid);
 }
 
+TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
+{
+	Connection connection;
+	Client &client = connection.client;
+	const wire::BuildRequest request{BuildStep::kCodes, 0, 0};
+	const auto send_codes = [&](const wire::CodesSpec &spec)
+	{ return exchange(&client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)}); };
+	const wire::CodesSpec bytes{wire::CodesKind::kSq8, 0, 0, 0, 0, 300, 0, 1};
+	const wire::CodesSpec parts{wire::CodesKind::kPq, 4, 0, 0, 3, 300, 0, 1};
+
+	EXPECT_EQ(send_codes(bytes).status(), ReplyStatus::kAbsent);
+	for (const wire::CodesSpec &spec : {bytes, parts})
+	{
+		ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
+		EXPECT_EQ(send_codes(spec).status(), ReplyStatus::kInvalid) << "before the centroids";
+		ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 3).ok());
+		ASSERT_TRUE(send_codes(spec).ok());
+		EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
+		ASSERT_TRUE(step(&client, BuildStep::kCodesTraining, 0, 300).ok());
+		EXPECT_EQ(step(&client, BuildStep::kCodesTraining, 0, 1).status(), ReplyStatus::kInvalid);
+		ASSERT_TRUE(step(&client, BuildStep::kTrainCodes).ok());
+
+		const bool is_pq = spec.kind == wire::CodesKind::kPq;
+		const size_t code_bytes = is_pq ? 2 : table.spec.dim;
+		const size_t n_floats = is_pq ? size_t{16} * 6 : size_t{2} * table.spec.dim;
+		const std::vector<float> model = read<float>(&client, wire::BuildResult::kCodesModel, n_floats);
+		const Answer answer = step(&client, BuildStep::kAssign, 500, 400, 500);
+
+		ASSERT_TRUE(answer.ok());
+		ASSERT_EQ(answer.body.size(), 400 * (sizeof(wire::RowLabel) + code_bytes + (is_pq ? sizeof(float) : 0)));
+
+		// The same without the wire, by the model that was read.
+		const auto engine = engine::make_cpu_engine({});
+		engine::SearchControl control;
+		std::unique_ptr<engine::ListBuilder> builder;
+		engine::ListBuildSpec lists;
+		engine::ListCodeSpec codes;
+		std::vector<uint32_t> labels(400);
+		std::vector<float> scores(400);
+		std::vector<float> terms(400);
+		std::vector<uint8_t> coded(400 * code_bytes);
+		std::vector<uint8_t> is_out(400);
+
+		lists.rows = table.spec;
+		lists.n_clusters = 3;
+		codes.codes.kind = static_cast<engine::ivf::CodeKind>(spec.kind);
+		codes.codes.metric = table.spec.metric;
+		codes.codes.dim = table.spec.dim;
+		if (is_pq)
+			codes.codes.pq = {table.spec.metric, table.spec.dim, 3, 4, false};
+		ASSERT_TRUE(engine->make_list_builder(lists, &control, &builder).is_ok());
+		ASSERT_TRUE(builder->add_centroids(table.row(10), 3).is_ok());
+		ASSERT_TRUE(builder->begin_codes(codes).is_ok());
+		ASSERT_TRUE(builder->add_code_model(model.data(), model.size()).is_ok());
+		ASSERT_TRUE(builder->assign(0, table.row(500), 400, labels.data(), scores.data(), {coded.data(), terms.data(), is_out.data()}).is_ok());
+		for (size_t i = 0; i < 400; i++)
+		{
+			wire::RowLabel label;
+
+			memcpy(&label, answer.body.data() + i * sizeof(label), sizeof(label));
+			EXPECT_EQ(label.list & ~wire::kRowOutOfRange, labels[i]);
+			EXPECT_EQ((label.list & wire::kRowOutOfRange) != 0, is_out[i] != 0);
+			EXPECT_EQ(label.score, scores[i]);
+		}
+
+		const uint8_t *rest = answer.body.data() + 400 * sizeof(wire::RowLabel);
+
+		if (is_pq)
+		{
+			EXPECT_EQ(memcmp(rest, terms.data(), 400 * sizeof(float)), 0);
+			rest += 400 * sizeof(float);
+		}
+		EXPECT_EQ(memcmp(rest, coded.data(), coded.size()), 0);
+	}
+	EXPECT_EQ(send_codes({wire::CodesKind::kPq, 8, 0, 0, 100, 300, 0, 1}).status(), ReplyStatus::kInvalid) << "more parts than dimensions";
+}
+
 TEST_F(WorkerBuilds, what_is_too_large_is_refused)
 {
 	Connection connection;
@@ -168,6 +247,14 @@ TEST_F(WorkerBuilds, what_is_too_large_is_refused)
 
 	EXPECT_EQ(begin(&client, 10, 0xFFFFFFFF, 0, 0).status(), ReplyStatus::kRefused);
 	EXPECT_EQ(begin(&client, 10, 10, 5000, 10).status(), ReplyStatus::kInvalid);
+
+	const wire::BuildRequest codes{BuildStep::kCodes, 0, 0};
+	const wire::CodesSpec spec{wire::CodesKind::kSq8, 0, 0, 0, 0, 0x7FFFFFFF, 0, 1};
+
+	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 3).ok());
+	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(codes), part_of(spec)}).status(), ReplyStatus::kRefused);
+	EXPECT_TRUE(step(&client, BuildStep::kAssign, 0, 1).ok()) << "labels all the same";
 }
 
 } // namespace

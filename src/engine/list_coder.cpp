@@ -1,0 +1,189 @@
+// See list_coder.hpp.
+#include "engine/list_coder.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+namespace vectorgpu::engine
+{
+namespace
+{
+
+constexpr size_t kSq8Piece = 64; // rows that a thread codes at a time
+
+Status
+status_of(const ivf::Outcome &outcome)
+{
+	return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
+}
+
+ivf::PqTraining
+pq_training(const ListCodeSpec &spec, size_t n_threads)
+{
+	ivf::PqTraining training;
+
+	training.n_rows = spec.n_training;
+	training.seed = spec.seed;
+	training.n_threads = std::max<size_t>(n_threads, 1);
+	return training;
+}
+
+bool
+all_finite(const float *values, size_t n)
+{
+	return std::all_of(values, values + n, [](float x) { return std::isfinite(x); });
+}
+
+} // namespace
+
+Status
+check_list_codes(const ListCodeSpec &spec)
+{
+	if (spec.codes.kind != ivf::CodeKind::kSq8 && spec.codes.kind != ivf::CodeKind::kPq)
+		return Status::error(StatusCode::kUnsupported, "such codes are not made while lists are built");
+	if (const char *error = ivf::code_spec_error(spec.codes); error != nullptr)
+		return Status::error(StatusCode::kInvalidArgument, error);
+	if (spec.n_training > INT32_MAX)
+		return Status::error(StatusCode::kInvalidArgument, "the number of rows is out of range");
+	return Status::ok();
+}
+
+uint64_t
+list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads)
+{
+	const uint64_t sample = uint64_t{spec.n_training} * (spec.codes.dim + 1) * sizeof(float);
+	const uint64_t model = ivf::code_model_floats(spec.codes) * sizeof(float);
+
+	if (spec.codes.kind != ivf::CodeKind::kPq)
+		return sample + model;
+
+	// The encoder's scratch of a thread is a block's: rows of the rotated space, residuals, labels.
+	constexpr uint64_t kBlockRows = 256;
+	const uint64_t training = spec.n_training > 0 ? ivf::pq_train_work_bytes(spec.codes.pq, pq_training(spec, n_threads)) : 0;
+	const uint64_t encoder = uint64_t{n_lists} * ivf::pq_padded_dim(spec.codes.pq) * sizeof(float) + ivf::pq_encoder_bytes(spec.codes.pq) +
+		n_threads * kBlockRows * 4 * (ivf::pq_padded_dim(spec.codes.pq) + 64) * sizeof(float);
+
+	return model + std::max(sample + training, encoder);
+}
+
+ListCoder::ListCoder(const ListCodeSpec &spec)
+	: spec_(spec), floats_(ivf::code_model_floats(spec.codes)), model_(ivf::make_code_model(spec_.codes, floats_.data()))
+{
+}
+
+Status
+ListCoder::add_training(const float *rows, size_t n)
+{
+	if (ready_ || n > spec_.n_training - n_sample_)
+		return Status::error(StatusCode::kInvalidArgument, "more rows to train codes on than were announced");
+	sample_.insert(sample_.end(), rows, rows + n * spec_.codes.dim);
+	n_sample_ += n;
+	return Status::ok();
+}
+
+Status
+ListCoder::add_model(const float *floats, size_t n)
+{
+	if (spec_.n_training > 0 || ready_ || n > floats_.size() - n_given_)
+		return Status::error(StatusCode::kInvalidArgument, "more of what codes are made with than there is");
+	std::copy_n(floats, n, floats_.begin() + static_cast<ptrdiff_t>(n_given_));
+	if (!all_finite(floats_.data() + n_given_, n)) // of the copy: a peer may change what it has sent
+		return Status::error(StatusCode::kInvalidArgument, "what codes are made with is not finite");
+	n_given_ += n;
+	ready_ = n_given_ == floats_.size();
+	return Status::ok();
+}
+
+Status
+ListCoder::train_pq(const float *centroids, const uint32_t *labels, const ivf::Call &call)
+{
+	ivf::PqTraining training = pq_training(spec_, call.n_threads);
+
+	training.rows = sample_.data();
+	training.labels = labels;
+	training.centroids = centroids;
+
+	std::vector<uint8_t> work(ivf::pq_train_work_bytes(spec_.codes.pq, training));
+
+	return status_of(ivf::pq_train(model_.pq, training, nullptr, work.data(), work.size(), call));
+}
+
+Status
+ListCoder::train(const float *centroids, const uint32_t *labels, const ivf::Call &call)
+{
+	Status status = Status::ok();
+
+	if (!wants_training() || !sample_complete())
+		return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+	if (spec_.codes.kind == ivf::CodeKind::kPq)
+		status = train_pq(centroids, labels, call);
+	else
+		ivf::sq8_train(sample_.data(), n_sample_, spec_.codes.dim, model_.sq8);
+	if (!status.is_ok())
+		return status;
+	if (!all_finite(floats_.data(), floats_.size()))
+		return Status::error(StatusCode::kInvalidArgument, "the sample gives codes that are not finite");
+	std::vector<float>().swap(sample_);
+	ready_ = true;
+	return Status::ok();
+}
+
+Status
+ListCoder::start(const float *centroids, uint32_t n_lists, size_t n_threads)
+{
+	if (!ready_)
+		return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with");
+	if (spec_.codes.kind != ivf::CodeKind::kPq)
+		return Status::ok();
+	rotated_.resize(size_t{n_lists} * ivf::pq_padded_dim(spec_.codes.pq));
+	ivf::pq_rotate(model_.pq, centroids, n_lists, rotated_.data());
+	memory_.resize(ivf::pq_encoder_bytes(spec_.codes.pq));
+
+	const ivf::Outcome made = ivf::pq_encoder_init(model_.pq, rotated_.data(), memory_.data(), memory_.size(), &encoder_);
+
+	if (made.is_ok())
+		work_.resize(ivf::pq_encode_work_bytes(encoder_, n_threads));
+	return status_of(made);
+}
+
+void
+ListCoder::encode_sq8(const float *rows, size_t n, const CodedRows &coded, const ivf::Call &call) const
+{
+	struct Job
+	{
+		const ListCoder &coder;
+		const float *rows;
+		size_t n;
+		const CodedRows &coded;
+		std::atomic<size_t> next{0};
+	} job = {*this, rows, n, coded};
+	const auto code_pieces = [](void *argument, size_t)
+	{
+		Job &shared = *static_cast<Job *>(argument);
+		const size_t dim = shared.coder.spec_.codes.dim;
+
+		for (size_t first = shared.next.fetch_add(kSq8Piece); first < shared.n; first = shared.next.fetch_add(kSq8Piece))
+			(void) ivf::sq8_encode(shared.coder.model_.sq8, shared.rows + first * dim, std::min(kSq8Piece, shared.n - first), dim,
+				shared.coded.codes + first * dim, shared.coded.is_out + first);
+	};
+
+	if (call.parallel != nullptr && call.n_threads > 1 && n > kSq8Piece)
+		call.parallel(call.parallel_context, call.n_threads, code_pieces, &job);
+	else
+		code_pieces(&job, 0);
+}
+
+Status
+ListCoder::encode(const float *rows, const uint32_t *labels, size_t n, const CodedRows &coded, const ivf::Call &call)
+{
+	if (spec_.codes.kind == ivf::CodeKind::kSq8)
+	{
+		encode_sq8(rows, n, coded, call);
+		return Status::ok();
+	}
+	std::fill_n(coded.is_out, n, uint8_t{0});
+	return status_of(ivf::pq_encode(encoder_, rows, labels, n, coded.codes, coded.terms, work_.data(), work_.size(), call));
+}
+
+} // namespace vectorgpu::engine
