@@ -2,11 +2,13 @@
 //
 // Rows are read by a query of the caller's, so that privileges and row-level security are the executor's business. One
 // reading fills the training sample, as many rows as maintenance_work_mem has room for; if there are more, a second one
-// with the same snapshot assigns every row, so that sizes and inertia are always those of the whole relation.
+// with the same snapshot assigns every row, so that sizes and inertia are always those of the whole relation. The worker trains and assigns
+// where it is there and can (kmeans_worker.hpp).
 #include "pg/postgres.hpp"
 
 #include <algorithm>
 
+#include "am/shared/kmeans_worker.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "types/vector_type.hpp"
@@ -45,8 +47,10 @@ struct Work
 	uint64 *sizes;
 	double *inertia;
 	uint64 random; // state of a xorshift
+	am::KMeansWorker worker;
+	uint32 n_used; // clusters
 	ivf::Coarse coarse;
-	void *assign_memory;
+	void *assign_memory; // null: this process has not assigned a row yet
 	Size assign_bytes;
 	MemoryContext context;
 	MemoryContext batch_context;
@@ -180,13 +184,13 @@ sample_batch(Work *work, const float *rows, int n)
 	}
 }
 
-/// Makes the centroids ready for assignment.
+/// Makes the centroids ready for assignment by this process.
 void
-start_assignment(Work *work, uint32 n_lists)
+start_assignment(Work *work)
 {
-	const Size coarse_bytes = ivf::coarse_bytes(work->spec.dim, n_lists);
+	const Size coarse_bytes = ivf::coarse_bytes(work->spec.dim, work->n_used);
 
-	require_ok(ivf::coarse_init(work->centroids, n_lists, work->spec.dim,
+	require_ok(ivf::coarse_init(work->centroids, work->n_used, work->spec.dim,
 		MemoryContextAllocHuge(work->context, coarse_bytes), coarse_bytes, &work->coarse));
 	work->assign_bytes = ivf::coarse_assign_work_bytes(work->coarse, 1);
 	work->assign_memory = MemoryContextAllocHuge(work->context, work->assign_bytes);
@@ -199,8 +203,13 @@ assign_batch(Work *work, const float *rows, int n)
 	uint32 labels[kBatchRows];
 	float scores[kBatchRows];
 
-	require_ok(ivf::coarse_assign(
-		work->coarse, rows, work->spec.dim, n, labels, scores, work->assign_memory, work->assign_bytes, engine_call()));
+	if (!am::kmeans_worker_assign(&work->worker, rows, static_cast<uint64>(n), labels, scores))
+	{
+		if (work->assign_memory == nullptr)
+			start_assignment(work);
+		require_ok(ivf::coarse_assign(
+			work->coarse, rows, work->spec.dim, n, labels, scores, work->assign_memory, work->assign_bytes, engine_call()));
+	}
 	for (int i = 0; i < n; i++)
 	{
 		work->sizes[labels[i]]++;
@@ -263,23 +272,32 @@ read_rows(Work *work, ConsumeBatch consume)
 		pfree(rows);
 }
 
-/// Centroids of the sample, then sizes and inertia of all rows. Returns how many clusters have been used.
-uint32
-train(Work *work)
+/// The training by this process.
+void
+train_here(Work *work)
 {
-	const uint32 k = work->spec.n_clusters;
 	const Size work_bytes = ivf::kmeans_work_bytes(work->spec);
 	void *memory = MemoryContextAllocHuge(work->context, work_bytes);
 	ivf::KMeansReport report;
+
+	require_ok(ivf::kmeans_train(work->spec, {work->sample, work->spec.dim}, work->centroids, nullptr, &report, memory,
+		work_bytes, engine_call()));
+	pfree(memory);
+	work->n_used = report.n_used;
+}
+
+/// Centroids of the sample, then sizes and inertia of all rows.
+void
+train(Work *work)
+{
+	const uint32 k = work->spec.n_clusters;
 
 	work->centroids = static_cast<float *>(
 		MemoryContextAllocHuge(work->context, static_cast<Size>(k) * work->spec.dim * sizeof(float)));
 	work->sizes = static_cast<uint64 *>(MemoryContextAllocZero(work->context, k * sizeof(uint64)));
 	work->inertia = static_cast<double *>(MemoryContextAllocZero(work->context, k * sizeof(double)));
-	require_ok(ivf::kmeans_train(work->spec, {work->sample, work->spec.dim}, work->centroids, nullptr, &report, memory,
-		work_bytes, engine_call()));
-	pfree(memory);
-	start_assignment(work, report.n_used);
+	if (!am::kmeans_worker_train(&work->worker, work->context, &work->spec, work->sample, work->centroids, &work->n_used))
+		train_here(work);
 	if (work->seen > work->spec.n_rows)
 	{
 		pfree(work->sample);
@@ -289,7 +307,7 @@ train(Work *work)
 		for (uint64 first = 0; first < work->spec.n_rows; first += kBatchRows)
 			assign_batch(work, work->sample + first * work->spec.dim,
 				static_cast<int>(std::min<uint64>(kBatchRows, work->spec.n_rows - first)));
-	return report.n_used;
+	am::kmeans_worker_end(&work->worker);
 }
 
 int
@@ -311,7 +329,6 @@ Datum
 vectorgpu_kmeans(PG_FUNCTION_ARGS)
 {
 	Work *work = static_cast<Work *>(palloc0(sizeof(Work)));
-	uint32 n_used = 0;
 
 	work->spec = {};
 	work->spec.n_clusters =
@@ -336,12 +353,12 @@ vectorgpu_kmeans(PG_FUNCTION_ARGS)
 		elog(ERROR, "could not prepare the query of k-means: %s", SPI_result_code_string(SPI_result));
 	read_rows(work, sample_batch);
 	if (work->seen > 0)
-		n_used = train(work);
+		train(work);
 	SPI_finish();
 
 	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 
-	for (uint32 c = 0; c < n_used; c++)
+	for (uint32 c = 0; c < work->n_used; c++)
 	{
 		types::VectorValue *centroid = types::new_vector<types::Float32>(static_cast<int>(work->spec.dim));
 
