@@ -118,6 +118,18 @@ make_block(Budget *budget, Form form, uint32_t dim, uint32_t capacity, bool with
 }
 
 Status
+make_block_of_ids(Budget *budget, Form form, uint32_t capacity, std::shared_ptr<const Block> *block)
+{
+	auto made = std::make_shared<Block>();
+
+	made->form = form;
+	made->capacity = capacity;
+	VECTORGPU_TRY(made->row_ids.allocate(budget, static_cast<size_t>(capacity) * sizeof(RowId), "row ids"));
+	*block = std::move(made);
+	return Status::ok();
+}
+
+Status
 read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec, const Block &block,
 	uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors)
 {
@@ -132,12 +144,18 @@ read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinne
 
 		VECTORGPU_TRY(device->check(
 			cudaMemcpyAsync(to, block.row_ids.as<RowId>() + first, id_bytes, cudaMemcpyDeviceToHost, stream.get()), "read row ids"));
-		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(to + id_bytes, block.vectors.as<uint8_t>() + static_cast<size_t>(first) * block.pitch_bytes,
-				static_cast<size_t>(here) * block.pitch_bytes, cudaMemcpyDeviceToHost, stream.get()),
-			"read rows"));
+		if (block.pitch_bytes > 0)
+			VECTORGPU_TRY(device->check(
+				cudaMemcpyAsync(to + id_bytes, block.vectors.as<uint8_t>() + static_cast<size_t>(first) * block.pitch_bytes,
+					static_cast<size_t>(here) * block.pitch_bytes, cudaMemcpyDeviceToHost, stream.get()),
+				"read rows"));
 		VECTORGPU_TRY(stream.synchronize());
 		std::memcpy(row_ids, to, id_bytes);
+		first += here;
+		row_ids += here;
+		n -= here;
+		if (block.pitch_bytes == 0)
+			continue;
 		for (uint32_t i = 0; i < here; i++)
 		{
 			const uint8_t *from = to + id_bytes + static_cast<size_t>(i) * block.pitch_bytes;
@@ -147,10 +165,7 @@ read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinne
 			else
 				widen_row(block.form, from, spec.dim, vectors + i * row_bytes);
 		}
-		first += here;
-		row_ids += here;
 		vectors += here * row_bytes;
-		n -= here;
 	}
 	return Status::ok();
 }

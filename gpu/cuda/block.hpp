@@ -38,7 +38,7 @@ void put_query(const engine::DistanceSpec &spec, const Shape &shape, const void 
 struct Block
 {
 	kernels::Form form = kernels::Form::kFloat32;
-	uint32_t pitch_bytes = 0;
+	uint32_t pitch_bytes = 0; // 0: row ids alone
 	uint32_t capacity = 0;
 	Held vectors; // [capacity, pitch_bytes]
 	Held row_ids; // [capacity]
@@ -47,6 +47,9 @@ struct Block
 
 Status make_block(Budget *budget, kernels::Form form, uint32_t dim, uint32_t capacity, bool with_values,
 	std::shared_ptr<const Block> *block);
+
+/// The same for row ids alone.
+Status make_block_of_ids(Budget *budget, kernels::Form form, uint32_t capacity, std::shared_ptr<const Block> *block);
 
 /// The first rows of a block, and what the filter must know of them.
 struct Filled
@@ -58,8 +61,8 @@ struct Filled
 	bool filterable = false;  // the block's values and the two above hold
 };
 
-/// Writes rows [first, first + n) of a block back in the element type, exactly: row_ids [n], vectors [n, row_bytes]. pinned: room for
-/// at least one row. Waits for the stream.
+/// Writes rows [first, first + n) of a block back in the element type, exactly: row_ids [n], and where it has vectors, vectors [n,
+/// row_bytes]. pinned: room for at least one row. Waits for the stream.
 Status read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec,
 	const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors);
 

@@ -51,8 +51,9 @@ coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidat
 bool
 chosen_by_codes(const engine::SearchQuery &query, const Source &source)
 {
-	return source.lists->codes != nullptr &&
-		   engine::probes_of(query.probes, source.segment, source.lists->n_lists()) < source.lists->n_lists() &&
+	if (source.lists->codes == nullptr || !source.lists->with_vectors)
+		return source.lists->codes != nullptr;
+	return engine::probes_of(query.probes, source.segment, source.lists->n_lists()) < source.lists->n_lists() &&
 		   engine::candidates_of(query.probes, source.segment) <= kMostCodedCandidates;
 }
 
@@ -127,7 +128,8 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 			return Status::error(StatusCode::kCancelled, "the search was stopped");
 		VECTORGPU_TRY(device->check(kernels::launch_coded_scan(scan, stream), "scan codes"));
-		VECTORGPU_TRY(device->check(kernels::launch_code_refine(refine, stream), "score candidates"));
+		VECTORGPU_TRY(source.lists->with_vectors ? device->check(kernels::launch_code_refine(refine, stream), "score candidates")
+												 : device->check(kernels::launch_code_keep(refine, stream), "keep candidates"));
 		VECTORGPU_TRY(device->check(
 			kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids, request.best, request.max_k, stream), "merge"));
 		VECTORGPU_TRY(

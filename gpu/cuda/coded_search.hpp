@@ -1,5 +1,5 @@
-// A chunk of queries over the codes of one segment's lists: candidates by estimates, canonical scores of these, the merge into what was
-// found. Used by ivf_search.cpp, which ranks the lists.
+// A chunk of queries over the codes of one segment's lists: candidates by estimates, canonical scores of these where there are vectors, the
+// merge into what was found. Used by ivf_search.cpp, which ranks the lists.
 #pragma once
 
 #include "cuda/arena.hpp"
@@ -12,10 +12,10 @@ namespace vectorgpu::cuda
 {
 
 /// Candidates of a query in a segment up to which codes choose them. A pass over the codes finds kMostPassCandidates; after so many, all
-/// rows of the lists are scored in less time, and more is found.
+/// rows of the lists are scored in less time, and more is found. Without vectors there is no other way.
 constexpr uint32_t kMostCodedCandidates = 16 * kernels::kMostPassCandidates;
 
-/// True if codes choose the rows of the source whose scores the query needs.
+/// True if codes choose the rows of the source whose scores the query needs, or that it finds.
 bool chosen_by_codes(const engine::SearchQuery &query, const Source &source);
 
 struct CodedRequest
@@ -34,7 +34,7 @@ struct CodedRequest
 /// Device memory of a query, besides that of the parts of queries that blocks share.
 size_t coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidates);
 
-/// best = the queries.k first of best and the candidates. Queues work on the stream; takes from the arena what is to be given back when
+/// best = the queries.k first of best and the candidates, which are scored by their estimates where there are no vectors. Queues work on the stream; takes from the arena what is to be given back when
 /// the stream has done it, and waits for a part of it where that takes many passes.
 Status search_codes(const Device *device, const Stream &stream, Arena *arena, const CodedRequest &request, engine::SearchControl *control);
 

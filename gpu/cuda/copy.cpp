@@ -23,11 +23,11 @@ invalid(const char *message)
 } // namespace
 
 Status
-check_rows(const engine::RowBlock &rows)
+check_rows(const engine::RowBlock &rows, bool with_vectors)
 {
 	if (rows.row_ids.size() != rows.n_rows)
 		return invalid("the number of row ids differs from the number of rows");
-	if (rows.n_rows > 0 && rows.vectors == nullptr)
+	if (rows.n_rows > 0 && with_vectors && rows.vectors == nullptr)
 		return invalid("rows without vectors");
 	return Status::ok();
 }
@@ -49,7 +49,7 @@ Source::rows() const
 }
 
 Copy::Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow)
-	: spec_(spec.distance), kind_(spec.kind), shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), narrow_(narrow),
+	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0), shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), narrow_(narrow),
 	  snapshot_(std::make_shared<const Snapshot>())
 {
 }
@@ -369,7 +369,8 @@ Copy::read_rows(engine::SegmentId id, uint64_t first, size_t n_rows, RowId *row_
 		VECTORGPU_TRY(read_block(budget_->device(), uploader_->stream, uploader_->pinned, spec_, *part.block,
 			part.first + static_cast<uint32_t>(skipped), here, row_ids, to));
 		row_ids += here;
-		to += static_cast<size_t>(here) * shape_.row_bytes;
+		if (part.block->pitch_bytes > 0)
+			to += static_cast<size_t>(here) * shape_.row_bytes;
 		n_rows -= here;
 		skipped = 0;
 	}

@@ -54,8 +54,8 @@ struct Snapshot
 	AppendLane::Ticket ticket = 0; // new rows that a stream must wait for (AppendLane::join) before it looks at them
 };
 
-/// kInvalidArgument if the parts of a block of rows do not fit each other.
-Status check_rows(const engine::RowBlock &rows);
+/// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false where there are row ids alone.
+Status check_rows(const engine::RowBlock &rows, bool with_vectors = true);
 
 class Copy
 {
@@ -135,6 +135,7 @@ private:
 
 	const engine::DistanceSpec spec_;
 	const engine::CopyKind kind_;
+	const bool with_vectors_; // in segments
 	const Shape shape_;
 	Budget *const budget_;
 	Uploader *const uploader_;

@@ -28,15 +28,15 @@ invalid(const char *message)
 
 } // namespace
 
-/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there.
+/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for row ids alone.
 Status
 Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags)
 {
 	const Device *device = budget_->device();
 	const std::lock_guard lock(uploader_->mutex);
 	const cudaStream_t stream = uploader_->stream.get();
-	const uint32_t per_round = static_cast<uint32_t>(
-		std::clamp<size_t>(uploader_->pinned.bytes() / (shape_.row_bytes + sizeof(RowId)), 1, n));
+	const size_t each = vectors != nullptr ? shape_.row_bytes : 0;
+	const uint32_t per_round = static_cast<uint32_t>(std::clamp<size_t>(uploader_->pinned.bytes() / (each + sizeof(RowId)), 1, n));
 
 	for (uint32_t done = 0; done < n;)
 	{
@@ -44,12 +44,18 @@ Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8
 		const uint32_t at = first + done;
 		uint8_t *pinned = uploader_->pinned.as<uint8_t>();
 		const size_t id_bytes = here * sizeof(RowId);
-		const size_t row_bytes = static_cast<size_t>(here) * shape_.row_bytes;
+		const size_t row_bytes = here * each;
 
 		std::memcpy(pinned, row_ids + done, id_bytes);
-		std::memcpy(pinned + id_bytes, vectors + static_cast<size_t>(done) * shape_.row_bytes, row_bytes);
 		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + at, pinned, id_bytes, cudaMemcpyHostToDevice, stream),
 			"send row ids"));
+		if (vectors == nullptr)
+		{
+			VECTORGPU_TRY(uploader_->stream.synchronize());
+			done += here;
+			continue;
+		}
+		std::memcpy(pinned + id_bytes, vectors + done * each, row_bytes);
 		VECTORGPU_TRY(device->check(
 			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream), "send rows"));
 		VECTORGPU_TRY(device->check(
@@ -94,7 +100,7 @@ Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t 
 {
 	std::vector<Filled> next = *parts;
 	const RowId *row_ids = rows.row_ids.data();
-	const uint8_t *vectors = static_cast<const uint8_t *>(rows.vectors);
+	const uint8_t *vectors = with_vectors_ ? static_cast<const uint8_t *>(rows.vectors) : nullptr;
 
 	for (size_t n = rows.n_rows; n > 0;)
 	{
@@ -103,7 +109,9 @@ Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t 
 			const size_t capacity = std::min<size_t>(std::max<size_t>(least_block_rows(), n), 1u << 30);
 			Filled made;
 
-			VECTORGPU_TRY(make_block(budget_, own_form(spec_.element), spec_.dim, static_cast<uint32_t>(capacity), false, &made.block));
+			VECTORGPU_TRY(
+				with_vectors_ ? make_block(budget_, own_form(spec_.element), spec_.dim, static_cast<uint32_t>(capacity), false, &made.block)
+							  : make_block_of_ids(budget_, own_form(spec_.element), static_cast<uint32_t>(capacity), &made.block));
 			next.push_back(std::move(made));
 		}
 
@@ -113,7 +121,8 @@ Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t 
 		VECTORGPU_TRY(fill(*part.block, part.n_rows, row_ids, vectors, here, narrow_flags));
 		part.n_rows += here;
 		row_ids += here;
-		vectors += static_cast<size_t>(here) * shape_.row_bytes;
+		if (vectors != nullptr)
+			vectors += static_cast<size_t>(here) * shape_.row_bytes;
 		n -= here;
 	}
 	*parts = std::move(next);
@@ -125,11 +134,11 @@ Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 {
 	const std::lock_guard lock(mutex_);
 
-	VECTORGPU_TRY(check_rows(rows));
+	VECTORGPU_TRY(check_rows(rows, with_vectors_));
 
 	const auto [found, is_new] = segments_.try_emplace(id);
 	Segment &segment = found->second;
-	const bool look = narrow_ && spec_.element == ElementType::kFloat32;
+	const bool look = with_vectors_ && narrow_ && spec_.element == ElementType::kFloat32;
 	Status status;
 
 	if (segment.sealed.block != nullptr)
@@ -151,12 +160,14 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 {
 	const Device *device = budget_->device();
 	Form form = own_form(spec_.element);
-	const bool filter = filter_serves(spec_);
+	const bool filter = with_vectors_ && filter_serves(spec_);
+	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1));
 	Filled made;
 
-	if (form == Form::kFloat32 && narrow_)
+	if (form == Form::kFloat32 && narrow_ && with_vectors_)
 		form = (segment.narrow_flags & 1) == 0 ? Form::kByte : (segment.narrow_flags & 2) == 0 ? Form::kFloat16 : Form::kFloat32;
-	VECTORGPU_TRY(make_block(budget_, form, spec_.dim, static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1)), filter, &made.block));
+	VECTORGPU_TRY(with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made.block)
+								: make_block_of_ids(budget_, form, capacity, &made.block));
 
 	const Block &block = *made.block;
 	const std::lock_guard lock(uploader_->mutex);
@@ -166,11 +177,11 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 	{
 		uint8_t *to = block.vectors.as<uint8_t>() + static_cast<size_t>(made.n_rows) * block.pitch_bytes;
 
-		if (part.block->form == form)
+		if (with_vectors_ && part.block->form == form)
 			VECTORGPU_TRY(device->check(cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
 											static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
 				"join rows"));
-		else // the padded row is a row of dim_pad elements
+		else if (with_vectors_) // the padded row is a row of dim_pad elements
 			VECTORGPU_TRY(device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
 											shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
 				"narrow rows"));
@@ -200,7 +211,7 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 		made.filterable = kernels::filter_fits(form, shape_.dim_pad);
 	}
 #ifdef VECTORGPU_FAULTS
-	if (made.n_rows > 0 && device->armed() && device->fault("gpu_flip"))
+	if (made.n_rows > 0 && with_vectors_ && device->armed() && device->fault("gpu_flip"))
 		VECTORGPU_TRY(device->check(kernels::launch_flip(block.vectors.as<uint8_t>(), 1, stream), "damage rows"));
 #endif
 	VECTORGPU_TRY(uploader_->stream.synchronize());
@@ -215,7 +226,7 @@ Copy::prepare(Segment *segment)
 	if (segment->sealed.block != nullptr)
 		return Status::ok();
 
-	const bool coded = kind_ == engine::CopyKind::kCodedLists;
+	const bool coded = engine::has_codes(kind_);
 	const bool with_lists = (coded || kind_ == engine::CopyKind::kLists) && segment->n_rows > 0;
 	const bool with_graph = kind_ == engine::CopyKind::kGraph && segment->n_rows > 0;
 	Filled sealed;
@@ -232,7 +243,8 @@ Copy::prepare(Segment *segment)
 		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows) : segment->loading->check(spec_.dim, segment->n_rows));
 	VECTORGPU_TRY(merge_parts(*segment, &sealed));
 	if (with_lists)
-		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, coded, &lists));
+		VECTORGPU_TRY(make_lists(
+			budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, coded, with_vectors_, &lists));
 	if (with_graph)
 		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
 	segment->sealed = std::move(sealed);

@@ -146,7 +146,7 @@ public:
 
 				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists &&
 					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_) &&
-					!(copy_spec.kind == engine::CopyKind::kCodedLists && holds_codes_))
+					!(engine::has_codes(copy_spec.kind) && holds_codes_))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
@@ -424,14 +424,17 @@ private:
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
-		const SearchOptions search_options = {
-			filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr, few_lists_, bins_};
-		const bool has_lists = copy->kind() == engine::CopyKind::kLists || copy->kind() == engine::CopyKind::kCodedLists;
+		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
+		const SearchOptions search_options = {filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
+			few_lists_, candidates_only, bins_};
+		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
 																	   : search_snapshot;
 		SearchCounts counts;
 
+		if (candidates_only && std::any_of(queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
+			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
 		VECTORGPU_TRY(lane_.join(context->stream.get(), snapshot->ticket));
 		VECTORGPU_TRY(search(
 			&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options, results, &counts, control));

@@ -20,7 +20,7 @@ DeviceLists::rows_of_centroids() const
 
 Status
 make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	bool coded, std::shared_ptr<const DeviceLists> *made)
+	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
 {
 	const Device *device = budget->device();
 	const engine::ListsLayout layout = lists.layout();
@@ -31,6 +31,7 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 
 	next->layout = layout;
 	next->dim_pad = dim_pad;
+	next->with_vectors = with_vectors;
 	VECTORGPU_TRY(next->offsets.allocate(budget, (layout.n_lists + size_t{1}) * sizeof(uint64_t), "offsets of lists"));
 	VECTORGPU_TRY(next->centroids.allocate(budget, size_t{layout.n_lists} * dim_pad * sizeof(float), "centroids"));
 	VECTORGPU_TRY(next->list_ids.allocate(budget, layout.n_lists * sizeof(uint64_t), "numbers of lists"));

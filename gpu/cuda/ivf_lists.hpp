@@ -23,6 +23,7 @@ struct DeviceLists
 	Held numbers;   // [n_rows] uint32, by place
 	Held row_ids;   // [n_rows] by place
 	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
+	bool with_vectors = true; // of the segment's rows; false: codes are all that there is
 
 	uint32_t n_lists() const { return layout.n_lists; }
 
@@ -33,9 +34,10 @@ struct DeviceLists
 	kernels::Rows rows_of_centroids() const;
 };
 
-/// From a checked description; coded: with codes. row_ids [n_rows] by number, on the device. Waits for the upload.
+/// From a checked description; coded: with codes; with_vectors: as DeviceLists has it. row_ids [n_rows] by number, on the device. Waits for
+/// the upload.
 Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	bool coded, std::shared_ptr<const DeviceLists> *made);
+	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
 
 /// Bytes [first, first + n_bytes) of the description.
 Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes);

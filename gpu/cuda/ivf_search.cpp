@@ -1,5 +1,6 @@
 // See ivf_search.hpp. Queries that look at every row go the way of search.cpp, over the same rows, the others that of ivf_segments.cpp. The
-// delta is searched as search.cpp does, and joined on the host.
+// delta is searched as search.cpp does, and joined on the host. Where segments have codes and no vectors (kCodes), every query goes by codes, and
+// the delta is not looked at.
 #include "cuda/ivf_search.hpp"
 
 #include <algorithm>
@@ -46,6 +47,8 @@ public:
 				lists_.push_back(&source);
 				continue;
 			}
+			if (options.candidates_only)
+				continue;
 			delta_.sources.push_back(source);
 			delta_.n_rows += source.n_rows;
 		}
@@ -54,6 +57,8 @@ public:
 	bool
 	looks_at_all(const SearchQuery &query) const
 	{
+		if (options_.candidates_only)
+			return false;
 		return std::all_of(lists_.begin(), lists_.end(),
 			[&](const Source *source)
 			{
@@ -83,7 +88,7 @@ public:
 
 		results->clear();
 		results->resize(queries.size());
-		if (queries.empty())
+		if (queries.empty() || lists_.empty()) // without lists: options_.candidates_only
 			return Status::ok();
 
 		VECTORGPU_TRY(search_by_segments(queries, results));

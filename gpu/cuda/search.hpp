@@ -61,6 +61,7 @@ struct SearchOptions
 	bool graph_choice = false;       // and all rows are looked at where gpu_choice.hpp says so
 	OnePassUse *one_pass = nullptr;  // null: that way is not taken
 	bool few_lists = false;          // the way of ivf_few.hpp is taken where it can be
+	bool candidates_only = false;    // search_lists: of a copy of kind kCodes; all queries have probes
 	bool bins = true;                // queries with a recall target go by PartialReduce where that pays; else they are answered exactly
 };
 

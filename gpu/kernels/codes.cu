@@ -199,6 +199,28 @@ code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uin
 	wanted[query] = min(rest, kMostPassCandidates);
 }
 
+/// Grid (n_queries, blocks of a query), block 128. Each candidate is one thread's.
+__global__ void __launch_bounds__(kRefineThreads)
+code_keep_kernel(const RescoreArgs args)
+{
+	const uint32_t query = blockIdx.x;
+	const uint32_t count = min(args.candidates.counts[query], args.candidates.capacity);
+	const uint32_t *places = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
+	uint64_t *keys = args.candidates.keys + static_cast<size_t>(query) * args.candidates.capacity;
+	const bool has_after = args.queries.after != nullptr && args.queries.has_after[query] != 0;
+	const Entry after = has_after ? args.queries.after[query] : Entry{0, 0};
+
+	for (uint32_t i = blockIdx.y * kRefineThreads + threadIdx.x; i < count; i += gridDim.y * kRefineThreads)
+	{
+		const uint32_t place = places[i];
+		const uint64_t key = keys[i];
+		const bool behind = !has_after || key > after.key || (key == after.key && args.rows.row_ids[place] > after.row);
+
+		if (!behind || row_is_dead(args.rows, place))
+			keys[i] = kExcludedKey;
+	}
+}
+
 /// Grid (n_queries, blocks of a query), block 128.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kRefineThreads)
@@ -297,6 +319,15 @@ cudaError_t
 launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, cudaStream_t stream)
 {
 	code_next_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, counts, left, wanted);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_code_keep(const RescoreArgs &args, cudaStream_t stream)
+{
+	if (args.queries.n_queries == 0)
+		return cudaSuccess;
+	code_keep_kernel<<<dim3(args.queries.n_queries, args.queries.n_queries >= 512 ? 1 : 8), kRefineThreads, 0, stream>>>(args);
 	return cudaGetLastError();
 }
 

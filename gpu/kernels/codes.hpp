@@ -66,7 +66,7 @@ struct CodedScanArgs
 	uint32_t stride = 0;              // largest of wanted
 	Entry *parts = nullptr;           // [n_queries, n_splits, stride], and merged [n_queries, stride] behind them; n_splits > 1
 	uint32_t *part_counts = nullptr;  // [n_queries, n_splits + 1]
-	Candidates found;                 // rows and counts are set, capacity >= stride
+	Candidates found;                 // capacity >= stride; keys: of the estimates, NaN is kNanKey
 	Entry *last = nullptr;            // [n_queries] out: estimate and place of the last candidate
 	uint8_t *tables = nullptr;        // [table_blocks, code_table_bytes]: where code_table_fits says no
 	uint32_t table_blocks = 0;
@@ -81,6 +81,10 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 /// found = the `wanted` rows of the lists looked at with the best (estimate, place), NaN last, dead ones included. Estimates have the bits
 /// of engine/ivf's code_scores. Reproducible; the order of found is not of the rows.
 [[nodiscard]] cudaError_t launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream);
+
+/// candidates.keys, of estimates: kExcludedKey for dead rows and what is not after `after`. Nothing else of rows than dead and row_ids is
+/// looked at. Grid (n_queries, blocks of a query).
+[[nodiscard]] cudaError_t launch_code_keep(const RescoreArgs &args, cudaStream_t stream);
 
 /// candidates.keys from candidates.rows: canonical scores; kExcludedKey for dead rows, not after `after`, and NaN.
 [[nodiscard]] cudaError_t launch_code_refine(const RescoreArgs &args, cudaStream_t stream);

@@ -35,6 +35,16 @@ estimate_to_key(double estimate)
 	return estimate != estimate ? kNanEstimateKey : device_score_to_key(__dadd_rn(estimate, 0.0)); // -0 becomes +0
 }
 
+/// Candidate i of a query, by its estimate and place.
+__device__ __forceinline__ void
+put_candidate(const Candidates &found, uint32_t query, uint32_t i, const Entry &entry)
+{
+	const size_t at = static_cast<size_t>(query) * found.capacity + i;
+
+	found.rows[at] = static_cast<uint32_t>(entry.row);
+	found.keys[at] = entry.key == kNanEstimateKey ? kNanKey : entry.key;
+}
+
 __device__ __forceinline__ double
 device_key_to_score(uint64_t key)
 {
@@ -200,7 +210,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 			continue;
 		}
 		for (uint32_t i = threadIdx.x; i < fill; i += Estimator::kThreads)
-			args.found.rows[static_cast<size_t>(query) * args.found.capacity + i] = static_cast<uint32_t>(entries[i].row);
+			put_candidate(args.found, query, i, entries[i]);
 		if (threadIdx.x == 0)
 		{
 			args.found.counts[query] = fill;

@@ -166,7 +166,7 @@ join_parts_kernel(const CodedScanArgs args, uint32_t n_entries)
 	const Entry *entries = joined.entries + static_cast<size_t>(query) * stride;
 
 	for (uint32_t i = threadIdx.x; i < n; i += kMergeThreads)
-		args.found.rows[static_cast<size_t>(query) * args.found.capacity + i] = static_cast<uint32_t>(entries[i].row);
+		put_candidate(args.found, query, i, entries[i]);
 	if (threadIdx.x == 0)
 	{
 		args.found.counts[query] = n;

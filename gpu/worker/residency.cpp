@@ -43,18 +43,21 @@ engine_kind(wire::CopyKind kind)
 			return engine::CopyKind::kMatch;
 		case wire::CopyKind::kHashedGraph:
 			return engine::CopyKind::kHashedGraph;
+		case wire::CopyKind::kCodes:
+			return engine::CopyKind::kCodes;
 		case wire::CopyKind::kRows:
 			break;
 	}
 	return engine::CopyKind::kRows;
 }
 
-/// What codes choose is a number of rows for each segment; other kinds have none.
+/// What codes choose is a number of rows for each segment; other kinds have none. Where there is nothing but codes, they must choose.
 bool
 probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
 {
-	return std::all_of(probes.begin(), probes.end(),
-		[kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == (kind == engine::CopyKind::kCodedLists); });
+	return (kind != engine::CopyKind::kCodes || !probes.empty()) &&
+		   std::all_of(probes.begin(), probes.end(),
+			   [kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == engine::has_codes(kind); });
 }
 
 /// What a copy costs: while it is being loaded, what its loader announced.
@@ -337,7 +340,7 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 	copy->key = key;
 	copy->spec = spec;
 	copy->row_bytes = vector_bytes(request.element, request.dim);
-	copy->segment_row_bytes = spec.kind == engine::CopyKind::kMatch ? 0 : copy->row_bytes;
+	copy->segment_row_bytes = engine::segment_vector_bytes(spec);
 	copy->delta_first = copy->version.delta_end = request.delta_first;
 	copy->delta_dead_first = request.delta_first / 8 * 8;
 	copy->lease = session;

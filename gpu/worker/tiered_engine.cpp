@@ -83,7 +83,7 @@ public:
 		made->stays = place->is_device && device_->keeps_on_host(spec.kind);
 		made->spec = spec;
 		made->bytes_per_row = made->bytes_per_segment_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
-		if (spec.kind == engine::CopyKind::kMatch)
+		if (engine::segment_vector_bytes(spec) == 0)
 			made->bytes_per_segment_row = sizeof(RowId);
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();

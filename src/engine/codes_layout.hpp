@@ -1,5 +1,6 @@
-// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists), as they are handed to an engine: behind the description of
-// the lists (lists_layout.hpp). The rows themselves come as those of kLists do: what codes choose is judged by canonical scores.
+// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists and kCodes), as they are handed to an engine: behind the
+// description of the lists (lists_layout.hpp). The rows of kCodedLists come as those of kLists do: what codes choose is judged by canonical
+// scores. Of kCodes there are row ids alone: what codes choose is the answer, for somebody who has the rows to judge.
 #pragma once
 
 #include <cstddef>

@@ -34,6 +34,7 @@ enum class CopyKind : uint8_t
 	kCodedLists = 3, // rows in inverted lists, and codes of them (codes_layout.hpp)
 	kMatch = 4,      // sets, by element (match/match_layout.hpp): segments have no vectors, the delta has slots of `dim` bytes
 	kHashedGraph = 5, // rows in order of their ids, a graph over them, and codes that its searches compare (graph/hash.hpp)
+	kCodes = 6, // row ids in inverted lists, and codes of the rows (codes_layout.hpp): segments have no vectors, searches find candidates
 };
 
 struct CopySpec
@@ -46,8 +47,23 @@ struct CopySpec
 	CopyKind kind = CopyKind::kRows;
 };
 
+/// Lists whose rows codes choose from.
+inline bool
+has_codes(CopyKind kind)
+{
+	return kind == CopyKind::kCodedLists || kind == CopyKind::kCodes;
+}
+
+/// Bytes of a row's vector in the copy's segments; 0: they have row ids alone.
+inline size_t
+segment_vector_bytes(const CopySpec &spec)
+{
+	return spec.kind == CopyKind::kMatch || spec.kind == CopyKind::kCodes ? 0 : vector_bytes(spec.distance.element, spec.distance.dim);
+}
+
 /// Rows handed to an engine: row_ids [n_rows] ascending within a segment, vectors [n_rows, dim] row-major, host memory.
 /// In segments of kind kLists vectors go by place instead: vector i of a segment belongs to row numbers[i] (lists_layout.hpp).
+/// Where segments have no vectors (segment_vector_bytes), those of a segment's block are not looked at.
 /// The engine copies what it keeps before it returns.
 struct RowBlock
 {
@@ -62,7 +78,8 @@ struct SegmentProbes
 {
 	SegmentId segment;
 	uint32_t probes; // from 1
-	uint32_t candidates = 0; // kCodedLists, from 1: rows of the lists with the best estimates, of which canonical scores are computed
+	uint32_t candidates = 0; // has_codes(), from 1: rows of the lists with the best estimates: kCodedLists computes their canonical scores, kCodes
+	                         // finds them
 };
 
 /// One query of a batch. query: [dim] of the copy's element type, host memory.
@@ -155,11 +172,13 @@ public:
 	/// results[i]: at most queries[i].k neighbours in (score, row) order, exact unless the query's recall target or its probes
 	/// allow less, canonical scores; fewer than k only if there are no more rows (in what it looks at). Nothing in an answer depends on the other queries of the
 	/// batch.
+	/// kCodes: the candidates of all segments but dead ones, with their estimates as scores, NaN last. The delta is not looked at, nor is there an
+	/// answer to a query without probes (kInvalidArgument).
 	virtual Status search(CopyId copy, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control = nullptr) = 0;
 
 	/// Reads back what is held, for checks: rows [first, first + n_rows) of a segment (sealed or not) or of the delta
-	/// (positions) into row_ids [n_rows] and vectors [n_rows, dim]. kInvalidArgument if it does not hold all of them.
+	/// (positions) into row_ids [n_rows] and, where it has vectors, vectors [n_rows, dim]. kInvalidArgument if it does not hold all of them.
 	virtual Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
 		void *vectors) = 0;
 

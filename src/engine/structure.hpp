@@ -49,6 +49,7 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 			return {bytes(graph::kMinHashBits), bytes(graph::kMaxHashBits) + others};
 		}
 		case CopyKind::kCodedLists:
+		case CopyKind::kCodes:
 		{
 			// Between codes of one byte a row and two bytes for each element; codebooks pad dimensions to less than twice as many.
 			const uint64_t lists = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes() + sizeof(CodesHead);

@@ -94,7 +94,7 @@ parse_rows(const uint8_t *body, size_t length, RequestView *view)
 	const size_t rest = length - sizeof(RowsRequest);
 	const size_t id_bytes = static_cast<size_t>(rows.n_rows) * sizeof(uint64_t); // 2^35 at most
 
-	if (rest < id_bytes || (rest - id_bytes) % rows.n_rows != 0) // rows of kind kMatch have no vectors
+	if (rest < id_bytes || (rest - id_bytes) % rows.n_rows != 0) // segments of kMatch and kCodes have no vectors
 		return ParseResult::kLength;
 	view->row_bytes = (rest - id_bytes) / rows.n_rows;
 	view->row_ids = body + sizeof(RowsRequest);
@@ -282,7 +282,7 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			result = only(body, length, &view->create);
 			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
 				return ParseResult::kType;
-			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kHashedGraph))
+			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kCodes))
 				return ParseResult::kType;
 			if (result == ParseResult::kOk && (view->create.zero != 0 || view->create.delta_first > kMaxRowNumber))
 				return ParseResult::kField;

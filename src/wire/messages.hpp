@@ -146,6 +146,7 @@ enum class CopyKind : uint8_t
 	kCodedLists = 3, // codes of rows in inverted lists
 	kMatch = 4,      // sets, by element
 	kHashedGraph = 5, // rows, a graph over them, and codes that its searches compare
+	kCodes = 6,       // row ids in inverted lists, and codes of the rows: a SEARCH finds candidates
 };
 
 /// What a SEARCH has looked at.
@@ -237,7 +238,7 @@ struct SegmentProbes
 {
 	uint32_t segment;
 	uint32_t probes; // from 1. Lists: how many, more than there are: all; graphs: the width of the search
-	uint32_t candidates; // kCodedLists, from 1: rows of the best estimates, whose scores are computed; other kinds: 0
+	uint32_t candidates; // kCodedLists, kCodes, from 1: rows of the best estimates, whose scores are computed, or that are found; other kinds: 0
 	uint32_t zero;
 };
 static_assert(sizeof(SegmentProbes) == 16);

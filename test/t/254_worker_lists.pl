@@ -106,12 +106,46 @@ unless ($graph)
 	codes_of_changed_rows("storage = 'pq'", @some);
 	$node->safe_psql('postgres', 'DROP INDEX i');
 
-	# What refines by the table is not for the worker.
-	$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH ($with, storage = 'sq8', refine = 'none')");
-	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
-		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),
-		qr/Answered By: backend/, 'an index without full vectors is answered from the pages');
-	$node->safe_psql('postgres', 'DROP INDEX i');
+	# Codes alone: the worker finds the candidates, the backend reads them from the table.
+	for my $codes (["storage = 'sq8', refine = 'none'", 'v', 'l2'], ["storage = 'sq8', refine = 'fp16'", 'v', 'l1'], ["storage = 'fp16'", 'v', 'ip'],
+		["storage = 'fp16'", 'v', 'cosine'], ["storage = 'pq', pq_m = 5, refine = 'none'", 'v', 'l2'], ["storage = 'pq', pq_m = 4, refine = 'fp16'", 'v', 'cosine'],
+		["storage = 'pq', pq_bits = 4, opq = on, refine = 'none'", 'v', 'cosine'], ["storage = 'sq8', refine = 'none'", 'h', 'ip'])
+	{
+		my ($storage, $col, $class) = @$codes;
+		my $type = $col eq 'v' ? 'vector' : 'halfvec';
+
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf ($col ${type}_${class}_ops) WITH ($with, $storage)");
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET $width = 3; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
+			  . "SELECT id FROM t ORDER BY $col $ops{$class} (SELECT $col FROM t WHERE id = 31) LIMIT 5"),
+			qr/Answered By: worker /, "$type $class $storage: EXPLAIN says who found the candidates");
+		by_worker($node, "$type $class $storage", sub { compare("$type $class $storage", $ops{$class}, $col, @some) });
+		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$storage: the copy equals the pages");
+		$node->safe_psql('postgres', 'DROP INDEX i');
+	}
+	for my $codes ("storage = 'pq', refine = 'none'", "storage = 'sq8', refine = 'fp16'")
+	{
+		codes_of_changed_rows($codes, @some);
+
+		# Several segments, small ones among them, which are read as a whole.
+		$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 3 = 0 AND id BETWEEN 1 AND 9000');
+		$node->safe_psql('postgres', "SET vectorgpu.merge_delta_size = '64kB'; VACUUM t");
+		$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 20000, k, v, h FROM t WHERE id % 400 = 0 AND id BETWEEN 1 AND 9000');
+		compare("several segments, $codes", '<->', 'v', @some);
+		by_worker($node, 'loaded in the background', sub {
+			$node->safe_psql('postgres', "SELECT vectorgpu_evict('i'); SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET $width = 1; "
+				  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5");
+		});
+
+		# Rounds with and without the worker in turns.
+		for my $n (faults_enabled($node) ? 1 .. 3 : ())
+		{
+			is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET $width = 1; "
+				  . "SET vectorgpu.fault = 'bridge_send:$n:corrupt'; SELECT * FROM differences"), '', "$codes: a request that fails, the ${n}th");
+		}
+		$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 9000 OR id < 0; DROP INDEX i');
+		$node->safe_psql('postgres', 'VACUUM t');
+	}
 }
 
 # Graphs searched by codes: the worker finds the same rows by them.

@@ -42,6 +42,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IvfPlan plan;
 	Cost pass_of_all;
 	double share;
+	bool by_gpu;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
@@ -50,11 +51,13 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	index_close(index, NoLock);
 	share = plan.n_probes / plan.n_lists;
 	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + plan.n_lists / (rows + plan.n_lists))), 1.0);
-	if (plan.from_table || !gpu_search_cost(path, kGpuUs, *pages, startup_cost) || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
-	{
+	by_gpu = gpu_search_cost(path, kGpuUs, *pages, startup_cost);
+	if (!by_gpu)
 		*startup_cost = pass_cost(path, *pages, rows * share + plan.n_lists) + refine_cost(&plan, rows);
+	else if (plan.from_table)
+		*startup_cost += refine_cost(&plan, rows); // the worker finds the candidates
+	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
 		pass_of_all = pass_cost(path, all_pages, rows) + (plan.from_table ? fetch_cost(rows) : 0);
-	}
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 

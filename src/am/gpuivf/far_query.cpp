@@ -145,4 +145,18 @@ ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segme
 	return true;
 }
 
+bool
+ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
+	BufferAccessStrategy strategy, bool *far)
+{
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
+	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
+	bool intact;
+
+	ivf_rows_to_floats(spec, static_cast<const char *>(query), 1, floats);
+	intact = ivf_query_is_far(index, meta, segment, model, floats, strategy, far);
+	pfree(floats);
+	return intact;
+}
+
 } // namespace vectorgpu::am

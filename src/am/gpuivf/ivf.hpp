@@ -147,6 +147,10 @@ uint64 ivf_segment_candidates(
 bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const float *query,
 	BufferAccessStrategy strategy, bool *far);
 
+/// far_query.cpp. The same of a query as it is stored, of the index's element type.
+bool ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
+	BufferAccessStrategy strategy, bool *far);
+
 /// drift.cpp. How much further than the rows that the model was trained for those lie that have come since to a segment of so many, as far as
 /// that can be told; 1: as near. Infinity: those trained for were all at their centroids.
 double ivf_drift(const IvfModel *model, uint64 n_rows);

@@ -2,6 +2,8 @@
 // kept. See search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
+#include "am/shared/row_lookup.hpp"
+#include "am/shared/stream.hpp"
 #include "engine/distance.hpp"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ allocate(Size n_bytes)
 
 /// Row ids of the places [n], without dead rows. False if a page was foreign.
 bool
-find_rows(const SegmentSearch *search, const uint64 *places, uint64 n, Survivors *rows)
+rows_of_places(const SegmentSearch *search, const uint64 *places, uint64 n, Survivors *rows)
 {
 	const SegmentEntry *segment = search->segment;
 	uint32 *numbers = static_cast<uint32 *>(allocate(n * sizeof(uint32)));
@@ -129,6 +131,63 @@ score_from_table(const SegmentSearch *search, Survivors *rows)
 	table_reader_end(&reader);
 }
 
+/// Those of the worker's candidates that the segment has, and that are not dead. Others are rows of the delta, or of another segment, that
+/// a merge has put into one of the copy's. False if a page was foreign.
+bool
+rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
+{
+	const uint64 n = search->n_candidates;
+	uint64 *numbers = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
+	uint32 *places = static_cast<uint32 *>(allocate(n * sizeof(uint32)));
+	uint64 kept = 0;
+
+	if (!find_rows(search->index, search->meta, search->segment, search->candidates, n, numbers, search->strategy))
+		return false;
+	rows->places = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
+	rows->rows = static_cast<RowId *>(allocate(n * sizeof(RowId)));
+	rows->scores = static_cast<double *>(allocate(n * sizeof(double)));
+	for (uint64 i = 0; i < n; i++)
+		if (numbers[i] != kNoRowNumber)
+		{
+			numbers[kept] = numbers[i];
+			rows->rows[kept++] = search->candidates[i];
+		}
+	rows->n = kept;
+	if (layout->refine != IvfRefine::kNone)
+	{
+		if (!stream_gather(search->index, search->meta, search->segment, kPlaceStream, sizeof(uint32), numbers, kept, places,
+				search->strategy))
+			return false;
+		for (uint64 i = 0; i < kept; i++)
+		{
+			if (places[i] >= search->segment->n_rows)
+				page_corrupted(search->index, search->segment->streams[static_cast<int>(kPlaceStream)].start_block,
+					"A row has a place that the segment does not have.");
+			rows->places[i] = places[i];
+		}
+	}
+	pfree(numbers);
+	pfree(places);
+	return true;
+}
+
+/// Offers the rows with their canonical distances, and frees them. False if a page was foreign.
+bool
+judge(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows, bool far)
+{
+	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, rows))
+		return false;
+	if (layout->refine == IvfRefine::kFp16 && !far)
+		keep_best(search, rows);
+	if (!refines_in_full(layout))
+		score_from_table(search, rows);
+	search_offer(search, rows->scores, rows->rows, rows->n);
+	pfree(rows->places);
+	pfree(rows->rows);
+	pfree(rows->scores);
+	return true;
+}
+
 } // namespace
 
 bool
@@ -136,19 +195,15 @@ ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *p
 {
 	Survivors rows;
 
-	if (!find_rows(search, places, n, &rows))
-		return false;
-	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, &rows))
-		return false;
-	if (layout->refine == IvfRefine::kFp16 && !far)
-		keep_best(search, &rows);
-	if (!refines_in_full(layout))
-		score_from_table(search, &rows);
-	search_offer(search, rows.scores, rows.rows, rows.n);
-	pfree(rows.places);
-	pfree(rows.rows);
-	pfree(rows.scores);
-	return true;
+	return rows_of_places(search, places, n, &rows) && judge(search, layout, &rows, far);
+}
+
+bool
+ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout, bool far)
+{
+	Survivors rows;
+
+	return rows_of_found(search, layout, &rows) && judge(search, layout, &rows, far);
 }
 
 bool

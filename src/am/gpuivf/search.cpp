@@ -293,6 +293,26 @@ search_all(const SegmentSearch *search)
 	return search_places(search, 0, search->segment->n_rows, group);
 }
 
+/// What the worker has found by the lists that the round looks at, of an index without full vectors. A segment all of whose lists are
+/// looked at is read from the table, as by a backend alone.
+bool
+search_found(const SegmentSearch *search)
+{
+	const IvfLayout layout = ivf_layout(search->meta);
+	bool far = false;
+	IvfModel model;
+
+	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
+		return false;
+	if (ivf_round_probes(search->meta, &model, search->round, search->wanted, search->query) >= model.n_lists)
+		return search_all(search);
+	*search->coverage = Coverage::kPart;
+	if (layout.refine == IvfRefine::kFp16 &&
+		!ivf_stored_query_is_far(search->index, search->meta, search->segment, &model, search->query, search->strategy, &far))
+		return false;
+	return ivf_refine_found(search, &layout, far);
+}
+
 } // namespace
 
 uint32
@@ -310,11 +330,14 @@ ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint
 bool
 ivf_search_segment(const SegmentSearch *search)
 {
-	const RankedSegment *ranked = ranked_segment(search);
+	const RankedSegment *ranked;
 	const PlaceRange *ranges;
 	uint32 n_probes;
 	Group *group;
 
+	if (search->candidates != nullptr)
+		return search_found(search);
+	ranked = ranked_segment(search);
 	if (ranked == nullptr)
 		return false;
 	n_probes = probes_of_round(search, ranked);

@@ -40,6 +40,9 @@ bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, 
 /// choose none of them. False if a page was foreign.
 bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n, bool far);
 
+/// refine.cpp. The same for the rows of a segment without full vectors that the worker has found (SegmentSearch::candidates).
+bool ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout, bool far);
+
 /// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
 bool ivf_search_table(const SegmentSearch *search);
 

@@ -1,4 +1,4 @@
-// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates it refines, and the
+// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates codes choose, and the
 // description of a segment's lists (engine/lists_layout.hpp) and codes (engine/codes_layout.hpp). PG dialect.
 #include "am/gpuivf/storage.hpp"
 
@@ -16,14 +16,22 @@ namespace
 wire::CopyKind
 kind(const MetaData *meta)
 {
-	return ivf_options(meta)->storage == IvfStorage::kPlain ? wire::CopyKind::kLists : wire::CopyKind::kCodedLists;
+	if (ivf_options(meta)->storage == IvfStorage::kPlain)
+		return wire::CopyKind::kLists;
+	return ivf_options(meta)->refine == IvfRefine::kFull ? wire::CopyKind::kCodedLists : wire::CopyKind::kCodes;
 }
 
-/// Distances come from full vectors: the worker does not see the table.
 bool
-holds(const MetaData *meta)
+holds(const MetaData *)
 {
-	return ivf_options(meta)->refine == IvfRefine::kFull;
+	return true;
+}
+
+/// Distances come from the table, which the worker does not see: it finds what is to be read there.
+bool
+finds_candidates(const MetaData *meta)
+{
+	return kind(meta) == wire::CopyKind::kCodes;
 }
 
 uint32
@@ -54,21 +62,6 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return kind(meta) == wire::CopyKind::kLists ? lists : lists + codes_layout(meta, segment).bytes();
 }
 
-/// False if a page was foreign.
-bool
-is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
-	BufferAccessStrategy strategy, bool *far)
-{
-	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
-	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));
-	bool intact;
-
-	ivf_rows_to_floats(spec, static_cast<const char *>(query), 1, floats);
-	intact = ivf_query_is_far(index, meta, segment, model, floats, strategy, far);
-	pfree(floats);
-	return intact;
-}
-
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query,
@@ -80,12 +73,14 @@ probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32
 		return false;
 	probes->probes = ivf_round_probes(meta, &model, round, wanted, query);
 	*whole = probes->probes >= model.n_lists;
-	if (kind(meta) == wire::CopyKind::kCodedLists)
+	if (*whole && finds_candidates(meta))
+		probes->candidates = 1; // as few as can be: the segment's rows are read from the table
+	else if (kind(meta) != wire::CopyKind::kLists)
 	{
 		bool far;
 		uint64 candidates;
 
-		if (!is_far(index, meta, segment, &model, query, strategy, &far))
+		if (!ivf_stored_query_is_far(index, meta, segment, &model, query, strategy, &far))
 			return false;
 		candidates = ivf_segment_candidates(meta, segment, &model, wanted + n_before, far);
 		probes->candidates = static_cast<uint32>(Max(Min(candidates, segment->n_rows), UINT64CONST(1)));
@@ -141,13 +136,14 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 const WorkerStructure kIvfWorkerStructure = {
 	.kind = kind,
 	.holds = holds,
-	.not_held = "without full vectors",
-	.not_held_hint = "Build the index with refine = fp32, for halfvec with refine = fp16.",
+	.not_held = nullptr,
+	.not_held_hint = nullptr,
 	.parameter = n_lists,
 	.n_bytes = n_bytes,
 	.probes = probes,
 	.read = read,
 	.query = nullptr,
+	.finds_candidates = finds_candidates,
 };
 
 } // namespace vectorgpu::am

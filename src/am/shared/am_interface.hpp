@@ -93,8 +93,12 @@ struct WorkerStructure
 
 	/// For approximate access methods whose search begins with the rows of the segments that are first by the copies' metric: how
 	/// many of them a round for `wanted` rows looks at (SegmentSearch::candidates); 0: all rows. Null: what the worker returns is
-	/// the answer.
+	/// the answer, but for finds_candidates.
 	uint64 (*n_candidates)(const MetaData *meta, uint32 round, uint64 wanted);
+
+	/// True of indexes whose copies find of each segment the candidates that its probes name (wire::CopyKind::kCodes): they are
+	/// SegmentSearch::candidates. Null: of none.
+	bool (*finds_candidates)(const MetaData *meta);
 };
 
 /// The metric of an index's copies in the worker.

@@ -502,7 +502,7 @@ void
 set_shape(Feed *feed, const MetaData *meta)
 {
 	feed->vector_bytes = meta_vector_bytes(meta);
-	feed->segment_vector_bytes = segment_vector_bytes(meta);
+	feed->segment_vector_bytes = segment_vector_bytes(feed->structure, meta);
 	copy_key(feed->index, meta, &feed->key);
 }
 
@@ -542,10 +542,10 @@ feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome)
 		feed.meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 		meta_read(index, nullptr, feed.meta);
 		feed.delta_end = delta_end(index, feed.meta, &foreign);
+		feed.structure = access_method(index, feed.meta)->worker_structure;
 		set_shape(&feed, feed.meta);
 		if (feed.meta->high_water > static_cast<BlockNumber>(NBuffers / 2))
 			feed.strategy = GetAccessStrategy(BAS_BULKREAD);
-		feed.structure = access_method(index, feed.meta)->worker_structure;
 		if (!worker_holds(access_method(index, feed.meta), feed.meta))
 			stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
 		else if (foreign)

@@ -42,9 +42,11 @@ void copy_key(Relation index, const MetaData *meta, wire::CopyKey *key);
 
 /// Bytes of a vector of a segment as the worker has it: values that are no vectors are in the structure alone.
 inline Size
-segment_vector_bytes(const MetaData *meta)
+segment_vector_bytes(const WorkerStructure *structure, const MetaData *meta)
 {
-	return meta->element == ElementType::kSet ? 0 : meta_vector_bytes(meta);
+	const wire::CopyKind kind = structure != nullptr ? structure->kind(meta) : wire::CopyKind::kRows;
+
+	return kind == wire::CopyKind::kMatch || kind == wire::CopyKind::kCodes ? 0 : meta_vector_bytes(meta);
 }
 
 /// Bytes of all vectors in segments and in the delta.

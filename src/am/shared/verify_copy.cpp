@@ -34,6 +34,7 @@ struct CopyCheck
 	const MetaData *meta;
 	wire::CopyKey key;
 	Size vector_bytes;
+	Size segment_vector_bytes;
 	uint64 block_rows;
 	char *row_ids; // [block_rows]
 	char *vectors; // [block_rows]
@@ -44,7 +45,7 @@ struct CopyCheck
 bool
 page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, wire::ChecksumReply *sum)
 {
-	const Size vector_bytes = segment != nullptr ? segment_vector_bytes(check->meta) : check->vector_bytes;
+	const Size vector_bytes = segment != nullptr ? check->segment_vector_bytes : check->vector_bytes;
 	XXH3_state_t id_state;
 	XXH3_state_t vector_state;
 
@@ -247,6 +248,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	check.index = index;
 	check.meta = meta;
 	check.vector_bytes = meta_vector_bytes(meta);
+	check.segment_vector_bytes = segment_vector_bytes(access_method(index, meta)->worker_structure, meta);
 	check.block_rows = Max(UINT64CONST(1), kBlockBytes / (check.vector_bytes + sizeof(RowId)));
 	check.row_ids = static_cast<char *>(palloc(check.block_rows * sizeof(RowId)));
 	check.vectors = static_cast<char *>(palloc(check.block_rows * check.vector_bytes));

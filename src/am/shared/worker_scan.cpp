@@ -84,14 +84,25 @@ struct Ask
 	uint64 capacity;
 	uint64 n_rows;
 	Coverage coverage;
+	const wire::SegmentProbes *probes; // [n_probes]; null: as the scan's round has them
+	uint32 n_probes;
 };
+
+/// True if the worker's rows are the candidates that the probes name, of segments.
+bool
+finds_candidates(const ScanState *state)
+{
+	const WorkerStructure *structure = state->am->worker_structure;
+
+	return structure != nullptr && structure->finds_candidates != nullptr && structure->finds_candidates(&state->meta);
+}
 
 /// True if the worker's rows are the candidates of a search that the pages finish.
 bool
 gives_candidates(const ScanState *state)
 {
 	return state->am->approximate && state->am->worker_structure != nullptr &&
-		   state->am->worker_structure->n_candidates != nullptr;
+		   (state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
 }
 
 /// The rows that make a batch for certain: those returned before may be among them (vectorgpu.scan_order = relaxed).
@@ -323,9 +334,10 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 	const void *query = query_to_send(state, &query_bytes);
 	char *rows = nullptr;
 	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
-	wire::SegmentProbes probes[kMaxSegments];
-	uint32 n_probes;
-	const bool readable = choose_probes(index, state, probes, &n_probes);
+	wire::SegmentProbes chosen[kMaxSegments];
+	const wire::SegmentProbes *probes = ask->probes != nullptr ? ask->probes : chosen;
+	uint32 n_probes = ask->n_probes;
+	const bool readable = ask->probes != nullptr || choose_probes(index, state, chosen, &n_probes);
 	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
 		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {query, query_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
@@ -595,6 +607,45 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 	return true;
 }
 
+/// The candidates that the probes name. False: as ask_worker.
+bool
+ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n, RowId **candidates,
+	uint64 *n_candidates)
+{
+	Ask ask = {};
+	RowId *found;
+
+	ask.k = ask.capacity = n;
+	ask.rows = static_cast<engine::Neighbor *>(palloc_extended(n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	ask.probes = probes;
+	ask.n_probes = n_probes;
+	if (!ask_worker(index, state, &ask))
+		return false;
+	found = static_cast<RowId *>(palloc_extended(Max(ask.n_rows, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	for (uint64 i = 0; i < ask.n_rows; i++)
+		found[i] = ask.rows[i].row;
+	std::sort(found, found + ask.n_rows);
+	*candidates = found;
+	*n_candidates = static_cast<uint64>(std::unique(found, found + ask.n_rows) - found);
+	pfree(ask.rows);
+	return true;
+}
+
+/// As many as the probes name, and room for one segment more, that is not named: a merge may have made it.
+uint64
+candidates_named(const wire::SegmentProbes *probes, uint32 n)
+{
+	uint64 sum = 0;
+	uint64 largest = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		sum += probes[i].candidates;
+		largest = Max(largest, probes[i].candidates);
+	}
+	return sum + largest;
+}
+
 /// True if the worker, which looks at the delta as well, though the pass does that itself, is no gain.
 bool
 much_delta(const ScanState *state)
@@ -619,6 +670,33 @@ count_fallback(Relation index, ScanState *state, uint64 noted)
 		bridge::count_index_fallback(RelationGetRelid(index), reason);
 	}
 	state->counters->fallbacks[static_cast<int>(reason)]++;
+}
+
+/// worker_candidates of a copy that finds those that the probes name.
+bool
+worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
+{
+	const uint64 noted = bridge::own_fallbacks();
+	wire::SegmentProbes probes[kMaxSegments];
+	uint32 n_probes;
+	uint64 n;
+
+	if (!choose_probes(index, state, probes, &n_probes)) // a standby replayed a merge: the pages' way finds out
+	{
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		count_fallback(index, state, noted);
+		return false;
+	}
+	n = candidates_named(probes, n_probes);
+	if (n == 0 || n > wire::kMaxSearchK)
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		return false;
+	}
+	if (ask_found(index, state, probes, n_probes, n, candidates, n_candidates))
+		return true;
+	count_fallback(index, state, noted);
+	return false;
 }
 
 } // namespace
@@ -652,6 +730,8 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	*n_candidates = 0;
 	if (!gives_candidates(state) || bypass_of(index, state) != Bypass::kNone)
 		return false;
+	if (finds_candidates(state))
+		return worker_found(index, state, candidates, n_candidates);
 	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, state->batch_size);
 	if (n == 0 || n > wire::kMaxSearchK)
 	{

@@ -12,7 +12,7 @@ namespace vectorgpu::am
 /// damaged pages that it reads to bring the copy up to date).
 bool worker_search(Relation index, ScanState *state);
 
-/// Where the worker's rows are only candidates (WorkerStructure::n_candidates): those of the scan's next pass, ascending, palloc'd.
+/// Where the worker's rows are only candidates (WorkerStructure::n_candidates, finds_candidates): those of the scan's next pass, ascending, palloc'd.
 /// False: as above.
 bool worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates);
 

@@ -343,13 +343,17 @@ private:
 		for (const SearchQuery &query : queries)
 			if (query.query == nullptr)
 				return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+			else if (copy.kind() == CopyKind::kCodes && query.probes.empty())
+				return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
 
 		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
 
 		if (copy.kind() == CopyKind::kLists)
 			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
-			n_rescored_ += search_coded_lists(copy.spec(), *snapshot, queries, pool_, results, control);
+			n_rescored_ += search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
+		else if (copy.kind() == CopyKind::kCodes)
+			(void) search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
 			search_graph_copy(copy, *snapshot, queries, results, control);
 		else

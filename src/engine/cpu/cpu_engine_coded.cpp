@@ -1,11 +1,14 @@
 // See cpu_engine_coded.hpp. A query ranks each segment's centroids, estimates the scores of the rows of the nearest lists by their codes
 // (engine/ivf), and computes the canonical scores of those with the best estimates, in the order (estimate, place). A segment all of
-// whose lists are looked at is scored in full, as the delta is. Sharing out is search_lists': candidates are a selection by a total
+// whose lists are looked at is scored in full, as the delta is. Without vectors (kCandidates) the rows with the best estimates are the answer,
+// and there is nothing else. Sharing out is search_lists': candidates are a selection by a total
 // order, so the answer does not depend on who took what.
 #include "engine/cpu/cpu_engine_coded.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
@@ -44,7 +47,8 @@ struct CodedSegment
 class CodedPlan
 {
 public:
-	CodedPlan(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query) : floats_(spec.dim)
+	CodedPlan(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, CodedAnswer answer)
+		: answer_(answer), floats_(spec.dim)
 	{
 		if (spec.element == ElementType::kFloat16)
 			widen_halves(query.query, spec.dim, floats_.data());
@@ -56,6 +60,8 @@ public:
 		for (const auto &segment : snapshot.segments)
 			if (segment->lists != nullptr)
 				add_segment(spec, *segment, query);
+		if (answer == CodedAnswer::kCandidates)
+			return;
 		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
 			add_rows({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
 	}
@@ -76,10 +82,15 @@ public:
 	{
 		return unit_.data();
 	}
+	CodedAnswer
+	answer() const
+	{
+		return answer_;
+	}
 	Coverage
 	coverage() const
 	{
-		return segments_.empty() ? Coverage::kAll : Coverage::kPart;
+		return segments_.empty() && answer_ == CodedAnswer::kNearest ? Coverage::kAll : Coverage::kPart;
 	}
 
 private:
@@ -96,7 +107,7 @@ private:
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
 
-		if (n_probes == lists.n_lists())
+		if (n_probes == lists.n_lists() && answer_ == CodedAnswer::kNearest)
 		{
 			for (uint32_t list = 0; list < n_probes; list++)
 				add_rows({&view, lists.offsets()[list], lists.offsets()[list + 1]});
@@ -125,6 +136,7 @@ private:
 		segments_.push_back(segment);
 	}
 
+	const CodedAnswer answer_;
 	std::vector<float> floats_;
 	std::vector<float> unit_;
 	std::vector<CodedPart> parts_;
@@ -164,7 +176,7 @@ public:
 		}
 	}
 
-	/// Computes the scores of the candidates. Returns how many.
+	/// Computes the scores of the candidates, or takes them as they are. Returns how many.
 	uint64_t
 	refine()
 	{
@@ -175,12 +187,19 @@ public:
 			if (scans_[i] == nullptr)
 				continue;
 
+			const RowsView &view = *plan_.segments()[i].view;
 			std::vector<Neighbor> chosen = scans_[i]->candidates.finish();
 
+			n += chosen.size();
+			if (plan_.answer() == CodedAnswer::kCandidates)
+			{
+				for (const Neighbor &candidate : chosen)
+					offer_estimate(view, candidate);
+				continue;
+			}
 			std::sort(chosen.begin(), chosen.end(), [](const Neighbor &a, const Neighbor &b) { return a.row < b.row; });
 			for (const Neighbor &candidate : chosen)
-				rows_.search_place(*plan_.segments()[i].view, candidate.row);
-			n += chosen.size();
+				rows_.search_place(view, candidate.row);
 		}
 		return n;
 	}
@@ -192,6 +211,22 @@ public:
 	}
 
 private:
+	/// A candidate by its place. One without an estimate is one all the same.
+	void
+	offer_estimate(const RowsView &view, const Neighbor &candidate)
+	{
+		const uint32_t number = view.lists->numbers()[candidate.row];
+
+		if (is_dead(view, number))
+			return;
+
+		const RowId row = row_id_of(view.rows, number);
+		// What is equal has the same bits: one zero, one NaN.
+		const double estimate = std::isnan(candidate.score) ? std::numeric_limits<double>::quiet_NaN() : candidate.score + 0.0;
+
+		topk_push(rows_.selection().topk(), &estimate, &row, 1, nullptr, 0);
+	}
+
 	/// Of one segment.
 	struct Scan
 	{
@@ -264,10 +299,10 @@ finish(const CodedPlan &plan, CodedSearcher *searcher, const SearchQuery &query,
 
 /// All of a query in one thread.
 uint64_t
-search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, std::vector<Neighbor> *result,
-	SearchControl *control)
+search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, CodedAnswer answer,
+	std::vector<Neighbor> *result, SearchControl *control)
 {
-	const CodedPlan plan(spec, snapshot, query);
+	const CodedPlan plan(spec, snapshot, query, answer);
 	CodedSearcher searcher(spec, plan, query, snapshot.n_rows);
 
 	for (const CodedPart &part : plan.parts())
@@ -282,10 +317,10 @@ search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQue
 
 /// One query's parts shared out.
 uint64_t
-search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool &pool,
-	std::vector<Neighbor> *result, SearchControl *control)
+search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, CodedAnswer answer,
+	ThreadPool &pool, std::vector<Neighbor> *result, SearchControl *control)
 {
-	const CodedPlan plan(spec, snapshot, query);
+	const CodedPlan plan(spec, snapshot, query, answer);
 	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), plan.parts().size()));
 	std::vector<std::unique_ptr<CodedSearcher>> searchers(n_workers);
 	std::atomic<size_t> next{0};
@@ -311,8 +346,8 @@ search_together(const DistanceSpec &spec, const Snapshot &snapshot, const Search
 } // namespace
 
 uint64_t
-search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
-	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, CodedAnswer answer,
+	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
 	std::atomic<uint64_t> n_rescored{0};
@@ -321,14 +356,14 @@ search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span
 	if (queries.size() < pool.n_threads())
 	{
 		for (size_t i = 0; i < queries.size() && !stopped(control); i++)
-			n_rescored += search_together(spec, snapshot, queries[i], pool, &(*results)[i], control);
+			n_rescored += search_together(spec, snapshot, queries[i], answer, pool, &(*results)[i], control);
 		return n_rescored;
 	}
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
-				n_rescored += search_alone(spec, snapshot, queries[i], &(*results)[i], control);
+				n_rescored += search_alone(spec, snapshot, queries[i], answer, &(*results)[i], control);
 		});
 	return n_rescored;
 }

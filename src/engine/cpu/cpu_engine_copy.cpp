@@ -17,11 +17,11 @@ invalid(const char *message)
 }
 
 Status
-check(const RowBlock &rows)
+check(const RowBlock &rows, bool with_vectors)
 {
 	if (rows.row_ids.size() != rows.n_rows)
 		return invalid("the number of row ids differs from the number of rows");
-	if (rows.n_rows > 0 && rows.vectors == nullptr)
+	if (rows.n_rows > 0 && with_vectors && rows.vectors == nullptr)
 		return invalid("rows without vectors");
 	return Status::ok();
 }
@@ -29,7 +29,7 @@ check(const RowBlock &rows)
 } // namespace
 
 CpuEngineCopy::CpuEngineCopy(const CopySpec &spec, Populator *populator)
-	: spec_(spec.distance), kind_(spec.kind), populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
+	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0), populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
 {
 }
 
@@ -71,10 +71,10 @@ CpuEngineCopy::load_segment(SegmentId id, const RowBlock &rows)
 {
 	const std::lock_guard lock(mutex_);
 
-	if (Status status = check(rows); !status.is_ok())
+	if (Status status = check(rows, with_vectors_); !status.is_ok())
 		return status;
 
-	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_);
+	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_, with_vectors_);
 
 	if (found->second.prepared)
 		return invalid("the segment is sealed");
@@ -116,6 +116,7 @@ CpuEngineCopy::check_structure(Segment *segment) const
 			return segment->lists == nullptr ? invalid("the segment has no lists")
 											 : segment->lists->check(spec_.dim, segment->rows.last());
 		case CopyKind::kCodedLists:
+		case CopyKind::kCodes:
 			return segment->lists == nullptr ? invalid("the segment has no lists")
 											 : segment->lists->check_coded(spec_, segment->rows.last());
 		case CopyKind::kGraph:
@@ -135,7 +136,7 @@ CpuEngineCopy::load_structure(SegmentId id, uint32_t parameter, std::span<const 
 	if (kind_ == CopyKind::kRows)
 		return invalid("the copy has rows only");
 
-	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_);
+	const auto [found, is_new] = segments_.try_emplace(id, spec_, populator_, with_vectors_);
 	Segment &segment = found->second;
 
 	if (segment.prepared)
@@ -250,7 +251,7 @@ CpuEngineCopy::try_append_delta(uint64_t position, const RowBlock &rows, Status 
 Status
 CpuEngineCopy::append(uint64_t position, const RowBlock &rows)
 {
-	if (Status status = check(rows); !status.is_ok())
+	if (Status status = check(rows, true); !status.is_ok())
 		return status;
 	if (position > delta_.last())
 		return invalid("the rows leave a gap behind the delta that is held");
@@ -354,6 +355,7 @@ Status
 CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
 {
 	RowListView rows;
+	size_t row_bytes = delta_.row_bytes();
 
 	{
 		const std::lock_guard lock(mutex_);
@@ -361,14 +363,16 @@ CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row
 		if (id == kDeltaSegment)
 			rows = delta_.view();
 		else if (const auto found = segments_.find(id); found != segments_.end())
+		{
 			rows = found->second.rows.view();
+			row_bytes = found->second.rows.row_bytes();
+		}
 		else
 			return Status::error(StatusCode::kNotFound, "no such segment");
 	}
 	if (first < rows.first || first > rows.last || n_rows > rows.last - first)
 		return invalid("rows that are not held");
 
-	const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 	uint8_t *to = static_cast<uint8_t *>(vectors);
 
 	for (uint64_t slot = first - rows.chunk_start; n_rows > 0;)

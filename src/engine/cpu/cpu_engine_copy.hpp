@@ -29,7 +29,7 @@ struct RowsView
 	std::shared_ptr<const Bitmap> dead; // null: none
 	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
 	SegmentId segment = kDeltaSegment;
-	std::shared_ptr<const Lists> lists; // of a segment of kind kLists or kCodedLists: vectors lie by place, row ids and bitmap by number
+	std::shared_ptr<const Lists> lists; // of a segment of kind kLists, kCodedLists or kCodes: vectors lie by place, row ids and bitmap by number
 	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph or kHashedGraph
 };
 
@@ -89,7 +89,10 @@ public:
 private:
 	struct Segment
 	{
-		Segment(const DistanceSpec &spec, Populator *populator) : rows(spec, RowList::Kind::kSegment, populator) {}
+		Segment(const DistanceSpec &spec, Populator *populator, bool with_vectors)
+			: rows(spec, RowList::Kind::kSegment, populator, with_vectors)
+		{
+		}
 
 		RowList rows;
 		std::shared_ptr<Lists> lists; // null: none came
@@ -107,6 +110,7 @@ private:
 
 	const DistanceSpec spec_;
 	const CopyKind kind_;
+	const bool with_vectors_; // in segments
 	Populator *const populator_;
 	mutable std::mutex mutex_; // writers; all below but the snapshot
 	std::map<SegmentId, Segment> segments_;

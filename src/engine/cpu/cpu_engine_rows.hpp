@@ -80,8 +80,8 @@ public:
 		kDelta,   // grows row by row, and its view is copied at each
 	};
 
-	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does.
-	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr);
+	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does. with_vectors: false for row ids alone.
+	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr, bool with_vectors = true);
 
 	uint64_t
 	first() const
@@ -114,6 +114,13 @@ public:
 	view() const
 	{
 		return {chunks_, chunk_start_, first_, last_, chunk_rows_};
+	}
+
+	/// Of a row's vector.
+	size_t
+	row_bytes() const
+	{
+		return row_bytes_;
 	}
 
 	uint64_t

@@ -1,8 +1,9 @@
 // Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
 // Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
-//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq]] [--only BATCH PROBES CANDIDATES]
-// Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says. Some
+//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
+// Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says; with
+// --no-vectors these are the answer, and recall is the share of the nearest rows among them. Some
 // answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
@@ -113,17 +114,32 @@ fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists, 
 }
 
 engine::CopyId
-load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists, bool coded)
+load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists, engine::CopyKind kind)
 {
 	std::vector<RowId> ids(base.n);
 	engine::CopyId copy = 0;
 
 	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, coded ? engine::CopyKind::kCodedLists : engine::CopyKind::kLists}, &copy));
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, kind}, &copy));
 	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), base.n}));
 	must(engine->load_structure(copy, 1, n_lists, lists.description));
 	must(engine->seal_segment(copy, 1));
 	return copy;
+}
+
+/// The square of the distance.
+double
+distance(const Matrix &base, uint64_t row, const float *query)
+{
+	double sum = 0;
+
+	for (uint32_t d = 0; d < base.dim; d++)
+	{
+		const double difference = static_cast<double>(base.values[row * base.dim + d]) - query[d];
+
+		sum += difference * difference;
+	}
+	return sum;
 }
 
 bool
@@ -146,6 +162,7 @@ main(int argc, char **argv)
 	uint32_t pq_m = 0;
 	uint32_t pq_bits = 8;
 	bool opq = false;
+	bool no_vectors = false;
 	std::array<uint32_t, 3> only{}; // batch, probes, candidates
 	const char *storage = "";
 	const char *json_name = nullptr;
@@ -153,7 +170,7 @@ main(int argc, char **argv)
 	if (argc < 4)
 	{
 		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-							 "[--pq-m M] [--pq-bits B] [--opq]] [--only BATCH PROBES CANDIDATES]\n", argv[0]);
+							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -164,6 +181,8 @@ main(int argc, char **argv)
 			quick = true;
 		else if (std::strcmp(argv[i], "--opq") == 0)
 			opq = true;
+		else if (std::strcmp(argv[i], "--no-vectors") == 0)
+			no_vectors = true;
 		else if (std::strcmp(argv[i], "--only") == 0 && i + 3 < argc)
 		{
 			for (uint32_t &number : only)
@@ -183,6 +202,9 @@ main(int argc, char **argv)
 
 	const Matrix base = read_u8bin(argv[1]);
 	const bool coded = *storage != 0;
+	const engine::CopyKind kind = !coded ? engine::CopyKind::kLists : no_vectors ? engine::CopyKind::kCodes : engine::CopyKind::kCodedLists;
+
+	no_vectors = no_vectors && coded;
 
 	if (std::strcmp(storage, "pq") == 0)
 		head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(base.dim / 4, 1u), pq_bits, opq ? 1u : 0u};
@@ -212,12 +234,12 @@ main(int argc, char **argv)
 	must(cuda::make_cuda_engine(options, &gpu));
 	start = now_ms();
 
-	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists, coded);
+	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists, kind);
 
 	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 
-	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists, coded);
+	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists, kind);
 	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
 
 	const std::vector<uint32_t> all_probes =
@@ -258,7 +280,7 @@ main(int argc, char **argv)
 			requests.clear();
 			for (size_t i = first; i < first + batch; i++)
 			{
-				requests.push_back({queries.values.data() + i * queries.dim, kNeighbors, false, {}});
+				requests.push_back({queries.values.data() + i * queries.dim, no_vectors ? n_candidates : kNeighbors, false, {}});
 				requests.back().probes = probes;
 			}
 			start = now_ms();
@@ -268,9 +290,12 @@ main(int argc, char **argv)
 			for (size_t i = 0; i < batch; i++)
 			{
 				const float last = true_distances[(first + i) * 100 + kNeighbors - 1];
+				const float *query = queries.values.data() + (first + i) * queries.dim;
+				size_t n_near = 0;
 
 				for (const engine::Neighbor &found : results[i])
-					n_found += static_cast<float>(std::sqrt(found.score)) <= last;
+					n_near += static_cast<float>(std::sqrt(no_vectors ? distance(base, found.row, query) : found.score)) <= last;
+				n_found += std::min(n_near, kNeighbors); // more may be at the last one's distance
 				n_true += kNeighbors;
 			}
 		}
@@ -290,9 +315,9 @@ main(int argc, char **argv)
 		std::fflush(stdout);
 		if (json != nullptr)
 			std::fprintf(json,
-				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
+				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, \"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
 				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s}\n",
-				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, head.pq_m, head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
+				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, no_vectors ? "false" : "true", head.pq_m, head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
 				equal ? "true" : "false");
 	}
 	if (json != nullptr)

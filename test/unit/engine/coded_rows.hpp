@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/codes_layout.hpp"
 #include "engine/ivf/kmeans.hpp"
@@ -77,9 +78,22 @@ struct CodedRows : ListRows
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 
-	/// Numbers of the rows with the best estimates in the first n_probes lists, each estimated alone.
-	std::vector<uint32_t>
-	candidates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
+	/// The same without vectors, into a copy of kind kCodes.
+	Status
+	load_codes(Engine *engine, CopyId copy, SegmentId segment) const
+	{
+		const Bytes bytes = coded_description();
+		const size_t part = bytes.size() / 3 + 1;
+		Status status = engine->load_segment(copy, segment, {{rows.ids.data(), rows.n()}, nullptr, rows.n()});
+
+		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
+			status = engine->load_structure(copy, segment, n_lists, {bytes.data() + at, std::min(part, bytes.size() - at)});
+		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
+	}
+
+	/// Estimates and places of the rows with the best estimates in the first n_probes lists, each estimated alone.
+	std::vector<Neighbor>
+	estimates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
 	{
 		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
 		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
@@ -89,7 +103,6 @@ struct CodedRows : ListRows
 		std::vector<float> floats;
 		ivf::CodeQuery prepared;
 		std::vector<Neighbor> found;
-		std::vector<uint32_t> chosen;
 
 		for (uint32_t d = 0; d < spec.dim; d++)
 			floats.push_back(element_at(rows.spec.element, query, d));
@@ -120,7 +133,16 @@ struct CodedRows : ListRows
 		}
 		std::sort(found.begin(), found.end(), neighbor_less);
 		found.resize(std::min<size_t>(found.size(), n_candidates));
-		for (const Neighbor &candidate : found)
+		return found;
+	}
+
+	/// Numbers of these rows.
+	std::vector<uint32_t>
+	candidates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
+	{
+		std::vector<uint32_t> chosen;
+
+		for (const Neighbor &candidate : estimates(query, n_probes, n_candidates))
 			chosen.push_back(numbers[candidate.row]);
 		return chosen;
 	}
@@ -226,6 +248,26 @@ nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, co
 	}
 	for (size_t i = 0; delta != nullptr && i < delta->n(); i++)
 		offer(*delta, i);
+	std::sort(all.begin(), all.end(), neighbor_less);
+	all.resize(std::min(k, all.size()));
+	return all;
+}
+
+/// What a search of a copy of kind kCodes finds by definition: the candidates of all segments, by estimate.
+inline std::vector<Neighbor>
+candidates_in_codes(const std::vector<CodedProbes> &segments, const void *query, size_t k, const Neighbor *after = nullptr,
+	const std::set<RowId> &dead = {})
+{
+	std::vector<Neighbor> all;
+
+	for (const CodedProbes &probes : segments)
+		for (Neighbor found : probes.segment->estimates(query, probes.n_probes, probes.n_candidates))
+		{
+			found.row = probes.segment->rows.ids[probes.segment->numbers[found.row]];
+			found.score = std::isnan(found.score) ? std::numeric_limits<double>::quiet_NaN() : found.score + 0.0;
+			if (!dead.contains(found.row) && (after == nullptr || neighbor_less(*after, found)))
+				all.push_back(found);
+		}
 	std::sort(all.begin(), all.end(), neighbor_less);
 	all.resize(std::min(k, all.size()));
 	return all;

@@ -293,11 +293,12 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 1})), ParseResult::kLength);
 	for (const CopyKind kind :
-		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch, CopyKind::kHashedGraph})
+		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch, CopyKind::kHashedGraph,
+			CopyKind::kCodes})
 		EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
 			ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kCreate,
-				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(6), 0})),
+				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(7), 0})),
 		ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none

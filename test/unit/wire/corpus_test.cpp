@@ -129,6 +129,7 @@ request_seeds()
 		{"create", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
 		{"create_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})},
 		{"create_coded_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodedLists, 0})},
+		{"create_codes", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodes, 0})},
 		{"load_structure", request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, filler(24))},
 		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
 		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},

@@ -64,6 +64,7 @@ TEST(Golden, kinds_of_copies_keep_their_numbers)
 	EXPECT_EQ(static_cast<int>(CopyKind::kCodedLists), 3);
 	EXPECT_EQ(static_cast<int>(CopyKind::kMatch), 4);
 	EXPECT_EQ(static_cast<int>(CopyKind::kHashedGraph), 5);
+	EXPECT_EQ(static_cast<int>(CopyKind::kCodes), 6);
 }
 
 TEST(Golden, greeting)

@@ -281,6 +281,56 @@ TEST_F(WorkerCodedLists, are_searched_by_probes_and_candidates)
 	EXPECT_EQ(stats(&backend.client).resident_bytes, 400 * (10 * 4 + 16) + coded.coded_description().size());
 }
 
+/// Codes without the rows.
+struct WorkerCodes : WorkerCodedLists
+{
+	void
+	load_codes(Client *client)
+	{
+		const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
+		const wire::RowsRequest rows{0, 1, 300};
+		const wire::StructureRequest request{0, 1, 12};
+		const std::vector<uint8_t> bytes = coded.coded_description();
+
+		ASSERT_TRUE(exchange(client, RequestType::kCreate, table.key, {part_of(create)}).ok());
+		ASSERT_TRUE(exchange(client, RequestType::kLoadRows, table.key, {part_of(rows), {lists.rows.ids.data(), 300 * sizeof(RowId)}}).ok());
+		ASSERT_TRUE(exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data(), bytes.size()}}).ok());
+		ASSERT_TRUE(seal(client, table, 1, 300).ok());
+		ASSERT_TRUE(send_rows(client, table, 0, 0, 300, 400).ok());
+		ASSERT_TRUE(manifest(client, table, 1, {1}).ok());
+	}
+};
+
+TEST_F(WorkerCodes, find_the_candidates_that_are_named)
+{
+	Connection backend;
+	const std::vector<float> query = table.query(7);
+
+	load_codes(&backend.client);
+	for (const uint32_t n_probes : {1u, 5u, 12u})
+		for (const uint32_t n_candidates : {1u, 20u, 1000u})
+		{
+			const Answer answer = search(&backend.client, query, 2000, {1, n_probes, n_candidates, 0});
+
+			ASSERT_TRUE(answer.ok()) << n_probes;
+			EXPECT_TRUE(same(neighbors(answer), engine::test::candidates_in_codes({{&coded, n_probes, n_candidates}}, query.data(), 2000)))
+				<< n_probes << " " << n_candidates;
+			EXPECT_EQ(answer.header.coverage, wire::Coverage::kPart);
+		}
+	EXPECT_EQ(stats(&backend.client).resident_bytes, 300 * 16 + 100 * (10 * 4 + 16) + coded.coded_description().size());
+	EXPECT_EQ(search(&backend.client, query, 5, {1, 2, 0, 0}).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(search_probes(&backend.client, query, 5, 0).status(), ReplyStatus::kInvalid);
+}
+
+TEST_F(WorkerCodes, take_no_vectors)
+{
+	Connection backend;
+	const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
+
+	ASSERT_TRUE(exchange(&backend.client, RequestType::kCreate, table.key, {part_of(create)}).ok());
+	EXPECT_EQ(send_list_rows(&backend.client).status(), ReplyStatus::kInvalid);
+}
+
 TEST_F(WorkerCodedLists, candidates_are_of_lists_with_codes_and_of_no_others)
 {
 	Connection backend;

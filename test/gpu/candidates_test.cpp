@@ -1,0 +1,231 @@
+// Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same estimates, bit for bit.
+#include <array>
+
+#include "engine/coded_rows.hpp"
+#include "engines.hpp"
+
+namespace vectorgpu::cuda::test
+{
+namespace
+{
+
+using engine::CopyKind;
+using engine::Coverage;
+using engine::SegmentProbes;
+using engine::ivf::CodeKind;
+
+struct CodesCase
+{
+	CodeKind kind;
+	uint32_t pq_m;
+	uint32_t pq_bits;
+	bool opq;
+};
+
+constexpr CodesCase kCodes[] = {
+	{CodeKind::kHalves, 0, 0, false},
+	{CodeKind::kSq8, 0, 0, false},
+	{CodeKind::kPq, 5, 8, false},
+	{CodeKind::kPq, 16, 8, false},
+	{CodeKind::kPq, 21, 4, true},
+	{CodeKind::kPq, 64, 8, true},
+};
+
+/// Two segments of codes and a delta, which is not looked at, in both engines.
+struct BothCodes
+{
+	static constexpr uint32_t kLists = 30;
+	static constexpr uint32_t kFewLists = 7;
+
+	BothCodes(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000, Data data = Data::kGaussian)
+		: rng(seed), first(coded(spec, codes, n_rows, kLists, 1, data)), second(coded(spec, codes, 333, kFewLists, 1000001, data)), delta(spec),
+		  both(engine::CopySpec(spec, CopyKind::kCodes))
+	{
+		delta.add_random(60, data, rng, 2000001);
+		both.change([&](Engine &e, CopyId c) { return first.load_codes(&e, c, 1); });
+		both.change([&](Engine &e, CopyId c) { return second.load_codes(&e, c, 2); });
+		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
+	}
+
+	/// Every fourth row is the one before it once more: equal estimates.
+	CodedRows
+	coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id, Data data)
+	{
+		Rows rows(spec);
+
+		rows.add_random(n, data, rng, first_id);
+		for (size_t i = 3; i < n; i += 4)
+			std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vector(i - 1), rows.row_bytes);
+		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+	}
+
+	/// One batch in which queries have other k, probes and candidates; some look at all lists of a segment. Then the same behind a row that was
+	/// found.
+	void
+	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates)
+	{
+		std::vector<SearchQuery> batch;
+		std::vector<std::array<SegmentProbes, 2>> named(n);
+		std::vector<Coverage> coverage(n, Coverage::kAll);
+		std::vector<std::vector<Neighbor>> found;
+
+		for (size_t i = 0; i < n; i++)
+		{
+			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
+			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
+
+			named[i] = {SegmentProbes{1, std::max(1u, most_probes / divisor), std::max(1u, candidates / divisor)},
+				SegmentProbes{2, i % 5 == 3 ? kFewLists : std::max(1u, most_probes / 4), candidates}};
+			query.probes = named[i];
+			query.coverage = &coverage[i];
+			batch.push_back(query);
+		}
+		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
+										<< " dim " << first.rows.spec.dim << " codes " << static_cast<int>(first.spec.kind) << " m "
+										<< first.spec.pq.m << " bits " << first.spec.pq.bits << " batch " << n << " k " << k << " probes "
+										<< most_probes << " candidates " << candidates);
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		for (size_t i = 0; i < n; i++)
+			EXPECT_EQ(coverage[i], Coverage::kPart);
+
+		ASSERT_OK(both.cpu()->search(both.cpu_copy(), batch, &found, nullptr));
+		for (size_t i = 0; i < n; i += 2)
+			if (!found[i].empty())
+			{
+				batch[i].has_after = true;
+				batch[i].after = found[i][found[i].size() / 2];
+			}
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+	}
+
+	std::mt19937 rng;
+	CodedRows first;
+	CodedRows second;
+	Rows delta;
+	Both both;
+};
+
+bool
+exists(Metric metric, const CodesCase &codes)
+{
+	return metric != Metric::kL1 || codes.kind != CodeKind::kPq;
+}
+
+TEST(Candidates, EveryMetricAndKindInBatchesOfEverySize)
+{
+	for (const CodesCase &codes : kCodes)
+		for (const Metric metric : kFloatMetrics)
+			for (const uint32_t dim : {7u, 40u, 130u})
+			{
+				if (!exists(metric, codes))
+					continue;
+
+				const ElementType element = dim == 40 ? ElementType::kFloat16 : ElementType::kFloat32;
+				BothCodes held({metric, element, dim}, codes, dim);
+				Rows queries(held.delta.spec);
+
+				queries.add_random(40, Data::kGaussian, held.rng, 0);
+				for (const size_t n : {1u, 5u, 40u, 300u})
+					ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 120, 8, 50));
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 2, 1, 1));
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 200, 29, 700));
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 5000, 30, 5000)); // more than there are, and in slices
+			}
+}
+
+TEST(Candidates, OfSeveralPasses)
+{
+	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[3], kCodes[4]})
+	{
+		BothCodes held({Metric::kL2, ElementType::kFloat32, 24}, codes, 5, 12000);
+		Rows queries(held.delta.spec);
+
+		queries.add_random(10, Data::kGaussian, held.rng, 0);
+		for (const uint32_t candidates : {2047u, 2048u, 2049u, 5000u, 100000u})
+			for (const size_t k : {10u, 2048u, 3000u, 20000u})
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 10, k, 20, candidates));
+	}
+}
+
+TEST(Candidates, QueriesWithInfinitiesAndNaN)
+{
+	for (const CodesCase &codes : kCodes)
+		for (const Metric metric : kFloatMetrics)
+		{
+			if (!exists(metric, codes))
+				continue;
+
+			BothCodes held({metric, ElementType::kFloat32, 33}, codes, 13, 1500);
+			Rows queries(held.delta.spec);
+
+			queries.add_random(60, Data::kExtremes, held.rng, 0);
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 60, 800, 10, 400));
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 60, 20, 12, 20));
+		}
+}
+
+TEST(Candidates, DeadRowsTakeThePlaceOfOthers)
+{
+	for (const CodesCase &codes : kCodes)
+	{
+		BothCodes held({Metric::kL2, ElementType::kFloat32, 48}, codes, 7);
+		Rows queries(held.delta.spec);
+		std::vector<uint8_t> dead(3000 / 8);
+
+		for (uint8_t &byte : dead)
+			byte = static_cast<uint8_t>(held.rng() | held.rng());
+		queries.add_random(40, Data::kGaussian, held.rng, 0);
+		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
+		for (const size_t n : {1u, 40u, 300u})
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 200, 10, 100));
+		std::fill(dead.begin(), dead.end(), 0xFF); // the whole segment
+		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
+		ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 200, 10, 100));
+	}
+}
+
+TEST(Candidates, AreGivenBackAsTheyCame)
+{
+	for (const CodesCase &codes : kCodes)
+	{
+		BothCodes held({Metric::kL2, ElementType::kFloat32, 45}, codes, 17, 1001);
+		const Bytes given = held.first.coded_description();
+		Bytes structure(given.size());
+		std::vector<RowId> ids(1001);
+		std::vector<RowId> delta_ids(held.delta.n());
+		Bytes delta(held.delta.n() * held.delta.row_bytes);
+		CudaEngine *cuda = held.both.cuda();
+
+		ASSERT_OK(cuda->read_structure(held.both.cuda_copy(), 1, 0, given.size(), structure.data()));
+		EXPECT_EQ(structure, given);
+		ASSERT_OK(cuda->read_rows(held.both.cuda_copy(), 1, 0, 1001, ids.data(), nullptr));
+		EXPECT_EQ(ids, held.first.rows.ids);
+		ASSERT_OK(cuda->read_rows(held.both.cuda_copy(), engine::kDeltaSegment, 0, held.delta.n(), delta_ids.data(), delta.data()));
+		EXPECT_EQ(delta_ids, held.delta.ids);
+		EXPECT_EQ(delta, held.delta.vectors);
+	}
+}
+
+TEST(Candidates, OfNothing)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 20};
+	Both both(engine::CopySpec(spec, CopyKind::kCodes));
+	const std::vector<float> vector(20, 1.0f);
+	const SegmentProbes probes[] = {{1, 3, 10}};
+	std::vector<std::vector<Neighbor>> found;
+	SearchQuery query = {vector.data(), 10, false, {}};
+
+	EXPECT_EQ(both.cuda()->search(both.cuda_copy(), {&query, 1}, &found, nullptr).code, StatusCode::kInvalidArgument); // without probes
+	query.probes = probes;
+	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({query}));
+
+	Rows delta(spec); // is not looked at
+	std::mt19937 rng(1);
+
+	delta.add_random(10, Data::kGaussian, rng, 1);
+	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
+	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({query}));
+}
+
+} // namespace
+} // namespace vectorgpu::cuda::test
