@@ -4,6 +4,7 @@
 // loader. Holds content locks page by page only, none while it waits for the worker. PG dialect.
 #pragma once
 
+#include "am/shared/am_interface.hpp"
 #include "am/shared/metapage.hpp"
 #include "bridge/shared_state.hpp"
 #include "wire/messages.hpp"

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "engine/coded_rows.hpp"
 #include "engine/list_rows.hpp"
 #include "match/copies.hpp"
 #include "worker/tiered_fixture.hpp"
@@ -92,6 +93,38 @@ TEST_F(Tiered, AMoveKeepsLists)
 	EXPECT_FALSE(engine_->on_device(copy));
 	ASSERT_OK(engine_->trim_delta(copy, 1)); // the row was there twice
 	ASSERT_NO_FATAL_FAILURE(expect_lists(copy));
+	EXPECT_EQ(device_->stats().resident_bytes, 0u);
+}
+
+TEST_F(Tiered, AMoveKeepsCodesWithoutVectors)
+{
+	std::mt19937 rng(5);
+	const Rows rows = random_rows(500, 3);
+	const engine::test::CodedRows codes(engine::test::ListRows(rows, 9, rng), engine::ivf::CodeKind::kSq8);
+	const engine::SegmentProbes probes[] = {{1, 2, 40}};
+	std::vector<uint8_t> bits((rows.n() + 7) / 8);
+	const auto expect_candidates = [&](CopyId copy)
+	{
+		std::vector<std::vector<Neighbor>> results;
+		SearchQuery query = {rows.vector(17), 100, false, {}};
+
+		query.probes = probes;
+		ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(
+			expect_same(results[0], candidates_in_codes({{&codes, 2, 40}}, query.query, 100, nullptr, {rows.ids[0], rows.ids[2]})));
+	};
+	CopyId copy = 0;
+
+	bits[0] = 0x05;
+	ASSERT_OK(engine_->create({rows.spec, engine::CopyKind::kCodes}, &copy));
+	ASSERT_OK(codes.load_codes(engine_.get(), copy, 1));
+	ASSERT_OK(engine_->set_tombstones(copy, 1, bits));
+	EXPECT_TRUE(engine_->on_device(copy));
+	ASSERT_NO_FATAL_FAILURE(expect_candidates(copy));
+	device_->limit = 0;
+	ASSERT_OK(engine_->append_delta(copy, 0, rows.block(0, 1)));
+	EXPECT_FALSE(engine_->on_device(copy));
+	ASSERT_NO_FATAL_FAILURE(expect_candidates(copy)); // the delta is not looked at
 	EXPECT_EQ(device_->stats().resident_bytes, 0u);
 }
 
