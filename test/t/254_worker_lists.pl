@@ -125,6 +125,8 @@ unless ($graph)
 	}
 	for my $codes ("storage = 'pq', refine = 'none'", "storage = 'sq8', refine = 'fp16'")
 	{
+		$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 9000 OR id < 0');
+		$node->safe_psql('postgres', 'VACUUM t');
 		codes_of_changed_rows($codes, @some);
 
 		# Several segments, small ones among them, which are read as a whole.
@@ -143,9 +145,10 @@ unless ($graph)
 			is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET $width = 1; "
 				  . "SET vectorgpu.fault = 'bridge_send:$n:corrupt'; SELECT * FROM differences"), '', "$codes: a request that fails, the ${n}th");
 		}
-		$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 9000 OR id < 0; DROP INDEX i');
-		$node->safe_psql('postgres', 'VACUUM t');
+		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 9000 OR id < 0');
+	$node->safe_psql('postgres', 'VACUUM t');
 }
 
 # Graphs searched by codes: the worker finds the same rows by them.
