@@ -134,8 +134,9 @@ unless ($graph)
 		$node->safe_psql('postgres', "SET vectorgpu.merge_delta_size = '64kB'; VACUUM t");
 		$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 20000, k, v, h FROM t WHERE id % 400 = 0 AND id BETWEEN 1 AND 9000');
 		compare("several segments, $codes", '<->', 'v', @some);
-		by_worker($node, 'loaded in the background', sub {
-			$node->safe_psql('postgres', "SELECT vectorgpu_evict('i'); SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET $width = 1; "
+		$node->safe_psql('postgres', "SELECT vectorgpu_evict('i')");
+		by_worker($node, 'codes loaded in the background', sub {
+			$node->safe_psql('postgres', "SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET $width = 1; "
 				  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5");
 		});
 
