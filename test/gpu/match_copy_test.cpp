@@ -93,7 +93,11 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 		const uint64_t before = engine->stats().resident_bytes;
 
 		ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
-		EXPECT_GT(engine->stats().resident_bytes, before + (one.alphabet < 254 ? one.n_rows * 8 : 0)); // the texts are on the device
+		// The device has the texts, or, where their characters are too many for it, nothing.
+		if (one.alphabet < 254)
+			EXPECT_GT(engine->stats().resident_bytes, before + one.n_rows * 8);
+		else
+			EXPECT_EQ(engine->stats().resident_bytes, before);
 		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows.kill(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
