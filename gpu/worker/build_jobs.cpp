@@ -172,7 +172,7 @@ BuildJobs::begin(uint64_t session, const wire::BuildSpec &spec)
 }
 
 ReplyStatus
-BuildJobs::begin_graph(uint64_t session, const wire::GraphBuildSpec &spec)
+BuildJobs::begin_graph(uint64_t session, const engine::GraphBuildSpec &spec)
 {
 	uint64_t bytes = GraphJob::bytes_of(engine_, spec);
 	Job job;
@@ -199,6 +199,10 @@ BuildJobs::graph_step(Job *job, const wire::RequestView &view)
 	{
 		case BuildStep::kRows:
 			return job->graph->add_rows(view);
+		case BuildStep::kBaseEdges:
+		case BuildStep::kBaseNumbers:
+		case BuildStep::kBaseEntries:
+			return job->graph->add_base(view);
 		case BuildStep::kStart:
 			return job->graph->start();
 		default:
@@ -320,7 +324,9 @@ BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, A
 	if (request.step == BuildStep::kBegin)
 		return begin(session, view.build_spec);
 	if (request.step == BuildStep::kBeginGraph)
-		return begin_graph(session, view.graph_build_spec);
+		return begin_graph(session, GraphJob::engine_spec(view.graph_build_spec));
+	if (request.step == BuildStep::kBeginInsert)
+		return begin_graph(session, GraphJob::engine_spec(view.insert_build_spec));
 	if (found == jobs_.end())
 		return ReplyStatus::kAbsent;
 

@@ -88,7 +88,7 @@ private:
 	void end_task(uint64_t session, const Task *task);
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
 	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
-	wire::ReplyStatus begin_graph(uint64_t session, const wire::GraphBuildSpec &spec);
+	wire::ReplyStatus begin_graph(uint64_t session, const engine::GraphBuildSpec &spec);
 	static wire::ReplyStatus graph_step(Job *job, const wire::RequestView &view);
 	wire::ReplyStatus list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 	static wire::ReplyStatus begin_codes(Job *job, const wire::CodesSpec &spec);

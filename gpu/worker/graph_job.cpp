@@ -22,8 +22,20 @@ namespace
 static_assert(static_cast<uint32_t>(engine::GraphStage::kFailed) == static_cast<uint32_t>(GraphBuildStage::kFailed) &&
 			  static_cast<uint32_t>(engine::GraphStage::kRecall) == static_cast<uint32_t>(GraphBuildStage::kRecall));
 
+ReplyStatus
+copy_range(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
+{
+	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
+		return ReplyStatus::kInvalid;
+	bytes->resize(request.n_bytes);
+	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
+	return ReplyStatus::kOk;
+}
+
+} // namespace
+
 engine::GraphBuildSpec
-engine_spec(const wire::GraphBuildSpec &spec)
+GraphJob::engine_spec(const wire::GraphBuildSpec &spec)
 {
 	engine::GraphBuildSpec build;
 
@@ -37,29 +49,27 @@ engine_spec(const wire::GraphBuildSpec &spec)
 	return build;
 }
 
-ReplyStatus
-copy_range(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
+engine::GraphBuildSpec
+GraphJob::engine_spec(const wire::InsertBuildSpec &spec)
 {
-	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
-		return ReplyStatus::kInvalid;
-	bytes->resize(request.n_bytes);
-	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
-	return ReplyStatus::kOk;
-}
+	engine::GraphBuildSpec build = engine_spec(spec.graph);
 
-} // namespace
+	build.n_base = spec.n_base;
+	build.n_kept = spec.n_kept;
+	return build;
+}
 
 uint64_t
-GraphJob::bytes_of(engine::Engine &engine, const wire::GraphBuildSpec &spec)
+GraphJob::bytes_of(engine::Engine &engine, const engine::GraphBuildSpec &spec)
 {
-	return engine::graph_build_host_bytes(engine_spec(spec), engine.n_threads());
+	return engine::graph_build_host_bytes(spec, engine.n_threads());
 }
 
 ReplyStatus
-GraphJob::make(engine::Engine &engine, const wire::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job)
+GraphJob::make(engine::Engine &engine, const engine::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job)
 {
 	std::unique_ptr<GraphJob> made(new GraphJob);
-	const Status status = engine.make_graph_builder(engine_spec(spec), &made->control_, nullptr, &made->builder_);
+	const Status status = engine.make_graph_builder(spec, &made->control_, nullptr, &made->builder_);
 
 	if (!status.is_ok())
 		return reply_status(status);
@@ -97,6 +107,25 @@ GraphJob::add_rows(const wire::RequestView &view)
 
 	if (status.is_ok())
 		n_rows_ += view.build.n_rows;
+	return reply_status(status);
+}
+
+ReplyStatus
+GraphJob::add_base(const wire::RequestView &view)
+{
+	const bool edges = view.build.step == wire::BuildStep::kBaseEdges;
+	const engine::GraphBasePiece piece = edges ? engine::GraphBasePiece::kEdges
+		: view.build.step == wire::BuildStep::kBaseNumbers ? engine::GraphBasePiece::kNumbers
+														   : engine::GraphBasePiece::kEntries;
+	uint64_t *n = edges ? &n_base_edges_ : piece == engine::GraphBasePiece::kNumbers ? &n_base_numbers_ : nullptr;
+
+	if (thread_.joinable() || view.row_bytes != (edges ? builder_->spec().degree : 1) * sizeof(uint32_t) || (n != nullptr && view.build.position != *n))
+		return ReplyStatus::kInvalid;
+
+	const Status status = builder_->add_base(piece, view.vectors, view.build.n_rows);
+
+	if (status.is_ok() && n != nullptr)
+		*n += view.build.n_rows;
 	return reply_status(status);
 }
 

@@ -18,8 +18,12 @@ namespace vectorgpu::worker
 class GraphJob
 {
 public:
+	/// Of steps kBeginGraph and kBeginInsert: what the engine is asked for.
+	static engine::GraphBuildSpec engine_spec(const wire::GraphBuildSpec &spec);
+	static engine::GraphBuildSpec engine_spec(const wire::InsertBuildSpec &spec);
+
 	/// Throws bad_alloc.
-	static wire::ReplyStatus make(engine::Engine &engine, const wire::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
+	static wire::ReplyStatus make(engine::Engine &engine, const engine::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
 
 	/// Stops what runs, and waits for that.
 	~GraphJob();
@@ -31,11 +35,12 @@ public:
 	bool ended() const { return !thread_.joinable() || state_.load(std::memory_order_acquire) == State::kEnded; }
 
 	/// Host memory that a build takes.
-	static uint64_t bytes_of(engine::Engine &engine, const wire::GraphBuildSpec &spec);
+	static uint64_t bytes_of(engine::Engine &engine, const engine::GraphBuildSpec &spec);
 	uint64_t bytes() const { return bytes_; }
 
 	/// One thread at a time.
 	wire::ReplyStatus add_rows(const wire::RequestView &view);
+	wire::ReplyStatus add_base(const wire::RequestView &view);
 	wire::ReplyStatus start();
 	wire::ReplyStatus read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const;
 
@@ -46,6 +51,8 @@ private:
 
 	uint64_t bytes_ = 0;
 	uint64_t n_rows_ = 0; // that have come
+	uint64_t n_base_edges_ = 0; // rows of the graph before whose edges have come ...
+	uint64_t n_base_numbers_ = 0; // ... and whose numbers have
 	engine::SearchControl control_;
 	std::unique_ptr<engine::GraphBuilder> builder_;
 	wire::ReplyStatus outcome_ = wire::ReplyStatus::kOk; // when it has ended

@@ -26,6 +26,8 @@ struct GraphBuildSpec
 	uint64_t seed = 1;
 	bool calibrate = false;
 	uint32_t hash_bits = 0; // codes, which recall is then measured of; 0: none
+	uint32_t n_base = 0;    // rows of a graph that others are inserted into (engine/graph/insert.hpp), without codes; 0: it is built anew
+	uint32_t n_kept = 0;    // of these, that stay
 };
 
 /// kInvalidArgument or kUnsupported for a spec that no engine can work with.
@@ -46,8 +48,18 @@ check_graph_build(const GraphBuildSpec &spec)
 		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
 	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))
 		return Status::error(StatusCode::kUnsupported, "the metric has no angles");
+	if (spec.n_base >= graph::kNoNode || spec.n_kept > spec.n_base || spec.n_kept > spec.n_rows || (spec.n_base != 0 && spec.hash_bits != 0))
+		return Status::error(StatusCode::kInvalidArgument, "rows cannot be inserted into this graph");
 	return Status::ok();
 }
+
+/// What there is of the graph that rows are inserted into.
+enum class GraphBasePiece : uint32_t
+{
+	kEdges = 0,   // uint32 [degree] of a row
+	kNumbers = 1, // uint32 of a row: its number among the rows of the build, kNoNode if it leaves
+	kEntries = 2, // uint32: an entry point
+};
 
 enum class GraphStage : uint32_t
 {
@@ -76,7 +88,11 @@ public:
 	/// The next rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
 	virtual Status add_rows(const void *vectors, size_t n) = 0;
 
-	/// Takes long. kInvalidArgument unless all rows are there, kCancelled if the control says stop. What is needed for it alone is given
+	/// With n_base: the next n items of a piece of the graph before, 4-byte numbers at any address. kInvalidArgument if there would be more than there can be;
+	/// what they say is checked by build().
+	virtual Status add_base(GraphBasePiece piece, const void *items, size_t n) = 0;
+
+	/// Takes long. kInvalidArgument unless all rows (and all of the graph before) are there, kCancelled if the control says stop. What is needed for it alone is given
 	/// back when it returns.
 	virtual Status build() = 0;
 

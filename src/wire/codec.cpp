@@ -174,13 +174,8 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
-parse_graph_build_spec(const uint8_t *body, size_t length, RequestView *view)
+check_graph_build_spec(const GraphBuildSpec &spec)
 {
-	const ParseResult result = only(body, length, &view->graph_build_spec);
-	const GraphBuildSpec &spec = view->graph_build_spec;
-
-	if (result != ParseResult::kOk)
-		return result;
 	if (!shape_valid(spec.element, spec.metric, spec.dim) || (spec.element != ElementType::kFloat32 && spec.element != ElementType::kFloat16))
 		return ParseResult::kType;
 	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows || spec.degree < kMinGraphDegree ||
@@ -210,6 +205,34 @@ parse_codes_spec(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_graph_build_spec(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->graph_build_spec);
+
+	return result != ParseResult::kOk ? result : check_graph_build_spec(view->graph_build_spec);
+}
+
+ParseResult
+parse_insert_build_spec(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->insert_build_spec);
+	const InsertBuildSpec &spec = view->insert_build_spec;
+
+	if (result != ParseResult::kOk)
+		return result;
+	if (spec.n_base < 1 || spec.n_base > kMaxBuildRows || spec.n_kept > spec.n_base || spec.n_kept > spec.graph.n_rows || spec.graph.hash_bits != 0)
+		return ParseResult::kField;
+	return check_graph_build_spec(spec.graph);
+}
+
+/// Steps that bring some of many rows say which is the first.
+bool
+has_position(BuildStep step)
+{
+	return step == BuildStep::kAssign || step == BuildStep::kRows || step == BuildStep::kBaseEdges || step == BuildStep::kBaseNumbers;
+}
+
+ParseResult
 parse_build(const uint8_t *body, size_t length, RequestView *view)
 {
 	BuildRequest &build = view->build;
@@ -219,7 +242,7 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 		return ParseResult::kTruncated;
 	copy_out(body, &build);
 	length -= sizeof(BuildRequest);
-	if (build.step != BuildStep::kAssign && build.step != BuildStep::kRows && build.position != 0)
+	if (!has_position(build.step) && build.position != 0)
 		return ParseResult::kField;
 	switch (build.step)
 	{
@@ -229,6 +252,8 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 			return build.n_rows != 0 ? ParseResult::kField : parse_graph_build_spec(rest, length, view);
 		case BuildStep::kCodes:
 			return build.n_rows != 0 ? ParseResult::kField : parse_codes_spec(rest, length, view);
+		case BuildStep::kBeginInsert:
+			return build.n_rows != 0 ? ParseResult::kField : parse_insert_build_spec(rest, length, view);
 		case BuildStep::kTrain:
 		case BuildStep::kTrainCodes:
 		case BuildStep::kStart:
@@ -243,6 +268,9 @@ parse_build(const uint8_t *body, size_t length, RequestView *view)
 		case BuildStep::kQueries:
 		case BuildStep::kAssign:
 		case BuildStep::kRows:
+		case BuildStep::kBaseEdges:
+		case BuildStep::kBaseNumbers:
+		case BuildStep::kBaseEntries:
 			if (build.n_rows == 0 || build.position >= kMaxRowNumber)
 				return ParseResult::kField;
 			if (length == 0 || length % build.n_rows != 0)

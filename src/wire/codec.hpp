@@ -43,6 +43,7 @@ struct RequestView
 	BuildSpec build_spec;                      // BUILD, step kBegin
 	GraphBuildSpec graph_build_spec;           // BUILD, step kBeginGraph
 	CodesSpec codes_spec;                      // BUILD, step kCodes
+	InsertBuildSpec insert_build_spec;         // BUILD, step kBeginInsert
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
 	SegmentProbes probes[kMaxSegmentsPerCopy];    // SEARCH: [n_probes]
 	const uint8_t *vector;                     // SEARCH: [vector_bytes], the query

@@ -120,6 +120,10 @@ enum class BuildStep : uint32_t
 	kCodesTraining = 12, // rows of the sample that codes are trained on, in order
 	kTrainCodes = 13,    // that sample is complete
 	kCodesModel = 14,    // instead of a training: float32 of what codes are made with, in order
+	kBeginInsert = 15, // InsertBuildSpec; what was begun before is forgotten
+	kBaseEdges = 16,   // u32 [n, degree]: edges of rows of the graph before, in order, with the number of the first; all ones: none
+	kBaseNumbers = 17, // u32 [n]: of these rows, the numbers among the rows of the graph, in order; all ones: it leaves
+	kBaseEntries = 18, // u32 [n]: entry points of the graph before
 };
 
 /// What BUILD_READ reads.
@@ -415,6 +419,15 @@ struct GraphBuildSpec
 	uint32_t zero;
 };
 static_assert(sizeof(GraphBuildSpec) == 32);
+
+/// A graph from one that was there before.
+struct InsertBuildSpec
+{
+	GraphBuildSpec graph; // hash_bits: 0
+	uint32_t n_base;      // rows of the graph before, 1 .. kMaxBuildRows
+	uint32_t n_kept;      // of these, that stay; at most graph.n_rows
+};
+static_assert(sizeof(InsertBuildSpec) == 40);
 
 /// What has become of the build of a graph.
 enum class GraphBuildStage : uint32_t

@@ -43,6 +43,7 @@ format_begin(const SegmentPlan *plan)
 	writer->vector_bytes = meta_vector_bytes(plan->meta);
 	writer->memory = static_cast<Size>(maintenance_work_mem) * 1024;
 	writer->vectors = BufFileCreateTemp(false);
+	writer->base = graph_base_begin(&writer->plan);
 	return writer;
 }
 
@@ -58,6 +59,8 @@ format_put(void *state, RowId row, const void *vector, [[maybe_unused]] const Se
 					RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
 				errhint("Partition the table.")));
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
+	if (writer->base != nullptr)
+		graph_base_row(&writer->plan, writer->base, row, writer->n_rows);
 	writer->n_rows++;
 }
 

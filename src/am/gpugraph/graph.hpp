@@ -50,6 +50,20 @@ struct GraphModel
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
 };
 
+/// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). It is where the last point of a calibration
+/// would be, which none has: zero in indexes from before.
+inline uint32
+graph_changed_rows(const GraphModel *model)
+{
+	return model->calibration.probes[engine::ivf::kMaxCalibrationPoints - 1];
+}
+
+inline void
+graph_set_changed_rows(GraphModel *model, uint32 changed)
+{
+	model->calibration.probes[engine::ivf::kMaxCalibrationPoints - 1] = changed;
+}
+
 /// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, …) lead into: the largest that
 /// could be built in memory.
 struct GraphPart

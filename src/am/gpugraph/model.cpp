@@ -34,7 +34,7 @@ graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segme
 		stream_size(segment, kHashStream) !=
 			(model->hash_bits == 0 ? 0 : graph_hash_bytes(model->hash_bits) + model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
 		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(model->hash_bits) ||
-		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints)
+		model->calibration.n_points >= engine::ivf::kMaxCalibrationPoints)
 		page_corrupted(index, segment->streams[static_cast<int>(kGraphStream)].start_block,
 			"The description of the graph contradicts the metapage.");
 	return true;

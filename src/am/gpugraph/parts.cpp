@@ -8,64 +8,18 @@
 
 #include <cstring>
 
-extern "C"
-{
-#include "commands/progress.h"
-#include "miscadmin.h"
-#include "utils/backend_progress.h"
-}
-
 namespace vectorgpu::am
 {
 
 namespace
 {
 
+using engine::graph::BaseGraph;
 using engine::graph::BuildReport;
 using engine::graph::BuildSpec;
-using engine::graph::BuildStage;
 using engine::graph::GraphRows;
 
 constexpr uint64 kLeastRows = 1024; // of a part, whatever the memory
-
-/// engine::graph::Call::progress; may leave by an error, since the engine has no more than this thread and nothing to free.
-bool
-on_progress(void *context, uint64_t done, uint64_t total)
-{
-	const GraphWriter *writer = static_cast<const GraphWriter *>(context);
-
-	CHECK_FOR_INTERRUPTS();
-	if (writer->report)
-	{
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(total));
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(done));
-	}
-	(void) VG_FAULT("graph_progress");
-	return writer->plan.give_way == nullptr || !writer->plan.give_way(writer->plan.give_way_state);
-}
-
-void
-on_stage(void *context, BuildStage stage)
-{
-	graph_start_phase(static_cast<const GraphWriter *>(context),
-		stage == BuildStage::kNeighbors ? kPhaseNeighbors : kPhaseEdges);
-}
-
-int
-sqlstate_of(StatusCode code)
-{
-	switch (code)
-	{
-		case StatusCode::kInvalidArgument:
-			return ERRCODE_INVALID_PARAMETER_VALUE;
-		case StatusCode::kOutOfMemory:
-			return ERRCODE_OUT_OF_MEMORY;
-		case StatusCode::kUnsupported:
-			return ERRCODE_FEATURE_NOT_SUPPORTED;
-		default:
-			return ERRCODE_INTERNAL_ERROR;
-	}
-}
 
 BuildSpec
 build_spec(const GraphWriter *writer)
@@ -97,6 +51,33 @@ part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
 	return n * (writer->vector_bytes + spec->degree * sizeof(uint32) + engine::graph::hash_code_bytes(writer->model.hash_bits)) +
 		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), *spec);
+}
+
+/// Beside the work memory, of a segment of one part: rows, edges, the base's edges and the numbers of its rows.
+uint64
+insert_bytes(const GraphWriter *writer, const BuildSpec *spec)
+{
+	const uint64 n_base = writer->base->segment->n_rows;
+
+	return writer->n_rows * (writer->vector_bytes + spec->degree * sizeof(uint32)) + n_base * (spec->degree + 1) * sizeof(uint32);
+}
+
+/// Of an insertion.
+Size
+insert_work_bytes(const GraphWriter *writer, const BuildSpec *spec)
+{
+	const uint64 n_base = writer->base->segment->n_rows;
+
+	return engine::graph::graph_insert_bytes(rows_of_part(writer, nullptr, writer->n_rows), *spec,
+		{static_cast<uint32>(n_base), static_cast<uint32>(n_base - writer->base->n_kept)});
+}
+
+/// True if the graph is to be made from that of one of the segments that are merged.
+bool
+inserts(const GraphWriter *writer, const BuildSpec *spec)
+{
+	return writer->base != nullptr && engine::graph::graph_insert_serves(graph_base_changed(writer->base, writer->n_rows), writer->n_rows) &&
+		insert_bytes(writer, spec) + insert_work_bytes(writer, spec) <= writer->memory;
 }
 
 /// Rows of a part: all, or as many as memory has room for, about the same number in each part.
@@ -140,7 +121,7 @@ struct PartMemory
 };
 
 PartMemory
-take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows)
+take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size work_bytes)
 {
 	PartMemory memory;
 
@@ -152,7 +133,7 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows)
 	if (writer->model.hash_bits > 0)
 		memory.codes = static_cast<uint8 *>(
 			MemoryContextAllocHuge(CurrentMemoryContext, rows * engine::graph::hash_code_bytes(writer->model.hash_bits)));
-	memory.work_bytes = engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), *spec);
+	memory.work_bytes = work_bytes;
 	memory.work = MemoryContextAllocHuge(CurrentMemoryContext, memory.work_bytes);
 	return memory;
 }
@@ -189,26 +170,16 @@ write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory
 	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
-/// Graph and calibration by this process. False: it gave way.
+/// What recall searches of the graph have, by this process. False: it gave way.
 bool
-build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory, BuildReport *report)
+measure_here(GraphWriter *writer, const GraphRows *rows, const PartMemory *memory, const BuildReport *report)
 {
-	const engine::graph::Call call = graph_call(writer);
-
-	if (!graph_check_outcome(engine::graph::graph_build(
-			*rows, *spec, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {on_stage, nullptr})))
-		return false;
-	if (memory->codes != nullptr && !graph_make_codes(writer, rows, measure, memory->codes))
-		return false;
-	if (!measure)
-		return true;
-
 	engine::graph::MeasuredGraph measured;
 
 	measured.rows = *rows;
 	measured.rows.spec.metric = writer->meta->metric;
 	measured.edges = memory->edges;
-	measured.degree = spec->degree;
+	measured.degree = writer->model.degree;
 	measured.entries = memory->entries;
 	measured.n_entries = report->n_entries;
 	measured.hash = memory->codes != nullptr ? &writer->hash : nullptr;
@@ -218,24 +189,65 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
 	void *work = palloc(work_bytes);
 	const bool done =
-		graph_check_outcome(engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, call));
+		graph_check_outcome(engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, graph_call(writer)));
 
 	pfree(work);
 	return done;
 }
 
+/// Graph and calibration by this process, from the base's graph. False: it gave way.
+bool
+insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, const BaseGraph &base, const PartMemory *memory, BuildReport *report)
+{
+	if (!graph_check_outcome(engine::graph::graph_insert(*rows, *spec, base, memory->edges, memory->entries, report, memory->work, memory->work_bytes,
+			graph_call(writer), {graph_on_stage, nullptr})))
+		return false;
+	return measure_here(writer, rows, memory, report);
+}
+
+/// Graph and calibration by this process. False: it gave way.
+bool
+build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory, BuildReport *report)
+{
+	const engine::graph::Call call = graph_call(writer);
+
+	if (!graph_check_outcome(engine::graph::graph_build(
+			*rows, *spec, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {graph_on_stage, nullptr})))
+		return false;
+	if (memory->codes != nullptr && !graph_make_codes(writer, rows, measure, memory->codes))
+		return false;
+	return !measure || measure_here(writer, rows, memory, report);
+}
+
+/// What the next merge knows of it.
+void
+inserted(GraphWriter *writer, BaseGraph *base)
+{
+	graph_set_changed_rows(&writer->model, static_cast<uint32>(graph_base_changed(writer->base, writer->n_rows)));
+	ereport(DEBUG1,
+		(errmsg_internal("the graph of " UINT64_FORMAT " rows was made from one of %u, of which " UINT64_FORMAT " are left", writer->n_rows, base->n_rows,
+			writer->base->n_kept)));
+	pfree(const_cast<uint32 *>(base->edges));
+}
+
 /// False: it gave way.
 bool
-build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const PartMemory *memory)
+build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *part, const PartMemory *memory)
 {
 	const GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
 	const bool measure = part->first_row == 0;
+	BaseGraph base;
 	BuildReport report;
 
 	(void) VG_FAULT("graph_build_part");
 	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
 	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
-	switch (graph_worker_build(writer, &rows, measure, {memory->edges, memory->entries, memory->codes}, &report))
+	if (insert)
+	{
+		(void) VG_FAULT("graph_insert");
+		base = graph_base_read(&writer->plan, writer->base);
+	}
+	switch (graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, {memory->edges, memory->entries, memory->codes}, &report))
 	{
 		case engine::graph::Found::kYes:
 			if (memory->codes != nullptr && !measure && !graph_make_codes(writer, &rows, false, memory->codes))
@@ -244,9 +256,11 @@ build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const Pa
 		case engine::graph::Found::kCancelled:
 			return false;
 		case engine::graph::Found::kNo:
-			if (!build_here(writer, spec, &rows, measure, memory, &report))
+			if (!(insert ? insert_here(writer, spec, &rows, base, memory, &report) : build_here(writer, spec, &rows, measure, memory, &report)))
 				return false;
 	}
+	if (insert)
+		inserted(writer, &base);
 	part->n_entries = report.n_entries;
 	add_entries(writer, part, memory);
 	write_edges(writer, part, memory);
@@ -256,58 +270,6 @@ build_part(GraphWriter *writer, const BuildSpec *spec, GraphPart *part, const Pa
 }
 
 } // namespace
-
-engine::graph::Call
-graph_call(GraphWriter *writer)
-{
-	engine::graph::Call call;
-
-	call.progress = on_progress;
-	call.progress_context = writer;
-	return call;
-}
-
-bool
-graph_check_outcome(const engine::graph::Outcome &outcome)
-{
-	if (outcome.is_ok())
-		return true;
-	if (outcome.code == StatusCode::kCancelled)
-		return false;
-	ereport(ERROR,
-		(errcode(sqlstate_of(outcome.code)), errmsg("could not build the graph of the index: %s", outcome.message)));
-	pg_unreachable();
-}
-
-void
-graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase)
-{
-	if (!writer->report)
-		return;
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, phase);
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(writer->n_rows));
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, 0);
-}
-
-const char *
-graph_phase_name(int64 phase)
-{
-	switch (phase)
-	{
-		case kPhaseNeighbors:
-			return "finding neighbors";
-		case kPhaseEdges:
-			return "choosing edges";
-		case kPhaseMeasure:
-			return "measuring recall";
-		case kPhaseWriteGraph:
-			return "writing graph";
-		case kPhaseSendRows:
-			return "handing rows to the worker";
-		default:
-			return nullptr;
-	}
-}
 
 uint32
 graph_entry_count(const GraphWriter *writer, uint32 n_rows)
@@ -324,14 +286,17 @@ graph_build_parts(GraphWriter *writer)
 	uint64 n_parts;
 	PartMemory memory;
 	Size max_entries;
+	bool insert;
 
 	writer->model = GraphModel();
 	writer->model.hash_bits = hash_bits;
-	rows = rows_per_part(writer, &spec);
-	n_parts = (writer->n_rows + rows - 1) / rows;
-	memory = take_memory(writer, &spec, rows);
-	max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
 	writer->model.degree = spec.degree;
+	insert = inserts(writer, &spec);
+	rows = insert ? writer->n_rows : rows_per_part(writer, &spec);
+	n_parts = (writer->n_rows + rows - 1) / rows;
+	memory = take_memory(writer, &spec, rows,
+		insert ? insert_work_bytes(writer, &spec) : engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), spec));
+	max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
 	writer->model.n_parts = static_cast<uint32>(n_parts);
 	writer->edges = BufFileCreateTemp(false);
 	writer->parts = static_cast<GraphPart *>(MemoryContextAllocHuge(CurrentMemoryContext, n_parts * sizeof(GraphPart)));
@@ -352,7 +317,7 @@ graph_build_parts(GraphWriter *writer)
 
 		part->first_row = static_cast<uint32>(i * rows);
 		part->n_rows = static_cast<uint32>(Min(rows, writer->n_rows - i * rows));
-		if (!build_part(writer, &spec, part, &memory))
+		if (!build_part(writer, &spec, insert, part, &memory))
 			return false;
 	}
 	pfree(memory.vectors);

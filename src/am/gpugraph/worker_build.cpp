@@ -38,6 +38,7 @@ struct Stay
 {
 	GraphWriter *writer;
 	const GraphRows *rows;
+	const engine::graph::BaseGraph *base; // null: the graph is built anew
 	bool measure;
 	uint32 *edges;
 	uint32 *entries;
@@ -110,30 +111,62 @@ begin(Stay *stay)
 	spec.hash_bits = stay->codes != nullptr ? options->hash_bits : 0;
 	stay->open = true;
 	(void) bridge::session_new_build();
+	if (stay->base != nullptr)
+	{
+		const wire::InsertBuildSpec insert = {spec, stay->base->n_rows, static_cast<uint32>(writer->base->n_kept)};
+
+		return step(wire::BuildStep::kBeginInsert, 0, 0, &insert, sizeof(insert));
+	}
 	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
+}
+
+/// Items [n_items] in as many steps as it takes.
+Found
+send_items(const Stay *stay, wire::BuildStep what, const void *items, uint64 n_items, Size item_bytes)
+{
+	const engine::graph::Call call = graph_call(stay->writer);
+	const Size capacity = bridge::session_body_capacity();
+	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRequest))) / item_bytes;
+
+	if (at_a_time == 0)
+		return Found::kNo;
+	for (uint64 first = 0; first < n_items; first += at_a_time)
+	{
+		const uint64 n = Min(at_a_time, n_items - first);
+
+		if (!call.progress(call.progress_context, first, n_items))
+			return Found::kCancelled;
+		if (!step(what, first, n, static_cast<const char *>(items) + first * item_bytes, n * item_bytes))
+			return Found::kNo;
+	}
+	return Found::kYes;
+}
+
+Found
+send_base(const Stay *stay)
+{
+	const engine::graph::BaseGraph *base = stay->base;
+	Found sent = send_items(stay, wire::BuildStep::kBaseEdges, base->edges, base->n_rows, graph_options(stay->writer->meta)->degree * sizeof(uint32));
+
+	if (sent == Found::kYes)
+		sent = send_items(stay, wire::BuildStep::kBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
+	if (sent == Found::kYes) // they are few: one step, which has no position
+		sent = send_items(stay, wire::BuildStep::kBaseEntries, base->entries, base->n_entries, sizeof(uint32));
+	return sent;
 }
 
 Found
 send_rows(const Stay *stay)
 {
-	const engine::graph::Call call = graph_call(stay->writer);
-	const GraphRows *rows = stay->rows;
-	const Size capacity = bridge::session_body_capacity();
-	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRequest))) / rows->row_stride;
+	Found sent;
 
 	graph_start_phase(stay->writer, kPhaseSendRows);
-	if (at_a_time == 0)
-		return Found::kNo;
-	for (uint64 first = 0; first < rows->n_rows; first += at_a_time)
-	{
-		const uint64 n = Min(at_a_time, rows->n_rows - first);
-
-		if (!call.progress(call.progress_context, first, rows->n_rows))
-			return Found::kCancelled;
-		if (!step(wire::BuildStep::kRows, first, n, rows->row(static_cast<uint32>(first)), n * rows->row_stride))
-			return Found::kNo;
-	}
-	return step(wire::BuildStep::kStart, 0, 0, nullptr, 0) ? Found::kYes : Found::kNo;
+	sent = send_items(stay, wire::BuildStep::kRows, stay->rows->rows, stay->rows->n_rows, stay->rows->row_stride);
+	if (sent == Found::kYes && stay->base != nullptr)
+		sent = send_base(stay);
+	if (sent == Found::kYes && !step(wire::BuildStep::kStart, 0, 0, nullptr, 0))
+		sent = Found::kNo;
+	return sent;
 }
 
 GraphBuildPhase
@@ -264,7 +297,7 @@ take_result(Stay *stay)
 	Found found = Found::kNo;
 
 	if (state->n_entries < 1 || state->n_entries > graph_entry_count(stay->writer, stay->rows->n_rows) ||
-		state->n_points > engine::ivf::kMaxCalibrationPoints || (state->n_points > 0) != (state->n_queries > 0) ||
+		state->n_points >= engine::ivf::kMaxCalibrationPoints || (state->n_points > 0) != (state->n_queries > 0) ||
 		(state->n_points > 0 && !stay->measure))
 		(void) give_up(bridge::Fallback::kWrongAnswer);
 	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
@@ -328,7 +361,7 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 
 Found
 graph_worker_build(
-	GraphWriter *writer, const GraphRows *rows, bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
+	GraphWriter *writer, const GraphRows *rows, const engine::graph::BaseGraph *base, bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
@@ -337,6 +370,7 @@ graph_worker_build(
 		return Found::kNo;
 	stay.writer = writer;
 	stay.rows = rows;
+	stay.base = base;
 	stay.measure = measure;
 	stay.edges = graph.edges;
 	stay.entries = graph.entries;
@@ -357,7 +391,7 @@ graph_worker_build(
 	report->n_entries = stay.state.n_entries;
 	report->n_connected = stay.state.n_connected;
 	ereport(DEBUG1,
-		(errmsg_internal("the worker has built the graph of %u rows%s", rows->n_rows, stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
+		(errmsg_internal("the worker has built the graph of %u rows%s%s", rows->n_rows, base != nullptr ? " by insertion" : "", stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
 	return Found::kYes;
 }
 

@@ -1,7 +1,8 @@
 // The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by format.cpp (the
-// callbacks, the streams), parts.cpp (the graphs) and worker_build.cpp.
+// callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
 #pragma once
 
+#include "am/gpugraph/base.hpp"
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
 
@@ -22,6 +23,7 @@ struct GraphWriter
 	Size vector_bytes; // of one row
 	Size memory;       // bytes: maintenance_work_mem
 	uint64 n_rows;
+	GraphBase *base; // of a merge: what its graph may be made from; null: nothing
 	BufFile *vectors; // as stored, in TID order
 	BufFile *edges;   // kEdgeStream; null before the graph is built
 	GraphModel model;
@@ -44,13 +46,16 @@ bool graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows,
 /// parts.cpp. The entry points that a part of so many rows has at most.
 uint32 graph_entry_count(const GraphWriter *writer, uint32 n_rows);
 
-/// parts.cpp. The engine's Call that looks at interrupts, reports and gives way.
+/// progress.cpp. The engine's Call that looks at interrupts, reports and gives way.
 engine::graph::Call graph_call(GraphWriter *writer);
 
-/// parts.cpp. Raises the error that an outcome stands for; false if the operation was stopped to give way.
+/// progress.cpp. Raises the error that an outcome stands for; false if the operation was stopped to give way.
 bool graph_check_outcome(const engine::graph::Outcome &outcome);
 
-/// parts.cpp. For pg_stat_progress_create_index.
+/// progress.cpp. BuildHooks::on_stage, with the writer as the Call's context.
+void graph_on_stage(void *context, engine::graph::BuildStage stage);
+
+/// progress.cpp. For pg_stat_progress_create_index.
 void graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase);
 
 /// format.cpp. Temporary files: an item that is missing is an error.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/graph/calibrate.hpp"
+#include "engine/graph/insert.hpp"
 #include "engine/graph_layout.hpp"
 
 namespace vectorgpu::engine
@@ -30,6 +31,8 @@ public:
 		: spec_(spec), pool_(pool), control_(control), searcher_(searcher), row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
 		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
+		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
+		base_numbers_.reserve(spec.n_base);
 	}
 
 	Status
@@ -44,9 +47,26 @@ public:
 	}
 
 	Status
+	add_base(GraphBasePiece piece, const void *items, size_t n) override
+	{
+		const size_t most = piece == GraphBasePiece::kEntries ? graph::kMaxEntries : spec_.n_base;
+		const size_t width = piece == GraphBasePiece::kEdges ? spec_.degree : 1;
+		std::vector<uint32_t> &to = piece == GraphBasePiece::kEdges ? base_edges_ : piece == GraphBasePiece::kNumbers ? base_numbers_ : base_entries_;
+
+		if (progress_.stage != GraphStage::kRows || spec_.n_base == 0 || n > most - to.size() / width)
+			return Status::error(StatusCode::kInvalidArgument, "more of a graph than was announced");
+
+		const size_t before = to.size();
+
+		to.resize(before + n * width);
+		memcpy(to.data() + before, items, n * width * sizeof(uint32_t));
+		return Status::ok();
+	}
+
+	Status
 	build() override
 	{
-		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_)
+		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_ || !base_is_whole())
 			return Status::error(StatusCode::kInvalidArgument, "the graph has not all of its rows");
 
 		Status status = Status::error(StatusCode::kInternal, "the build of a graph was left");
@@ -97,6 +117,9 @@ private:
 	finish(const Status &status)
 	{
 		std::vector<unsigned char>().swap(vectors_);
+		std::vector<uint32_t>().swap(base_edges_);
+		std::vector<uint32_t>().swap(base_numbers_);
+		std::vector<uint32_t>().swap(base_entries_);
 		work_.reset();
 		enter(status.is_ok() ? GraphStage::kDone : GraphStage::kFailed);
 	}
@@ -151,6 +174,32 @@ private:
 		return spec;
 	}
 
+	/// As many rows stay as was said, since memory was reckoned by that.
+	bool
+	base_is_whole() const
+	{
+		return spec_.n_base == 0 ||
+			(base_edges_.size() == size_t{spec_.n_base} * spec_.degree && base_numbers_.size() == spec_.n_base && !base_entries_.empty() &&
+				base_numbers_.size() - static_cast<size_t>(std::count(base_numbers_.begin(), base_numbers_.end(), graph::kNoNode)) == spec_.n_kept);
+	}
+
+	/// By these threads, with a searcher too: what is searched for are few rows.
+	Status
+	insert_rows(const graph::BuildSpec &spec, const graph::BuildHooks &hooks)
+	{
+		const graph::BaseGraph base = {
+			spec_.n_base, base_edges_.data(), base_entries_.data(), static_cast<uint32_t>(base_entries_.size()), base_numbers_.data()};
+
+		work_bytes_ = graph::graph_insert_bytes(rows(), spec, {spec_.n_base, spec_.n_base - spec_.n_kept}, pool_->n_threads());
+		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
+
+		const graph::Outcome outcome =
+			graph::graph_insert(rows(), spec, base, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
+
+		entries_.resize(report_.n_entries);
+		return status_of(outcome);
+	}
+
 	Status
 	build_graph()
 	{
@@ -165,10 +214,12 @@ private:
 		hooks.neighbors = [](void *context, const graph::GraphRows &rows, const graph::KnnLists &lists)
 		{ return static_cast<CpuGraphBuilder *>(context)->find_neighbors(rows, lists); };
 
-		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
-		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 		edges_.resize(size_t{spec_.n_rows} * spec_.degree);
 		entries_.resize(graph::entry_count(spec_.n_rows, spec));
+		if (spec_.n_base > 0)
+			return insert_rows(spec, hooks);
+		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
+		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 
 		const graph::Outcome outcome =
 			graph::graph_build(rows(), spec, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
@@ -398,6 +449,9 @@ private:
 	SearchControl *const control_;
 	Engine *const searcher_;
 	const size_t row_bytes_;
+	std::vector<uint32_t> base_edges_;   // [n_base, degree]
+	std::vector<uint32_t> base_numbers_; // [n_base]
+	std::vector<uint32_t> base_entries_;
 	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
 	std::unique_ptr<uint8_t[]> work_;     // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
@@ -426,7 +480,12 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;
-	return uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8) + graph::graph_build_bytes(rows, build, n_threads);
+	const uint64_t own = uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8);
+
+	if (spec.n_base > 0)
+		return own + uint64_t{spec.n_base} * (spec.degree + 1) * sizeof(uint32_t) + graph::kMaxEntries * sizeof(uint32_t) +
+			graph::graph_insert_bytes(rows, build, {spec.n_base, spec.n_base - spec.n_kept}, n_threads);
+	return own + graph::graph_build_bytes(rows, build, n_threads);
 }
 
 std::unique_ptr<GraphBuilder>

@@ -60,6 +60,9 @@ build_metric(Metric metric)
 /// The entry points that a graph of so many rows has at most.
 uint32_t entry_count(uint32_t n_rows, const BuildSpec &spec);
 
+/// The k-NN graph that a build of such rows begins with: spec.knn, with the k that a degree wants.
+KnnSpec knn_spec(const GraphRows &rows, const BuildSpec &spec);
+
 /// Bytes of graph_build's work memory.
 size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads = 1);
 

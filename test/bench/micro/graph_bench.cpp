@@ -3,14 +3,12 @@
 // true neighbours are found by exact search here. Counters: recall at 10, of a search the nodes expanded and rows scored, of
 // a k-NN graph the recall of its first 10 neighbours. Times are of the processor.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "graph_bench_data.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 
@@ -19,75 +17,7 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr size_t kQueries = 500;
-constexpr size_t kNeighbors = 10;
 constexpr size_t kEntries = 8;
-
-struct Vectors
-{
-	uint32_t dim = 0;
-	std::vector<float> values;
-
-	GraphRows
-	rows() const
-	{
-		return {{Metric::kL2, ElementType::kFloat32, dim}, values.data(), dim * sizeof(float),
-			static_cast<uint32_t>(dim == 0 ? 0 : values.size() / dim)};
-	}
-};
-
-Vectors
-from_file(const char *variable, size_t most)
-{
-	const char *path = std::getenv(variable);
-	const std::unique_ptr<FILE, int (*)(FILE *)> file(path == nullptr ? nullptr : fopen(path, "rb"), fclose);
-	Vectors vectors;
-	uint32_t header[2];
-
-	if (file == nullptr || fread(header, 4, 2, file.get()) != 2)
-		return vectors;
-	std::vector<uint8_t> bytes(std::min<size_t>(header[0], most) * header[1]);
-
-	vectors.dim = header[1];
-	if (fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size())
-		vectors.values.assign(bytes.begin(), bytes.end());
-	return vectors;
-}
-
-const Vectors &
-base()
-{
-	const char *most = std::getenv("VECTORGPU_ROWS");
-	static const Vectors loaded = from_file("VECTORGPU_U8BIN", most == nullptr ? SIZE_MAX : std::stoul(most));
-
-	return loaded;
-}
-
-const Vectors &
-queries()
-{
-	static const Vectors loaded = from_file("VECTORGPU_U8QUERIES", kQueries);
-
-	return loaded;
-}
-
-/// Scores of the kNeighbors-th nearest row of each vector, `own` of them its own row.
-std::vector<double>
-last_scores(const Vectors &vectors, size_t own)
-{
-	const GraphRows rows = base().rows();
-	std::vector<double> scores(rows.n_rows);
-	std::vector<double> last;
-
-	for (size_t q = 0; q < vectors.rows().n_rows; q++)
-	{
-		compute_scores(rows.spec, vectors.rows().row(static_cast<uint32_t>(q)), rows.rows, rows.row_stride, rows.n_rows,
-			scores.data());
-		std::nth_element(scores.begin(), scores.begin() + kNeighbors + own - 1, scores.end());
-		last.push_back(scores[kNeighbors + own - 1]);
-	}
-	return last;
-}
 
 struct Built
 {
@@ -112,15 +42,6 @@ build(PruneKind kind)
 			 .is_ok())
 		std::abort();
 	return built;
-}
-
-bool
-has_data(benchmark::State &state)
-{
-	if (base().dim != 0 && queries().dim == base().dim)
-		return true;
-	state.SkipWithError("VECTORGPU_U8BIN and VECTORGPU_U8QUERIES name no data");
-	return false;
 }
 
 /// Arguments: k, rows compared, refinements, their width.
@@ -158,9 +79,9 @@ knn(benchmark::State &state)
 	}
 	const std::vector<double> last = last_scores(sample, 1);
 	for (uint32_t i = 0; i < kSample; i++)
-		for (uint32_t j = 0; j < kNeighbors; j++)
+		for (uint32_t j = 0; j < kTrueNeighbors; j++)
 			hits += scores[size_t{i} * (rows.n_rows / kSample) * spec.k + j] <= static_cast<float>(last[i]);
-	state.counters["recall"] = static_cast<double>(hits) / (kSample * kNeighbors);
+	state.counters["recall"] = static_cast<double>(hits) / (kSample * kTrueNeighbors);
 	state.counters["rows_per_s"] = benchmark::Counter(rows.n_rows, benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(knn)
@@ -216,10 +137,10 @@ search_all(benchmark::State &state, PruneKind kind, const SearchSpec &spec)
 		if (!graph_search(view, spec, entries.data(), std::min<size_t>(kEntries, n_entries), found.data(), &n_found, &stats,
 				work.data(), work.size()).is_ok())
 			std::abort();
-		for (uint32_t i = 0; i < std::min<size_t>(n_found, kNeighbors); i++)
+		for (uint32_t i = 0; i < std::min<size_t>(n_found, kTrueNeighbors); i++)
 			hits += found[i].score <= last[q];
 	}
-	state.counters["recall"] = static_cast<double>(hits) / static_cast<double>(n * kNeighbors);
+	state.counters["recall"] = static_cast<double>(hits) / static_cast<double>(n * kTrueNeighbors);
 	state.counters["expanded"] = static_cast<double>(stats.n_expanded) / static_cast<double>(n);
 	state.counters["scored"] = static_cast<double>(stats.n_scored) / static_cast<double>(n);
 	state.counters["work_bytes"] = static_cast<double>(work.size());

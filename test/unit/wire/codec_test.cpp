@@ -51,6 +51,7 @@ struct Filler
 const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
 
 const GraphBuildSpec kGraphBuildSpec = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1, 0, 0};
+const InsertBuildSpec kInsertBuildSpec = {kGraphBuildSpec, 90, 80};
 const BuildSpec kBuildSpec = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
 const CodesSpec kCodesSpec = {CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1};
@@ -79,6 +80,9 @@ good_requests()
 		request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, Filler<60>{}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, kGraphBuildSpec),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kBeginInsert, 0, 0}, kInsertBuildSpec),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEdges, 3, 7}, Filler<60>{}),
+		request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEntries, 15, 0}, Filler<60>{}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kEnd, 0, 0}),
 		request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, kCodesSpec),
@@ -244,6 +248,39 @@ TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
 	EXPECT_EQ(step(BuildStep::kStart, 3, 0), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kStart, 0, 1), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kBeginGraph, 1, 0), ParseResult::kField);
+}
+
+TEST(Codec, rejects_insertions_that_say_what_they_must_not)
+{
+	const auto begin = [](auto change)
+	{
+		InsertBuildSpec spec = kInsertBuildSpec;
+
+		change(&spec);
+		return parse(request(RequestType::kBuild, BuildRequest{BuildStep::kBeginInsert, 0, 0}, spec));
+	};
+	const auto step = [](BuildStep what, uint32_t n_rows, uint64_t position)
+	{ return parse(request(RequestType::kBuild, BuildRequest{what, n_rows, position}, Filler<60>{})); };
+
+	EXPECT_EQ(begin([](InsertBuildSpec *) {}), ParseResult::kOk);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->graph.dim = 0; }), ParseResult::kType);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->graph.degree = kMaxGraphDegree + 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->graph.hash_bits = 32; }), ParseResult::kField);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->n_base = spec->n_kept = 0; }), ParseResult::kField);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->n_base = UINT32_MAX; }), ParseResult::kField);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->n_kept = spec->n_base + 1; }), ParseResult::kField);
+	EXPECT_EQ(begin([](InsertBuildSpec *spec) { spec->graph.n_rows = spec->n_kept - 1; }), ParseResult::kField);
+	for (const BuildStep what : {BuildStep::kBaseEdges, BuildStep::kBaseNumbers, BuildStep::kBaseEntries})
+	{
+		const bool in_parts = what != BuildStep::kBaseEntries;
+
+		EXPECT_EQ(step(what, 3, 0), ParseResult::kOk);
+		EXPECT_EQ(step(what, 3, 7), in_parts ? ParseResult::kOk : ParseResult::kField);
+		EXPECT_EQ(step(what, 0, 0), ParseResult::kField);
+		EXPECT_EQ(step(what, 7, 0), ParseResult::kLength);
+		EXPECT_EQ(step(what, 3, uint64_t{1} << 48), ParseResult::kField);
+	}
+	EXPECT_EQ(step(BuildStep::kBeginInsert, 1, 0), ParseResult::kField);
 }
 
 TEST(Codec, rejects_counts_that_overflow)

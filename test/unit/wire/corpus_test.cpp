@@ -102,6 +102,7 @@ request_seeds()
 	SearchRequest set = search;
 	const BuildSpec build = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 	const GraphBuildSpec graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1, 32, 0};
+	const GraphBuildSpec insert = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1, 0, 0};
 
 	after.has_after = 1;
 	after.after_score = 1.5;
@@ -153,6 +154,10 @@ request_seeds()
 		{"build_codes_training", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesTraining, 3, 0}, filler(60))},
 		{"build_codes_train", request(RequestType::kBuild, BuildRequest{BuildStep::kTrainCodes, 0, 0})},
 		{"build_codes_model", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesModel, 4, 0}, filler(16))},
+		{"build_insert", request(RequestType::kBuild, BuildRequest{BuildStep::kBeginInsert, 0, 0}, InsertBuildSpec{insert, 9, 8})},
+		{"build_insert_edges", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEdges, 3, 7}, filler(48))},
+		{"build_insert_numbers", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseNumbers, 3, 7}, filler(12))},
+		{"build_insert_entries", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEntries, 3, 0}, filler(12))},
 		{"build_graph_start", request(RequestType::kBuild, BuildRequest{BuildStep::kStart, 0, 0})},
 		{"build_graph_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kEdges, 100, 5})},
 		{"build_codes_read", request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kCodesModel, 100, 5})},

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/graph/calibrate.hpp"
+#include "engine/graph/insert.hpp"
 #include "worker/support.hpp"
 
 namespace vectorgpu::worker_test
@@ -191,6 +192,148 @@ TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
 
 	ASSERT_TRUE(begin(&client, 500).ok()) << "again: the first is forgotten";
 	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
+}
+
+/// A graph that rows are inserted into: rows 0 .. 799 without every 40th, and 800 .. 899.
+struct WorkerGraphInserts : WorkerGraphBuilds
+{
+	WorkerGraphInserts()
+	{
+		namespace graph = engine::graph;
+		graph::BuildReport report;
+
+		for (uint32_t i = 0; i < 900; i++)
+		{
+			if (i < 800)
+				before.insert(before.end(), table.row(i), table.row(i) + table.spec.dim);
+			if (i < 800)
+				numbers.push_back(i % 40 == 7 ? graph::kNoNode : static_cast<uint32_t>(now.size() / table.spec.dim));
+			if (i >= 800 || i % 40 != 7)
+				now.insert(now.end(), table.row(i), table.row(i) + table.spec.dim);
+		}
+		spec.degree = kDegree;
+		spec.knn.k = 0;
+		edges.resize(800 * kDegree);
+		entries.resize(graph::entry_count(800, spec));
+		std::vector<uint8_t> work(graph::graph_build_bytes(rows_of(before), spec));
+		EXPECT_TRUE(graph::graph_build(rows_of(before), spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
+		entries.resize(report.n_entries);
+	}
+
+	engine::graph::GraphRows
+	rows_of(const std::vector<float> &floats) const
+	{
+		return {{Metric::kL2, table.spec.element, table.spec.dim}, floats.data(), table.spec.dim * sizeof(float), static_cast<uint32_t>(floats.size() / table.spec.dim)};
+	}
+
+	Answer
+	begin_insert(Client *client, uint32_t n_kept = 780)
+	{
+		const wire::BuildRequest request{BuildStep::kBeginInsert, 0, 0};
+		const wire::InsertBuildSpec insert{{table.spec.dim, table.spec.element, Metric::kL2, 0, 0, 880, kDegree, 1, 0, 0}, 800, n_kept};
+
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(insert)});
+	}
+
+	/// Items [first, first + n) of an array of some numbers each.
+	template <class T>
+	Answer
+	bring(Client *client, BuildStep what, const std::vector<T> &items, size_t width, size_t first, size_t n)
+	{
+		const wire::BuildRequest request{what, static_cast<uint32_t>(n), first};
+
+		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {items.data() + first * width, n * width * sizeof(T)}});
+	}
+
+	bool
+	bring_all(Client *client)
+	{
+		return bring(client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok() && bring(client, BuildStep::kBaseNumbers, numbers, 1, 0, 500).ok() &&
+			bring(client, BuildStep::kBaseNumbers, numbers, 1, 500, 300).ok() && bring(client, BuildStep::kBaseEdges, edges, kDegree, 0, 300).ok() &&
+			bring(client, BuildStep::kBaseEdges, edges, kDegree, 300, 500).ok() && bring(client, BuildStep::kBaseEntries, entries, 1, 0, entries.size()).ok();
+	}
+
+	std::vector<float> before;
+	std::vector<float> now;
+	std::vector<uint32_t> numbers;
+	std::vector<uint32_t> edges;
+	std::vector<uint32_t> entries;
+	engine::graph::BuildSpec spec;
+};
+
+TEST_F(WorkerGraphInserts, give_the_graph_of_one_thread)
+{
+	namespace graph = engine::graph;
+
+	Connection connection;
+	Client &client = connection.client;
+
+	ASSERT_TRUE(begin_insert(&client).ok());
+	ASSERT_TRUE(bring_all(&client));
+	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+
+	const GraphBuildState state = wait_for_end(&client);
+
+	ASSERT_EQ(state.stage, GraphBuildStage::kDone);
+
+	const graph::BaseGraph base = {800, edges.data(), entries.data(), static_cast<uint32_t>(entries.size()), numbers.data()};
+	std::vector<uint32_t> merged(880 * kDegree);
+	std::vector<uint32_t> merged_entries(graph::entry_count(880, spec));
+	std::vector<uint8_t> work(graph::graph_insert_bytes(rows_of(now), spec, {800, 20}));
+	graph::BuildReport report;
+
+	ASSERT_TRUE(
+		graph::graph_insert(rows_of(now), spec, base, merged.data(), merged_entries.data(), &report, work.data(), work.size()).is_ok());
+	merged_entries.resize(report.n_entries);
+	EXPECT_EQ(state.n_connected, report.n_connected);
+	ASSERT_EQ(state.n_entries, report.n_entries);
+	EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEdges, merged.size()), merged);
+	EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEntries, report.n_entries), merged_entries);
+}
+
+TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_contradicts_itself)
+{
+	Connection connection;
+	Client &client = connection.client;
+
+	ASSERT_TRUE(begin(&client, 500).ok());
+	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid) << "nothing is inserted";
+	ASSERT_TRUE(begin_insert(&client).ok());
+	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 2, 0, 10).status(), ReplyStatus::kInvalid) << "pairs";
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid) << "another degree";
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 1, 10).status(), ReplyStatus::kInvalid) << "a gap";
+	ASSERT_TRUE(bring_all(&client));
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid) << "the same again";
+	EXPECT_EQ(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid) << "one row more";
+	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEntries, entries, 1, 0, 1).status(), ReplyStatus::kInvalid) << "it runs";
+	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
+
+	const auto fails = [&](uint32_t n_kept = 780)
+	{
+		EXPECT_TRUE(begin_insert(&client, n_kept).ok());
+		EXPECT_TRUE(bring_all(&client));
+		EXPECT_TRUE(step(&client, BuildStep::kStart).ok());
+
+		const GraphBuildState state = wait_for_end(&client);
+
+		return state.stage == GraphBuildStage::kFailed && state.failure == ReplyStatus::kInvalid;
+	};
+
+	EXPECT_TRUE(fails(779)) << "another number of rows stays";
+	edges[100 * kDegree] = 800;
+	EXPECT_TRUE(fails());
+	edges[100 * kDegree] = engine::graph::kNoNode;
+	entries[0] = 800;
+	EXPECT_TRUE(fails());
+	entries[0] = 0;
+	std::swap(numbers[0], numbers[1]);
+	EXPECT_TRUE(fails());
+
+	ASSERT_TRUE(begin_insert(&client).ok());
+	ASSERT_TRUE(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok());
+	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+	EXPECT_EQ(wait_for_end(&client).failure, ReplyStatus::kInvalid) << "without the graph before";
 }
 
 /// A session that goes, or begins another build, takes what runs with it.

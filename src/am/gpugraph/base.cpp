@@ -1,0 +1,138 @@
+// See base.hpp. A merge holds the table's lock that vacuum takes too, so that tombstones stay as they are.
+#include "am/gpugraph/base.hpp"
+
+#include "am/shared/row_merge.hpp"
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kBatchRows = 4096; // a multiple of 8: tombstones of a batch begin with a byte
+constexpr uint64 kReadBytes = 1024 * 1024; // of edges, between looks at interrupts
+
+void
+must_be_intact(const SegmentPlan *plan, bool intact)
+{
+	if (!intact)
+		page_recycled(plan->index, 0);
+}
+
+void
+read_batch(const SegmentPlan *plan, GraphBase *base)
+{
+	const SegmentEntry *segment = base->segment;
+
+	base->first += base->n_batch;
+	base->n_batch = static_cast<uint32>(Min(kBatchRows, segment->n_rows - base->first));
+	base->at = 0;
+	if (base->n_batch == 0)
+		return;
+	must_be_intact(plan,
+		stream_read(plan->index, plan->meta, segment, StreamKind::kRowIds, base->first * sizeof(RowId), base->n_batch * sizeof(RowId), base->rows,
+			base->strategy) &&
+			stream_read(plan->index, plan->meta, segment, StreamKind::kTombstones, base->first / 8, (base->n_batch + 7) / 8, base->dead, base->strategy));
+}
+
+} // namespace
+
+GraphBase *
+graph_base_begin(const SegmentPlan *plan)
+{
+	const GraphOptions *options = graph_options(plan->meta);
+	const SegmentEntry *largest = nullptr;
+	GraphBase *base;
+
+	for (uint32 i = 0; i < plan->n_sources; i++)
+	{
+		const SegmentEntry *segment = &plan->meta->segments[plan->sources[i]];
+
+		if (largest == nullptr || segment->n_rows > largest->n_rows)
+			largest = segment;
+	}
+	// The smallest base that few enough rows can come to.
+	if (options->hash_bits != 0 || largest == nullptr ||
+		largest->n_rows < engine::graph::kLeastInsertRows * uint64{100 - engine::graph::kInsertPercent} / 100 || largest->n_rows >= engine::graph::kNoNode)
+		return nullptr;
+	// No room for an insertion, of which three quarters of these rows would be left at least: nor for their numbers.
+	if (largest->n_rows / 4 * 3 * (meta_vector_bytes(plan->meta) + 2 * sizeof(uint32) * (options->degree + 1)) > static_cast<Size>(maintenance_work_mem) * 1024)
+		return nullptr;
+	base = static_cast<GraphBase *>(palloc0(sizeof(GraphBase)));
+	base->segment = largest;
+	base->strategy = GetAccessStrategy(BAS_BULKREAD);
+	must_be_intact(plan, graph_read_model(plan->index, plan->meta, largest, &base->model, base->strategy));
+	if (base->model.n_parts != 1 || base->model.hash_bits != 0 || base->model.degree != options->degree)
+	{
+		FreeAccessStrategy(base->strategy);
+		pfree(base);
+		return nullptr;
+	}
+	base->numbers = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, largest->n_rows * sizeof(uint32)));
+	for (uint64 i = 0; i < largest->n_rows; i++)
+		base->numbers[i] = engine::graph::kNoNode;
+	base->rows = static_cast<RowId *>(palloc(kBatchRows * sizeof(RowId)));
+	base->dead = static_cast<uint8 *>(palloc(kBatchRows / 8));
+	return base;
+}
+
+void
+graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 number)
+{
+	for (;; base->at++)
+	{
+		if (base->at == base->n_batch)
+			read_batch(plan, base);
+		// A dead row may have the TID of one that came later.
+		if (base->n_batch == 0 || base->rows[base->at] > row)
+			return;
+		if (base->rows[base->at] == row && !tombstone_get(base->dead, base->at))
+		{
+			base->numbers[base->first + base->at] = static_cast<uint32>(number);
+			base->n_kept++;
+			base->at++;
+			return;
+		}
+	}
+}
+
+uint64
+graph_base_changed(const GraphBase *base, uint64 n_rows)
+{
+	return graph_changed_rows(&base->model) + engine::graph::changed_rows(n_rows - base->n_kept, base->segment->n_rows - base->n_kept);
+}
+
+engine::graph::BaseGraph
+graph_base_read(const SegmentPlan *plan, const GraphBase *base)
+{
+	const uint64 n_bytes = base->segment->n_rows * base->model.degree * sizeof(uint32);
+	char *edges = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	engine::graph::BaseGraph graph;
+	GraphPart *parts;
+	uint32 *entries;
+
+	for (uint64 first = 0; first < n_bytes; first += kReadBytes)
+	{
+		CHECK_FOR_INTERRUPTS();
+		must_be_intact(plan, stream_read(plan->index, plan->meta, base->segment, kEdgeStream, first, Min(kReadBytes, n_bytes - first), edges + first, base->strategy));
+	}
+	must_be_intact(plan, graph_read_entries(plan->index, plan->meta, base->segment, &base->model, &parts, &entries, base->strategy));
+	graph.n_rows = static_cast<uint32>(base->segment->n_rows);
+	graph.edges = reinterpret_cast<const uint32 *>(edges);
+	graph.entries = entries;
+	graph.n_entries = base->model.n_entries;
+	graph.numbers = base->numbers;
+	for (uint64 i = 0; i < uint64{graph.n_rows} * base->model.degree; i++)
+		if (graph.edges[i] >= graph.n_rows && graph.edges[i] != engine::graph::kNoNode)
+			page_corrupted(plan->index,
+				base->segment->streams[static_cast<int>(kEdgeStream)].start_block + static_cast<BlockNumber>(i * sizeof(uint32) / kPayloadBytes),
+				"An edge leads out of its segment.");
+	return graph;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,39 @@
+// The graph that a merge inserts into: that of the largest of its segments, and what becomes of its rows. PG dialect.
+#pragma once
+
+#include "am/gpugraph/graph.hpp"
+#include "engine/graph/insert.hpp"
+
+namespace vectorgpu::am
+{
+
+struct SegmentPlan;
+
+/// The base while rows of the new segment come.
+struct GraphBase
+{
+	const SegmentEntry *segment;
+	GraphModel model;
+	BufferAccessStrategy strategy;
+	uint32 *numbers; // [segment->n_rows] in the new segment; kNoNode: not met (yet)
+	uint64 n_kept;   // rows that have met theirs
+	RowId *rows;     // a batch of the segment's row ids ...
+	uint8 *dead;     // ... and their tombstones
+	uint64 first;    // row of the segment that the batch begins with
+	uint32 n_batch;
+	uint32 at;       // within the batch
+};
+
+/// Of a merge: the base, palloc'd; null if none of its segments can be one (codes, several parts, other storage parameters, too few rows).
+GraphBase *graph_base_begin(const SegmentPlan *plan);
+
+/// The next row of the new segment, its number. In TID order.
+void graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 number);
+
+/// Rows changed since the graph was built anew, if n_rows of the new segment have come.
+uint64 graph_base_changed(const GraphBase *base, uint64 n_rows);
+
+/// What an insertion takes: edges and entry points of the base, palloc'd; numbers stay the base's.
+engine::graph::BaseGraph graph_base_read(const SegmentPlan *plan, const GraphBase *base);
+
+} // namespace vectorgpu::am

@@ -1,0 +1,103 @@
+# A merge of gpugraph that changes little inserts into the graph of its largest segment: the index is sound, finds as much as one that is built anew, and
+# after enough of them the graph is built anew; errors and crashes on the way leave what was there.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+
+my $node = make_node('main', conf => "autovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\nmaintenance_work_mem = 256MB\n");
+my $rows = 8000;
+
+# Overlapping clusters.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE t (id int PRIMARY KEY, v vector(12));
+CREATE FUNCTION point(i int) RETURNS vector LANGUAGE sql IMMUTABLE AS $$
+	SELECT ARRAY(SELECT (sin((i % 20) * 7.3 + j * 1.7) + 0.7 * sin(i * 12.9898 + j * 78.233 + (i * j) % 977))::real FROM generate_series(1, 12) j)::vector $$;
+SQL
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series(1, $rows) i");
+$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpugraph (v vector_l2_ops)');
+
+$node->safe_psql('postgres', 'CREATE TABLE queries AS SELECT point(q * 101 + 7) AS v FROM generate_series(100001, 100200) q');
+
+# What share of the 10 nearest of 200 points a narrow search finds.
+sub recall
+{
+	return $node->safe_psql('postgres', <<'SQL');
+CREATE TEMP TABLE near AS SELECT q.v, (SELECT array_agg(id) FROM (SELECT id FROM t ORDER BY (t.v <-> q.v) + 0.0, id LIMIT 10) x) AS ids FROM queries q;
+SET enable_seqscan = off; SET enable_sort = off; SET gpugraph.search_width = 16;
+SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY t.v <-> near.v LIMIT 10) x WHERE id = ANY (near.ids)) / 10.0)::numeric(6, 4) FROM near;
+SQL
+}
+
+# The merge; true if it inserted.
+sub merged
+{
+	my ($out, $err);
+
+	$node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('i')", stdout => \$out, stderr => \$err, on_error_die => 1);
+	return scalar $err =~ /the graph of \d+ rows was made from one of/;
+}
+
+sub check_as_anew
+{
+	my ($name) = @_;
+
+	check_index($node, 'i', name => $name);
+	my $found = recall();
+	$node->safe_psql('postgres', 'CREATE TABLE copied AS SELECT * FROM t ORDER BY ctid; ALTER TABLE t RENAME TO merged; ALTER TABLE copied RENAME TO t; '
+		  . 'CREATE INDEX anew ON t USING gpugraph (v vector_l2_ops)');
+	my $anew = recall();
+	$node->safe_psql('postgres', 'DROP TABLE t; ALTER TABLE merged RENAME TO t');
+	cmp_ok($found, '>=', $anew - 0.005, "$name: recall is $found, and $anew of an index that is built anew");
+	return;
+}
+
+# A tenth of new rows, of which some take the places of rows that vacuum has removed.
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id % 25 = 3; VACUUM (INDEX_CLEANUP ON) t');
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1, $rows + 600) i");
+is($node->safe_psql('postgres', "SELECT count(*) > 100 FROM t WHERE id > $rows AND ctid < (SELECT max(ctid) FROM t WHERE id <= $rows)"),
+	't', 'new rows have the TIDs of rows that are gone');
+ok(merged(), 'a merge that changes a tenth inserts');
+check_as_anew('after a merge by insertion');
+
+# What has changed adds up.
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, CASE WHEN i % 50 > 0 THEN point(i) END FROM generate_series($rows + 601, $rows + 1000) i");
+ok(merged(), 'a second one inserts');
+check_index($node, 'i', name => 'after two of them');
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1001, $rows + 1400) i");
+ok(!merged(), 'with a third one more has changed than insertion serves for, and the graph is built anew');
+check_as_anew('after a merge that builds anew');
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1401, $rows + 1800) i");
+ok(merged(), 'then insertion serves again');
+
+# Little memory, and other reasons to build anew.
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1801, $rows + 1810) i");
+$node->safe_psql('postgres', "ALTER SYSTEM SET maintenance_work_mem = '1MB'");
+$node->reload;
+ok(!merged(), 'without memory for an insertion there are several graphs');
+$node->safe_psql('postgres', "ALTER SYSTEM RESET maintenance_work_mem");
+$node->reload;
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1811, $rows + 1820) i");
+ok(!merged(), 'several graphs become one that is built anew');
+check_index($node, 'i', name => 'after merges that built anew');
+
+if (faults_enabled($node))
+{
+	$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1821, $rows + 2000) i");
+	my $before = recall();
+
+	$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'graph_insert:1:error'; SELECT vectorgpu_merge('i')");
+	check_index($node, 'i', name => 'after an error in a merge by insertion');
+	is(recall(), $before, 'which has changed nothing');
+	$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'graph_progress:5:exit'; SELECT vectorgpu_merge('i')");
+	ok($node->poll_query_until('postgres', 'SELECT true'), 'the server comes back after a crash');
+	check_index($node, 'i', name => 'after a crash in a merge by insertion');
+	is(recall(), $before, 'which has changed nothing either');
+	ok(merged(), 'the next merge inserts');
+	check_as_anew('in the end');
+}
+
+$node->stop;
+done_testing();
