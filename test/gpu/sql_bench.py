@@ -14,11 +14,14 @@ from sql_clients import BenchError, line, psql, wait_for_worker
 from sql_filters import filters
 from sql_match import matches
 from sql_sets import APPROXIMATE, VectorSet, approximate, approximate_label, beside_inserts, exact, neighbours, peer
+from sql_storages import kmeans, merge, storages
 
-PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "peer", "choice", "neighbours", "filters")
+PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "peer", "choice", "neighbours", "filters", "storages",
+         "merge", "kmeans")
 FILTERED = "sift-bsds-128"  # the set that conditions are measured with
 CPU_SET = "sift-bsds-128"  # the set that the CPU engine is measured with
 NEIGHBOURS_SET = "sift-bsds-128"
+STORAGES_SET = "sift-bsds-128"  # the set of indexes by codes, a merge and k-means
 
 
 def head():
@@ -146,6 +149,10 @@ def main():
             part("neighbours", data.name, lambda: neighbours(data), data)
         if data.name == FILTERED:
             part("filters", data.name, lambda: with_conditions(data), data)
+        if data.name == STORAGES_SET:
+            part("storages", data.name, lambda: storages(data), data)
+            part("merge", data.name, lambda: merge(data), data)
+            part("kmeans", data.name, lambda: kmeans(data), data)
     line("worker", "", "mean batch size", psql("SELECT round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg"), "", "since it started last")
     if options.device != "cpu" and not (engine.startswith("cuda") and working().startswith("cuda")):
         print("\nThe worker did not compute on the GPU.")
