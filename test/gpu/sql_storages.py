@@ -11,6 +11,10 @@ MOVED = 20  # of so many rows a merge has one new, in the place of one that left
 CLUSTERS = 1024
 
 
+def plural_of(number, word):
+    return f"{number} {word}{'' if number == '1' else 's'}"
+
+
 def seconds(sql):
     began = time.monotonic()
     psql(sql, "vg")
@@ -50,18 +54,21 @@ def kmeans(data):
 
 
 def merge(data):
-    """One row of MOVED moves to another place: VACUUM merges the delta into gpugraph's segment. The recall before, after, and of an index built anew."""
+    """One row of MOVED moves to another place: VACUUM marks those that left, vectorgpu_merge inserts the others into gpugraph's segment. The recall
+    before, after, and of an index built anew."""
     data.build("gpugraph")
     index = f"{data.table}_gpugraph"
     settings = {"enable_seqscan": "off", "gpugraph.recall_target": TARGET}
     before = data.recall("vg", settings)
     psql(f"CREATE TEMP TABLE moved AS SELECT * FROM {data.table} WHERE id % {MOVED} = 0; DELETE FROM {data.table} WHERE id % {MOVED} = 0; "
          f"INSERT INTO {data.table} SELECT * FROM moved", "vg")
-    took = seconds(f"VACUUM {data.table}")
+    vacuum = seconds(f"VACUUM {data.table}")
+    merged = seconds(f"SELECT vectorgpu_merge('{index}')")
     wait_for_worker(index)
     after = data.recall("vg", settings)
-    delta = psql(f"SELECT delta_rows FROM vectorgpu_indexes WHERE index_name = '{index}'", "vg")
+    segments, delta = psql(f"SELECT segments, delta_rows FROM vectorgpu_indexes WHERE index_name = '{index}'", "vg").split("|")
     anew = seconds(f"REINDEX INDEX {index}")
     wait_for_worker(index)
-    line(data.name, "gpugraph", f"VACUUM after {len(data.base) // MOVED} rows moved", f"{took:.1f} s", "",
-         f"{delta} rows left in the delta; recall {before:.4f} before, {after:.4f} after, {data.recall('vg', settings):.4f} after REINDEX, which takes {anew:.1f} s")
+    line(data.name, "gpugraph", f"vectorgpu_merge after {len(data.base) // MOVED} rows moved", f"{merged:.1f} s", "",
+         f"VACUUM before it {vacuum:.1f} s; {plural_of(segments, 'segment')}, {delta} rows in the delta; recall {before:.4f} before, {after:.4f} after, "
+         f"{data.recall('vg', settings):.4f} after REINDEX, which takes {anew:.1f} s")
