@@ -61,7 +61,7 @@ struct Supervisor
 {
 	SharedState *state;
 	WorkerProcess process;
-	uint64 started_ns;
+	uint64 ready_ns; // 0: it has not greeted yet
 	uint64 next_start_ns;
 	uint64 next_greet_ns;
 	uint64 next_ping_ns;
@@ -167,7 +167,7 @@ restart_delay_ms()
 void
 plan_restart(uint64 now)
 {
-	const bool early = supervisor.started_ns == 0 || now - supervisor.started_ns < kLongLifeMs * kNsPerMs;
+	const bool early = supervisor.ready_ns == 0 || now - supervisor.ready_ns < kLongLifeMs * kNsPerMs;
 
 	supervisor.early_deaths = early ? supervisor.early_deaths + 1 : 0;
 	supervisor.next_start_ns = now + restart_delay_ms() * kNsPerMs;
@@ -221,10 +221,9 @@ start_worker(uint64 now)
 	snprintf(sessions, sizeof(sessions), "%d", settings.worker_max_sessions + 2);
 	snprintf(parent, sizeof(parent), "%d", MyProcPid);
 
-	supervisor.started_ns = now;
+	supervisor.ready_ns = 0;
 	if (access(path, X_OK) != 0 || !worker_process_start(&supervisor.process, path, argv))
 	{
-		supervisor.started_ns = 0;
 		set_obstacle(supervisor.state, Obstacle::kNoProgram);
 		plan_restart(now);
 		ereport(WARNING, (errmsg("could not start the vectorgpu worker \"%s\": %m", path),
@@ -296,6 +295,7 @@ greet(uint64 now)
 	}
 	pg_atomic_write_u32(&supervisor.state->worker_on_gpu, session_engine() == wire::EngineKind::kCuda ? 1 : 0);
 	pg_atomic_write_u32(&supervisor.state->worker_ready, 1);
+	supervisor.ready_ns = now;
 	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
 	supervisor.next_sweep_ns = now + sweep_pause_ns();
 }

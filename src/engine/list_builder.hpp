@@ -67,6 +67,7 @@ public:
 	{
 		if (!centroids_.empty() || n > spec_.n_training - n_sample_)
 			return Status::error(StatusCode::kInvalidArgument, "more training rows than were announced");
+		sample_.reserve(size_t{spec_.n_training} * spec_.rows.dim); // at once: a vector that grows takes twice as much
 		sample_.resize((n_sample_ + n) * spec_.rows.dim);
 
 		float *to = sample_.data() + n_sample_ * spec_.rows.dim;
@@ -154,8 +155,10 @@ public:
 		const size_t n = coder_->spec().n_training;
 		std::vector<uint32_t> labels(n);
 		std::vector<float> scores(n);
-		Status status = assign_rows(coder_->sample().data(), n, labels.data(), scores.data());
+		Status status = Status::ok();
 
+		if (coder_->spec().codes.kind == ivf::CodeKind::kPq) // codes of residuals
+			status = assign_rows(coder_->sample().data(), n, labels.data(), scores.data());
 		if (status.is_ok())
 			status = coder_->train(centroids_.data(), labels.data(), host_call());
 		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call().n_threads) : status;
@@ -206,7 +209,7 @@ public:
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
 		if (!queries_.empty() && !queries_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
-		if (coder_ != nullptr && (!coder_->ready() || coded.codes == nullptr))
+		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
 			return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
 		batch_.resize(n * dim);
 		to_floats(vectors, n, batch_.data());

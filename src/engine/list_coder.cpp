@@ -77,6 +77,7 @@ ListCoder::add_training(const float *rows, size_t n)
 {
 	if (ready_ || n > spec_.n_training - n_sample_)
 		return Status::error(StatusCode::kInvalidArgument, "more rows to train codes on than were announced");
+	sample_.reserve(size_t{spec_.n_training} * spec_.codes.dim); // at once: a vector that grows takes twice as much
 	sample_.insert(sample_.end(), rows, rows + n * spec_.codes.dim);
 	n_sample_ += n;
 	return Status::ok();
@@ -134,7 +135,8 @@ ListCoder::start(const float *centroids, uint32_t n_lists, size_t n_threads)
 {
 	if (!ready_)
 		return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with");
-	if (spec_.codes.kind != ivf::CodeKind::kPq)
+	started_ = spec_.codes.kind != ivf::CodeKind::kPq;
+	if (started_)
 		return Status::ok();
 	rotated_.resize(size_t{n_lists} * ivf::pq_padded_dim(spec_.codes.pq));
 	ivf::pq_rotate(model_.pq, centroids, n_lists, rotated_.data());
@@ -144,6 +146,7 @@ ListCoder::start(const float *centroids, uint32_t n_lists, size_t n_threads)
 
 	if (made.is_ok())
 		work_.resize(ivf::pq_encode_work_bytes(encoder_, n_threads));
+	started_ = made.is_ok();
 	return status_of(made);
 }
 

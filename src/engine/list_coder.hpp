@@ -54,8 +54,9 @@ public:
 	/// labels [n_training]: lists of the sample. centroids [n_lists, dim], as for start.
 	Status train(const float *centroids, const uint32_t *labels, const ivf::Call &call);
 
-	/// The model is there: codes can be made of rows of these lists. centroids [n_lists, dim], which stay.
+	/// The model is there, and start can be called: codes can be made of rows of these lists once it has succeeded. centroids [n_lists, dim], which stay.
 	bool ready() const { return ready_; }
+	bool started() const { return started_; }
 	Status start(const float *centroids, uint32_t n_lists, size_t n_threads);
 
 	/// rows [n, dim] as add_training has them, labels [n] of the lists.
@@ -75,6 +76,7 @@ private:
 	size_t n_given_ = 0; // floats
 	std::vector<float> sample_; // [n_training, dim], until trained
 	bool ready_ = false;
+	bool started_ = false;
 	std::vector<float> rotated_; // centroids [n_lists, padded_dim]; kPq
 	std::vector<uint8_t> memory_; // the encoder's
 	std::vector<uint8_t> work_;

@@ -29,6 +29,7 @@ read_batch(const SegmentPlan *plan, GraphBase *base)
 {
 	const SegmentEntry *segment = base->segment;
 
+	CHECK_FOR_INTERRUPTS();
 	base->first += base->n_batch;
 	base->n_batch = static_cast<uint32>(Min(kBatchRows, segment->n_rows - base->first));
 	base->at = 0;
@@ -107,6 +108,19 @@ graph_base_changed(const GraphBase *base, uint64 n_rows)
 	return graph_changed_rows(&base->model) + engine::graph::changed_rows(n_rows - base->n_kept, base->segment->n_rows - base->n_kept);
 }
 
+void
+graph_base_forget(GraphBase **base)
+{
+	if (*base == nullptr)
+		return;
+	FreeAccessStrategy((*base)->strategy);
+	pfree((*base)->numbers);
+	pfree((*base)->rows);
+	pfree((*base)->dead);
+	pfree(*base);
+	*base = nullptr;
+}
+
 engine::graph::BaseGraph
 graph_base_read(const SegmentPlan *plan, const GraphBase *base)
 {
@@ -116,22 +130,24 @@ graph_base_read(const SegmentPlan *plan, const GraphBase *base)
 	GraphPart *parts;
 	uint32 *entries;
 
-	for (uint64 first = 0; first < n_bytes; first += kReadBytes)
-	{
-		CHECK_FOR_INTERRUPTS();
-		must_be_intact(plan, stream_read(plan->index, plan->meta, base->segment, kEdgeStream, first, Min(kReadBytes, n_bytes - first), edges + first, base->strategy));
-	}
-	must_be_intact(plan, graph_read_entries(plan->index, plan->meta, base->segment, &base->model, &parts, &entries, base->strategy));
 	graph.n_rows = static_cast<uint32>(base->segment->n_rows);
 	graph.edges = reinterpret_cast<const uint32 *>(edges);
+	for (uint64 first = 0; first < n_bytes; first += kReadBytes)
+	{
+		const uint64 last = Min(first + kReadBytes, n_bytes);
+
+		CHECK_FOR_INTERRUPTS();
+		must_be_intact(plan, stream_read(plan->index, plan->meta, base->segment, kEdgeStream, first, last - first, edges + first, base->strategy));
+		for (uint64 i = first / sizeof(uint32); i < last / sizeof(uint32); i++)
+			if (graph.edges[i] >= graph.n_rows && graph.edges[i] != engine::graph::kNoNode)
+				page_corrupted(plan->index,
+					base->segment->streams[static_cast<int>(kEdgeStream)].start_block + static_cast<BlockNumber>(i * sizeof(uint32) / kPayloadBytes),
+					"An edge leads out of its segment.");
+	}
+	must_be_intact(plan, graph_read_entries(plan->index, plan->meta, base->segment, &base->model, &parts, &entries, base->strategy));
 	graph.entries = entries;
 	graph.n_entries = base->model.n_entries;
 	graph.numbers = base->numbers;
-	for (uint64 i = 0; i < uint64{graph.n_rows} * base->model.degree; i++)
-		if (graph.edges[i] >= graph.n_rows && graph.edges[i] != engine::graph::kNoNode)
-			page_corrupted(plan->index,
-				base->segment->streams[static_cast<int>(kEdgeStream)].start_block + static_cast<BlockNumber>(i * sizeof(uint32) / kPayloadBytes),
-				"An edge leads out of its segment.");
 	return graph;
 }
 

@@ -33,6 +33,9 @@ void graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 
 /// Rows changed since the graph was built anew, if n_rows of the new segment have come.
 uint64 graph_base_changed(const GraphBase *base, uint64 n_rows);
 
+/// The merge builds anew: frees *base, which is null then.
+void graph_base_forget(GraphBase **base);
+
 /// What an insertion takes: edges and entry points of the base, palloc'd; numbers stay the base's.
 engine::graph::BaseGraph graph_base_read(const SegmentPlan *plan, const GraphBase *base);
 

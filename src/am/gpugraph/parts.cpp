@@ -292,6 +292,8 @@ graph_build_parts(GraphWriter *writer)
 	writer->model.hash_bits = hash_bits;
 	writer->model.degree = spec.degree;
 	insert = inserts(writer, &spec);
+	if (!insert)
+		graph_base_forget(&writer->base);
 	rows = insert ? writer->n_rows : rows_per_part(writer, &spec);
 	n_parts = (writer->n_rows + rows - 1) / rows;
 	memory = take_memory(writer, &spec, rows,

@@ -64,11 +64,11 @@ error_of_others(const IvfModel *model)
 bool
 new_rows_have_drifted(const IvfModel *model, const RowErrors *rows, const RowErrors *others)
 {
-	// Rows that are too far for a distance are no part of the mean.
+	// Rows that are too far for a distance are no part of the mean. Without others nothing says how many of them the training had.
 	const double strays = share(rows->n - rows->n_finite, rows->n);
 	const double strays_before = share(others->n - others->n_finite, others->n);
 
-	return mean_error(rows) > kDrift * error_of_others(model) || strays > kDrift * strays_before + kOutOfRange ||
+	return mean_error(rows) > kDrift * error_of_others(model) || (others->n > 0 && strays > kDrift * strays_before + kOutOfRange) ||
 		share(rows->n_out, rows->n) > kDrift * model->out_of_range / 1000 + kOutOfRange;
 }
 
@@ -158,11 +158,13 @@ ivf_has_drifted(const IvfWriter *writer)
 {
 	const IvfModel *model = &writer->model;
 	const RowErrors all = ivf_all_errors(writer);
+	const bool has_trained = writer->old_errors.n >= model->n_trained_rows; // a merge of the delta alone has none of them
 
 	// An error that is no number says nothing of the rows: the model is replaced by one that has one.
 	if (!std::isfinite(model->mean_error))
 		return true;
-	return mean_error(&all) > kDrift * model->mean_error || error_since(model, all.n, mean_error(&all)) > kDrift * error_of_others(model) ||
+	return mean_error(&all) > kDrift * model->mean_error ||
+		(has_trained && error_since(model, all.n, mean_error(&all)) > kDrift * error_of_others(model)) ||
 		share(all.n_out, all.n) > kDrift * model->out_of_range / 1000 + kOutOfRange ||
 		(share(writer->new_errors.n, all.n) >= kNewShare && new_rows_have_drifted(model, &writer->new_errors, &writer->old_errors));
 }

@@ -167,6 +167,7 @@ missing_bytes(Feed *feed)
 {
 	const MetaData *meta = feed->meta;
 	uint64 rows = 0;
+	uint64 delta_rows;
 	uint64 other_bytes = 0; // structure, tombstones
 
 	for (uint32 i = 0; i < meta->n_segments; i++)
@@ -182,8 +183,8 @@ missing_bytes(Feed *feed)
 		if (segment->n_dead > 0 && (state == nullptr || state->tombstone_generation < segment->tombstone_generation))
 			other_bytes += segment->n_rows / 8;
 	}
-	rows += feed->delta_end - Min(feed->delta_end, Max(feed->copy.version.delta_end, meta->delta_first_row));
-	return rows * (feed->vector_bytes + sizeof(uint64)) + other_bytes;
+	delta_rows = feed->delta_end - Min(feed->delta_end, Max(feed->copy.version.delta_end, meta->delta_first_row));
+	return rows * (feed->segment_vector_bytes + sizeof(uint64)) + delta_rows * (feed->vector_bytes + sizeof(uint64)) + other_bytes;
 }
 
 bool

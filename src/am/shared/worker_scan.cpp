@@ -9,6 +9,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
+#include "bridge/shared_state.hpp"
 #include "pg/fault.hpp"
 #include "wire/codec.hpp"
 
@@ -631,6 +632,9 @@ ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, u
 	return true;
 }
 
+// More candidates than these take a GPU pass after pass over the codes, which the pages' way looks at once.
+constexpr uint64 kMostCandidatesOnGpu = 32768;
+
 /// As many as the probes name, and room for one segment more, that is not named: a merge may have made it.
 uint64
 candidates_named(const wire::SegmentProbes *probes, uint32 n)
@@ -688,7 +692,7 @@ worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_can
 		return false;
 	}
 	n = candidates_named(probes, n_probes);
-	if (n == 0 || n > wire::kMaxSearchK)
+	if (n == 0 || n > wire::kMaxSearchK || (n > kMostCandidatesOnGpu && bridge::worker_on_gpu()))
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
 		return false;

@@ -477,6 +477,7 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	graph::GraphRows rows;
 
 	build.degree = spec.degree;
+	build.knn.k = 0; // as many as the build takes for that degree
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;

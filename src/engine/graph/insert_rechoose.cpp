@@ -66,23 +66,34 @@ struct Task
 	std::atomic<bool> stopped{false};
 };
 
-/// Turns the lists of new rows around: by the row that is in them, and there by the new row.
-void
-collect_comers(const Rechoice &choice, const Memory &memory)
+constexpr size_t kItemsPerCheck = size_t{1} << 20;
+
+/// Turns the lists of new rows around: by the row that is in them, and there by the new row. False: to be stopped.
+bool
+collect_comers(const Rechoice &choice, const Memory &memory, const Call &call)
 {
 	const size_t n = size_t{choice.n_added} * choice.lists.k;
 	const uint32_t *ids = choice.lists.ids;
 
 	std::fill_n(memory.first, size_t{choice.rows.n_rows} + 1, uint64_t{0});
 	for (size_t i = 0; i < n; i++)
+	{
+		if (i % kItemsPerCheck == 0 && !ivf::go_on(call, {0, choice.rows.n_rows}))
+			return false;
 		if (ids[i] != kNoNode)
 			memory.first[ids[i]]++;
+	}
 	// Each becomes the end of its run, and moves to its beginning as that is filled from behind.
 	for (size_t u = 0; u < choice.rows.n_rows; u++)
 		memory.first[u + 1] += memory.first[u];
 	for (size_t i = n; i > 0; i--)
+	{
+		if (i % kItemsPerCheck == 0 && !ivf::go_on(call, {0, choice.rows.n_rows}))
+			return false;
 		if (ids[i - 1] != kNoNode)
 			memory.comers[--memory.first[ids[i - 1]]] = {choice.lists.scores[i - 1], choice.added[(i - 1) / choice.lists.k]};
+	}
+	return true;
 }
 
 /// Numbers of candidates, none twice, none of them the row.
@@ -249,7 +260,8 @@ rechoose(const Rechoice &choice, void *work, size_t work_bytes, const Call &call
 
 	if (!memory.take(&arena, choice, call.n_threads))
 		return ivf::work_memory_short();
-	collect_comers(choice, memory);
+	if (!collect_comers(choice, memory, call))
+		return ivf::cancelled();
 	ivf::run_workers(call, memory.n_tasks, rechoose_task, &task);
 	return task.stopped.load() ? ivf::cancelled() : Outcome{};
 }
