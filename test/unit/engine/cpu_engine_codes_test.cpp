@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/coded_rows.hpp"
+#include "engine/coded_copy.hpp"
 #include "engine/structure.hpp"
 
 namespace vectorgpu::engine::test
@@ -12,57 +12,10 @@ namespace vectorgpu::engine::test
 namespace
 {
 
-struct CodesCase
-{
-	ivf::CodeKind kind;
-	uint32_t pq_m;
-	uint32_t pq_bits;
-	bool opq;
-};
-
-constexpr CodesCase kCodes[] = {
-	{ivf::CodeKind::kHalves, 0, 0, false},
-	{ivf::CodeKind::kSq8, 0, 0, false},
-	{ivf::CodeKind::kPq, 5, 8, false},
-	{ivf::CodeKind::kPq, 7, 4, false},
-	{ivf::CodeKind::kPq, 4, 8, true},
-};
-
-/// A copy of two segments and a delta, at which nobody looks. Every fifth row of a segment is the one before it once more: ties.
-struct CodesCopy
-{
-	CodesCopy(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, const CpuEngineOptions &options = {})
-		: rng(seed), first(coded(spec, codes, 700, 20, 1)), second(coded(spec, codes, 301, 7, 1001)), delta(spec),
-		  engine(make_cpu_engine(options))
-	{
-		delta.add_random(50, Data::kGaussian, rng, 5001);
-		EXPECT_TRUE(engine->create({spec, CopyKind::kCodes}, &copy).is_ok());
-		EXPECT_TRUE(first.load_codes(engine.get(), copy, 1).is_ok());
-		EXPECT_TRUE(second.load_codes(engine.get(), copy, 2).is_ok());
-		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
-	}
-
-	CodedRows
-	coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id)
-	{
-		Rows rows(spec);
-
-		rows.add_random(n, Data::kGaussian, rng, first_id);
-		for (size_t i = 4; i < n; i += 5)
-			std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vectors.data() + (i - 1) * rows.row_bytes, rows.row_bytes);
-		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, codes.pq_m, codes.pq_bits, codes.opq);
-	}
-
-	std::mt19937 rng;
-	CodedRows first;
-	CodedRows second;
-	Rows delta;
-	std::unique_ptr<Engine> engine;
-	CopyId copy = 0;
-};
+using Held = CodedCopy<CopyKind::kCodes>;
 
 void
-expect_candidates(const CodesCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
+expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &dead = {})
 {
 	struct Choice
 	{
@@ -115,18 +68,8 @@ expect_candidates(const CodesCopy &held, const Rows &queries, const std::set<Row
 	}
 }
 
-struct CpuEngineCodes : testing::TestWithParam<std::tuple<Metric, ElementType, CodesCase>>
+struct CpuEngineCodes : CodedTypes
 {
-	DistanceSpec
-	spec(uint32_t dim) const
-	{
-		return {std::get<0>(GetParam()), std::get<1>(GetParam()), dim};
-	}
-	CodesCase
-	codes() const
-	{
-		return std::get<2>(GetParam());
-	}
 };
 
 TEST_P(CpuEngineCodes, candidates_are_those_of_the_definition)
@@ -134,7 +77,7 @@ TEST_P(CpuEngineCodes, candidates_are_those_of_the_definition)
 	for (const uint32_t dim : {7u, 40u})
 		for (const size_t n_threads : {1u, 3u})
 		{
-			CodesCopy held(spec(dim), codes(), dim, {.n_threads = n_threads});
+			Held held(spec(dim), codes(), dim, {.n_threads = n_threads});
 			Rows queries(held.delta.spec);
 
 			queries.add_random(n_threads == 1 ? 12 : 2, Data::kGaussian, held.rng, 0);
@@ -144,33 +87,24 @@ TEST_P(CpuEngineCodes, candidates_are_those_of_the_definition)
 
 TEST_P(CpuEngineCodes, dead_rows_take_the_place_of_candidates_but_are_not_found)
 {
-	CodesCopy held(spec(20), codes(), 13);
+	Held held(spec(20), codes(), 13);
 	Rows queries(held.delta.spec);
-	std::set<RowId> dead;
-	Bytes bits(700 / 8 + 1);
+	const std::set<RowId> dead = held.kill_some();
 
-	for (size_t i = 0; i < 700; i += 3)
-	{
-		bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
-		dead.insert(held.first.rows.ids[i]);
-	}
-	ASSERT_OK(held.engine->set_tombstones(held.copy, 1, bits));
 	queries.add_random(12, Data::kGaussian, held.rng, 0);
 	ASSERT_NO_FATAL_FAILURE(expect_candidates(held, queries, dead));
 }
 
-constexpr ElementType kElements[] = {ElementType::kFloat32, ElementType::kFloat16};
-
 INSTANTIATE_TEST_SUITE_P(Types, CpuEngineCodes,
-	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine), testing::ValuesIn(kElements),
+	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine), testing::ValuesIn(kCodedElements),
 		testing::ValuesIn(kCodes)));
 // There is no product quantiser for L1.
 INSTANTIATE_TEST_SUITE_P(Taxicab, CpuEngineCodes,
-	testing::Combine(testing::Values(Metric::kL1), testing::ValuesIn(kElements), testing::Values(kCodes[0], kCodes[1])));
+	testing::Combine(testing::Values(Metric::kL1), testing::ValuesIn(kCodedElements), testing::Values(kCodes[0], kCodes[1])));
 
 TEST(CpuEngineCodesAlone, segments_that_a_query_does_not_name_count_as_the_largest)
 {
-	CodesCopy held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[2], 3);
+	Held held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[2], 3);
 	Rows queries(held.delta.spec);
 	const SegmentProbes named[] = {{9, 2, 50}, {8, 4, 30}};
 	std::vector<std::vector<Neighbor>> results;
@@ -186,7 +120,7 @@ TEST(CpuEngineCodesAlone, segments_that_a_query_does_not_name_count_as_the_large
 
 TEST(CpuEngineCodesAlone, rows_without_an_estimate_are_candidates_behind_all_others)
 {
-	CodesCopy held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[1], 3);
+	Held held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[1], 3);
 	std::vector<float> vector(12, 1.0f);
 	const SegmentProbes named[] = {{1, 3, 20}, {2, 2, 10}};
 	std::vector<std::vector<Neighbor>> results;
@@ -203,7 +137,7 @@ TEST(CpuEngineCodesAlone, rows_without_an_estimate_are_candidates_behind_all_oth
 
 TEST(CpuEngineCodesAlone, a_query_without_probes_has_no_answer)
 {
-	CodesCopy held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[0], 3);
+	Held held({Metric::kL2, ElementType::kFloat32, 12}, kCodes[0], 3);
 	const SearchQuery query = {held.delta.vector(0), 3, false, {}};
 	std::vector<std::vector<Neighbor>> results;
 
@@ -213,7 +147,7 @@ TEST(CpuEngineCodesAlone, a_query_without_probes_has_no_answer)
 TEST(CpuEngineCodesAlone, are_read_back_as_they_were_given_and_take_no_room_for_vectors)
 {
 	const DistanceSpec spec = {Metric::kCosine, ElementType::kFloat32, 64};
-	CodesCopy held(spec, kCodes[3], 3);
+	Held held(spec, kCodes[3], 3);
 	const Bytes given = held.first.coded_description();
 	const size_t n = held.first.rows.n();
 	Bytes got(given.size());
