@@ -39,8 +39,9 @@ AppendLane::try_acquire(Lease *lease, uint8_t **slot)
 		return false;
 
 	const size_t next = (last_ + 1) % kSlots;
+	const bool known_free = last_ + 1 <= kSlots + arrived_.load(std::memory_order_acquire); // without asking the driver
 
-	if (cudaEventQuery(taken_[next].get()) != cudaSuccess)
+	if (!known_free && cudaEventQuery(taken_[next].get()) != cudaSuccess)
 	{
 		(void) cudaGetLastError(); // not ready is no error; a broken context shows at the next call
 		return false;
@@ -86,6 +87,23 @@ AppendLane::arrived(Ticket ticket)
 
 	while (seen < ticket && !arrived_.compare_exchange_weak(seen, ticket, std::memory_order_release, std::memory_order_relaxed))
 		;
+}
+
+Status
+NewRows::await(AppendLane::Ticket ticket)
+{
+	if (ticket <= awaited_)
+		return Status::ok();
+	VECTORGPU_TRY(lane_->join(stream_, ticket));
+	awaited_ = ticket;
+	return Status::ok();
+}
+
+void
+NewRows::has_run()
+{
+	if (awaited_ > 0)
+		lane_->arrived(awaited_);
 }
 
 } // namespace vectorgpu::cuda

@@ -57,4 +57,24 @@ private:
 	std::atomic<Ticket> arrived_{0};
 };
 
+/// What one search waits for on its stream. It awaits new rows in front of the first work that reads them, and not sooner: what the stream has
+/// before that goes on while they are on their way.
+class NewRows
+{
+public:
+	/// lane: not null if anything is awaited.
+	NewRows(AppendLane *lane, cudaStream_t stream) : lane_(lane), stream_(stream) {}
+
+	/// Makes the stream wait, unless it does already or need not. 0: for nothing.
+	Status await(AppendLane::Ticket ticket);
+
+	/// The stream has run on behind all that it was given: others need not wait for what this one has awaited.
+	void has_run();
+
+private:
+	AppendLane *const lane_;
+	const cudaStream_t stream_;
+	AppendLane::Ticket awaited_ = 0;
+};
+
 } // namespace vectorgpu::cuda

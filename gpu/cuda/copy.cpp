@@ -109,9 +109,9 @@ Copy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 		source.dead = dead.bits;
 		source.dead_bits = dead.n_bits;
 		source.dead_start = static_cast<int64_t>(part.position - dead.first);
+		source.ticket = delta.ticket();
 		next->n_rows += part.n_rows;
 	}
-	next->ticket = delta.ticket();
 	return next;
 }
 

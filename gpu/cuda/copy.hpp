@@ -42,6 +42,7 @@ struct Source
 	double max_norm = 0;                      // this and the next two: of the block, as Filled has them
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
+	AppendLane::Ticket ticket = 0; // of the delta: new rows that a stream must wait for (NewRows) before it looks at any row of this
 
 	kernels::Rows rows() const;
 };
@@ -51,7 +52,6 @@ struct Snapshot
 {
 	std::vector<Source> sources; // segments, then the delta
 	uint64_t n_rows = 0;         // dead ones included
-	AppendLane::Ticket ticket = 0; // new rows that a stream must wait for (AppendLane::join) before it looks at them
 };
 
 /// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false where there are row ids alone.

@@ -425,7 +425,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
-		const SearchOptions search_options = {filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
+		const SearchOptions search_options = {&lane_, filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
 			few_lists_, candidates_only, bins_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
 		const auto search = has_lists									   ? search_lists
@@ -435,11 +435,8 @@ private:
 
 		if (candidates_only && std::any_of(queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
 			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
-		VECTORGPU_TRY(lane_.join(context->stream.get(), snapshot->ticket));
 		VECTORGPU_TRY(search(
 			&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options, results, &counts, control));
-		if (std::any_of(results->begin(), results->end(), [](const auto &result) { return !result.empty(); }))
-			lane_.arrived(snapshot->ticket); // it has waited for the stream
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;

@@ -175,6 +175,9 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 		args.stamps = trace->stamps;
 	}
 
+	NewRows new_rows(options.lane, stream);
+
+	VECTORGPU_TRY(new_rows.await(snapshot.sources.back().ticket)); // the delta comes last
 	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
 	if (trace != nullptr)
 		trace->launched = steady_clock::now();
@@ -194,6 +197,7 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	// While a launch whose blocks wait for each other may be on the device, there must be no other.
 	if (!status.is_ok())
 		return device->fatal() ? status : drained(*context, status);
+	new_rows.has_run();
 	if (*args.counters.given_up == args.answers.mark) // which was written before the marks that end_answers has seen
 	{
 		options.one_pass->not_before.store(steady_clock::now() + options.one_pass->pause, std::memory_order_relaxed);

@@ -56,7 +56,7 @@ public:
 		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
 		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), snapshot_(snapshot),
 		  queries_(queries), options_(options), results_(results), counts_(counts), control_(control),
-		  arena_(context->workspace.get(), context->workspace.bytes())
+		  arena_(context->workspace.get(), context->workspace.bytes()), new_rows_(options.lane, context->stream.get())
 	{
 	}
 
@@ -256,6 +256,8 @@ private:
 
 		for (const Source &source : snapshot_.sources)
 		{
+			VECTORGPU_TRY(new_rows_.await(source.ticket));
+
 			const bool bins = may_filter && !chunk.any_after && bins_fit(source, n_bins); // first: whatever the batch
 			const bool bounded = may_filter && !bins && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
 			const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, chunk);
@@ -587,6 +589,7 @@ private:
 		if (chunk.answers.heads != nullptr)
 		{
 			VECTORGPU_TRY(end_answers(device_, context_, chunk.answers, chunk.numbers, results_, counts_, &redo_));
+			new_rows_.has_run();
 			progress();
 			return Status::ok();
 		}
@@ -607,6 +610,7 @@ private:
 		// All lie in both places alike.
 		VECTORGPU_TRY(to_host(counts, chunk.best.counts, head + n * chunk.best.stride * sizeof(Entry)));
 		VECTORGPU_TRY(context_->stream.synchronize());
+		new_rows_.has_run();
 		progress();
 		counts_->n_rescored += *n_rescored;
 		for (size_t i = 0; i < n; i++)
@@ -647,6 +651,7 @@ private:
 		{
 			kernels::ScoreArgs score;
 
+			VECTORGPU_TRY(new_rows_.await(source.ticket));
 			score.metric = spec_.metric;
 			score.rows = source.rows();
 			score.queries = chunk.queries;
@@ -678,6 +683,7 @@ private:
 
 			VECTORGPU_TRY(to_host(pinned, zipped + done, here * sizeof(Entry)));
 			VECTORGPU_TRY(context_->stream.synchronize());
+			new_rows_.has_run();
 			progress();
 			for (size_t i = 0; i < here; i++)
 			{
@@ -752,24 +758,10 @@ private:
 	engine::SearchControl *control_;
 	Arena arena_;
 	std::vector<uint32_t> redo_;
+	NewRows new_rows_; // awaited in front of the first work that reads rows of a source
 };
 
 } // namespace
-
-Status
-SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinned_bytes)
-{
-	VECTORGPU_TRY(stream.create(device));
-	VECTORGPU_TRY(workspace.allocate(device, workspace_bytes, "the workspace of a search"));
-	VECTORGPU_TRY(pinned_in.allocate(device, pinned_bytes / 2, "queries"));
-	VECTORGPU_TRY(heads.allocate(device, kMostAnswers * sizeof(kernels::AnswerHead), "results"));
-	std::memset(heads.get(), 0, heads.bytes());
-	VECTORGPU_TRY(counters.allocate(device, kernels::OnePassCounters::kWords * sizeof(uint32_t), "counters of a search"));
-	VECTORGPU_TRY(device->check(cudaMemsetAsync(counters.get(), 0, counters.bytes(), stream.get()), "clear counters"));
-	VECTORGPU_TRY(given_up.allocate(device, sizeof(uint32_t), "counters of a search"));
-	*given_up.as<uint32_t>() = 0;
-	return pinned_out.allocate(device, pinned_bytes, "results");
-}
 
 Status
 search_snapshot(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,

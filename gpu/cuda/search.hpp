@@ -55,6 +55,7 @@ struct OnePassUse
 
 struct SearchOptions
 {
+	AppendLane *lane = nullptr;      // of the sources' tickets
 	uint32_t filter_min_queries = 0; // 0: tuning.hpp
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;        // few searches of a graph take the way of graph_alone.hpp

@@ -1,7 +1,8 @@
 // Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of batches of
 // --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size of the delta.
-//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
-// --chain: no search in one pass. The delta's rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
+//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]
+// --chain: no search in one pass. --behind: instead, what a search costs right behind an append of one row, as the worker does it
+// (append_at_once, then the search in another thread), beside one with nothing before it. The delta's rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
 // makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is compared with a
 // plain computation.
 #include <algorithm>
@@ -35,6 +36,16 @@ struct Data
 
 	const float *delta_row(size_t i) const { return delta.data() + i % n_delta * base.dim; }
 };
+
+/// Of at least one value.
+double
+median(std::vector<double> *values)
+{
+	const auto middle = values->begin() + static_cast<long>(values->size() / 2);
+
+	std::nth_element(values->begin(), middle, values->end());
+	return *middle;
+}
 
 class Bench
 {
@@ -93,8 +104,7 @@ public:
 			times.push_back(end - now);
 			now = end;
 		}
-		std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
-		*batch_ms = times[times.size() / 2];
+		*batch_ms = median(&times);
 		return 1000.0 * static_cast<double>(times.size() * batch_) / (now - start);
 	}
 
@@ -132,6 +142,102 @@ public:
 		latency_us[0] = took[took.size() / 2];
 		latency_us[1] = took[took.size() * 99 / 100];
 		return found;
+	}
+
+	/// Medians in us, of searches and appends in turn, each behind a pause as a session makes it.
+	struct Behind
+	{
+		double alone;    // a search with nothing before it
+		double append;   // an append of one row
+		double behind;   // the search right behind it
+		double together; // both
+		size_t refused;  // appends that would have had to wait: not counted
+		size_t n;
+	};
+
+	Behind
+	behind(double ms)
+	{
+		std::vector<std::vector<engine::Neighbor>> results;
+		std::vector<engine::SearchQuery> requests(batch_);
+		std::vector<double> alone, appends, searches, both;
+		std::atomic<int> turn{0}; // 1: the searching thread's
+		std::atomic<bool> done{false};
+		Behind figures = {};
+		std::thread searcher(
+			[&]
+			{
+				while (!done)
+				{
+					if (turn.load(std::memory_order_acquire) != 1)
+						continue;
+					for (engine::SearchQuery &request : requests)
+						request = {data_.queries.values.data() + (next_query_++ % data_.queries.n) * data_.base.dim, kLimit, false, {}};
+					must(engine_->search(copy_, requests, &results));
+					turn.store(0, std::memory_order_release);
+				}
+			});
+		const auto search = [&]
+		{
+			turn.store(1, std::memory_order_release);
+			while (turn.load(std::memory_order_acquire) != 0)
+				;
+		};
+		const auto pause = []
+		{
+			constexpr double kPauseMs = 0.05;
+
+			for (const double start = now_ms(); now_ms() - start < kPauseMs;)
+				;
+		};
+
+		if (n_appended_ == 0)
+			append(1); // a piece with room
+		for (const double start = now_ms(); now_ms() - start < ms;)
+		{
+			const RowId id = data_.base.n + n_appended_;
+			Status status;
+
+			pause();
+
+			const double first = now_ms();
+
+			search();
+			alone.push_back(1000 * (now_ms() - first));
+			pause();
+
+			const double second = now_ms();
+
+			if (!engine_->append_at_once(copy_, n_appended_, {{&id, 1}, data_.delta_row(n_appended_), 1}, &status))
+			{
+				figures.refused++;
+				append(1);
+				continue;
+			}
+			must(status);
+			n_appended_++;
+
+			const double third = now_ms();
+
+			search();
+
+			const double fourth = now_ms();
+
+			appends.push_back(1000 * (third - second));
+			searches.push_back(1000 * (fourth - third));
+			both.push_back(1000 * (fourth - second));
+		}
+		done = true;
+		searcher.join();
+		figures.n = both.size();
+		if (figures.n > 0)
+		{
+			figures.alone = median(&alone);
+			figures.append = median(&appends);
+			figures.behind = median(&searches);
+			figures.together = median(&both);
+		}
+		return figures;
 	}
 
 	/// True if the nearest rows of some queries are those of a plain computation, up to its rounding.
@@ -182,6 +288,7 @@ main(int argc, char **argv)
 	double rate = 5000;
 	double ms = 300;
 	bool real = false;
+	bool behind = false;
 	std::vector<size_t> sizes = {0, 100, 1000, 10000, 20000, 50000, 100000};
 	Data data;
 	cuda::CudaEngineOptions options;
@@ -190,7 +297,7 @@ main(int argc, char **argv)
 
 	if (argc < 3)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 3; i < argc; i++)
@@ -199,6 +306,8 @@ main(int argc, char **argv)
 			real = true;
 		else if (std::strcmp(argv[i], "--chain") == 0)
 			options.one_pass = false;
+		else if (std::strcmp(argv[i], "--behind") == 0)
+			behind = true;
 		else if (std::strcmp(argv[i], "--batch") == 0 && i + 1 < argc)
 			batch = static_cast<size_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
@@ -234,6 +343,24 @@ main(int argc, char **argv)
 	bench.search(100, &batch_ms); // warm
 	std::printf("# %s; %u x %u, %s; batches of %zu, k = %zu; %.0f appends of one row a second asked for\n", engine->description(),
 		data.base.n, data.base.dim, real ? "real numbers" : "bytes", batch, kLimit, rate);
+	if (behind)
+	{
+		std::printf("%8s %10s %10s %10s %10s %10s %8s %8s %6s\n", "delta", "alone us", "append us", "behind us", "both us", "more us", "n", "refused", "right");
+		for (const size_t size : sizes)
+		{
+			bench.grow_to(size);
+
+			const size_t at = bench.n_appended();
+			const Bench::Behind figures = bench.behind(ms);
+			const bool is_right = bench.right();
+
+			right = right && is_right;
+			std::printf("%8zu %10.1f %10.1f %10.1f %10.1f %10.1f %8zu %8zu %6s\n", at, figures.alone, figures.append, figures.behind,
+				figures.together, figures.together - figures.alone, figures.n, figures.refused, is_right ? "yes" : "NO");
+			std::fflush(stdout);
+		}
+		return right ? 0 : 1;
+	}
 	std::printf("%8s %12s %10s %7s | %12s %10s %7s %9s %8s %8s %6s\n", "delta", "searches/s", "batch ms", "cost", "beside", "batch ms", "cost",
 		"appends/s", "p50 us", "p99 us", "right");
 	for (const size_t size : sizes)
