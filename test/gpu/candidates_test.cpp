@@ -1,26 +1,10 @@
 // Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same estimates, bit for bit.
-#include <array>
-
-#include "engine/coded_rows.hpp"
-#include "engines.hpp"
+#include "coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
 {
 namespace
 {
-
-using engine::CopyKind;
-using engine::Coverage;
-using engine::SegmentProbes;
-using engine::ivf::CodeKind;
-
-struct CodesCase
-{
-	CodeKind kind;
-	uint32_t pq_m;
-	uint32_t pq_bits;
-	bool opq;
-};
 
 constexpr CodesCase kCodes[] = {
 	{CodeKind::kHalves, 0, 0, false},
@@ -31,85 +15,36 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 64, 8, true},
 };
 
-/// Two segments of codes and a delta, which is not looked at, in both engines.
-struct BothCodes
+/// The delta is not looked at.
+struct BothCodes : CodedSegments
 {
-	static constexpr uint32_t kLists = 30;
-	static constexpr uint32_t kFewLists = 7;
-
-	BothCodes(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000, Data data = Data::kGaussian)
-		: rng(seed), first(coded(spec, codes, n_rows, kLists, 1, data)), second(coded(spec, codes, 333, kFewLists, 1000001, data)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kCodes))
+	BothCodes(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000)
+		: CodedSegments(spec, CopyKind::kCodes, codes, true, seed, n_rows, Data::kGaussian)
 	{
-		delta.add_random(60, data, rng, 2000001);
-		both.change([&](Engine &e, CopyId c) { return first.load_codes(&e, c, 1); });
-		both.change([&](Engine &e, CopyId c) { return second.load_codes(&e, c, 2); });
-		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	/// Every fourth row is the one before it once more: equal estimates.
-	CodedRows
-	coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id, Data data)
-	{
-		Rows rows(spec);
-
-		rows.add_random(n, data, rng, first_id);
-		for (size_t i = 3; i < n; i += 4)
-			std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vector(i - 1), rows.row_bytes);
-		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
-	}
-
-	/// One batch in which queries have other k, probes and candidates; some look at all lists of a segment. Then the same behind a row that was
-	/// found.
+	/// One batch, and the same behind a row that was found.
 	void
 	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates)
 	{
-		std::vector<SearchQuery> batch;
-		std::vector<std::array<SegmentProbes, 2>> named(n);
-		std::vector<Coverage> coverage(n, Coverage::kAll);
+		Batch batch = make_batch(queries, n, k, most_probes, candidates);
 		std::vector<std::vector<Neighbor>> found;
 
-		for (size_t i = 0; i < n; i++)
-		{
-			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
-			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
+		SCOPED_TRACE(about(n, k, most_probes, candidates));
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch.queries));
+		for (const Coverage coverage : batch.coverage)
+			EXPECT_EQ(coverage, Coverage::kPart);
 
-			named[i] = {SegmentProbes{1, std::max(1u, most_probes / divisor), std::max(1u, candidates / divisor)},
-				SegmentProbes{2, i % 5 == 3 ? kFewLists : std::max(1u, most_probes / 4), candidates}};
-			query.probes = named[i];
-			query.coverage = &coverage[i];
-			batch.push_back(query);
-		}
-		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
-										<< " dim " << first.rows.spec.dim << " codes " << static_cast<int>(first.spec.kind) << " m "
-										<< first.spec.pq.m << " bits " << first.spec.pq.bits << " batch " << n << " k " << k << " probes "
-										<< most_probes << " candidates " << candidates);
-		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
-		for (size_t i = 0; i < n; i++)
-			EXPECT_EQ(coverage[i], Coverage::kPart);
-
-		ASSERT_OK(both.cpu()->search(both.cpu_copy(), batch, &found, nullptr));
+		ASSERT_OK(both.cpu()->search(both.cpu_copy(), batch.queries, &found, nullptr));
 		for (size_t i = 0; i < n; i += 2)
 			if (!found[i].empty())
 			{
-				batch[i].has_after = true;
-				batch[i].after = found[i][found[i].size() / 2];
+				batch.queries[i].has_after = true;
+				batch.queries[i].after = found[i][found[i].size() / 2];
 			}
-		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch.queries));
 	}
-
-	std::mt19937 rng;
-	CodedRows first;
-	CodedRows second;
-	Rows delta;
-	Both both;
 };
-
-bool
-exists(Metric metric, const CodesCase &codes)
-{
-	return metric != Metric::kL1 || codes.kind != CodeKind::kPq;
-}
 
 TEST(Candidates, EveryMetricAndKindInBatchesOfEverySize)
 {

@@ -1,27 +1,10 @@
 // Inverted lists with codes on the GPU: what the CPU engine answers with the same codes, probes and candidates, bit for bit.
-#include <array>
-#include <numeric>
-
-#include "engine/coded_rows.hpp"
-#include "engines.hpp"
+#include "coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
 {
 namespace
 {
-
-using engine::CopyKind;
-using engine::Coverage;
-using engine::SegmentProbes;
-using engine::ivf::CodeKind;
-
-struct CodesCase
-{
-	CodeKind kind;
-	uint32_t pq_m;
-	uint32_t pq_bits;
-	bool opq;
-};
 
 /// Parts that do not divide the dimensions, parts that fill words of codes and such that do not, one part, as many as dimensions.
 constexpr CodesCase kCodes[] = {
@@ -37,78 +20,38 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 64, 8, true},
 };
 
-/// Two segments of coded lists and a delta, in both engines.
-struct BothCoded
+struct BothCoded : CodedSegments
 {
-	static constexpr uint32_t kLists = 30;
-	static constexpr uint32_t kFewLists = 7;
-
-	BothCoded(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000, Data data = Data::kGaussian)
-		: rng(seed), first(coded(spec, codes, n_rows, kLists, 1, data)), second(coded(spec, codes, 333, kFewLists, 1000001, data)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kCodedLists))
+	BothCoded(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000)
+		: CodedSegments(spec, CopyKind::kCodedLists, codes, false, seed, n_rows, Data::kGaussian)
 	{
-		delta.add_random(60, data, rng, 2000001);
-		both.change([&](Engine &e, CopyId c) { return first.load_coded(&e, c, 1); });
-		both.change([&](Engine &e, CopyId c) { return second.load_coded(&e, c, 2); });
-		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	CodedRows
-	coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id, Data data)
-	{
-		Rows rows(spec);
-
-		rows.add_random(n, data, rng, first_id);
-		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
-	}
-
-	/// One batch in which queries have other k, probes and candidates; some look at the whole of a segment, some at everything.
+	/// One batch, in which some look at everything.
 	void
 	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates, bool with_after = false)
 	{
-		std::vector<SearchQuery> batch;
-		std::vector<std::array<SegmentProbes, 2>> named(n);
-		std::vector<Coverage> coverage(n);
+		Batch batch = make_batch(queries, n, k, most_probes, candidates);
 
 		for (size_t i = 0; i < n; i++)
 		{
-			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
-			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
+			SearchQuery &query = batch.queries[i];
 
-			named[i] = {SegmentProbes{1, std::max(1u, most_probes / divisor), std::max(1u, candidates / divisor)},
-				SegmentProbes{2, i % 5 == 3 ? kFewLists : std::max(1u, most_probes / 4), candidates}};
-			if (i % 7 != 6)
-				query.probes = named[i];
+			if (i % 7 == 6)
+				query.probes = {};
 			if (with_after && i % 2 == 0)
 			{
 				query.has_after = true;
 				query.after = {oracle_score(first.rows.spec, query.query, first.rows.vector(17)), first.rows.ids[17]};
 			}
-			query.coverage = &coverage[i];
-			batch.push_back(query);
 		}
-		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
-										<< " dim " << first.rows.spec.dim << " codes " << static_cast<int>(first.spec.kind) << " m "
-										<< first.spec.pq.m << " bits " << first.spec.pq.bits << " batch " << n << " k " << k << " probes "
-										<< most_probes << " candidates " << candidates);
-		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		SCOPED_TRACE(about(n, k, most_probes, candidates));
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch.queries));
 		for (size_t i = 0; i < n; i++)
-			EXPECT_EQ(coverage[i] == Coverage::kPart,
-				!batch[i].probes.empty() && (named[i][0].probes < kLists || named[i][1].probes < kFewLists));
+			EXPECT_EQ(batch.coverage[i] == Coverage::kPart,
+				!batch.queries[i].probes.empty() && (batch.named[i][0].probes < kLists || batch.named[i][1].probes < kFewLists));
 	}
-
-	std::mt19937 rng;
-	CodedRows first;
-	CodedRows second;
-	Rows delta;
-	Both both;
 };
-
-bool
-exists(Metric metric, const CodesCase &codes)
-{
-	return metric != Metric::kL1 || codes.kind != CodeKind::kPq;
-}
 
 TEST(Codes, EveryMetricAndKindInBatchesOfEverySize)
 {

@@ -68,23 +68,25 @@ struct CodedRows : ListRows
 	Status
 	load_coded(Engine *engine, CopyId copy, SegmentId segment) const
 	{
-		const Bytes vectors = vectors_by_place();
-		const Bytes bytes = coded_description();
-		const size_t part = bytes.size() / 3 + 1;
-		Status status = engine->load_segment(copy, segment, {{rows.ids.data(), rows.n()}, vectors.data(), rows.n()});
-
-		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
-			status = engine->load_structure(copy, segment, n_lists, {bytes.data() + at, std::min(part, bytes.size() - at)});
-		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
+		return load_as(CopyKind::kCodedLists, engine, copy, segment);
 	}
 
 	/// The same without vectors, into a copy of kind kCodes.
 	Status
 	load_codes(Engine *engine, CopyId copy, SegmentId segment) const
 	{
+		return load_as(CopyKind::kCodes, engine, copy, segment);
+	}
+
+	/// As the kind of the copy wants it.
+	Status
+	load_as(CopyKind kind, Engine *engine, CopyId copy, SegmentId segment) const
+	{
+		const Bytes vectors = kind == CopyKind::kCodes ? Bytes() : vectors_by_place();
 		const Bytes bytes = coded_description();
 		const size_t part = bytes.size() / 3 + 1;
-		Status status = engine->load_segment(copy, segment, {{rows.ids.data(), rows.n()}, nullptr, rows.n()});
+		Status status =
+			engine->load_segment(copy, segment, {{rows.ids.data(), rows.n()}, kind == CopyKind::kCodes ? nullptr : vectors.data(), rows.n()});
 
 		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
 			status = engine->load_structure(copy, segment, n_lists, {bytes.data() + at, std::min(part, bytes.size() - at)});
