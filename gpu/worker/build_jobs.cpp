@@ -8,6 +8,7 @@
 
 #include "worker/fault.hpp"
 #include "worker/residency.hpp"
+#include "worker/result_part.hpp"
 
 namespace vectorgpu::worker
 {
@@ -20,17 +21,6 @@ namespace
 
 constexpr size_t kMostJobs = 8;
 constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of sample, centroids, queries and what codes take of one
-
-/// The part of a result that was asked for.
-ReplyStatus
-copy_part(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
-{
-	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
-		return ReplyStatus::kInvalid;
-	bytes->resize(request.n_bytes);
-	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
-	return ReplyStatus::kOk;
-}
 
 } // namespace
 

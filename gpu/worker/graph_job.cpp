@@ -9,6 +9,7 @@
 
 #include "worker/fault.hpp"
 #include "worker/residency.hpp"
+#include "worker/result_part.hpp"
 
 namespace vectorgpu::worker
 {
@@ -21,16 +22,6 @@ namespace
 
 static_assert(static_cast<uint32_t>(engine::GraphStage::kFailed) == static_cast<uint32_t>(GraphBuildStage::kFailed) &&
 			  static_cast<uint32_t>(engine::GraphStage::kRecall) == static_cast<uint32_t>(GraphBuildStage::kRecall));
-
-ReplyStatus
-copy_range(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
-{
-	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
-		return ReplyStatus::kInvalid;
-	bytes->resize(request.n_bytes);
-	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
-	return ReplyStatus::kOk;
-}
 
 } // namespace
 
@@ -202,19 +193,19 @@ GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *byte
 	const wire::GraphBuildState now = progress();
 
 	if (request.result == wire::BuildResult::kGraphState)
-		return copy_range(&now, sizeof(now), request, bytes);
+		return copy_part(&now, sizeof(now), request, bytes);
 	if (now.stage != GraphBuildStage::kDone)
 		return ReplyStatus::kInvalid;
 	switch (request.result)
 	{
 		case wire::BuildResult::kEdges:
-			return copy_range(builder_->edges().data(), builder_->edges().size() * sizeof(uint32_t), request, bytes);
+			return copy_part(builder_->edges().data(), builder_->edges().size() * sizeof(uint32_t), request, bytes);
 		case wire::BuildResult::kEntries:
-			return copy_range(builder_->entries().data(), builder_->entries().size() * sizeof(uint32_t), request, bytes);
+			return copy_part(builder_->entries().data(), builder_->entries().size() * sizeof(uint32_t), request, bytes);
 		case wire::BuildResult::kHash:
-			return copy_range(builder_->hash().data(), builder_->hash().size(), request, bytes);
+			return copy_part(builder_->hash().data(), builder_->hash().size(), request, bytes);
 		case wire::BuildResult::kCodes:
-			return copy_range(builder_->codes().data(), builder_->codes().size(), request, bytes);
+			return copy_part(builder_->codes().data(), builder_->codes().size(), request, bytes);
 		case wire::BuildResult::kRecall:
 		{
 			const engine::ivf::Calibration &calibration = builder_->calibration();
@@ -222,7 +213,7 @@ GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *byte
 
 			for (uint32_t i = 0; i < calibration.n_points; i++)
 				points[i] = {calibration.probes[i], calibration.recall[i]};
-			return copy_range(points, calibration.n_points * sizeof(points[0]), request, bytes);
+			return copy_part(points, calibration.n_points * sizeof(points[0]), request, bytes);
 		}
 		default:
 			return ReplyStatus::kInvalid;

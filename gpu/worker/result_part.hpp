@@ -1,0 +1,25 @@
+// BUILD_READ asks for a result of a build in parts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "wire/messages.hpp"
+
+namespace vectorgpu::worker
+{
+
+/// The part of a result [n_bytes] that was asked for. kInvalid: it does not lie in the result. Throws bad_alloc.
+inline wire::ReplyStatus
+copy_part(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
+{
+	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
+		return wire::ReplyStatus::kInvalid;
+	bytes->resize(request.n_bytes);
+	memcpy(bytes->data(), static_cast<const uint8_t *>(data) + request.first, request.n_bytes);
+	return wire::ReplyStatus::kOk;
+}
+
+} // namespace vectorgpu::worker
