@@ -1,5 +1,6 @@
 // See coded_search.hpp. One pass finds up to kMostPassCandidates of a query; more are found by passes that go on behind the last one.
 #include "cuda/coded_search.hpp"
+#include "cuda/stop.hpp"
 
 #include <algorithm>
 
@@ -125,8 +126,8 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 			if (control != nullptr)
 				control->progress.fetch_add(1, std::memory_order_relaxed);
 		}
-		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-			return Status::error(StatusCode::kCancelled, "the search was stopped");
+		if (is_stopped(control))
+			return stopped();
 		VECTORGPU_TRY(device->check(kernels::launch_coded_scan(scan, stream), "scan codes"));
 		VECTORGPU_TRY(source.lists->with_vectors ? device->check(kernels::launch_code_refine(refine, stream), "score candidates")
 												 : device->check(kernels::launch_code_keep(refine, stream), "keep candidates"));

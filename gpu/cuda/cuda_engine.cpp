@@ -23,6 +23,7 @@
 #include "cuda/search.hpp"
 #include "cuda/self_test.hpp"
 #include "cuda/start_times.hpp"
+#include "cuda/stop.hpp"
 #include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
@@ -268,8 +269,8 @@ public:
 				VECTORGPU_TRY(held.match != nullptr	   ? search_match(held.match.get(), context.get(), queries, results, control)
 							  : held.hashed != nullptr ? search_hashed(held.hashed.get(), context.get(), queries, results, control)
 													   : search_rows(held.rows.get(), context.get(), queries, results, control));
-				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				if (is_stopped(control))
+					return stopped();
 				n_searches_ += queries.size();
 				n_batches_ += 1;
 				return Status::ok();

@@ -21,6 +21,7 @@
 #include "cuda/gpu_choice.hpp"
 #include "cuda/graph_alone.hpp"
 #include "cuda/staging.hpp"
+#include "cuda/stop.hpp"
 #include "engine/distance.hpp"
 #include "engine/graph/search.hpp"
 
@@ -156,8 +157,8 @@ private:
 			const size_t n = chunk_size(numbers);
 			Chunk chunk;
 
-			if (control_ != nullptr && control_->stop.load(std::memory_order_relaxed))
-				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			if (is_stopped(control_))
+				return stopped();
 			arena_.release(0);
 			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
 			for (size_t s = 0; s < sources_.size(); s++)

@@ -8,6 +8,7 @@
 
 #include "cuda/arena.hpp"
 #include "cuda/device_codes.hpp"
+#include "cuda/stop.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/graph/search.hpp"
 #include "kernels/graph_codes.hpp"
@@ -22,18 +23,6 @@ constexpr size_t kQueryBytes = 64;     // of a query in a chunk, beside its code
 constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
 
 static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
-
-Status
-stopped()
-{
-	return Status::error(StatusCode::kCancelled, "the search was stopped");
-}
-
-bool
-is_stopped(const engine::SearchControl *control)
-{
-	return control != nullptr && control->stop.load(std::memory_order_relaxed);
-}
 
 /// work(i) for 0 <= i < n by the pool's threads.
 template <class Work>

@@ -19,6 +19,7 @@
 #include "cuda/ivf_few.hpp"
 #include "cuda/ivf_lists.hpp"
 #include "cuda/staging.hpp"
+#include "cuda/stop.hpp"
 #include "engine/distance.hpp"
 #include "kernels/ivf.hpp"
 
@@ -149,8 +150,6 @@ private:
 		return device_->check(error, what);
 	}
 
-	bool stopped() const { return control_ != nullptr && control_->stop.load(std::memory_order_relaxed); }
-
 	static uint32_t
 	n_groups(uint32_t max_k)
 	{
@@ -253,8 +252,8 @@ private:
 			const size_t n = chunk_size(numbers, careful);
 			Chunk chunk;
 
-			if (stopped())
-				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			if (is_stopped(control_))
+				return stopped();
 			arena_.release(0);
 			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
 			for (size_t s = 0; s < sources_.size(); s++)
@@ -567,8 +566,8 @@ private:
 		VECTORGPU_TRY(take_candidates(n, window, &scan->candidates));
 		for (uint64_t first = 0; first < source.n_rows; first += window)
 		{
-			if (stopped())
-				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			if (is_stopped(control_))
+				return stopped();
 			scan->first_place = static_cast<uint32_t>(first);
 			scan->end_place = static_cast<uint32_t>(std::min<uint64_t>(source.n_rows, first + window));
 			VECTORGPU_TRY(find_thresholds(chunk, *scan));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cuda/host_team.hpp"
+#include "cuda/stop.hpp"
 #include "engine/cpu/selection.hpp"
 
 namespace vectorgpu::cuda
@@ -20,18 +21,6 @@ namespace
 {
 
 constexpr uint64_t kPartsOfBudget = 4; // of what is left of the budget a part of an index that does not fit takes a fourth
-
-Status
-stopped()
-{
-	return Status::error(StatusCode::kCancelled, "the search was stopped");
-}
-
-bool
-is_stopped(const engine::SearchControl *control)
-{
-	return control != nullptr && control->stop.load(std::memory_order_relaxed);
-}
 
 /// 0, 1, ... n - 1.
 std::vector<size_t>

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/match_index.hpp"
+#include "cuda/stop.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -158,7 +159,7 @@ pause(const Stream &stream, engine::SearchControl *control)
 	if (control == nullptr)
 		return {};
 	control->progress.fetch_add(1, std::memory_order_relaxed);
-	return control->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "the search was stopped") : Status::ok();
+	return is_stopped(control) ? stopped() : Status::ok();
 }
 
 } // namespace

@@ -19,6 +19,7 @@
 #include "cuda/filter_plan.hpp"
 #include "cuda/one_pass.hpp"
 #include "cuda/staging.hpp"
+#include "cuda/stop.hpp"
 #include "engine/distance.hpp"
 #include "engine/partial_reduce.hpp"
 #include "kernels/filter.hpp"
@@ -83,7 +84,7 @@ public:
 		{
 			bool taken = false;
 
-			if (n_bins == 0 && !stopped())
+			if (n_bins == 0 && !is_stopped(control_))
 				VECTORGPU_TRY(search_one_pass(
 					device_, context_, spec_, shape_, snapshot_, queries_, numbers, options_, results_, counts_, &redo_, &taken));
 			if (taken)
@@ -130,8 +131,6 @@ private:
 		return static_cast<uint32_t>(std::min<uint64_t>(queries_[number].k, snapshot_.n_rows));
 	}
 
-	bool stopped() const { return control_ != nullptr && control_->stop.load(std::memory_order_relaxed); }
-
 	void
 	progress()
 	{
@@ -167,8 +166,8 @@ private:
 	{
 		while (!numbers.empty())
 		{
-			if (stopped())
-				return Status::error(StatusCode::kCancelled, "the search was stopped");
+			if (is_stopped(control_))
+				return stopped();
 
 			const size_t n = chunk_size(numbers, may_filter, n_bins);
 
@@ -551,8 +550,8 @@ private:
 
 				const uint32_t n_groups = (score.rows.n_rows + score.group_rows - 1) / score.group_rows;
 
-				if (stopped())
-					return Status::error(StatusCode::kCancelled, "the search was stopped");
+				if (is_stopped(control_))
+					return stopped();
 				VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score rows"));
 				VECTORGPU_TRY(check(
 					kernels::launch_thresholds(score.queries, minima, n_groups, best, thresholds, candidates.counts, stream_),

@@ -1,0 +1,22 @@
+// How a search ends whose caller wants no results any more.
+#pragma once
+
+#include "engine/engine.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// control: may be null.
+inline bool
+is_stopped(const engine::SearchControl *control)
+{
+	return control != nullptr && control->stop.load(std::memory_order_relaxed);
+}
+
+inline Status
+stopped()
+{
+	return Status::error(StatusCode::kCancelled, "the search was stopped");
+}
+
+} // namespace vectorgpu::cuda
