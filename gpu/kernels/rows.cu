@@ -74,21 +74,27 @@ store(const void *from, uint32_t dim, uint32_t n_rows, void *to, uint32_t pitch_
 	return cudaGetLastError();
 }
 
-/// Grid-stride, block 256.
+/// Grid-stride over 16 bytes of vectors each, block 256; the first n_rows threads also take a row's id and value. All reads, from the host's memory,
+/// are under way before the first write waits for one.
 __global__ void __launch_bounds__(kThreads)
 take_rows_kernel(const StoredRows rows)
 {
-	const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 	const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes / sizeof(uint4);
+	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes / sizeof(uint4); // n_rows at least: a pitch is 16 bytes or more
 
-	for (uint64_t i = first; i < n_pieces; i += step)
-		static_cast<uint4 *>(rows.vectors)[i] = static_cast<const uint4 *>(rows.from_vectors)[i];
-	for (uint64_t i = first; i < rows.n_rows; i += step)
+	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_pieces; i += step)
 	{
-		rows.row_ids[i] = rows.from_row_ids[i];
-		if (rows.from_values != nullptr)
-			rows.values[i] = rows.from_values[i];
+		const bool has_row = i < rows.n_rows;
+		const bool has_value = has_row && rows.from_values != nullptr;
+		const uint4 piece = static_cast<const uint4 *>(rows.from_vectors)[i];
+		const RowId row_id = has_row ? rows.from_row_ids[i] : 0;
+		const float value = has_value ? rows.from_values[i] : 0.0f;
+
+		static_cast<uint4 *>(rows.vectors)[i] = piece;
+		if (has_row)
+			rows.row_ids[i] = row_id;
+		if (has_value)
+			rows.values[i] = value;
 	}
 }
 
