@@ -14,6 +14,8 @@ namespace
 
 constexpr uint32_t kSearchWidth = 32; // reachable nodes near one that is not: one of them has an edge to spare
 constexpr uint32_t kProgressRows = 64; // between calls of progress
+constexpr uint32_t kNodesAhead = 8;    // whose edges are asked for from memory before they are followed
+constexpr uint32_t kCacheLine = 64;    // bytes
 
 /// A breadth-first search that can go on after edges were added. Each reached node has a parent, whose edge to it must stay.
 struct Tree
@@ -49,6 +51,12 @@ struct Tree
 				reach(entries[i], entries[i]);
 	}
 	void
+	prefetch_edges(const uint32_t *own) const
+	{
+		for (uint32_t i = 0; i < degree; i += kCacheLine / sizeof(uint32_t))
+			__builtin_prefetch(own + i);
+	}
+	void
 	follow(const uint32_t *edges)
 	{
 		for (; n_followed < n_reached; n_followed++)
@@ -56,6 +64,8 @@ struct Tree
 			const uint32_t u = reached[n_followed];
 			const uint32_t *own = edges + static_cast<size_t>(u) * degree;
 
+			if (n_followed + kNodesAhead < n_reached)
+				prefetch_edges(edges + static_cast<size_t>(reached[n_followed + kNodesAhead]) * degree);
 			for (uint32_t i = 0; i < degree; i++)
 				if (own[i] < n_nodes && parents[own[i]] == kNoNode)
 					reach(own[i], u);

@@ -16,8 +16,10 @@ namespace
 {
 
 constexpr uint32_t kProgressRows = 1024; // between calls of progress
+constexpr uint32_t kCacheLine = 64;      // bytes
 
-/// Ranks of the neighbours of one row, by their numbers: open addressing.
+/// Ranks of the neighbours of one row, by their numbers: open addressing, and a filter in front of it, which most of the numbers that are asked for do
+/// not pass (a bit each, of 64 for one neighbour).
 class RankTable
 {
 public:
@@ -26,18 +28,35 @@ public:
 	{
 		return std::bit_ceil(size_t{4} * k);
 	}
-	RankTable(uint64_t *memory, uint32_t k) : slots_(memory), mask_(slots(k) - 1)
+	static size_t
+	filter_words(uint32_t k)
+	{
+		return std::bit_ceil(std::max(size_t{k}, size_t{2}));
+	}
+	RankTable(uint64_t *slots_memory, uint64_t *filter, uint32_t k)
+		: slots_(slots_memory), filter_(filter), mask_(slots(k) - 1), word_shift_(32 - static_cast<uint32_t>(std::countr_zero(filter_words(k))))
 	{
 		memset(slots_, 0xFF, slots(k) * sizeof(uint64_t));
+		memset(filter_, 0, filter_words(k) * sizeof(uint64_t));
 	}
 	void
 	insert(uint32_t node, uint32_t rank)
 	{
+		const Bit bit = bit_of(node);
 		size_t i = hash_node(node) & mask_;
 
 		while (slots_[i] != kFree)
 			i = (i + 1) & mask_;
 		slots_[i] = static_cast<uint64_t>(node) << 32 | rank;
+		filter_[bit.word] |= uint64_t{1} << bit.bit;
+	}
+	/// 0: it is none of them.
+	uint32_t
+	may_have(uint32_t node) const
+	{
+		const Bit bit = bit_of(node);
+
+		return static_cast<uint32_t>(filter_[bit.word] >> bit.bit & 1);
 	}
 	/// UINT32_MAX: it is none of them.
 	uint32_t
@@ -51,13 +70,33 @@ public:
 
 private:
 	static constexpr uint64_t kFree = UINT64_MAX; // kNoNode is no key
+
+	struct Bit
+	{
+		uint32_t word;
+		uint32_t bit;
+	};
+
+	/// One multiplication (Knuth 1998, section 6.4), of whose high bits both are made.
+	Bit
+	bit_of(uint32_t node) const
+	{
+		const uint32_t hash = node * 2654435769U;
+
+		return {hash >> word_shift_, hash >> (word_shift_ - 6) & 63};
+	}
+
 	uint64_t *slots_;
+	uint64_t *filter_;
 	size_t mask_;
+	uint32_t word_shift_;
 };
 
 struct Memory
 {
-	uint64_t *ranks;  // RankTable
+	uint64_t *ranks;   // RankTable
+	uint64_t *filter;  // its filter
+	uint32_t *met;     // [k] positions in a list of what has passed it
 	uint32_t *detours; // [k]
 	uint32_t *order;   // [k]
 	double *scores;    // [k]
@@ -66,6 +105,8 @@ struct Memory
 	take(ivf::Arena *arena, uint32_t k)
 	{
 		ranks = arena->take<uint64_t>(RankTable::slots(k));
+		filter = arena->take<uint64_t>(RankTable::filter_words(k));
+		met = arena->take<uint32_t>(k);
 		detours = arena->take<uint32_t>(k);
 		order = arena->take<uint32_t>(k);
 		scores = arena->take<double>(k);
@@ -79,6 +120,17 @@ list_size(const uint32_t *ids, uint32_t k)
 	return static_cast<uint32_t>(std::find(ids, ids + k, kNoNode) - ids);
 }
 
+constexpr uint32_t kListsAhead = 4; // asked for from memory before they are looked at
+
+void
+prefetch_list(const KnnLists &lists, uint32_t node)
+{
+	const uint32_t *ids = lists.ids + static_cast<size_t>(node) * lists.k;
+
+	for (uint32_t i = 0; i < lists.k; i += kCacheLine / sizeof(uint32_t))
+		__builtin_prefetch(ids + i);
+}
+
 /// A detour of the edge u → w is u → v → w with both edges of a better rank than that of u → w. Few detours first.
 uint32_t
 prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forward, const Memory &memory)
@@ -86,23 +138,33 @@ prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forw
 	const uint32_t *own = lists.ids + static_cast<size_t>(u) * lists.k;
 	const uint32_t n = list_size(own, lists.k);
 	const uint32_t *detours = memory.detours;
-	RankTable ranks(memory.ranks, lists.k);
+	RankTable ranks(memory.ranks, memory.filter, lists.k);
 
 	for (uint32_t i = 0; i < n; i++)
 		ranks.insert(own[i], i);
 	std::fill_n(memory.detours, n, 0);
+	for (uint32_t i = 0; i < std::min(n, kListsAhead); i++)
+		prefetch_list(lists, own[i]);
 	for (uint32_t i = 0; i < n; i++)
 	{
 		const uint32_t *theirs = lists.ids + static_cast<size_t>(own[i]) * lists.k;
+		uint32_t n_met = 0;
 
-		if (i + 2 < n)
-			__builtin_prefetch(lists.ids + static_cast<size_t>(own[i + 2]) * lists.k);
-		for (uint32_t j = 0; j < n && theirs[j] != kNoNode; j++)
+		if (i + kListsAhead < n)
+			prefetch_list(lists, own[i + kListsAhead]);
+		// Whether a neighbour's neighbour is one's own is not to be foreseen: no branch depends on it here. kNoNode has no rank.
+		for (uint32_t j = 0; j < n; j++)
 		{
+			memory.met[n_met] = j;
+			n_met += ranks.may_have(theirs[j]);
+		}
+		for (uint32_t m = 0; m < n_met; m++)
+		{
+			const uint32_t j = memory.met[m];
 			const uint32_t rank = ranks.rank_of(theirs[j]);
 
-			if (rank != UINT32_MAX && rank > i && rank > j)
-				memory.detours[rank]++;
+			if (rank != UINT32_MAX)
+				memory.detours[rank] += rank > i && rank > j;
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
