@@ -39,7 +39,7 @@ format_begin(const SegmentPlan *plan)
 
 	writer->plan = *plan;
 	writer->meta = plan->meta;
-	writer->report = plan->mode == WriteMode::kBulk;
+	writer->watch = {plan->give_way, plan->give_way_state, plan->mode == WriteMode::kBulk};
 	writer->vector_bytes = meta_vector_bytes(plan->meta);
 	writer->memory = static_cast<Size>(maintenance_work_mem) * 1024;
 	writer->vectors = BufFileCreateTemp(false);

@@ -99,7 +99,7 @@ rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
 void
 tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
 {
-	if (writer->model.n_parts == 1 || !writer->report)
+	if (writer->model.n_parts == 1 || !writer->watch.report)
 		return;
 	ereport(NOTICE,
 		(errmsg("index \"%s\" has %u graphs, because maintenance_work_mem has no room for one of all rows",

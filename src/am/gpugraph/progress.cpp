@@ -6,7 +6,6 @@
 extern "C"
 {
 #include "commands/progress.h"
-#include "miscadmin.h"
 #include "utils/backend_progress.h"
 }
 
@@ -16,36 +15,12 @@ namespace vectorgpu::am
 namespace
 {
 
-/// engine::graph::Call::progress; may leave by an error, since the engine has no more than this thread and nothing to free.
+/// engine::graph::Call::progress.
 bool
 on_progress(void *context, uint64_t done, uint64_t total)
 {
-	const GraphWriter *writer = static_cast<const GraphWriter *>(context);
-
-	CHECK_FOR_INTERRUPTS();
-	if (writer->report)
-	{
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(total));
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(done));
-	}
 	(void) VG_FAULT("graph_progress");
-	return writer->plan.give_way == nullptr || !writer->plan.give_way(writer->plan.give_way_state);
-}
-
-int
-sqlstate_of(StatusCode code)
-{
-	switch (code)
-	{
-		case StatusCode::kInvalidArgument:
-			return ERRCODE_INVALID_PARAMETER_VALUE;
-		case StatusCode::kOutOfMemory:
-			return ERRCODE_OUT_OF_MEMORY;
-		case StatusCode::kUnsupported:
-			return ERRCODE_FEATURE_NOT_SUPPORTED;
-		default:
-			return ERRCODE_INTERNAL_ERROR;
-	}
+	return watch_goes_on(&static_cast<const GraphWriter *>(context)->watch, done, total);
 }
 
 } // namespace
@@ -70,19 +45,13 @@ graph_on_stage(void *context, engine::graph::BuildStage stage)
 bool
 graph_check_outcome(const engine::graph::Outcome &outcome)
 {
-	if (outcome.is_ok())
-		return true;
-	if (outcome.code == StatusCode::kCancelled)
-		return false;
-	ereport(ERROR,
-		(errcode(sqlstate_of(outcome.code)), errmsg("could not build the graph of the index: %s", outcome.message)));
-	pg_unreachable();
+	return check_engine_outcome(outcome, "build the graph of the index");
 }
 
 void
 graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase)
 {
-	if (!writer->report)
+	if (!writer->watch.report)
 		return;
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, phase);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(writer->n_rows));

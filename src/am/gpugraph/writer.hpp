@@ -5,6 +5,7 @@
 #include "am/gpugraph/base.hpp"
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
+#include "am/shared/engine_call.hpp"
 
 extern "C"
 {
@@ -18,7 +19,7 @@ struct GraphWriter
 {
 	SegmentPlan plan;
 	const MetaData *meta;
-	bool report;       // to pg_stat_progress_create_index
+	Watch watch;
 	bool has_waited;   // for a worker that starts: once a build
 	Size vector_bytes; // of one row
 	Size memory;       // bytes: maintenance_work_mem

@@ -1,12 +1,6 @@
 // See assign.hpp.
 #include "am/gpuivf/assign.hpp"
 
-extern "C"
-{
-#include "commands/progress.h"
-#include "utils/backend_progress.h"
-}
-
 namespace vectorgpu::am
 {
 
@@ -16,59 +10,12 @@ namespace
 constexpr Size kBatchBytes = 4 * 1024 * 1024; // of float32 rows
 constexpr Size kMaxBatchRows = 2048;          // more are no faster
 
-/// engine::ivf::ProgressFn; may leave by an error, since the engine has no more than this thread and nothing to free.
-bool
-on_progress(void *context, uint64_t done, uint64_t total)
-{
-	const Watch *watch = static_cast<const Watch *>(context);
-
-	CHECK_FOR_INTERRUPTS();
-	if (watch->report)
-	{
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(total));
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, static_cast<int64>(done));
-	}
-	return watch->give_way == nullptr || !watch->give_way(watch->give_way_state);
-}
-
-int
-sqlstate_of(StatusCode code)
-{
-	switch (code)
-	{
-		case StatusCode::kInvalidArgument:
-			return ERRCODE_INVALID_PARAMETER_VALUE;
-		case StatusCode::kOutOfMemory:
-			return ERRCODE_OUT_OF_MEMORY;
-		case StatusCode::kUnsupported:
-			return ERRCODE_FEATURE_NOT_SUPPORTED;
-		default:
-			return ERRCODE_INTERNAL_ERROR;
-	}
-}
-
 } // namespace
-
-engine::ivf::Call
-watched_call(const Watch *watch)
-{
-	engine::ivf::Call call;
-
-	call.progress = on_progress;
-	call.progress_context = const_cast<Watch *>(watch);
-	return call;
-}
 
 bool
 check_outcome(const engine::ivf::Outcome &outcome)
 {
-	if (outcome.is_ok())
-		return true;
-	if (outcome.code == StatusCode::kCancelled)
-		return false;
-	ereport(ERROR, (errcode(sqlstate_of(outcome.code)),
-					   errmsg("could not train or use the lists and codes of the index: %s", outcome.message)));
-	pg_unreachable();
+	return check_engine_outcome(outcome, "train or use the lists and codes of the index");
 }
 
 void

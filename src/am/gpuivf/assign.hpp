@@ -2,21 +2,11 @@
 #pragma once
 
 #include "am/gpuivf/ivf.hpp"
+#include "am/shared/engine_call.hpp"
 #include "engine/ivf/coarse.hpp"
 
 namespace vectorgpu::am
 {
-
-/// What a long operation of the engine does now and then.
-struct Watch
-{
-	bool (*give_way)(void *); // or null
-	void *give_way_state;
-	bool report; // to pg_stat_progress_create_index
-};
-
-/// The engine's Call that looks at interrupts and asks watch (alive as long as it).
-engine::ivf::Call watched_call(const Watch *watch);
 
 /// Raises the error that an outcome stands for; false if the operation was stopped by give_way.
 bool check_outcome(const engine::ivf::Outcome &outcome);
