@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuTest;
+use VectorgpuWorker;
 
 my $node = make_node('main', conf => "autovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\nmaintenance_work_mem = 256MB\n");
 my $rows = 8000;
@@ -31,13 +32,17 @@ SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY t.v <-> near.v LIMIT
 SQL
 }
 
-# The merge; true if it inserted.
+# The merge; true if it inserted. What the server said.
+my $said;
+
 sub merged
 {
-	my ($out, $err);
+	my ($settings) = @_;
+	my $out;
 
-	$node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('i')", stdout => \$out, stderr => \$err, on_error_die => 1);
-	return scalar $err =~ /the graph of \d+ rows was made from one of/;
+	$node->psql('postgres', 'SET client_min_messages = debug1; ' . ($settings // '') . " SELECT vectorgpu_merge('i')",
+		stdout => \$out, stderr => \$said, on_error_die => 1);
+	return scalar $said =~ /the graph of \d+ rows was made from one of/;
 }
 
 sub check_as_anew
@@ -93,6 +98,43 @@ if (faults_enabled($node))
 	is(recall(), $before, 'which has changed nothing');
 	ok(merged(), 'the next merge inserts');
 	check_as_anew('in the end');
+}
+
+# By the worker.
+SKIP:
+{
+	skip 'the worker is not installed', 1 unless -x worker_file($node);
+	my $last = $node->safe_psql('postgres', 'SELECT max(id) FROM t');
+	my $insert = sub {
+		my ($n) = @_;
+
+		$node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($last + 1, $last + $n) i");
+		$last += $n;
+	};
+
+	$node->safe_psql('postgres', 'REINDEX INDEX i'); # changes are counted from here on
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 600s\n");
+	$node->restart;
+	ok(wait_worker($node), 'the worker is ready');
+	$insert->(300);
+	ok(merged(), 'a merge beside the worker inserts');
+	like($said, qr/the worker has built the graph of \d+ rows by insertion/, '... and the worker does it');
+	check_as_anew('after an insertion by the worker');
+
+	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
+	# As beside a GPU, where a build anew is faster unless little changes.
+	my $exact = "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt";
+
+	$insert->(100);
+	ok(merged("$exact';"), 'beside a GPU a merge that changes little inserts');
+	like($said, qr/by insertion/, '... by the worker');
+	$insert->(600);
+	ok(!merged("$exact';"), 'one that changes more builds anew');
+	like($said, qr/the worker has built the graph of \d+ rows$/m, '... by the worker');
+	check_as_anew('after a merge as beside a GPU');
+	$insert->(700);
+	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose build anew fails on the way inserts');
+	check_as_anew('after that');
 }
 
 $node->stop;

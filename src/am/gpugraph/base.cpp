@@ -103,9 +103,15 @@ graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 numbe
 }
 
 uint64
+graph_base_changes(const GraphBase *base, uint64 n_rows)
+{
+	return engine::graph::changed_rows(n_rows - base->n_kept, base->segment->n_rows - base->n_kept);
+}
+
+uint64
 graph_base_changed(const GraphBase *base, uint64 n_rows)
 {
-	return graph_changed_rows(&base->model) + engine::graph::changed_rows(n_rows - base->n_kept, base->segment->n_rows - base->n_kept);
+	return graph_changed_rows(&base->model) + graph_base_changes(base, n_rows);
 }
 
 void

@@ -30,7 +30,8 @@ GraphBase *graph_base_begin(const SegmentPlan *plan);
 /// The next row of the new segment, its number. In TID order.
 void graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 number);
 
-/// Rows changed since the graph was built anew, if n_rows of the new segment have come.
+/// Rows that this merge changes, if n_rows of the new segment have come; and rows changed since the graph was built anew.
+uint64 graph_base_changes(const GraphBase *base, uint64 n_rows);
 uint64 graph_base_changed(const GraphBase *base, uint64 n_rows);
 
 /// The merge builds anew: frees *base, which is null then.

@@ -230,24 +230,40 @@ inserted(GraphWriter *writer, BaseGraph *base)
 	pfree(const_cast<uint32 *>(base->edges));
 }
 
+/// True if the worker had better build anew what could be inserted too.
+bool
+rather_anew(GraphWriter *writer, const GraphRows *rows)
+{
+	return !engine::graph::graph_insert_beats_exact(graph_base_changes(writer->base, writer->n_rows), writer->n_rows) && graph_worker_is_exact(writer, rows);
+}
+
 /// False: it gave way.
 bool
 build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *part, const PartMemory *memory)
 {
 	const GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
 	const bool measure = part->first_row == 0;
+	const PartGraph graph = {memory->edges, memory->entries, memory->codes};
+	engine::graph::Found found = engine::graph::Found::kNo;
 	BaseGraph base;
 	BuildReport report;
 
 	(void) VG_FAULT("graph_build_part");
 	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
 	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
+	if (insert && rather_anew(writer, &rows))
+	{
+		found = graph_worker_build(writer, &rows, nullptr, measure, graph, &report);
+		insert = found == engine::graph::Found::kNo;
+	}
 	if (insert)
 	{
 		(void) VG_FAULT("graph_insert");
 		base = graph_base_read(&writer->plan, writer->base);
 	}
-	switch (graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, {memory->edges, memory->entries, memory->codes}, &report))
+	if (found == engine::graph::Found::kNo)
+		found = graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, graph, &report);
+	switch (found)
 	{
 		case engine::graph::Found::kYes:
 			if (memory->codes != nullptr && !measure && !graph_make_codes(writer, &rows, false, memory->codes))

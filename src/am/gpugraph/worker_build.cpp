@@ -359,6 +359,12 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 
 } // namespace
 
+bool
+graph_worker_is_exact(GraphWriter *writer, const GraphRows *rows)
+{
+	return can_ask(writer, rows) && (bridge::session_engine() == wire::EngineKind::kCuda || VG_FAULT("graph_worker_exact"));
+}
+
 Found
 graph_worker_build(
 	GraphWriter *writer, const GraphRows *rows, const engine::graph::BaseGraph *base, bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
@@ -391,7 +397,8 @@ graph_worker_build(
 	report->n_entries = stay.state.n_entries;
 	report->n_connected = stay.state.n_connected;
 	ereport(DEBUG1,
-		(errmsg_internal("the worker has built the graph of %u rows%s%s", rows->n_rows, base != nullptr ? " by insertion" : "", stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
+		(errmsg_internal("the worker has built the graph of %u rows%s%s", rows->n_rows, base != nullptr ? " by insertion" : "",
+			stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
 	return Found::kYes;
 }
 

@@ -137,7 +137,7 @@ insertion(benchmark::State &state)
 		state.counters["recall_" + std::to_string(width)] = recall_of(merged, spec.degree, width);
 	}
 }
-BENCHMARK(insertion)->Args({10, 0})->Args({5, 0})->Args({1, 0})->Args({15, 0})->Args({0, 20})->Args({9, 9})->Args({20, 0})->Args({0, 50})->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK(insertion)->Args({10, 0})->Args({5, 0})->Args({5, 5})->Args({1, 0})->Args({15, 0})->Args({0, 20})->Args({9, 9})->Args({20, 0})->Args({0, 50})->Unit(benchmark::kSecond)->Iterations(1);
 
 } // namespace
 } // namespace vectorgpu::engine::graph
