@@ -1,7 +1,5 @@
-// See base.hpp. A merge holds the table's lock that vacuum takes too, so that tombstones stay as they are.
+// See base.hpp.
 #include "am/gpugraph/base.hpp"
-
-#include "am/shared/row_merge.hpp"
 
 extern "C"
 {
@@ -14,7 +12,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kBatchRows = 4096; // a multiple of 8: tombstones of a batch begin with a byte
 constexpr uint64 kReadBytes = 1024 * 1024; // of edges, between looks at interrupts
 
 void
@@ -22,23 +19,6 @@ must_be_intact(const SegmentPlan *plan, bool intact)
 {
 	if (!intact)
 		page_recycled(plan->index, 0);
-}
-
-void
-read_batch(const SegmentPlan *plan, GraphBase *base)
-{
-	const SegmentEntry *segment = base->segment;
-
-	CHECK_FOR_INTERRUPTS();
-	base->first += base->n_batch;
-	base->n_batch = static_cast<uint32>(Min(kBatchRows, segment->n_rows - base->first));
-	base->at = 0;
-	if (base->n_batch == 0)
-		return;
-	must_be_intact(plan,
-		stream_read(plan->index, plan->meta, segment, StreamKind::kRowIds, base->first * sizeof(RowId), base->n_batch * sizeof(RowId), base->rows,
-			base->strategy) &&
-			stream_read(plan->index, plan->meta, segment, StreamKind::kTombstones, base->first / 8, (base->n_batch + 7) / 8, base->dead, base->strategy));
 }
 
 } // namespace
@@ -77,29 +57,16 @@ graph_base_begin(const SegmentPlan *plan)
 	base->numbers = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, largest->n_rows * sizeof(uint32)));
 	for (uint64 i = 0; i < largest->n_rows; i++)
 		base->numbers[i] = engine::graph::kNoNode;
-	base->rows = static_cast<RowId *>(palloc(kBatchRows * sizeof(RowId)));
-	base->dead = static_cast<uint8 *>(palloc(kBatchRows / 8));
 	return base;
 }
 
 void
-graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 number)
+graph_base_row(GraphBase *base, const RowOrigin &origin, uint64 number)
 {
-	for (;; base->at++)
-	{
-		if (base->at == base->n_batch)
-			read_batch(plan, base);
-		// A dead row may have the TID of one that came later.
-		if (base->n_batch == 0 || base->rows[base->at] > row)
-			return;
-		if (base->rows[base->at] == row && !tombstone_get(base->dead, base->at))
-		{
-			base->numbers[base->first + base->at] = static_cast<uint32>(number);
-			base->n_kept++;
-			base->at++;
-			return;
-		}
-	}
+	if (origin.segment != base->segment)
+		return;
+	base->numbers[origin.number] = static_cast<uint32>(number);
+	base->n_kept++;
 }
 
 uint64
@@ -121,8 +88,6 @@ graph_base_forget(GraphBase **base)
 		return;
 	FreeAccessStrategy((*base)->strategy);
 	pfree((*base)->numbers);
-	pfree((*base)->rows);
-	pfree((*base)->dead);
 	pfree(*base);
 	*base = nullptr;
 }

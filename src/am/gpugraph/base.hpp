@@ -17,18 +17,13 @@ struct GraphBase
 	BufferAccessStrategy strategy;
 	uint32 *numbers; // [segment->n_rows] in the new segment; kNoNode: not met (yet)
 	uint64 n_kept;   // rows that have met theirs
-	RowId *rows;     // a batch of the segment's row ids ...
-	uint8 *dead;     // ... and their tombstones
-	uint64 first;    // row of the segment that the batch begins with
-	uint32 n_batch;
-	uint32 at;       // within the batch
 };
 
 /// Of a merge: the base, palloc'd; null if none of its segments can be one (codes, several parts, other storage parameters, too few rows).
 GraphBase *graph_base_begin(const SegmentPlan *plan);
 
-/// The next row of the new segment, its number. In TID order.
-void graph_base_row(const SegmentPlan *plan, GraphBase *base, RowId row, uint64 number);
+/// A row of the new segment, its number.
+void graph_base_row(GraphBase *base, const RowOrigin &origin, uint64 number);
 
 /// Rows that this merge changes, if n_rows of the new segment have come; and rows changed since the graph was built anew.
 uint64 graph_base_changes(const GraphBase *base, uint64 n_rows);

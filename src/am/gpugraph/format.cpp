@@ -48,7 +48,7 @@ format_begin(const SegmentPlan *plan)
 }
 
 void
-format_put(void *state, RowId row, const void *vector, [[maybe_unused]] const SegmentEntry *source)
+format_put(void *state, [[maybe_unused]] RowId row, const void *vector, const RowOrigin &origin)
 {
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
 
@@ -60,7 +60,7 @@ format_put(void *state, RowId row, const void *vector, [[maybe_unused]] const Se
 				errhint("Partition the table.")));
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
 	if (writer->base != nullptr)
-		graph_base_row(&writer->plan, writer->base, row, writer->n_rows);
+		graph_base_row(writer->base, origin, writer->n_rows);
 	writer->n_rows++;
 }
 

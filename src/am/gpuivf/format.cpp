@@ -38,7 +38,7 @@ format_begin(const SegmentPlan *plan)
 }
 
 void
-format_put(void *state, RowId row, const void *vector, const SegmentEntry *source)
+format_put(void *state, RowId row, const void *vector, const RowOrigin &origin)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
@@ -58,7 +58,7 @@ format_put(void *state, RowId row, const void *vector, const SegmentEntry *sourc
 		vector = writer->narrowed;
 	}
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
-	ivf_note_source(writer, source);
+	ivf_note_source(writer, origin.segment);
 	writer->n_rows++;
 }
 

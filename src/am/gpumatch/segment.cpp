@@ -164,7 +164,7 @@ put_text(MatchSegment *state, const engine::match::Parts &parts)
 }
 
 void
-match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const SegmentEntry *source)
+match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const RowOrigin &origin)
 {
 	MatchSegment *state = static_cast<MatchSegment *>(opaque);
 	const char *value = static_cast<const char *>(vector);

@@ -89,7 +89,7 @@ build_write_row(void *state, RowId row, const char *vector)
 {
 	BuildState *build = static_cast<BuildState *>(state);
 
-	segment_write_row(&build->writer, row, vector, nullptr);
+	segment_write_row(&build->writer, row, vector, {});
 	build->n_tuples++;
 	if (build->n_tuples % kProgressEvery == 0)
 		report_tuples(build, row_id_block(row));

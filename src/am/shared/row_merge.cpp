@@ -142,7 +142,7 @@ read_value(RowMerge *merge, const RowSource *source)
 
 	if (source->segment != nullptr)
 		intact = merge->values->read_value(merge->index, merge->meta, source->segment,
-			source->next - source->n_batch + source->at, &merge->value, merge->strategy);
+			row_origin(source).number, &merge->value, merge->strategy);
 	else
 		intact = delta_read_value(merge->index, merge->meta, source->numbers[source->at], &merge->value);
 	MemoryContextSwitchTo(old);

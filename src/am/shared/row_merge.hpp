@@ -89,6 +89,13 @@ struct MergedRow
 	const RowSource *source;
 };
 
+/// Of a source's current row; NULL rows are numbered apart.
+inline RowOrigin
+row_origin(const RowSource *source)
+{
+	return {source->segment, source->segment != nullptr ? source->next - source->n_batch + source->at : 0};
+}
+
 /// segments: indexes into meta->segments. delta: of sort_delta, may be null; stays the caller's.
 void row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uint32 *segments, uint32 n_segments,
 	Tuplesortstate *delta, bool with_vectors, BufferAccessStrategy strategy);

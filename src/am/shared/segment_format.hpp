@@ -19,6 +19,13 @@ struct SegmentPlan
 	void *give_way_state;
 };
 
+/// Where a merge has a row from.
+struct RowOrigin
+{
+	const SegmentEntry *segment; // one of plan->meta's; null: it was in no segment before
+	uint64 number;               // of the row in that segment
+};
+
 /// All callbacks run in one memory context, which lives until the segment is written. Row ids, NULL rows and tombstones
 /// are written by the segment writer, in TID order, whatever the format: row n of a segment is its n-th by TID.
 struct SegmentFormat
@@ -26,9 +33,8 @@ struct SegmentFormat
 	/// A new segment; returns the state of the callbacks.
 	void *(*begin)(const SegmentPlan *plan);
 
-	/// The next row that has a value, in TID order. source: the segment that a merge has it from, one of plan->meta's; null: it was in no
-	/// segment before.
-	void (*put)(void *state, RowId row, const void *vector, const SegmentEntry *source);
+	/// The next row that has a value, in TID order.
+	void (*put)(void *state, RowId row, const void *vector, const RowOrigin &origin);
 
 	/// All rows are there. Sets n_bytes of every stream that `write` will write (kVectors and those of its own): a merge takes
 	/// exactly the blocks that they need. entry->n_rows is known. False: it gave way.

@@ -97,7 +97,7 @@ segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_
 }
 
 void
-segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const SegmentEntry *source)
+segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const RowOrigin &origin)
 {
 	RowId *last = vector == nullptr ? &writer->last_null_row : &writer->last_row;
 
@@ -120,7 +120,7 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const Se
 	{
 		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
 
-		writer->format->put(writer->format_state, row, vector, source);
+		writer->format->put(writer->format_state, row, vector, origin);
 		MemoryContextSwitchTo(old);
 	}
 	else

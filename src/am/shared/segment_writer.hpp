@@ -39,8 +39,8 @@ void segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, con
 /// start_block: kBulk: where the file ends now; kBuffers: an extent of as many blocks as the segment will take.
 void segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_block);
 
-/// vector is null for NULL. Rows come in ascending order of row id (checked). source: as SegmentFormat::put has it.
-void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const SegmentEntry *source);
+/// vector is null for NULL. Rows come in ascending order of row id (checked).
+void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const RowOrigin &origin);
 
 /// All rows were handed over. *n_blocks: what the segment takes in all. False: the format gave way.
 bool segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks);
