@@ -7,7 +7,7 @@ from sql_sets import plural
 STORAGES = ("storage = 'pq', refine = 'none'", "storage = 'pq', refine = 'fp16'", "storage = 'sq8', refine = 'none'", "storage = 'pq'")
 TARGET = 0.95  # recall that is asked of them
 STORAGE_CLIENTS = (1, 16)
-MOVED = 20  # of so many rows a merge has one new, in the place of one that left
+MOVED = (20, 100)  # of so many rows a merge has one new, in the place of one that left: many, which a GPU builds anew for, and few, which are inserted
 CLUSTERS = 1024
 
 
@@ -54,13 +54,17 @@ def kmeans(data):
 
 
 def merge(data):
-    """One row of MOVED moves to another place: VACUUM marks those that left, vectorgpu_merge inserts the others into gpugraph's segment. The recall
-    before, after, and of an index built anew."""
+    """One row of so many moves to another place: VACUUM marks those that left, vectorgpu_merge makes one segment of gpugraph's two. The recall before, after,
+    and of an index built anew."""
     data.build("gpugraph")
-    index = f"{data.table}_gpugraph"
+    for apart in MOVED:
+        merge_moved(data, f"{data.table}_gpugraph", apart)
+
+
+def merge_moved(data, index, apart):
     settings = {"enable_seqscan": "off", "gpugraph.recall_target": TARGET}
     before = data.recall("vg", settings)
-    psql(f"CREATE TEMP TABLE moved AS SELECT * FROM {data.table} WHERE id % {MOVED} = 0; DELETE FROM {data.table} WHERE id % {MOVED} = 0; "
+    psql(f"CREATE TEMP TABLE moved AS SELECT * FROM {data.table} WHERE id % {apart} = 0; DELETE FROM {data.table} WHERE id % {apart} = 0; "
          f"INSERT INTO {data.table} SELECT * FROM moved", "vg")
     vacuum = seconds(f"VACUUM {data.table}")
     merged = seconds(f"SELECT vectorgpu_merge('{index}')")
@@ -69,6 +73,6 @@ def merge(data):
     segments, delta = psql(f"SELECT segments, delta_rows FROM vectorgpu_indexes WHERE index_name = '{index}'", "vg").split("|")
     anew = seconds(f"REINDEX INDEX {index}")
     wait_for_worker(index)
-    line(data.name, "gpugraph", f"vectorgpu_merge after {len(data.base) // MOVED} rows moved", f"{merged:.1f} s", "",
+    line(data.name, "gpugraph", f"vectorgpu_merge after {len(data.base) // apart} rows moved", f"{merged:.1f} s", "",
          f"VACUUM before it {vacuum:.1f} s; {plural_of(segments, 'segment')}, {delta} rows in the delta; recall {before:.4f} before, {after:.4f} after, "
          f"{data.recall('vg', settings):.4f} after REINDEX, which takes {anew:.1f} s")
