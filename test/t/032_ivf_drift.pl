@@ -50,5 +50,16 @@ $node->safe_psql('postgres', 'DROP TABLE t; CREATE TABLE t (id int, v vector(9))
 $node->safe_psql('postgres', "INSERT INTO t VALUES (0, '[3e30,0,0,0,0,0,0,0,0]'), (0, '[-3e30,0,0,0,0,0,0,0,0]'), (0, '[0,3e30,0,0,0,0,0,0,0]')");
 $node->safe_psql('postgres', 'CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 40)');
 unlike(drift(), qr/inf|nan/i, 'drift is a number');
+# A segment beside the one that the model was trained for: its own error is shown, from which nothing of the other's is to be taken out.
+{
+	my $uniform = sub { 'INSERT INTO t SELECT i, ' . random_vector_sql('i', dims => 9, seed => 4) . " FROM generate_series($_[0], $_[1]) i" };
+
+	$node->safe_psql('postgres', 'DROP TABLE t; CREATE TABLE t (id int, v vector(9)); ' . $uniform->(1, 4000)
+		  . '; CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 160)');
+	$node->safe_psql('postgres', $uniform->(4001, 9100));
+	$node->safe_psql('postgres', 'VACUUM t');
+	is($node->safe_psql('postgres', "SELECT segments FROM vectorgpu_indexes WHERE index_name = 't_i'"), '2', 'VACUUM makes a segment of the new rows');
+	cmp_ok(drift(), '<', 1.3, 'which are of the same kind');
+}
 $node->stop;
 done_testing();

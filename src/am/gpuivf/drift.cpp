@@ -95,6 +95,8 @@ ivf_begin_drift(IvfWriter *writer)
 		if (!ivf_read_model(plan->index, plan->meta, segment, &other, nullptr))
 			page_recycled(plan->index, 0);
 		writer->same_model[plan->sources[i]] = other.id == model.id;
+		if (other.id == model.id && other.apart == 0)
+			writer->has_trained_rows = true;
 	}
 }
 
@@ -158,7 +160,7 @@ ivf_has_drifted(const IvfWriter *writer)
 {
 	const IvfModel *model = &writer->model;
 	const RowErrors all = ivf_all_errors(writer);
-	const bool has_trained = writer->old_errors.n >= model->n_trained_rows; // a merge of the delta alone has none of them
+	const bool has_trained = writer->has_trained_rows && writer->old_errors.n >= model->n_trained_rows;
 
 	// An error that is no number says nothing of the rows: the model is replaced by one that has one.
 	if (!std::isfinite(model->mean_error))
@@ -172,8 +174,10 @@ ivf_has_drifted(const IvfWriter *writer)
 double
 ivf_drift(const IvfModel *model, uint64 n_rows)
 {
+	const double error = model->apart != 0 ? model->segment_error : error_since(model, n_rows, model->segment_error);
+
 	if (std::isfinite(model->mean_error) && model->mean_error > 0)
-		return error_since(model, n_rows, model->segment_error) / model->mean_error;
+		return error / model->mean_error;
 	return model->segment_error > 0 ? get_float8_infinity() : 1;
 }
 

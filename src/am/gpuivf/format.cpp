@@ -239,6 +239,7 @@ format_prepare(void *state, SegmentEntry *entry)
 	{
 		if (worker_build_take_model(writer) && has_codes(&writer->layout))
 			worker_build_take_codec(writer);
+		writer->model.apart = writer->has_trained_rows ? 0 : 1;
 		done = assign_rows(writer);
 		if (done && ivf_has_drifted(writer))
 			done = train_and_assign(writer);

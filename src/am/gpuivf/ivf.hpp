@@ -64,7 +64,8 @@ struct IvfModel
 	uint16 candidates;     // refined for each of 10 wanted rows; 0: no codes, or not calibrated
 	uint16 out_of_range;   // kSq8: of 1,000 rows that it was trained for, so many had an element beyond the ranges
 	uint64 id;             // random, of the training
-	uint64 n_trained_rows; // rows of the segment that it was trained for
+	uint32 n_trained_rows; // rows of the segment that it was trained for
+	uint32 apart;          // 1: taken over by a segment without these rows; 0 in indexes from before, too
 	double mean_error;     // of these rows: mean squared distance to the centroid, of those that have one
 	double segment_error;  // the same of the rows of this segment
 	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²

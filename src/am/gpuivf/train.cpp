@@ -158,7 +158,7 @@ ivf_train(IvfWriter *writer)
 	writer->model = IvfModel();
 	// Clusters behind n_used are copies of the first: there were fewer different rows than lists.
 	writer->model.n_lists = Max(n_used, 1u);
-	writer->model.n_trained_rows = writer->n_rows;
+	writer->model.n_trained_rows = static_cast<uint32>(writer->n_rows);
 	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));
 	return true;

@@ -46,6 +46,7 @@ struct IvfWriter
 	Codec codec;      // what codes are made with, trained or taken over with the model
 	uint64 *offsets;  // [model.n_lists + 1], of the lists of this segment
 	bool same_model[kMaxSegments]; // by number of the segment: rows from there have the model that is taken over
+	bool has_trained_rows; // one of them has the rows that this model was trained for, as far as they are still there
 	uint8 *old_rows;      // a bit for each row: it comes from such a segment; null: none does
 	Size old_bytes;
 	RowErrors old_errors; // of these rows,
