@@ -161,7 +161,7 @@ public:
 			status = assign_rows(coder_->sample().data(), n, labels.data(), scores.data());
 		if (status.is_ok())
 			status = coder_->train(centroids_.data(), labels.data(), host_call());
-		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call().n_threads) : status;
+		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call()) : status;
 	}
 
 	/// Instead of a training: the next floats of what codes are made with (ivf::make_code_model). Behind the last of them rows can be coded.
@@ -173,7 +173,7 @@ public:
 
 		const Status status = coder_->add_model(floats, n);
 
-		return status.is_ok() && coder_->ready() ? coder_->start(centroids_.data(), n_lists(), host_call().n_threads) : status;
+		return status.is_ok() && coder_->ready() ? coder_->start(centroids_.data(), n_lists(), host_call()) : status;
 	}
 
 	/// Null: rows are not coded.

@@ -131,7 +131,7 @@ ListCoder::train(const float *centroids, const uint32_t *labels, const ivf::Call
 }
 
 Status
-ListCoder::start(const float *centroids, uint32_t n_lists, size_t n_threads)
+ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call)
 {
 	if (!ready_)
 		return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with");
@@ -139,13 +139,17 @@ ListCoder::start(const float *centroids, uint32_t n_lists, size_t n_threads)
 	if (started_)
 		return Status::ok();
 	rotated_.resize(size_t{n_lists} * ivf::pq_padded_dim(spec_.codes.pq));
-	ivf::pq_rotate(model_.pq, centroids, n_lists, rotated_.data());
+
+	const ivf::Outcome rotated = ivf::pq_rotate(model_.pq, centroids, n_lists, rotated_.data(), call);
+
+	if (!rotated.is_ok())
+		return status_of(rotated);
 	memory_.resize(ivf::pq_encoder_bytes(spec_.codes.pq));
 
 	const ivf::Outcome made = ivf::pq_encoder_init(model_.pq, rotated_.data(), memory_.data(), memory_.size(), &encoder_);
 
 	if (made.is_ok())
-		work_.resize(ivf::pq_encode_work_bytes(encoder_, n_threads));
+		work_.resize(ivf::pq_encode_work_bytes(encoder_, call.n_threads));
 	started_ = made.is_ok();
 	return status_of(made);
 }

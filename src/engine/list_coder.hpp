@@ -57,7 +57,7 @@ public:
 	/// The model is there, and start can be called: codes can be made of rows of these lists once it has succeeded. centroids [n_lists, dim], which stay.
 	bool ready() const { return ready_; }
 	bool started() const { return started_; }
-	Status start(const float *centroids, uint32_t n_lists, size_t n_threads);
+	Status start(const float *centroids, uint32_t n_lists, const ivf::Call &call);
 
 	/// rows [n, dim] as add_training has them, labels [n] of the lists.
 	Status encode(const float *rows, const uint32_t *labels, size_t n, const CodedRows &coded, const ivf::Call &call);

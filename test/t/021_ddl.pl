@@ -92,20 +92,22 @@ is($state, '0A000', 'and a second column');
 $warm->quit;
 
 # A build held up in a phase after the scan of the table tells how many rows it has done there, of how many.
-my %held = (gpuivf => [ 'ivf_assign:2', 'assigning rows to lists' ], gpugraph => [ 'graph_progress:20', 'finding neighbors' ]);
-if ($held{$AM} && faults_enabled($node))
+my %held = (
+	gpuivf   => [ [ 'ivf_assign:2', 'assigning rows to lists', '' ], [ 'ivf_assign:2', 'assigning rows to lists', q{WITH (storage = 'pq', pq_m = 4, opq)} ] ],
+	gpugraph => [ [ 'graph_progress:20', 'finding neighbors', '' ] ]);
+for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 {
-	my ($point, $phase) = @{ $held{$AM} };
+	my ($point, $phase, $with) = @$case;
 	my ($holder, $builder) = map { $node->background_psql('postgres') } 1 .. 2;
 
 	$node->safe_psql('postgres', 'CREATE TABLE counted AS SELECT i AS id, ' . random_vector_sql('i', dims => 8, seed => 5) . ' AS v FROM generate_series(1, 2500) i');
 	$builder->query_safe("LOAD 'vectorgpu'; SET vectorgpu.worker = off; SET max_parallel_maintenance_workers = 0; SET vectorgpu.fault = '$point:lock'");
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
-	$builder->{stdin} .= "CREATE INDEX counted_v ON counted USING $AM ((v::vector(8)) vector_l2_ops);\n";
+	$builder->{stdin} .= "CREATE INDEX counted_v ON counted USING $AM ((v::vector(8)) vector_l2_ops) $with;\n";
 	$builder->{run}->pump_nb;
 	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a build waits');
 	is($node->safe_psql('postgres', 'SELECT phase, tuples_total, tuples_done BETWEEN 1 AND 2499 FROM pg_stat_progress_create_index'),
-		"building index: $phase|2500|t", 'the progress view tells its phase and counts');
+		"building index: $phase|2500|t", "the progress view tells its phase and counts $with");
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	is($builder->query_safe('SELECT 1'), '1', 'it goes on');
 	check_index($node, 'counted_v', name => 'and the index is whole');

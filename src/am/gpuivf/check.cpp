@@ -132,6 +132,7 @@ check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segme
 	const IvfLayout layout = ivf_layout(meta);
 	const engine::DistanceSpec rows = {meta->metric, layout.kept, meta->dim};
 	Assigner assigner;
+	const Watch watch = {nullptr, nullptr, false};
 	CodeEncoder encoder;
 	Codec codec;
 	uint32 list = 0;
@@ -140,7 +141,7 @@ check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segme
 		return;
 	assigner_begin(&assigner, rows, centroids, model->n_lists);
 	must_be_intact(index, codec_read(&codec, index, meta, segment, strategy));
-	encoder_begin(&encoder, &codec, centroids, model->n_lists);
+	(void) encoder_begin(&encoder, &codec, centroids, model->n_lists, &watch);
 	for (uint64 first = 0; first < segment->n_rows; first += assigner.batch_rows)
 	{
 		const uint64 n = Min(static_cast<uint64>(assigner.batch_rows), segment->n_rows - first);

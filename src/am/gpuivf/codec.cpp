@@ -42,8 +42,8 @@ codec_read(Codec *codec, Relation index, const MetaData *meta, const SegmentEntr
 	return n_bytes == 0 || stream_read(index, meta, segment, kCodecStream, 0, n_bytes, codec->floats, strategy);
 }
 
-void
-encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists)
+bool
+encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch)
 {
 	const engine::ivf::PqSpec &spec = codec->model.spec.pq;
 	Size n_bytes;
@@ -51,16 +51,22 @@ encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, 
 	*encoder = {};
 	encoder->codec = codec;
 	if (codec->layout.storage != IvfStorage::kPq)
-		return;
+		return true;
 	encoder->rotated = static_cast<float *>(
 		allocate(static_cast<Size>(n_lists) * engine::ivf::pq_padded_dim(spec) * sizeof(float)));
-	engine::ivf::pq_rotate(codec->model.pq, centroids, n_lists, encoder->rotated);
+	if (!check_outcome(engine::ivf::pq_rotate(codec->model.pq, centroids, n_lists, encoder->rotated, watched_call(watch))))
+	{
+		pfree(encoder->rotated);
+		*encoder = {};
+		return false;
+	}
 	n_bytes = engine::ivf::pq_encoder_bytes(spec);
 	encoder->memory = allocate(n_bytes);
 	(void) check_outcome(
 		engine::ivf::pq_encoder_init(codec->model.pq, encoder->rotated, encoder->memory, n_bytes, &encoder->pq));
 	encoder->work_bytes = engine::ivf::pq_encode_work_bytes(encoder->pq, 1);
 	encoder->work = allocate(encoder->work_bytes);
+	return true;
 }
 
 bool

@@ -35,8 +35,8 @@ struct CodeEncoder
 	Size work_bytes;
 };
 
-/// centroids [n_lists, dim], alive as long as the encoder. Memory in the current context.
-void encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists);
+/// centroids [n_lists, dim], alive as long as the encoder. Memory in the current context. False: it gave way.
+bool encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch);
 
 /// What is made of a batch of rows.
 struct CodeArrays

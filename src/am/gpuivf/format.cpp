@@ -85,12 +85,15 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 bool
 make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64 n, bool has_codes)
 {
+	const Watch watch = {writer->watch.give_way, writer->watch.give_way_state, false}; // the phase counts all rows, not a batch's
+
 	(void) VG_FAULT("ivf_encode");
 	if (has_codes)
 		return true;
-	if (batch->encoder.codec == nullptr)
-		encoder_begin(&batch->encoder, &writer->codec, writer->centroids, writer->model.n_lists);
-	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &writer->watch);
+	if (batch->encoder.codec == nullptr &&
+		!encoder_begin(&batch->encoder, &writer->codec, writer->centroids, writer->model.n_lists, &watch))
+		return false;
+	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &watch);
 }
 
 void

@@ -136,6 +136,54 @@ pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated
 	}
 }
 
+namespace
+{
+
+constexpr size_t kRotatedTogether = 16; // rows of dim² products each
+
+struct RotateJob
+{
+	const PqModel &model;
+	const float *rows;
+	size_t n_rows;
+	size_t n_pieces;
+	float *rotated;
+	const Call &call;
+	Share share;
+};
+
+void
+rotate_worker(void *argument, size_t worker)
+{
+	RotateJob &job = *static_cast<RotateJob *>(argument);
+	size_t piece;
+
+	while ((piece = job.share.take(job.n_pieces)) < job.n_pieces)
+	{
+		const size_t first = piece * kRotatedTogether;
+
+		if (worker == 0 && !go_on(job.call, {first, job.n_rows}))
+		{
+			job.share.stop.store(true, std::memory_order_relaxed);
+			return;
+		}
+		pq_rotate(job.model, job.rows + first * job.model.spec.dim, std::min(kRotatedTogether, job.n_rows - first),
+			job.rotated + first * pq_padded_dim(job.model.spec));
+	}
+}
+
+} // namespace
+
+Outcome
+pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated, const Call &call)
+{
+	const size_t n_pieces = (n_rows + kRotatedTogether - 1) / kRotatedTogether;
+	RotateJob job = {model, rows, n_rows, n_pieces, rotated, call, {}};
+
+	run_workers(call, std::min(usable_threads(call, kMaxThreads), n_pieces), rotate_worker, &job);
+	return job.share.stop.load(std::memory_order_relaxed) ? cancelled() : Outcome{};
+}
+
 size_t
 pq_encoder_bytes(const PqSpec &spec)
 {

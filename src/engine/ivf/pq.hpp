@@ -105,6 +105,9 @@ Outcome pq_train(const PqModel &model, const PqTraining &training, double *mean_
 /// rotated [n_rows, padded_dim] = pad(R x) of rows [n_rows, dim]. For the centroids once, for each query.
 void pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated);
 
+/// The same for many rows, with what `call` lends.
+Outcome pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated, const Call &call);
+
 /// A model made ready to encode. A plain struct over the caller's memory.
 struct PqEncoder
 {

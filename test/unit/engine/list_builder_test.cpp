@@ -230,5 +230,30 @@ TEST_F(ListCodes, stop_when_they_are_told_to)
 	EXPECT_GT(control.progress.load(), 0U);
 }
 
+TEST_F(ListCodes, turn_the_centroids_with_progress_and_stop)
+{
+	std::unique_ptr<ListBuilder> trained = with_lists(Metric::kL2);
+	const ListCodeSpec given = codes(CodeKind::kPq, Metric::kL2, 6, 8, true, 0);
+
+	ASSERT_TRUE(trained->begin_codes(codes(CodeKind::kPq, Metric::kL2, 6, 8, true, 400)).is_ok());
+	ASSERT_TRUE(trained->add_code_training(rows.data(), 400).is_ok());
+	ASSERT_TRUE(trained->train_codes().is_ok());
+
+	const std::vector<float> model = trained->coder()->model();
+
+	for (const bool stop : {false, true})
+	{
+		std::unique_ptr<ListBuilder> builder = with_lists(Metric::kL2);
+
+		ASSERT_TRUE(builder->begin_codes(given).is_ok());
+		control.progress = 0;
+		control.stop = stop;
+		EXPECT_EQ(builder->add_code_model(model.data(), model.size()).code, stop ? StatusCode::kCancelled : StatusCode::kOk);
+		EXPECT_GT(control.progress.load(), 0U);
+		EXPECT_EQ(builder->coder()->started(), !stop);
+		control.stop = false;
+	}
+}
+
 } // namespace
 } // namespace vectorgpu::engine
