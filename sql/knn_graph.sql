@@ -273,6 +273,13 @@ SET SESSION AUTHORIZATION vg_knn_reader;
 MOVE ALL IN c;
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
+-- places in a table that the transaction itself has rewritten are others
+BEGIN;
+DECLARE c CURSOR FOR SELECT vectorgpu_knn_graph('knn_flat', 1);
+FETCH 1 FROM c;
+CLUSTER knn USING knn_id;
+MOVE ALL IN c;
+ROLLBACK;
 REVOKE ALL ON knn, knn1 FROM vg_knn_reader, vg_knn_monitor;
 REVOKE EXECUTE ON FUNCTION vectorgpu_knn_graph, vectorgpu_path FROM vg_knn_reader, vg_knn_monitor;
 DROP ROLE vg_knn_reader, vg_knn_monitor;

@@ -37,6 +37,7 @@ struct KnnCall
 {
 	Oid index;
 	uint32 k;
+	RelFileNode file; // of the table: its rows are named by where they lie
 	KnnWalk walk;
 	KnnEdge *edges; // [n_edges], in `batch`
 	uint64 n_edges;
@@ -62,6 +63,7 @@ make_call(FunctionCallInfo fcinfo)
 
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
+	call->file = access.heap->rd_node;
 	// To the end of the transaction, as a plan has them: tuple ids must mean the same in all batches.
 	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
 	LockRelationOid(call->index, AccessShareLock);
@@ -92,6 +94,16 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	return call;
 }
 
+/// The lock keeps others from that, and not this transaction.
+void
+check_not_rewritten(const KnnCall *call, Relation heap)
+{
+	if (!RelFileNodeEquals(heap->rd_node, call->file))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						   errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),
+						   errdetail("The graph names rows by their places in the table, and these are others now.")));
+}
+
 /// False at the end.
 bool
 next_batch(KnnCall *call)
@@ -106,6 +118,7 @@ next_batch(KnnCall *call)
 
 		MemoryContextReset(call->batch);
 		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+		check_not_rewritten(call, access.heap);
 		call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
 		index_access_close(&access);
 	}
