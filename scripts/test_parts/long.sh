@@ -68,7 +68,7 @@ tree_state() {
 	local commit
 
 	if ! commit=$(git -C "$ROOT" rev-parse --short=10 HEAD 2>/dev/null); then
-		echo "no commit"
+		echo "${VECTORGPU_COMMIT:-no commit}"
 	elif [ -n "$(git -C "$ROOT" status --porcelain 2>/dev/null)" ]; then
 		echo "$commit and changes"
 	else
