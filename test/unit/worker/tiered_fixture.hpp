@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,6 +49,8 @@ public:
 	Status
 	create(const CopySpec &spec, CopyId *copy) override
 	{
+		const std::lock_guard guard(lock_);
+
 		if (unsupported)
 			return Status::error(StatusCode::kUnsupported, "the device does not hold such copies");
 		if (broken_create)
@@ -63,12 +66,16 @@ public:
 	Status
 	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
+		const std::lock_guard guard(lock_);
+
 		return kept_.contains(copy) || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
 	}
 
 	Status
 	seal_segment(CopyId copy, SegmentId segment) override
 	{
+		const std::lock_guard guard(lock_);
+
 		if (broken_seal)
 			return full();
 
@@ -86,6 +93,8 @@ public:
 	Status
 	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
+		const std::lock_guard guard(lock_);
+
 		const Status status = inner_->load_structure(copy, segment, parameter, bytes);
 
 		if (const auto found = kept_.find(copy); status.is_ok() && found != kept_.end())
@@ -102,6 +111,8 @@ public:
 	Status
 	attach(CopyId copy) override
 	{
+		const std::lock_guard guard(lock_);
+
 		Status status;
 
 		kept_.at(copy).attached = true;
@@ -114,6 +125,8 @@ public:
 	Status
 	detach(CopyId copy) override
 	{
+		const std::lock_guard guard(lock_);
+
 		kept_.at(copy).attached = false;
 		for (auto &[id, segment] : kept_.at(copy).segments)
 			segment.there = false;
@@ -124,6 +137,8 @@ public:
 	uint64_t
 	attached_bytes() const
 	{
+		const std::lock_guard guard(lock_);
+
 		uint64_t bytes = 0;
 
 		for (const auto &[copy, kept] : kept_)
@@ -141,6 +156,8 @@ public:
 	Status
 	drop_segment(CopyId copy, SegmentId segment) override
 	{
+		const std::lock_guard guard(lock_);
+
 		if (const auto found = kept_.find(copy); found != kept_.end())
 			found->second.segments.erase(segment);
 		return inner_->drop_segment(copy, segment);
@@ -149,6 +166,8 @@ public:
 	Status
 	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
+		const std::lock_guard guard(lock_);
+
 		return kept_.contains(copy) || has_room(rows) ? inner_->append_delta(copy, position, rows) : full();
 	}
 
@@ -169,6 +188,8 @@ public:
 	Status
 	drop(CopyId copy) override
 	{
+		const std::lock_guard guard(lock_);
+
 		kept_.erase(copy);
 		return inner_->drop(copy);
 	}
@@ -220,6 +241,8 @@ private:
 	uint64_t
 	resident_bytes() const
 	{
+		const std::lock_guard guard(lock_);
+
 		uint64_t bytes = inner_->stats().resident_bytes + attached_bytes();
 
 		for (const auto &[copy, kept] : kept_)
@@ -238,6 +261,7 @@ private:
 	static Status full() { return Status::error(StatusCode::kOutOfMemory, "the device is full"); }
 
 	std::unique_ptr<engine::Engine> inner_ = engine::make_cpu_engine({});
+	mutable std::recursive_mutex lock_; // calls come from any thread; a place is dropped by the last search in it
 	std::map<CopyId, Kept> kept_;
 };
 
