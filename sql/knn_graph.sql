@@ -280,6 +280,16 @@ FETCH 1 FROM c;
 CLUSTER knn USING knn_id;
 MOVE ALL IN c;
 ROLLBACK;
+-- also where the first batch has all rows
+BEGIN;
+CREATE TABLE knn4 (id int PRIMARY KEY, v vector(2));
+INSERT INTO knn4 SELECT i, ARRAY[i, i]::vector FROM generate_series(10, 1, -1) i;
+CREATE INDEX knn4_flat ON knn4 USING gpuflat (v vector_l2_ops);
+DECLARE c CURSOR FOR SELECT vectorgpu_knn_graph('knn4_flat', 1);
+MOVE 1 IN c;
+CLUSTER knn4 USING knn4_pkey;
+MOVE ALL IN c;
+ROLLBACK;
 REVOKE ALL ON knn, knn1 FROM vg_knn_reader, vg_knn_monitor;
 REVOKE EXECUTE ON FUNCTION vectorgpu_knn_graph, vectorgpu_path FROM vg_knn_reader, vg_knn_monitor;
 DROP ROLE vg_knn_reader, vg_knn_monitor;

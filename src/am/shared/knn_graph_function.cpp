@@ -112,16 +112,17 @@ next_batch(KnnCall *call)
 
 	call->at = 0;
 	call->n_edges = 0;
-	while (call->n_edges == 0 && !call->walk.done)
+	do
 	{
 		IndexAccess access;
 
 		MemoryContextReset(call->batch);
 		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
-		check_not_rewritten(call, access.heap);
-		call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
+		check_not_rewritten(call, access.heap); // at the end as well: of the last batch
+		if (!call->walk.done)
+			call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
 		index_access_close(&access);
-	}
+	} while (call->n_edges == 0 && !call->walk.done);
 	MemoryContextSwitchTo(old);
 	return call->n_edges > 0;
 }
