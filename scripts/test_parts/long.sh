@@ -100,7 +100,7 @@ end_summary() {
 	local name=$1 file line
 
 	[ -z "$FILES" ] || [[ " sqlsmith valgrind sanitizers matrix-sql " == *" $1 "* ]] || name+="@${FILES//[^A-Za-z0-9_-]/_}"
-	file=$LOGS/long/$name.summary
+	file=$LOGS/long/${name:0:120}.summary
 	{
 		printf 'part: %s\ncommit: %s\ndate: %s UTC\nserver: %s\nminutes: %d\n' "$name" "$PART_TREE" "$PART_DATE" "$(server_kind)" \
 			$(((SECONDS - PART_START) / 60))
