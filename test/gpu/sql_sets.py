@@ -49,8 +49,8 @@ def as_settings(settings):
     return "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
 
 
-def plural(clients):
-    return f"{clients} client{'s' if clients > 1 else ''}"
+def plural(number, word="client"):
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 class VectorSet:

@@ -11,10 +11,6 @@ MOVED = (20, 100)  # of so many rows a merge has one new, in the place of one th
 CLUSTERS = 1024
 
 
-def plural_of(number, word):
-    return f"{number} {word}{'' if number == '1' else 's'}"
-
-
 def seconds(sql):
     began = time.monotonic()
     psql(sql, "vg")
@@ -74,5 +70,5 @@ def merge_moved(data, index, apart):
     anew = seconds(f"REINDEX INDEX {index}")
     wait_for_worker(index)
     line(data.name, "gpugraph", f"vectorgpu_merge after {len(data.base) // apart} rows moved", f"{merged:.1f} s", "",
-         f"VACUUM before it {vacuum:.1f} s; {plural_of(segments, 'segment')}, {delta} rows in the delta; recall {before:.4f} before, {after:.4f} after, "
+         f"VACUUM before it {vacuum:.1f} s; {plural(int(segments), 'segment')}, {delta} rows in the delta; recall {before:.4f} before, {after:.4f} after, "
          f"{data.recall('vg', settings):.4f} after REINDEX, which takes {anew:.1f} s")

@@ -183,7 +183,6 @@ for my $name (sort keys %reached)
 			# What failed statements leave to be merged would else grow faster than the calls are counted up.
 			tidy() if ++$tried % 16 == 0;
 		}
-		tidy();
 		next if !ours($name, $kind);
 		my ($state, $error, $wrong);
 		for (1 .. (by_chance($name) ? 6 : 1))
