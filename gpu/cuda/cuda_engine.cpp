@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/cores.hpp"
 #include "common/limits.hpp"
 #include "cuda/copy.hpp"
 #include "cuda/graph_search.hpp"
@@ -394,7 +395,7 @@ private:
 			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
 		std::call_once(pool_made_,
 			[this]
-			{ pool_ = std::make_unique<engine::ThreadPool>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostHostThreads)); });
+			{ pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostHostThreads)); });
 		return add({nullptr, nullptr, std::make_shared<HashedCopy>(spec, budget_.get(), &uploader_, pool_.get())}, copy);
 	}
 

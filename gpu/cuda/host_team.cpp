@@ -3,6 +3,8 @@
 
 #include <system_error>
 
+#include "common/cores.hpp"
+
 namespace vectorgpu::cuda
 {
 
@@ -16,7 +18,7 @@ HostTeam::get()
 
 HostTeam::HostTeam()
 {
-	const unsigned n_cores = std::thread::hardware_concurrency();
+	const unsigned n_cores = count_cores();
 
 	try
 	{

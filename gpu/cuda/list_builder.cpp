@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 
+#include "common/cores.hpp"
 #include "engine/cpu/pool_call.hpp"
 #include "kernels/kernels.hpp"
 
@@ -84,7 +84,7 @@ protected:
 	{
 		VECTORGPU_TRY(device_->use());
 
-		const Status status = train_kmeans(&context_, asked, {rows, asked.dim}, false, std::thread::hardware_concurrency(), centroids,
+		const Status status = train_kmeans(&context_, asked, {rows, asked.dim}, false, count_cores(), centroids,
 			nullptr, report, nullptr, training_.get());
 
 		if (status.is_ok())
@@ -125,7 +125,7 @@ protected:
 	host_call() override
 	{
 		if (pool_ == nullptr)
-			pool_ = std::make_unique<engine::ThreadPool>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostThreads));
+			pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostThreads));
 		return engine::pool_call(pool_.get(), context_.control);
 	}
 

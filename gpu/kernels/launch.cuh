@@ -3,7 +3,8 @@
 //
 // Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything that work
 // ahead of it in the stream touches. What is constant while searches run (rows, their values, tombstones) may be read before. A kernel may
-// call let_next_start() at once, whatever is launched behind it: the next one waits for its end, not for this call.
+// call let_next_start() at once, whatever is launched behind it: the next one waits for its end, not for this call. Blocks come early behind a kernel only:
+// behind a copy or a wait for another stream's event (NewRows::await) they come when that is over.
 #pragma once
 
 #include <atomic>

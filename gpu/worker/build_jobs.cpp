@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
+#include "common/cores.hpp"
 #include "worker/fault.hpp"
 #include "worker/residency.hpp"
 #include "worker/result_part.hpp"
@@ -221,7 +221,7 @@ BuildJobs::begin_codes(Job *job, const wire::CodesSpec &spec)
 		return reply_status(good);
 
 	const size_t n_lists = job->builder->centroids().size() / rows.dim;
-	const uint64_t bytes = engine::list_code_bytes(codes, static_cast<uint32_t>(n_lists), std::thread::hardware_concurrency());
+	const uint64_t bytes = engine::list_code_bytes(codes, static_cast<uint32_t>(n_lists), count_cores());
 
 	return bytes > kMostJobBytes - job->bytes ? ReplyStatus::kRefused : reply_status(job->builder->begin_codes(codes));
 }

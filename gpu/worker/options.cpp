@@ -5,7 +5,8 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
-#include <thread>
+
+#include "common/cores.hpp"
 
 namespace vectorgpu::worker
 {
@@ -82,7 +83,7 @@ parse_options(int argc, char **argv, Options *options)
 {
 	bool have_epoch = false;
 
-	const unsigned n_cores = std::thread::hardware_concurrency();
+	const unsigned n_cores = count_cores();
 
 	options->spin_us = n_cores >= kCoresToSpinLong ? kLongSpinUs : n_cores >= kCoresToSpin ? kSpinUs : 0;
 	options->n_dispatchers = 0;

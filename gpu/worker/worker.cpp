@@ -2,11 +2,11 @@
 #include "worker/worker.hpp"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <unistd.h>
 
+#include "common/cores.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/device_engine.hpp"
 #include "worker/fault.hpp"
@@ -60,7 +60,7 @@ count_dispatchers(const Options &options, const engine::Engine &engine)
 
 	if (options.n_dispatchers > 0)
 		return options.n_dispatchers;
-	return std::clamp(std::thread::hardware_concurrency() / cores_each, 1U, kMostDispatchers);
+	return std::clamp(count_cores() / cores_each, 1U, kMostDispatchers);
 }
 
 } // namespace

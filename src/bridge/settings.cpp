@@ -1,9 +1,10 @@
 // Definitions of the worker's configuration parameters. See settings.hpp.
 #include "bridge/settings.hpp"
 
+#include "common/cores.hpp"
+
 #include <climits>
 #include <cstring>
-#include <unistd.h>
 
 extern "C"
 {
@@ -17,7 +18,7 @@ namespace
 {
 
 constexpr int kDefaultSpinUs = 20;
-constexpr long kCoresForLongSpins = 8;
+constexpr unsigned kCoresForLongSpins = 8;
 
 /// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds out.
 bool
@@ -98,13 +99,14 @@ settings_define()
 namespace
 {
 
-long
-count_cores()
+/// Asked for once: a session's processors hardly change.
+unsigned
+known_cores()
 {
-	static long n_cores = 0;
+	static unsigned n_cores = 0;
 
 	if (n_cores == 0)
-		n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+		n_cores = count_cores();
 	return n_cores;
 }
 
@@ -115,15 +117,15 @@ spin_us()
 {
 	if (settings.spin_time_us >= 0)
 		return static_cast<uint32>(settings.spin_time_us);
-	return count_cores() > 1 ? kDefaultSpinUs : 0;
+	return known_cores() > 1 ? kDefaultSpinUs : 0;
 }
 
 uint32
 most_long_spins(bool has_gpu, uint32 last_batch)
 {
-	const uint32 n_cores = static_cast<uint32>(count_cores());
+	const uint32 n_cores = known_cores();
 
-	if (settings.spin_time_us >= 0 || count_cores() < kCoresForLongSpins)
+	if (settings.spin_time_us >= 0 || known_cores() < kCoresForLongSpins)
 		return 0;
 	return has_gpu && last_batch <= n_cores ? n_cores / 4 * 3 : n_cores / 4;
 }

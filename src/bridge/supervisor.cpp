@@ -6,6 +6,7 @@
 #include "bridge/settings.hpp"
 #include "bridge/sweep.hpp"
 #include "bridge/worker_process.hpp"
+#include "common/cores.hpp"
 #include "pg/fault.hpp"
 #include "pg/shared_memory.hpp"
 #include "wire/address.hpp"
@@ -197,7 +198,7 @@ start_worker(uint64 now)
 	char option_device[] = "--device";
 	char option_gpu_memory[] = "--gpu-memory";
 	char gpu_memory[24];
-	long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+	const unsigned n_cores = count_cores();
 	char *argv[] = {name, option_directory, directory, option_epoch, epoch, option_threads, threads, option_memory,
 		memory, option_sessions, sessions, option_parent, parent, option_device, supervisor.device, option_gpu_memory,
 		gpu_memory, nullptr, nullptr, nullptr};
@@ -214,7 +215,7 @@ start_worker(uint64 now)
 	strlcpy(supervisor.program, settings.worker_program, sizeof(supervisor.program));
 	snprintf(epoch, sizeof(epoch), "%" PRIx64, static_cast<uint64_t>(supervisor.state->epoch));
 	snprintf(threads, sizeof(threads), "%d",
-		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Max(1L, Min(n_cores, 1024L))));
+		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Min(n_cores, 1024U)));
 	snprintf(memory, sizeof(memory), "%" PRIu64, static_cast<uint64_t>(settings.worker_memory_mb) << 20);
 	snprintf(gpu_memory, sizeof(gpu_memory), "%" PRIu64, static_cast<uint64_t>(settings.gpu_memory_mb) << 20);
 	// The supervisor's own session and a loader's come on top.

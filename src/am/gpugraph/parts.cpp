@@ -234,7 +234,7 @@ inserted(GraphWriter *writer, BaseGraph *base)
 bool
 rather_anew(GraphWriter *writer, const GraphRows *rows)
 {
-	return !engine::graph::graph_insert_beats_exact(graph_base_changes(writer->base, writer->n_rows), writer->n_rows) && graph_worker_is_exact(writer, rows);
+	return !engine::graph::graph_insert_serves_beside_gpu(graph_base_changes(writer->base, writer->n_rows), writer->n_rows) && graph_worker_is_exact(writer, rows);
 }
 
 /// False: it gave way.

@@ -3,6 +3,7 @@
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance.hpp"
+#include "engine/near_copies.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -16,7 +17,7 @@ namespace
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
 // Elements compared in all: decides how many queries there are.
 constexpr double kWork = 3e10;    // about 3 s of one processor
-constexpr double kGpuWork = 2e11; // of which a GPU does some 10^13 a second
+constexpr double kGpuWork = 2e12; // of which a GPU does some 10^13 a second
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
@@ -91,14 +92,15 @@ find_ranks(IvfWriter *writer, Queries *queries)
 
 	for (uint64 i = 0; i < queries->n; i++)
 	{
-		uint64 neighbors[kNeighbors];
+		TrueNeighbors neighbors;
 		uint64 n = 0;
 
 		CHECK_FOR_INTERRUPTS();
+		ivf_true_neighbors(writer, queries, i, &neighbors);
 		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
 		engine::compute_scores(spec, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
-		for (const uint64 found = ivf_true_neighbors(queries, i, neighbors); n < found; n++)
-			ranks[i * kNeighbors + n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors[n]));
+		for (; n < neighbors.n; n++)
+			ranks[i * kNeighbors + n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
 		while (n < kNeighbors)
 			ranks[i * kNeighbors + n++] = PG_UINT32_MAX;
 	}
@@ -163,17 +165,30 @@ ivf_begin_calibration(IvfWriter *writer, Queries *queries)
 	}
 }
 
-uint64
-ivf_true_neighbors(const CalibrationQueries *queries, uint64 i, uint64 *neighbors)
+void
+ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, uint64 i, TrueNeighbors *neighbors)
 {
 	const engine::TopK *topk = &queries->topks[i];
-	uint64 n_others = 0;
+	const char *query = queries->vectors + i * writer->vector_bytes;
+	uint64 numbers[kCalibrationFound];
+	double scores[kCalibrationFound];
+	double own_score;
 	uint64 n = 0;
+	uint64 copies;
 
-	for (uint64 j = 0; j < topk->size && n < kNeighbors; j++)
-		if (topk->buffer[j].row != queries->numbers[i] && !std::isnan(topk->buffer[j].score) && n_others++ >= kPassedOver)
-			neighbors[n++] = topk->buffer[j].row;
-	return n;
+	for (uint64 j = 0; j < topk->size; j++)
+		if (topk->buffer[j].row != queries->numbers[i] && !std::isnan(topk->buffer[j].score))
+		{
+			numbers[n] = topk->buffer[j].row;
+			scores[n++] = topk->buffer[j].score;
+		}
+	engine::compute_scores(writer->rows, query, query, writer->vector_bytes, 1, &own_score, 0);
+	copies = engine::near_copies(writer->rows.metric, own_score, scores, n, kNeighbors);
+	neighbors->n_copies = copies > kPassedOver ? copies : 0;
+	memcpy(neighbors->copies, numbers, neighbors->n_copies * sizeof(uint64));
+	copies = Min(Max(copies, kPassedOver), n);
+	neighbors->n = Min(n - copies, kNeighbors);
+	memcpy(neighbors->numbers, numbers + copies, neighbors->n * sizeof(uint64));
 }
 
 bool

@@ -5,6 +5,7 @@
 #include "engine/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -38,6 +39,7 @@ struct CodedQuery
 	uint8 *points;              // [n_lists]: the first calibration point that looks at the list
 	double limits[kNeighbors];  // estimates of the true neighbours; NaN where there is none
 	double worst;               // of these
+	TrueNeighbors neighbors;
 	uint32 neighbor_points[kNeighbors];
 	uint32 better[kNeighbors][engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
 };
@@ -129,15 +131,15 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 void
 look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
 {
-	uint64 neighbors[kNeighbors];
-	const uint64 found = ivf_true_neighbors(queries, i, neighbors);
+	TrueNeighbors *neighbors = &query->neighbors;
 	uint64 n;
 
+	ivf_true_neighbors(writer, queries, i, neighbors);
 	query->worst = -HUGE_VAL;
-	for (n = 0; n < found; n++)
+	for (n = 0; n < neighbors->n; n++)
 	{
-		ivf_seek_spool(writer->codes, neighbors[n] * writer->coded_bytes);
-		ivf_seek_spool(writer->labels, neighbors[n] * sizeof(uint32));
+		ivf_seek_spool(writer->codes, neighbors->numbers[n] * writer->coded_bytes);
+		ivf_seek_spool(writer->labels, neighbors->numbers[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
@@ -165,14 +167,20 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 	look_at_neighbors(writer, query, queries, i, rows);
 }
 
-/// Counts the rows of a batch that are better than the query's neighbours.
+bool
+is_copy(const TrueNeighbors *neighbors, uint64 number)
+{
+	return std::find(neighbors->copies, neighbors->copies + neighbors->n_copies, number) != neighbors->copies + neighbors->n_copies;
+}
+
+/// Counts the rows of a batch, from number `first` on, that are better than the query's neighbours.
 void
-count_better(CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
+count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
 {
 	score_rows(query, rows, n, scores);
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (!(scores[i] < query->worst))
+		if (!(scores[i] < query->worst) || is_copy(&query->neighbors, first + i))
 			continue;
 		for (uint64 j = 0; j < kNeighbors; j++)
 			if (scores[i] < query->limits[j]) // the query's own row, too: one candidate more than needed
@@ -196,7 +204,7 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 			return false;
 		read_rows(writer, rows, n);
 		for (uint64 i = 0; i < n_queries; i++)
-			count_better(&queries[i], rows, n, scores);
+			count_better(&queries[i], rows, first, n, scores);
 	}
 	pfree(scores);
 	return true;

@@ -5,6 +5,7 @@
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/codec.hpp"
 #include "am/gpuivf/worker_build.hpp"
+#include "engine/near_copies.hpp"
 #include "engine/topk.hpp"
 
 extern "C"
@@ -103,7 +104,18 @@ constexpr uint64 kCalibrationNeighbors = 10;
 // Rows of a table have nearer neighbours in it than queries from elsewhere, the more so the nearest: that one is passed over. With
 // it, SIFT's own queries found 0.015 less than a target of 0.80.
 constexpr uint64 kCalibrationPassedOver = 1;
-constexpr uint64 kCalibrationFound = kCalibrationNeighbors + kCalibrationPassedOver + 1; // a query finds itself
+// A query finds itself, and where rows come as copies of each other but for noise the other copies, which a query from elsewhere has no counterpart of: they are passed
+// over as well, if they are no more than this leaves room for.
+constexpr uint64 kCalibrationFound = engine::kCopiesAmong + 1;
+
+/// What a query should find.
+struct TrueNeighbors
+{
+	uint64 n;
+	uint64 numbers[kCalibrationNeighbors];
+	uint64 n_copies;
+	uint64 copies[kCalibrationFound]; // of the query's row, which were passed over; none if there is no more than one
+};
 
 /// calibrate.cpp. Chooses the queries, before rows are assigned. n is set: see ivf_calibration_queries.
 void ivf_begin_calibration(IvfWriter *writer, CalibrationQueries *queries);
@@ -111,8 +123,8 @@ void ivf_begin_calibration(IvfWriter *writer, CalibrationQueries *queries);
 /// calibrate.cpp. Measures on some of the rows what recall how many probes give. Rows have been assigned. False: it gave way.
 bool ivf_calibrate(IvfWriter *writer, CalibrationQueries *queries);
 
-/// calibrate.cpp. The rows that query i should find, at most kCalibrationNeighbors of them; returns how many.
-uint64 ivf_true_neighbors(const CalibrationQueries *queries, uint64 i, uint64 *neighbors);
+/// calibrate.cpp. The rows that query i should find, at most kCalibrationNeighbors of them, once its neighbours have been looked for.
+void ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, uint64 i, TrueNeighbors *neighbors);
 
 /// calibrate_codes.cpp. How many candidates codes need, and what recall is left. The model is calibrated for the lists. False:
 /// it gave way.

@@ -22,6 +22,7 @@ constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches
 constexpr uint32_t kHeldOut = 2000;
 constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, which must be nearly whole without them
 constexpr uint32_t kLeastHeldOut = 400;  // else rows of the graph are
+constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and others' ways do not lead over them
 constexpr uint32_t kRowsPerConnected = 1000; // what only connections make reachable is missing where rows are held out: so few do not count
 
 class CpuGraphBuilder final : public GraphBuilder
@@ -284,12 +285,23 @@ private:
 		held_out_.resize(n);
 		for (uint32_t q = 0; q < n; q++)
 			held_out_[q] = static_cast<uint32_t>((uint64_t{2} * q + 1) * spec_.n_rows / (uint64_t{2} * n));
+		left_out_.resize(spec_.n_rows / kRowsPerLeftOut);
 		nearest_.resize(size_t{n} * graph::kCalibrationNeighbors);
-		measured->held_out = held_out_.data();
-		measured->n_held_out = n;
+
+		graph::HeldOutRows held = {held_out_.data(), n, left_out_.data(), 0};
+		const uint32_t *edges = nullptr;
+		const graph::Outcome outcome = graph::graph_build_held_out(rows(), build_spec(), static_cast<uint32_t>(left_out_.size()), &held,
+			graph::kCalibrationNeighbors, nearest_.data(), &edges, work_.get(), work_bytes_, call());
+
+		if (!outcome.is_ok() || held.n_queries < kLeastHeldOut)
+			return status_of(outcome);
+		measured->edges = edges;
+		measured->held_out = held.queries;
+		measured->n_held_out = held.n_queries;
+		measured->left_out = held.rows;
+		measured->n_left_out = held.n_rows;
 		measured->nearest = graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
-		return status_of(graph::graph_build_held_out(rows(), build_spec(), held_out_.data(), n, graph::kCalibrationNeighbors, nearest_.data(),
-			&measured->edges, work_.get(), work_bytes_, call()));
+		return Status::ok();
 	}
 
 	Status
@@ -456,6 +468,7 @@ private:
 	std::unique_ptr<uint8_t[]> work_;     // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
 	std::vector<uint32_t> held_out_; // rows that it is measured with
+	std::vector<uint32_t> left_out_; // all that go for it
 	std::vector<uint32_t> nearest_;  // [held_out_, kCalibrationNeighbors]
 	std::vector<uint32_t> edges_;
 	std::vector<uint32_t> entries_;

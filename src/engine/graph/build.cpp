@@ -163,8 +163,8 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 }
 
 Outcome
-graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const uint32_t *held_out, uint32_t n, uint32_t n_nearest,
-	uint32_t *nearest, const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
+graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
+	const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
 {
 	const KnnSpec knn = knn_spec(rows, spec);
 	ivf::Arena arena(work, work_bytes);
@@ -181,7 +181,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const uint32_
 	graph.degree = spec.degree;
 	graph.forward = memory.forward;
 	*edges = memory.ids;
-	return hold_out(graph, held_out, n, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
+	hold_out_copies(rows, graph.lists, n_nearest, most, held);
+	return hold_out(graph, *held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
 }
 
 size_t

@@ -8,6 +8,7 @@
 
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
+#include "engine/near_copies.hpp"
 #include "engine/topk.hpp"
 
 namespace vectorgpu::engine::graph
@@ -27,6 +28,8 @@ constexpr double kEnough = 0.9995;     // recall that needs no wider search
 constexpr uint32_t kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
 constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches that compare codes
 constexpr size_t kMostTasks = 64;
+constexpr uint32_t kFound = kCopiesAmong + 1; // by the exact search: a query finds itself
+constexpr uint32_t kMostLeftOut = kFound - kNeighbors;
 
 static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
 
@@ -88,6 +91,8 @@ struct Queries
 	double *last_score;  // [n] of the kNeighbors nearest rows; the query is none of them
 	uint32_t *n_true;    // [n] how many neighbours there are, at most kNeighbors: others have no number for a score
 	uint32_t *hits;      // [n] how many of them the last search has found
+	uint32_t *left_out;  // [n, kMostLeftOut] rows that the search does without: the query's own, and its copies
+	uint32_t *n_left_out; // [n]; 0 where no edge leads to them
 
 	bool
 	take(ivf::Arena *arena, uint32_t n_queries)
@@ -98,7 +103,9 @@ struct Queries
 		last_score = arena->take<double>(n);
 		n_true = arena->take<uint32_t>(n);
 		hits = arena->take<uint32_t>(n);
-		return hits != nullptr;
+		left_out = arena->take<uint32_t>(size_t{n} * kMostLeftOut);
+		n_left_out = arena->take<uint32_t>(n);
+		return n_left_out != nullptr;
 	}
 };
 
@@ -150,7 +157,7 @@ struct Memory
 		const uint32_t n_queries = query_count(graph);
 		bool taken = queries.take(arena, n_queries);
 
-		buffer_size = topk_buffer_bytes(kNeighbors + 1) / sizeof(Neighbor); // a query finds itself
+		buffer_size = topk_buffer_bytes(kFound) / sizeof(Neighbor);
 		buffers = arena->take<Neighbor>(buffer_size * n_queries);
 		entries = arena->take<uint32_t>(graph.n_entries);
 		n_entries = 0;
@@ -217,21 +224,38 @@ truth_task(void *argument, size_t task)
 	}
 }
 
-/// What the exact searches have found becomes last_score, n_true.
+/// What the exact searches have found becomes last_score, n_true, left_out.
 void
-finish_truth(const Queries &queries)
+finish_truth(const MeasuredGraph &graph, const Queries &queries)
 {
 	for (uint32_t q = 0; q < queries.n; q++)
 	{
 		const uint64_t found = topk_finish(&queries.topks[q]);
+		const void *row = graph.rows.row(queries.numbers[q]);
+		uint32_t *left_out = queries.left_out + size_t{q} * kMostLeftOut;
+		double scores[kFound];
+		uint32_t numbers[kFound];
+		double own_score;
+		size_t n = 0;
+		size_t copies = 0;
 
-		queries.n_true[q] = 0;
-		for (uint64_t j = 0; j < found && queries.n_true[q] < kNeighbors; j++)
+		for (uint64_t j = 0; j < found; j++)
 			if (queries.topks[q].buffer[j].row != queries.numbers[q] && !std::isnan(queries.topks[q].buffer[j].score))
 			{
-				queries.n_true[q]++;
-				queries.last_score[q] = queries.topks[q].buffer[j].score;
+				scores[n] = queries.topks[q].buffer[j].score;
+				numbers[n++] = static_cast<uint32_t>(queries.topks[q].buffer[j].row);
 			}
+		if (graph.held_out == nullptr)
+		{
+			compute_scores(graph.rows.spec, row, row, graph.rows.row_stride, 1, &own_score, 0);
+			copies = near_copies(graph.rows.spec.metric, own_score, scores, std::min(n, kCopiesAmong), kNeighbors);
+			left_out[0] = queries.numbers[q];
+			std::copy_n(numbers, copies, left_out + 1);
+			queries.n_left_out[q] = static_cast<uint32_t>(copies) + 1;
+		}
+		queries.n_true[q] = static_cast<uint32_t>(std::min<size_t>(n - copies, kNeighbors));
+		if (queries.n_true[q] > 0)
+			queries.last_score[q] = scores[copies + queries.n_true[q] - 1];
 	}
 }
 
@@ -267,26 +291,36 @@ compared(const MeasuredGraph &graph)
 	return {hash_distance(graph.hash->spec.bits), graph.codes, hash_code_bytes(graph.hash->spec.bits), graph.rows.n_rows};
 }
 
-/// The entry points nearest to the query come first; its own row is not among them.
+/// Rows that a search does without.
+struct LeftOut
+{
+	const uint32_t *rows; // [n]
+	uint32_t n;
+
+	bool has(uint32_t row) const { return std::find(rows, rows + n, row) != rows + n; }
+};
+
+/// The entry points nearest to the query come first; rows that are left out are not among them.
 uint32_t
-choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query, uint32_t number, const TaskMemory &memory)
+choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query, const LeftOut &left_out, const TaskMemory &memory)
 {
 	uint32_t n = 0;
 
 	score_rows(compared(graph), query, all.entries, all.n_entries, memory.entry_scores);
 	for (uint32_t i = 0; i < all.n_entries; i++)
-		if (all.entries[i] != number)
+		if (!left_out.has(all.entries[i]))
 			memory.entries[n++] = {memory.entry_scores[i], all.entries[i]};
 	first_candidates(memory.entries, n, kSearchEntries);
 	return std::min(n, kSearchEntries);
 }
 
-/// The graph without the query's row, as far as that can be had without building it anew: an edge to it leads to the nearest of its own neighbours
-/// that the node has no edge to. Without that, as many ways would end there as the row has taken over from others when edges were chosen.
+/// The graph without some rows, as far as that can be had without building it anew. Where it is only the query's own, an edge to it leads to the nearest of its
+/// own neighbours that the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. Where copies are left out
+/// with it, edges to them are left out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
 struct GraphWithout
 {
 	MemoryGraph held;
-	uint32_t left_out;
+	LeftOut left_out;
 };
 
 bool
@@ -295,20 +329,20 @@ neighbors_without(void *context, uint32_t node, uint32_t *neighbors)
 	const GraphWithout *graph = static_cast<const GraphWithout *>(context);
 	const uint32_t degree = graph->held.degree;
 	const uint32_t *own = graph->held.edges + size_t{node} * degree;
-	const uint32_t *others = graph->held.edges + size_t{graph->left_out} * degree;
-	uint32_t *gap;
 
 	std::copy_n(own, degree, neighbors);
-	gap = std::find(neighbors, neighbors + degree, graph->left_out);
-	if (gap == neighbors + degree)
-		return true;
-	*gap = kNoNode;
-	for (uint32_t i = 0; i < degree && others[i] != kNoNode; i++)
-		if (others[i] != node && std::find(own, own + degree, others[i]) == own + degree)
-		{
-			*gap = others[i];
-			return true;
-		}
+	for (uint32_t gap = 0; gap < degree; gap++)
+	{
+		if (!graph->left_out.has(own[gap]))
+			continue;
+
+		const uint32_t *others = graph->held.edges + size_t{own[gap]} * degree;
+
+		neighbors[gap] = kNoNode;
+		for (uint32_t i = 0; graph->left_out.n == 1 && i < degree && others[i] != kNoNode && neighbors[gap] == kNoNode; i++)
+			if (others[i] != node && std::find(own, own + degree, others[i]) == own + degree)
+				neighbors[gap] = others[i];
+	}
 	return true;
 }
 
@@ -347,7 +381,7 @@ search_task(void *argument, size_t task)
 	const MeasuredGraph &graph = *stage->graph;
 	const Queries &queries = stage->memory->queries;
 	TaskMemory &memory = stage->memory->tasks[task];
-	GraphWithout without = {{compared(graph), graph.edges, graph.degree, nullptr}, kNoNode};
+	GraphWithout without = {{compared(graph), graph.edges, graph.degree, nullptr}, {nullptr, 0}};
 	GraphView view = shape_of(graph);
 	SearchSpec spec;
 	SearchStats stats;
@@ -368,10 +402,9 @@ search_task(void *argument, size_t task)
 			hash_query(*graph.hash, without.held.query, memory.code, memory.hash);
 			without.held.query = memory.code;
 		}
-		without.left_out = queries.numbers[q];
-		spec.excluded = queries.numbers[q];
+		without.left_out = {queries.left_out + q * kMostLeftOut, queries.n_left_out[q]};
 
-		const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, spec.excluded, memory);
+		const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, without.left_out, memory);
 		const Outcome outcome = graph_search(
 			view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
 
@@ -403,17 +436,20 @@ begin(const MeasuredGraph &graph, Memory *memory)
 	const uint32_t n = memory->queries.n;
 
 	for (uint32_t q = 0; q < n; q++)
+	{
 		memory->queries.numbers[q] = graph.held_out != nullptr
 			? graph.held_out[q]
 			: static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * n));
+		memory->queries.n_left_out[q] = 0;
+	}
 	for (uint32_t i = 0; i < graph.n_entries; i++)
-		if (graph.held_out == nullptr || !std::binary_search(graph.held_out, graph.held_out + n, graph.entries[i]))
+		if (graph.held_out == nullptr || !std::binary_search(graph.left_out, graph.left_out + graph.n_left_out, graph.entries[i]))
 			memory->entries[memory->n_entries++] = graph.entries[i];
 	if (memory->passed == nullptr)
 		return;
 	std::fill_n(memory->passed, graph.rows.n_rows / 8 + 1, uint8_t{0});
-	for (uint32_t q = 0; q < n; q++)
-		memory->passed[graph.held_out[q] / 8] |= static_cast<uint8_t>(1U << graph.held_out[q] % 8);
+	for (uint32_t i = 0; i < graph.n_left_out; i++)
+		memory->passed[graph.left_out[i] / 8] |= static_cast<uint8_t>(1U << graph.left_out[i] % 8);
 }
 
 double
@@ -459,7 +495,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		return ivf::work_memory_short();
 	begin(graph, &memory);
 	for (uint32_t q = 0; q < memory.queries.n; q++)
-		topk_init(&memory.queries.topks[q], kNeighbors + 1, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
+		topk_init(&memory.queries.topks[q], kFound, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
 
 	Outcome outcome;
 
@@ -468,7 +504,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		outcome = run_stage(&stage, truth_task);
 		if (!outcome.is_ok())
 			return outcome;
-		finish_truth(memory.queries);
+		finish_truth(graph, memory.queries);
 	}
 	else
 		take_truth(graph, memory.queries);

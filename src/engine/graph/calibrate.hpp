@@ -1,5 +1,6 @@
 // What recall how wide a search of a graph has, against an exact search: the queries are rows that the graph was made without, or some of
-// its rows, each left out of its own search as if it were not in the graph.
+// its rows, each left out of its own search as if it were not in the graph. Where rows come as copies of each other but for noise, so are the
+// query's (engine/near_copies.hpp): a query from elsewhere has none.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -24,6 +25,9 @@ struct MeasuredGraph
 	// Rows that no edge leads to, ascending: the queries. Null: rows of the graph are.
 	const uint32_t *held_out = nullptr; // [n_held_out]
 	uint32_t n_held_out = 0;
+	// All rows that no edge leads to, ascending, with held_out: these, and others that are no neighbours of theirs.
+	const uint32_t *left_out = nullptr; // [n_left_out]
+	uint32_t n_left_out = 0;
 	// Of each query the nearest rows of the graph by rows.spec, kNoNode behind them, with held_out; null: they are looked for.
 	const uint32_t *nearest = nullptr; // [n_held_out, kCalibrationNeighbors]
 };

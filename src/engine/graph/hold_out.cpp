@@ -6,6 +6,7 @@
 
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/work.hpp"
+#include "engine/near_copies.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -94,7 +95,53 @@ take_nearest(const uint8_t *held, const uint32_t *ids, uint32_t k, uint32_t n_ne
 	std::fill(nearest + n, nearest + n_nearest, kNoNode);
 }
 
+/// How many of the list's first are copies of the row.
+uint32_t
+copies_in(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t row)
+{
+	const uint32_t *ids = lists.ids + size_t{row} * lists.k;
+	double scores[kCopiesAmong];
+	double own_score;
+	size_t n = 0;
+
+	while (n < std::min<size_t>(lists.k, kCopiesAmong) && ids[n] != kNoNode)
+		n++;
+	score_rows(rows, rows.row(row), &row, 1, &own_score);
+	score_rows(rows, rows.row(row), ids, n, scores);
+	return static_cast<uint32_t>(near_copies(rows.spec.metric, own_score, scores, n, n_wanted));
+}
+
 } // namespace
+
+void
+hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t most, HeldOutRows *held)
+{
+	uint64_t all = held->n_queries;
+	uint32_t n_left;
+
+	for (uint32_t q = 0; q < held->n_queries; q++)
+		all += copies_in(rows, lists, n_wanted, held->queries[q]);
+	n_left = all <= most ? held->n_queries : static_cast<uint32_t>(uint64_t{held->n_queries} * most / all);
+	held->n_rows = 0;
+	for (uint32_t i = 0; i < n_left; i++)
+	{
+		const uint32_t row = held->queries[uint64_t{i} * held->n_queries / n_left]; // not below i
+		const uint32_t copies = copies_in(rows, lists, n_wanted, row);
+
+		if (held->n_rows + copies + 1 > most) // those that stay have more copies than the others
+		{
+			n_left = i;
+			break;
+		}
+		held->queries[i] = row;
+		held->rows[held->n_rows++] = row;
+		std::copy_n(lists.ids + size_t{row} * lists.k, copies, held->rows + held->n_rows);
+		held->n_rows += copies;
+	}
+	held->n_queries = n_left;
+	std::sort(held->rows, held->rows + held->n_rows);
+	held->n_rows = static_cast<uint32_t>(std::unique(held->rows, held->rows + held->n_rows) - held->rows);
+}
 
 size_t
 hold_out_bytes(const HoldOutGraph &graph, size_t n_threads)
@@ -107,7 +154,7 @@ hold_out_bytes(const HoldOutGraph &graph, size_t n_threads)
 }
 
 Outcome
-hold_out(const HoldOutGraph &graph, const uint32_t *held_out, uint32_t n, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges, void *work,
+hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges, void *work,
 	size_t work_bytes, const Call &call)
 {
 	ivf::Arena arena(work, work_bytes);
@@ -116,10 +163,11 @@ hold_out(const HoldOutGraph &graph, const uint32_t *held_out, uint32_t n, uint32
 	if (!removal.memory.take(&arena, graph.n_rows) || work_bytes < hold_out_bytes(graph, call.n_threads))
 		return ivf::work_memory_short();
 	std::fill_n(removal.memory.held, graph.n_rows, uint8_t{0});
-	for (uint32_t i = 0; i < n; i++)
-		removal.memory.held[held_out[i]] = 1;
-	for (uint32_t i = 0; i < n; i++)
-		take_nearest(removal.memory.held, graph.lists.ids + size_t{held_out[i]} * graph.lists.k, graph.lists.k, n_nearest, nearest + size_t{i} * n_nearest);
+	for (uint32_t i = 0; i < held_out.n_rows; i++)
+		removal.memory.held[held_out.rows[i]] = 1;
+	for (uint32_t i = 0; i < held_out.n_queries; i++)
+		take_nearest(removal.memory.held, graph.lists.ids + size_t{held_out.queries[i]} * graph.lists.k, graph.lists.k, n_nearest,
+			nearest + size_t{i} * n_nearest);
 	removal.graph = &graph;
 	ivf::run_workers(call, std::max<size_t>(call.n_threads, 1), removal_task, &removal);
 

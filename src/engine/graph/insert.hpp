@@ -27,10 +27,9 @@ struct InsertShape
 constexpr uint32_t kLeastInsertRows = 5000;  // a graph of fewer rows is built from comparisons of all with all, exact and fast
 constexpr uint32_t kInsertPercent = 15;      // of the rows that may have changed since a graph was built anew
 
-// Of the rows that may change in one insertion by an engine that could build anew with nearest rows by exact searches on a GPU. SIFT, 894,717 rows, an H200 and
-// 16 threads: anew 5.2 s (test/gpu/REPORT.md); inserted, by the processor's time for 100,000 rows (graph_insert_bench: 0.87, 2.3 and 6.0 s for 1 % new, 5 % new,
-// 5 % new and as many that leave), nine times as many and 16 threads, and 1.7 s for calibration: 2.2, 3.0 and 5.1 s, and what one thread alone does comes on top.
-constexpr uint32_t kExactInsertPercent = 5;
+// Of the rows that may change in one insertion by an engine that could build anew with nearest rows by exact searches on a GPU. That takes as long (README.md, "When"): what
+// insertion has for it is that it leaves the GPU to searches, and as good a graph.
+constexpr uint32_t kBesideGpuInsertPercent = 5;
 
 /// Rows that count as changed, for graph_insert_serves: ways that led through a row that leaves are mended from what is left of them, which is
 /// less exact than a search for a new row's neighbours, and there are fewer of them.
@@ -47,11 +46,11 @@ graph_insert_serves(uint64_t changed, uint64_t n_rows)
 	return n_rows >= kLeastInsertRows && changed * 100 <= n_rows * kInsertPercent;
 }
 
-/// True if inserting is also faster than such a build anew; changed: in this insertion alone.
+/// True if so few rows change that such an engine inserts as well; changed: in this insertion alone.
 inline bool
-graph_insert_beats_exact(uint64_t changed, uint64_t n_rows)
+graph_insert_serves_beside_gpu(uint64_t changed, uint64_t n_rows)
 {
-	return changed * 100 <= n_rows * kExactInsertPercent;
+	return changed * 100 <= n_rows * kBesideGpuInsertPercent;
 }
 
 /// Bytes of graph_insert's work memory.

@@ -172,7 +172,7 @@ choose_again(const Rechoice &choice, uint32_t u, const Near *comers, size_t n_co
 	// The nearest of the comers, if there are very many.
 	const size_t n_near = std::min<size_t>(n_comers, choice.degree);
 
-	std::copy_n(comers, std::min<size_t>(n_comers, kCollected * choice.degree), memory->near);
+	std::copy_n(comers, std::min<size_t>(n_comers, size_t{kCollected} * choice.degree), memory->near);
 	if (n_comers > n_near)
 		std::partial_sort_copy(comers, comers + n_comers, memory->near, memory->near + n_near, nearer);
 	for (size_t i = 0; i < n_near; i++)

@@ -106,7 +106,7 @@ public:
 	run(const Candidate *entries, size_t n_entries, SearchStats *stats)
 	{
 		for (size_t i = 0; i < n_entries; i++)
-			if (entries[i].node < view_.n_nodes && entries[i].node != spec_.excluded)
+			if (entries[i].node < view_.n_nodes)
 				offer({std::isnan(entries[i].score) ? HUGE_VAL : entries[i].score, entries[i].node}, false);
 		for (;;)
 		{
@@ -156,7 +156,7 @@ private:
 		{
 			const uint32_t neighbor = memory_.neighbors[i];
 
-			if (neighbor >= view_.n_nodes || neighbor == spec_.excluded || visited_.contains(neighbor))
+			if (neighbor >= view_.n_nodes || visited_.contains(neighbor))
 				continue;
 			if (!spec_.selected_insertion && !visited_.saturated() && *n_marked == *n_located &&
 				visited_.insert(neighbor))

@@ -22,7 +22,6 @@ struct SearchSpec
 	bool selected_insertion = false; // section 4.4: only nodes that go into a queue count as visited
 	bool visited_deletion = false;   // section 4.5: and only while they are in one; not with a Bloom filter
 	uint32_t probe_steps = 1;        // section 5: nodes expanded at a time, 1 .. kMaxProbeSteps
-	uint32_t excluded = kNoNode;     // a node to do without
 };
 
 constexpr uint32_t kMaxProbeSteps = 16;

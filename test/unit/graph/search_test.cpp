@@ -177,25 +177,6 @@ TEST(GraphSearch, filters_and_several_steps_find_nearly_the_same_and_nothing_twi
 			}
 }
 
-TEST(GraphSearch, an_excluded_node_is_neither_found_nor_passed)
-{
-	// A chain: what lies behind the excluded node cannot be reached.
-	const Floats floats = {0, 1, 2, 3, 4, 5, 6, 7};
-	const GraphRows rows = rows_of(floats, 1);
-	const std::vector<uint32_t> edges = {1, 2, 3, 4, 5, 6, 7, kNoNode};
-	const float query = 7;
-	MemoryGraph memory = {rows, edges.data(), 1, &query};
-	SearchStats stats;
-	SearchSpec spec;
-
-	spec.width = 8;
-	EXPECT_EQ(our_search(memory_view(&memory), rows, &query, {0}, spec, &stats).size(), 8u);
-	spec.excluded = 5;
-	const std::vector<Candidate> found = our_search(memory_view(&memory), rows, &query, {0, 5}, spec, &stats);
-	ASSERT_EQ(found.size(), 5u);
-	EXPECT_EQ(found[0].node, 4u);
-}
-
 TEST(GraphSearch, not_a_number_comes_last)
 {
 	const Floats floats = {1, 0, 0, 0, 0, 1, 1, 1}; // row 1 has no direction
