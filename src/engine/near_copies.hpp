@@ -16,7 +16,7 @@ constexpr size_t kCopiesAmong = 63;
 constexpr double kCopyGap = 1.5;
 
 /// How many of a row's nearest rows are copies of it but for noise: those before the last gap. own_score: of the row compared with itself; scores [n]: of its nearest
-/// rows (distance.hpp), ascending, the row's own not among them and no NaN. At least n_wanted rows are left behind the copies, so copies that are more than n - n_wanted
+/// rows (distance.hpp), ascending, the row's own not among them and no NaN. At least n_wanted rows, 1 or more, are left behind the copies, so copies that are more than n - n_wanted
 /// count as none. For inner products none if a row has a better score than the row itself: such neighbours are not near.
 size_t near_copies(Metric metric, double own_score, const double *scores, size_t n, size_t n_wanted);
 

@@ -183,7 +183,7 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 			scores[n++] = topk->buffer[j].score;
 		}
 	engine::compute_scores(writer->rows, query, query, writer->vector_bytes, 1, &own_score, 0);
-	copies = engine::near_copies(writer->rows.metric, own_score, scores, n, kNeighbors);
+	copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
 	neighbors->n_copies = copies > kPassedOver ? copies : 0;
 	memcpy(neighbors->copies, numbers, neighbors->n_copies * sizeof(uint64));
 	copies = Min(Max(copies, kPassedOver), n);

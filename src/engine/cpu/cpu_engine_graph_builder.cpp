@@ -290,8 +290,8 @@ private:
 
 		graph::HeldOutRows held = {held_out_.data(), n, left_out_.data(), 0};
 		const uint32_t *edges = nullptr;
-		const graph::Outcome outcome = graph::graph_build_held_out(rows(), build_spec(), static_cast<uint32_t>(left_out_.size()), &held,
-			graph::kCalibrationNeighbors, nearest_.data(), &edges, work_.get(), work_bytes_, call());
+		const graph::Outcome outcome = graph::graph_build_held_out(rows(), build_spec(), kLeastHeldOut, static_cast<uint32_t>(left_out_.size()),
+			&held, graph::kCalibrationNeighbors, nearest_.data(), &edges, work_.get(), work_bytes_, call());
 
 		if (!outcome.is_ok() || held.n_queries < kLeastHeldOut)
 			return status_of(outcome);

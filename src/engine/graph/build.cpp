@@ -163,7 +163,7 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 }
 
 Outcome
-graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
+graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t least, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
 	const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
 {
 	const KnnSpec knn = knn_spec(rows, spec);
@@ -182,6 +182,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t most
 	graph.forward = memory.forward;
 	*edges = memory.ids;
 	hold_out_copies(rows, graph.lists, n_nearest, most, held);
+	if (held->n_queries < least)
+		return {};
 	return hold_out(graph, *held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
 }
 

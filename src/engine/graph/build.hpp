@@ -76,8 +76,8 @@ Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edge
 
 /// After graph_build with the same rows, spec, memory (as that has left it) and number of threads, where the neighbours were exact ones and edges are
 /// chosen by rank: the graph as it would be without the queries of `held` and their copies; see hold_out.hpp. Sets the rows, at most `most`, that there is room for.
-/// *edges [n_rows, degree] lies in the work memory. kUnsupported if the lists are shorter than the edges of a row.
-Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
+/// Where fewer than `least` queries would stay, nothing is done but that. *edges [n_rows, degree] lies in the work memory. kUnsupported if the lists are shorter than the edges of a row.
+Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t least, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
 	const uint32_t **edges, void *work, size_t work_bytes, const Call &call = {});
 
 /// What graph_build makes, from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them.

@@ -30,6 +30,7 @@ constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches tha
 constexpr size_t kMostTasks = 64;
 constexpr uint32_t kFound = kCopiesAmong + 1; // by the exact search: a query finds itself
 constexpr uint32_t kMostLeftOut = kFound - kNeighbors;
+constexpr uint32_t kMostLedOn = 3; // rows left out: two near rows may be chance, where rows have few dimensions
 
 static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
 
@@ -314,9 +315,9 @@ choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query,
 	return std::min(n, kSearchEntries);
 }
 
-/// The graph without some rows, as far as that can be had without building it anew. Where it is only the query's own, an edge to it leads to the nearest of its
-/// own neighbours that the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. Where copies are left out
-/// with it, edges to them are left out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
+/// The graph without some rows, as far as that can be had without building it anew. Where it is the query's own, and hardly more, an edge to it leads to the
+/// nearest of its own neighbours that the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. Where a group of copies is
+/// left out, edges to them are left out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
 struct GraphWithout
 {
 	MemoryGraph held;
@@ -339,8 +340,9 @@ neighbors_without(void *context, uint32_t node, uint32_t *neighbors)
 		const uint32_t *others = graph->held.edges + size_t{own[gap]} * degree;
 
 		neighbors[gap] = kNoNode;
-		for (uint32_t i = 0; graph->left_out.n == 1 && i < degree && others[i] != kNoNode && neighbors[gap] == kNoNode; i++)
-			if (others[i] != node && std::find(own, own + degree, others[i]) == own + degree)
+		for (uint32_t i = 0; graph->left_out.n <= kMostLedOn && i < degree && others[i] != kNoNode && neighbors[gap] == kNoNode; i++)
+			if (others[i] != node && !graph->left_out.has(others[i]) && std::find(own, own + degree, others[i]) == own + degree &&
+				std::find(neighbors, neighbors + gap, others[i]) == neighbors + gap)
 				neighbors[gap] = others[i];
 	}
 	return true;

@@ -26,7 +26,7 @@ struct HeldOutRows
 	uint32_t n_rows = 0;
 };
 
-/// Sets held->rows from held->queries, of which so many stay, evenly, that no more than `most` rows go: there is room for as many. lists: of the nearest rows; n_wanted: of the
+/// Sets held->rows from held->queries, of which so many stay, about evenly, that no more than `most` rows go: there is room for as many. lists: of the nearest rows; n_wanted: of the
 /// list of each query, that are not copies. No scores are read.
 void hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t most, HeldOutRows *held);
 

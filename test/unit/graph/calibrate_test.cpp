@@ -168,6 +168,52 @@ TEST(Calibrate, holds_for_queries_that_are_no_copies)
 	}
 }
 
+/// 40 groups of five rows on a line, far from each other, and lists of each row's 30 nearest.
+TEST(HoldOut, takes_near_copies_with_their_row)
+{
+	constexpr uint32_t kRows = 200;
+	constexpr uint32_t kLists = 30;
+	Floats data;
+	std::vector<uint32_t> ids;
+
+	for (uint32_t u = 0; u < kRows; u++)
+		data.push_back(100.0F * static_cast<float>(u / 5) * (1 + 0.01F * static_cast<float>(u / 5)) + static_cast<float>(u % 5));
+
+	const GraphRows rows = rows_of(data, 1);
+
+	for (uint32_t u = 0; u < kRows; u++)
+	{
+		const std::vector<Candidate> ranked = all_ranked(rows, rows.row(u), u);
+
+		for (uint32_t i = 0; i < kLists; i++)
+			ids.push_back(ranked[i].node);
+	}
+
+	const KnnLists lists = {ids.data(), nullptr, kLists};
+	const auto held_of = [&](std::vector<uint32_t> queries, uint32_t n_wanted, uint32_t most)
+	{
+		std::vector<uint32_t> all(most);
+		HeldOutRows held = {queries.data(), static_cast<uint32_t>(queries.size()), all.data(), 0};
+
+		hold_out_copies(rows, lists, n_wanted, most, &held);
+		queries.resize(held.n_queries);
+		all.resize(held.n_rows);
+		EXPECT_TRUE(std::includes(all.begin(), all.end(), queries.begin(), queries.end()));
+		return std::pair(queries, all);
+	};
+	using Numbers = std::vector<uint32_t>;
+
+	// One dimension: the next groups lie at once and twice the distance, and so on. With 26 wanted, only the group's own four can be copies.
+	EXPECT_EQ(held_of({7, 102}, 26, 100), std::pair(Numbers({7, 102}), Numbers({5, 6, 7, 8, 9, 100, 101, 102, 103, 104})));
+	// Else too few are left behind them, and the gap inside the group counts: 7 has neighbours at 1, 1, 2 and 2.
+	EXPECT_EQ(held_of({7, 102}, 27, 100), std::pair(Numbers({7, 102}), Numbers({6, 7, 8, 101, 102, 103})));
+	EXPECT_EQ(held_of({7, 102}, 30, 100), std::pair(Numbers({7, 102}), Numbers({7, 102})));
+	EXPECT_EQ(held_of({5, 8}, 26, 100), std::pair(Numbers({5, 8}), Numbers({5, 6, 7, 8, 9}))); // of one group
+	EXPECT_EQ(held_of({7, 42, 77, 102}, 26, 11), std::pair(Numbers({7, 77}), Numbers({5, 6, 7, 8, 9, 75, 76, 77, 78, 79})));
+	EXPECT_EQ(held_of({7, 102}, 26, 4), std::pair(Numbers(), Numbers()));
+	EXPECT_EQ(held_of({}, 26, 4), std::pair(Numbers(), Numbers()));
+}
+
 TEST(HoldOut, leaves_no_way_to_the_rows_and_knows_their_neighbors)
 {
 	constexpr uint32_t kRows = 3000;
