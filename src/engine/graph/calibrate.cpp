@@ -443,6 +443,7 @@ begin(const MeasuredGraph &graph, Memory *memory)
 			? graph.held_out[q]
 			: static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * n));
 		memory->queries.n_left_out[q] = 0;
+		memory->queries.last_score[q] = -HUGE_VAL; // of queries without neighbours: searches by codes compare with it all the same
 	}
 	for (uint32_t i = 0; i < graph.n_entries; i++)
 		if (graph.held_out == nullptr || !std::binary_search(graph.left_out, graph.left_out + graph.n_left_out, graph.entries[i]))
