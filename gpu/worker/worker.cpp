@@ -47,7 +47,10 @@ make_gpu_engine(const Options &options)
 
 	if (!status.is_ok())
 	{
-		log_line("GPU %d is not used: %s; the CPU engine answers", device.device, status.message.c_str());
+		if (options.device == "auto")
+			log_line("no GPU is used: %s; the CPU engine answers", status.message.c_str());
+		else
+			log_line("GPU %d is not used: %s; the CPU engine answers", device.device, status.message.c_str());
 		return nullptr;
 	}
 	return made;

@@ -28,4 +28,13 @@ SELECT 0.99 AS asked_for, round(count(*) / 2000.0, 3) AS found
     ORDER BY packages.embedding <=> asked.embedding LIMIT 10) n WHERE n.distance <= nearest.tenth;
 RESET gpuivf.recall_target;
 DROP INDEX packages_lists;
+
+\echo '-- by codes: 16 bytes a package, its distance from the table'
+CREATE INDEX packages_codes ON packages USING gpuivf (embedding vector_cosine_ops) WITH (storage = pq, pq_m = 16, refine = none);
+SELECT name, section FROM packages ORDER BY embedding <=> (SELECT embedding FROM packages WHERE name = 'gimp') LIMIT 3;
+SELECT pg_size_pretty(pg_relation_size('packages_codes')) AS size_of_codes, pg_size_pretty(sum(pg_column_size(embedding))) AS size_of_vectors FROM packages;
+DROP INDEX packages_codes;
+\echo '-- 12 clusters of packages by k-means, each with the package nearest to its middle'
+SELECT cluster, size, (SELECT name FROM packages ORDER BY embedding <=> centroid LIMIT 1) AS nearest
+  FROM vectorgpu_kmeans('packages', 'embedding', 12, spherical => true) ORDER BY size DESC;
 CREATE INDEX packages_embedding ON packages USING gpuflat (embedding vector_cosine_ops);

@@ -77,6 +77,16 @@ def graph_build(run):
     return max(sums, default=None)
 
 
+def graph_memory(run):
+    """Bytes a row that a copy of a graph takes on the device beside the vectors, which are bytes there."""
+    shape = memory = None
+    for log in ("graph---steps1", "graph---steps4", "graph---targets"):
+        for line in run.read(os.path.join(run.logs, log)):
+            shape = re.match(r"# graph of (\d+) x (\d+)", line) or shape
+            memory = re.search(r"narrowest exact form, loaded in \d+ ms, (\d+) MB", line) or memory
+    return float(memory.group(1)) * 1e6 / int(shape.group(1)) - int(shape.group(2)) if shape and memory else None
+
+
 def target_rows(run):
     """The lines of gpu_graph_bench's table of recall targets: target, width, recall, difference, ms of one query, …"""
     found = [line.split() for line in run.read(os.path.join(run.logs, "graph---targets"))]
@@ -142,6 +152,7 @@ def floors(run):
           for recall, floor in ((0.95, 1500000), (0.99, 600000))),
         ("graph", "one query, recall .95", 0.08, most, "ms", one_query(run), "gpu_graph_bench --targets"),
         ("graph", "build of SIFT, engine", 5, most, "s", graph_build(run), "gpu_graph_bench"),
+        ("graph", "device memory beside the vectors, degree 32", 160, most, "B a row", graph_memory(run), "gpu_graph_bench"),
         ("graph", "CREATE INDEX USING gpugraph, SIFT", 8, most, "s", run.client(SIFT, "gpugraph", "CREATE INDEX"), sql),
         ("graph", "recall targets from .9 on: largest difference", 0.01, most, "", targets(run), "gpu_graph_bench --targets"),
         ("graph", "SQL, SIFT, 1 client, recall .985", 7000, least, "/s", run.client(SIFT, "gpugraph, recall", "1 client$", recall=0.985), sql),

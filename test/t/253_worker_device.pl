@@ -20,7 +20,7 @@ ok(wait_worker($node), 'a worker with the device auto');
 ok($node->poll_query_until('postgres', 'SELECT engine IS NOT NULL FROM vectorgpu_worker'), 'it names its engine');
 my $auto = worker_stat($node, 'engine');
 like($auto, qr/^(cpu|cuda)$/, "auto stands for an engine that there is: $auto");
-ok($auto eq 'cuda' || slurp_file($node->logfile) =~ /GPU 0 is not used: .+; the CPU engine answers/,
+ok($auto eq 'cuda' || slurp_file($node->logfile) =~ /no GPU is used: .+; the CPU engine answers/,
 	'where auto means the CPU, the log says why');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the device auto');
 

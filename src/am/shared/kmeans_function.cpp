@@ -15,6 +15,7 @@
 
 extern "C"
 {
+#include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "parser/parse_coerce.h"
@@ -109,6 +110,8 @@ require_vectors(Oid relation, const char *column, Oid function)
 				errhint("Choose a column of vector, of halfvec or of an array of numbers; a view may cast others.")));
 }
 
+constexpr char kReadable[] = {RELKIND_RELATION, RELKIND_PARTITIONED_TABLE, RELKIND_VIEW, RELKIND_MATVIEW, RELKIND_FOREIGN_TABLE, '\0'};
+
 /// The query text: the column as the extension's vector type, whatever casts to it.
 const char *
 make_query(Oid relation, const char *column, Oid function)
@@ -118,6 +121,10 @@ make_query(Oid relation, const char *column, Oid function)
 
 	if (name == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", relation)));
+	if (strchr(kReadable, get_rel_relkind(relation)) == nullptr)
+		ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" has no rows to read", name),
+				errhint("Give a table, a view, a materialized view or a foreign table: of an index, the one that it is on.")));
 	if (get_attnum(relation, column) == InvalidAttrNumber)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
 						   errmsg("column \"%s\" of relation \"%s\" does not exist", column, name)));

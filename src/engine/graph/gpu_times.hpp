@@ -9,7 +9,7 @@ namespace vectorgpu::engine::graph
 {
 
 // Microseconds of a batch of 16, which is what 64 clients of a server give the engine at a time, interpolated between batches of 1 and 64. SIFT, 894,717 x 128 bytes,
-// degree 32, one H200 (test/gpu/REPORT.md, `gpu_graph_bench --steps 4`): 38, 47, 64, 83, 102, 193 and 422 at widths of 10, 32, 64, 96, 128, 256 and 512.
+// degree 32, one H200 (`gpu_graph_bench --steps 4`): 38, 47, 64, 83, 102, 193 and 422 at widths of 10, 32, 64, 96, 128, 256 and 512.
 constexpr double kGpuGraphUs = 30;           // beginning, and the way to the device and back
 constexpr double kGpuGraphWidthUs = 0.51;    // for each row that the search keeps in mind: scores of its neighbours,
 constexpr double kGpuGraphListUs = 0.0005;   // and places in a list of so many
