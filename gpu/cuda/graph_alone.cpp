@@ -62,7 +62,7 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	kernels::GraphArgs args;
 
 	*taken = false;
-	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) || graph.parts.size() != 1 ||
+	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) || tuning.lanes != 0 || graph.parts.size() != 1 ||
 		graph.parts[0].n_entries > kernels::kGraphMostEntries)
 		return Status::ok();
 	sent.take(&host, n, shape, byte_rows);

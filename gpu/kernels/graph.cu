@@ -38,6 +38,24 @@ dispatch(const GraphArgs &args, bool prepare, cudaStream_t stream)
 	}
 }
 
+cudaError_t
+dispatch_lanes(const GraphArgs &args, cudaStream_t stream)
+{
+	switch (args.metric)
+	{
+		case Metric::kL2:
+			return launch_graph_lanes<Metric::kL2>(args, stream);
+		case Metric::kInnerProduct:
+			return launch_graph_lanes<Metric::kInnerProduct>(args, stream);
+		case Metric::kCosine:
+			return launch_graph_lanes<Metric::kCosine>(args, stream);
+		case Metric::kL1:
+			return launch_graph_lanes<Metric::kL1>(args, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
+}
+
 } // namespace
 
 bool
@@ -62,8 +80,12 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream)
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;
 	tuning.steps = std::min(tuning.steps, kGraphMostSteps);
+	if (alone || (tuning.lanes != 16 && tuning.lanes != 8))
+		tuning.lanes = 0;
 	if (alone)
 		tuning.warps = kGraphAloneWarps;
+	else if (tuning.lanes != 0)
+		tuning.warps = 1; // the set of visited nodes is as small: it is what limits how many queries a multiprocessor has
 	else if (tuning.warps != 1 && tuning.warps != 4)
 		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
 	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some twice (README.md).
@@ -73,7 +95,7 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream)
 		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
 											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
-	return dispatch(complete, false, stream);
+	return tuning.lanes != 0 ? dispatch_lanes(complete, stream) : dispatch(complete, false, stream);
 }
 
 cudaError_t

@@ -37,8 +37,8 @@ struct GraphArgs
 };
 
 /// The nodes nearest to each query by SONG's search, but for dead ones, those whose score is NaN or +infinity, and those not behind
-/// `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with `answers`, block 256. Reproducible (with a filter: for a
-/// table size).
+/// `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with `answers`, block 256; or, with tuning.lanes, grid
+/// ceil(n_queries / 4), block 4 lanes. Reproducible (with a filter: for a table size).
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream);
 
 /// True if the search can score bytes by integers, exactly, where queries are whole numbers 0 ... 255.
@@ -52,5 +52,8 @@ bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 
 template <Metric metric>
 cudaError_t launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream); // graph_search.cuh
+
+template <Metric metric>
+cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh
 
 } // namespace vectorgpu::kernels

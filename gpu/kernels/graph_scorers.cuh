@@ -1,8 +1,10 @@
-// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers.
+// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers, which 16 or 8 lanes of a warp compute as well
+// (the canonical ones by those: graph_lanes_scorers.cuh).
 #pragma once
 
 #include "kernels/canonical.cuh"
 #include "kernels/graph.hpp"
+#include "kernels/graph_lanes.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -101,8 +103,9 @@ struct GraphScorer
 	}
 };
 
-/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row. Integers below 2^24 are canonical scores.
-template <Metric metric, int chunks>
+/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row, of the `lanes` of a query. Integers below 2^24 are canonical
+/// scores.
+template <Metric metric, int chunks, int lanes = 32>
 struct GraphByteScorer
 {
 	const uint8_t *rows;
@@ -135,29 +138,31 @@ struct GraphByteScorer
 	__device__ static int32_t
 	group_sum(int32_t sum)
 	{
-		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
-		sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-		return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+		sum += GraphLanes<lanes>::from_xor(sum, 4);
+		sum += GraphLanes<lanes>::from_xor(sum, 2);
+		return sum + GraphLanes<lanes>::from_xor(sum, 1);
 	}
 
-	template <uint32_t most = 32>
+	template <uint32_t most = lanes>
 	__device__ float
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
+		constexpr uint32_t kGroups = lanes / 8;     // rows scored side by side
+		constexpr uint32_t kTogether = 4 * kGroups; // and under way at once
 		const uint32_t group = lane / 8;
 		int32_t mine = 0;
 
 #pragma unroll
-		for (uint32_t half = 0; half < (most + 15) / 16; half++)
+		for (uint32_t turn = 0; turn < (most + kTogether - 1) / kTogether; turn++)
 		{
 			uint4 y[4][chunks];
 
-			if (half * 16 >= n)
+			if (turn * kTogether >= n)
 				break;
 #pragma unroll
 			for (uint32_t i = 0; i < 4; i++)
 			{
-				const uint32_t r = half * 16 + i * 4 + group;
+				const uint32_t r = turn * kTogether + i * kGroups + group;
 				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
 
 #pragma unroll
@@ -191,9 +196,9 @@ struct GraphByteScorer
 				}
 
 				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
-				const int32_t sum = __shfl_sync(0xFFFFFFFFu, group_sum(part), (lane % 4) * 8);
+				const int32_t sum = GraphLanes<lanes>::from(group_sum(part), (lane % kGroups) * 8);
 
-				if (lane / 4 == half * 4 + i)
+				if (lane / kGroups == turn * 4 + i)
 					mine = sum;
 			}
 		}

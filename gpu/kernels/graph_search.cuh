@@ -1,4 +1,5 @@
-// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does all of it, for each query. One list in shared memory, ascending, is both of its
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does all of it, or by some lanes of a warp
+// (graph_lanes_search.cuh), for each query. One list in shared memory, ascending, is both of its
 // queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is the first of the queue to expand; that
 // all of the list have one is the end. Stages of a step: locate the unvisited neighbours of the next nodes (a lane an edge), score them (all lanes a
 // row), merge those that belong into the list. A node's score is the same each time, so that one that is in the list already is met at
@@ -7,6 +8,7 @@
 
 #include "kernels/graph.hpp"
 #include "kernels/graph_alone.cuh"
+#include "kernels/graph_lanes.cuh"
 #include "kernels/graph_scorers.cuh"
 #include "kernels/graph_visited.cuh"
 
@@ -49,28 +51,37 @@ place_of(const uint64_t *items, uint32_t n, uint64_t item)
 	return first;
 }
 
-/// Bytes of shared memory of a query by so many warps.
+/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where it has no warp of its own.
+__host__ __device__ constexpr uint32_t
+graph_scored_nodes(uint32_t warps, uint32_t lanes)
+{
+	return lanes < 32 ? lanes : (warps > 4 ? warps : 4) * 32;
+}
+
+/// Bytes of shared memory of a query by so many warps, or so many lanes of one.
 __host__ __device__ __forceinline__ uint32_t
-graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps)
+graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)
 {
 	const uint32_t list = (width + 1) / 2 * 2 * 8;
 	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
 	const uint32_t row_ids = warps == kGraphAloneWarps ? list : 0;
 
-	return list + candidates + (warps > 4 ? warps : 4) * 32 * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
+	return list + candidates + graph_scored_nodes(warps, lanes) * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
 }
 
-/// One query's search by `warps` warps.
-template <Metric metric, class Scorer, int warps>
+/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries, and each goes its own way.
+template <Metric metric, class Scorer, int warps, int lanes = 32>
 class GraphSearch
 {
+	static_assert(lanes == 32 || warps == 1);
+
 public:
 	__device__
 	GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
 		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32), width_(args.widths[query]),
 		  steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)), candidates_(list_ + (args.max_width + 1) / 2 * 2),
 		  sorted_(candidates_ + steps_ * 32), places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)), nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
-		  parents_(places_ + steps_ * 32 + (warps > 4 ? warps : 4) * 32), counters_(parents_ + kGraphMostSteps),
+		  parents_(places_ + steps_ * 32 + graph_scored_nodes(warps, lanes)), counters_(parents_ + kGraphMostSteps),
 		  visited_(args.tuning.visited, counters_ + 8, args.tuning.table_bits), scorer_(args, query, thread % 32)
 	{
 	}
@@ -106,16 +117,18 @@ public:
 
 private:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
-	static constexpr uint32_t kThreads = warps * 32;
-	static constexpr uint32_t kChunk = kAlone ? 16 : 32; // edges that a warp takes at a time: more loads are under way at once
+	static constexpr uint32_t kThreads = warps * lanes;
+	static constexpr uint32_t kEach = lanes; // items of the list that a warp, or what the query has of it, looks at together
+	static constexpr uint32_t kChunk = kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
 	static constexpr uint32_t kChunks = 32 / kChunk;     // of 32 edges
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
+	using Lanes = GraphLanes<lanes>;
 
 	__device__ static void
 	sync()
 	{
 		if constexpr (warps == 1)
-			__syncwarp();
+			Lanes::sync();
 		else
 			__syncthreads();
 	}
@@ -188,11 +201,11 @@ private:
 		{
 			uint32_t n = 0;
 
-			for (uint32_t base = hint_ / 32 * 32; base < size_ && n < steps_; base += 32)
+			for (uint32_t base = hint_ / kEach * kEach; base < size_ && n < steps_; base += kEach)
 			{
 				const uint32_t i = base + lane_;
 				const uint64_t item = i < size_ ? list_[i] : 1;
-				const unsigned open = __ballot_sync(kFull, (item & 1) == 0);
+				const unsigned open = Lanes::ballot((item & 1) == 0);
 				const uint32_t rank = n + __popc(open & ((1u << lane_) - 1));
 
 				if ((item & 1) == 0 && rank < steps_)
@@ -201,7 +214,7 @@ private:
 					list_[i] = item | 1;
 				}
 				if (n == 0)
-					hint_ = open != 0 ? base + __ffs(static_cast<int>(open)) - 1 : min(base + 32, size_);
+					hint_ = open != 0 ? base + __ffs(static_cast<int>(open)) - 1 : min(base + kEach, size_);
 				n += __popc(open);
 			}
 			if (lane_ == 0)
@@ -236,19 +249,19 @@ private:
 			if (fresh)
 				fresh = args_.tuning.selected_insertion ? !visited_.contains(node) : visited_.insert(node);
 
-			const unsigned fresh_lanes = __ballot_sync(kFull, fresh);
+			const unsigned fresh_lanes = Lanes::ballot(fresh);
 			const uint32_t n = __popc(fresh_lanes);
 
 			if (n == 0)
 				continue;
 			if (fresh)
 				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
-			__syncwarp();
+			Lanes::sync();
 
 			const float score = scorer_.template score<kChunk>(nodes_, n, lane_);
 			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
 			const bool take = item < last;
-			const unsigned taken = __ballot_sync(kFull, take);
+			const unsigned taken = Lanes::ballot(take);
 
 			if (args_.tuning.selected_insertion && take)
 				(void) visited_.insert(node_of(item));
@@ -266,7 +279,7 @@ private:
 			if (take)
 				candidates_[to + __popc(taken & ((1u << lane_) - 1))] = item;
 			count += __popc(taken);
-			__syncwarp(); // nodes_ is used again
+			Lanes::sync(); // nodes_ is used again
 		}
 		sync();
 		return warps > 1 ? *n_candidates : count;
@@ -276,7 +289,7 @@ private:
 	any(bool here) const
 	{
 		if constexpr (warps == 1)
-			return __any_sync(kFull, here) != 0;
+			return Lanes::any(here);
 		else
 			return __syncthreads_or(here) != 0;
 	}
@@ -469,7 +482,7 @@ private:
 		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
 	}
 
-	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none. All of a warp call it.
+	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none. All lanes of the query's in a warp call it.
 	__device__ uint64_t
 	key_of_item(uint64_t item, uint32_t base) const
 	{
@@ -478,11 +491,11 @@ private:
 		if constexpr (metric == Metric::kCosine)
 		{
 			nodes_[lane_] = node_of(item);
-			__syncwarp();
+			Lanes::sync();
 
-			const double score = scorer_.exact(nodes_, min(32u, size_ - base), lane_);
+			const double score = scorer_.exact(nodes_, min(kEach, size_ - base), lane_);
 
-			__syncwarp();
+			Lanes::sync();
 			return is_item ? key_of(score, node_of(item)) : kExcludedKey;
 		}
 		else
@@ -499,12 +512,12 @@ private:
 		uint32_t *rows = args_.candidates.rows + static_cast<size_t>(query_) * args_.candidates.capacity;
 		uint32_t n = 0;
 
-		for (uint32_t base = 0; base < size_; base += 32)
+		for (uint32_t base = 0; base < size_; base += kEach)
 		{
 			const uint32_t i = base + lane_;
 			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
 			const uint64_t key = key_of_item(item, base);
-			const unsigned good = __ballot_sync(kFull, key < kNanKey);
+			const unsigned good = Lanes::ballot(key < kNanKey);
 
 			if (key < kNanKey)
 			{
@@ -610,7 +623,7 @@ private:
 	uint64_t *const candidates_; // [32 steps_]
 	uint64_t *const sorted_;     // [32 steps_]
 	uint32_t *const places_;     // [32 steps_] items of the list below each of sorted_
-	uint32_t *const nodes_;      // [32] of each warp; room for four warps at least
+	uint32_t *const nodes_;      // [kEach] of each warp; room for graph_scored_nodes
 	uint32_t *const parents_;    // [kGraphMostSteps]
 	uint32_t *const counters_;   // [8]
 	GraphSet visited_;
@@ -640,6 +653,20 @@ graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
 		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
 }
 
+/// Lets a kernel have all shared memory that a block of this device can.
+template <class Kernel>
+cudaError_t
+allow_graph_shared(Kernel kernel)
+{
+	int device = 0;
+	int most = 0;
+	cudaError_t error = cudaGetDevice(&device);
+
+	if (error == cudaSuccess)
+		error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+	return error != cudaSuccess ? error : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
 template <Metric metric, class Scorer, int warps>
 cudaError_t
 launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
@@ -650,16 +677,7 @@ launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
 		graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
 
 	if (prepare)
-	{
-		int device = 0;
-		int most = 0;
-		cudaError_t error = cudaGetDevice(&device);
-
-		if (error == cudaSuccess)
-			error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-		return error != cudaSuccess ? error
-									: cudaFuncSetAttribute(graph_search_kernel<metric, Scorer, warps>, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-	}
+		return allow_graph_shared(graph_search_kernel<metric, Scorer, warps>);
 	graph_search_kernel<metric, Scorer, warps>
 		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kThreads, kQueries * each, stream>>>(args, each);
 	return cudaGetLastError();

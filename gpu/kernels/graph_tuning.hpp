@@ -26,6 +26,7 @@ struct GraphTuning
 	uint32_t table_bits = 0;         // the set has 2^table_bits words of 4 bytes, 6 ... kGraphMostTableBits; 0: as the width wants
 	uint32_t steps = 0;              // nodes expanded at a time (section 5), up to kGraphMostSteps; 0: kGraphDefaultSteps
 	uint32_t warps = 0;              // of a query: 1 or 4; 0: as the number of queries wants, and 8 where a search does all of it (GraphArgs::answers)
+	uint32_t lanes = 0;              // 16 or 8: that many of a warp for a query instead of warps, so that two or four queries are in one; 0: none shares a warp
 };
 
 } // namespace vectorgpu::kernels
