@@ -5,6 +5,7 @@
 #include "kernels/canonical.cuh"
 #include "kernels/graph.hpp"
 #include "kernels/graph_lanes.cuh"
+#include "kernels/graph_scorers.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -43,19 +44,10 @@ reduce_lanes(float (&v)[lanes], uint32_t lane)
 
 /// Canonical scores of as many rows as a query has lanes: a lane of the query's each.
 template <Metric metric, class FormT, int lanes>
-struct GraphLanesScorer
+struct GraphLanesScorer : GraphCanonicalRows
 {
-	const uint8_t *rows;
-	const float *query;
-	uint32_t pitch;
-	uint32_t dim_pad;
-	float aa; // cosine
-
 	__device__
-	GraphLanesScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
-		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
-		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
-		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad), aa(0.0f)
+	GraphLanesScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
 	{
 		if constexpr (metric == Metric::kCosine)
 			aa = square_sum(lane);
@@ -89,7 +81,7 @@ struct GraphLanesScorer
 #pragma unroll
 			for (int r = 0; r < lanes; r++)
 			{
-				const uint8_t *row = rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch;
+				const uint8_t *row = row_at(nodes, n, r);
 
 #pragma unroll
 				for (int c = 0; c < kOfLane; c++)

@@ -62,21 +62,37 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 	return canonical_score<metric>(reduce(sums), aa, bb);
 }
 
-/// Canonical scores of 32 rows: a lane of this thread's warp each.
-template <Metric metric, class FormT>
-struct GraphScorer
+/// The rows of a graph and one of the queries, for canonical scores.
+struct GraphCanonicalRows
 {
 	const uint8_t *rows;
 	const float *query;
 	uint32_t pitch;
 	uint32_t dim_pad;
-	float aa; // cosine
+	float aa = 0.0f; // cosine
 
 	__device__
-	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+	GraphCanonicalRows(const GraphArgs &args, uint32_t number)
 		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
 		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
-		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad), aa(0.0f)
+		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad)
+	{
+	}
+
+	/// Row number r of nodes [n], n > 0; behind the last comes the last again.
+	__device__ __forceinline__ const uint8_t *
+	row_at(const uint32_t *nodes, uint32_t n, int r) const
+	{
+		return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch;
+	}
+};
+
+/// Canonical scores of 32 rows: a lane of this thread's warp each.
+template <Metric metric, class FormT>
+struct GraphScorer : GraphCanonicalRows
+{
+	__device__
+	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
 	{
 		if constexpr (metric == Metric::kCosine)
 			aa = query_square_sum(query, dim_pad, lane);
@@ -86,9 +102,7 @@ struct GraphScorer
 	__device__ double
 	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
-		return score_pairs_at<metric, FormT, 32, 1>(
-			[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, [&](int) { return query; },
-			dim_pad, aa, lane);
+		return score_pairs_at<metric, FormT, 32, 1>([&](int r) { return row_at(nodes, n, r); }, [&](int) { return query; }, dim_pad, aa, lane);
 	}
 	/// Of up to `most`.
 	template <uint32_t most = 32>
@@ -96,8 +110,7 @@ struct GraphScorer
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		if constexpr (most <= kFewRows)
-			return static_cast<float>(score_few_rows<metric, FormT>(
-				[&](int r) { return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch; }, query, dim_pad, aa, lane));
+			return static_cast<float>(score_few_rows<metric, FormT>([&](int r) { return row_at(nodes, n, r); }, query, dim_pad, aa, lane));
 		else
 			return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
 	}
