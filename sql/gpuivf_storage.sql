@@ -235,6 +235,30 @@ ALTER INDEX code_wide_v SET (storage = sq8);
 EXPLAIN (COSTS OFF) SELECT 1 FROM code_wide ORDER BY v <-> (SELECT v FROM code_wide LIMIT 1) LIMIT 1;
 ALTER INDEX code_wide_v SET (storage = pq, opq);
 REINDEX INDEX code_wide_v;
+-- what the parameters alone say to be wrong is refused at once; what the column says, by the next REINDEX
+CREATE INDEX codes_v ON codes USING gpuivf (v) WITH (storage = pq, pq_m = 3);
+ALTER INDEX codes_v SET (storage = sq8);
+ALTER INDEX codes_v RESET (storage);
+ALTER INDEX codes_v SET (pq_bits = 5);
+ALTER INDEX codes_v SET (storage = sq8, pq_m = 0, opq);
+ALTER INDEX codes_v RESET (pq_m);
+ALTER INDEX codes_v SET (storage = sq8);
+ALTER INDEX codes_v SET (pq_m = 3);
+ALTER INDEX codes_v SET (storage = pq, pq_m = 7);
+REINDEX INDEX codes_v;
+REINDEX INDEX CONCURRENTLY codes_v;
+ALTER INDEX codes_v RESET (pq_m);
+REINDEX INDEX codes_v;
+SELECT reloptions FROM pg_class WHERE relname = 'codes_v';
+CREATE TABLE code_partitions (id int, v vector(6)) PARTITION BY HASH (id);
+CREATE INDEX ON code_partitions USING gpuivf (v) WITH (storage = sq8, pq_m = 3);
+-- set by a release that did not look
+CREATE INDEX codes_h ON codes USING gpuivf (h);
+UPDATE pg_class SET reloptions = '{pq_bits=5}' WHERE relname = 'codes_h';
+REINDEX INDEX codes_h;
+UPDATE pg_class SET reloptions = '{storage=fp32}' WHERE relname = 'codes_h';
+REINDEX INDEX codes_h;
+DROP TABLE code_partitions;
 DROP TABLE codes, code_parts, code_wide;
 DROP FUNCTION code_vector;
 

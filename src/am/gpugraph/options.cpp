@@ -124,8 +124,7 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
 				errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
-				errhint("Leave \"hash_bits\" away, or use an operator class of <->, <#> or <=>. Of an index that was built without codes and altered since, "
-						"ALTER INDEX ... RESET (hash_bits) resets it.")));
+				errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use an operator class of <->, <#> or <=>.")));
 }
 
 uint32

@@ -102,6 +102,9 @@ enum IvfRefineName
 	kRefineFp32,
 };
 
+/// storage.cpp. Raises 22023 for what does not go together whatever the column is, so that CREATE INDEX and ALTER INDEX refuse it.
+void ivf_check_storage(const IvfStorageRequest *request);
+
 /// storage.cpp. What the index stores. Raises 22023 or 0A000 for what cannot be.
 void ivf_resolve_storage(
 	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options);

@@ -126,8 +126,12 @@ ivf_parse_options(Datum reloptions, bool validate)
 		{"opq", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.opq)},
 	};
 
-	return static_cast<bytea *>(
-		build_reloptions(reloptions, validate, options_kind, sizeof(IvfReloptions), kParse, lengthof(kParse)));
+	bytea *parsed =
+		static_cast<bytea *>(build_reloptions(reloptions, validate, options_kind, sizeof(IvfReloptions), kParse, lengthof(kParse)));
+
+	if (validate && parsed != nullptr)
+		ivf_check_storage(&reinterpret_cast<const IvfReloptions *>(parsed)->storage);
+	return parsed;
 }
 
 void

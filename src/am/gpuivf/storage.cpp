@@ -27,6 +27,13 @@ pq_spec(const IvfOptions *options, Metric metric, uint32 dim)
 	return spec;
 }
 
+/// How to do without a parameter, in CREATE INDEX and of an index that was built before it was set.
+const char *
+left_out(const char *parameter)
+{
+	return psprintf("leave out %s (of an existing index: ALTER INDEX ... RESET (%s))", parameter, parameter);
+}
+
 /// Raises 22023 for storage parameters that do not go together.
 [[noreturn]] void
 refuse(const char *message, const char *hint)
@@ -44,7 +51,8 @@ resolve_codes(const IvfStorageRequest *request, ElementType element)
 	{
 		case kStorageFp32:
 			if (halves)
-				refuse("storage \"fp32\" is not for type halfvec", "Leave out storage: the lists hold the column's halves.");
+				refuse("storage \"fp32\" is not for type halfvec",
+					psprintf("The lists hold the column's halves: %s.", left_out("storage")));
 			return IvfStorage::kPlain;
 		case kStorageFp16:
 			return halves ? IvfStorage::kPlain : IvfStorage::kFp16;
@@ -63,12 +71,13 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 	const bool halves = element == ElementType::kFloat16;
 
 	if (request->refine == kRefineFp32 && halves)
-		refuse("refine \"fp32\" is not for type halfvec", "Leave out refine: distances are refined by the column's halves.");
+		refuse("refine \"fp32\" is not for type halfvec",
+			psprintf("Distances are refined by the column's halves: %s.", left_out("refine")));
 	if (storage == IvfStorage::kPlain)
 	{
 		if (request->refine == kRefineFp16 && !halves)
 			refuse("refine \"fp16\" does not go with lists of full vectors",
-				"Set storage to \"fp16\" to halve the index, or leave out refine.");
+				psprintf("Set storage to \"fp16\" to halve the index, or %s.", left_out("refine")));
 		if (request->refine == kRefineNone)
 			ereport(NOTICE, (errmsg("refine \"none\" changes nothing for lists of full vectors"),
 								errdetail("They give the distances themselves; the index keeps them."),
@@ -98,20 +107,24 @@ resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptio
 						   errdetail("A sum of squares falls apart into the parts of a vector; a product quantiser needs that."),
 						   errhint("Set storage to \"sq8\".")));
 	options->pq_bits = static_cast<uint8>(request->pq_bits == 0 ? kDefaultPqBits : request->pq_bits);
-	if (options->pq_bits != 4 && options->pq_bits != 8)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
-						   errdetail("pq_bits is %d.", request->pq_bits), errhint("Leave out pq_bits for codes of 8 bits.")));
 	if (request->pq_m > 0 && static_cast<uint32>(request->pq_m) > dim)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						   errmsg("pq_m cannot be larger than the number of dimensions"),
 						   errdetail("pq_m is %d, the column has %u dimensions.", request->pq_m, dim),
-						   errhint("Leave out pq_m, or set storage to \"sq8\" for a byte for each dimension.")));
+						   errhint("Set pq_m to %u or less, or %s.", dim, left_out("pq_m"))));
 	options->pq_m = request->pq_m > 0 ? static_cast<uint32>(request->pq_m) : ivf_default_pq_m(options->pq_bits, dim);
 	options->opq = request->opq > 0;
 	if (options->opq && dim > engine::ivf::kMaxOpqDimensions)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("opq does not support more than %u dimensions", engine::ivf::kMaxOpqDimensions),
-						   errdetail("The column has %u.", dim), errhint("Leave out opq.")));
+						   errdetail("The column has %u.", dim), errhint("Set opq to off.")));
+}
+
+/// Raises 22023 for one that only storage "pq" has.
+void
+refuse_without_pq(const char *parameter)
+{
+	refuse(psprintf("%s needs storage \"pq\"", parameter), psprintf("Set storage to \"pq\", or %s.", left_out(parameter)));
 }
 
 } // namespace
@@ -125,16 +138,30 @@ ivf_default_pq_m(uint32 pq_bits, uint32 dim)
 }
 
 void
+ivf_check_storage(const IvfStorageRequest *request)
+{
+	if (request->pq_bits != 0 && request->pq_bits != 4 && request->pq_bits != 8)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
+						   errdetail("pq_bits is %d.", request->pq_bits),
+						   errhint("For codes of 8 bits, %s.", left_out("pq_bits"))));
+	if (request->storage == kStoragePq)
+		return;
+	if (request->opq > 0)
+		refuse_without_pq("opq");
+	if (request->pq_m > 0)
+		refuse_without_pq("pq_m");
+	if (request->pq_bits > 0)
+		refuse_without_pq("pq_bits");
+}
+
+void
 ivf_resolve_storage(const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
 {
+	ivf_check_storage(request); // what was set by a release that did not check it then
 	options->storage = resolve_codes(request, element);
 	options->refine = resolve_refine(request, element, options->storage);
 	if (options->storage == IvfStorage::kPq)
 		resolve_pq(request, metric, dim, options);
-	else if (request->pq_m > 0 || request->pq_bits > 0 || request->opq > 0)
-		refuse(request->opq > 0 ? "opq needs storage \"pq\"" : request->pq_m > 0 ? "pq_m needs storage \"pq\""
-																				  : "pq_bits needs storage \"pq\"",
-			"Set storage to \"pq\".");
 }
 
 IvfLayout
