@@ -96,6 +96,7 @@ BEGIN
 	RETURN results;
 END $$;
 SET gpuivf.probes = 0;
+SET client_min_messages = warning; -- of fewer lists
 SELECT pg_temp.odd_table('vector(3)', 'SELECT 1, NULL::vector WHERE false', '');
 SELECT pg_temp.odd_table('vector(3)', 'SELECT 1, NULL::vector WHERE false', 'WITH (lists = 100)');
 SELECT pg_temp.odd_table('vector(3)', 'SELECT 1, ''[1,2,3]''::vector', 'WITH (lists = 100)');
@@ -106,6 +107,28 @@ SELECT pg_temp.odd_table('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM genera
 SELECT pg_temp.odd_table('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vector FROM generate_series(1, 500) i', 'WITH (lists = 10)');
 SELECT pg_temp.odd_table('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', 'WITH (lists = 10)');
 SELECT pg_temp.odd_table('halfvec(2)', 'SELECT i, array[i, 2]::vector::halfvec FROM generate_series(1, 500) i', '');
+
+RESET client_min_messages;
+
+-- more lists than the rows make
+CREATE TABLE few (id int, v vector(2)) PARTITION BY LIST (id);
+CREATE TABLE few_0 PARTITION OF few FOR VALUES IN (0);
+CREATE TABLE few_1 PARTITION OF few FOR VALUES IN (1);
+CREATE TABLE few_2 PARTITION OF few FOR VALUES IN (2);
+INSERT INTO few SELECT 1, array[i, -i]::vector FROM generate_series(1, 7) i;
+INSERT INTO few VALUES (1, NULL);
+INSERT INTO few SELECT 2, array[i % 2, 1]::vector FROM generate_series(1, 500) i;
+CREATE INDEX few_v ON few USING gpuivf (v) WITH (lists = 10);
+SELECT index_name, lists FROM vectorgpu_indexes WHERE table_name LIKE 'few%' ORDER BY 1;
+INSERT INTO few SELECT 1, array[i, -i]::vector FROM generate_series(8, 30) i;
+SELECT segments_after, rows_moved FROM vectorgpu_merge('few_1_v_idx');
+SELECT index_name, lists FROM vectorgpu_indexes WHERE table_name = 'few_1';
+DELETE FROM few_1 WHERE v <-> '[1,-1]' > 0;
+REINDEX INDEX CONCURRENTLY few_1_v_idx;
+ALTER INDEX few_1_v_idx RESET (lists);
+REINDEX INDEX few_1_v_idx;
+CREATE INDEX CONCURRENTLY ON few_0 USING gpuivf (v) WITH (lists = 10);
+DROP TABLE few;
 
 -- more rows of another kind: the model is trained anew
 CREATE TABLE grown (id int, v vector(4));
@@ -122,7 +145,9 @@ INSERT INTO ivf_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) FR
 SET maintenance_work_mem = '1MB';
 CREATE INDEX ivf_parts_few ON ivf_parts USING gpuivf (v) WITH (lists = 2);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('ivf_parts_few', true);
+SET client_min_messages = warning; -- of fewer lists, as the sample has few different rows
 CREATE INDEX ivf_parts_many ON ivf_parts USING gpuivf (v) WITH (lists = 50);
+RESET client_min_messages;
 SELECT rows, heap_rows_checked FROM vectorgpu_check('ivf_parts_many', true);
 DELETE FROM ivf_parts WHERE id % 3 = 0;
 VACUUM ivf_parts;

@@ -146,6 +146,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
+SET client_min_messages = warning; -- of fewer lists
 SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, NULL::vector WHERE false', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, ''[1,2,3]''::vector', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, NULL FROM generate_series(1, 100) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
@@ -155,6 +156,7 @@ SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vect
 SELECT * FROM pg_temp.odd_codes('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('vector(2)', 'SELECT i, array[i * 1e30, 1 - i * 1e30]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('halfvec(2)', 'SELECT i, array[i, 65504]::vector::halfvec FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+RESET client_min_messages;
 -- parts of unequal size are filled up: 7 dimensions in 3, 5, 7 parts
 SELECT * FROM pg_temp.odd_codes('vector(7)', 'SELECT i, (SELECT array_agg((i * d) % (7 + d)) FROM generate_series(1, 7) d)::real[]::vector FROM generate_series(1, 500) i',
 	'{"storage=pq,pq_m=3","storage=pq,pq_m=5,refine=none","storage=pq,pq_m=7,pq_bits=4","storage=pq,pq_m=3,pq_bits=4,opq"}');

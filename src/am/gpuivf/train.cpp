@@ -45,6 +45,26 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 	}
 }
 
+/// A build that was asked for more lists than the rows make says so.
+void
+tell_of_lists(const IvfWriter *writer)
+{
+	const uint32 asked = ivf_options(writer->meta)->lists;
+	const uint32 made = writer->model.n_lists;
+
+	if (made >= asked || !writer->watch.report)
+		return;
+	ereport(NOTICE,
+		(errmsg_plural("index \"%s\" has %u list instead of %u", "index \"%s\" has %u lists instead of %u", made,
+			 RelationGetRelationName(writer->plan.index), made, asked),
+			writer->n_rows == made
+				? errdetail_plural("The index has %u row with a value, and a list holds at least one.",
+					  "The index has %u rows with a value, and a list holds at least one.", made, made)
+				: errdetail("The rows that the lists were trained on have no more different values."),
+			errhint("For as many lists as the rows want, leave out lists (of an existing index: ALTER INDEX ... RESET (lists)). "
+					"A merge that finds twice the rows makes them anew.")));
+}
+
 /// The training by this process; centroids have room. False: it gave way.
 bool
 train_here(IvfWriter *writer, const engine::ivf::KMeansSpec &spec, uint32 *n_used)
@@ -161,6 +181,7 @@ ivf_train(IvfWriter *writer)
 	writer->model.n_trained_rows = static_cast<uint32>(writer->n_rows);
 	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));
+	tell_of_lists(writer);
 	return true;
 }
 
