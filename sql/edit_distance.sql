@@ -22,6 +22,7 @@ SELECT * FROM ordered_grams('aabaab', 3);
 SELECT * FROM ordered_grams('日本日本', 2);
 SELECT n, count(gram), count(DISTINCT gram) AS distinct, max(occurrence) FROM generate_series(1, 7) n LEFT JOIN LATERAL ordered_grams('aaaaab', n) ON true GROUP BY n ORDER BY n;
 SELECT count(*) FROM ordered_grams('');
+SELECT count(*) FROM ordered_grams(NULL, 2);
 -- lemma V.1: the common multiset; theorem V.1: the bound. n-grams longer than a string give none, and the bound is the difference of lengths
 SELECT a, b, n, gram_match_count(a, b, n), edit_distance_bound(a, b, n), edit_distance(a, b)
 FROM (VALUES ('aabaab', 'aabaab', 3), ('aabaab', 'aabbaab', 3), ('aabaab', 'aab', 3), ('ab', 'ba', 3), ('ab', 'abcdef', 3), ('', 'abc', 2), ('aaaa', 'aa', 1), ('GENIE', 'GENIUS', 2), ('été', 'ete', 1)) AS pairs (a, b, n);
