@@ -37,5 +37,13 @@ INSERT INTO t (v) VALUES (ARRAY[1,2,3]);
 INSERT INTO t (h) VALUES ('[1,2,3]'::vector);
 DROP TABLE t;
 
+-- a cast to fewer dimensions is refused, and says how to have them; one to more, and what is assigned, is refused as ever
+SELECT '[1,2,3]'::vector(2);
+SELECT '[1,2,3]'::halfvec(2);
+SELECT '[1,2,3]'::vector::halfvec(2);
+SELECT '[1,2]'::vector(3);
+SELECT ARRAY[1,2,3]::vector(2);
+SELECT subvector('[1,2,3]'::vector, 1, 2)::vector(2), subvector('[1,2,3]'::halfvec, 1, 2)::halfvec(2);
+
 -- an array compares as an array still
 SELECT ARRAY[1,2,3] = ARRAY[1,2,3], ARRAY[1,2] || ARRAY[3];

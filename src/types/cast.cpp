@@ -32,6 +32,18 @@ element_from_float<Float16>(float value)
 namespace
 {
 
+/// check_expected_dim of a coercion (value, typmod, explicit). Who casts a longer vector may expect what a cast to varchar(n) does.
+void
+check_cast_dim(FunctionCallInfo fcinfo, int dim)
+{
+	const int32 typmod = PG_GETARG_INT32(1);
+
+	if (PG_GETARG_BOOL(2) && typmod != -1 && dim > typmod)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %d dimensions, not %d", typmod, dim),
+						   errhint("A cast does not shorten a vector; subvector(value, 1, %d) does.", typmod)));
+	check_expected_dim(typmod, dim);
+}
+
 // typmod(value, typmod, explicit): the length coercion.
 template <class E>
 Datum
@@ -39,7 +51,7 @@ typmod_impl(PG_FUNCTION_ARGS)
 {
 	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
 
-	check_expected_dim(PG_GETARG_INT32(1), value->dim);
+	check_cast_dim(fcinfo, value->dim);
 	PG_RETURN_POINTER(value);
 }
 
@@ -125,7 +137,7 @@ convert(FunctionCallInfo fcinfo)
 	const typename From::Storage *from = elements_of<From>(value);
 
 	check_dim<To>(value->dim);
-	check_expected_dim(PG_GETARG_INT32(1), value->dim);
+	check_cast_dim(fcinfo, value->dim);
 
 	VectorValue *result = new_vector<To>(value->dim);
 	typename To::Storage *to = elements_of<To>(result);
