@@ -45,5 +45,16 @@ SELECT '[1,2]'::vector(3);
 SELECT ARRAY[1,2,3]::vector(2);
 SELECT subvector('[1,2,3]'::vector, 1, 2)::vector(2), subvector('[1,2,3]'::halfvec, 1, 2)::halfvec(2);
 
+-- beside a halfvec a vector column becomes a halfvec, since that cast is the implicit one: its index is for another operator
+CREATE TABLE t (v vector(2));
+CREATE INDEX t_v ON t USING gpuflat (v);
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v <-> '[1,2]'::halfvec;
+EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v <-> '[1,2]'::halfvec::vector;
+CREATE INDEX t_h ON t USING gpuflat ((v::halfvec(2)));
+EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v::halfvec(2) <-> '[1,2]'::halfvec;
+RESET enable_seqscan;
+DROP TABLE t;
+
 -- an array compares as an array still
 SELECT ARRAY[1,2,3] = ARRAY[1,2,3], ARRAY[1,2] || ARRAY[3];
