@@ -77,6 +77,24 @@ require_session()
 	}
 }
 
+void
+require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, wire::ReplyHeader *header, void *body,
+	size_t body_capacity)
+{
+	Fallback reason;
+
+	require_session();
+	if (session_request(type, key, parts, n_parts, header, body, body_capacity, &reason))
+		return;
+	if (reason == Fallback::kGone)
+	{
+		require_session();
+		if (session_request(type, key, parts, n_parts, header, body, body_capacity, &reason))
+			return;
+	}
+	raise_fallback(reason);
+}
+
 namespace
 {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bridge/shared_state.hpp"
+#include "wire/client.hpp"
 
 namespace vectorgpu::bridge
 {
@@ -9,7 +10,12 @@ namespace vectorgpu::bridge
 /// Returns when requests can be made; waits for a worker that is starting. Raises 08006 after some seconds.
 void require_session();
 
-/// The same for who can do without, at a price: false after most_ms, or at once where an administrator would have to do something first.
+/// session_request with a worker that is waited for in the same way. Where the one that the session was with has ended meanwhile, the next one is
+/// asked, once. Returns when there is a reply, whatever its status is; raises what raise_fallback does otherwise.
+void require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, wire::ReplyHeader *header, void *body,
+	size_t body_capacity);
+
+/// As require_session for who can do without, at a price: false after most_ms, or at once where an administrator would have to do something first.
 bool await_session(int most_ms);
 
 /// The same for the build of an index with so many rows, of which the process does so many in a millisecond: a worker that is only

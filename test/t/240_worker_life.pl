@@ -66,6 +66,21 @@ for my $signal (qw(KILL SEGV ABRT TERM))
 }
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the new worker');
 
+# Functions that are about the worker itself, in a session whose worker has just been killed: they ask the next one.
+for (['prewarm', "vectorgpu_prewarm('i') > 0", 't'], ['evict', "vectorgpu_evict('i')", 'f'], ['check', "cache_rows_checked FROM vectorgpu_check('i', false, true)", 0])
+{
+	my ($name, $expression, $result) = @$_;
+	my ($rc, $out, $err) = $node->psql('postgres', <<"SQL");
+SELECT vectorgpu_prewarm('i') > 0;
+SELECT pid AS worker FROM vectorgpu_worker \\gset
+\\setenv WORKER :worker
+\\! kill -KILL \$WORKER
+SELECT $expression;
+SQL
+	is("$rc $err", '0 ', "$name right after the worker was killed: no error");
+	is($out, "t\n$result", "$name: the next worker has answered");
+}
+
 # The supervisor
 my $old = worker_pid($node);
 my $supervisor = supervisor_pid($node);

@@ -211,11 +211,8 @@ describe(const CopyCheck *check, wire::CopyState *state, wire::SegmentState *seg
 {
 	char body[sizeof(wire::CopyState) + kMaxStates * sizeof(wire::SegmentState)];
 	wire::ReplyHeader header;
-	bridge::Fallback reason;
 
-	if (!bridge::session_request(
-			wire::RequestType::kDescribe, &check->key, nullptr, 0, &header, body, sizeof(body), &reason))
-		bridge::raise_fallback(reason);
+	bridge::require_reply(wire::RequestType::kDescribe, &check->key, nullptr, 0, &header, body, sizeof(body));
 	if (header.status == wire::ReplyStatus::kAbsent)
 		return false;
 	if (header.status != wire::ReplyStatus::kOk)
@@ -243,7 +240,6 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	meta_read(index, nullptr, meta);
 	if (!worker_holds(access_method(index, meta), meta))
 		return; // there is no copy to compare
-	bridge::require_session();
 	end = delta_end(index, meta, &foreign);
 	check.index = index;
 	check.meta = meta;

@@ -46,12 +46,14 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
 }
 
-/// Loads until the copy is what the pages are.
+/// Loads until the copy is what the pages are. A worker that ends meanwhile, or has ended since the session last asked it, is replaced: the next one
+/// is given the index, once, since the index may be what they end of.
 void
 load(Relation index)
 {
 	const FeedLimits limits = {PG_UINT64_MAX, PG_UINT64_MAX, 0};
 	FeedOutcome outcome = {};
+	bool replaced = false;
 
 	for (int i = 0; i < kTries; i++)
 	{
@@ -59,6 +61,11 @@ load(Relation index)
 		feed_copy(index, &limits, &outcome);
 		if (outcome.result == FeedResult::kDone)
 			return;
+		if (outcome.result == FeedResult::kFailed && outcome.reason == bridge::Fallback::kGone && !replaced)
+		{
+			replaced = true;
+			continue;
+		}
 		if (outcome.result == FeedResult::kFailed)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kPauseMs, PG_WAIT_EXTENSION);
@@ -108,13 +115,10 @@ vectorgpu_evict(PG_FUNCTION_ARGS)
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	wire::CopyKey key;
 	wire::ReplyHeader header;
-	bridge::Fallback reason;
 
 	open_for_worker(&access, PG_GETARG_OID(0), meta);
 	copy_key(access.index, meta, &key);
 	index_access_close(&access);
-	bridge::require_session();
-	if (!bridge::session_request(wire::RequestType::kDrop, &key, nullptr, 0, &header, nullptr, 0, &reason))
-		bridge::raise_fallback(reason);
+	bridge::require_reply(wire::RequestType::kDrop, &key, nullptr, 0, &header, nullptr, 0);
 	PG_RETURN_BOOL(header.status == wire::ReplyStatus::kOk);
 }
