@@ -23,6 +23,9 @@ make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($node, 20);
+# For a merge that a worker with a GPU would build anew, and others insert: 10 % more rows.
+$node->safe_psql('postgres', 'CREATE TABLE g AS SELECT i AS id, array_fill(sin(i)::real, ARRAY[7])::vector || array_fill(i % 100, ARRAY[1])::vector AS v FROM generate_series(1, 6000) i; '
+	  . 'ALTER TABLE g ALTER v TYPE vector(8); CREATE INDEX gi ON g USING gpugraph (v vector_l2_ops) WITH (degree = 8); INSERT INTO g SELECT id + 6000, v + v FROM g LIMIT 600');
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
@@ -117,6 +120,18 @@ sub with_mode
 with_mode($_, 0) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 with_mode($_, 1)
   for qw(garbage too_long count_lies too_many order twice no_such_block bad_offset other_sequence state status close silent);
+
+# Beside searches: a function that cannot do without the worker asks two of them, a merge that could ask for two kinds of work waits for one timeout.
+with_mode('hangs_up', 1);
+my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row hang up: prewarm says so');
+with_mode('deaf', 1);
+my $silent = sub { return $node->safe_psql('postgres', "SELECT (fallback_reasons->>'silent')::int FROM vectorgpu_worker"); };
+my $before = $silent->();
+is($node->safe_psql('postgres', "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt'; SELECT segments_after, rows_moved FROM vectorgpu_merge('gi')"), '1|6600',
+	'a merge does without a worker that never answers');
+is($silent->(), $before + 1, 'and waits for it once');
+check_index($node, 'gi');
 ok($node->poll_query_until('postgres', "SELECT (fallback_reasons->>'wrong_answer')::int > 0 FROM vectorgpu_worker"),
 	'wrong answers are counted');
 ok(wait_log($node, qr/answered without the worker/, 0), 'and told in the log');

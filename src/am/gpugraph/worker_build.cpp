@@ -348,7 +348,7 @@ leave(Stay *stay)
 bool
 can_ask(GraphWriter *writer, const GraphRows *rows)
 {
-	if (!bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
+	if (writer->worker_silent || !bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
 		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
 	// Not by a merge that must let go at once when somebody waits for its lock.
@@ -371,9 +371,11 @@ graph_worker_build(
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
+	uint64 noted;
 
 	if (!can_ask(writer, rows))
 		return Found::kNo;
+	noted = bridge::own_fallbacks();
 	stay.writer = writer;
 	stay.rows = rows;
 	stay.base = base;
@@ -392,6 +394,8 @@ graph_worker_build(
 	}
 	PG_END_TRY();
 	leave(&stay);
+	if (found == Found::kNo && bridge::own_fallbacks() != noted && bridge::last_fallback() == bridge::Fallback::kSilent)
+		writer->worker_silent = true;
 	if (found != Found::kYes)
 		return found;
 	report->n_entries = stay.state.n_entries;

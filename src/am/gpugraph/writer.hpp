@@ -21,6 +21,7 @@ struct GraphWriter
 	const MetaData *meta;
 	Watch watch;
 	bool has_waited;   // for a worker that starts: once a build
+	bool worker_silent; // it has let a request of this part run into the timeout: the part does without it
 	Size vector_bytes; // of one row
 	Size memory;       // bytes: maintenance_work_mem
 	uint64 n_rows;

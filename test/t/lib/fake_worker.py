@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A worker that breaks the protocol, for test/t/245_worker_peers.pl. It is what vectorgpu.worker_program names, reads its
 mode from the file fake_mode in the data directory, greets rightly unless the mode says otherwise, answers PING rightly so
-that the supervisor counts on it, and answers everything else as the mode says."""
+that the supervisor counts on it, and answers searches as the mode says; other requests it refuses, or in the modes "deaf" and
+"hangs_up" treats like that."""
 import fcntl
 import mmap
 import os
@@ -51,6 +52,10 @@ class Session:
         struct.pack_into("<I", self.map, 0, 2)
         if kind == PING:
             self.reply(0)
+        elif mode == "deaf":
+            pass
+        elif mode == "hangs_up":
+            self.connection.close()
         elif kind != SEARCH:
             self.reply(9)
         elif mode == "garbage":
