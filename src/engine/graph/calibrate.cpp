@@ -315,8 +315,9 @@ choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query,
 	return std::min(n, kSearchEntries);
 }
 
-/// The graph without some rows, as far as that can be had without building it anew. Where it is the query's own, and hardly more, an edge to it leads to the
-/// nearest of its own neighbours that the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. Where a group of copies is
+/// The graph without some rows, as far as that can be had without building it anew. Where it is the query's own, and hardly more, an edge to it leads to one of its own neighbours that
+/// the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. The farthest of them from the node, since nearer ones are what the
+/// node's other edges lead to soon, in place of the missing one; the nearest to the row would be an easier way than the graph would have without it. Where a group of copies is
 /// left out, edges to them are left out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
 struct GraphWithout
 {
@@ -324,27 +325,45 @@ struct GraphWithout
 	LeftOut left_out;
 };
 
+/// The node that an edge from `node` to the row `gone` leads to instead; kNoNode: none. `neighbors` [n]: where other edges lead instead already.
+uint32_t
+led_on(const GraphWithout &graph, uint32_t node, uint32_t gone, const uint32_t *neighbors, uint32_t n)
+{
+	const uint32_t degree = graph.held.degree;
+	const uint32_t *own = graph.held.edges + size_t{node} * degree;
+	const uint32_t *others = graph.held.edges + size_t{gone} * degree;
+	uint32_t farthest = kNoNode;
+	double farthest_score = 0;
+
+	if (graph.left_out.n > kMostLedOn)
+		return kNoNode;
+	for (uint32_t i = 0; i < degree && others[i] != kNoNode; i++)
+	{
+		double score;
+
+		if (others[i] == node || graph.left_out.has(others[i]) || std::find(own, own + degree, others[i]) != own + degree ||
+			std::find(neighbors, neighbors + n, others[i]) != neighbors + n)
+			continue;
+		score_rows(graph.held.rows, graph.held.rows.row(node), &others[i], 1, &score);
+		if (farthest == kNoNode || score > farthest_score)
+		{
+			farthest = others[i];
+			farthest_score = score;
+		}
+	}
+	return farthest;
+}
+
 bool
 neighbors_without(void *context, uint32_t node, uint32_t *neighbors)
 {
 	const GraphWithout *graph = static_cast<const GraphWithout *>(context);
 	const uint32_t degree = graph->held.degree;
-	const uint32_t *own = graph->held.edges + size_t{node} * degree;
 
-	std::copy_n(own, degree, neighbors);
+	std::copy_n(graph->held.edges + size_t{node} * degree, degree, neighbors);
 	for (uint32_t gap = 0; gap < degree; gap++)
-	{
-		if (!graph->left_out.has(own[gap]))
-			continue;
-
-		const uint32_t *others = graph->held.edges + size_t{own[gap]} * degree;
-
-		neighbors[gap] = kNoNode;
-		for (uint32_t i = 0; graph->left_out.n <= kMostLedOn && i < degree && others[i] != kNoNode && neighbors[gap] == kNoNode; i++)
-			if (others[i] != node && !graph->left_out.has(others[i]) && std::find(own, own + degree, others[i]) == own + degree &&
-				std::find(neighbors, neighbors + gap, others[i]) == neighbors + gap)
-				neighbors[gap] = others[i];
-	}
+		if (graph->left_out.has(neighbors[gap]))
+			neighbors[gap] = led_on(*graph, node, neighbors[gap], neighbors, gap);
 	return true;
 }
 
