@@ -14,6 +14,7 @@ import server
 
 K = 10
 N_CHECKED = 1000  # rows of which the neighbours are compared with brute force
+N_ACROSS = 13    # pictures in a line of the drawing
 ENDS = (0, 6)     # rows of the path; of fashion-mnist two shoes, a boot and a sneaker
 
 
@@ -51,16 +52,19 @@ def png(picture):
 
 
 def strip(pictures, lengths, title):
-    """SVG of pictures in a row, under each the length of the step to it."""
-    size, gap = 84, 8
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(pictures) * (size + gap) + gap}" height="{size + 60}" '
-             f'font-family="sans-serif" font-size="12"><title>{title}</title><text x="{gap}" y="16">{title}</text>']
+    """SVG of pictures in lines of N_ACROSS, under each the length of the step to it."""
+    size, gap, text = 84, 8, 26
+    width = min(len(pictures), N_ACROSS) * (size + gap) + gap
+    height = text + -(-len(pictures) // N_ACROSS) * (size + text)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
+             f'<title>{title}</title><rect width="{width}" height="{height}" fill="white"/><text x="{gap}" y="16">{title}</text>']
     for i, (picture, length) in enumerate(zip(pictures, lengths)):
-        x = gap + i * (size + gap)
-        parts.append(f'<image x="{x}" y="26" width="{size}" height="{size}" href="data:image/png;base64,'
+        x = gap + i % N_ACROSS * (size + gap)
+        y = text + i // N_ACROSS * (size + text)
+        parts.append(f'<image x="{x}" y="{y}" width="{size}" height="{size}" href="data:image/png;base64,'
                      f'{base64.b64encode(png(picture)).decode()}"/>')
         if length is not None:
-            parts.append(f'<text x="{x}" y="{size + 44}">{length:.0f}</text>')
+            parts.append(f'<text x="{x}" y="{y + size + 14}">{length:.0f}</text>')
     return "".join(parts) + "</svg>\n"
 
 
