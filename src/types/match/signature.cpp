@@ -239,7 +239,7 @@ hashes_for(FunctionCallInfo fcinfo)
 	const float8 delta = PG_GETARG_FLOAT8(1);
 
 	if (!(epsilon > 0 && epsilon < 1 && delta > 0 && delta < 1))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("epsilon and delta must be between 0 and 1"),
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("epsilon and delta must be greater than 0 and less than 1"),
 						   errdetail("They are %g and %g.", epsilon, delta)));
 	PG_RETURN_INT64(engine::lsh_hashes(epsilon, delta));
 }
