@@ -105,7 +105,7 @@ public:
 			VECTORGPU_TRY(test_hashed());
 			VECTORGPU_TRY(test_codes());
 			VECTORGPU_TRY(test_matches());
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_clusters_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		else
 		{
@@ -344,6 +344,7 @@ public:
 
 	uint64_t n_one_pass() const override { return n_one_pass_; }
 	uint64_t n_graph_alone() const override { return n_graph_alone_; }
+	uint64_t n_graph_clusters() const override { return n_graph_clusters_; }
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 	uint64_t n_few_lists() const override { return n_few_lists_; }
 	uint64_t n_hashed() const override { return n_hashed_; }
@@ -442,6 +443,7 @@ private:
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;
+		n_graph_clusters_ += counts.n_graph_clusters;
 		n_given_up_ += counts.n_given_up;
 		n_few_lists_ += counts.n_few_lists;
 		return Status::ok();
@@ -762,6 +764,7 @@ private:
 	std::atomic<uint64_t> n_rescored_{0};
 	std::atomic<uint64_t> n_one_pass_{0};
 	std::atomic<uint64_t> n_graph_alone_{0};
+	std::atomic<uint64_t> n_graph_clusters_{0};
 	std::atomic<uint64_t> n_given_up_{0};
 	std::atomic<uint64_t> n_few_lists_{0};
 	std::atomic<uint64_t> n_hashed_{0};

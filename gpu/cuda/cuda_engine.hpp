@@ -54,8 +54,11 @@ public:
 	/// Queries that should have, but went another way because the pass was given up (one_pass.hpp).
 	virtual uint64_t n_one_pass_given_up() const = 0;
 
-	/// Queries that searched a graph by a block each (graph_alone.hpp).
+	/// Queries that searched a graph by a block each, or several (graph_alone.hpp).
 	virtual uint64_t n_graph_alone() const = 0;
+
+	/// Those of them that had a cluster of several blocks.
+	virtual uint64_t n_graph_clusters() const = 0;
 
 	/// Queries that were answered from lists of bytes in two launches.
 	virtual uint64_t n_few_lists() const = 0;

@@ -21,6 +21,8 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
+constexpr uint32_t kClusterRowBytes = UINT32_MAX; // rows from here on are scored by several blocks: none, as long as that has not been measured
+
 /// What is sent of the queries: alike in pinned memory and on the device.
 struct Sent
 {
@@ -43,6 +45,26 @@ struct Sent
 	}
 };
 
+/// How many blocks each of n queries has, where nobody has said so: several where rows are wide, so that scoring them is most of a step, and no query has to wait
+/// for the blocks of another. by_integers: rows are scored as whole numbers, which takes few loads.
+Status
+choose_blocks(const Device *device, uint32_t row_bytes, bool by_integers, size_t n, uint32_t *n_blocks)
+{
+	int n_processors = 0;
+
+	*n_blocks = 1;
+	if (by_integers || row_bytes < kClusterRowBytes)
+		return Status::ok();
+	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
+	for (const uint32_t blocks : {4u, 2u})
+		if (n * blocks <= static_cast<size_t>(n_processors))
+		{
+			*n_blocks = blocks;
+			break;
+		}
+	return Status::ok();
+}
+
 } // namespace
 
 Status
@@ -59,6 +81,7 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	Sent read; // by the kernel
 	bool any_after = false;
 	uint32_t max_k = 0;
+	uint32_t n_blocks = 1;
 	kernels::GraphArgs args;
 
 	*taken = false;
@@ -115,9 +138,12 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	args.widths = read.widths;
 	args.answers = answers;
 	args.tuning = tuning;
-	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get()), "search a graph"));
+	if (tuning.blocks == 0)
+		VECTORGPU_TRY(choose_blocks(device, args.rows.pitch_bytes, bytes, n, &args.tuning.blocks));
+	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
 	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
 	counts->n_graph_alone += n;
+	counts->n_graph_clusters += n_blocks > 1 ? n : 0;
 	return Status::ok();
 }
 

@@ -1,4 +1,4 @@
-// Few searches of one graph, a block each: one launch finds where they begin, goes through the graph and writes their answers into pinned memory
+// Few searches of one graph, a block or a cluster of blocks each: one launch finds where they begin, goes through the graph and writes their answers into pinned memory
 // (answers.hpp). As search.hpp.
 #pragma once
 

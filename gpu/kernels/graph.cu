@@ -1,6 +1,7 @@
 // Which search kernel for which metric, its sizes, and the small kernels of graphs.
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "kernels/graph.hpp"
 
@@ -20,37 +21,21 @@ gather_kernel(const uint4 *from, uint32_t pieces, const uint32_t *nodes, uint32_
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / pieces]) * pieces + i % pieces);
 }
 
+/// launch(metric), an std::integral_constant.
+template <class Launch>
 cudaError_t
-dispatch(const GraphArgs &args, bool prepare, cudaStream_t stream)
+with_metric(Metric metric, const Launch &launch)
 {
-	switch (args.metric)
+	switch (metric)
 	{
 		case Metric::kL2:
-			return launch_graph_metric<Metric::kL2>(args, prepare, stream);
+			return launch(std::integral_constant<Metric, Metric::kL2>());
 		case Metric::kInnerProduct:
-			return launch_graph_metric<Metric::kInnerProduct>(args, prepare, stream);
+			return launch(std::integral_constant<Metric, Metric::kInnerProduct>());
 		case Metric::kCosine:
-			return launch_graph_metric<Metric::kCosine>(args, prepare, stream);
+			return launch(std::integral_constant<Metric, Metric::kCosine>());
 		case Metric::kL1:
-			return launch_graph_metric<Metric::kL1>(args, prepare, stream);
-		default:
-			return cudaErrorInvalidValue;
-	}
-}
-
-cudaError_t
-dispatch_lanes(const GraphArgs &args, cudaStream_t stream)
-{
-	switch (args.metric)
-	{
-		case Metric::kL2:
-			return launch_graph_lanes<Metric::kL2>(args, stream);
-		case Metric::kInnerProduct:
-			return launch_graph_lanes<Metric::kInnerProduct>(args, stream);
-		case Metric::kCosine:
-			return launch_graph_lanes<Metric::kCosine>(args, stream);
-		case Metric::kL1:
-			return launch_graph_lanes<Metric::kL1>(args, stream);
+			return launch(std::integral_constant<Metric, Metric::kL1>());
 		default:
 			return cudaErrorInvalidValue;
 	}
@@ -65,11 +50,13 @@ graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad)
 }
 
 cudaError_t
-launch_graph_search(const GraphArgs &args, cudaStream_t stream)
+launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks)
 {
 	GraphArgs complete = args;
 	GraphTuning &tuning = complete.tuning;
 
+	if (n_blocks != nullptr)
+		*n_blocks = 1;
 	if (args.queries.n_queries == 0 || args.rows.n_rows == 0)
 		return cudaSuccess;
 	const bool alone = args.answers.heads != nullptr;
@@ -95,7 +82,19 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream)
 		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
 											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
-	return tuning.lanes != 0 ? dispatch_lanes(complete, stream) : dispatch(complete, false, stream);
+	if (tuning.lanes != 0)
+		return with_metric(args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
+	if (alone && (tuning.blocks == 2 || tuning.blocks == 4))
+	{
+		bool launched = false;
+		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, &launched, stream); });
+
+		if (launched && n_blocks != nullptr)
+			*n_blocks = tuning.blocks;
+		if (launched || error != cudaSuccess)
+			return error;
+	}
+	return with_metric(args.metric, [&](auto metric) { return launch_graph_metric<metric.value>(complete, false, stream); });
 }
 
 cudaError_t
@@ -113,12 +112,11 @@ launch_graph_gather(const Rows &rows, const uint32_t *nodes, uint32_t n, void *t
 cudaError_t
 prepare_graph_kernels()
 {
-	GraphArgs args;
+	const GraphArgs args;
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
 	{
-		args.metric = metric;
-		if (const cudaError_t error = dispatch(args, true, nullptr); error != cudaSuccess)
+		if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>(args, true, nullptr); }); error != cudaSuccess)
 			return error;
 	}
 	return cudaSuccess;

@@ -38,8 +38,9 @@ struct GraphArgs
 
 /// The nodes nearest to each query by SONG's search, but for dead ones, those whose score is NaN or +infinity, and those not behind
 /// `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with `answers`, block 256; or, with tuning.lanes, grid
-/// ceil(n_queries / 4), block 4 lanes. Reproducible (with a filter: for a table size).
-[[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream);
+/// ceil(n_queries / 4), block 4 lanes; or, with `answers` and tuning.blocks of 2 or 4, grid n_queries blocks, block 256, clusters of `blocks`, or as without if the
+/// device has no room for those. Reproducible (with a filter: for a table size). *n_blocks, if wanted: of each query with `answers`.
+[[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks = nullptr);
 
 /// True if the search can score bytes by integers, exactly, where queries are whole numbers 0 ... 255.
 bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
@@ -51,9 +52,12 @@ bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 [[nodiscard]] cudaError_t prepare_graph_kernels();
 
 template <Metric metric>
-cudaError_t launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream); // graph_search.cuh
+cudaError_t launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream); // graph_launch.cuh
 
 template <Metric metric>
 cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh
+
+template <Metric metric>
+cudaError_t launch_graph_clusters(const GraphArgs &args, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
 
 } // namespace vectorgpu::kernels

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "kernels/graph_codes.hpp"
-#include "kernels/graph_search.cuh"
+#include "kernels/graph_launch.cuh"
 
 namespace vectorgpu::kernels
 {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/graph_lanes_scorers.cuh"
-#include "kernels/graph_search.cuh"
+#include "kernels/graph_launch.cuh"
 
 namespace vectorgpu::kernels
 {

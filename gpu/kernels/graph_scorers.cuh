@@ -9,32 +9,35 @@
 namespace vectorgpu::kernels
 {
 
-constexpr int kFewRows = 16; // of score_few_rows
+constexpr int kFewRows = 16; // of score_few_rows, at most
 
-/// Canonical scores of 16 rows for a query, to the lanes below 16: fewer rows than score_pairs_at takes, but more of each under way at once, for a warp
-/// that nothing else hides the latency of.
-template <Metric metric, class FormT, class RowAt>
+/// Canonical scores of 16, 8 or 4 rows for a query, to as many lanes, the first: fewer rows than score_pairs_at takes, but more of each under way at once, for a
+/// warp that nothing else hides the latency of.
+template <Metric metric, class FormT, int rows, class RowAt>
 __device__ __forceinline__ double
 score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
 {
-	constexpr uint32_t kSteps = 4; // of kLanes elements
-	float sums[32]; // the lower half, as reduce_pairs wants it
+	static_assert(rows == 16 || rows == 8 || rows == 4);
+	constexpr uint32_t kSteps = 64 / rows; // of kLanes elements
+	float sums[32]; // [rows] of them, as reduce_pairs wants it
 	float squares[32];
 	const auto reduce = [lane](float(&v)[32])
 	{
 #pragma unroll
-		for (int r = 0; r < kFewRows; r++)
-			v[r] = __fadd_rn(v[r], __shfl_xor_sync(0xFFFFFFFFu, v[r], 16));
-		return reduce_pairs<8>(v, lane);
+		for (int width = 16; width >= rows; width /= 2)
+#pragma unroll
+			for (int r = 0; r < rows; r++)
+				v[r] = __fadd_rn(v[r], __shfl_xor_sync(0xFFFFFFFFu, v[r], width));
+		return reduce_pairs<rows / 2>(v, lane);
 	};
 
 #pragma unroll
-	for (int r = 0; r < kFewRows; r++)
+	for (int r = 0; r < rows; r++)
 		sums[r] = squares[r] = 0.0f;
 	for (uint32_t first = lane; first < dim_pad; first += kSteps * kLanes)
 	{
 		float x[kSteps];
-		float y[kSteps][kFewRows];
+		float y[kSteps][rows];
 
 #pragma unroll
 		for (uint32_t s = 0; s < kSteps; s++)
@@ -43,13 +46,13 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 
 			x[s] = e < dim_pad ? __ldg(query + e) : 0.0f;
 #pragma unroll
-			for (int r = 0; r < kFewRows; r++)
+			for (int r = 0; r < rows; r++)
 				y[s][r] = e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // behind the end zeros add nothing, as padding does
 		}
 #pragma unroll
 		for (uint32_t s = 0; s < kSteps; s++)
 #pragma unroll
-			for (int r = 0; r < kFewRows; r++)
+			for (int r = 0; r < rows; r++)
 			{
 				sums[r] = canonical_step<metric>(x[s], y[s][r], sums[r]);
 				if constexpr (metric == Metric::kCosine)
@@ -91,6 +94,8 @@ struct GraphCanonicalRows
 template <Metric metric, class FormT>
 struct GraphScorer : GraphCanonicalRows
 {
+	static constexpr bool kByIntegers = false; // a row is a chain of loads
+
 	__device__
 	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
 	{
@@ -110,7 +115,7 @@ struct GraphScorer : GraphCanonicalRows
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		if constexpr (most <= kFewRows)
-			return static_cast<float>(score_few_rows<metric, FormT>([&](int r) { return row_at(nodes, n, r); }, query, dim_pad, aa, lane));
+			return static_cast<float>(score_few_rows<metric, FormT, most>([&](int r) { return row_at(nodes, n, r); }, query, dim_pad, aa, lane));
 		else
 			return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
 	}
@@ -121,6 +126,8 @@ struct GraphScorer : GraphCanonicalRows
 template <Metric metric, int chunks, int lanes = 32>
 struct GraphByteScorer
 {
+	static constexpr bool kByIntegers = true; // a row is one load of a lane, or two
+
 	const uint8_t *rows;
 	uint32_t pitch;
 	uint32_t n_pieces; // of 16 bytes, in a row
@@ -156,24 +163,26 @@ struct GraphByteScorer
 		return sum + GraphLanes<lanes>::from_xor(sum, 1);
 	}
 
+	/// Of up to `most`, a multiple of lanes / 8.
 	template <uint32_t most = lanes>
 	__device__ float
 	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		constexpr uint32_t kGroups = lanes / 8;     // rows scored side by side
-		constexpr uint32_t kTogether = 4 * kGroups; // and under way at once
+		constexpr uint32_t kOfGroup = most < 4 * kGroups ? most / kGroups : 4;
+		constexpr uint32_t kTogether = kOfGroup * kGroups; // under way at once
 		const uint32_t group = lane / 8;
 		int32_t mine = 0;
 
 #pragma unroll
 		for (uint32_t turn = 0; turn < (most + kTogether - 1) / kTogether; turn++)
 		{
-			uint4 y[4][chunks];
+			uint4 y[kOfGroup][chunks];
 
 			if (turn * kTogether >= n)
 				break;
 #pragma unroll
-			for (uint32_t i = 0; i < 4; i++)
+			for (uint32_t i = 0; i < kOfGroup; i++)
 			{
 				const uint32_t r = turn * kTogether + i * kGroups + group;
 				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
@@ -187,7 +196,7 @@ struct GraphByteScorer
 				}
 			}
 #pragma unroll
-			for (uint32_t i = 0; i < 4; i++)
+			for (uint32_t i = 0; i < kOfGroup; i++)
 			{
 				uint32_t xy = 0;
 				uint32_t yy = 0;
@@ -211,7 +220,7 @@ struct GraphByteScorer
 				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
 				const int32_t sum = GraphLanes<lanes>::from(group_sum(part), (lane % kGroups) * 8);
 
-				if (lane / kGroups == turn * 4 + i)
+				if (lane / kGroups == turn * kOfGroup + i)
 					mine = sum;
 			}
 		}

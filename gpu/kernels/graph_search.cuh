@@ -115,12 +115,11 @@ public:
 			write_found();
 	}
 
-private:
+protected:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
 	static constexpr uint32_t kThreads = warps * lanes;
 	static constexpr uint32_t kEach = lanes; // items of the list that a warp, or what the query has of it, looks at together
 	static constexpr uint32_t kChunk = kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
-	static constexpr uint32_t kChunks = 32 / kChunk;     // of 32 edges
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
 	using Lanes = GraphLanes<lanes>;
 
@@ -153,25 +152,51 @@ private:
 		sync();
 	}
 
-	/// The same, found among all entry points here.
-	__device__ void
-	begin_alone()
+	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks at, `most` at a time: score, number of the entry
+	/// point.
+	template <uint32_t most>
+	__device__ __forceinline__ uint64_t
+	nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
 		Scorer scorer = scorer_;
-		uint64_t first = ~uint64_t{0}; // lane i: the i-th of the warp's; score, number of the entry point
+		uint64_t first = ~uint64_t{0};
 
 		scorer.rows = static_cast<const uint8_t *>(args_.entries.vectors);
-		for (uint32_t base = warp_ * 32; base < args_.entries.n_rows; base += kThreads)
+		for (uint32_t base = number * most; base < args_.entries.n_rows; base += n_warps * most)
 		{
 			nodes_[lane_] = base + lane_;
 			__syncwarp();
 
-			const uint32_t n = min(32u, args_.entries.n_rows - base);
-			const float score = scorer.score(nodes_, n, lane_);
+			const uint32_t n = min(most, args_.entries.n_rows - base);
+			const float score = scorer.template score<most>(nodes_, n, lane_);
 
 			first = warp_first(first, lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0}, args_.n_begin, lane_);
 			__syncwarp();
 		}
+		return first;
+	}
+
+	/// The list begins with the size_ first of all lanes' a and b, which are as nearest_entries has them. By one warp.
+	__device__ __forceinline__ void
+	begin_list(uint64_t a, uint64_t b)
+	{
+		const uint64_t first = warp_first(a, b, size_, lane_);
+
+		if (lane_ < size_)
+		{
+			const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];
+
+			list_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
+			(void) visited_.insert(node);
+		}
+	}
+
+	/// As begin, with those found among all entry points here.
+	__device__ void
+	begin_alone()
+	{
+		const uint64_t first = nearest_entries<32>(warp_, warps);
+
 		if (lane_ < kGraphMostBegin)
 			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
 		if (thread_ == 0)
@@ -180,16 +205,7 @@ private:
 		size_ = min(args_.n_begin, width_);
 		sync();
 		if (warp_ == 0)
-		{
-			first = warp_first(candidates_[lane_], candidates_[lane_ + 32], size_, lane_);
-			if (lane_ < size_)
-			{
-				const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];
-
-				list_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
-				(void) visited_.insert(node);
-			}
-		}
+			begin_list(candidates_[lane_], candidates_[lane_ + 32]);
 		sync();
 	}
 
@@ -224,30 +240,35 @@ private:
 		return counters_[0];
 	}
 
-	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
-	__device__ uint32_t
-	locate_and_score(uint32_t n_parents, uint32_t edge)
+	/// Where the search of a query has what all of its warps use to score edges.
+	struct Scoring
 	{
-		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
-		uint32_t count = 0; // of one warp
+		const uint32_t *parents;
+		uint32_t n_parents;
+		uint64_t last; // nodes are to be nearer
+		GraphSet &visited;
+		uint64_t *candidates;
+		uint32_t *n_candidates; // counted where a query has several warps
+	};
 
-		uint32_t *n_candidates = &counters_[4 + edge / 32 % 2]; // in turn, so that none is set while it is read
+	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a time. How many this warp has put into
+	/// candidates.
+	template <uint32_t chunk>
+	__device__ __forceinline__ uint32_t
+	score_edges(const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
+	{
+		constexpr uint32_t kChunksOfParent = 32 / chunk;
+		uint32_t count = 0;
 
-		if constexpr (warps > 1)
+		for (uint32_t c = number; c < of.n_parents * kChunksOfParent; c += n_warps)
 		{
-			if (thread_ == 0)
-				*n_candidates = 0;
-			sync();
-		}
-		for (uint32_t c = warp_; c < n_parents * kChunks; c += warps)
-		{
-			const uint32_t at = edge + c % kChunks * kChunk + lane_;
-			const bool here = lane_ < kChunk && at < args_.degree;
-			const uint32_t node = here ? __ldg(args_.edges + static_cast<size_t>(parents_[c / kChunks]) * args_.degree + at) : 0xFFFFFFFFu;
+			const uint32_t at = edge + c % kChunksOfParent * chunk + lane_;
+			const bool here = lane_ < chunk && at < args_.degree;
+			const uint32_t node = here ? __ldg(args_.edges + static_cast<size_t>(of.parents[c / kChunksOfParent]) * args_.degree + at) : 0xFFFFFFFFu;
 			bool fresh = node < args_.rows.n_rows;
 
 			if (fresh)
-				fresh = args_.tuning.selected_insertion ? !visited_.contains(node) : visited_.insert(node);
+				fresh = args_.tuning.selected_insertion ? !of.visited.contains(node) : of.visited.insert(node);
 
 			const unsigned fresh_lanes = Lanes::ballot(fresh);
 			const uint32_t n = __popc(fresh_lanes);
@@ -258,31 +279,57 @@ private:
 				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
 			Lanes::sync();
 
-			const float score = scorer_.template score<kChunk>(nodes_, n, lane_);
+			const float score = scorer_.template score<chunk>(nodes_, n, lane_);
 			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
-			const bool take = item < last;
+			const bool take = item < of.last;
 			const unsigned taken = Lanes::ballot(take);
 
 			if (args_.tuning.selected_insertion && take)
-				(void) visited_.insert(node_of(item));
+				(void) of.visited.insert(node_of(item));
 			uint32_t to = count;
 
 			if constexpr (warps > 1)
 			{
 				if (lane_ == 0)
-					to = atomicAdd(n_candidates, static_cast<uint32_t>(__popc(taken)));
+					to = atomicAdd(of.n_candidates, static_cast<uint32_t>(__popc(taken)));
 				to = __shfl_sync(kFull, to, 0);
 			}
 			if constexpr (kAlone)
 				if (take)
 					prefetch_to_l2(args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
 			if (take)
-				candidates_[to + __popc(taken & ((1u << lane_) - 1))] = item;
+				of.candidates[to + __popc(taken & ((1u << lane_) - 1))] = item;
 			count += __popc(taken);
 			Lanes::sync(); // nodes_ is used again
 		}
+		return count;
+	}
+
+	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
+	__device__ uint32_t
+	locate_and_score(uint32_t n_parents, uint32_t edge)
+	{
+		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
+		uint32_t *n_candidates = candidate_counter(edge);
+
+		if constexpr (warps > 1)
+		{
+			if (thread_ == 0)
+				*n_candidates = 0;
+			sync();
+		}
+
+		const uint32_t count = score_edges<kChunk>({parents_, n_parents, last, visited_, candidates_, n_candidates}, edge, warp_, warps);
+
 		sync();
 		return warps > 1 ? *n_candidates : count;
+	}
+
+	/// In turn, so that none is set while it is read.
+	__device__ uint32_t *
+	candidate_counter(uint32_t edge) const
+	{
+		return &counters_[4 + edge / 32 % 2];
 	}
 
 	__device__ bool
@@ -651,99 +698,6 @@ graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
 
 	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
 		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
-}
-
-/// Lets a kernel have all shared memory that a block of this device can.
-template <class Kernel>
-cudaError_t
-allow_graph_shared(Kernel kernel)
-{
-	int device = 0;
-	int most = 0;
-	cudaError_t error = cudaGetDevice(&device);
-
-	if (error == cudaSuccess)
-		error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-	return error != cudaSuccess ? error : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-}
-
-template <Metric metric, class Scorer, int warps>
-cudaError_t
-launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
-{
-	constexpr uint32_t kThreads = graph_block_threads(warps);
-	constexpr uint32_t kQueries = kThreads / (warps * 32); // of a block
-	const uint32_t each =
-		graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
-
-	if (prepare)
-		return allow_graph_shared(graph_search_kernel<metric, Scorer, warps>);
-	graph_search_kernel<metric, Scorer, warps>
-		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kThreads, kQueries * each, stream>>>(args, each);
-	return cudaGetLastError();
-}
-
-template <Metric metric, class Scorer>
-cudaError_t
-launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
-{
-	if (prepare)
-	{
-		cudaError_t error = launch_graph_kernel<metric, Scorer, 1>(args, true, stream);
-
-		if (error == cudaSuccess)
-			error = launch_graph_kernel<metric, Scorer, 4>(args, true, stream);
-		return error != cudaSuccess ? error : launch_graph_kernel<metric, Scorer, kGraphAloneWarps>(args, true, stream);
-	}
-	switch (args.tuning.warps)
-	{
-		case 1:
-			return launch_graph_kernel<metric, Scorer, 1>(args, false, stream);
-		case 4:
-			return launch_graph_kernel<metric, Scorer, 4>(args, false, stream);
-		default:
-			return launch_graph_kernel<metric, Scorer, kGraphAloneWarps>(args, false, stream);
-	}
-}
-
-template <Metric metric>
-cudaError_t
-launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream)
-{
-	cudaError_t error = cudaSuccess;
-
-	if constexpr (metric == Metric::kL2 || metric == Metric::kInnerProduct)
-	{
-		if (prepare)
-		{
-			error = launch_graph_scorer<metric, GraphByteScorer<metric, 1>>(args, true, stream);
-			if (error == cudaSuccess)
-				error = launch_graph_scorer<metric, GraphByteScorer<metric, 2>>(args, true, stream);
-		}
-		else if (args.byte_queries != nullptr && graph_bytes_are_exact(metric, args.rows.form, args.queries.dim_pad))
-			return args.queries.dim_pad <= 128 ? launch_graph_scorer<metric, GraphByteScorer<metric, 1>>(args, false, stream)
-											   : launch_graph_scorer<metric, GraphByteScorer<metric, 2>>(args, false, stream);
-	}
-	if (prepare)
-	{
-		if (error == cudaSuccess)
-			error = launch_graph_scorer<metric, GraphScorer<metric, Float32Form>>(args, true, stream);
-		if (error == cudaSuccess)
-			error = launch_graph_scorer<metric, GraphScorer<metric, Float16Form>>(args, true, stream);
-		return error != cudaSuccess ? error : launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, true, stream);
-	}
-	switch (args.rows.form)
-	{
-		case Form::kFloat32:
-			return launch_graph_scorer<metric, GraphScorer<metric, Float32Form>>(args, false, stream);
-		case Form::kFloat16:
-			return launch_graph_scorer<metric, GraphScorer<metric, Float16Form>>(args, false, stream);
-		case Form::kByte:
-			return launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, false, stream);
-		case Form::kBit:
-			break;
-	}
-	return cudaErrorInvalidValue;
 }
 
 } // namespace vectorgpu::kernels

@@ -1,5 +1,5 @@
 // Searches of graphs for one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/graph_search.cuh"
+#include "kernels/graph_launch.cuh"
 
 namespace vectorgpu::kernels
 {

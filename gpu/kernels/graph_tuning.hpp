@@ -27,6 +27,7 @@ struct GraphTuning
 	uint32_t steps = 0;              // nodes expanded at a time (section 5), up to kGraphMostSteps; 0: kGraphDefaultSteps
 	uint32_t warps = 0;              // of a query: 1 or 4; 0: as the number of queries wants, and 8 where a search does all of it (GraphArgs::answers)
 	uint32_t lanes = 0;              // 16 or 8: that many of a warp for a query instead of warps, so that two or four queries are in one; 0: none shares a warp
+	uint32_t blocks = 0;             // of a query where a search does all of it: 1, 2 or 4, a cluster, where the device has room for that; 0: as the engine chooses
 };
 
 } // namespace vectorgpu::kernels

@@ -2,7 +2,8 @@
 set(vectorgpu_kernel_sources)
 foreach(metric l2 inner_product cosine l1)
   list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu kernels/bounded_scan_${metric}.cu kernels/ivf_scan_${metric}.cu
-    kernels/graph_search_${metric}.cu kernels/graph_lanes_search_${metric}.cu)
+    kernels/graph_search_${metric}.cu kernels/graph_lanes_search_${metric}.cu
+    kernels/graph_cluster_search_${metric}.cu)
 endforeach()
 foreach(form byte float16 float32)
   list(APPEND vectorgpu_kernel_sources kernels/filter_${form}.cu kernels/filter_${form}_group.cu)

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "answers.hpp"
-#include "engine/graph_rows.hpp"
+#include "tuned_graphs.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -19,124 +18,39 @@ using kernels::GraphVisited;
 constexpr std::array<uint32_t, 3> kLaneCounts = {0, 16, 8}; // of a query; 0: a warp, or four
 
 std::unique_ptr<CudaEngine>
-make_engine(const GraphTuning &tuning, bool narrow)
+make_engine(uint32_t lanes, bool narrow)
 {
-	CudaEngineOptions options;
-	std::unique_ptr<CudaEngine> engine;
+	GraphTuning tuning;
 
-	options.narrow = narrow;
-	options.n_streams = 1;
-	options.workspace_bytes = size_t{128} << 20;
-	options.graph = tuning;
-	options.graph_alone = false; // batches of every size go through the kernel that is compared
-	options.graph_choice = false;
-	options.self_test = false;
-
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
-	return engine;
+	tuning.lanes = lanes;
+	return make_tuned_engine(tuning, narrow, false); // batches of every size go through the kernel that is compared
 }
 
-/// One graph in CUDA engines whose queries have a warp, 16 lanes or 8, and in the CPU engine.
-class Held
+/// One graph in engines whose queries have a warp, 16 lanes or 8, made once each.
+class Held : public TunedGraph
 {
 public:
 	Held(const Rows &rows, uint32_t degree, uint32_t n_parts = 1, bool narrow = true, Edges edges = Edges::kBuilt)
-		: graph(rows, degree, n_parts, edges)
+		: TunedGraph(usual_engines(narrow), rows, degree, n_parts, edges)
 	{
-		for (size_t i = 0; i < both.size(); i++)
-			both[i] = std::make_unique<Both>(engine::CopySpec(rows.spec, CopyKind::kGraph), usual_engine(i, narrow));
-		change([this](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
 	}
-
-	template <class Work>
-	void
-	change(Work work)
-	{
-		for (const std::unique_ptr<Both> &each : both)
-			ASSERT_NO_FATAL_FAILURE(each->change(work));
-	}
-
-	/// The first n of the queries, each with another k and a width from `width` on; queries beyond the last begin again.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
-	{
-		std::vector<SegmentProbes> probes(n);
-		std::vector<SearchQuery> requests;
-
-		for (size_t i = 0; i < n; i++)
-		{
-			probes[i] = {1, width + static_cast<uint32_t>(i * 7 % 23)};
-			requests.push_back({queries.vector(i % queries.n()), k + i % 3, false, {}});
-			requests.back().probes = {&probes[i], 1};
-			if (with_after && i % 2 == 0)
-			{
-				requests.back().has_after = true;
-				requests.back().after = {oracle_score(queries.spec, requests.back().query, graph.rows.vector(17)), graph.rows.ids[17]};
-			}
-		}
-		expect_same_answers(requests);
-	}
-
-	void
-	expect_same_answers(const std::vector<SearchQuery> &requests)
-	{
-		std::array<std::vector<std::vector<Neighbor>>, kLaneCounts.size()> found;
-		std::vector<std::vector<Neighbor>> on_cpu;
-		const DistanceSpec &spec = graph.rows.spec;
-
-		for (size_t i = 0; i < both.size(); i++)
-			ASSERT_OK(both[i]->cuda()->search(both[i]->cuda_copy(), requests, &found[i], nullptr));
-		ASSERT_OK(both[0]->cpu()->search(both[0]->cpu_copy(), requests, &on_cpu, nullptr));
-		for (size_t q = 0; q < requests.size(); q++)
-		{
-			SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " element " << static_cast<int>(spec.element) << " dim " << spec.dim
-											<< ", query " << q << " of " << requests.size() << ", k " << requests[q].k << ", width "
-											<< (requests[q].probes.empty() ? 0 : requests[q].probes[0].probes));
-			if (spec.metric != Metric::kCosine)
-			{
-				ASSERT_NO_FATAL_FAILURE(test::expect_same(found[0][q], on_cpu[q]));
-			}
-			for (size_t i = 1; i < both.size(); i++)
-			{
-				SCOPED_TRACE(testing::Message() << kLaneCounts[i] << " lanes");
-				ASSERT_NO_FATAL_FAILURE(test::expect_same(found[i][q], found[0][q]));
-			}
-		}
-	}
-
-	GraphedRows graph;
-	std::array<std::unique_ptr<Both>, kLaneCounts.size()> both;
 
 private:
-	/// Made once each.
-	static CudaEngine *
-	usual_engine(size_t number, bool narrow)
+	static std::vector<CudaEngine *>
+	usual_engines(bool narrow)
 	{
-		static std::array<std::array<std::unique_ptr<CudaEngine>, 2>, kLaneCounts.size()> engines;
-		std::unique_ptr<CudaEngine> &engine = engines[number][narrow];
+		static std::array<std::array<std::unique_ptr<CudaEngine>, kLaneCounts.size()>, 2> engines;
+		std::vector<CudaEngine *> of_tuning;
 
-		if (engine == nullptr)
+		for (size_t i = 0; i < kLaneCounts.size(); i++)
 		{
-			GraphTuning tuning;
-
-			tuning.lanes = kLaneCounts[number];
-			engine = make_engine(tuning, narrow);
+			if (engines[narrow][i] == nullptr)
+				engines[narrow][i] = make_engine(kLaneCounts[i], narrow);
+			of_tuning.push_back(engines[narrow][i].get());
 		}
-		return engine.get();
+		return of_tuning;
 	}
 };
-
-Rows
-make_rows(const DistanceSpec &spec, Values values, size_t n, unsigned seed, RowId first_id = 1)
-{
-	std::mt19937 rng(seed);
-	Rows rows(spec);
-
-	add_values(&rows, values, 30, n, rng, first_id);
-	return rows;
-}
 
 TEST(GraphsByLanes, EveryMetricAndFormAndDimension)
 {
@@ -302,7 +216,7 @@ TEST(GraphsByLanes, EveryTuningWhoseAnswersDoNotDependOnTheOrderOfItsInsertions)
 			tuning.warps = lanes == 0 ? 1 : 0;
 			tuning.lanes = lanes;
 
-			const std::unique_ptr<CudaEngine> engine = make_engine(tuning, true);
+			const std::unique_ptr<CudaEngine> engine = make_tuned_engine(tuning, true, false);
 
 			ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
 			ASSERT_OK(graph.load(engine.get(), copy, 1));

@@ -1,9 +1,10 @@
 // Graphs on the GPU over a real data set: the build as an index's, with neighbours from the exact search on the GPU and calibration, and recall@10 and queries/s by width,
 // end to end through Engine::search.
-//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--chain] [--choice]
+//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice]
 //     [--ablation | --targets | --hash] [--only BATCH WIDTH] [--json FILE]
 // Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
-// and steps (SONG, figures 7 to 9), and several queries in one warp (figure 8), instead. --lanes: 16 or 8 of a warp for each query. --targets: what the calibration of the
+// and steps (SONG, figures 7 to 9), several queries in one warp (figure 8), and several blocks for each of few queries, instead. --lanes: 16 or 8 of a warp for each query. --blocks: 1, 2 or 4 for
+// each of few queries. --targets: what the calibration of the
 // build says for recall targets, what the queries find with it, and how far that is from the target. --hash: searches that compare codes of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without the way of a block for
 // each query. --choice: queries look at all rows where the engine takes that for cheaper, as they do in a worker.
 #include <algorithm>
@@ -245,6 +246,7 @@ struct Options
 	uint32_t only_width = 0;
 	uint32_t steps = 0; // 0: the engine's default
 	uint32_t lanes = 0; // of a query; 0: a warp or more
+	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
 	std::FILE *json = nullptr;
 };
 
@@ -254,9 +256,9 @@ print_json(const Options &options, const Matrix &base, size_t batch, uint32_t wi
 	if (options.json != nullptr)
 		std::fprintf(options.json,
 			"{\"rows\": %u, \"dim\": %u, \"degree\": %u, \"form\": \"%s\", \"batch\": %zu, \"width\": %u, \"visited\": %d, \"selected\": %d, "
-			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"warps\": %u, \"lanes\": %u, \"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
+			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"warps\": %u, \"lanes\": %u, \"blocks\": %u, \"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
 			base.n, base.dim, options.degree, options.fp32 ? "fp32" : "narrow", batch, width, static_cast<int>(tuning.visited),
-			tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits, tuning.steps, tuning.warps, tuning.lanes, line.median_ms, line.min_ms,
+			tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits, tuning.steps, tuning.warps, tuning.lanes, tuning.blocks, line.median_ms, line.min_ms,
 			1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
 }
 
@@ -283,6 +285,7 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 
 	tuning.steps = options.steps;
 	tuning.lanes = options.lanes;
+	tuning.blocks = options.blocks;
 
 	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, tuning, false);
 	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
@@ -450,10 +453,11 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 	{
 		const char *name;
 		kernels::GraphTuning tuning;
+		std::vector<size_t> batches;
 	};
 	std::vector<Way> ways;
 	const auto add = [&ways](const char *name, GraphVisited visited, bool selected, bool deletion, uint32_t bits, uint32_t steps, uint32_t warps = 0,
-						 uint32_t lanes = 0) { ways.push_back({name, {visited, selected, deletion, bits, steps, warps, lanes}}); };
+						 uint32_t lanes = 0) { ways.push_back({name, {visited, selected, deletion, bits, steps, warps, lanes}, {1, 10000}}); };
 
 	add("list alone", GraphVisited::kNone, false, false, 0, 1);
 	for (const uint32_t bits : {0u, 8u, 9u, 10u, 11u})
@@ -485,20 +489,30 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 			add(lanes == 16 ? "hash, two queries a warp" : "hash, four queries a warp", GraphVisited::kHash, false, false, 0, steps, 0, lanes);
 		add(lanes == 16 ? "list alone, two queries" : "list alone, four queries", GraphVisited::kNone, false, false, 0, 1, 0, lanes);
 	}
+	for (const uint32_t blocks : {1u, 2u, 4u})
+	{
+		kernels::GraphTuning tuning;
+
+		tuning.blocks = blocks;
+		ways.push_back({blocks == 1 ? "hash, one block" : blocks == 2 ? "hash, two blocks" : "hash, four blocks", tuning, {1, 16, 64}});
+	}
 	std::printf("%-28s %6s %6s %8s %8s %12s %12s %10s\n", "visited", "bits", "steps", "width", "batch", "median ms", "queries/s", "recall@10");
 	for (const Way &way : ways)
 	{
 		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, way.tuning, false);
 		const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
 
-		for (const size_t batch : {1, 10000})
+		for (const size_t batch : way.batches)
 			for (const uint32_t width : {32, 64})
 			{
 				if ((batch == 1 && (way.tuning.visited != GraphVisited::kHash || way.tuning.lanes != 0)) || (batch > 1 && way.tuning.warps == 8)) // few searches only
 					continue;
 
-				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : 5);
+				const uint64_t before = gpu->n_graph_clusters();
+				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : batch <= 64 ? 20 : 5);
 
+				if (way.tuning.blocks > 1 && gpu->n_graph_clusters() == before)
+					std::printf("# the device has no clusters of %u such blocks:\n", way.tuning.blocks);
 				std::printf("%-28s %6u %6u %8u %8zu %12.4f %12.0f %10.4f\n", way.name, way.tuning.table_bits, way.tuning.steps, width, batch,
 					line.median_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
 				std::fflush(stdout);
@@ -517,7 +531,7 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--chain] [--choice] [--ablation | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice] [--ablation | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -542,6 +556,8 @@ main(int argc, char **argv)
 			options.steps = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
 			options.lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
+			options.blocks = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
 		{
 			options.only_batch = static_cast<size_t>(std::atoi(argv[++i]));

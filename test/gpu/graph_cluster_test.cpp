@@ -1,0 +1,377 @@
+// Searches of graphs by a cluster of two or four blocks for each query (GraphTuning::blocks): bit for bit what one block finds, and, but for cosine, where nodes are
+// told apart by rounded scores, what the CPU engine answers.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/arena.hpp"
+#include "cuda/device.hpp"
+#include "kernels/graph.hpp"
+#include "tuned_graphs.hpp"
+
+namespace vectorgpu::cuda::test
+{
+namespace
+{
+
+using engine::CopyKind;
+using engine::SegmentProbes;
+using kernels::Form;
+using kernels::GraphTuning;
+using kernels::GraphVisited;
+
+constexpr std::array<uint32_t, 3> kBlockCounts = {1, 2, 4}; // of a query
+constexpr size_t kMostAlone = 128;                          // queries that take this way together
+
+bool
+device_has_clusters()
+{
+	int has = 0;
+
+	EXPECT_EQ(cudaDeviceGetAttribute(&has, cudaDevAttrClusterLaunch, 0), cudaSuccess);
+	return has != 0;
+}
+
+std::unique_ptr<CudaEngine>
+make_engine(uint32_t blocks, bool narrow)
+{
+	GraphTuning tuning;
+
+	tuning.blocks = blocks;
+	return make_tuned_engine(tuning, narrow, true);
+}
+
+/// One graph in engines whose queries have one block, two or four, made once each.
+class Held : public TunedGraph
+{
+public:
+	Held(const Rows &rows, uint32_t degree, bool narrow = true, Edges edges = Edges::kBuilt) : TunedGraph(usual_engines(narrow), rows, degree, 1, edges) {}
+
+	/// As expect_batch, and every query with a score has been searched for by as many blocks as the engine is to take.
+	void
+	expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
+	{
+		std::array<uint64_t, kBlockCounts.size()> alone, clusters;
+		size_t n_scored = 0;
+
+		for (size_t i = 0; i < n; i++)
+		{
+			const void *query = queries.vector(i % queries.n());
+
+			n_scored += queries.spec.metric != Metric::kCosine || !std::isnan(oracle_score(queries.spec, query, query)) ? 1 : 0;
+		}
+		for (size_t i = 0; i < kBlockCounts.size(); i++)
+		{
+			alone[i] = both[i]->cuda()->n_graph_alone();
+			clusters[i] = both[i]->cuda()->n_graph_clusters();
+		}
+		ASSERT_NO_FATAL_FAILURE(expect_batch(queries, n, k, width, with_after));
+		for (size_t i = 0; i < kBlockCounts.size(); i++)
+		{
+			EXPECT_EQ(both[i]->cuda()->n_graph_alone() - alone[i], n_scored);
+			EXPECT_EQ(both[i]->cuda()->n_graph_clusters() - clusters[i], kBlockCounts[i] > 1 && device_has_clusters() ? n_scored : 0);
+		}
+	}
+
+	static std::vector<CudaEngine *>
+	usual_engines(bool narrow)
+	{
+		static std::array<std::array<std::unique_ptr<CudaEngine>, kBlockCounts.size()>, 2> engines;
+		std::vector<CudaEngine *> of_tuning;
+
+		for (size_t i = 0; i < kBlockCounts.size(); i++)
+		{
+			if (engines[narrow][i] == nullptr)
+				engines[narrow][i] = make_engine(kBlockCounts[i], narrow);
+			of_tuning.push_back(engines[narrow][i].get());
+		}
+		return of_tuning;
+	}
+};
+
+TEST(GraphsByClusters, EveryMetricAndFormAndDimension)
+{
+	for (Metric metric : kFloatMetrics)
+		for (const auto &[element, values, narrow] :
+			{std::tuple{ElementType::kFloat32, Values::kReal, true}, {ElementType::kFloat32, Values::kBytes, true},
+				{ElementType::kFloat32, Values::kBytes, false}, {ElementType::kFloat16, Values::kReal, true}})
+			for (const uint32_t dim : {1u, 3u, 128u, 256u, 300u, 784u})
+			{
+				const DistanceSpec spec = {metric, element, dim};
+				// Of so few dimensions rows may be zero, of which no graph by cosine is built.
+				Held held(make_rows(spec, values, 1500, dim), 16, narrow, dim < 7 ? Edges::kRandom : Edges::kBuilt);
+				const Rows queries = make_rows(spec, values, kMostAlone, dim + 1);
+
+				for (const size_t n : {size_t{1}, size_t{3}, size_t{16}, kMostAlone})
+					ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, n, 10, 10));
+				ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, 7, 20, 90));
+				ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, 5, 10, 33, true));
+			}
+}
+
+TEST(GraphsByClusters, WidthsFromOneUpToTheMost)
+{
+	for (const Values values : {Values::kReal, Values::kBytes})
+	{
+		const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 24};
+		Held held(make_rows(spec, values, 9000, 5), 32);
+		const Rows queries = make_rows(spec, values, 4, 6);
+
+		for (const uint32_t width : {1u, 2u, 7u, 8u, 9u, 10u, 31u, 32u, 33u, 64u, 65u, 100u, 250u, 256u, 512u, 1000u, 1002u, 1017u})
+			for (const size_t k : {1u, 10u, 1000u, 2000u})
+				ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, width > 1002 ? 2 : 4, k, width)); // the last is 1,024 wide
+	}
+}
+
+TEST(GraphsByClusters, DegreesAroundThoseThatAreTakenTogether)
+{
+	for (Metric metric : {Metric::kL2, Metric::kCosine})
+		for (const uint32_t degree : {2u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 48u, 63u, 64u, 65u, 100u})
+		{
+			const DistanceSpec spec = {metric, ElementType::kFloat32, 12};
+			Held held(make_rows(spec, Values::kReal, 2000, degree), degree);
+
+			ASSERT_NO_FATAL_FAILURE(held.expect_alone(make_rows(spec, Values::kReal, 40, degree + 1), 40, 20, 70));
+		}
+}
+
+TEST(GraphsByClusters, NumbersOfEntryPointsAroundWarpsAndBlocks)
+{
+	// Half the square root of the rows many.
+	for (const Values values : {Values::kReal, Values::kBytes})
+		for (const size_t n : {9u, 10u, 20u, 100u, 256u, 1000u, 4096u, 4500u, 20000u})
+		{
+			const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 6};
+			Held held(make_rows(spec, values, n, static_cast<unsigned>(n)), 8);
+			const Rows queries = make_rows(spec, values, 20, static_cast<unsigned>(n) + 1);
+			const SegmentProbes probes[] = {{1, static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40))}}; // wider ones look at all rows
+			std::vector<SearchQuery> requests;
+
+			for (size_t i = 0; i < queries.n(); i++)
+			{
+				requests.push_back({queries.vector(i), 5, false, {}});
+				requests.back().probes = probes;
+			}
+			ASSERT_NO_FATAL_FAILURE(held.expect_same_answers(requests));
+		}
+}
+
+TEST(GraphsByClusters, QueriesThatAreNoBytesOverRowsThatAre)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
+	{
+		const DistanceSpec spec = {metric, ElementType::kFloat32, 40};
+		Held held(make_rows(spec, Values::kBytes, 3000, 10), 16);
+
+		ASSERT_NO_FATAL_FAILURE(held.expect_alone(make_rows(spec, Values::kReal, 33, 11), 33, 20, 70));
+	}
+}
+
+TEST(GraphsByClusters, NumbersThatAreNoneAndInfinities)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
+		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
+		{
+			const DistanceSpec spec = {metric, element, 3};
+			Held held(make_rows(spec, Values::kExtremes, 3000, 12), 16, true, Edges::kRandom);
+
+			ASSERT_NO_FATAL_FAILURE(held.expect_alone(make_rows(spec, Values::kExtremes, 61, 13), 61, 50, 100));
+		}
+}
+
+TEST(GraphsByClusters, RowsThatAreEqualOrDead)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 16};
+	const std::vector<float> same(spec.dim, 1.0f);
+	Rows equal(spec);
+
+	for (RowId id = 1; id <= 3000; id++)
+		equal.add(id, reinterpret_cast<const uint8_t *>(same.data()));
+
+	Held of_equal(equal, 8);
+
+	ASSERT_NO_FATAL_FAILURE(of_equal.expect_alone(equal, 21, 40, 100));
+	for (const double share : {0.3, 0.9, 1.0})
+	{
+		Held of_dead(make_rows(spec, Values::kReal, 3000, 14), 16);
+		std::mt19937 rng(15);
+		std::vector<uint8_t> dead(375);
+
+		for (size_t i = 0; i < 3000; i++)
+			if (static_cast<double>(rng()) <= share * static_cast<double>(std::mt19937::max()))
+				dead[i / 8] |= static_cast<uint8_t>(1 << i % 8);
+		ASSERT_NO_FATAL_FAILURE(of_dead.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
+		ASSERT_NO_FATAL_FAILURE(of_dead.expect_batch(make_rows(spec, Values::kReal, 21, 16), 21, 30, 90));
+	}
+}
+
+/// Every set of visited nodes, steps and sizes. Filters have so much room here that they take no node for another.
+TEST(GraphsByClusters, EveryTuning)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 30};
+
+	for (const uint32_t degree : {16u, 64u})
+	{
+		const GraphedRows graph(make_rows(spec, Values::kBytes, 3000, 17), degree);
+		const Rows queries = make_rows(spec, Values::kBytes, 41, 18);
+		const SegmentProbes probes[] = {{1, 50}};
+		std::vector<SearchQuery> requests;
+
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			requests.push_back({queries.vector(i), 30, false, {}});
+			requests.back().probes = probes;
+		}
+		for (const auto &[visited, selected, deletion, table_bits, steps] :
+			{std::tuple{GraphVisited::kNone, false, false, 0u, 1u}, {GraphVisited::kNone, false, false, 0u, 8u}, {GraphVisited::kHash, false, false, 6u, 1u},
+				{GraphVisited::kHash, false, false, 13u, 8u}, {GraphVisited::kHash, true, false, 6u, 3u}, {GraphVisited::kHash, true, true, 6u, 8u},
+				{GraphVisited::kHash, true, true, 0u, 1u}, {GraphVisited::kBloom, false, false, 14u, 4u}, {GraphVisited::kBloom, true, false, 14u, 1u},
+				{GraphVisited::kCuckoo, false, false, 14u, 4u}, {GraphVisited::kCuckoo, true, false, 14u, 1u}})
+		{
+			std::vector<std::vector<Neighbor>> by_one;
+
+			for (const uint32_t blocks : kBlockCounts)
+			{
+				std::vector<std::vector<Neighbor>> found;
+				CopyId copy = 0;
+				GraphTuning tuning = {visited, selected, deletion, table_bits, steps};
+
+				tuning.blocks = blocks;
+
+				const std::unique_ptr<CudaEngine> engine = make_tuned_engine(tuning, true, true);
+
+				ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
+				ASSERT_OK(graph.load(engine.get(), copy, 1));
+				ASSERT_OK(engine->search(copy, requests, &found, nullptr));
+				EXPECT_EQ(engine->n_graph_clusters(), blocks > 1 && device_has_clusters() ? requests.size() : 0);
+				if (blocks == 1)
+					by_one = found;
+				for (size_t q = 0; q < requests.size(); q++)
+				{
+					SCOPED_TRACE(testing::Message() << "degree " << degree << " visited " << static_cast<int>(visited) << selected << deletion << " bits "
+													<< table_bits << " steps " << steps << " blocks " << blocks << " query " << q);
+					ASSERT_NO_FATAL_FAILURE(test::expect_same(found[q], by_one[q]));
+				}
+			}
+		}
+	}
+}
+
+TEST(GraphsByClusters, SearchesFromManyThreads)
+{
+	for (const uint32_t dim : {32u, 300u})
+	{
+		const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, dim};
+		Held held(make_rows(spec, Values::kBytes, 3000, 17), 16);
+		const Rows queries = make_rows(spec, Values::kBytes, 64, 18);
+		const SegmentProbes probes[] = {{1, 80}};
+		std::vector<SearchQuery> requests;
+
+		for (size_t i = 0; i < queries.n(); i++)
+		{
+			requests.push_back({queries.vector(i), 15, false, {}});
+			requests.back().probes = probes;
+		}
+		for (const std::unique_ptr<Both> &each : held.both)
+			ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+				8, 40, *each, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
+	}
+}
+
+/// The kernels by themselves over graphs that an engine looks at as a whole.
+TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
+{
+	constexpr uint32_t kMostRows = 3;
+	constexpr uint32_t kQueries = 5;
+	constexpr uint32_t kWidth = 10;
+	constexpr uint32_t kDim = 32;
+	Device device;
+	Stream stream;
+	PinnedBuffer memory; // the device reads it as well
+
+	ASSERT_OK(Device::open(0, nullptr, &device));
+	ASSERT_OK(device.use());
+	ASSERT_OK(stream.create(&device));
+	ASSERT_OK(memory.allocate(&device, size_t{1} << 20, "test"));
+	ASSERT_EQ(kernels::prepare_graph_kernels(), cudaSuccess);
+
+	for (const Metric metric : kFloatMetrics)
+		for (const uint32_t degree : {1u, 2u, 33u})
+			for (uint32_t n_rows = 0; n_rows <= kMostRows; n_rows++)
+				for (const uint32_t blocks : kBlockCounts)
+				{
+					const DistanceSpec spec = {metric, ElementType::kFloat32, kDim};
+					const ::testing::ScopedTrace trace(
+						__FILE__, __LINE__, testing::Message() << metric_name(metric) << " degree " << degree << " rows " << n_rows << " blocks " << blocks);
+					Arena arena(memory.as<uint8_t>(), memory.bytes());
+					float *vectors = arena.take<float>(kMostRows * kDim);
+					float *queries = arena.take<float>(kQueries * kDim);
+					uint64_t *ids = arena.take<uint64_t>(kMostRows);
+					uint32_t *edges = arena.take<uint32_t>(kMostRows * degree);
+					uint32_t *entry_nodes = arena.take<uint32_t>(1);
+					uint32_t *k = arena.take<uint32_t>(kQueries);
+					uint32_t *widths = arena.take<uint32_t>(kQueries);
+					kernels::AnswerHead *heads = arena.take<kernels::AnswerHead>(kQueries);
+					kernels::Entry *entries = arena.take<kernels::Entry>(kQueries * kWidth);
+					std::mt19937 rng(n_rows + 7);
+					kernels::GraphArgs args;
+					uint32_t n_blocks = 0;
+
+					ASSERT_FALSE(arena.failed());
+					std::generate_n(vectors, kMostRows * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
+					std::generate_n(queries, kQueries * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
+					std::fill_n(edges, kMostRows * degree, UINT32_MAX);
+					for (uint32_t row = 0; row < n_rows; row++) // a chain: its end leads to the beginning
+					{
+						ids[row] = 100 - row;
+						edges[row * degree + degree - 1] = (row + 1) % n_rows;
+					}
+					entry_nodes[0] = 0;
+					std::fill_n(k, kQueries, kWidth);
+					std::fill_n(widths, kQueries, kWidth);
+					std::fill_n(heads, kQueries, kernels::AnswerHead{});
+					args.metric = metric;
+					args.rows.vectors = vectors;
+					args.rows.row_ids = ids;
+					args.rows.n_rows = n_rows;
+					args.rows.pitch_bytes = kDim * sizeof(float);
+					args.rows.form = Form::kFloat32;
+					args.queries.vectors = queries;
+					args.queries.k = k;
+					args.queries.n_queries = kQueries;
+					args.queries.dim_pad = kDim;
+					args.edges = edges;
+					args.degree = degree;
+					args.entry_nodes = entry_nodes;
+					args.entries = args.rows; // the first row is where searches begin
+					args.entries.n_rows = std::min(n_rows, 1u);
+					args.n_begin = args.entries.n_rows;
+					args.widths = widths;
+					args.max_width = kWidth;
+					args.answers = {heads, entries, kWidth, 1};
+					args.tuning.blocks = blocks;
+					ASSERT_EQ(kernels::launch_graph_search(args, stream.get(), &n_blocks), cudaSuccess);
+					ASSERT_OK(stream.synchronize());
+					EXPECT_EQ(n_blocks, n_rows > 0 && device_has_clusters() ? blocks : 1);
+					for (uint32_t q = 0; q < kQueries; q++)
+					{
+						std::vector<std::pair<double, uint64_t>> expected;
+
+						for (uint32_t row = 0; row < n_rows; row++)
+							expected.emplace_back(oracle_score(spec, queries + q * kDim, vectors + row * kDim), ids[row]);
+						std::sort(expected.begin(), expected.end());
+						ASSERT_EQ(heads[q].mark, n_rows > 0 ? 1u : 0u);
+						ASSERT_EQ(heads[q].n_entries, n_rows);
+						for (uint32_t i = 0; i < n_rows; i++)
+						{
+							EXPECT_EQ(bits_of(kernels::key_to_score(entries[q * kWidth + i].key)), bits_of(expected[i].first));
+							EXPECT_EQ(entries[q * kWidth + i].row, expected[i].second);
+						}
+					}
+				}
+}
+
+} // namespace
+} // namespace vectorgpu::cuda::test
