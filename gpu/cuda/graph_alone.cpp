@@ -21,7 +21,9 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
-constexpr uint32_t kClusterRowBytes = UINT32_MAX; // rows from here on are scored by several blocks: none, as long as that has not been measured
+constexpr uint32_t kClusterDims = 512; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs")
+
+static_assert(kClusterDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads
 
 /// What is sent of the queries: alike in pinned memory and on the device.
 struct Sent
@@ -45,15 +47,15 @@ struct Sent
 	}
 };
 
-/// How many blocks each of n queries has, where nobody has said so: several where rows are wide, so that scoring them is most of a step, and no query has to wait
-/// for the blocks of another. by_integers: rows are scored as whole numbers, which takes few loads.
+/// How many blocks each of n queries has, where nobody has said so: several where rows have many dimensions, so that scoring them is most of a step, and no query
+/// has to wait for the blocks of another.
 Status
-choose_blocks(const Device *device, uint32_t row_bytes, bool by_integers, size_t n, uint32_t *n_blocks)
+choose_blocks(const Device *device, uint32_t dims, size_t n, uint32_t *n_blocks)
 {
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (by_integers || row_bytes < kClusterRowBytes)
+	if (dims < kClusterDims)
 		return Status::ok();
 	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
 	for (const uint32_t blocks : {4u, 2u})
@@ -139,7 +141,7 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	args.answers = answers;
 	args.tuning = tuning;
 	if (tuning.blocks == 0)
-		VECTORGPU_TRY(choose_blocks(device, args.rows.pitch_bytes, bytes, n, &args.tuning.blocks));
+		VECTORGPU_TRY(choose_blocks(device, shape.dim_pad, n, &args.tuning.blocks));
 	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
 	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
 	counts->n_graph_alone += n;

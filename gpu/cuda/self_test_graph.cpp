@@ -49,6 +49,9 @@ constexpr Case kCases[] = {
 	{Metric::kCosine, ElementType::kFloat32, 48, false, 3},
 	{Metric::kCosine, ElementType::kFloat16, 33, false, 1100},
 	{Metric::kL1, ElementType::kFloat32, 48, false, 3},
+	{Metric::kL2, ElementType::kFloat32, 530, false, 3}, // several blocks for each query
+	{Metric::kL2, ElementType::kFloat32, 520, true, 50},
+	{Metric::kCosine, ElementType::kFloat16, 600, false, 3},
 };
 
 /// A linear congruential generator (Knuth's MMIX): the same numbers everywhere.

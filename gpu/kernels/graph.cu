@@ -87,7 +87,7 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (alone && (tuning.blocks == 2 || tuning.blocks == 4))
 	{
 		bool launched = false;
-		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, &launched, stream); });
+		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, false, &launched, stream); });
 
 		if (launched && n_blocks != nullptr)
 			*n_blocks = tuning.blocks;
@@ -112,12 +112,22 @@ launch_graph_gather(const Rows &rows, const uint32_t *nodes, uint32_t n, void *t
 cudaError_t
 prepare_graph_kernels()
 {
-	const GraphArgs args;
+	GraphArgs args;
+	bool launched = false;
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
 	{
 		if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>(args, true, nullptr); }); error != cudaSuccess)
 			return error;
+		for (const Form form : {Form::kFloat32, Form::kFloat16, Form::kByte}) // those scored by integers have no use for them (cuda/graph_alone.cpp)
+			for (const uint32_t blocks : {2u, 4u})
+			{
+				args.rows.form = form;
+				args.tuning.blocks = blocks;
+				if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_clusters<m.value>(args, true, &launched, nullptr); });
+					error != cudaSuccess)
+					return error;
+			}
 	}
 	return cudaSuccess;
 }

@@ -58,6 +58,6 @@ template <Metric metric>
 cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh
 
 template <Metric metric>
-cudaError_t launch_graph_clusters(const GraphArgs &args, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
+cudaError_t launch_graph_clusters(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
 
 } // namespace vectorgpu::kernels

@@ -254,12 +254,12 @@ graph_clusters_fit(Kernel kernel, cudaLaunchConfig_t config, GraphClusterDevices
 	return cudaSuccess;
 }
 
-/// *launched: false if the device has no room for such clusters; nothing has happened then.
+/// *launched: false if the device has no room for such clusters; nothing has happened then. prepare: nothing is launched, but loaded.
 template <Metric metric, class Scorer, int blocks>
 cudaError_t
-launch_graph_cluster_kernel(const GraphArgs &args, bool *launched, cudaStream_t stream)
+launch_graph_cluster_kernel(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream)
 {
-	static GraphClusterDevices devices; // not once per engine, as for kernels that all searches take: preparing a kernel loads it
+	static GraphClusterDevices devices;
 	const uint32_t shared_bytes = graph_shared_bytes(
 		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
 	cudaLaunchConfig_t config = {};
@@ -277,7 +277,7 @@ launch_graph_cluster_kernel(const GraphArgs &args, bool *launched, cudaStream_t 
 	config.stream = stream;
 	config.attrs = &cluster;
 	config.numAttrs = 1;
-	if (const cudaError_t error = graph_clusters_fit(graph_cluster_kernel<metric, Scorer, blocks>, config, &devices, &fits); error != cudaSuccess || !fits)
+	if (const cudaError_t error = graph_clusters_fit(graph_cluster_kernel<metric, Scorer, blocks>, config, &devices, &fits); error != cudaSuccess || !fits || prepare)
 		return error;
 
 	const cudaError_t error = cudaLaunchKernelEx(&config, graph_cluster_kernel<metric, Scorer, blocks>, args, shared_bytes);
@@ -293,13 +293,13 @@ launch_graph_cluster_kernel(const GraphArgs &args, bool *launched, cudaStream_t 
 
 template <Metric metric>
 cudaError_t
-launch_graph_clusters(const GraphArgs &args, bool *launched, cudaStream_t stream)
+launch_graph_clusters(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream)
 {
 	return with_graph_scorer<metric>(args,
 		[&]<class Scorer>(Scorer *)
 		{
-			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, launched, stream)
-										   : launch_graph_cluster_kernel<metric, Scorer, 2>(args, launched, stream);
+			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, prepare, launched, stream)
+										   : launch_graph_cluster_kernel<metric, Scorer, 2>(args, prepare, launched, stream);
 		});
 }
 

@@ -259,6 +259,39 @@ TEST(GraphsByClusters, EveryTuning)
 	}
 }
 
+/// Where nobody has said how many blocks there are to be: four or two for each query of many dimensions, as long as all have room, and one otherwise.
+TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
+{
+	int n_processors = 0;
+
+	ASSERT_EQ(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
+
+	const size_t most_by_two = std::min(kMostAlone, static_cast<size_t>(n_processors) / 2);
+	const std::unique_ptr<CudaEngine> by_one = make_engine(1, true);
+	const std::unique_ptr<CudaEngine> unasked = make_engine(0, true);
+	const std::array<CudaEngine *, 2> engines = {by_one.get(), unasked.get()};
+
+	for (const uint32_t dim : {128u, 600u})
+		for (const Values values : {Values::kReal, Values::kBytes})
+		{
+			const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, dim};
+			TunedGraph graph(engines, make_rows(spec, values, 1500, dim), 16);
+			const Rows queries = make_rows(spec, values, kMostAlone, dim + 1);
+
+			for (const size_t n : {size_t{1}, most_by_two, most_by_two + 1})
+			{
+				if (n > kMostAlone)
+					continue;
+
+				const uint64_t before = unasked->n_graph_clusters();
+
+				ASSERT_NO_FATAL_FAILURE(graph.expect_batch(queries, n, 10, 40));
+				EXPECT_EQ(unasked->n_graph_clusters() - before, dim == 600 && n <= most_by_two && device_has_clusters() ? n : 0) << dim << ", " << n;
+			}
+		}
+	EXPECT_EQ(by_one->n_graph_clusters(), 0u);
+}
+
 TEST(GraphsByClusters, SearchesFromManyThreads)
 {
 	for (const uint32_t dim : {32u, 300u})
