@@ -239,6 +239,7 @@ graph_clusters_fit(Kernel kernel, cudaLaunchConfig_t config, GraphClusterDevices
 	{
 		if (const cudaError_t error = allow_graph_shared(kernel); error != cudaSuccess)
 			return error;
+		config.gridDim = config.attrs->val.clusterDim.x; // whatever is launched: of nothing, it is an error to ask
 		config.dynamicSmemBytes =
 			graph_shared_bytes(kGraphMostWidth, kGraphMostSteps, kGraphAloneTableBits, true, kGraphAloneWarps) + sizeof(GraphClusterStep);
 		if (cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config) != cudaSuccess)
