@@ -1,0 +1,276 @@
+// What the parts of gpu_graph_bench share: a graph as an index's build makes it, engines that hold it, and a line of a table.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "cuda/cuda_engine.hpp"
+#include "engine/cpu/cpu_engine.hpp"
+#include "engine/graph_builder.hpp"
+#include "engine/graph_layout.hpp"
+#include "threads.hpp"
+#include "u8bin.hpp"
+
+namespace vectorgpu::bench
+{
+
+constexpr size_t kNeighbors = 10;
+
+/// A graph as an index's build makes it, on the GPU and the host's threads.
+struct Graph
+{
+	std::vector<uint8_t> description; // what Engine::load_structure wants
+	engine::ivf::Calibration calibration;
+};
+
+/// How long a build is in each of its stages, looked at from a thread beside it.
+class StageClock
+{
+public:
+	explicit StageClock(const engine::GraphProgress &progress) : progress_(progress), thread_([this] { watch(); }) {}
+	~StageClock() { stop(); }
+	void
+	stop()
+	{
+		stop_ = true;
+		if (thread_.joinable())
+			thread_.join();
+	}
+	/// After stop().
+	double
+	ms(engine::GraphStage stage) const
+	{
+		return ms_[static_cast<size_t>(stage)];
+	}
+
+private:
+	void
+	watch()
+	{
+		double last = now_ms();
+
+		while (!stop_)
+		{
+			std::this_thread::sleep_for(std::chrono::milliseconds(2));
+
+			const double now = now_ms();
+
+			ms_[static_cast<size_t>(progress_.stage.load())] += now - last;
+			last = now;
+		}
+	}
+
+	const engine::GraphProgress &progress_;
+	std::array<double, 8> ms_ = {};
+	std::atomic<bool> stop_ = false;
+	std::thread thread_;
+};
+
+inline Graph
+build(engine::Engine *gpu, const Matrix &base, uint32_t degree)
+{
+	const std::unique_ptr<engine::Engine> host = engine::make_cpu_engine({.n_threads = n_threads});
+	std::unique_ptr<engine::GraphBuilder> builder;
+	engine::SearchControl control;
+	engine::GraphBuildSpec spec;
+	Graph graph;
+
+	spec.rows = {Metric::kL2, ElementType::kFloat32, base.dim};
+	spec.n_rows = base.n;
+	spec.degree = degree;
+	spec.calibrate = true;
+	must(host->make_graph_builder(spec, &control, gpu, &builder));
+	must(builder->add_rows(base.values.data(), base.n));
+
+	{
+		const double start = now_ms();
+		StageClock stages(builder->progress());
+
+		must(builder->build());
+		stages.stop();
+		std::printf("# graph of %u x %u, degree %u, neighbours %s: %.0f ms; beginning %.0f, nearest rows of each on the GPU %.0f, edges on %zu threads %.0f (%u connected), recall by %u rows %.0f\n",
+			base.n, base.dim, degree, builder->exact_neighbors() ? "exact" : "by the host", now_ms() - start, stages.ms(engine::GraphStage::kRows),
+			stages.ms(engine::GraphStage::kNeighbors), n_threads, stages.ms(engine::GraphStage::kEdges), builder->report().n_connected,
+			builder->calibration().n_queries, stages.ms(engine::GraphStage::kRecall));
+	}
+
+	const uint32_t n_entries = static_cast<uint32_t>(builder->entries().size());
+	const engine::GraphHeader header = {degree, 1, n_entries, 0};
+	const engine::GraphPartLayout part = {0, base.n, 0, n_entries};
+	const auto put = [&graph](const void *data, size_t n_bytes)
+	{
+		const uint8_t *from = static_cast<const uint8_t *>(data);
+
+		graph.description.insert(graph.description.end(), from, from + n_bytes);
+	};
+
+	put(&header, sizeof(header));
+	put(&part, sizeof(part));
+	put(builder->entries().data(), n_entries * sizeof(uint32_t));
+	put(builder->edges().data(), builder->edges().size() * sizeof(uint32_t));
+	graph.calibration = builder->calibration();
+	return graph;
+}
+
+inline engine::CopyId
+load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, uint32_t degree,
+	engine::CopyKind kind = engine::CopyKind::kGraph)
+{
+	std::vector<RowId> ids(base.n);
+	engine::CopyId copy = 0;
+
+	std::iota(ids.begin(), ids.end(), 0);
+	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, kind}, &copy));
+	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
+	must(engine->load_structure(copy, 1, degree, description));
+	must(engine->seal_segment(copy, 1));
+	return copy;
+}
+
+inline bool
+same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
+{
+	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+									   [](const engine::Neighbor &x, const engine::Neighbor &y)
+									   { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+}
+
+/// What a line measures.
+struct Line
+{
+	double median_ms;
+	double min_ms;
+	double recall;
+	std::vector<engine::SearchQuery> last; // batch, and what it gave
+	std::vector<std::vector<engine::Neighbor>> results;
+};
+
+class Bench
+{
+public:
+	/// true_distances [queries, 100]; null: set_truth comes.
+	Bench(const Matrix &queries, const float *true_distances) : queries_(queries), last_(queries.n)
+	{
+		for (size_t i = 0; i < queries.n && true_distances != nullptr; i++)
+			last_[i] = true_distances[i * 100 + kNeighbors - 1];
+	}
+
+	/// Without the ground truth of all rows: distances of the tenth neighbours by an exact search.
+	void
+	set_truth(engine::Engine *engine, engine::CopyId copy)
+	{
+		std::vector<engine::SearchQuery> batch;
+		std::vector<std::vector<engine::Neighbor>> results;
+
+		for (size_t i = 0; i < queries_.n; i++)
+			batch.push_back({queries_.values.data() + i * queries_.dim, kNeighbors, false, {}});
+		must(engine->search(copy, batch, &results, nullptr));
+		for (size_t i = 0; i < queries_.n; i++)
+			last_[i] = static_cast<float>(std::sqrt(results[i].back().score));
+	}
+
+	Line
+	run(engine::Engine *engine, engine::CopyId copy, size_t batch, uint32_t width, int n_runs)
+	{
+		Line line{};
+		std::vector<double> times;
+		size_t n_found = 0;
+		size_t n_true = 0;
+
+		probes_[0] = {1, width};
+		for (int run = -2; run < n_runs; run++)
+		{
+			const size_t first = static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
+
+			line.last.clear();
+			for (size_t i = first; i < first + batch; i++)
+			{
+				line.last.push_back({queries_.values.data() + i * queries_.dim, kNeighbors, false, {}});
+				line.last.back().probes = probes_;
+			}
+
+			const double start = now_ms();
+
+			must(engine->search(copy, line.last, &line.results, nullptr));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+			for (size_t i = 0; i < batch; i++)
+				for (const engine::Neighbor &found : line.results[i])
+					n_found += static_cast<float>(std::sqrt(found.score)) <= last_[first + i];
+			n_true += batch * kNeighbors;
+		}
+		std::sort(times.begin(), times.end());
+		line.median_ms = times[times.size() / 2];
+		line.min_ms = times.front();
+		line.recall = static_cast<double>(n_found) / static_cast<double>(n_true);
+		return line;
+	}
+
+private:
+	const Matrix &queries_;
+	std::vector<float> last_; // [queries] distance of the tenth neighbour
+	engine::SegmentProbes probes_[1] = {};
+};
+
+struct Options
+{
+	uint32_t degree = 32;
+	bool fp32 = false;
+	bool ablation = false;
+	bool blocks_by_dims = false;
+	bool targets = false;
+	bool hash = false;
+	bool chain = false;
+	bool choice = false;
+	size_t only_batch = 0; // 0: all
+	uint32_t only_width = 0;
+	uint32_t steps = 0; // 0: the engine's default
+	uint32_t lanes = 0; // of a query; 0: a warp or more
+	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
+	std::FILE *json = nullptr;
+};
+
+inline void
+print_json(const Options &options, const Matrix &base, size_t batch, uint32_t width, const kernels::GraphTuning &tuning, const Line &line)
+{
+	if (options.json != nullptr)
+		std::fprintf(options.json,
+			"{\"rows\": %u, \"dim\": %u, \"degree\": %u, \"form\": \"%s\", \"batch\": %zu, \"width\": %u, \"visited\": %d, \"selected\": %d, "
+			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"warps\": %u, \"lanes\": %u, \"blocks\": %u, \"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
+			base.n, base.dim, options.degree, options.fp32 ? "fp32" : "narrow", batch, width, static_cast<int>(tuning.visited),
+			tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits, tuning.steps, tuning.warps, tuning.lanes, tuning.blocks, line.median_ms, line.min_ms,
+			1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
+}
+
+inline std::unique_ptr<cuda::CudaEngine>
+make_engine(const Options &options, const kernels::GraphTuning &tuning, bool self_test)
+{
+	cuda::CudaEngineOptions engine_options;
+	std::unique_ptr<cuda::CudaEngine> engine;
+
+	engine_options.narrow = !options.fp32;
+	engine_options.n_streams = 1;
+	engine_options.graph = tuning;
+	engine_options.self_test = self_test;
+	engine_options.graph_alone = !options.chain;
+	engine_options.graph_choice = options.choice;
+	must(cuda::make_cuda_engine(engine_options, &engine));
+	return engine;
+}
+
+/// Sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one warp (figure 8), and several blocks for each of few queries.
+void ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench);
+
+/// One, two and four blocks for each of few queries, over the first dimensions of the rows, more and more of them; recall against exact searches of those.
+void compare_blocks(const Options &options, const Matrix &base, const Matrix &queries);
+
+} // namespace vectorgpu::bench
