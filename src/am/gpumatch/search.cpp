@@ -5,6 +5,8 @@
 
 #include "engine/match/count_tile.hpp"
 
+#include <cstring>
+
 namespace vectorgpu::am
 {
 
@@ -24,19 +26,69 @@ struct PostingRange
 	uint64 last;
 };
 
+constexpr uint32 kPageCopies = 8;
+
+/// Copies of pages of a stream that were read last. A search for keys comes back to the same few pages some hundred times; if it pinned and locked them
+/// each time, many sessions that look into a small dictionary would wait for each other's turns at the header of one buffer.
+struct PageCopies
+{
+	StreamKind kind;
+	uint64 numbers[kPageCopies]; // of the page in a place, counted from one; 0: none
+	char *pages;                 // [kPageCopies, kPayloadBytes]
+};
+
 struct Lookup
 {
 	const SegmentSearch *search;
 	uint64 n_keys;
 	uint8 *key; // [key_capacity]
 	Size key_capacity;
+	PageCopies dictionary;
+	PageCopies key_bytes;
 };
 
-bool
-read_entry(const Lookup *lookup, uint64 code, DictionaryEntry *entry)
+PageCopies
+no_copies(StreamKind kind)
 {
-	return stream_read(lookup->search->index, lookup->search->meta, lookup->search->segment, kDictionary,
-		code * sizeof(DictionaryEntry), sizeof(DictionaryEntry), entry, lookup->search->strategy);
+	return {kind, {}, static_cast<char *>(palloc(kPageCopies * kPayloadBytes))};
+}
+
+/// stream_read by way of the copies.
+bool
+read_by_copies(const SegmentSearch *search, PageCopies *copies, uint64 offset, Size n_bytes, void *dest)
+{
+	const uint64 stream_bytes = search->segment->streams[static_cast<int>(copies->kind)].n_bytes;
+	char *out = static_cast<char *>(dest);
+
+	Assert(offset + n_bytes <= stream_bytes);
+	while (n_bytes > 0)
+	{
+		const uint64 number = offset / kPayloadBytes;
+		const Size start = offset % kPayloadBytes;
+		const Size part = Min(n_bytes, kPayloadBytes - start);
+		char *page = copies->pages + number % kPageCopies * kPayloadBytes;
+		uint64 *held = &copies->numbers[number % kPageCopies];
+
+		if (*held != number + 1)
+		{
+			*held = 0;
+			if (!stream_read(search->index, search->meta, search->segment, copies->kind, number * kPayloadBytes,
+					Min(kPayloadBytes, stream_bytes - number * kPayloadBytes), page, search->strategy))
+				return false;
+			*held = number + 1;
+		}
+		memcpy(out, page + start, part);
+		out += part;
+		offset += part;
+		n_bytes -= part;
+	}
+	return true;
+}
+
+bool
+read_entry(Lookup *lookup, uint64 code, DictionaryEntry *entry)
+{
+	return read_by_copies(lookup->search, &lookup->dictionary, code * sizeof(DictionaryEntry), sizeof(DictionaryEntry), entry);
 }
 
 /// Compares the key of a code, whose entry is known, with another. False if a page was foreign.
@@ -63,8 +115,7 @@ compare_with(Lookup *lookup, uint64 code, const DictionaryEntry *entry, Key want
 		lookup->key_capacity = entry->key_end - before.key_end;
 		lookup->key = static_cast<uint8 *>(palloc(lookup->key_capacity));
 	}
-	if (!stream_read(lookup->search->index, lookup->search->meta, lookup->search->segment, kKeyBytes, before.key_end,
-			entry->key_end - before.key_end, lookup->key, lookup->search->strategy))
+	if (!read_by_copies(lookup->search, &lookup->key_bytes, before.key_end, entry->key_end - before.key_end, lookup->key))
 		return false;
 	*order = engine::match::key_compare({lookup->key, entry->key_end - before.key_end}, wanted);
 	return true;
@@ -107,7 +158,7 @@ first_code(Lookup *lookup, uint64 low, Key wanted, uint64 *code, bool *equal)
 
 /// Where the lists of codes from `code` on begin.
 bool
-postings_start(const Lookup *lookup, uint64 code, uint64 *start)
+postings_start(Lookup *lookup, uint64 code, uint64 *start)
 {
 	DictionaryEntry before = {0, 0, 0};
 
@@ -122,7 +173,7 @@ bool
 resolve(const SegmentSearch *search, const MatchSearch *query, PostingRange *ranges, uint64 *n_ranges)
 {
 	Lookup lookup = {search,
-		search->segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry), nullptr, 0};
+		search->segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry), nullptr, 0, no_copies(kDictionary), no_copies(kKeyBytes)};
 	engine::match::ItemReader reader = engine::match::read_items(query->parts);
 	engine::match::Item item;
 	uint64 from = 0;
@@ -152,6 +203,8 @@ resolve(const SegmentSearch *search, const MatchSearch *query, PostingRange *ran
 		else
 			ranges[(*n_ranges)++] = range;
 	}
+	pfree(lookup.dictionary.pages);
+	pfree(lookup.key_bytes.pages);
 	return true;
 }
 
