@@ -98,13 +98,21 @@ public:
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(self_test(this));
+			times.done("self-test of rows and lists");
 			VECTORGPU_TRY(test_one_pass());
+			times.done("of one pass");
 			VECTORGPU_TRY(test_few_lists());
+			times.done("of few lists");
 			VECTORGPU_TRY(test_bins());
+			times.done("of bins");
 			VECTORGPU_TRY(test_graphs());
+			times.done("of graphs");
 			VECTORGPU_TRY(test_hashed());
+			times.done("of graphs with codes");
 			VECTORGPU_TRY(test_codes());
+			times.done("of codes");
 			VECTORGPU_TRY(test_matches());
+			times.done("of match counts");
 			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_clusters_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		else
@@ -119,7 +127,6 @@ public:
 		device_.on_fatal(options_.on_fatal);
 		device_.arm();
 		watchdog_ = std::thread([this] { watch(); });
-		times.done("self-test");
 		device_.log(times.line().c_str());
 		return Status::ok();
 	}
