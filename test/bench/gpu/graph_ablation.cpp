@@ -1,6 +1,4 @@
 // Alternatives of the search of a graph beside each other (graph_bench.hpp).
-#include <span>
-
 #include "graph_bench.hpp"
 
 namespace vectorgpu::bench
