@@ -70,14 +70,17 @@ TEST(Calibrate, holds_for_queries_that_are_no_rows)
 
 	spec.degree = 8;
 
-	const Built built = build(rows_of(data, kDim), spec);
-	const ivf::Calibration calibration = calibration_of(built);
-
-	for (const double target : {0.85, 0.9, 0.95, 0.98})
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
 	{
-		const uint32_t width = ivf::probes_for(calibration, target);
+		const Built built = build(rows_of(data, kDim, metric), spec);
+		const ivf::Calibration calibration = calibration_of(built);
 
-		EXPECT_NEAR(built.recall(queries, width), target, 0.03) << "width " << width;
+		for (const double target : {0.85, 0.9, 0.95, 0.98})
+		{
+			const uint32_t width = ivf::probes_for(calibration, target);
+
+			EXPECT_NEAR(built.recall(queries, width), target, 0.03) << "width " << width << ", metric " << static_cast<int>(metric);
+		}
 	}
 }
 
