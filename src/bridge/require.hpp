@@ -11,7 +11,7 @@ namespace vectorgpu::bridge
 void require_session();
 
 /// session_request with a worker that is waited for in the same way. Where the one that the session was with has ended meanwhile, the next one is
-/// asked, once. Returns when there is a reply, whatever its status is; raises what raise_fallback does otherwise.
+/// asked, once: for requests that may be made twice. Returns when there is a reply, whatever its status is; raises what raise_fallback does otherwise.
 void require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, wire::ReplyHeader *header, void *body,
 	size_t body_capacity);
 
