@@ -28,7 +28,7 @@ struct PostingRange
 
 constexpr uint32 kPageCopies = 8;
 
-/// Copies of pages of a stream that were read last. A search for keys comes back to the same few pages some hundred times; if it pinned and locked them
+/// Copies of pages of a stream that have been read; a page's place is its number modulo kPageCopies. A search for keys comes back to the same few pages some hundred times; if it pinned and locked them
 /// each time, many sessions that look into a small dictionary would wait for each other's turns at the header of one buffer.
 struct PageCopies
 {
