@@ -44,7 +44,8 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options), filter_min_queries_(options.filter_min_queries)
+	explicit Impl(const CudaEngineOptions &options)
+		: options_(options), filter_min_queries_(options.filter_min_queries), graph_tuning_(options.graph)
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -435,7 +436,7 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
-		const SearchOptions search_options = {&lane_, filter_min_queries_, options_.graph, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
+		const SearchOptions search_options = {&lane_, filter_min_queries_, graph_tuning_, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
 			few_lists_, candidates_only, bins_};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
 		const auto search = has_lists									   ? search_lists
@@ -511,6 +512,14 @@ private:
 
 		Status status = self_test_graphs(this, steps);
 
+		if (!status.is_ok() && n_graph_clusters_ != 0 && !device_.fatal())
+		{
+			device_.log(("no searches of graphs by several blocks each: " + status.message).c_str());
+			graph_tuning_.blocks = 1;
+			status = self_test_graphs(this, steps);
+		}
+		else if (graph_alone_ && n_graph_clusters_ == 0 && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0 && !device_.fatal())
+			device_.log("no searches of graphs by several blocks each: the device has no room for clusters of them");
 		if (!status.is_ok() && graph_alone_ && !device_.fatal())
 		{
 			device_.log(("no searches of graphs by a block each: " + status.message).c_str());
@@ -745,6 +754,7 @@ private:
 	bool holds_codes_ = true;
 	bool holds_matches_ = true;
 	bool in_one_pass_ = false;
+	kernels::GraphTuning graph_tuning_;  // as asked for, but for what the self-test has found wrong
 	bool graph_alone_ = false;
 	bool graph_choice_ = false; // not in the self-test
 	bool few_lists_ = false;

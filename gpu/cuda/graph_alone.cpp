@@ -47,23 +47,31 @@ struct Sent
 	}
 };
 
-/// How many blocks each of n queries has, where nobody has said so: several where rows have many dimensions, so that scoring them is most of a step, and no query
-/// has to wait for the blocks of another.
+/// How many blocks each of the queries has, where nobody has said so: several where rows have many dimensions, so that scoring them is most of a step, and all
+/// queries of the batch have theirs at once, a multiprocessor each.
 Status
-choose_blocks(const Device *device, uint32_t dims, size_t n, uint32_t *n_blocks)
+choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 {
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (dims < kClusterDims)
+	if (args.queries.dim_pad < kClusterDims)
 		return Status::ok();
 	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
 	for (const uint32_t blocks : {4u, 2u})
-		if (n * blocks <= static_cast<size_t>(n_processors))
+	{
+		uint32_t room = 0;
+
+		if (uint64_t{args.queries.n_queries} * blocks > static_cast<uint64_t>(n_processors))
+			continue;
+		args.tuning.blocks = blocks;
+		VECTORGPU_TRY(device->check(kernels::graph_cluster_room(args, &room), "ask for room for clusters"));
+		if (args.queries.n_queries <= room) // a cluster lies in one part of the device, so that some multiprocessors may be left over
 		{
 			*n_blocks = blocks;
 			break;
 		}
+	}
 	return Status::ok();
 }
 
@@ -141,7 +149,7 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	args.answers = answers;
 	args.tuning = tuning;
 	if (tuning.blocks == 0)
-		VECTORGPU_TRY(choose_blocks(device, shape.dim_pad, n, &args.tuning.blocks));
+		VECTORGPU_TRY(choose_blocks(device, args, &args.tuning.blocks));
 	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
 	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
 	counts->n_graph_alone += n;

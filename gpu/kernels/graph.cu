@@ -86,8 +86,9 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 		return with_metric(args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
 	if (alone && (tuning.blocks == 2 || tuning.blocks == 4))
 	{
+		uint32_t room = 0;
 		bool launched = false;
-		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, false, &launched, stream); });
+		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, &room, &launched, stream); });
 
 		if (launched && n_blocks != nullptr)
 			*n_blocks = tuning.blocks;
@@ -95,6 +96,12 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 			return error;
 	}
 	return with_metric(args.metric, [&](auto metric) { return launch_graph_metric<metric.value>(complete, false, stream); });
+}
+
+cudaError_t
+graph_cluster_room(const GraphArgs &args, uint32_t *room)
+{
+	return with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(args, room, nullptr, nullptr); });
 }
 
 cudaError_t
@@ -113,19 +120,19 @@ cudaError_t
 prepare_graph_kernels()
 {
 	GraphArgs args;
-	bool launched = false;
+	uint32_t room = 0;
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
 	{
-		if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>(args, true, nullptr); }); error != cudaSuccess)
+		if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>({}, true, nullptr); }); error != cudaSuccess)
 			return error;
 		for (const Form form : {Form::kFloat32, Form::kFloat16, Form::kByte}) // those scored by integers have no use for them (cuda/graph_alone.cpp)
 			for (const uint32_t blocks : {2u, 4u})
 			{
+				args.metric = metric;
 				args.rows.form = form;
 				args.tuning.blocks = blocks;
-				if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_clusters<m.value>(args, true, &launched, nullptr); });
-					error != cudaSuccess)
+				if (const cudaError_t error = graph_cluster_room(args, &room); error != cudaSuccess)
 					return error;
 			}
 	}

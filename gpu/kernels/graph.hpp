@@ -42,6 +42,9 @@ struct GraphArgs
 /// device has no room for those. Reproducible (with a filter: for a table size). *n_blocks, if wanted: of each query with `answers`.
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks = nullptr);
 
+/// *room: for how many queries at a time the device has room, each with args.tuning.blocks blocks, 2 or 4, by args.metric over args.rows.form; 0: it has no such clusters.
+[[nodiscard]] cudaError_t graph_cluster_room(const GraphArgs &args, uint32_t *room);
+
 /// True if the search can score bytes by integers, exactly, where queries are whole numbers 0 ... 255.
 bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 
@@ -58,6 +61,6 @@ template <Metric metric>
 cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh
 
 template <Metric metric>
-cudaError_t launch_graph_clusters(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
+cudaError_t launch_graph_clusters(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
 
 } // namespace vectorgpu::kernels

@@ -204,88 +204,102 @@ graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
 #endif
 }
 
-/// Devices that have been asked whether clusters of a kernel fit on them, and those on which they do.
-struct GraphClusterDevices
+/// How many clusters of a kernel the devices have room for at a time.
+struct GraphClusterRooms
 {
-	static constexpr int kMost = 64; // others are asked each time
+	static constexpr int kMost = 64; // devices; others are asked each time
 
-	std::atomic<uint64_t> asked{0};
-	std::atomic<uint64_t> fit{0};
+	std::atomic<uint32_t> plus_one[kMost]; // 0: not asked yet
 };
 
-/// *fits: whether this device can hold a cluster of the kernel whatever the query; also prepares the kernel for that. config: for any query.
+/// *room: how many such clusters this device holds at a time, whatever the queries are; 0: none. Also prepares the kernel, which loads it. config: for any query.
+/// What cannot be found out now, for want of memory for instance, counts as none and is asked again.
 template <class Kernel>
 cudaError_t
-graph_clusters_fit(Kernel kernel, cudaLaunchConfig_t config, GraphClusterDevices *devices, bool *fits)
+find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRooms *rooms, uint32_t *room)
 {
 	int device = 0;
 	int has_clusters = 0;
 	int n_clusters = 0;
 
-	*fits = false;
+	*room = 0;
 	if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
 		return error;
 
-	const uint64_t bit = device < GraphClusterDevices::kMost ? uint64_t{1} << device : 0;
+	std::atomic<uint32_t> *known = device < GraphClusterRooms::kMost ? &rooms->plus_one[device] : nullptr;
 
-	if ((devices->asked.load(std::memory_order_acquire) & bit) != 0)
+	if (const uint32_t plus_one = known != nullptr ? known->load(std::memory_order_relaxed) : 0; plus_one != 0)
 	{
-		*fits = (devices->fit.load(std::memory_order_relaxed) & bit) != 0;
+		*room = plus_one - 1;
 		return cudaSuccess;
 	}
 	if (const cudaError_t error = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device); error != cudaSuccess)
 		return error;
 	if (has_clusters != 0)
 	{
-		if (const cudaError_t error = allow_graph_shared(kernel); error != cudaSuccess)
-			return error;
+		cudaError_t error = allow_graph_shared(kernel);
+
 		config.gridDim = config.attrs->val.clusterDim.x; // whatever is launched: of nothing, it is an error to ask
 		config.dynamicSmemBytes =
 			graph_shared_bytes(kGraphMostWidth, kGraphMostSteps, kGraphAloneTableBits, true, kGraphAloneWarps) + sizeof(GraphClusterStep);
-		if (cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config) != cudaSuccess)
+		if (error == cudaSuccess)
+			error = cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config);
+		if (error != cudaSuccess)
 		{
 			(void) cudaGetLastError(); // then there is another way
-			n_clusters = 0;
+			return cudaSuccess;
 		}
 	}
-	*fits = n_clusters > 0;
-	if (*fits)
-		devices->fit.fetch_or(bit, std::memory_order_relaxed);
-	devices->asked.fetch_or(bit, std::memory_order_release);
+	*room = n_clusters > 0 ? static_cast<uint32_t>(n_clusters) : 0;
+	if (known != nullptr)
+		known->store(*room + 1, std::memory_order_relaxed);
 	return cudaSuccess;
 }
 
-/// *launched: false if the device has no room for such clusters; nothing has happened then. prepare: nothing is launched, but loaded.
-template <Metric metric, class Scorer, int blocks>
-cudaError_t
-launch_graph_cluster_kernel(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream)
+/// The launch of a kernel for args' queries; `cluster` outlives it.
+inline cudaLaunchConfig_t
+graph_cluster_config(const GraphArgs &args, uint32_t shared_bytes, uint32_t blocks, cudaLaunchAttribute *cluster, cudaStream_t stream)
 {
-	static GraphClusterDevices devices;
-	const uint32_t shared_bytes = graph_shared_bytes(
-		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
 	cudaLaunchConfig_t config = {};
-	cudaLaunchAttribute cluster = {};
-	bool fits = false;
 
-	*launched = false;
-	cluster.id = cudaLaunchAttributeClusterDimension;
-	cluster.val.clusterDim.x = blocks;
-	cluster.val.clusterDim.y = 1;
-	cluster.val.clusterDim.z = 1;
+	*cluster = {};
+	cluster->id = cudaLaunchAttributeClusterDimension;
+	cluster->val.clusterDim.x = blocks;
+	cluster->val.clusterDim.y = 1;
+	cluster->val.clusterDim.z = 1;
 	config.gridDim = dim3(args.queries.n_queries * blocks);
 	config.blockDim = dim3(kGraphAloneWarps * 32);
 	config.dynamicSmemBytes = shared_bytes + sizeof(GraphClusterStep);
 	config.stream = stream;
-	config.attrs = &cluster;
+	config.attrs = cluster;
 	config.numAttrs = 1;
-	if (const cudaError_t error = graph_clusters_fit(graph_cluster_kernel<metric, Scorer, blocks>, config, &devices, &fits); error != cudaSuccess || !fits || prepare)
+	return config;
+}
+
+/// *room as above. launched: null, or whether the kernel was launched: not if the device has no room for such clusters; nothing has happened then.
+template <Metric metric, class Scorer, int blocks>
+cudaError_t
+launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
+{
+	static GraphClusterRooms rooms;
+	const uint32_t shared_bytes = graph_shared_bytes(
+		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
+	cudaLaunchAttribute cluster;
+	const cudaLaunchConfig_t config = graph_cluster_config(args, shared_bytes, blocks, &cluster, stream);
+
+	if (const cudaError_t error = find_graph_cluster_room(graph_cluster_kernel<metric, Scorer, blocks>, config, &rooms, room);
+		error != cudaSuccess || *room == 0 || launched == nullptr)
 		return error;
 
 	const cudaError_t error = cudaLaunchKernelEx(&config, graph_cluster_kernel<metric, Scorer, blocks>, args, shared_bytes);
 
 	if (error == cudaErrorInvalidClusterSize || error == cudaErrorInvalidConfiguration || error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported)
 	{
+		int device = 0;
+
 		(void) cudaGetLastError();
+		if (cudaGetDevice(&device) == cudaSuccess && device < GraphClusterRooms::kMost)
+			rooms.plus_one[device].store(1, std::memory_order_relaxed); // not to be tried again
 		return cudaSuccess;
 	}
 	*launched = error == cudaSuccess;
@@ -294,13 +308,13 @@ launch_graph_cluster_kernel(const GraphArgs &args, bool prepare, bool *launched,
 
 template <Metric metric>
 cudaError_t
-launch_graph_clusters(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream)
+launch_graph_clusters(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
 {
 	return with_graph_scorer<metric>(args,
 		[&]<class Scorer>(Scorer *)
 		{
-			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, prepare, launched, stream)
-										   : launch_graph_cluster_kernel<metric, Scorer, 2>(args, prepare, launched, stream);
+			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, room, launched, stream)
+										   : launch_graph_cluster_kernel<metric, Scorer, 2>(args, room, launched, stream);
 		});
 }
 

@@ -4,6 +4,6 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_graph_clusters<Metric::kInnerProduct>(const GraphArgs &args, bool prepare, bool *launched, cudaStream_t stream);
+template cudaError_t launch_graph_clusters<Metric::kInnerProduct>(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels
