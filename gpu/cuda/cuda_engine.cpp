@@ -44,8 +44,7 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options)
-		: options_(options), filter_min_queries_(options.filter_min_queries), graph_tuning_(options.graph)
+	explicit Impl(const CudaEngineOptions &options) : options_(options), filter_min_queries_(options.filter_min_queries), graph_tuning_(options.graph)
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -100,20 +99,12 @@ public:
 		{
 			VECTORGPU_TRY(self_test(this));
 			times.done("self-test of rows and lists");
-			VECTORGPU_TRY(test_one_pass());
-			times.done("of one pass");
-			VECTORGPU_TRY(test_few_lists());
-			times.done("of few lists");
-			VECTORGPU_TRY(test_bins());
-			times.done("of bins");
-			VECTORGPU_TRY(test_graphs());
-			times.done("of graphs");
-			VECTORGPU_TRY(test_hashed());
-			times.done("of graphs with codes");
-			VECTORGPU_TRY(test_codes());
-			times.done("of codes");
-			VECTORGPU_TRY(test_matches());
-			times.done("of match counts");
+			for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (Impl::*)()>>{{"of one pass", &Impl::test_one_pass}, {"of few lists", &Impl::test_few_lists},
+					 {"of bins", &Impl::test_bins}, {"of graphs", &Impl::test_graphs}, {"of graphs with codes", &Impl::test_hashed}, {"of codes", &Impl::test_codes}, {"of match counts", &Impl::test_matches}})
+			{
+				VECTORGPU_TRY((this->*test)());
+				times.done(name);
+			}
 			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_clusters_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		else
@@ -506,10 +497,9 @@ private:
 	Status
 	test_graphs()
 	{
-		const uint32_t steps = options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
-
 		graph_alone_ = options_.graph_alone;
 
+		const uint32_t steps = options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
 		Status status = self_test_graphs(this, steps);
 
 		if (!status.is_ok() && n_graph_clusters_ != 0 && !device_.fatal())
