@@ -78,16 +78,9 @@ public:
 	static std::vector<CudaEngine *>
 	usual_engines(bool narrow)
 	{
-		static std::array<std::array<std::unique_ptr<CudaEngine>, kBlockCounts.size()>, 2> engines;
-		std::vector<CudaEngine *> of_tuning;
+		static TunedEngines<kBlockCounts.size()> engines;
 
-		for (size_t i = 0; i < kBlockCounts.size(); i++)
-		{
-			if (engines[narrow][i] == nullptr)
-				engines[narrow][i] = make_engine(kBlockCounts[i], narrow);
-			of_tuning.push_back(engines[narrow][i].get());
-		}
-		return of_tuning;
+		return engines.of(kBlockCounts, narrow, make_engine);
 	}
 };
 

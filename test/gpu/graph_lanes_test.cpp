@@ -39,16 +39,9 @@ private:
 	static std::vector<CudaEngine *>
 	usual_engines(bool narrow)
 	{
-		static std::array<std::array<std::unique_ptr<CudaEngine>, kLaneCounts.size()>, 2> engines;
-		std::vector<CudaEngine *> of_tuning;
+		static TunedEngines<kLaneCounts.size()> engines;
 
-		for (size_t i = 0; i < kLaneCounts.size(); i++)
-		{
-			if (engines[narrow][i] == nullptr)
-				engines[narrow][i] = make_engine(kLaneCounts[i], narrow);
-			of_tuning.push_back(engines[narrow][i].get());
-		}
-		return of_tuning;
+		return engines.of(kLaneCounts, narrow, make_engine);
 	}
 };
 

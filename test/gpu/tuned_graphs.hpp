@@ -2,6 +2,7 @@
 // scores, as the CPU engine does. Shared by the tests of those tunings.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -32,6 +33,31 @@ make_tuned_engine(const kernels::GraphTuning &tuning, bool narrow, bool alone)
 	EXPECT_TRUE(status.is_ok()) << status.message;
 	return engine;
 }
+
+/// Engines of n values of a tuning, narrow or not, made once each.
+template <size_t n>
+class TunedEngines
+{
+public:
+	/// make(value, narrow).
+	template <class Make>
+	std::vector<CudaEngine *>
+	of(const std::array<uint32_t, n> &values, bool narrow, Make make)
+	{
+		std::vector<CudaEngine *> engines;
+
+		for (size_t i = 0; i < n; i++)
+		{
+			if (engines_[narrow][i] == nullptr)
+				engines_[narrow][i] = make(values[i], narrow);
+			engines.push_back(engines_[narrow][i].get());
+		}
+		return engines;
+	}
+
+private:
+	std::array<std::array<std::unique_ptr<CudaEngine>, n>, 2> engines_;
+};
 
 class TunedGraph
 {
