@@ -22,9 +22,9 @@
 #include "cuda/list_builder.hpp"
 #include "cuda/match_copy.hpp"
 #include "cuda/search.hpp"
-#include "cuda/self_test.hpp"
 #include "cuda/start_times.hpp"
 #include "cuda/stop.hpp"
+#include "cuda/ways.hpp"
 #include "kernels/codes.hpp"
 #include "kernels/filter.hpp"
 #include "kernels/graph.hpp"
@@ -44,7 +44,7 @@ constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its dr
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options), filter_min_queries_(options.filter_min_queries), graph_tuning_(options.graph)
+	explicit Impl(const CudaEngineOptions &options) : options_(options), ways_(asked_ways(options))
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -97,23 +97,9 @@ public:
 		times.done("memory");
 		if (options_.self_test)
 		{
-			VECTORGPU_TRY(self_test(this));
-			times.done("self-test of rows and lists");
-			for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (Impl::*)()>>{{"of one pass", &Impl::test_one_pass}, {"of few lists", &Impl::test_few_lists},
-					 {"of bins", &Impl::test_bins}, {"of graphs", &Impl::test_graphs}, {"of graphs with codes", &Impl::test_hashed}, {"of codes", &Impl::test_codes}, {"of match counts", &Impl::test_matches}})
-			{
-				VECTORGPU_TRY((this->*test)());
-				times.done(name);
-			}
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_clusters_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
+			VECTORGPU_TRY(test_ways(this, device_, options_, &ways_, &times));
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_blocks_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
 		}
-		else
-		{
-			in_one_pass_ = options_.one_pass;
-			graph_alone_ = options_.graph_alone;
-			few_lists_ = options_.few_lists;
-		}
-		graph_choice_ = options_.graph_choice;
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
 		device_.on_fatal(options_.on_fatal);
@@ -146,8 +132,8 @@ public:
 					return create_hashed(copy_spec, copy);
 
 				if (copy_spec.kind != engine::CopyKind::kRows && copy_spec.kind != engine::CopyKind::kLists &&
-					!(copy_spec.kind == engine::CopyKind::kGraph && holds_graphs_) &&
-					!(engine::has_codes(copy_spec.kind) && holds_codes_))
+					!(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_graphs) &&
+					!(engine::has_codes(copy_spec.kind) && ways_.holds_codes))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
@@ -343,7 +329,7 @@ public:
 
 	uint64_t n_one_pass() const override { return n_one_pass_; }
 	uint64_t n_graph_alone() const override { return n_graph_alone_; }
-	uint64_t n_graph_clusters() const override { return n_graph_clusters_; }
+	uint64_t n_graph_blocks() const override { return n_graph_blocks_; }
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 	uint64_t n_few_lists() const override { return n_few_lists_; }
 	uint64_t n_hashed() const override { return n_hashed_; }
@@ -391,7 +377,7 @@ private:
 	{
 		if (spec.distance.element == ElementType::kBit || !engine::graph::hash_supports(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "the metric has no angles");
-		if (!holds_hashed_)
+		if (!ways_.holds_hashed)
 			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
 		std::call_once(pool_made_,
 			[this]
@@ -404,7 +390,7 @@ private:
 	{
 		if (spec.distance.element != ElementType::kSet || !engine::match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
-		if (!holds_matches_)
+		if (!ways_.holds_matches)
 			return Status::error(StatusCode::kUnsupported, "matches are not counted on this GPU");
 		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
 			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
@@ -427,8 +413,8 @@ private:
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
-		const SearchOptions search_options = {&lane_, filter_min_queries_, graph_tuning_, graph_alone_, graph_choice_, in_one_pass_ ? &one_pass_ : nullptr,
-			few_lists_, candidates_only, bins_};
+		const SearchOptions search_options = {&lane_, ways_.filter_min_queries, ways_.graph_tuning, ways_.graph_alone, ways_.graph_choice,
+			ways_.one_pass ? &one_pass_ : nullptr, ways_.few_lists, candidates_only, ways_.bins};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -442,7 +428,7 @@ private:
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;
-		n_graph_clusters_ += counts.n_graph_clusters;
+		n_graph_blocks_ += counts.n_graph_blocks;
 		n_given_up_ += counts.n_given_up;
 		n_few_lists_ += counts.n_few_lists;
 		return Status::ok();
@@ -491,130 +477,6 @@ private:
 			if (since != 0 && now > since && now - since > limit_ns)
 				device_.lose("a kernel does not end");
 		}
-	}
-
-	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
-	Status
-	test_graphs()
-	{
-		graph_alone_ = options_.graph_alone;
-
-		const uint32_t steps = options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
-		Status status = self_test_graphs(this, steps);
-
-		if (!status.is_ok() && n_graph_clusters_ != 0 && !device_.fatal())
-		{
-			device_.log(("no searches of graphs by several blocks each: " + status.message).c_str());
-			graph_tuning_.blocks = 1;
-			status = self_test_graphs(this, steps);
-		}
-		else if (graph_alone_ && n_graph_clusters_ == 0 && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0 && !device_.fatal())
-			device_.log("no searches of graphs by several blocks each: the device has no room for clusters of them");
-		if (!status.is_ok() && graph_alone_ && !device_.fatal())
-		{
-			device_.log(("no searches of graphs by a block each: " + status.message).c_str());
-			graph_alone_ = false;
-			status = self_test_graphs(this, steps);
-		}
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("graphs are not searched on the GPU: " + status.message).c_str());
-		holds_graphs_ = false;
-		return Status::ok();
-	}
-
-	/// The same of graphs with codes.
-	Status
-	test_hashed()
-	{
-		uint64_t n_searches = 0;
-		Status status = self_test_hashed(this, &n_searches);
-
-		if (status.is_ok() && n_hashed_ != n_searches)
-			status = Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's");
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("graphs are not searched by codes on the GPU: " + status.message).c_str());
-		holds_hashed_ = false;
-		return Status::ok();
-	}
-
-	/// The same of searches of codes.
-	Status
-	test_codes()
-	{
-		const Status status = self_test_codes(this);
-
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("codes are not searched on the GPU: " + status.message).c_str());
-		holds_codes_ = false;
-		return Status::ok();
-	}
-
-	/// Likewise.
-	Status
-	test_matches()
-	{
-		uint64_t n_searches = 0;
-		Status status = self_test_matches(this, &n_searches);
-
-		if (status.is_ok() && n_matched_ != n_searches)
-			status = Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's");
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("matches are not counted on the GPU: " + status.message).c_str());
-		holds_matches_ = false;
-		return Status::ok();
-	}
-
-	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other ways answer the same.
-	Status
-	test_one_pass()
-	{
-		if (!options_.one_pass)
-			return Status::ok();
-		in_one_pass_ = true;
-		filter_min_queries_ = 0; // no batch is too small for the test
-
-		const Status status = self_test_one_pass(this);
-
-		filter_min_queries_ = options_.filter_min_queries;
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("no searches in one pass: " + status.message).c_str());
-		in_one_pass_ = false;
-		return Status::ok();
-	}
-
-	/// Likewise.
-	Status
-	test_few_lists()
-	{
-		if (!options_.few_lists)
-			return Status::ok();
-		few_lists_ = true;
-
-		const Status status = self_test_few_lists(this);
-
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("no searches of lists in two launches: " + status.message).c_str());
-		few_lists_ = false;
-		return Status::ok();
-	}
-
-	/// Likewise: exact answers reach every recall target.
-	Status
-	test_bins()
-	{
-		const Status status = self_test_bins(this);
-
-		if (status.is_ok() || device_.fatal())
-			return status;
-		device_.log(("recall targets are taken for 1: " + status.message).c_str());
-		bins_ = false;
-		return Status::ok();
 	}
 
 	/// What the device has left when all workspaces are made.
@@ -738,17 +600,7 @@ private:
 	}
 
 	const CudaEngineOptions options_;
-	uint32_t filter_min_queries_;
-	bool holds_graphs_ = true; // these: from start() on
-	bool holds_hashed_ = true;
-	bool holds_codes_ = true;
-	bool holds_matches_ = true;
-	bool in_one_pass_ = false;
-	kernels::GraphTuning graph_tuning_;  // as asked for, but for what the self-test has found wrong
-	bool graph_alone_ = false;
-	bool graph_choice_ = false; // not in the self-test
-	bool few_lists_ = false;
-	bool bins_ = true;
+	Ways ways_; // from start() on
 	OnePassUse one_pass_;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
@@ -771,7 +623,7 @@ private:
 	std::atomic<uint64_t> n_rescored_{0};
 	std::atomic<uint64_t> n_one_pass_{0};
 	std::atomic<uint64_t> n_graph_alone_{0};
-	std::atomic<uint64_t> n_graph_clusters_{0};
+	std::atomic<uint64_t> n_graph_blocks_{0};
 	std::atomic<uint64_t> n_given_up_{0};
 	std::atomic<uint64_t> n_few_lists_{0};
 	std::atomic<uint64_t> n_hashed_{0};

@@ -57,8 +57,8 @@ public:
 	/// Queries that searched a graph by a block each, or several (graph_alone.hpp).
 	virtual uint64_t n_graph_alone() const = 0;
 
-	/// Those of them that had a cluster of several blocks.
-	virtual uint64_t n_graph_clusters() const = 0;
+	/// The blocks that they had: more than there were of them where some had a cluster of several.
+	virtual uint64_t n_graph_blocks() const = 0;
 
 	/// Queries that were answered from lists of bytes in two launches.
 	virtual uint64_t n_few_lists() const = 0;

@@ -153,7 +153,7 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
 	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
 	counts->n_graph_alone += n;
-	counts->n_graph_clusters += n_blocks > 1 ? n : 0;
+	counts->n_graph_blocks += n * n_blocks;
 	return Status::ok();
 }
 

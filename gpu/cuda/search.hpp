@@ -73,7 +73,7 @@ struct SearchCounts
 	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
 	uint64_t n_given_up = 0; // that should have, but were given up
 	uint64_t n_graph_alone = 0; // queries that searched a graph by a block each, or several
-	uint64_t n_graph_clusters = 0; // those of them that had several
+	uint64_t n_graph_blocks = 0; // the blocks that they had
 	uint64_t n_few_lists = 0; // queries that went over lists in two launches
 };
 

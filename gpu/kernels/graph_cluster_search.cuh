@@ -310,7 +310,7 @@ template <Metric metric>
 cudaError_t
 launch_graph_clusters(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
 {
-	return with_graph_scorer<metric>(args,
+	return with_graph_scorer<metric, 32, GraphScorer>(args,
 		[&]<class Scorer>(Scorer *)
 		{
 			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, room, launched, stream)

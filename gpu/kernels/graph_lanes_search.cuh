@@ -41,34 +41,24 @@ launch_graph_lanes_kernel(const GraphArgs &args, cudaStream_t stream)
 }
 
 template <Metric metric, int lanes>
-cudaError_t
-launch_graph_lanes_scorer(const GraphArgs &args, cudaStream_t stream)
+struct ScoredByLanes
 {
-	if constexpr (metric == Metric::kL2 || metric == Metric::kInnerProduct)
+	template <Metric, class FormT>
+	using Vectors = GraphLanesScorer<metric, FormT, lanes>;
+
+	static cudaError_t
+	launch(const GraphArgs &args, cudaStream_t stream)
 	{
-		if (args.byte_queries != nullptr && graph_bytes_are_exact(metric, args.rows.form, args.queries.dim_pad))
-			return args.queries.dim_pad <= 128 ? launch_graph_lanes_kernel<metric, GraphByteScorer<metric, 1, lanes>, lanes>(args, stream)
-											   : launch_graph_lanes_kernel<metric, GraphByteScorer<metric, 2, lanes>, lanes>(args, stream);
+		return with_graph_scorer<metric, lanes, Vectors>(
+			args, [&]<class Scorer>(Scorer *) { return launch_graph_lanes_kernel<metric, Scorer, lanes>(args, stream); });
 	}
-	switch (args.rows.form)
-	{
-		case Form::kFloat32:
-			return launch_graph_lanes_kernel<metric, GraphLanesScorer<metric, Float32Form, lanes>, lanes>(args, stream);
-		case Form::kFloat16:
-			return launch_graph_lanes_kernel<metric, GraphLanesScorer<metric, Float16Form, lanes>, lanes>(args, stream);
-		case Form::kByte:
-			return launch_graph_lanes_kernel<metric, GraphLanesScorer<metric, ByteForm, lanes>, lanes>(args, stream);
-		case Form::kBit:
-			break;
-	}
-	return cudaErrorInvalidValue;
-}
+};
 
 template <Metric metric>
 cudaError_t
 launch_graph_lanes(const GraphArgs &args, cudaStream_t stream)
 {
-	return args.tuning.lanes == 16 ? launch_graph_lanes_scorer<metric, 16>(args, stream) : launch_graph_lanes_scorer<metric, 8>(args, stream);
+	return args.tuning.lanes == 16 ? ScoredByLanes<metric, 16>::launch(args, stream) : ScoredByLanes<metric, 8>::launch(args, stream);
 }
 
 } // namespace vectorgpu::kernels

@@ -60,25 +60,25 @@ launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
 	}
 }
 
-/// launch(scorer) with a null pointer to the scorer of a warp that the arguments want.
-template <Metric metric, class Launch>
+/// launch(scorer) with a null pointer to the scorer that the arguments want: of a query's 32, 16 or 8 lanes, Vectors for rows that are not scored as whole numbers.
+template <Metric metric, int lanes, template <Metric, class> class Vectors, class Launch>
 cudaError_t
 with_graph_scorer(const GraphArgs &args, const Launch &launch)
 {
 	if constexpr (metric == Metric::kL2 || metric == Metric::kInnerProduct)
 	{
 		if (args.byte_queries != nullptr && graph_bytes_are_exact(metric, args.rows.form, args.queries.dim_pad))
-			return args.queries.dim_pad <= 128 ? launch(static_cast<GraphByteScorer<metric, 1> *>(nullptr))
-											   : launch(static_cast<GraphByteScorer<metric, 2> *>(nullptr));
+			return args.queries.dim_pad <= 128 ? launch(static_cast<GraphByteScorer<metric, 1, lanes> *>(nullptr))
+											   : launch(static_cast<GraphByteScorer<metric, 2, lanes> *>(nullptr));
 	}
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch(static_cast<GraphScorer<metric, Float32Form> *>(nullptr));
+			return launch(static_cast<Vectors<metric, Float32Form> *>(nullptr));
 		case Form::kFloat16:
-			return launch(static_cast<GraphScorer<metric, Float16Form> *>(nullptr));
+			return launch(static_cast<Vectors<metric, Float16Form> *>(nullptr));
 		case Form::kByte:
-			return launch(static_cast<GraphScorer<metric, ByteForm> *>(nullptr));
+			return launch(static_cast<Vectors<metric, ByteForm> *>(nullptr));
 		case Form::kBit:
 			break;
 	}
@@ -92,7 +92,7 @@ launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream)
 	cudaError_t error = cudaSuccess;
 
 	if (!prepare)
-		return with_graph_scorer<metric>(
+		return with_graph_scorer<metric, 32, GraphScorer>(
 			args, [&]<class Scorer>(Scorer *) { return launch_graph_scorer<metric, Scorer>(args, false, stream); });
 	if constexpr (metric == Metric::kL2 || metric == Metric::kInnerProduct)
 	{

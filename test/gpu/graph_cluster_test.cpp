@@ -53,7 +53,7 @@ public:
 	void
 	expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
-		std::array<uint64_t, kBlockCounts.size()> alone, clusters;
+		std::array<uint64_t, kBlockCounts.size()> alone, n_blocks;
 		size_t n_scored = 0;
 
 		for (size_t i = 0; i < n; i++)
@@ -65,13 +65,13 @@ public:
 		for (size_t i = 0; i < kBlockCounts.size(); i++)
 		{
 			alone[i] = both[i]->cuda()->n_graph_alone();
-			clusters[i] = both[i]->cuda()->n_graph_clusters();
+			n_blocks[i] = both[i]->cuda()->n_graph_blocks();
 		}
 		ASSERT_NO_FATAL_FAILURE(expect_batch(queries, n, k, width, with_after));
 		for (size_t i = 0; i < kBlockCounts.size(); i++)
 		{
 			EXPECT_EQ(both[i]->cuda()->n_graph_alone() - alone[i], n_scored);
-			EXPECT_EQ(both[i]->cuda()->n_graph_clusters() - clusters[i], kBlockCounts[i] > 1 && device_has_clusters() ? n_scored : 0);
+			EXPECT_EQ(both[i]->cuda()->n_graph_blocks() - n_blocks[i], n_scored * (device_has_clusters() ? kBlockCounts[i] : 1));
 		}
 	}
 
@@ -238,7 +238,7 @@ TEST(GraphsByClusters, EveryTuning)
 				ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
 				ASSERT_OK(graph.load(engine.get(), copy, 1));
 				ASSERT_OK(engine->search(copy, requests, &found, nullptr));
-				EXPECT_EQ(engine->n_graph_clusters(), blocks > 1 && device_has_clusters() ? requests.size() : 0);
+				EXPECT_EQ(engine->n_graph_blocks(), requests.size() * (device_has_clusters() ? blocks : 1));
 				if (blocks == 1)
 					by_one = found;
 				for (size_t q = 0; q < requests.size(); q++)
@@ -272,14 +272,15 @@ TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 
 			for (const size_t n : {size_t{1}, size_t{16}, kMostAlone})
 			{
-				const bool has_room = 2 * n <= static_cast<size_t>(n_processors);
-				const uint64_t before = unasked->n_graph_clusters();
+				const size_t n_places = static_cast<size_t>(n_processors) / n;
+				const size_t n_blocks = dim < 512 || !device_has_clusters() ? 1 : n_places >= 4 ? 4 : n_places >= 2 ? 2 : 1;
+				const uint64_t before = unasked->n_graph_blocks();
 
 				ASSERT_NO_FATAL_FAILURE(graph.expect_batch(queries, n, 10, 40));
-				EXPECT_EQ(unasked->n_graph_clusters() - before, dim == 600 && has_room && device_has_clusters() ? n : 0) << dim << ", " << n;
+				EXPECT_EQ(unasked->n_graph_blocks() - before, n * n_blocks) << dim << ", " << n;
 			}
 		}
-	EXPECT_EQ(by_one->n_graph_clusters(), 0u);
+	EXPECT_EQ(by_one->n_graph_blocks(), by_one->n_graph_alone());
 }
 
 TEST(GraphsByClusters, SearchesFromManyThreads)
@@ -301,6 +302,60 @@ TEST(GraphsByClusters, SearchesFromManyThreads)
 			ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
 				8, 40, *each, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 	}
+}
+
+/// Blocks of an exact search in one pass wait for one another, so all of them must find a place beside clusters that come and go.
+TEST(GraphsByClusters, BesideExactSearchesInOnePass)
+{
+	constexpr size_t kThreads = 8;
+	constexpr size_t kRounds = 60;
+	const DistanceSpec exact_spec = {Metric::kL2, ElementType::kFloat32, 128};
+	const DistanceSpec graph_spec = {Metric::kL2, ElementType::kFloat32, 600};
+	CudaEngineOptions options;
+	std::unique_ptr<CudaEngine> engine;
+
+	options.n_streams = 4;
+	options.workspace_bytes = size_t{256} << 20;
+	options.graph_choice = false;
+	options.self_test = false;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+
+	CudaEngine *const engines[] = {engine.get()};
+	const Rows rows = make_rows(exact_spec, Values::kBytes, 40000, 21);
+	const Rows exact_queries = make_rows(exact_spec, Values::kBytes, 24, 22);
+	const Rows graph_queries = make_rows(graph_spec, Values::kReal, 24, 23);
+	const SegmentProbes probes[] = {{1, 60}};
+	TunedGraph graph(engines, make_rows(graph_spec, Values::kReal, 3000, 24), 16);
+	Both exact(exact_spec, engine.get());
+	std::vector<SearchQuery> requests;
+	std::vector<std::vector<Neighbor>> expected, expected_of_graph;
+
+	ASSERT_NO_FATAL_FAILURE(exact.load(1, rows, 0, rows.n() - 100));
+	ASSERT_NO_FATAL_FAILURE(exact.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes in one pass
+	for (size_t i = 0; i < exact_queries.n(); i++)
+		requests.push_back({exact_queries.vector(i), 10, false, {}});
+	ASSERT_OK(exact.cpu()->search(exact.cpu_copy(), requests, &expected, nullptr));
+
+	const size_t n_exact = requests.size();
+
+	for (size_t i = 0; i < graph_queries.n(); i++)
+	{
+		requests.push_back({graph_queries.vector(i), 10, false, {}});
+		requests.back().probes = probes;
+	}
+	ASSERT_OK(graph.both[0]->cpu()->search(
+		graph.both[0]->cpu_copy(), std::span<const SearchQuery>(requests).subspan(n_exact), &expected_of_graph, nullptr));
+	expected.insert(expected.end(), expected_of_graph.begin(), expected_of_graph.end());
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
+		kThreads, kRounds, requests, expected,
+		[&](size_t thread) { return std::pair<Engine *, CopyId>{engine.get(), thread % 2 == 0 ? exact.cuda_copy() : graph.both[0]->cuda_copy()}; },
+		[&](size_t thread, size_t round) { return Part{(thread % 2 == 0 ? 0 : n_exact) + (round * 5 + thread) % 8, 1 + round % 16}; }));
+	if (device_has_clusters())
+	{
+		EXPECT_GT(engine->n_one_pass(), 0u);
+		EXPECT_GT(engine->n_graph_blocks(), engine->n_graph_alone());
+	}
+	EXPECT_EQ(engine->n_one_pass_given_up(), 0u);
 }
 
 /// The kernels by themselves over graphs that an engine looks at as a whole.

@@ -67,10 +67,10 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 				if ((batch == 1 && (way.tuning.visited != GraphVisited::kHash || way.tuning.lanes != 0)) || (batch > 1 && way.tuning.warps == 8)) // few searches only
 					continue;
 
-				const uint64_t before = gpu->n_graph_clusters();
+				const uint64_t before = gpu->n_graph_blocks() - gpu->n_graph_alone();
 				const Line line = bench->run(gpu.get(), copy, batch, width, batch == 1 ? 30 : batch <= 64 ? 20 : 5);
 
-				if (way.tuning.blocks > 1 && gpu->n_graph_clusters() == before)
+				if (way.tuning.blocks > 1 && gpu->n_graph_blocks() - gpu->n_graph_alone() == before)
 					std::printf("# the device has no clusters of %u such blocks:\n", way.tuning.blocks);
 				std::printf("%-28s %6u %6u %8u %8zu %12.4f %12.0f %10.4f\n", way.name, way.tuning.table_bits, way.tuning.steps, width, batch,
 					line.median_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
@@ -144,7 +144,7 @@ compare_blocks(const Options &options, const Matrix &base, const Matrix &queries
 					lines[0].recall, alike ? "yes" : "NO");
 				std::fflush(stdout);
 			}
-		if (engines[1]->n_graph_clusters() == 0)
+		if (engines[1]->n_graph_blocks() == engines[1]->n_graph_alone())
 			std::printf("# the device has no clusters: all by one block\n");
 	}
 }

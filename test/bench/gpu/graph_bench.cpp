@@ -191,6 +191,13 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 
 } // namespace
 
+static int
+usage(const char *program)
+{
+	std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", program);
+	return 2;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -198,10 +205,7 @@ main(int argc, char **argv)
 	uint32_t n_rows = 0;
 
 	if (argc < 4)
-	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", argv[0]);
-		return 2;
-	}
+		return usage(argv[0]);
 	for (int i = 4; i < argc; i++)
 	{
 		if (std::strcmp(argv[i], "--fp32") == 0)
@@ -235,7 +239,11 @@ main(int argc, char **argv)
 		}
 		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
 			options.json = std::fopen(argv[++i], "a");
+		else
+			return usage(argv[0]);
 	}
+	if ((options.blocks > 2 && options.blocks != 4) || (options.lanes != 0 && options.lanes != 8 && options.lanes != 16 && options.lanes != 32))
+		return usage(argv[0]);
 
 	Matrix base = read_u8bin(argv[1]);
 	const Matrix queries = read_u8bin(argv[2]);
