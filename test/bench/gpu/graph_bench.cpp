@@ -242,7 +242,7 @@ main(int argc, char **argv)
 		else
 			return usage(argv[0]);
 	}
-	if ((options.blocks > 2 && options.blocks != 4) || (options.lanes != 0 && options.lanes != 8 && options.lanes != 16 && options.lanes != 32))
+	if ((options.blocks > 2 && options.blocks != 4) || (options.lanes != 0 && options.lanes != 8 && options.lanes != 16))
 		return usage(argv[0]);
 
 	Matrix base = read_u8bin(argv[1]);
