@@ -21,9 +21,10 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
-constexpr uint32_t kClusterDims = 512; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs")
+constexpr uint32_t kClusterDims = 256; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs"),
+constexpr uint32_t kClusterByteDims = 384; // or of so many bytes
 
-static_assert(kClusterDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads
+static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads
 
 /// What is sent of the queries: alike in pinned memory and on the device.
 struct Sent
@@ -55,7 +56,7 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (args.queries.dim_pad < kClusterDims)
+	if (args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
 		return Status::ok();
 	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
 	for (const uint32_t blocks : {4u, 2u})

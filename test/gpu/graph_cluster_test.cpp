@@ -263,7 +263,7 @@ TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 	const std::unique_ptr<CudaEngine> unasked = make_engine(0, true);
 	const std::array<CudaEngine *, 2> engines = {by_one.get(), unasked.get()};
 
-	for (const uint32_t dim : {128u, 600u})
+	for (const uint32_t dim : {128u, 300u, 600u})
 		for (const Values values : {Values::kReal, Values::kBytes})
 		{
 			const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, dim};
@@ -273,7 +273,7 @@ TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 			for (const size_t n : {size_t{1}, size_t{16}, kMostAlone})
 			{
 				const size_t n_places = static_cast<size_t>(n_processors) / n;
-				const size_t n_blocks = dim < 512 || !device_has_clusters() ? 1 : n_places >= 4 ? 4 : n_places >= 2 ? 2 : 1;
+				const size_t n_blocks = dim < (values == Values::kBytes ? 384 : 256) || !device_has_clusters() ? 1 : n_places >= 4 ? 4 : n_places >= 2 ? 2 : 1;
 				const uint64_t before = unasked->n_graph_blocks();
 
 				ASSERT_NO_FATAL_FAILURE(graph.expect_batch(queries, n, 10, 40));
