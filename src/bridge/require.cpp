@@ -18,11 +18,11 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
+constexpr int kLeastWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
+constexpr int kMostTimeoutMs = 60 * 1000; // where the worker may be silent for long, it may be long in coming, as on a GPU that many share
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
-constexpr int kMostTimeoutMs = 30000; // where the worker may be silent for long, it may be long in coming
 
 /// Waiting would be in vain: says what an administrator has to do first.
 [[noreturn]] void
@@ -58,6 +58,7 @@ void
 require_session()
 {
 	SharedState *state = shared_state();
+	const int most_ms = Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs));
 
 	for (int waited_ms = 0; !session_ready(false); waited_ms += kStepMs)
 	{
@@ -68,7 +69,7 @@ require_session()
 		obstacle = static_cast<Obstacle>(pg_atomic_read_u32(&state->obstacle));
 		if (obstacle != Obstacle::kNone)
 			raise_obstacle(obstacle);
-		if (waited_ms >= kWaitMs)
+		if (waited_ms >= most_ms)
 			raise_fallback(
 				pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent : Fallback::kNotRunning);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);

@@ -71,6 +71,7 @@ for (['prewarm', "vectorgpu_prewarm('i') > 0", 't'], ['evict', "vectorgpu_evict(
 {
 	my ($name, $expression, $result) = @$_;
 	my ($rc, $out, $err) = $node->psql('postgres', <<"SQL");
+SET vectorgpu.worker_timeout = '60s';
 SELECT vectorgpu_prewarm('i') > 0;
 SELECT pid AS worker FROM vectorgpu_worker \\gset
 \\setenv WORKER :worker
