@@ -52,13 +52,22 @@ raise_obstacle(Obstacle obstacle)
 	pg_unreachable();
 }
 
+/// There is to be a worker, and it has not greeted the supervisor yet.
+bool
+worker_is_starting()
+{
+	SharedState *state = shared_state();
+
+	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) == 0 &&
+		pg_atomic_read_u32(&state->obstacle) == static_cast<uint32>(Obstacle::kNone);
+}
+
 } // namespace
 
 void
 require_session()
 {
 	SharedState *state = shared_state();
-	const int most_ms = Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs));
 
 	for (int waited_ms = 0; !session_ready(false); waited_ms += kStepMs)
 	{
@@ -69,9 +78,11 @@ require_session()
 		obstacle = static_cast<Obstacle>(pg_atomic_read_u32(&state->obstacle));
 		if (obstacle != Obstacle::kNone)
 			raise_obstacle(obstacle);
-		if (waited_ms >= most_ms)
-			raise_fallback(
-				pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent : Fallback::kNotRunning);
+		// One that runs, and has no room for a session, say, is not waited for any longer.
+		if (waited_ms >= (worker_is_starting() ? Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs)) : kLeastWaitMs))
+			raise_fallback(pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent
+						   : worker_is_starting()						  ? Fallback::kNotRunning
+																		  : Fallback::kUnreachable);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -95,21 +106,6 @@ require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part
 	}
 	raise_fallback(reason);
 }
-
-namespace
-{
-
-/// There is to be a worker, and it has not greeted the supervisor yet.
-bool
-worker_is_starting()
-{
-	SharedState *state = shared_state();
-
-	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) == 0 &&
-		pg_atomic_read_u32(&state->obstacle) == static_cast<uint32>(Obstacle::kNone);
-}
-
-} // namespace
 
 bool
 session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited)

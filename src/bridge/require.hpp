@@ -7,8 +7,8 @@
 namespace vectorgpu::bridge
 {
 
-/// Returns when requests can be made; waits for a worker that is starting. Raises 08006 after half a minute, or, where
-/// vectorgpu.worker_timeout is longer, after so long, but a minute at most.
+/// Returns when requests can be made; waits for a worker that is starting. Raises 08006 after half a minute, or, where it is
+/// still starting and vectorgpu.worker_timeout is longer, after so long, but a minute at most.
 void require_session();
 
 /// session_request with a worker that is waited for in the same way. Where the one that the session was with has ended meanwhile, the next one is
