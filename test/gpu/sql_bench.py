@@ -11,12 +11,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import choice
 import worker
 from sql_clients import BenchError, line, psql, wait_for_worker
+from sql_curves import Curves
 from sql_filters import filters
 from sql_match import matches
 from sql_sets import APPROXIMATE, VectorSet, approximate, approximate_label, beside_inserts, exact, neighbours, peer
 from sql_storages import kmeans, merge, storages
 
-PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "peer", "choice", "neighbours", "filters", "storages",
+PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "curves", "peer", "choice", "neighbours", "filters", "storages",
          "merge", "kmeans")
 FILTERED = "sift-bsds-128"  # the set that conditions are measured with
 CPU_SET = "sift-bsds-128"  # the set that the CPU engine is measured with
@@ -89,7 +90,7 @@ def arguments():
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", required=True, help="folder that the server can run scripts from, for the null engine")
     parser.add_argument("--way-seconds", type=int, default=2)
-    choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 100000], clients=[16], workers=[True])
+    choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 10000, 100000], clients=[1, 16], workers=[True])
     return parser.parse_args()
 
 
@@ -112,6 +113,7 @@ def main():
     head()
     failed = 0
     sets = [VectorSet(options, name) for name in filter(None, options.sets.split(","))]
+    curves = {data: Curves(data) for data in sets}
 
     def part(name, label, run, *needed):
         """What one part could not measure is a row, and the others go on."""
@@ -140,9 +142,12 @@ def main():
             part("cpu", data.name, lambda: on_cpu(figures, data), data)
         part("inserts", data.name, lambda: beside_inserts(data), data)
         part("approximate", data.name, lambda: approximate(data), data)
+        part("curves", data.name, lambda: curves[data].ours(), data)
     for data in sets:
         if has_peer and data.name in options.peer_sets.split(","):
-            part("peer", data.name, lambda: peer(data), data)
+            part("peer", data.name, lambda: peer(data, curves[data] if "curves" in parts else None), data)
+    for data in sets:
+        curves[data].draw(engine.split(", ")[1] if engine.startswith("cuda") else "a processor alone")
     part("choice", "choice", planner)
     for data in sets:
         if data.name == NEIGHBOURS_SET:

@@ -93,10 +93,10 @@ class VectorSet:
     def scripts(self):
         return [f"SELECT id FROM {self.table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[:SCRIPTS]]
 
-    def recall(self, database, settings):
-        """recall@10 of CHECKED queries; a row as near as the 10th counts."""
+    def recall(self, database, settings, checked=CHECKED):
+        """recall@10 of so many queries; a row as near as the 10th counts."""
         found = psql(as_settings(settings) + "SELECT q.id, (SELECT array_agg(id) FROM "
-                     f"(SELECT id FROM {self.table} ORDER BY v <-> q.v LIMIT 10) s) FROM (SELECT * FROM {self.table}_q WHERE id < {CHECKED}) q", database)
+                     f"(SELECT id FROM {self.table} ORDER BY v <-> q.v LIMIT 10) s) FROM (SELECT * FROM {self.table}_q WHERE id < {checked}) q", database)
         hits, n = 0, 0
         for row in found.splitlines():
             number, ids = row.split("|")
@@ -214,8 +214,8 @@ def beside_inserts(data):
     psql(f"VACUUM {data.table}", "vg")
 
 
-def peer(data, search=100):
-    """pgvector's hnsw (m 16, ef_construction 64)."""
+def peer(data, curves=None, search=100):
+    """pgvector's hnsw (m 16, ef_construction 64), and the curves of pgvector's indexes, where they are wanted."""
     data.load("pgv")
     began = time.monotonic()
     psql(f"CREATE INDEX ON {data.table} USING hnsw (v vector_l2_ops)", "pgv")
@@ -225,4 +225,7 @@ def peer(data, search=100):
     for clients in CLIENTS:
         rate, latency = pgbench(data.options.work, "pgv", "peer", data.scripts(), clients, data.options.seconds, keep)
         line(data.name, f"pgvector hnsw, ef_search {search}", plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us", f"recall {found:.4f}")
+    if curves is not None:
+        curves.hnsw()
+        curves.ivfflat()
     psql(f"DROP TABLE {data.table}, {data.table}_q", "pgv")
