@@ -28,6 +28,7 @@ class Curves:
     def measure(self, label, database, parameter, values, checked):
         """[(value, recall@10)] in the order of the values, until nothing is missed any more."""
         reached = []
+        checked = min(checked, len(self.data.queries))
         curve = self.found.setdefault(label, [])
         for value in values:
             settings = {"enable_seqscan": "off", **({parameter: value} if parameter else {})}
@@ -47,9 +48,10 @@ class Curves:
         for method, parameter, values in OURS:
             self.data.build(method)
             reached = self.measure(method, "vg", parameter, values, CHECKED)
-            off = [abs(recall - target) for target, recall in reached if parameter and target >= FAR]
-            if off:
-                line(self.data.name, method, f"recall targets from {FAR} on: largest difference", f"{max(off):.4f}", "", f"{CHECKED} queries")
+            off = [abs(recall - target) for target, recall in reached if target in TARGETS and target >= FAR]
+            if off and method == "gpuivf":  # the narrowest search of a graph, or one that looks at all rows, may find far more than it is asked for
+                line(self.data.name, method, f"recall targets from {FAR} on: largest difference", f"{max(off):.4f}", "",
+                     f"{min(CHECKED, len(self.data.queries))} queries")
 
     def hnsw(self):
         """pgvector's, of which there is an index."""
