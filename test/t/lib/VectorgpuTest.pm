@@ -43,7 +43,7 @@ our @EXPORT = qw(
 # $AM once for each access method. An approximate one looks at everything then, so that its answers are exact.
 our $AM = $ENV{VECTORGPU_ACCESS_METHOD} // 'gpuflat';
 
-# VECTORGPU_STORAGE: storage parameters of each index that a test makes with gpuivf and that has none.
+# VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method and that has none.
 if (my $storage = $ENV{VECTORGPU_STORAGE})
 {
 	no warnings 'redefine';
@@ -52,7 +52,7 @@ if (my $storage = $ENV{VECTORGPU_STORAGE})
 	*PostgreSQL::Test::Cluster::psql = sub {
 		my ($node, $database, $sql, @rest) = @_;
 
-		$sql =~ s/\bUSING gpuivf (\((?:[^()]++|(?1))*\))(?! *WITH)/USING gpuivf $1 WITH ($storage)/g if defined $sql;
+		$sql =~ s/\bUSING $AM (\((?:[^()]++|(?1))*\))(?! *WITH)/USING $AM $1 WITH ($storage)/g if defined $sql;
 		return $psql->($node, $database, $sql, @rest);
 	};
 }
