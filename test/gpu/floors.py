@@ -56,6 +56,11 @@ class Run:
                     return float(match.group(1))
         return None
 
+    def notes(self, name, what, pattern):
+        """What a pattern's groups find in the notes of all such lines, as tuples of numbers."""
+        return [tuple(float(group) for group in match.groups()) for cells in self.clients
+                if len(cells) > 5 and cells[0].startswith(name) and re.search(what, cells[2]) and (match := re.search(pattern, cells[5]))]
+
     def search(self, log, batch, k):
         """Median ms of a batch of gpu_search_bench."""
         return next((float(words[2]) for words in self.rows(log) if words[:2] == [str(batch), str(k)]), None)
@@ -103,6 +108,16 @@ def targets(run):
     return max((abs(float(words[3])) for words in target_rows(run) if float(words[0]) >= 0.9), default=None)
 
 
+def lost_to_conditions(run):
+    """How much of the recall without a condition the worst condition loses; below 0: none does."""
+    return max((0 - more for more, in run.notes(SIFT, "of the rows pass", r"\(([-+][0-9.]+)\)")), default=None)
+
+
+def lost_to_merges(run):
+    """How far the recall after a merge is below that of a build anew, at worst."""
+    return max((anew - merged for merged, anew in run.notes(SIFT, "vectorgpu_merge", r"([0-9.]+) after, ([0-9.]+) after REINDEX")), default=None)
+
+
 def floors(run):
     """(section, workload, floor, at most?, unit, measured, source)."""
     u8, fp32, bins, fashion = f"search-{SIFT}", f"search-{SIFT}--fp32", f"search-{SIFT}--recall=0.95", f"search-{FASHION}"
@@ -143,6 +158,8 @@ def floors(run):
         ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
         ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),
         ("lists", "SQL, SIFT, recall targets from .9 on: largest difference", 0.01, most, "", run.client(SIFT, "gpuivf$", "recall targets from"), sql),
+        ("approximate", "SQL, SIFT, conditions that .5 to .01 of the rows fulfil: recall lost", 0.005, most, "", lost_to_conditions(run), sql),
+        ("approximate", "SQL, SIFT, gpugraph, merges: recall lost to a build anew", 0.005, most, "", lost_to_merges(run), sql),
         ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),
         ("match counts", "10 million x 237 hashes, 1,024 queries", 250, most, "ms", run.number("match", r"^lsh +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --lsh 10000000"),
         ("match counts", "word list, 1,024 misspellings, nearest", 50, most, "ms", run.number("texts", r"^cuda +batch +1024.*median +([0-9.]+)"), "gpu_text_bench"),
