@@ -129,7 +129,8 @@ metric_name(Metric metric)
 	return "unknown";
 }
 
-/// Looks at block 0 without trusting it. False if it is no intact metapage; *version is 0 if not even that is known.
+/// Looks at block 0 without trusting it. False if it is no metapage of this release; *version is 0 if not even that is known,
+/// as of a damaged one.
 bool
 peek_version(Relation index, uint32 *version)
 {
@@ -147,10 +148,10 @@ peek_version(Relation index, uint32 *version)
 	page = BufferGetPage(buffer);
 	meta = reinterpret_cast<const MetaData *>(page_payload(page));
 	if (!PageIsNew(page) && page_tag(page)->magic == kPageMagic && page_tag(page)->role == PageRole::kMeta &&
-		meta->magic == kMetaMagic)
+		meta->magic == kMetaMagic && page_checksum_ok(page))
 	{
 		*version = meta->version;
-		intact = meta->version == kFormatVersion && page_checksum_ok(page) && meta->complete == 1;
+		intact = meta->version == kFormatVersion && meta->complete == 1;
 	}
 	UnlockReleaseBuffer(buffer);
 	return intact;
