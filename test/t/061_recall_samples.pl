@@ -28,6 +28,35 @@ $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', 'CREATE EXTENSION vectorgpu');
 is($node->safe_psql('postgres', $objects), $node->safe_psql('fresh', $objects), 'the objects of an update are those of an installation');
 
+# And not by name only: privileges, definitions and comments are the same.
+my $member = q{FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid AND e.extname = 'vectorgpu' AND m.deptype = 'e'};
+my %compared = (
+	'comments'                 => qq{SELECT pg_describe_object(c.classoid, c.objoid, c.objsubid), c.description $member JOIN pg_description c ON c.classoid = m.classid AND c.objoid = m.objid},
+	'functions'                => qq{SELECT p.oid::regprocedure, p.proowner::regrole, p.proacl, p.prosupport, p.proconfig, CASE WHEN p.prokind = 'a' THEN a::text ELSE pg_get_functiondef(p.oid) END
+		$member JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
+		LEFT JOIN LATERAL (SELECT aggkind, aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggtranstype::regtype, agginitval FROM pg_aggregate WHERE aggfnoid = p.oid) a ON true},
+	'relations'                => qq{SELECT c.relname, c.relkind, c.relowner::regrole, c.relacl, c.reloptions, pg_get_viewdef(c.oid) $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid},
+	'columns'                  => qq{SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attacl $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0},
+	'types'                    => qq{SELECT t.oid::regtype, t.typacl, t.typlen, t.typalign, t.typstorage, t.typinput, t.typoutput, t.typreceive, t.typsend, t.typmodin, t.typmodout, t.typsubscript
+		$member JOIN pg_type t ON m.classid = 'pg_type'::regclass AND t.oid = m.objid},
+	'operators'                => qq{SELECT o.oid::regoperator, o.oprcode, o.oprcom::regoperator, o.oprnegate::regoperator, o.oprrest, o.oprjoin $member JOIN pg_operator o ON m.classid = 'pg_operator'::regclass AND o.oid = m.objid},
+	'casts'                    => qq{SELECT c.castsource::regtype, c.casttarget::regtype, c.castfunc::regprocedure, c.castcontext, c.castmethod $member JOIN pg_cast c ON m.classid = 'pg_cast'::regclass AND c.oid = m.objid},
+	'operator classes'         => qq{SELECT c.opcname, a.amname, c.opcintype::regtype, c.opcdefault, c.opckeytype::regtype $member JOIN pg_opclass c ON m.classid = 'pg_opclass'::regclass AND c.oid = m.objid JOIN pg_am a ON a.oid = c.opcmethod},
+	'operators of families'    => qq{SELECT f.opfname, a.amname, o.amopstrategy, o.amoppurpose, o.amopopr::regoperator, s.opfname $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
+		JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amop o ON o.amopfamily = f.oid LEFT JOIN pg_opfamily s ON s.oid = o.amopsortfamily},
+	'functions of families'    => qq{SELECT f.opfname, a.amname, p.amproclefttype::regtype, p.amprocnum, p.amproc::regprocedure $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
+		JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amproc p ON p.amprocfamily = f.oid},
+	'access methods'           => qq{SELECT a.amname, a.amhandler, a.amtype $member JOIN pg_am a ON m.classid = 'pg_am'::regclass AND a.oid = m.objid},
+	'privileges as dumped'     => qq{SELECT pg_describe_object(i.classoid, i.objoid, i.objsubid), i.privtype, i.initprivs $member JOIN pg_init_privs i ON i.classoid = m.classid AND i.objoid = m.objid});
+for my $what (sort keys %compared)
+{
+	my ($updated, $fresh) = map { $node->safe_psql($_, "SELECT s::text FROM ($compared{$what}) s ORDER BY s::text COLLATE \"C\"") } 'postgres', 'fresh';
+
+	isnt($fresh, '', "an installation has $what");
+	is($updated, $fresh, "$what of an update are those of an installation");
+}
+
 my $query = query_vector($node, 5, dims => 8);
 my $scan  = "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> $query LIMIT 10) s";
 
