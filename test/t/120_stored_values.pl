@@ -1,6 +1,6 @@
 # Values of any size in the delta (gpumatch): an insert that fails or dies at each fault point, the part of a value that it
 # leaves, who comes after it; the standby at every step, under wal_consistency_checking; huge values inserted by several
-# sessions at a time; pages of an old release refused, damaged ones found.
+# sessions at a time. Damaged pages are 210_corruption.pl's.
 use strict;
 use warnings;
 
@@ -72,7 +72,8 @@ my $load = start_load($node, {
 	'small@6' => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 5) FROM generate_series(1, 3);\n",
 	'abort@1' => "BEGIN;\nINSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 9000);\nROLLBACK;\n",
 	'scan@2'  => "SET enable_seqscan = off;\nSELECT id FROM s ORDER BY a <#> '{3,6,9}' LIMIT 5;\n" }, clients => 4, seconds => 4);
-finish_load($load);
+my ($transactions, $problem) = finish_load($load);
+is($problem, '', "no session met an error in $transactions transactions");
 sound('inserted by four sessions');
 $node->safe_psql('postgres', "VACUUM s; SELECT vectorgpu_merge('s_a')");
 sound('merged');

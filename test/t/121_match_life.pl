@@ -1,7 +1,8 @@
 # gpumatch through what the other access methods go through in files of their own: arrays, documents, tuples and texts under inserts,
 # updates, deletes, vacuum, merges and CREATE INDEX CONCURRENTLY, each answer compared with the sequential scan of its snapshot; a worker
-# that is killed meanwhile; immediate stops; a background load; a standby with a worker of its own, promoted; dump and restore;
-# flipped bytes.
+# that is killed meanwhile; immediate stops under load (F14), of which every acknowledged row comes back, and with asynchronous commit (F13); a
+# background load; a standby with a worker of its own, promoted; dump and restore; flipped bytes.
+# VECTORGPU_CRASH_ROUNDS (2): stops under load; VECTORGPU_LONG: 100 of them, 20 with asynchronous commit, a minute of changes.
 use strict;
 use warnings;
 
@@ -10,14 +11,21 @@ use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep time);
+use VectorgpuCount;
 use VectorgpuLoad;
 use VectorgpuTest;
 use VectorgpuWorker;
 
-my $seconds = $ENV{VECTORGPU_LONG} ? 60 : 3;
+my $long = $ENV{VECTORGPU_LONG};
+my $seconds = $long ? 60 : 3;
+my $crashes = $ENV{VECTORGPU_CRASH_ROUNDS} // ($long ? 100 : 2);
+my $lost_commits = $long ? 20 : 1;
+# No page is written because its buffer is wanted, which would write the log before it: commits that nobody waits for stay in memory.
 my $node = make_node('life', streaming => 1,
 	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\n"
-	  . "vectorgpu.worker_timeout = 60s\nautovacuum = off\nvectorgpu.auto_merge = off\nsynchronous_commit = off\n");
+	  . "vectorgpu.worker_timeout = 60s\nautovacuum = off\nvectorgpu.auto_merge = off\n"
+	  . "shared_buffers = 32MB\nsynchronous_commit = off\nbgwriter_lru_maxpages = 0\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");
 my @indexes = qw(m_a m_d m_r m_w);
 
 $node->safe_psql('postgres', <<'SQL');
@@ -41,11 +49,20 @@ DECLARE
 	body text := 'SELECT string_agg(id || '':'' || coalesce(v::text, ''-''), '','') FROM (SELECT id, %1$s AS v FROM m ORDER BY %1$s%2$s LIMIT %3$s) s';
 	by_index text;
 	by_seq text;
+	line text;
+	used boolean;
 BEGIN
 	FOREACH distance IN ARRAY ARRAY['a <#> ''{1,2,3,4,5,6,7,100,200}''', 'd <#> ''foo3 bar2''', 'matchrow(k, c) <#> matchquery(int4range(10, 40), ''c3''::text)',
 		'w <~> ''w123c''']
 	LOOP
 		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true), set_config('enable_indexscan', 'on', true);
+		used := false;
+		FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || format(body, distance, '', k) LOOP
+			used := used OR line ~ 'Index Scan using m_';
+		END LOOP;
+		IF NOT used THEN
+			RAISE EXCEPTION 'wrong answer for %: no index is used', distance;
+		END IF;
 		EXECUTE format(body, distance, '', k) INTO by_index;
 		PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true), set_config('enable_indexscan', 'off', true);
 		EXECUTE format(body, distance, ', ctid', k) INTO by_seq;
@@ -80,8 +97,8 @@ sub start_changes
 	return start_load($node, {
 		'scan@4'   => "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_matches(50);\nCOMMIT;\n",
 		'insert@4' => "SELECT add_rows(5);\n",
-		'update@2' => "UPDATE m SET a = a || 5, w = w || 'x' WHERE id IN (SELECT id FROM m ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED);\n",
-		'delete@2' => "DELETE FROM m WHERE id IN (SELECT id FROM m ORDER BY random() LIMIT 4 FOR UPDATE SKIP LOCKED);\n",
+		'update@2' => "UPDATE m SET a = a || 5, w = w || 'x' WHERE id IN (SELECT id FROM m WHERE k IS DISTINCT FROM -1 ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED);\n",
+		'delete@2' => "DELETE FROM m WHERE id IN (SELECT id FROM m WHERE k IS DISTINCT FROM -1 ORDER BY random() LIMIT 4 FOR UPDATE SKIP LOCKED);\n",
 		'abort@1'  => "BEGIN;\nSELECT add_rows(3);\nROLLBACK;\n",
 		'vacuum@1' => "VACUUM m;\n",
 		$merges ? ('merge@1' => "SELECT vectorgpu_merge('m_a'), vectorgpu_merge('m_r');\nSELECT vectorgpu_merge('m_w'), vectorgpu_merge('m_d');\n") : () },
@@ -106,15 +123,77 @@ right('afterwards');
 check_index($node, 'm_late', name => 'and of the index that was built beside them');
 $node->safe_psql('postgres', 'DROP INDEX m_late');
 
-# Immediate stops in the middle of it: what was committed is there, once.
-for my $round (1 .. 2)
+# Rows of the test's own, which the load leaves alone (k = -1): each has an element that no other row has. Returns the id once it is committed.
+my $element = 1_000_000;
+sub own_row
 {
+	my ($commit) = @_;
+
+	$element++;
+	return $node->safe_psql('postgres', "SET synchronous_commit = $commit; INSERT INTO m (k, a, d, w, c) VALUES (-1, ARRAY[1, 2, $element], to_tsvector('simple', 'own$element'), 'own$element', 'own') RETURNING id");
+}
+
+# Those of the rows that are there, ascending, as the table has them and as each of two indexes finds them.
+sub present
+{
+	my ($elements) = @_;
+	my $list = join ',', @$elements;
+	my $n = 2 * @$elements + 10;
+
+	return map { $node->safe_psql('postgres', "SET enable_seqscan = $_->[0]; SET enable_sort = $_->[0]; SET enable_indexscan = $_->[1]; SELECT string_agg(id::text, ',' ORDER BY id) FROM (SELECT id, $_->[2] AS v FROM m ORDER BY $_->[2] LIMIT $n) x WHERE v < 0") }
+	  [ 'on', 'off', "a <#> '{$list}'" ], [ 'off', 'on', "a <#> '{$list}'" ], [ 'off', 'on', "d <#> '" . join(' ', map { "own$_" } @$elements) . "'" ];
+}
+
+# Immediate stops in the middle of it: what was committed is there, once, and nothing was answered wrongly before.
+for my $round (1 .. $crashes)
+{
+	my (@ids, @elements);
+
 	$load = start_changes(seconds => 30);
-	sleep 1 + $round % 2;
+	for (my $until = time + 0.5 + rand 1.5; time < $until;)
+	{
+		push @ids, own_row('on');
+		push @elements, $element;
+	}
 	crash_restart($node);
 	finish_load($load, expect_abort => 1);
+	unlike($load->{err}, qr/ERROR:/, "immediate stop $round: no error and no wrong answer before it");
+	my $acknowledged = join ',', @ids;
+	count('checks', scalar @ids);
+	for my $found (present(\@elements))
+	{
+		is($found, $acknowledged, "immediate stop $round: the " . @ids . ' acknowledged rows are there, once') or count('lost');
+	}
 	right("immediate stop $round");
 }
+
+# Asynchronous commit: what the worker's copies have seen may be gone after the stop, and other rows take its place.
+my $lost_rows = 0;
+for my $round (1 .. $lost_commits)
+{
+	my @elements;
+
+	# The first one wakes the WAL writer, which writes it at once and then none for its delay.
+	own_row('off');
+	sleep 0.5;
+	for (1 .. 3)
+	{
+		own_row('off');
+		push @elements, $element;
+	}
+	is((present(\@elements))[1] =~ tr/,//, 2, "asynchronous commit, round $round: the index finds the rows");
+	crash_restart($node);
+	my ($left, @found) = present(\@elements);
+	is("@found", "$left $left", "asynchronous commit, round $round: what the stop left of them ($left), and no more");
+	$lost_rows += 3 - (() = $left =~ /\d+/g);
+	wait_worker($node) if -x worker_file($node);
+	own_row('off') for 1 .. 3;
+	($left, @found) = present(\@elements);
+	is("@found", "$left $left", "asynchronous commit, round $round: nor after others came");
+	right("asynchronous commit, round $round");
+}
+note("asynchronous commit: $lost_rows of " . 3 * $lost_commits . ' rows were lost');
+cmp_ok($lost_rows, '>', 0, 'asynchronous commits were lost, so that there was something to get wrong') if $long;
 
 # A background load brings everything that a scan does.
 SKIP:
