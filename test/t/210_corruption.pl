@@ -12,6 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuTest;
 use VectorgpuLoad;
+use VectorgpuMatch;
 
 my $flips   = $ENV{VECTORGPU_FLIPS} // 240;
 my $seed    = $ENV{VECTORGPU_SEED}  // time ^ $$;
@@ -19,13 +20,14 @@ my $n       = $flips < 120 ? $flips : 120;     # tables: one flip in each, per r
 my $rounds  = int(($flips + $n - 1) / $n);
 my $block   = 8192;
 my $covered = 28;                              # the checksum covers a page from here on, itself at 24
+my $type    = column_type(24);
 my $node    = make_node('corruption', conf => "fsync = off\nstatement_timeout = 100s\nmax_locks_per_transaction = 512\n");
 note("seed $seed");
 srand($seed);
-create_comparer($node);
+create_values($node);
 
 # Probe of one index, all in one call: each statement's outcome.
-$node->safe_psql('postgres', <<'SQL');
+$node->safe_psql('postgres', <<'SQL' =~ s/<->/$OP/gr =~ s/::vector/::$CAST/gr);
 CREATE TYPE outcome AS (what text, state text, message text);
 CREATE FUNCTION probe(tab text, writes boolean) RETURNS SETOF outcome LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,10 +66,10 @@ DO \$\$
 BEGIN
 	FOR i IN 1 .. $n LOOP
 		EXECUTE format('DROP TABLE IF EXISTS f%s', i);
-		EXECUTE format('CREATE TABLE f%s (id bigint, category int, v vector(24))', i);
-		EXECUTE format('INSERT INTO f%s SELECT j, 0, CASE WHEN j %% 50 = 0 THEN NULL ELSE test_vector(j, 24)::vector END FROM generate_series(1, 250) j', i);
-		EXECUTE format('CREATE INDEX f%s_v ON f%s USING $AM (v vector_l2_ops)', i, i);
-		EXECUTE format('INSERT INTO f%s SELECT j, 0, test_vector(j, 24)::vector FROM generate_series(251, 330) j', i);
+		EXECUTE format('CREATE TABLE f%s (id bigint, category int, v $type)', i);
+		EXECUTE format('INSERT INTO f%s SELECT j, 0, CASE WHEN j %% 50 = 0 THEN NULL ELSE test_vector(j, 24)::$CAST END FROM generate_series(1, 250) j', i);
+		EXECUTE format('CREATE INDEX f%s_v ON f%s USING $AM (v $CLASS)', i, i);
+		EXECUTE format('INSERT INTO f%s SELECT j, 0, test_vector(j, 24)::$CAST FROM generate_series(251, 330) j', i);
 	END LOOP;
 END
 \$\$;
@@ -133,7 +135,7 @@ sub heal
 {
 	my ($table) = @_;
 	my ($rc, $out, $err) = $node->psql('postgres',
-		"REINDEX INDEX ${table}_v; SELECT compare_answers('$table', '<->', quote_literal(test_vector(2, 24)) || '::vector'); SELECT left(vectorgpu_check('${table}_v', true)::text, 0); SELECT count(*) BETWEEN 293 AND 299 FROM $table");
+		"REINDEX INDEX ${table}_v; SELECT compare_answers('$table', '$OP', quote_literal(test_vector(2, 24)) || '::$CAST'); SELECT left(vectorgpu_check('${table}_v', true)::text, 0); SELECT count(*) BETWEEN 293 AND 299 FROM $table");
 
 	return $rc == 0 && $out =~ /^\n*t$/ ? '' : "$table not healed by REINDEX: $out $err";
 }
@@ -204,7 +206,7 @@ $n = @damages + 2;
 make_tables();
 my @paths = split /\n/, $node->safe_psql('postgres', "SELECT pg_relation_filepath(('f' || i || '_v')::regclass) FROM generate_series(1, $n) i ORDER BY i");
 # The stranger has other rows than the damaged tables.
-$node->safe_psql('postgres', "UPDATE f$n SET v = v + v; VACUUM f$n; REINDEX INDEX f$n" . "_v");
+$node->safe_psql('postgres', "UPDATE f$n SET v = v " . (of_match() ? '|| 5' : '+ v') . "; VACUUM f$n; REINDEX INDEX f$n" . "_v");
 $paths[ $n - 1 ] = $node->safe_psql('postgres', "SELECT pg_relation_filepath('f${n}_v')");
 $node->stop;
 my $other = slurp_file($node->data_dir . '/' . $paths[ $n - 1 ]);
@@ -234,7 +236,7 @@ for my $i (1 .. @damages)
 	like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: merge ends in order") or diag($message);
 	is(heal("f$i"), '', "$what: REINDEX heals");
 }
-is($node->safe_psql('postgres', "SELECT compare_answers('f" . (@damages + 1) . "', '<->', quote_literal(test_vector(2, 24)) || '::vector')"), '', 'the undamaged neighbour is well');
+is($node->safe_psql('postgres', "SELECT compare_answers('f" . (@damages + 1) . "', '$OP', quote_literal(test_vector(2, 24)) || '::$CAST')"), '', 'the undamaged neighbour is well');
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal|reinitializing/, 'no process crashed');
 $node->stop;
