@@ -2,6 +2,8 @@
 # the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
 # both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
 # reported, REINDEX heals. VECTORGPU_LONG=1: every call number, and exit at every point in every kind of statement.
+# Of gpumatch, whose storage is that of the others, the suite takes a sample of the kinds of statements, the later calls and
+# the exits.
 # VECTORGPU_SHARE=2of6: of the later calls and of what comes once for each kind of statement only every sixth, so that six shares run
 # beside each other; with VECTORGPU_LONG.
 use strict;
@@ -18,32 +20,40 @@ use VectorgpuLoad;
 
 my $list = $ENV{VECTORGPU_FAULT_LIST} // "$FindBin::RealBin/../faults.txt";
 my $long = $ENV{VECTORGPU_LONG};
-my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
-my $node = make_node('faults', conf => "restart_after_crash = on\nfsync = off\nmaintenance_work_mem = '2MB'\nmin_parallel_table_scan_size = 0\n");
+my $match = $AM eq 'gpumatch';
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || ($match && !$long ? '1of6' : '1of1')) =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
+# The least for gpumatch: more than one run of inverted lists.
+my $build_mem = $match ? '1MB' : '2MB';
+my $node = make_node('faults', conf => "restart_after_crash = on\nfsync = off\nmaintenance_work_mem = '$build_mem'\nmin_parallel_table_scan_size = 0\n");
 
 if (!faults_enabled($node))
 {
 	$node->stop;
 	plan skip_all => 'the library was built without FAULTS=1';
 }
-# Those between server and worker are 247_worker_fault_points.pl's, those of stored values and inverted lists
-# 120_stored_values.pl's.
-my @names = grep { !/^(?:bridge|worker|feed|loader|supervisor|match)_|^sweep$|^delta_(?:publish_value|value_part|close_part)$/ } fault_names($list);
-# Those of a build of one access method are for its indexes.
-@names = grep { !/^(ivf|graph)_/ || $AM eq "gpu$1" } @names;
+# Those between server and worker are 247_worker_fault_points.pl's; match_options makes an index of an old release.
+my @names = grep { !/^(?:bridge|worker|feed|loader|supervisor)_|^sweep$|^match_options$/ } fault_names($list);
+# Those of a build of one access method are for its indexes; values of any size are gpumatch's, rows of one size the others'.
+@names = grep { !/^(ivf|graph|match)_/ || $AM eq "gpu$1" } @names;
+@names = grep { $match ? !/^delta_(?:continuation|publish|publish_two)$|^knn_/ : !/^delta_(?:publish_value|value_part|close_part)$/ } @names;
 @names = grep { !/^ivf_(?:train_codec|encode|table_row)$/ } @names if !$ENV{VECTORGPU_STORAGE};
 cmp_ok(scalar @names, '>', 5, scalar(@names) . ' fault points');
 create_comparer($node);
 
-# Rows of w lie on two pages about every second time, rows of y on three or four; one value in eleven is NULL.
+# Rows of w lie on two pages about every second time, rows of y on three or four; one value in eleven is NULL. Sets of gpumatch: each element
+# one of four, so that rows share some of them.
 my %dims  = (w => 1100, y => 4200);
-my %query = map { my $table = $_; $table => "'[" . join(',', map { $_ % 7 } 1 .. $dims{$table}) . "]'::vector" } keys %dims;
+my ($op, $class) = $match ? ('<#>', '') : ('<->', ' vector_l2_ops');
+my %type  = map { $_ => $match ? 'int[]' : "vector($dims{$_})" } keys %dims;
+my %query = map { my $table = $_; $table => $match ? "'{" . join(',', map { $_ * 8 } 1 .. $dims{$table} / 2) . "}'::int[]" : "'[" . join(',', map { $_ % 7 } 1 .. $dims{$table}) . "]'::vector" } keys %dims;
 my $next_id = 1000;
 
 sub new_rows
 {
 	my ($table, $n) = @_;
-	my $sql = "INSERT INTO $table SELECT i, 0, CASE WHEN i % 11 = 0 THEN NULL ELSE (SELECT array_agg(((hashint8extended(i * 1100 + d, 3) & 255) - 128)::float4) FROM generate_series(1, $dims{$table}) d)::vector END FROM generate_series($next_id, $next_id + $n - 1) i";
+	my $hash = 'hashint8extended(i * 1100 + d, 3)';
+	my $value = $match ? "(SELECT array_agg((d * 4 + ($hash & 3))::int)" : "(SELECT array_agg((($hash & 255) - 128)::float4)";
+	my $sql = "INSERT INTO $table SELECT i, 0, CASE WHEN i % 11 = 0 THEN NULL ELSE $value FROM generate_series(1, $dims{$table}) d)::$type{$table} END FROM generate_series($next_id, $next_id + $n - 1) i";
 
 	$next_id += $n;
 	return $sql;
@@ -51,29 +61,38 @@ sub new_rows
 
 for my $table (sort keys %dims)
 {
-	$node->safe_psql('postgres', "CREATE TABLE $table (id bigint, category int, v vector($dims{$table}))");
+	$node->safe_psql('postgres', "CREATE TABLE $table (id bigint, category int, v $type{$table})");
 	$node->safe_psql('postgres', new_rows($table, 40));
-	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING $AM (v vector_l2_ops)");
+	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING $AM (v$class)");
 }
 
 # For each kind: the table; what runs before the fault is set; the statements under the fault; what tidies up. Each a list.
-my $create = "CREATE INDEX w_x ON w USING $AM (v vector_ip_ops)";
+my $other = $match ? 'v array_minhash_ops' : 'v vector_ip_ops';
+my $create = "CREATE INDEX w_x ON w USING $AM ($other)";
 my $drop   = 'DROP INDEX IF EXISTS w_x';
 my %kinds = (
 	build        => [ 'w', [], ['SET max_parallel_maintenance_workers = 0', $create], [$drop] ],
 	parallel     => [ 'w', [], ['SET max_parallel_maintenance_workers = 2', q{SET maintenance_work_mem = '128MB'}, $create], [$drop] ],
-	concurrently => [ 'w', [], ["CREATE INDEX CONCURRENTLY w_x ON w USING $AM (v vector_ip_ops)"], [$drop] ],
+	concurrently => [ 'w', [], ["CREATE INDEX CONCURRENTLY w_x ON w USING $AM ($other)"], [$drop] ],
 	reindex      => [ 'w', [], ['REINDEX INDEX w_v'], [] ],
-	unlogged     => [ 'w', [], [ 'CREATE UNLOGGED TABLE w_u (id int, v vector(3))', "CREATE INDEX w_u_v ON w_u USING $AM (v vector_l2_ops)", "INSERT INTO w_u VALUES (1, '[1,2,3]')" ], ['DROP TABLE IF EXISTS w_u'] ],
+	unlogged     => [ 'w', [], [ 'CREATE UNLOGGED TABLE w_u (id int, v ' . ($match ? 'int[])' : 'vector(3))'), "CREATE INDEX w_u_v ON w_u USING $AM (v$class)", q{INSERT INTO w_u VALUES (1, '} . ($match ? '{1,2,3}' : '[1,2,3]') . q{')} ], ['DROP TABLE IF EXISTS w_u'] ],
 	insert       => [ 'w', [], [ sub { new_rows('w', 14) } ], [] ],
 	long_insert  => [ 'y', [], [ sub { new_rows('y', 4) } ], [] ],
-	scan         => [ 'w', [], ["SELECT count(*) FROM (SELECT id FROM w ORDER BY v <-> $query{w}) s"], [] ],
+	scan         => [ 'w', [], ["SELECT count(*) FROM (SELECT id FROM w ORDER BY v $op $query{w}) s"], [] ],
 	vacuum       => [ 'w', [ sub { new_rows('w', 8) }, "SELECT vectorgpu_merge('w_v')", sub { new_rows('w', 8) }, sub { 'DELETE FROM w WHERE id % 3 = 0 AND id >= ' . ($next_id - 16) } ], ['VACUUM (INDEX_CLEANUP on) w'], [] ],
 	merge        => [ 'w', [ sub { new_rows('w', 12) } ], ["SELECT vectorgpu_merge('w_v')"], [] ],
 	check        => [ 'w', [], ["SELECT vectorgpu_check('w_v', true)"], [] ],
 	recall       => [ 'w', [], [q{SELECT count(*) FROM vectorgpu_recall('w_v', 5, 3)}], [] ],
 	knn_graph    => [ 'w', [], [q{SELECT count(*) FROM vectorgpu_knn_graph('w_v', 3)}], [] ],
 	view         => [ 'w', [], ['SELECT count(*) FROM vectorgpu_indexes'], [] ]);
+if ($match)
+{
+	# Both write inverted lists in several runs.
+	$kinds{long_reindex} = [ 'y', [], ['REINDEX INDEX y_v'], [] ];
+	$kinds{long_merge}   = [ 'y', [ sub { new_rows('y', 40) } ], [q{SELECT vectorgpu_merge('y_v')}], [] ];
+	delete $kinds{knn_graph};
+	delete @kinds{qw(concurrently recall reindex)} if !$long;
+}
 
 # One try in one session: SQLSTATE of the first statement that failed (00000: none; 08006: the connection was lost), the
 # error text, and '' or what is wrong with table and index afterwards.
@@ -110,7 +129,7 @@ sub state_sql
 {
 	my ($table) = @_;
 
-	return "SELECT 'answer ' || compare_answers('$table', '<->', \$q\$$query{$table}\$q\$);\nSELECT vectorgpu_check('${table}_v', true);\n\\echo check :SQLSTATE\n";
+	return "SELECT 'answer ' || compare_answers('$table', '$op', \$q\$$query{$table}\$q\$);\nSELECT vectorgpu_check('${table}_v', true);\n\\echo check :SQLSTATE\n";
 }
 
 sub tidy
@@ -162,9 +181,13 @@ cmp_ok(scalar(keys %reached), '>', @names * 0.75, 'most fault points were reache
 for my $name (qw(reclaim_pending ivf_train ivf_train_codec))
 {
 	next if !exists $reached{$name};
-	delete $reached{$name}{merge};
+	delete @{ $reached{$name} }{qw(merge long_merge)};
 	delete $reached{$name} if !%{ $reached{$name} };
 }
+# Whether there is a part of a value to clear away depends on the insert before: below. Whether a merge has more than one run of inverted lists is
+# certain for large rows only.
+my $closes_parts = delete $reached{delta_close_part};
+delete $reached{$_}{merge} for grep { exists $reached{$_} } qw(match_flush_run match_merge_runs);
 
 # Later calls, until the statement ends before the call; and no memory at the first.
 my $tried = 0;
@@ -251,6 +274,29 @@ SKIP:
 	}
 }
 
+# The part of a value that a failed insert has left is cleared away by the next one, at whatever point that one fails in turn.
+SKIP:
+{
+	my %codes = (error => 'XX000', enomem => '53200', exit => '08006');
+	skip 'the access method has no values of any size', 1 + 3 * keys %codes if !$match;
+	ok($closes_parts, 'parts of values were cleared away');
+	for my $action (sort keys %codes)
+	{
+		my ($state, $error, $wrong);
+		# Where on its first page a value begins decides whether it is logged in one piece.
+		for (1 .. 5)
+		{
+			($state, $error, $wrong) = try_faults('long_insert', 'delta_value_part:1:error');
+			last if $state ne '00000';
+		}
+		is($state, 'XX000', 'an insert fails within a value');
+		($state, $error, $wrong) = try_faults('long_insert', "delta_close_part:1:$action");
+		is("$state $wrong", "$codes{$action} ", "$action while a part of a value is cleared away") or diag($error);
+		($state, $error, $wrong) = try_faults('long_insert', 'page_read:100000:error');
+		is("$state $wrong", '00000 ', 'and the next insert does it') or diag($error);
+	}
+}
+
 # The point damages its data: reported as corruption or without effect on answers; REINDEX heals.
 for my $name (grep { $reached{$_} } slurp_file($list) =~ /^(\w+)\b.*corrupt:/mg)
 {
@@ -274,7 +320,7 @@ for (1 .. 10)
 {
 	my $start = time;
 
-	($state) = psql_state($node, "LOAD 'vectorgpu'; SET vectorgpu.fault = 'page_read:2:sleep'; SET vectorgpu.worker = off; SET enable_seqscan = off; SET enable_sort = off; SET statement_timeout = '200ms'; SELECT count(*) FROM (SELECT id FROM w ORDER BY v <-> $query{w}) s");
+	($state) = psql_state($node, "LOAD 'vectorgpu'; SET vectorgpu.fault = 'page_read:2:sleep'; SET vectorgpu.worker = off; SET enable_seqscan = off; SET enable_sort = off; SET statement_timeout = '200ms'; SELECT count(*) FROM (SELECT id FROM w ORDER BY v $op $query{w}) s");
 	is($state, '57014', 'statement_timeout ends a scan that is held up');
 	$best = time - $start if !defined $best || time - $start < $best;
 	last if $best < 2;
