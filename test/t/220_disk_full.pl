@@ -47,9 +47,10 @@ my $query = "quote_literal(array_fill(3.3, ARRAY[512])::vector::text) || '::vect
 sub sound
 {
 	my ($what, $table) = @_;
+	my $asked = $table eq 'g' ? q{'<#>', '''{1,2,3,500,1000}''::int[]'} : "'<->', $query";
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	is($node->safe_psql('postgres', "SELECT compare_answers('$table', '<->', $query, 20)"), '', "$what: both scans agree");
+	is($node->safe_psql('postgres', "SELECT compare_answers('$table', $asked, 20)"), '', "$what: both scans agree");
 	check_index($node, "${table}_v", name => "$what: check");
 	return;
 }
@@ -89,6 +90,37 @@ sound('with room again', 's');
 $node->safe_psql('postgres', 'DELETE FROM s; VACUUM s; CHECKPOINT');
 $node->safe_psql('postgres', 'REINDEX INDEX s_v; CHECKPOINT');
 cmp_ok(free_kb(), '>', $empty * 0.9, 'no file is left over');
+
+# gpumatch, whose rows in the delta are values of any size and whose builds and merges write more streams: with little room left over, so that it
+# is soon full.
+my $sets = 'INSERT INTO g SELECT i, 0, (SELECT array_agg(i %% 700 + 3 * d) FROM generate_series(1, CASE WHEN i %% 100 = 0 THEN 9000 ELSE 90 END) d) FROM generate_series(%d, %d) i';
+my $ballast = "$folder/ballast_$$";
+$node->safe_psql('postgres', 'CREATE TABLE g (id bigint, category int, v int[]); ' . sprintf($sets, 1, 500) . '; CREATE INDEX g_v ON g USING gpumatch (v) TABLESPACE small; CHECKPOINT');
+sub fill_disk
+{
+	my ($spare_kb) = @_;
+
+	system("dd if=/dev/zero of='$ballast' bs=1024 count=" . (free_kb() - $spare_kb) . ' 2>/dev/null') == 0 or die 'ballast';
+	return;
+}
+fill_disk(2048);
+for ($state = '00000', $batch = 0; $state eq '00000' && $batch < 1000; $batch++)
+{
+	($state, $message) = psql_state($node, sprintf($sets, 1000 + 100 * $batch, 1099 + 100 * $batch));
+}
+is($state, '53100', "gpumatch, insert $batch: disk full") or diag($message);
+sound('gpumatch, after a failed insert', 'g');
+for my $sql (q{SELECT vectorgpu_merge('g_v')}, 'DELETE FROM g WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP on) g', 'REINDEX INDEX g_v', 'CREATE INDEX g_x ON g USING gpumatch (v) TABLESPACE small')
+{
+	($state, $message) = psql_state($node, $sql);
+	like($state, $sql =~ /VACUUM/ ? qr/^(?:53100|00000)$/ : qr/^53100$/, "$sql on a full disk: $state") or diag($message);
+	sound("gpumatch, after $sql on a full disk", 'g');
+}
+unlink $ballast or die $!;
+$node->safe_psql('postgres', sprintf($sets, 900_001, 900_100) . q{; SELECT vectorgpu_merge('g_v'); CHECKPOINT});
+sound('gpumatch, with room again', 'g');
+$node->safe_psql('postgres', 'DROP TABLE g; CHECKPOINT');
+cmp_ok(free_kb(), '>', $empty * 0.9, 'gpumatch: no file is left over');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process crashed');
 
 $node->safe_psql('postgres', 'DROP TABLE s; DROP TABLE t; CHECKPOINT; DROP TABLESPACE small');
@@ -102,19 +134,23 @@ $wal->append_conf('postgresql.conf', "max_wal_size = 1GB\ncheckpoint_timeout = 1
 $wal->start;
 create_extension($wal);
 create_comparer($wal);
-my @methods = ('gpuflat (v vector_l2_ops)', 'gpuivf (v vector_l2_ops) WITH (lists = 4)', 'gpugraph (v vector_l2_ops)');
+my @methods = ('gpuflat (v vector_l2_ops)', 'gpuivf (v vector_l2_ops) WITH (lists = 4)', 'gpugraph (v vector_l2_ops)', 'gpumatch (v)');
+sub value_of
+{
+	my ($i) = @_;
+
+	return $methods[$i] =~ /gpumatch/ ? '(SELECT array_agg(i % 1000 + d) FROM generate_series(1, 64) d)' : 'array_fill((i % 1000)::float4, ARRAY[64])::vector';
+}
 for my $i (0 .. $#methods)
 {
-	$wal->safe_psql('postgres', "CREATE TABLE w$i (id bigint, category int, v vector(64)); INSERT INTO w$i SELECT i, 0, array_fill((i % 1000)::float4, ARRAY[64])::vector FROM generate_series(1, 200) i; CREATE INDEX w${i}_v ON w$i USING $methods[$i]");
+	$wal->safe_psql('postgres', "CREATE TABLE w$i (id bigint, category int, v " . ($methods[$i] =~ /gpumatch/ ? 'int[]' : 'vector(64)') . "); INSERT INTO w$i SELECT i, 0, " . value_of($i) . " FROM generate_series(1, 200) i; CREATE INDEX w${i}_v ON w$i USING $methods[$i]");
 }
-my $ballast = "$folder/ballast_$$";
-my $fill_kb = free_kb() - 12 * 1024;
-system("dd if=/dev/zero of='$ballast' bs=1024 count=$fill_kb 2>/dev/null") == 0 or die 'ballast';
+fill_disk(12 * 1024);
 my ($committed, $ended) = (0, '00000');
 for ($batch = 0; $batch < 2000; $batch++)
 {
 	my $i = $batch % @methods;
-	($ended) = psql_state($wal, sprintf("INSERT INTO w$i SELECT i, 1, array_fill((i %% 1000)::float4, ARRAY[64])::vector FROM generate_series(%d, %d) i", 1000 + 400 * $batch, 1399 + 400 * $batch));
+	($ended) = psql_state($wal, "INSERT INTO w$i SELECT i, 1, " . value_of($i) . ' FROM generate_series(' . (1000 + 400 * $batch) . ', ' . (1399 + 400 * $batch) . ') i');
 	last if $ended ne '00000';
 	$committed++;
 }
@@ -136,7 +172,7 @@ $wal->_update_pid(1);
 is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'what was committed is there, and no more');
 for my $i (0 .. $#methods)
 {
-	is($wal->safe_psql('postgres', "SET gpuivf.probes = 4; SET gpugraph.search_width = 4000; SELECT compare_answers('w$i', '<->', quote_literal(array_fill(3.3, ARRAY[64])::vector::text) || '::vector', 20)"), '', "$methods[$i]: both scans agree");
+	is($wal->safe_psql('postgres', "SET gpuivf.probes = 4; SET gpugraph.search_width = 4000; SELECT compare_answers('w$i', " . ($methods[$i] =~ /gpumatch/ ? q{'<#>', '''{3,4,70,500}''::int[]'} : q{'<->', quote_literal(array_fill(3.3, ARRAY[64])::vector::text) || '::vector'}) . ', 20)'), '', "$methods[$i]: both scans agree");
 	check_index($wal, "w${i}_v", name => "$methods[$i]: check");
 }
 unlike(slurp_file($wal->logfile), qr/TRAP|signal 11/, 'nothing else crashed');
