@@ -39,7 +39,22 @@ INSERT INTO expl_ivf SELECT i, ARRAY[i, 0]::vector FROM generate_series(1, 400) 
 CREATE INDEX expl_ivf_v ON expl_ivf USING gpuivf (v vector_l2_ops) WITH (lists = 8);
 SET gpuivf.probes = 1;
 SELECT regexp_replace(l, 'Compared: \d+', 'Compared: N') AS l FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
-SELECT regexp_replace(l, '(Compared|Rounds): \d+', '\1: N', 'g') AS l FROM expl_run($$SELECT id FROM expl_ivf WHERE id > 390 ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
+SELECT regexp_replace(l, '(Compared|Rounds|Most Probes): \d+', '\1: N', 'g') AS l FROM expl_run($$SELECT id FROM expl_ivf WHERE id > 390 ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
+-- how wide the worker is asked to search is the same as how wide the backend does
+CREATE FUNCTION expl_widths(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
+	RETURN (SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM json_each_text(plan #> '{0,Vectorgpu Scans,0}') WHERE key ~ '^(Answered|Rounds|Least|Most)');
+END $$;
+SET vectorgpu.worker = on;
+SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
+SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$);
+SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 70$$);
+SET vectorgpu.worker = off;
+SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$);
+SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 70$$);
 -- rows returned late: as many as the rows themselves tell
 SET vectorgpu.scan_order = relaxed;
 INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(401, 1200) i;
@@ -51,6 +66,21 @@ WITH rows AS (SELECT row_number() OVER () AS n, d FROM (SELECT v <-> '[130,130]'
 RESET vectorgpu.scan_order;
 RESET gpuivf.probes;
 DROP TABLE expl_ivf;
+
+-- A graph: wider and wider searches. Match counts: neither, they are exact
+CREATE TABLE expl_graph (id int, v vector(2), tags int[]) WITH (autovacuum_enabled = off);
+INSERT INTO expl_graph SELECT i, ARRAY[hashint4(i) & 1023, hashint4(i + 5000) & 1023]::vector, ARRAY[i % 7, i % 11 + 10] FROM generate_series(1, 3000) i;
+CREATE INDEX expl_graph_v ON expl_graph USING gpugraph (v vector_l2_ops) WITH (degree = 16);
+CREATE INDEX expl_graph_tags ON expl_graph USING gpumatch (tags);
+SET gpugraph.search_width = 32;
+SELECT regexp_replace(l, 'Compared: \d+', 'Compared: N') AS l FROM expl_run($$SELECT id FROM expl_graph ORDER BY v <-> '[500,500]' LIMIT 3$$) l;
+SELECT expl_widths($$SELECT id FROM expl_graph ORDER BY v <-> '[500,500]' LIMIT 3$$);
+SELECT expl_widths($$SELECT id FROM expl_graph WHERE id % 50 = 0 ORDER BY v <-> '[500,500]' LIMIT 3$$);
+SELECT expl_run($$SELECT id FROM expl_graph ORDER BY tags <#> '{3,14}' LIMIT 3$$);
+SELECT expl_run($$SELECT id FROM expl_graph ORDER BY tags <#> '{3,14}' LIMIT 3$$, 'json');
+RESET gpugraph.search_width;
+DROP TABLE expl_graph;
+DROP FUNCTION expl_widths;
 
 -- By the worker; every rescan is a search
 SET vectorgpu.worker = on;

@@ -36,6 +36,7 @@ const AccessMethod kGraph = {
 	.options_support = 0,
 	.store_options = graph_store_options,
 	.phase_name = graph_phase_name,
+	.width_name = "Search Width",
 };
 
 } // namespace

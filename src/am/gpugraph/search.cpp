@@ -381,6 +381,7 @@ graph_search_segment(const SegmentSearch *search)
 	if (engine::graph::looks_at_all(width, static_cast<double>(search->segment->n_rows)))
 		return search_rows(search);
 	*search->coverage = Coverage::kPart;
+	note_width(search->width, static_cast<uint32>(width));
 	return search_graph(search, known, static_cast<uint32>(width));
 }
 

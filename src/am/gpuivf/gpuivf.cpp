@@ -37,6 +37,7 @@ const AccessMethod kIvf = {
 	.store_options = ivf_store_options,
 	.phase_name = ivf_phase_name,
 	.describe_lists = ivf_describe_lists,
+	.width_name = "Probes",
 };
 
 } // namespace

@@ -344,6 +344,7 @@ ivf_search_segment(const SegmentSearch *search)
 	if (n_probes == ranked->n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
+	note_width(search->width, n_probes);
 	ranges = find_ranges(search, choose_lists(ranked, n_probes), n_probes);
 	if (ranges == nullptr)
 		return false;

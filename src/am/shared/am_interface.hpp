@@ -45,11 +45,19 @@ struct SegmentSearch
 	const RowId *candidates; // [n_candidates] ascending: what the worker has found to look at; null: it was not asked, or cannot say
 	uint64 n_candidates;
 	Coverage *coverage; // to be lowered if the search leaves rows out
+	uint32 *width; // ScanCounters::pass_width
 };
 
 /// batch.cpp. Offers candidates that have no tombstone to the selection, but for those that were returned before and,
 /// unless the search is exact, those whose score is NaN (*coverage is lowered for them). Compacts both arrays in place.
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
+
+/// Notes for EXPLAIN how wide the round searches a segment that it does not look at whole: *pass_width is the largest.
+inline void
+note_width(uint32 *pass_width, uint32 width)
+{
+	*pass_width = Max(*pass_width, width);
+}
 
 struct IndexShape;
 struct ValueFormat;
@@ -160,6 +168,9 @@ struct AccessMethod
 
 	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
+
+	/// What of a segment each round has more of, as EXPLAIN calls it (note_width). Null: nothing that can be told.
+	const char *width_name;
 
 	/// True if scans want what this intact index of an earlier release has not got, so that it is to be rebuilt. May be null.
 	bool (*needs_reindex)(const MetaData *meta);

@@ -233,6 +233,7 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 		.candidates = candidates,
 		.n_candidates = n_candidates,
 		.coverage = coverage,
+		.width = &state->counters->pass_width,
 	};
 
 	*coverage = Coverage::kAll;
@@ -331,11 +332,20 @@ scan_is_exact(const ScanState *state)
 bool
 scan_end_round(ScanState *state, Coverage coverage)
 {
+	ScanCounters *counters = state->counters;
+
 	state->exhaustive = scan_is_exact(state) || coverage == Coverage::kAll;
 	if (state->am->approximate && state->phase == ScanPhase::kScored)
 	{
-		state->counters->n_rounds++;
-		state->counters->n_exhaustive += state->exhaustive;
+		counters->n_rounds++;
+		counters->n_exhaustive += state->exhaustive;
+		if (counters->pass_width > 0)
+		{
+			counters->least_width =
+				counters->least_width > 0 ? Min(counters->least_width, counters->pass_width) : counters->pass_width;
+			counters->most_width = Max(counters->most_width, counters->pass_width);
+		}
+		counters->pass_width = 0;
 	}
 	if (state->exhaustive || state->n_rows == state->batch_size)
 		return true;

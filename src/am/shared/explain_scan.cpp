@@ -75,8 +75,9 @@ text_number(ExplainState *es, const char *name, uint64 value)
 	appendStringInfo(es->str, "  %s: " UINT64_FORMAT, name, value);
 }
 
+/// width_name: AccessMethod::width_name.
 void
-explain_as_text(const ScanCounters *counters, ExplainState *es)
+explain_as_text(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {
 	pg::explain_begin_line(es);
 	appendStringInfo(es->str, "Answered By: %s", answered_by(counters));
@@ -94,6 +95,11 @@ explain_as_text(const ScanCounters *counters, ExplainState *es)
 		text_number(es, "Largest Batch", counters->largest_batch);
 	if (counters->n_rounds > 0)
 		text_number(es, "Rounds", counters->n_rounds);
+	if (width_name != nullptr && counters->most_width > 0)
+	{
+		text_number(es, psprintf("Least %s", width_name), counters->least_width);
+		text_number(es, psprintf("Most %s", width_name), counters->most_width);
+	}
 	if (counters->n_exhaustive > 0)
 		text_number(es, "Exhaustive", counters->n_exhaustive);
 	if (counters->n_late > 0)
@@ -132,9 +138,9 @@ number_group(ExplainState *es, const char *name, const uint64 *counts, int n, co
 	ExplainCloseGroup(name, name, true, es);
 }
 
-/// The same in JSON, XML and YAML: every property, those that are zero as well.
+/// The same in JSON, XML and YAML: every property, those that are zero as well, but widths only of access methods that have one.
 void
-explain_as_properties(const ScanCounters *counters, ExplainState *es)
+explain_as_properties(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {
 	ExplainPropertyText("Answered By", answered_by(counters), es);
 	if (counters->n_worker_batches > 0)
@@ -145,6 +151,11 @@ explain_as_properties(const ScanCounters *counters, ExplainState *es)
 	number(es, "Rows Asked", counters->n_asked);
 	number(es, "Largest Batch", counters->largest_batch);
 	number(es, "Rounds", counters->n_rounds);
+	if (width_name != nullptr)
+	{
+		number(es, psprintf("Least %s", width_name), counters->least_width);
+		number(es, psprintf("Most %s", width_name), counters->most_width);
+	}
 	number(es, "Exhaustive", counters->n_exhaustive);
 	number(es, "Late Rows", counters->n_late);
 	number(es, "Compared", counters->n_compared);
@@ -163,15 +174,17 @@ explain_as_properties(const ScanCounters *counters, ExplainState *es)
 void
 explain(const IndexScanState *scan, ExplainState *es)
 {
-	const ScanCounters *counters;
+	const ScanState *state;
+	const char *width_name;
 
 	if (scan->iss_ScanDesc == nullptr)
 		return; // by parallel workers only
-	counters = static_cast<const ScanState *>(scan->iss_ScanDesc->opaque)->counters;
+	state = static_cast<const ScanState *>(scan->iss_ScanDesc->opaque);
+	width_name = state->am->width_name;
 	if (es->format == EXPLAIN_FORMAT_TEXT)
-		explain_as_text(counters, es);
+		explain_as_text(state->counters, width_name, es);
 	else
-		explain_as_properties(counters, es);
+		explain_as_properties(state->counters, width_name, es);
 }
 
 } // namespace

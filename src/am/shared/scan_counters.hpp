@@ -33,6 +33,9 @@ struct ScanCounters
 	uint64 largest_batch; // asked for at a time
 	uint64 n_rounds;      // of approximate access methods: passes over a part of the rows, or at last all
 	uint64 n_exhaustive;  // of those: passes over all rows
+	uint32 pass_width;    // AccessMethod::width_name of the round under way: the largest of the segments that are not looked at whole
+	uint32 least_width;   // of the rounds that had one; 0: none
+	uint32 most_width;
 	uint64 n_late;        // rows returned behind one further away (vectorgpu.scan_order = relaxed)
 	uint64 n_compared;    // by the backend: distances computed
 	uint64 n_rescored;    // by the worker's engine, together with the searches of the same engine batch

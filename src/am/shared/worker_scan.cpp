@@ -264,6 +264,8 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 				&probes[*n], &whole))
 			return false;
 		all = all && whole;
+		if (!whole)
+			note_width(&state->counters->pass_width, probes[*n].probes);
 		++*n;
 	}
 	if (all)
