@@ -151,7 +151,10 @@ SKIP:
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_index($node, 'i');
-ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }),
+ok(wait_until(sub {
+	$node->safe_psql('postgres', scan_sql()); # it brings the copy
+	return $node->safe_psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('i', true, true)") eq 't';
+}),
 	'the worker\'s copy equals the pages');
 check_resources($node, $resources);
 check_stopped($node);

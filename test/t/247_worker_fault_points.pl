@@ -96,7 +96,10 @@ for my $setting ('sweep:1:error', 'worker_pipe:1:corrupt', 'worker_fork:1:corrup
 	ok(wait_worker($node), "$setting: there is a worker afterwards");
 }
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree at last');
-ok(wait_until(sub { $node->safe_psql('postgres', "SELECT cache_rows_checked >= 0 FROM vectorgpu_check('i', true, true)") eq 't' }), 'the copy equals the pages');
+ok(wait_until(sub {
+	$node->safe_psql('postgres', scan_sql()); # it brings the copy
+	return $node->safe_psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('i', true, true)") eq 't';
+}), 'the copy equals the pages');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);
