@@ -156,7 +156,7 @@ for my $round (1 .. $crashes)
 		push @elements, $element;
 	}
 	crash_restart($node);
-	finish_load($load, expect_abort => 1);
+	finish_load($load);
 	unlike($load->{err}, qr/ERROR:/, "immediate stop $round: no error and no wrong answer before it");
 	my $acknowledged = join ',', @ids;
 	count('checks', scalar @ids);

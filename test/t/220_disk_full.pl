@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use File::Path qw(rmtree);
 use Test::More;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuLoad;
 
@@ -133,6 +134,7 @@ $wal->init(extra => [ "--waldir=$folder/wal_$$", '--wal-segsize=1' ]);
 $wal->append_conf('postgresql.conf', "max_wal_size = 1GB\ncheckpoint_timeout = 1h\nautovacuum = off\nfsync = off\n");
 $wal->start;
 create_extension($wal);
+expect_crash($wal, qr/PANIC:  .*No space left on device/, qr/was terminated by signal 6\b/);
 create_comparer($wal);
 my @methods = ('gpuflat (v vector_l2_ops)', 'gpuivf (v vector_l2_ops) WITH (lists = 4)', 'gpugraph (v vector_l2_ops)', 'gpumatch (v)');
 sub value_of

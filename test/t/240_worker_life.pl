@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuLoad;
 use VectorgpuResources;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -54,6 +55,7 @@ is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/p
 	0, 'the worker holds no file of a database');
 
 # Death
+expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal (?:6|11)\b/);
 for my $signal (qw(KILL SEGV ABRT TERM))
 {
 	my $pid = wait_worker($node);

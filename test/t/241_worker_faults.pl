@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use VectorgpuResources;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -24,6 +25,7 @@ make_answers($node, 20);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
+expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 11\b/);
 for my $signal (qw(KILL SEGV))
 {
 	my ($kills, $done, @wrong) = (0, 0);

@@ -8,6 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuLoad;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -116,6 +117,7 @@ my ($postmaster) = grep { /^1 / } processes();
 like($postmaster, qr/^1 0 \S+ postgres$/, 'the postmaster is process 1');
 agrees('at first');
 
+expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 11\b/);
 for my $signal (qw(KILL SEGV TERM))
 {
 	inside("kill -$signal $pid");

@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuResources;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -74,6 +75,7 @@ sub problems_with
 }
 
 # One test a point: at the first call, or at the second where the first is the supervisor's; in long runs at each (0) as well.
+expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # action abort
 for my $point (qw(accept make_slot send_welcome receive create load_segment append_delta tombstones manifest search reply))
 {
 	my $problems = '';

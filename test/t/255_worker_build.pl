@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -222,6 +223,7 @@ SKIP:
 		ok(wait_worker($node), "$fault: the worker is ready");
 	};
 
+	expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # abort
 	for my $fault (qw(build:0:error build:1:exit build:2:enomem build:3:exit build:4:abort))
 	{
 		$restart_with->($fault);
