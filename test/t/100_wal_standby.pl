@@ -17,6 +17,9 @@ my $primary = make_node('primary', streaming => 1, conf => "wal_consistency_chec
 create_comparer($primary);
 make_table($primary, 't', dims => 12);
 make_table($primary, 'wide', dims => 1100);    # more than a page a row
+make_table($primary, 'n', dims => 8);          # enough rows for narrow searches to be narrow: see VectorgpuNarrow
+fill_vectors($primary, 'n', dims => 8, rows => 4000);
+$primary->safe_psql('postgres', "CREATE INDEX n_v ON n USING $AM (v vector_l2_ops)");
 
 # What may become of a standby's query: PostgreSQL's own conflict with recovery, or our 40001 (page_recycled).
 my $reorganized = qr/was reorganized while it was being read/;
@@ -62,8 +65,9 @@ step('first rows', rows_sql(1, 1000, 1));
 step('single rows', join('', map { "INSERT INTO t VALUES ($_, 0, array_fill(${_}::float4 / 3000, ARRAY[12])::vector);" } 2001 .. 2020));
 step('delete', 'DELETE FROM t WHERE id % 3 = 0; DELETE FROM wide WHERE id % 3 = 0');
 step('vacuum', 'VACUUM t; VACUUM wide');
-step('rows in used places', rows_sql(3001, 3600, 2));
-step('merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')");
+step('rows in used places', rows_sql(3001, 3600, 2)
+	  . "DELETE FROM n WHERE id % 20 = 0; VACUUM n; INSERT INTO n SELECT 4000 + i, 1, " . random_vector_sql('i', dims => 8, seed => 2) . ' FROM generate_series(1, 300) i');
+step('merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v'); SELECT vectorgpu_merge('n_v')");
 step('rows after merge', rows_sql(4001, 4400, 3));
 step('update', "UPDATE t SET v = v + v WHERE id % 5 = 0; UPDATE wide SET category = 2");
 step('delete and vacuum', 'DELETE FROM t WHERE id % 4 = 0; DELETE FROM wide WHERE id % 4 = 0; VACUUM t; VACUUM wide');
@@ -76,8 +80,8 @@ for my $turn (1 .. 4)
 	step("extents used again, turn $turn",
 		"DELETE FROM t WHERE id % 2 = $turn % 2; VACUUM t;" . rows_sql(7000 + 500 * $turn, 7300 + 500 * $turn, 10 + $turn) . "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')");
 }
-check_index($primary, $_, name => "check of $_ on the primary") for 't_v', 'wide_v';
-check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide_v';
+check_index($primary, $_, name => "check of $_ on the primary") for 't_v', 'wide_v', 'n_v';
+check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide_v', 'n_v';
 my ($state) = psql_state($standby, "SELECT vectorgpu_merge('t_v')");
 is($state, '25006', 'merge on a standby is refused as any write is');
 
@@ -111,8 +115,9 @@ wait_standby($primary, $standby);
 my $write = start_load($primary, {
 		insert => "INSERT INTO t SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 12)::vector FROM generate_series(1, 10);\n",
 		delete => "DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 12);\n",
-		'merge@1' => "SELECT vectorgpu_merge('t_v');\n",
-		'vacuum@1' => "VACUUM t;\n" },
+		narrow => "DELETE FROM n WHERE id IN (SELECT id FROM n ORDER BY random() LIMIT 5);\nINSERT INTO n SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 8)::vector FROM generate_series(1, 5);\n",
+		'merge@1' => "SELECT vectorgpu_merge('t_v');\nSELECT vectorgpu_merge('n_v');\n",
+		'vacuum@1' => "VACUUM t;\nVACUUM n;\n" },
 	clients => 2, seconds => 8);
 my ($scans, $cancelled, @wrong) = (0, 0);
 my $slowest = 0;
@@ -136,7 +141,7 @@ is("@wrong[0 .. ($#wrong < 2 ? $#wrong : 2)]", '', "no wrong answer in $scans ro
 cmp_ok($scans, '>', $cancelled, sprintf('replay and scans do not block each other (slowest round %.1f s)', $slowest));
 wait_standby($primary, $standby);
 answers_equal($standby, 't', dims => 12, name => 'after the load: both scans agree on the standby');
-check_index($standby, 't_v', name => 'after the load: check on the standby');
+check_index($standby, $_, name => "after the load: check of $_ on the standby") for 't_v', 'n_v';
 is($standby->safe_psql('postgres', "SELECT compare_answers('t', '<->', quote_literal(test_vector(1, 12)) || '::vector')"), '', 'after the load, all rows');
 unlike(slurp_file($standby->logfile), qr/inconsistent page found|PANIC/, 'wal_consistency_checking found no difference');
 
@@ -267,7 +272,7 @@ $standby->safe_psql('postgres', rows_sql(300_001, 300_400, 30) . "DELETE FROM t 
 is($open->query_safe("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s"),
 	$standby->safe_psql('postgres', 'SELECT count(*) FROM t'), 'promoted: after changes too');
 answers_equal($standby, 't', dims => 12, name => 'promoted: both scans agree after changes');
-check_index($standby, 't_v', name => 'promoted: check');
+check_index($standby, $_, name => "promoted: check of $_") for 't_v', 'n_v';
 ($writes, $problem) = finish_load($write);
 is($problem, '', 'the old primary was not disturbed');
 $open->quit;

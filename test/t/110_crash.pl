@@ -46,13 +46,18 @@ CREATE INDEX w_v ON w USING $AM (v $CLASS);
 CREATE TABLE acknowledged (n bigint);
 CREATE SEQUENCE ids;
 SQL
+# Enough rows for narrow searches to be narrow: see VectorgpuNarrow.
+$node->safe_psql('postgres', "CREATE TABLE n (id bigint PRIMARY KEY, category int NOT NULL, v $type{8})");
+fill_values($node, 'n', dims => 8, rows => 4000);
+$node->safe_psql('postgres', "CREATE INDEX n_v ON n USING $AM (v $CLASS)");
 my %load = (
 	'insert@10' => "INSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::$CAST FROM generate_series(1, 5);\n",
 	'wide@3'    => "INSERT INTO w SELECT nextval('ids'), 1, test_vector((random() * 1e6)::bigint, 1500)::$CAST;\n",
 	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s WHERE id > 0 ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
 	'abort@2'   => "BEGIN;\nINSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::$CAST FROM generate_series(1, 5);\nROLLBACK;\n",
-	'vacuum@1'  => "VACUUM s;\nVACUUM w;\n",
-	'merge@1'   => "SELECT vectorgpu_merge('s_v');\nSELECT vectorgpu_merge('w_v');\n",
+	'narrow@4'  => "INSERT INTO n SELECT 4000 + nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 8)::$CAST FROM generate_series(1, 5);\nDELETE FROM n WHERE id IN (SELECT id FROM n ORDER BY random() LIMIT 3);\n",
+	'vacuum@1'  => "VACUUM s;\nVACUUM w;\nVACUUM n;\n",
+	'merge@1'   => "SELECT vectorgpu_merge('s_v');\nSELECT vectorgpu_merge('w_v');\nSELECT vectorgpu_merge('n_v');\n",
 	'reindex@1' => "REINDEX INDEX s_v;\n");
 for my $round (1 .. $rounds)
 {
@@ -69,9 +74,9 @@ for my $round (1 .. $rounds)
 	is($node->safe_psql('postgres', "SELECT count(*) FROM s WHERE id = $acknowledged"), 1, "round $round: an acknowledged row is there") or count('lost');
 	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM s ORDER BY v $OP test_vector($round, 16)::$CAST LIMIT 20) x WHERE id = $acknowledged"),
 		1, "round $round: and the index finds it");
-	sound(sprintf('round %d, stopped after %.2f s', $round, $pause), s => 16, w => 1500);
-	$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v')");
-	sound("round $round, after vacuum and merge", s => 16, w => 1500);
+	sound(sprintf('round %d, stopped after %.2f s', $round, $pause), s => 16, w => 1500, n => 8);
+	$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v'); VACUUM n; SELECT vectorgpu_merge('n_v')");
+	sound("round $round, after vacuum and merge", s => 16, w => 1500, n => 8);
 }
 
 # Asynchronous commit: rows that a session has seen in the index may be gone after the stop, others take their place.
@@ -149,7 +154,7 @@ for my $round (1 .. 2)
 	kill 'KILL', $pid;
 	finish_load($load);
 	ok(wait_for_restart($node), "backend killed in a mixed load, round $round: the server is back");
-	sound("backend killed in a mixed load, round $round", s => 16, w => 1500);
+	sound("backend killed in a mixed load, round $round", s => 16, w => 1500, n => 8);
 }
 
 # The postmaster killed under load.
@@ -158,9 +163,9 @@ sleep 1.2;
 $node->kill9;
 finish_load($load);
 start_after_kill($node);
-sound('postmaster killed', s => 16, w => 1500);
-$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v')");
-sound('postmaster killed, after vacuum and merge', s => 16, w => 1500);
+sound('postmaster killed', s => 16, w => 1500, n => 8);
+$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v'); VACUUM n; SELECT vectorgpu_merge('n_v')");
+sound('postmaster killed, after vacuum and merge', s => 16, w => 1500, n => 8);
 
 # Unlogged: two crashes with other rows between; empty after each, right after new rows; then logged.
 $node->safe_psql('postgres', "CREATE UNLOGGED TABLE u (id bigint PRIMARY KEY, category int NOT NULL, v $type{8})");

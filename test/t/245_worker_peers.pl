@@ -131,7 +131,7 @@ my $before = $silent->();
 is($node->safe_psql('postgres', "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt'; SELECT segments_after, rows_moved FROM vectorgpu_merge('gi')"), '1|6600',
 	'a merge does without a worker that never answers');
 is($silent->(), $before + 1, 'and waits for it once');
-check_index($node, 'gi');
+check_index($node, 'gi', recall => 0);
 ok($node->poll_query_until('postgres', "SELECT (fallback_reasons->>'wrong_answer')::int > 0 FROM vectorgpu_worker"),
 	'wrong answers are counted');
 ok(wait_log($node, qr/answered without the worker/, 0), 'and told in the log');

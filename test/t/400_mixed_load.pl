@@ -26,6 +26,10 @@ CREATE TABLE w (id bigint, category int, v vector(2500));
 INSERT INTO w SELECT i, i % 3, test_vector(i, 2500)::vector FROM generate_series(1, 60) i;
 CREATE INDEX w_v ON w USING $AM (v vector_l1_ops);
 SQL
+# Enough rows for narrow searches to be narrow: see VectorgpuNarrow.
+make_table($node, 'n', dims => 8);
+fill_vectors($node, 'n', dims => 8, rows => 4000);
+$node->safe_psql('postgres', "CREATE INDEX n_v ON n USING $AM (v vector_l2_ops)");
 
 my $any = 'test_vector((random() * 1e9)::bigint, 16)::vector';
 my $compare = sub {
@@ -39,14 +43,16 @@ my %scripts = (
 	'delete@6'    => "DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 9 FOR UPDATE SKIP LOCKED);\n",
 	'abort@2'     => "BEGIN;\nINSERT INTO t SELECT nextval('t_id'), 1, $any FROM generate_series(1, 5);\nSAVEPOINT a;\nDELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED);\nROLLBACK TO a;\nROLLBACK;\n",
 	'wide@2'      => "BEGIN;\nINSERT INTO w SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 2500)::vector;\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED);\nCOMMIT;\n",
-	'vacuum@1'    => "VACUUM t;\nVACUUM w;\n",
-	'merge@1'     => "SELECT vectorgpu_merge('t_l2');\nSELECT vectorgpu_merge('w_v');\nSELECT vectorgpu_merge('t_cos');\n",
+	'narrow@2'    => "DELETE FROM n WHERE id IN (SELECT id FROM n ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED);\nINSERT INTO n SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 8)::vector FROM generate_series(1, 5);\n",
+	'vacuum@1'    => "VACUUM t;\nVACUUM w;\nVACUUM n;\n",
+	'merge@1'     => "SELECT vectorgpu_merge('t_l2');\nSELECT vectorgpu_merge('w_v');\nSELECT vectorgpu_merge('t_cos');\nSELECT vectorgpu_merge('n_v');\n",
 	'near@8'      => $compare->('t', '<->', 16, 10, 'true'),
 	'many@2'      => $compare->('t', '<->', 16, 400, 'true'),
 	'all@1'       => $compare->('t', '<=>', 16, 'NULL', 'true'),
 	'cosine@4'    => $compare->('t', '<=>', 16, 10, 'true'),
 	'filter@3'    => $compare->('t', '<->', 16, 10, 'category = 3'),
 	'widescan@2'  => $compare->('w', '<+>', 2500, 5, 'true'),
+	'nearn@1'     => $compare->('n', '<->', 8, 10, 'true'),
 	'own@2'       => "\\set q random(1, 100000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nINSERT INTO t SELECT nextval('t_id'), 2, test_vector(:q, 16)::vector;\nDELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED);\nSELECT assert_answers('t', '<->', quote_literal(test_vector(:q, 16)) || '::vector', 5);\nCOMMIT;\n");
 
 for my $protocol ('simple', 'prepared')
@@ -56,7 +62,7 @@ for my $protocol ('simple', 'prepared')
 	is($problem, '', "$protocol protocol: no error and no wrong answer in $transactions transactions");
 	cmp_ok($transactions, '>', 10, "$protocol protocol: work was done");
 }
-for my $index ('t_l2', 't_cos', 'w_v')
+for my $index ('t_l2', 't_cos', 'w_v', 'n_v')
 {
 	check_index($node, $index, name => "afterwards: check of $index");
 }

@@ -14,6 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuCount;
+use VectorgpuNarrow;
 
 # How long pg_ctl waits for a server.
 BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
@@ -287,20 +288,24 @@ sub first_difference
 	return '';
 }
 
-# One test: vectorgpu_check finds nothing wrong.
-#   heap  0: the structure only, without visiting the table
+# One test: vectorgpu_check finds nothing wrong; nor do scans that look at few lists, or follow edges, see VectorgpuNarrow.
+#   heap    0: the structure only, without visiting the table
+#   narrow  0: without such scans
+#   recall  0: with them, but what they find of the nearest rows may be little, as of rows in clusters that few edges connect
 sub check_index
 {
 	my ($node, $index, %opt) = @_;
 	my $heap = defined $opt{heap} && !$opt{heap} ? 'false' : 'true';
 	my ($rc, $out, $err) =
 	  $node->psql($opt{db} // 'postgres', "SELECT vectorgpu_check('$index'::regclass, $heap)");
+	my $problem = $rc != 0 || $err ne '' ? "exit status $rc\n$out\n$err" : '';
 
 	count('checks');
-	count('lost') if $rc != 0 || $err ne '';
+	count('lost') if $problem;
+	$problem ||= check_narrow($node, $index, $opt{db} // 'postgres', $opt{recall} // 1) if $opt{narrow} // 1;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok($rc == 0 && $err eq '', $opt{name} // "vectorgpu_check of $index") or diag("exit status $rc\n$out\n$err");
-	return $rc == 0;
+	ok(!$problem, $opt{name} // "vectorgpu_check of $index") or diag($problem);
+	return !$problem;
 }
 
 # A started streaming standby of a node made with streaming => 1.
