@@ -77,12 +77,20 @@ struct GraphPart
 /// options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
+/// options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was measured; 1 if it was not.
+double graph_most_recall(const GraphModel *model);
+
+/// options.cpp. True if a search by the graph reaches so much, below 1; if not, only a look at all rows does.
+bool graph_reaches(const GraphModel *model, double recall);
+
 /// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before: not less than n_rows where
-/// a look at all of them is faster.
+/// a look at all of them is faster, or alone reaches gpugraph.recall_target.
 double graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted, uint32 round);
 
 /// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);
+
+constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
 /// options.cpp. The same for the planner, which reads no page: of the first pass.
 double graph_plan_width(double wanted, uint32 hash_bits);

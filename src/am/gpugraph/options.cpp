@@ -18,7 +18,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kDefaultRecall = 0.95;
 constexpr double kDefaultWidth = 64;   // where no calibration was possible
 constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
 constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
@@ -29,6 +28,7 @@ constexpr double kRoundGrowth = 2;     // a round is so much wider than the one 
 // Rows that a look at all of them passes in the time of a search for each row that it keeps in mind: SIFT, 100,000 rows in memory, 5.6 ms for all, 3.5 by a
 // width of 1,024, 6.7 by one of 2,048, 24 by one of 8,192; so with other numbers of rows, since both grow alike.
 constexpr double kRowsPerWidth = 48;
+constexpr double kCloseEnough = 0.005; // below a target: less than samples of 1,000 rows tell apart
 
 /// What core keeps of the storage parameters.
 struct GraphReloptions
@@ -40,7 +40,7 @@ struct GraphReloptions
 };
 
 int width_setting = 0;
-double recall_target = kDefaultRecall;
+double recall_target = kGraphDefaultRecall;
 relopt_kind options_kind;
 
 relopt_enum_elt_def kPruneKinds[] = {
@@ -93,7 +93,7 @@ graph_define_options()
 		nullptr, nullptr);
 	DefineCustomRealVariable("gpugraph.recall_target",
 		"Share of the nearest rows that a scan shall find, if gpugraph.search_width is 0.", nullptr, &recall_target,
-		kDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+		kGraphDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	MarkGUCPrefixReserved("gpugraph");
 }
 
@@ -150,6 +150,20 @@ graph_looks_at_all(double width, double n_rows, uint32 hash_bits)
 }
 
 double
+graph_most_recall(const GraphModel *model)
+{
+	const engine::ivf::Calibration &calibration = model->calibration;
+
+	return calibration.n_queries > 0 && calibration.n_points > 0 ? static_cast<double>(calibration.recall[calibration.n_points - 1]) : 1;
+}
+
+bool
+graph_reaches(const GraphModel *model, double recall)
+{
+	return recall < 1 && graph_most_recall(model) >= recall - kCloseEnough;
+}
+
+double
 graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted, uint32 round)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
@@ -162,6 +176,9 @@ graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted,
 
 	const double width = std::ceil(width_for(calibrated, wanted) * std::pow(kRoundGrowth, round) * wider);
 
+	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
+	if (width_setting == 0 && !graph_reaches(model, recall_target))
+		return Max(width, n_rows);
 	return graph_looks_at_all(width, n_rows, model->hash_bits) ? Max(width, n_rows) : width;
 }
 

@@ -109,6 +109,24 @@ tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
 				part_bytes(writer, spec, writer->n_rows) / (1024 * 1024) + 1)));
 }
 
+/// Where the rows have no neighbourhoods that edges lead through, or codes do not tell them apart.
+void
+tell_of_recall(const GraphWriter *writer)
+{
+	const GraphModel *model = &writer->model;
+	const engine::ivf::Calibration *calibration = &model->calibration;
+
+	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
+		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows), model->hash_bits))
+		return; // the last: in any case
+	ereport(NOTICE,
+		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target", RelationGetRelationName(writer->plan.index)),
+			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where gpugraph.recall_target is higher, and take longer.",
+				graph_most_recall(model)),
+			model->hash_bits != 0 && model->hash_bits < 512 ? errhint("More hash_bits, none, or a higher degree may find more.")
+															: errhint("A higher degree may find more, or an index of gpuivf.")));
+}
+
 /// What building the parts takes, once for all of them.
 struct PartMemory
 {
@@ -344,6 +362,7 @@ graph_build_parts(GraphWriter *writer)
 	pfree(memory.work);
 	if (memory.codes != nullptr)
 		pfree(memory.codes);
+	tell_of_recall(writer);
 	return true;
 }
 

@@ -37,7 +37,7 @@ struct CodedQuery
 	CodeQuery codes;
 	float *constants;           // [n_lists] of the lists; null: codes have none
 	uint8 *points;              // [n_lists]: the first calibration point that looks at the list
-	double limits[kNeighbors];  // estimates of the true neighbours; NaN where there is none
+	double limits[kNeighbors];  // estimates of the true neighbours; NaN where codes give none, as beyond what halves hold
 	double worst;               // of these
 	TrueNeighbors neighbors;
 	uint32 neighbor_points[kNeighbors];
@@ -132,21 +132,18 @@ void
 look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
 {
 	TrueNeighbors *neighbors = &query->neighbors;
-	uint64 n;
 
 	ivf_true_neighbors(writer, queries, i, neighbors);
 	query->worst = -HUGE_VAL;
-	for (n = 0; n < neighbors->n; n++)
+	for (uint64 n = 0; n < neighbors->n; n++)
 	{
 		ivf_seek_spool(writer->codes, neighbors->numbers[n] * writer->coded_bytes);
 		ivf_seek_spool(writer->labels, neighbors->numbers[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
-		query->worst = Max(query->worst, query->limits[n]);
+		query->worst = std::fmax(query->worst, query->limits[n]); // which passes NaN over
 	}
-	while (n < kNeighbors)
-		query->limits[n++] = NAN;
 }
 
 void
@@ -173,17 +170,19 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 	return std::find(neighbors->copies, neighbors->copies + neighbors->n_copies, number) != neighbors->copies + neighbors->n_copies;
 }
 
-/// Counts the rows of a batch, from number `first` on, that are better than the query's neighbours.
+/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: of rows with the same estimate it takes the
+/// first. Where one row is far off, all others may have the same code.
 void
 count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
 {
 	score_rows(query, rows, n, scores);
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (!(scores[i] < query->worst) || is_copy(&query->neighbors, first + i))
+		if (!(scores[i] <= query->worst) || is_copy(&query->neighbors, first + i))
 			continue;
-		for (uint64 j = 0; j < kNeighbors; j++)
-			if (scores[i] < query->limits[j]) // the query's own row, too: one candidate more than needed
+		for (uint64 j = 0; j < query->neighbors.n; j++)
+			if (scores[i] < query->limits[j] || // the query's own row, too: one candidate more than needed
+				(scores[i] == query->limits[j] && first + i < query->neighbors.numbers[j]))
 				query->better[j][query->points[rows->labels[i]]]++;
 	}
 }
@@ -218,16 +217,16 @@ found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candi
 
 	*in_lists = 0;
 	for (uint64 i = 0; i < n_queries; i++)
-		for (uint64 j = 0; j < kNeighbors; j++)
+		for (uint64 j = 0; j < queries[i].neighbors.n; j++)
 		{
 			uint64 better = 0;
 
-			if (std::isnan(queries[i].limits[j]) || queries[i].neighbor_points[j] > point)
+			if (queries[i].neighbor_points[j] > point)
 				continue;
 			for (uint32 p = 0; p <= point; p++)
 				better += queries[i].better[j][p];
 			++*in_lists;
-			found += better < candidates;
+			found += !std::isnan(queries[i].limits[j]) && better < candidates;
 		}
 	return found;
 }

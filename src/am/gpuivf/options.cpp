@@ -161,7 +161,9 @@ ivf_probes(const IvfModel *model, uint64 wanted)
 {
 	double probes = probes_setting;
 
-	if (probes_setting == 0)
+	if (probes_setting == 0 && recall_target >= 1)
+		probes = model->n_lists; // a sample that finds all with less is no proof
+	else if (probes_setting == 0)
 	{
 		probes = model->calibration.n_queries > 0 ? engine::ivf::fractional_probes_for(model->calibration, recall_target)
 												  : std::ceil(model->n_lists * kDefaultShare);

@@ -1,0 +1,56 @@
+-- Recall targets on rows that codes or edges tell apart badly: what cannot be reached with few candidates, or by a graph, is found by a look at more rows.
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+SET client_min_messages = warning;
+SET vectorgpu.worker = off;
+SELECT setseed(0.1);
+-- found with every target, and all of it with a target of 1
+CREATE FUNCTION reached(index regclass, setting text, targets float[]) RETURNS TABLE (target float, reached bool)
+LANGUAGE plpgsql AS $$
+DECLARE
+	found float;
+BEGIN
+	FOREACH target IN ARRAY targets LOOP
+		PERFORM set_config(setting, target::text, true);
+		SELECT r.recall INTO found FROM vectorgpu_recall(index, 100, 10) r;
+		reached := found >= CASE WHEN target = 1 THEN 1 ELSE target - 0.06 END; -- of 1,000 neighbours
+		RETURN NEXT;
+	END LOOP;
+END $$;
+-- one row far off: the bytes of all others are the same
+CREATE TABLE far_off AS SELECT i AS id, CASE WHEN i = 1 THEN array_fill(1e6::real, ARRAY[16]) ELSE
+	(SELECT array_agg(random()::real) FROM generate_series(1, 16) WHERE i = i) END::vector(16) AS v FROM generate_series(1, 6000) i;
+CREATE INDEX far_off_sq8 ON far_off USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
+SELECT * FROM reached('far_off_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+DROP INDEX far_off_sq8;
+CREATE INDEX far_off_table ON far_off USING gpuivf (v vector_ip_ops) WITH (storage = sq8, refine = none);
+SELECT * FROM reached('far_off_table', 'gpuivf.recall_target', '{0.95, 1}');
+DROP INDEX far_off_table;
+-- the same comes with a merge
+DELETE FROM far_off WHERE id = 1;
+CREATE INDEX far_off_later ON far_off USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
+INSERT INTO far_off SELECT i, CASE WHEN i = 1 THEN array_fill(1e6::real, ARRAY[16]) ELSE
+	(SELECT array_agg(random()::real) FROM generate_series(1, 16) WHERE i = i) END::vector(16) FROM generate_series(1, 600) i;
+SELECT vectorgpu_merge('far_off_later') IS NOT NULL AS merged;
+SELECT * FROM reached('far_off_later', 'gpuivf.recall_target', '{0.95, 1}');
+-- beyond what halves hold
+CREATE TABLE large AS SELECT i AS id, (SELECT array_agg((100000 + random() * 1000000)::real) FROM generate_series(1, 8) WHERE i = i)::vector(8) AS v FROM generate_series(1, 4000) i;
+CREATE INDEX large_fp16 ON large USING gpuivf (v vector_l2_ops) WITH (storage = fp16);
+SELECT * FROM reached('large_fp16', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+-- angles between rows that lie nearly in one direction
+CREATE TABLE narrow AS SELECT i AS id, ARRAY[1, 1, i]::vector(3) AS v FROM generate_series(1, 1500) i;
+CREATE INDEX narrow_sq8 ON narrow USING gpuivf (v vector_cosine_ops) WITH (storage = sq8);
+SELECT * FROM reached('narrow_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+-- equal rows, which are found as well as any
+CREATE TABLE equal_rows AS SELECT i AS id, (SELECT array_agg((50 + 50 * sin((i / 100) * j * 7.3))::real) FROM generate_series(1, 16) j)::vector(16) AS v FROM generate_series(0, 5999) i;
+CREATE INDEX equal_sq8 ON equal_rows USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
+SELECT * FROM reached('equal_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+-- groups that few bits do not tell apart, and that edges seldom lead between
+CREATE TABLE centres AS SELECT i, ARRAY(SELECT (sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM generate_series(1, 32) WHERE i = i) AS m FROM generate_series(0, 59) i;
+CREATE TABLE groups AS SELECT n.i AS id, ARRAY(SELECT (x + 0.6 * sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM unnest(m) WITH ORDINALITY u(x, o)
+	WHERE n.i = n.i ORDER BY o)::vector(32) AS v FROM generate_series(1, 6000) n(i) JOIN centres c ON c.i = n.i % 60;
+CREATE INDEX groups_hashed ON groups USING gpugraph (v vector_l2_ops) WITH (hash_bits = 32, degree = 12);
+SELECT * FROM reached('groups_hashed', 'gpugraph.recall_target', '{0.5, 0.95, 0.99, 1}');
+DROP TABLE far_off, large, narrow, equal_rows, centres, groups;
+DROP FUNCTION reached;
