@@ -139,9 +139,10 @@ sub tidy
 }
 
 # Whether a statement asks the worker, and how often, depends on a worker that dies each second, and whether it has to wait for one on how fast
-# that is: such points are tried several times, and a statement may end without meeting them.
+# that is; whether a value is logged in parts on where in the delta it begins. Such points are tried several times, and a statement may end without
+# meeting them.
 my $flapping = ($ENV{VECTORGPU_WORKER} // '') eq 'flapping';
-sub by_chance { my ($name) = @_; return $flapping || $name eq 'graph_worker_wait'; }
+sub by_chance { my ($name) = @_; return $flapping || $name eq 'graph_worker_wait' || $name eq 'delta_value_part'; }
 my $met = 0; # points reached for want of memory and for an exit
 
 # First call of every point that a kind of statement reaches: eight points at a time, until none of them is reached.
@@ -283,8 +284,7 @@ SKIP:
 	for my $action (sort keys %codes)
 	{
 		my ($state, $error, $wrong);
-		# Where on its first page a value begins decides whether it is logged in one piece.
-		for (1 .. 5)
+		for (1 .. 6)
 		{
 			($state, $error, $wrong) = try_faults('long_insert', 'delta_value_part:1:error');
 			last if $state ne '00000';
