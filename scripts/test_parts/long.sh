@@ -20,15 +20,21 @@ part_sanitizers() {
 }
 
 # part_matrix_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
-# loaded by the first use and in one that is preloaded. Those that set up a worker of their own take no part.
+# loaded by the first use and in one that is preloaded. Those that set up a worker of their own take no part. Workers that are on have to answer.
 part_matrix_tap() {
-	local way
+	local way answered
 
 	for way in $MATRIX; do
 		TAP_ENVIRONMENT=("VECTORGPU_WORKER=${way%-*}" "VECTORGPU_PRELOAD=${way#*-}")
 		TAP_EXCEPT='/121_|/2[45][0-9]_|/220_|/300_'
+		[ "${way%-*}" = off ] || TAP_MODULE=VectorgpuAnswered
 		part_tap "tap, worker ${way%-*}, preload ${way#*-}" test/t 3600
-		TAP_ENVIRONMENT=() TAP_EXCEPT=''
+		if [ -n "$TAP_MODULE" ]; then
+			answered=$(cat "$LOGS"/tap/*.log | sed -n 's/^# counted: answered=\([0-9]*\)$/\1/p' | awk '{ sum += $1 } END { print sum + 0 }')
+			echo "   workers answered $answered batches of rows, of $(grep -lE '^# counted: answered=[1-9][0-9]*$' "$LOGS"/tap/*.log | wc -l) files"
+			[ "${way%-*}" != on ] || count "worker ${way%-*}, preload ${way#*-}: answered" $((answered > 0)) $((answered == 0)) 0
+		fi
+		TAP_ENVIRONMENT=() TAP_MODULE='' TAP_EXCEPT=''
 	done
 }
 
