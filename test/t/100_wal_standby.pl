@@ -208,7 +208,7 @@ SKIP:
 	# what came out, and how many rows it should be.
 	my $scan_all = sub {
 		my ($faults) = @_;
-		my ($session, $holder) = map { $standby->background_psql('postgres', on_error_stop => 0) } 1, 2;
+		my ($session, $holder, $next) = map { $standby->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 		my $pid = session_pid($session);
 		my $n = $session->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET vectorgpu.worker = off; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM u");
 		my $held = 0;
@@ -228,10 +228,14 @@ SKIP:
 			next if $waits == 0;
 			$held++;
 			$write_anew->();
-			# It goes on, and to the next place to wait at.
-			$holder->query_safe('SELECT pg_advisory_unlock(1), pg_advisory_lock(1)');
+			# It goes on, and no further than to the next place to wait at: who holds the lock then waits behind it already.
+			$next->{stdin} .= "SELECT pg_advisory_lock(1);\n";
+			$next->{run}->pump_nb until $standby->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 2 || time > $until;
+			$holder->query_safe('SELECT pg_advisory_unlock(1)');
+			$next->query_safe('SELECT 1');
+			($holder, $next) = ($next, $holder);
 		}
-		$_->quit for $holder, $session;
+		$_->quit for $holder, $next, $session;
 		return ($held, "$session->{stdout}$session->{stderr}", "rows $n/$n");
 	};
 
