@@ -195,12 +195,20 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 			else if (layout.spec.kind == CodeKind::kSq8)
 				error = kernels::launch_sq8_layout_back(
 					codes.codes.as<uint8_t>(), codes.pitch_bytes, layout.spec.dim, at, here, staging, stream);
+			else if (const size_t in_row = at % codes.code_bytes; in_row == 0 && here >= codes.code_bytes)
+			{
+				// Rows lie padded: whole ones, as many as there are.
+				const size_t n_rows = here / codes.code_bytes;
+
+				here = n_rows * codes.code_bytes;
+				error = cudaMemcpy2DAsync(staging, codes.code_bytes, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes,
+					codes.pitch_bytes, codes.code_bytes, n_rows, cudaMemcpyDeviceToDevice, stream);
+			}
 			else
 			{
-				// To the end of a row: they lie padded.
-				here = std::min<size_t>(here, codes.code_bytes - at % codes.code_bytes);
-				error = cudaMemcpyAsync(staging, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + at % codes.code_bytes,
-					here, cudaMemcpyDeviceToDevice, stream);
+				here = std::min<size_t>(here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
+				error = cudaMemcpyAsync(staging, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
+					cudaMemcpyDeviceToDevice, stream);
 			}
 			VECTORGPU_TRY(device->check(error, "read codes"));
 			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, staging, here));
