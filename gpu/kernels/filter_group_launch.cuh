@@ -21,7 +21,7 @@ group_stages(uint32_t dim_pad)
 	const size_t fixed = group_fixed_bytes<Shape>(dim_pad);
 	const size_t most = filter_most_shared();
 
-	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
+	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / Shape::kStageBytes, kMostGroupStages));
 }
 
 /// Calls use(shape) with the shape for so many queries, if it fits; else false. Batches that need several tiles of queries may take the
@@ -48,17 +48,31 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 		return true;
 	};
 
+	// For bytes so many dimensions take more than they are worth.
+	constexpr bool kCanStream = form != Form::kByte;
+
 	if (n_queries > 128 && try_shape(GroupShape<form, 16, true>{}))
 		return true;
-	if (n_queries > 64)
-		return try_shape(GroupShape<form, 8, true>{});
-	if (n_queries > 32)
-		return try_shape(GroupShape<form, 8, false>{});
-	if (n_queries > 16)
-		return try_shape(GroupShape<form, 4, false>{});
-	if (n_queries > 8)
-		return try_shape(GroupShape<form, 2, false>{});
-	return try_shape(GroupShape<form, 1, false>{});
+	if (n_queries > 64 && try_shape(GroupShape<form, 8, true>{}))
+		return true;
+	if (n_queries <= 64 && n_queries > 32 && try_shape(GroupShape<form, 8, false>{}))
+		return true;
+	if (n_queries <= 32 && n_queries > 16 && try_shape(GroupShape<form, 4, false>{}))
+		return true;
+	if (n_queries <= 16 && n_queries > 8 && try_shape(GroupShape<form, 2, false>{}))
+		return true;
+	if (n_queries <= 8 && try_shape(GroupShape<form, 1, false>{}))
+		return true;
+	if constexpr (kCanStream)
+	{
+		if (n_queries > 128)
+			return try_shape(GroupShape<form, 16, true, true>{});
+		if (n_queries > 64)
+			return try_shape(GroupShape<form, 8, true, true>{});
+		return n_queries > 32 ? try_shape(GroupShape<form, 4, true, true>{}) : try_shape(GroupShape<form, 2, true, true>{});
+	}
+	else
+		return false;
 }
 
 /// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs n_slots blocks at
@@ -92,7 +106,7 @@ cudaError_t
 launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream)
 {
 	const uint32_t n_stages = group_stages<Shape>(args.dim_pad);
-	const size_t shared = group_fixed_bytes<Shape>(args.dim_pad) + n_stages * kGroupStageBytes;
+	const size_t shared = group_fixed_bytes<Shape>(args.dim_pad) + n_stages * Shape::kStageBytes;
 	const uint32_t n_query_tiles = (args.n_queries + Shape::kQueries - 1) / Shape::kQueries;
 	const uint32_t tiles = tiles_per_block(args.n_tiles, n_query_tiles, n_slots);
 	CUtensorMap rows;
@@ -164,6 +178,13 @@ prepare_group_form()
 	prepare(GroupShape<form, 8, false>{});
 	prepare(GroupShape<form, 8, true>{});
 	prepare(GroupShape<form, 16, true>{});
+	if constexpr (form != Form::kByte)
+	{
+		prepare(GroupShape<form, 2, true, true>{});
+		prepare(GroupShape<form, 4, true, true>{});
+		prepare(GroupShape<form, 8, true, true>{});
+		prepare(GroupShape<form, 16, true, true>{});
+	}
 	return error;
 }
 

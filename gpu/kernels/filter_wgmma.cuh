@@ -1,6 +1,6 @@
 // The matrix product of the filter by warp groups (sm_90a). A block stays on a processor: one warp brings rows by bulk tensor copies,
 // two groups of four warps multiply and judge, each at its own pace, so that one judges while the other multiplies. The queries stay in
-// shared memory. What is made of the sums: filter_sums.cuh; the same estimates by other devices: filter_mma.cuh.
+// shared memory, or, where they have too many dimensions for that, come again with every tile of rows, from L2. What is made of the sums: filter_sums.cuh; the same estimates by other devices: filter_mma.cuh.
 //
 // A group of rows of a sampled tile (FilterPass::kMinima) is here rows 16 w ... 16 w + 15 of both halves of the tile.
 #pragma once
@@ -13,20 +13,25 @@ namespace vectorgpu::kernels
 {
 
 /// kSplit: both warp groups take all tiles, each half of the block's queries, so that a row is fetched once for twice as many; else they
-/// take turns with the tiles, for all queries of the block.
-template <Form form_, int NT_, bool kSplit_>
+/// take turns with the tiles, for all queries of the block. kStreamed: a stage has a chunk of the queries behind the rows'.
+template <Form form_, int NT_, bool kSplit_, bool kStreamed_ = false>
 struct GroupShape
 {
+	static_assert(kSplit_ || !kStreamed_); // groups that take turns with tiles are at different chunks
+
+
 	static constexpr Form form = form_;
 	static constexpr int NT = NT_;
 	static constexpr bool kSplit = kSplit_;
+	static constexpr bool kStreamed = kStreamed_;
 	static constexpr int kGroups = 2;
 	static constexpr int kQueries = NT * 8 * (kSplit ? kGroups : 1);
 	static constexpr int kWarps = 4 * kGroups;          // that multiply
 	static constexpr int kThreads = 32 * (kWarps + 4);  // a group gives up its registers as a whole, so that the copying warp has three idle ones
+	static constexpr uint32_t kStageBytes = (kFilterTileRows + (kStreamed ? kQueries : 0)) * kChunkBytes;
 };
 
-constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes;
+constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes; // the rows of a stage
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
 constexpr uint32_t kStagesOnTheWay = 4;   // copies of a block: enough for memory to give what it can, more only hold up other loads
@@ -40,7 +45,7 @@ template <class Shape>
 size_t
 group_fixed_bytes(uint32_t dim_pad)
 {
-	return 1024 + Shape::kQueries * operand_bytes(Shape::form, dim_pad) + (2 * kMostGroupStages + 1) * sizeof(uint64_t) +
+	return 1024 + (Shape::kStreamed ? 0 : Shape::kQueries * operand_bytes(Shape::form, dim_pad)) + (2 * kMostGroupStages + 1) * sizeof(uint64_t) +
 		   Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
 }
 
@@ -124,13 +129,22 @@ struct GroupPipeline
 	__device__ __forceinline__
 	GroupPipeline(unsigned char *shared, uint32_t pitch_bytes, uint32_t stages)
 		: n_chunks((pitch_bytes + kChunkBytes - 1) / kChunkBytes), n_stages(stages), start((shared_address(shared) + 1023) / 1024 * 1024),
-		  operand(start + n_stages * kGroupStageBytes)
+		  operand(start + n_stages * Shape::kStageBytes)
 	{
-		unsigned char *places = shared + (operand + n_chunks * Shape::kQueries * kChunkBytes - shared_address(shared));
+		unsigned char *places = shared + (operand + (Shape::kStreamed ? 0 : n_chunks * Shape::kQueries * kChunkBytes) - shared_address(shared));
 
 		barriers = shared_address(places);
 		queries_here = barriers + 2 * kMostGroupStages * 8;
 		behind = places + (2 * kMostGroupStages + 1) * 8;
+	}
+
+	__device__ __forceinline__ uint32_t rows_of(uint32_t stage) const { return start + stage * Shape::kStageBytes; }
+
+	/// The queries' chunk that goes with the rows' in a stage.
+	__device__ __forceinline__ uint32_t
+	queries_of(uint32_t stage, uint32_t chunk) const
+	{
+		return Shape::kStreamed ? rows_of(stage) + kGroupStageBytes : operand + chunk * Shape::kQueries * kChunkBytes;
 	}
 
 	__device__ __forceinline__ uint32_t full(uint32_t stage) const { return barriers + stage * 16; }
@@ -177,7 +191,7 @@ struct GroupPipeline
 		for (uint32_t step = 0; step < n_steps; step++)
 		{
 			// Rows do not depend on the kernels before; the queries do.
-			if (step == min(n_stages, n_steps - 1))
+			if (step == min(n_stages, n_steps - 1) && !Shape::kStreamed)
 			{
 				wait_for_stream();
 				barrier_expect(queries_here, n_chunks * Shape::kQueries * kChunkBytes);
@@ -185,8 +199,21 @@ struct GroupPipeline
 					copy_box(operand + i * Shape::kQueries * kChunkBytes, queries, i * kChunkBytes, first_query, queries_here);
 			}
 			wait_for_turn(step, stage, round);
-			barrier_expect(full(stage), kGroupStageBytes);
-			copy_box(start + stage * kGroupStageBytes, rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
+			barrier_expect(full(stage), Shape::kStageBytes);
+			copy_box(rows_of(stage), rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
+			if constexpr (Shape::kStreamed)
+			{
+				const uint32_t n_ahead = min(min(n_stages, kStagesOnTheWay), n_steps);
+
+				if (step + 1 == n_ahead) // which no stage has been waited for so far
+				{
+					wait_for_stream();
+					for (uint32_t i = 0; i < n_ahead; i++)
+						copy_box(queries_of(i, 0), queries, i % n_chunks * kChunkBytes, first_query, full(i));
+				}
+				else if (step >= n_ahead)
+					copy_box(queries_of(stage, 0), queries, chunk * kChunkBytes, first_query, full(stage));
+			}
 			if (++chunk == n_chunks)
 			{
 				chunk = 0;
@@ -240,7 +267,7 @@ struct WarpStaging
 };
 
 /// Grid and tiles as filter_kernel (filter_mma.cuh), candidates and minima only; block Shape::kThreads; shared group_fixed_bytes and the
-/// stages. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x kFilterTileRows; queries: [n_queries, operand_bytes], boxes of
+/// stages, Shape::kStageBytes each. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x kFilterTileRows; queries: [n_queries, operand_bytes], boxes of
 /// kChunkBytes x Shape::kQueries; both with 128B swizzle. kByteCosine: see start_sums.
 template <class Shape, FilterPass kPass, bool kByteCosine>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
@@ -309,9 +336,10 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	for (int i = 0; i < 2 * NT; i++)
 		thresholds[i] = kept_threshold<Shape::form>(
 			!kMinima && query_of(i) < args.n_queries ? args.thresholds[query_of(i)] : -__int_as_float(0x7F800000), is_cosine);
-	barrier_wait(pipeline.queries_here, 0);
+	if constexpr (!Shape::kStreamed)
+		barrier_wait(pipeline.queries_here, 0);
 
-	const uint32_t my_operand = pipeline.operand + (Shape::kSplit ? group * NT * 8 * kChunkBytes : 0);
+	const uint32_t my_queries = Shape::kSplit ? group * NT * 8 * kChunkBytes : 0;
 	Sum sums[2][NT][4];
 
 	for (uint32_t tile = first_mine; tile < first_tile + n_tiles; tile += kStep)
@@ -335,8 +363,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 		hold_sums(sums[1]);
 		for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
 		{
-			const uint64_t a = operand_descriptor(pipeline.start + stage * kGroupStageBytes);
-			const uint64_t b = operand_descriptor(my_operand + chunk * Shape::kQueries * kChunkBytes);
+			const uint64_t a = operand_descriptor(pipeline.rows_of(stage));
+			const uint64_t b = operand_descriptor(pipeline.queries_of(stage, chunk) + my_queries);
 
 			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a barrier cannot tell that
 			// phase from the one that is waited for here.

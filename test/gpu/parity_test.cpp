@@ -256,18 +256,29 @@ TEST(Parity, ManyDimensions)
 
 TEST(Parity, ManyDimensionsThroughTheFilter)
 {
-	for (uint32_t dim : {1600u, 5000u})
-	{
-		std::mt19937 rng(dim);
-		Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
-		Both both(rows.spec);
+	for (uint32_t dim : {300u, 1600u, 5000u})
+		for (const bool real : {false, true})
+		{
+			SCOPED_TRACE(testing::Message() << "dim " << dim << (real ? ", real numbers" : ", bytes"));
 
-		add_whole_numbers(&rows, 16500, 255, rng, 0);
-		add_whole_numbers(&queries, 70, 255, rng, 0);
-		ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
-		for (size_t batch : {5, 70})
-			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 10));
-	}
+			std::mt19937 rng(dim);
+			Rows rows({Metric::kL2, ElementType::kFloat32, dim}), queries(rows.spec);
+			Both both(rows.spec);
+
+			if (real)
+			{
+				rows.add_random(16500, Data::kGaussian, rng, 0);
+				queries.add_random(140, Data::kGaussian, rng, 0);
+			}
+			else
+			{
+				add_whole_numbers(&rows, 16500, 255, rng, 0);
+				add_whole_numbers(&queries, 140, 255, rng, 0);
+			}
+			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
+			for (size_t batch : {1, 5, 24, 40, 70, 140})
+				ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 10));
+		}
 }
 
 TEST(Parity, BitsOfEveryLength)
