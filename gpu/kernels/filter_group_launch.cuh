@@ -24,8 +24,9 @@ group_stages(uint32_t dim_pad)
 	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / Shape::kStageBytes, kMostGroupStages));
 }
 
-/// Calls use(shape) with the shape for so many queries, if it fits; else false. Batches that need several tiles of queries may take the
-/// smaller of two; for less, fewer queries a tile would read the rows more often than the kernel of single warps does.
+/// Calls use(shape) with the shape for so many queries, if one fits; else false. Batches that need several tiles of queries may take the
+/// smaller of two; for less, fewer queries a tile would read the rows more often. Where the queries of a tile have no room in shared memory, or have more
+/// chunks than there are stages, they come with the rows.
 template <Form form, class Use>
 bool
 with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
@@ -48,9 +49,6 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 		return true;
 	};
 
-	// For bytes so many dimensions take more than they are worth.
-	constexpr bool kCanStream = form != Form::kByte;
-
 	if (n_queries > 128 && try_shape(GroupShape<form, 16, true>{}))
 		return true;
 	if (n_queries > 64 && try_shape(GroupShape<form, 8, true>{}))
@@ -63,16 +61,11 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 		return true;
 	if (n_queries <= 8 && try_shape(GroupShape<form, 1, false>{}))
 		return true;
-	if constexpr (kCanStream)
-	{
-		if (n_queries > 128)
-			return try_shape(GroupShape<form, 16, true, true>{});
-		if (n_queries > 64)
-			return try_shape(GroupShape<form, 8, true, true>{});
-		return n_queries > 32 ? try_shape(GroupShape<form, 4, true, true>{}) : try_shape(GroupShape<form, 2, true, true>{});
-	}
-	else
-		return false;
+	if (n_queries > 128)
+		return try_shape(GroupShape<form, 16, true, true>{});
+	if (n_queries > 64)
+		return try_shape(GroupShape<form, 8, true, true>{});
+	return n_queries > 32 ? try_shape(GroupShape<form, 4, true, true>{}) : try_shape(GroupShape<form, 2, true, true>{});
 }
 
 /// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs n_slots blocks at
@@ -178,13 +171,10 @@ prepare_group_form()
 	prepare(GroupShape<form, 8, false>{});
 	prepare(GroupShape<form, 8, true>{});
 	prepare(GroupShape<form, 16, true>{});
-	if constexpr (form != Form::kByte)
-	{
-		prepare(GroupShape<form, 2, true, true>{});
-		prepare(GroupShape<form, 4, true, true>{});
-		prepare(GroupShape<form, 8, true, true>{});
-		prepare(GroupShape<form, 16, true, true>{});
-	}
+	prepare(GroupShape<form, 2, true, true>{});
+	prepare(GroupShape<form, 4, true, true>{});
+	prepare(GroupShape<form, 8, true, true>{});
+	prepare(GroupShape<form, 16, true, true>{});
 	return error;
 }
 
