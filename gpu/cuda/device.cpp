@@ -105,6 +105,9 @@ Device::provoke([[maybe_unused]] cudaStream_t stream) const
 		{"gpu_spin", kernels::FaultKind::kSpin},
 	};
 
+	// What the driver says of memory that it cannot correct; nobody can provoke that.
+	if (armed_ && fault("gpu_ecc"))
+		return check(cudaErrorECCUncorrectable, "search");
 	for (const auto &[name, kind] : kKernels)
 		if (armed_ && fault(name))
 			if (Status status = check(kernels::launch_fault(kind, stream), "run a broken kernel"); !status.is_ok())

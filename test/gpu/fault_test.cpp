@@ -120,6 +120,11 @@ TEST_F(GpuFaultDeathTest, ATrapEndsTheProcess)
 	EXPECT_EXIT(search_with("gpu_trap"), testing::ExitedWithCode(kExitLost), "GPU lost: ");
 }
 
+TEST_F(GpuFaultDeathTest, MemoryThatCannotBeCorrectedEndsTheProcess)
+{
+	EXPECT_EXIT(search_with("gpu_ecc"), testing::ExitedWithCode(kExitLost), "GPU lost: could not search: cudaErrorECCUncorrectable");
+}
+
 TEST_F(GpuFaultDeathTest, AKernelThatNeverEndsIsGivenUpByTheWatchdog)
 {
 	EXPECT_EXIT(search_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");

@@ -32,7 +32,7 @@ sub restart_with_fault
 }
 
 # Sticky errors: every worker dies at its 40th batch, the next one takes over.
-for my $fault (qw(gpu_address gpu_misaligned gpu_trap))
+for my $fault (qw(gpu_address gpu_misaligned gpu_trap gpu_ecc))
 {
 	my $offset = -s $node->logfile;
 
