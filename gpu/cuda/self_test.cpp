@@ -64,6 +64,9 @@ constexpr Case kCases[] = {
 	{Metric::kInnerProduct, ElementType::kFloat16, 24, Values::kHalves, 10, 130},
 	{Metric::kCosine, ElementType::kFloat32, 40, Values::kReal, 10, 70},
 	{Metric::kL2, ElementType::kFloat32, 24, Values::kReal, 10, 130},
+	{Metric::kL2, ElementType::kFloat32, 360, Values::kReal, 10, kQueries}, // queries of so many dimensions come with the rows
+	{Metric::kCosine, ElementType::kFloat32, 360, Values::kReal, 10, 70},
+	{Metric::kInnerProduct, ElementType::kFloat32, 360, Values::kReal, 10, 130},
 	{Metric::kHamming, ElementType::kBit, 200, Values::kReal, 10, 2},
 	{Metric::kJaccard, ElementType::kBit, 200, Values::kReal, 10, 2},
 };
