@@ -43,7 +43,7 @@ TEST(GpuChoice, ModelIsNearWhatWasMeasured)
 	EXPECT_NEAR(exact_us(sift(0), 1000), 71 + 205, 15);
 	EXPECT_NEAR(exact_us(sift(0, false), 10), 157, 8);
 	EXPECT_NEAR(exact_us(fashion(0), 10), 53, 5);
-	EXPECT_NEAR(exact_us(fashion(0, false), 10), 151, 8);
+	EXPECT_NEAR(exact_us(fashion(0, false), 10), 109, 5);
 	EXPECT_NEAR(engine::graph::gpu_graph_us(32, 128), 47, 2);
 	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 128), 64, 2);
 	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 384), (115 + 108) / 2, 8);
@@ -67,8 +67,8 @@ TEST(GpuChoice, FewRowsOfManyDimensionsAreLookedAt)
 	for (const uint32_t width : {10u, 13u, 16u, 64u, 1000u})
 		EXPECT_TRUE(is_exact(fashion(width))) << width;
 	EXPECT_FALSE(is_exact(fashion(10, false)));
-	EXPECT_FALSE(is_exact(fashion(40, false)));
-	EXPECT_TRUE(is_exact(fashion(80, false)));
+	EXPECT_FALSE(is_exact(fashion(20, false)));
+	EXPECT_TRUE(is_exact(fashion(40, false)));
 }
 
 TEST(GpuChoice, MoreResultsAreDearerForAnExactSearch)
