@@ -38,6 +38,25 @@ SELECT * FROM reached('far_off_later', 'gpuivf.recall_target', '{0.95, 1}');
 CREATE TABLE large AS SELECT i AS id, (SELECT array_agg((100000 + random() * 1000000)::real) FROM generate_series(1, 8) WHERE i = i)::vector(8) AS v FROM generate_series(1, 4000) i;
 CREATE INDEX large_fp16 ON large USING gpuivf (v vector_l2_ops) WITH (storage = fp16);
 SELECT * FROM reached('large_fp16', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+DROP INDEX large_fp16;
+CREATE INDEX large_halves ON large USING gpuivf (v vector_l2_ops) WITH (storage = sq8, refine = fp16);
+SELECT * FROM reached('large_halves', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+-- halves that are too coarse to tell which rows are nearest: their error bounds say what is read from the table
+CREATE TABLE coarse AS SELECT i AS id, (SELECT array_agg((1000 + sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real) FROM generate_series(1, 16) WHERE i = i)::vector(16) AS v
+	FROM generate_series(1, 6000) i;
+CREATE INDEX coarse_pq ON coarse USING gpuivf (v vector_l2_ops) WITH (storage = pq, refine = fp16);
+SELECT * FROM reached('coarse_pq', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+DROP INDEX coarse_pq;
+CREATE INDEX coarse_sq8 ON coarse USING gpuivf (v vector_l1_ops) WITH (storage = sq8, refine = fp16);
+SELECT * FROM reached('coarse_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
+INSERT INTO coarse SELECT i, (SELECT array_agg((1000 + sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real) FROM generate_series(1, 16) WHERE i = i)::vector(16)
+	FROM generate_series(1, 600) i;
+SELECT vectorgpu_merge('coarse_sq8') IS NOT NULL AS merged;
+SELECT * FROM reached('coarse_sq8', 'gpuivf.recall_target', '{0.95, 1}');
+DROP INDEX coarse_sq8;
+-- codes, too, if the rows lie in nearly one direction: more lists find less then, until all of them are searched by the vectors
+CREATE INDEX coarse_cosine ON coarse USING gpuivf (v vector_cosine_ops) WITH (storage = sq8);
+SELECT * FROM reached('coarse_cosine', 'gpuivf.recall_target', '{0.5, 0.95, 0.99, 1}');
 -- angles between rows that lie nearly in one direction
 CREATE TABLE narrow AS SELECT i AS id, ARRAY[1, 1, i]::vector(3) AS v FROM generate_series(1, 1500) i;
 CREATE INDEX narrow_sq8 ON narrow USING gpuivf (v vector_cosine_ops) WITH (storage = sq8);
@@ -52,5 +71,5 @@ CREATE TABLE groups AS SELECT n.i AS id, ARRAY(SELECT (x + 0.6 * sqrt(-2 * ln(1 
 	WHERE n.i = n.i ORDER BY o)::vector(32) AS v FROM generate_series(1, 6000) n(i) JOIN centres c ON c.i = n.i % 60;
 CREATE INDEX groups_hashed ON groups USING gpugraph (v vector_l2_ops) WITH (hash_bits = 32, degree = 12);
 SELECT * FROM reached('groups_hashed', 'gpugraph.recall_target', '{0.5, 0.95, 0.99, 1}');
-DROP TABLE far_off, large, narrow, equal_rows, centres, groups;
+DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups;
 DROP FUNCTION reached;

@@ -3,7 +3,13 @@
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance.hpp"
+#include "engine/ivf/halves.hpp"
 #include "engine/ivf/kmeans.hpp"
+
+extern "C"
+{
+#include "common/pg_prng.h"
+}
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +43,7 @@ struct CodedQuery
 	CodeQuery codes;
 	float *constants;           // [n_lists] of the lists; null: codes have none
 	uint8 *points;              // [n_lists]: the first calibration point that looks at the list
-	double limits[kNeighbors];  // estimates of the true neighbours; NaN where codes give none, as beyond what halves hold
+	double limits[kNeighbors];  // estimates of the true neighbours; NaN where nothing is known of one, as beyond what halves hold
 	double worst;               // of these
 	TrueNeighbors neighbors;
 	uint32 neighbor_points[kNeighbors];
@@ -127,12 +133,38 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 	pfree(scores);
 }
 
+/// By how much rounding may have made a row's score better, in scores: what is spooled has been rounded to halves, and so have its codes and its true neighbours. A
+/// row that is near in truth has a score of its halves, and so an estimate, that is off by the deviation that these have. NaN where halves say nothing.
+double
+rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_state *random)
+{
+	const MetaData *meta = writer->meta;
+	char *row = static_cast<char *>(palloc(writer->vector_bytes));
+	float *floats = static_cast<float *>(palloc(2 * Size{meta->dim} * sizeof(float)));
+	double score;
+	double error;
+
+	ivf_read_spooled(writer, number, 1, row);
+	engine::compute_scores(writer->rows, query, row, writer->vector_bytes, 1, &score, 0);
+	engine::widen_halves(query, meta->dim, floats);
+	engine::widen_halves(row, meta->dim, floats + meta->dim);
+	error = engine::ivf::score_deviation_of_halves(meta->metric, floats, floats + meta->dim, meta->dim, score);
+	// normally distributed, being the sum of many: by Box and Muller
+	error *= std::sqrt(-2 * std::log(1 - pg_prng_double(random))) * std::cos(2 * M_PI * pg_prng_double(random));
+	pfree(row);
+	pfree(floats);
+	return error;
+}
+
 /// The estimates of a query's true neighbours.
 void
 look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
 {
+	const bool rounded = writer->layout.refine == IvfRefine::kFp16;
 	TrueNeighbors *neighbors = &query->neighbors;
+	pg_prng_state random;
 
+	pg_prng_seed(&random, queries->numbers[i]);
 	ivf_true_neighbors(writer, queries, i, neighbors);
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
@@ -142,6 +174,8 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
+		if (rounded)
+			query->limits[n] += rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers[n], &random);
 		query->worst = std::fmax(query->worst, query->limits[n]); // which passes NaN over
 	}
 }
@@ -231,6 +265,40 @@ found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candi
 	return found;
 }
 
+/// The share of neighbours in the lists of a point that so many candidates for each wanted row find.
+float
+found_share(const CodedQuery *queries, uint64 n_queries, uint32 point, uint16 factor)
+{
+	uint64 in_lists;
+	const uint64 found = found_at(queries, n_queries, point, factor * kNeighbors, &in_lists);
+
+	return in_lists > 0 ? static_cast<float>(static_cast<double>(found) / static_cast<double>(in_lists)) : 1;
+}
+
+/// All lists are searched by the vectors, all but one by the codes: so what lies between the last two points is not to be interpolated, and a point is put there. Where codes tell rows
+/// apart badly it may find less than points before it, which have fewer rows that seem better: a target above all of them is reached by a share of searches of all lists.
+void
+add_all_but_one(engine::ivf::Calibration *calibration, float recall)
+{
+	const uint32 last = calibration->n_points - 1;
+	const uint32 n_lists = calibration->probes[last];
+	uint32 point = last;
+
+	if (n_lists == 1)
+	{
+		calibration->recall[last] = 1;
+		return;
+	}
+	if (last > 0 && calibration->probes[last - 1] == n_lists - 1)
+		point = last - 1;
+	Assert(point + 1 < engine::ivf::kMaxCalibrationPoints);
+	calibration->probes[point] = n_lists - 1;
+	calibration->recall[point] = recall;
+	calibration->probes[point + 1] = n_lists;
+	calibration->recall[point + 1] = 1;
+	calibration->n_points = point + 2;
+}
+
 void
 correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 {
@@ -248,13 +316,10 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 	}
 	for (uint32 p = 0; p + 1 < calibration->n_points; p++)
 	{
-		const uint64 found = found_at(queries, n_queries, p, model->candidates * kNeighbors, &in_lists);
-
-		if (in_lists > 0)
-			calibration->recall[p] *= static_cast<float>(static_cast<double>(found) / static_cast<double>(in_lists));
+		calibration->recall[p] *= found_share(queries, n_queries, p, model->candidates);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
-	calibration->recall[calibration->n_points - 1] = 1; // all lists are searched by the vectors
+	add_all_but_one(calibration, found_share(queries, n_queries, calibration->n_points - 1, model->candidates));
 }
 
 /// Queries that there is time for.

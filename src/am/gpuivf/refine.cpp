@@ -5,8 +5,10 @@
 #include "am/shared/row_lookup.hpp"
 #include "am/shared/stream.hpp"
 #include "engine/distance.hpp"
+#include "engine/ivf/halves.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace vectorgpu::am
 {
@@ -22,7 +24,7 @@ struct Survivors
 	uint64 n;
 	uint64 *places;
 	RowId *rows;
-	double *scores;
+	double *scores; // from kVectors: canonical, or, of halves, the least that the canonical ones may be
 };
 
 void *
@@ -95,32 +97,17 @@ score_vectors(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 			engine::widen_halves(vector, meta->dim, floats);
 		engine::compute_scores(spec, search->query, widened ? static_cast<void *>(floats) : vector,
 			vector_bytes(meta->element, meta->dim), 1, &rows->scores[i], 0);
+		if (widened)
+			rows->scores[i] = engine::ivf::score_range_of_halves(
+				meta->metric, static_cast<const float *>(search->query), floats, meta->dim, rows->scores[i])
+								  .low;
 	}
 	pfree(vector);
 	pfree(floats);
 	return true;
 }
 
-/// Keeps the best by the distance to the halves: as many as are wanted, and some that rounding may have put behind.
-void
-keep_best(const SegmentSearch *search, Survivors *rows)
-{
-	const uint64 wanted = search->wanted + search->n_before;
-	const uint64 k = wanted + wanted / 4 + 10;
-	engine::Neighbor *order;
-	engine::TopK topk;
-
-	if (rows->n <= k)
-		return;
-	order = static_cast<engine::Neighbor *>(allocate(engine::topk_buffer_bytes(k)));
-	engine::topk_init(&topk, k, order, engine::topk_buffer_bytes(k) / sizeof(engine::Neighbor), nullptr);
-	engine::topk_push(&topk, rows->scores, rows->rows, rows->n, nullptr, 0);
-	rows->n = engine::topk_finish(&topk);
-	for (uint64 i = 0; i < rows->n; i++)
-		rows->rows[i] = order[i].row;
-	pfree(order);
-}
-
+/// Reads from the table, where the snapshot may not see them all.
 void
 score_from_table(const SegmentSearch *search, Survivors *rows)
 {
@@ -129,6 +116,70 @@ score_from_table(const SegmentSearch *search, Survivors *rows)
 	table_reader_begin(&reader, search);
 	table_reader_score(&reader, rows->rows, rows->scores, &rows->n);
 	table_reader_end(&reader);
+}
+
+/// A row by the least score that it may have.
+struct Bounded
+{
+	double low;
+	RowId row;
+};
+
+/// The score that the k-th best of these has; NaN counts as the worst.
+double
+kth_score(const double *scores, uint64 n, uint64 k, double *memory)
+{
+	for (uint64 i = 0; i < n; i++)
+		memory[i] = std::isnan(scores[i]) ? HUGE_VAL : scores[i];
+	std::nth_element(memory, memory + (k - 1), memory + n);
+	return memory[k - 1];
+}
+
+/// Reads from the table as many rows as their bounds ask for: the most promising first, then all that may be among the wanted ones still. So
+/// halves decide what is read, but never what is found: where they are too coarse to tell rows apart, all of them are read.
+void
+score_by_bounds(const SegmentSearch *search, Survivors *rows)
+{
+	const uint64 wanted = Max(search->wanted + search->n_before, UINT64CONST(1));
+	const uint64 n = rows->n;
+	Bounded *order = static_cast<Bounded *>(allocate(n * sizeof(Bounded)));
+	double *memory = static_cast<double *>(allocate(n * sizeof(double)));
+	uint64 n_read = 0; // of the order,
+	uint64 n_seen = 0; // that the snapshot sees: they lie in `rows` again
+	TableReader reader;
+
+	for (uint64 i = 0; i < n; i++)
+		order[i] = {std::isnan(rows->scores[i]) ? -HUGE_VAL : rows->scores[i], rows->rows[i]};
+	std::sort(order, order + n, [](const Bounded &a, const Bounded &b) { return a.low < b.low || (a.low == b.low && a.row < b.row); });
+	table_reader_begin(&reader, search);
+	while (n_read < n)
+	{
+		uint64 end = n_read;
+		uint64 part;
+
+		if (n_seen < wanted)
+			end += Min(n - n_read, Max(wanted - n_seen, n_read));
+		else
+		{
+			const double worst = kth_score(rows->scores, n_seen, wanted, memory);
+
+			while (end < n && order[end].low <= worst)
+				end++;
+		}
+		if (end == n_read)
+			break;
+		part = end - n_read;
+		for (uint64 i = 0; i < part; i++)
+			rows->rows[n_seen + i] = order[n_read + i].row;
+		std::sort(rows->rows + n_seen, rows->rows + n_seen + part);
+		table_reader_score(&reader, rows->rows + n_seen, rows->scores + n_seen, &part);
+		n_seen += part;
+		n_read = end;
+	}
+	table_reader_end(&reader);
+	rows->n = n_seen;
+	pfree(order);
+	pfree(memory);
 }
 
 /// Those of the worker's candidates that the segment has, and that are not dead. Others are rows of the delta, or of another segment, that
@@ -173,13 +224,13 @@ rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 
 /// Offers the rows with their canonical distances, and frees them. False if a page was foreign.
 bool
-judge(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows, bool far)
+judge(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
 {
 	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, rows))
 		return false;
-	if (layout->refine == IvfRefine::kFp16 && !far)
-		keep_best(search, rows);
-	if (!refines_in_full(layout))
+	if (layout->refine == IvfRefine::kFp16)
+		score_by_bounds(search, rows);
+	else if (!refines_in_full(layout))
 		score_from_table(search, rows);
 	search_offer(search, rows->scores, rows->rows, rows->n);
 	pfree(rows->places);
@@ -191,19 +242,19 @@ judge(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows, boo
 } // namespace
 
 bool
-ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n, bool far)
+ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n)
 {
 	Survivors rows;
 
-	return rows_of_places(search, places, n, &rows) && judge(search, layout, &rows, far);
+	return rows_of_places(search, places, n, &rows) && judge(search, layout, &rows);
 }
 
 bool
-ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout, bool far)
+ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout)
 {
 	Survivors rows;
 
-	return rows_of_found(search, layout, &rows) && judge(search, layout, &rows, far);
+	return rows_of_found(search, layout, &rows) && judge(search, layout, &rows);
 }
 
 bool

@@ -299,7 +299,6 @@ bool
 search_found(const SegmentSearch *search)
 {
 	const IvfLayout layout = ivf_layout(search->meta);
-	bool far = false;
 	IvfModel model;
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
@@ -307,10 +306,7 @@ search_found(const SegmentSearch *search)
 	if (ivf_round_probes(search->meta, &model, search->round, search->wanted, search->query) >= model.n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
-	if (layout.refine == IvfRefine::kFp16 &&
-		!ivf_stored_query_is_far(search->index, search->meta, search->segment, &model, search->query, search->strategy, &far))
-		return false;
-	return ivf_refine_found(search, &layout, far);
+	return ivf_refine_found(search, &layout);
 }
 
 } // namespace

@@ -36,12 +36,12 @@ struct PlaceRange
 /// a page was foreign.
 bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
 
-/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. far: halves, which tell as little as codes then,
-/// choose none of them. False if a page was foreign.
-bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n, bool far);
+/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. Of rows kept as halves (layout of `fp16`) those are left out
+/// that cannot be among the wanted ones. False if a page was foreign.
+bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n);
 
 /// refine.cpp. The same for the rows of a segment without full vectors that the worker has found (SegmentSearch::candidates).
-bool ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout, bool far);
+bool ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout);
 
 /// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
 bool ivf_search_table(const SegmentSearch *search);

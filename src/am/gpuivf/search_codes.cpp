@@ -148,7 +148,7 @@ ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const
 	for (uint64 i = 0; i < k; i++)
 		places[i] = topk.buffer[i].row;
 	std::sort(places, places + k);
-	intact = ivf_refine(search, layout, places, k, ranked->far);
+	intact = ivf_refine(search, layout, places, k);
 	pfree(places);
 	pfree(scan.group);
 	pfree(topk.buffer);

@@ -9,7 +9,7 @@ namespace vectorgpu::engine::ivf
 
 constexpr size_t kMaxCalibrationPoints = 64;
 
-/// Stored in the index as it is: recall[i] at probes[i] lists, both ascending (recall not strictly).
+/// Stored in the index as it is: recall[i] at probes[i] lists, both ascending (recall not strictly, and of codes not for all lists but one).
 struct Calibration
 {
 	uint32_t n_points = 0;
