@@ -39,6 +39,22 @@ CREATE TABLE km_skew (v vector(1));
 INSERT INTO km_skew SELECT ARRAY[CASE WHEN i < 900 THEN i * 0.001 ELSE i END]::real[]::vector FROM generate_series(1, 1000) i;
 SELECT (SELECT max(size) FROM vectorgpu_kmeans('km_skew', 'v', 10))
 	> (SELECT max(size) FROM vectorgpu_kmeans('km_skew', 'v', 10, balance => 2)) AS flatter;
+SELECT b, count(*) >= 9 AS enough, min(size) >= 1000 / 10 / b AS large_enough, sum(size) AS rows
+	FROM unnest(ARRAY[1.5, 2, 4]::real[]) b, vectorgpu_kmeans('km_skew', 'v', 10, balance => b) GROUP BY b ORDER BY b;
+-- an outlier, which has a cluster of its own else, and a tight group
+CREATE TABLE km_outlier (v vector(8));
+INSERT INTO km_outlier SELECT array_agg(((i * 7919 + j * 104729 + i * j * 31) % 1009) / 1009.0)::vector
+	FROM generate_series(1, 3000) i, generate_series(1, 8) j GROUP BY i;
+INSERT INTO km_outlier SELECT array_fill(0.5 + i * 1e-5, ARRAY[8])::vector FROM generate_series(1, 600) i;
+INSERT INTO km_outlier SELECT array_fill(1e6, ARRAY[8])::vector;
+SELECT k, count(*) AS clusters, min(size) >= 3601 / k / 2.0 AS large_enough, sum(size) AS rows
+	FROM unnest(ARRAY[1, 5, 20]) k, vectorgpu_kmeans('km_outlier', 'v', k, balance => 2) GROUP BY k ORDER BY k;
+SELECT min(size) FROM vectorgpu_kmeans('km_outlier', 'v', 5);
+-- nothing changes where clusters are balanced
+SET vectorgpu.worker = off;
+SELECT count(*) FROM (SELECT centroid, size FROM vectorgpu_kmeans('km_skew', 'v', 4, balance => 1000)
+	EXCEPT SELECT centroid, size FROM vectorgpu_kmeans('km_skew', 'v', 4)) s;
+RESET vectorgpu.worker;
 
 -- more rows than maintenance_work_mem has room for: a sample trains, all rows are counted
 CREATE TABLE km_large (v vector(16));
@@ -113,6 +129,6 @@ SELECT sum(size) FROM vectorgpu_kmeans('km_rows', 'v', 4);
 RESET ROLE;
 SELECT sum(size) FROM vectorgpu_kmeans('km_rows', 'v', 4);
 
-DROP TABLE km_rows, km_directions, km_skew, km_large, "km Odd";
+DROP TABLE km_rows, km_directions, km_skew, km_outlier, km_large, "km Odd";
 DROP VIEW km_same, km_one, km_none, km_mixed;
 DROP ROLE km_reader;

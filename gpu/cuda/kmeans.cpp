@@ -79,7 +79,7 @@ public:
 		VECTORGPU_TRY(centroids_.set(centroids, spec_.n_clusters));
 		VECTORGPU_TRY(rows_.check_finite(centroids_));
 		start = Clock::now();
-		VECTORGPU_TRY(lloyd(spec_.max_iterations, spec_.balance));
+		VECTORGPU_TRY(lloyd(spec_.max_iterations));
 		times->iterations_ms = ms_since(start);
 		VECTORGPU_TRY(centroids_.get(centroids));
 		put_used_first(centroids, sizes);
@@ -114,7 +114,7 @@ private:
 
 	/// As run_lloyd of engine/ivf.
 	Status
-	lloyd(uint32_t max_iterations, float balance)
+	lloyd(uint32_t max_iterations)
 	{
 		double before = 0;
 		bool moved = false;
@@ -145,9 +145,7 @@ private:
 				return Status::ok();
 			before = report_.inertia;
 			VECTORGPU_TRY(rows_.update(&centroids_, spec_.kind == ClusterKind::kSpherical));
-			if (last)
-				balance = 0; // only empty clusters are worth another iteration
-			VECTORGPU_TRY(split(balance, &moved));
+			VECTORGPU_TRY(split(&moved));
 			if (n_empty > 0 && !moved && (last || report_.converged))
 				return Status::ok(); // nothing to fill them with: fewer different rows than clusters
 			VECTORGPU_TRY(centroids_.refresh());
@@ -155,9 +153,9 @@ private:
 	}
 
 	Status
-	split(float balance, bool *moved)
+	split(bool *moved)
 	{
-		const SplitPlan plan = {first_.data(), centroids_.n(), spec_.n_rows, balance, sums_.data()};
+		const SplitPlan plan = {first_.data(), centroids_.n(), sums_.data()};
 		Status status;
 		const uint32_t n_moved = plan_splits(plan,
 			[&](size_t c, size_t donor)
@@ -251,7 +249,7 @@ private:
 		draw(nullptr, spec_.n_rows, n_coarse, &random_, numbers.data(), distances.data(), coarse.data());
 		VECTORGPU_TRY(centroids_.set(coarse.data(), n_coarse));
 		VECTORGPU_TRY(rows_.check_finite(centroids_));
-		VECTORGPU_TRY(lloyd(kSeedIterations, 0));
+		VECTORGPU_TRY(lloyd(kSeedIterations));
 		{
 			const GpuWait wait(context_->device, kTrainingPatienceNs);
 
@@ -341,6 +339,8 @@ train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &ro
 
 	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions) || spec.n_clusters == 0 || spec.n_clusters > kMaxClusters)
 		return Status::error(StatusCode::kInvalidArgument, "number of dimensions or clusters is out of range");
+	if (spec.balance != 0) // nobody asks for it: requests do not carry it
+		return Status::error(StatusCode::kUnsupported, "a device does not balance clusters");
 	if (spec.n_rows > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()))
 		return Status::error(StatusCode::kInvalidArgument, "too many training rows");
 	if (report != nullptr)

@@ -150,7 +150,7 @@ struct KMeansTimes
 /// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says when to stop.
 /// Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids [n_clusters, dim], sizes
 /// [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits; n_threads of the host draw seeds. room: made before
-/// for the spec's rows, dimensions and clusters, or null.
+/// for the spec's rows, dimensions and clusters, or null. kUnsupported with balance.
 Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows, bool seeds_given,
 	size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report, KMeansTimes *times = nullptr,
 	KMeansRoom *room = nullptr);

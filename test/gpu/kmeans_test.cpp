@@ -297,7 +297,7 @@ TEST(KMeans, TheSameSeedsGiveTheSameClusters)
 		}
 }
 
-TEST(KMeans, EmptyAndSmallClustersMoveAsOnTheCpu)
+TEST(KMeans, EmptyClustersMoveAsOnTheCpu)
 {
 	std::mt19937 rng(2);
 	KMeansSpec spec = {16, 40, 3000};
@@ -307,8 +307,19 @@ TEST(KMeans, EmptyAndSmallClustersMoveAsOnTheCpu)
 	for (size_t i = 0; i < seeds.size(); i++) // all but three alike
 		seeds[i] = rows[i < 48 ? i : i % 16];
 	compare_training(spec, rows, seeds);
+}
+
+TEST(KMeans, BalancingIsLeftToTheCpu)
+{
+	KMeansSpec spec = {8, 4, 100};
+	const std::vector<float> rows(size_t{100} * 8, 1.0f);
+	std::vector<float> centroids(size_t{4} * 8);
+
 	spec.balance = 2;
-	compare_training(spec, rows, seeds);
+
+	const Status status = train_kmeans(&fixture()->context, spec, {rows.data(), 8}, false, 1, centroids.data(), nullptr, nullptr);
+
+	EXPECT_EQ(status.code, StatusCode::kUnsupported);
 }
 
 TEST(KMeans, FewDifferentRows)

@@ -150,7 +150,7 @@ start_sample(Work *work, int dim)
 
 	const Size fixed = centroid_bytes + ivf::kmeans_work_bytes(work->spec) +
 					   ivf::coarse_bytes(work->spec.dim, work->spec.n_clusters) + kBatchRows * row_bytes;
-	const Size per_row = row_bytes + 16;
+	const Size per_row = row_bytes + 16 + (work->spec.balance > 0 ? 1 : 0); // label, two orders, error; a mark
 
 	work->capacity = fixed < budget ? (budget - fixed) / per_row : 0;
 	work->capacity = std::min<uint64>(work->capacity, UINT32_MAX);

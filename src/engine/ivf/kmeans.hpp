@@ -27,7 +27,7 @@ struct KMeansSpec
 	uint64_t seed = 1;
 	uint32_t max_iterations = 10; // of Lloyd over all clusters, after the seeding
 	float tolerance = 3e-3f;      // stop when an iteration lowers the inertia by less than this share of it
-	float balance = 0;    // 0: off. From 1: a cluster smaller than mean size / balance is moved into a large one
+	float balance = 0; // 0: off. From 1: no cluster has fewer than n_rows / n_clusters / balance rows; there may be fewer clusters then
 	size_t n_threads = 1; // that the work memory is for; Call::n_threads may be less
 };
 
@@ -45,9 +45,9 @@ struct KMeansReport
 {
 	double inertia = 0;        // Σ squared distance of the rows to their centroids; spherical: of rows of length 1
 	uint32_t n_iterations = 0; // of Lloyd over all clusters
-	uint32_t n_splits = 0;     // empty (or, when balancing, small) clusters that were moved
+	uint32_t n_splits = 0;     // empty clusters that were moved; when balancing, small ones that were dissolved, too
 	uint32_t n_used = 0;  // clusters 0 .. n_used - 1 have rows; the others are copies of cluster 0, which no row is
-						  // assigned to. Less than n_clusters only if there are fewer different rows
+						  // assigned to. Less than n_clusters only if there are fewer different rows, or when balancing
 	uint64_t largest = 0; // rows of the largest cluster
 	bool converged = false;
 };

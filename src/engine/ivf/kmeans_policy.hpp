@@ -24,45 +24,33 @@ struct SplitPlan
 {
 	const uint64_t *first = nullptr; // [n_clusters + 1] where a cluster's rows begin
 	uint32_t n_clusters = 0;
-	uint64_t n_rows = 0;
-	float balance = 0; // as in KMeansSpec
 	double *weights = nullptr; // [n_clusters] the clusters' errors; scratch
 };
 
-/// Empty clusters move to a row of the cluster with the largest error; when balancing, small ones too, to a row of the largest
-/// cluster. What a donor weighs counts as halved then. take(cluster, donor): puts the cluster's centroid on a row of the donor that
-/// does not lie on the donor's. Returns how many moved.
+/// Empty clusters move to a row of the cluster with the largest error, whose error counts as halved then. take(cluster, donor): puts
+/// the cluster's centroid on a row of the donor that does not lie on the donor's. Returns how many moved.
 template <class Take>
 uint32_t
 plan_splits(const SplitPlan &plan, const Take &take)
 {
-	const double mean = static_cast<double>(plan.n_rows) / plan.n_clusters;
-	const bool balancing = plan.balance >= 1;
-	const double small = balancing ? mean / static_cast<double>(plan.balance) : 0;
 	double *weights = plan.weights;
 	uint32_t n_moved = 0;
 	const auto size_of = [&](size_t c) { return plan.first[c + 1] - plan.first[c]; };
 
 	for (size_t c = 0; c < plan.n_clusters; c++)
-		if (weights[c] > 0 && size_of(c) < 2)
+		if (size_of(c) < 2)
 			weights[c] = 0;
-		else if (weights[c] > 0 && balancing)
-			weights[c] = static_cast<double>(size_of(c));
 	for (size_t c = 0; c < plan.n_clusters; c++)
 	{
-		const double size = static_cast<double>(size_of(c));
-
-		if (size > 0 && size >= small)
+		if (size_of(c) > 0)
 			continue;
 
 		const size_t donor = static_cast<size_t>(std::max_element(weights, weights + plan.n_clusters) - weights);
 
-		// No donor: all rows lie on centroids, or no cluster is large enough to help a small one.
-		if (donor == c || weights[donor] <= (size > 0 ? mean : 0))
-			continue;
+		if (!(weights[donor] > 0)) // all rows lie on centroids
+			break;
 		take(c, donor);
 		weights[donor] /= 2;
-		weights[c] = 0;
 		n_moved++;
 	}
 	return n_moved;

@@ -3,49 +3,13 @@
 
 #include <limits>
 #include <numeric>
-#include <set>
 
-#include "ivf/ivf_data.hpp"
+#include "ivf/trained.hpp"
 
 namespace vectorgpu::engine::ivf::test
 {
 namespace
 {
-
-struct Trained
-{
-	Outcome outcome;
-	Floats centroids;
-	std::vector<uint64_t> sizes;
-	KMeansReport report;
-};
-
-Trained
-train(const Floats &rows, KMeansSpec spec, const Call &call = {})
-{
-	Trained trained;
-
-	spec.n_rows = spec.dim == 0 ? 0 : rows.size() / spec.dim;
-	spec.n_threads = call.n_threads;
-	trained.centroids.assign(size_t{spec.n_clusters} * spec.dim, std::numeric_limits<float>::quiet_NaN());
-	trained.sizes.assign(spec.n_clusters, 999);
-
-	Buffer work(kmeans_work_bytes(spec));
-
-	trained.outcome = kmeans_train(spec, {rows.data(), spec.dim}, trained.centroids.data(), trained.sizes.data(),
-		&trained.report, work.data(), work.size(), call);
-	return trained;
-}
-
-KMeansSpec
-spec_of(uint32_t dim, uint32_t n_clusters)
-{
-	KMeansSpec spec;
-
-	spec.dim = dim;
-	spec.n_clusters = n_clusters;
-	return spec;
-}
 
 /// Lloyd from random rows, in double and in plain loops; the inertia after as many iterations as ours may take.
 double
@@ -78,27 +42,6 @@ oracle_lloyd(const Floats &rows, size_t dim, size_t k, unsigned seed)
 				centroids[c * dim + d] = static_cast<float>(sums[c * dim + d] / static_cast<double>(sizes[c]));
 	}
 	return oracle_inertia(rows, centroids, dim);
-}
-
-void
-expect_consistent(const Trained &trained, const Floats &rows, size_t dim)
-{
-	const std::vector<uint32_t> labels = oracle_labels(rows, trained.centroids, dim);
-	std::vector<uint64_t> sizes(trained.sizes.size());
-	double inertia = 0;
-
-	ASSERT_TRUE(trained.outcome.is_ok()) << trained.outcome.message;
-	for (size_t i = 0; i < labels.size(); i++)
-	{
-		sizes[labels[i]]++;
-		inertia +=
-			static_cast<double>(static_cast<float>(l2_score(&rows[i * dim], &trained.centroids[labels[i] * dim], dim)));
-	}
-	EXPECT_EQ(trained.sizes, sizes);
-	EXPECT_EQ(trained.report.inertia, inertia);
-	EXPECT_EQ(trained.report.largest, *std::max_element(sizes.begin(), sizes.end()));
-	for (size_t c = 0; c < sizes.size(); c++)
-		EXPECT_EQ(sizes[c] > 0, c < trained.report.n_used) << "cluster " << c;
 }
 
 TEST(KMeans, SizesAndInertiaAreThoseOfTheCentroids)
@@ -290,27 +233,6 @@ TEST(KMeans, OppositeRowsHaveADefinedSphericalMean)
 	EXPECT_TRUE(trained.outcome.is_ok());
 	for (float x : trained.centroids)
 		EXPECT_TRUE(std::isfinite(x));
-}
-
-TEST(KMeans, BalancingMakesTheLargestClusterSmaller)
-{
-	// Half of the rows in a heap that plain k-means gives few clusters.
-	Floats rows = normal_rows(4000, 6, 11, 0.05f);
-	const Floats wide = normal_rows(4000, 6, 12, 5);
-	KMeansSpec spec = spec_of(6, 100);
-
-	rows.insert(rows.end(), wide.begin(), wide.end());
-
-	const Trained plain = train(rows, spec);
-
-	spec.balance = 2;
-	spec.max_iterations = 20;
-
-	const Trained balanced = train(rows, spec);
-
-	expect_consistent(balanced, rows, 6);
-	EXPECT_LT(balanced.report.largest, plain.report.largest);
-	EXPECT_GT(balanced.report.n_splits, 0u);
 }
 
 TEST(KMeans, RefusesWhatIsNotFinite)
