@@ -204,6 +204,23 @@ def settings_are_documented(tree):
     return same_names("setting", names, "src", names_in_table(tree, "README.md", "setting"), "README.md")
 
 
+def fault_list_names_tests(tree):
+    """The rows of test/README.md that say which test a rule has: the TAP files are there, and AM stands behind those that run for every access method."""
+    folders = ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/")
+    files = {posixpath.splitext(posixpath.basename(path))[0]: path for folder in folders for path in tree.matching(folder, ".pl")}
+    problems = []
+    for number, line in tree.lines("test/README.md"):
+        if not re.match(r"\| [CFG]\d", line):
+            continue
+        for name, mark in re.findall(r"`(\d{3}_\w+)`( AM\b)?", line):
+            where = f"test/README.md:{number}: {name}"
+            if name not in files:
+                problems.append(f"{where} is no test")
+            elif ("USING $AM" in tree.text(files[name])) != bool(mark):
+                problems.append(f"{where} " + ("runs for one access method only" if mark else "runs for every access method: AM"))
+    return problems
+
+
 def commands_are_executable(tree):
     return [f"{path}: not executable" for path in tree.files
             if (path in (".ci/run", "test/lint/run") or re.fullmatch(r"scripts/[\w-]+", path)) and not tree.executable(path)]
@@ -222,5 +239,6 @@ ALL = [
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),
     Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", "README.md has each setting, and no other", settings_are_documented),
+    Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
     Rule("executable", "commands are executable", commands_are_executable),
 ]

@@ -17,11 +17,11 @@ create_comparer($node);
 
 make_table($node, 't', dims => 4);
 fill_vectors($node, 't', dims => 4, rows => 2000);
-$node->safe_psql('postgres', <<'SQL');
-CREATE INDEX t_v ON t USING gpuflat (v vector_l2_ops);
+$node->safe_psql('postgres', <<SQL);
+CREATE INDEX t_v ON t USING $AM (v vector_l2_ops);
 CREATE INDEX t_id ON t (category);
 CREATE TABLE p (id bigint, v vector(4)) PARTITION BY RANGE (id);
-CREATE INDEX p_v ON p USING gpuflat (v vector_l2_ops);
+CREATE INDEX p_v ON p USING $AM (v vector_l2_ops);
 CREATE VIEW seen AS SELECT * FROM t;
 CREATE SEQUENCE counter;
 CREATE ROLE stranger LOGIN;
@@ -100,7 +100,7 @@ is($node->safe_psql('postgres', "SET ROLE stranger; SET enable_seqscan = off; SE
 
 # The owner of a table may use the functions on it.
 $node->safe_psql('postgres', 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO owner_of_u');
-is(state_as('owner_of_u', "CREATE TABLE u (id int, v vector(2)); CREATE INDEX u_v ON u USING gpuflat (v vector_l2_ops); SELECT vectorgpu_merge('u_v')"), '00000', 'the owner may merge');
+is(state_as('owner_of_u', "CREATE TABLE u (id int, v vector(2)); CREATE INDEX u_v ON u USING $AM (v vector_l2_ops); SELECT vectorgpu_merge('u_v')"), '00000', 'the owner may merge');
 is(state_as('owner_of_u', "SELECT vectorgpu_check('u_v', true)"), '00000', 'and check');
 
 # No vector in the server log, whatever goes wrong.
@@ -110,8 +110,8 @@ my $log = join "\n", grep { !/STATEMENT:|DETAIL:  Failing row|statement:/ } spli
 unlike($log, qr/5\.4321987|5\.43219/, 'the server log holds no vector');
 
 # C20: a scan with another snapshot. Unique and exclusion checks scan with a dirty snapshot, but ask for index kinds that
-# gpuflat is not; core's other users of such snapshots cannot reach it from SQL.
-my ($state) = psql_state($node, 'ALTER TABLE u ADD EXCLUDE USING gpuflat (v WITH <->)');
+# these access methods are not; core's other users of such snapshots cannot reach it from SQL.
+my ($state) = psql_state($node, "ALTER TABLE u ADD EXCLUDE USING $AM (v WITH <->)");
 isnt($state, '00000', 'an exclusion constraint, which would scan with a dirty snapshot, is refused');
 note('SnapshotAny and SnapshotDirty index scans cannot be started from SQL over this access method');
 

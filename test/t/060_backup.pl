@@ -23,10 +23,10 @@ $node->safe_psql('postgres', 'INSERT INTO a SELECT i, i % 10, '
 	  . random_vector_sql('i', dims => 24, type => 'halfvec') . ', '
 	  . random_vector_sql('i', dims => 24, type => 'bit')
 	  . ' FROM generate_series(1, 1500) i');
-$node->safe_psql('postgres', <<'SQL');
+$node->safe_psql('postgres', <<SQL);
 UPDATE a SET v = NULL WHERE id % 100 = 0;
-CREATE INDEX a_v ON a USING gpuflat (v vector_l2_ops);
-CREATE INDEX a_h ON a USING gpuflat (h halfvec_cosine_ops);
+CREATE INDEX a_v ON a USING $AM (v vector_l2_ops);
+CREATE INDEX a_h ON a USING $AM (h halfvec_cosine_ops);
 CREATE INDEX a_b ON a USING gpuflat (b bit_hamming_ops);
 CREATE SEQUENCE a_id START 100000;
 SQL
@@ -38,7 +38,7 @@ my @connect  = ('-h', $node->host, '-p', $node->port);
 command_ok([ 'pg_dump', @connect, '-f', "$folder/plain.sql", 'postgres' ], 'pg_dump, plain');
 command_ok([ 'pg_dump', @connect, '-Fc', '-f', "$folder/custom", 'postgres' ], 'pg_dump, custom');
 my $dump = slurp_file("$folder/plain.sql");
-like($dump, qr/CREATE INDEX a_v ON public\.a USING gpuflat \(v(?: public\.vector_l2_ops)?\)/, 'the dump holds the definition of the index');
+like($dump, qr/CREATE INDEX a_v ON public\.a USING $AM \(v(?: public\.vector_l2_ops)?\)/, 'the dump holds the definition of the index');
 is(scalar(() = $dump =~ /COPY /g), 1, 'and the data of the table only');
 $node->safe_psql('postgres', "CREATE DATABASE $_") for 'plain', 'custom';
 command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', @connect, '-d', 'plain', '-f', "$folder/plain.sql" ], 'restore, plain');
@@ -52,12 +52,12 @@ for my $db ('plain', 'custom')
 
 # The extension in another schema dumps and restores as well.
 $node->safe_psql('postgres', 'CREATE DATABASE schema_from');
-$node->safe_psql('schema_from', <<'SQL');
+$node->safe_psql('schema_from', <<SQL);
 CREATE SCHEMA ext;
 CREATE EXTENSION vectorgpu SCHEMA ext;
 CREATE TABLE s (id int, v ext.vector(2));
 INSERT INTO s VALUES (1, '[1,2]'), (2, '[3,4]'), (3, NULL);
-CREATE INDEX s_v ON s USING gpuflat (v ext.vector_l2_ops);
+CREATE INDEX s_v ON s USING $AM (v ext.vector_l2_ops);
 SQL
 command_ok([ 'pg_dump', @connect, '-Fc', '-f', "$folder/schema", 'schema_from' ], 'pg_dump with the extension in another schema');
 $node->safe_psql('postgres', 'CREATE DATABASE schema_to');

@@ -37,12 +37,15 @@ add_value(BlockRows *rows, Datum datum)
 
 	if (rows->values != nullptr)
 	{
-		char *value = rows->values->store(rows->shape, datum);
+		// Making a value takes several times its memory, and core calls back in a context that lives as long as the scan.
+		const MemoryContext outer = MemoryContextSwitchTo(rows->scratch);
+		const char *value = rows->values->store(rows->shape, datum);
 		const Size n_bytes = stored_bytes(value);
 
+		MemoryContextSwitchTo(outer);
 		offset = reserve(rows, n_bytes);
 		memcpy(rows->vectors + offset, value, n_bytes);
-		pfree(value);
+		MemoryContextReset(rows->scratch);
 	}
 	else
 	{
@@ -64,6 +67,8 @@ block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink)
 	memset(rows, 0, sizeof(*rows));
 	rows->shape = shape;
 	rows->values = value_format(shape);
+	if (rows->values != nullptr)
+		rows->scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
 	rows->sink = sink;
 	rows->block = InvalidBlockNumber;
 	rows->capacity = kFirstBytes;
@@ -100,6 +105,14 @@ block_rows_flush(BlockRows *rows)
 			rows->rows[i].offset < 0 ? nullptr : rows->vectors + rows->rows[i].offset);
 	rows->n_rows = 0;
 	rows->n_bytes = 0;
+}
+
+void
+block_rows_end(BlockRows *rows)
+{
+	pfree(rows->vectors);
+	if (rows->scratch != nullptr)
+		MemoryContextDelete(rows->scratch);
 }
 
 void

@@ -46,6 +46,19 @@ shape_of_built_index(const AccessMethod *am, Relation index)
 	return shape_of_meta(&meta);
 }
 
+/// Appends the stored value of a datum. Making it takes several times its memory, which core frees at the end of the statement only.
+void
+insert_value(const ValueFormat *values, const IndexShape *shape, Relation index, Relation heap, RowId row, Datum datum)
+{
+	const MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
+	const MemoryContext outer = MemoryContextSwitchTo(scratch);
+	const char *value = values->store(shape, datum);
+
+	MemoryContextSwitchTo(outer);
+	delta_append(index, heap, row, value);
+	MemoryContextDelete(scratch);
+}
+
 void
 init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexShape *shape)
 {
@@ -77,7 +90,7 @@ serial_build_scan(BuildState *state)
 	heap_tuples = table_index_build_scan(state->heap, state->index, state->info, false, true, block_rows_callback,
 		rows, nullptr);
 	block_rows_flush(rows);
-	pfree(rows->vectors);
+	block_rows_end(rows);
 	pfree(rows);
 	return heap_tuples;
 }
@@ -198,8 +211,8 @@ shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnul
 	}
 	if (am->values != nullptr)
 	{
-		delta_append(index, heap, row, am->values->store(&shape, values[0]));
-		return false; // core resets the context
+		insert_value(am->values, &shape, index, heap, row, values[0]);
+		return false;
 	}
 	vector = row_value_for_index(shape.element, shape.dim, values[0]);
 	delta_append(index, heap, row, vector.vector);

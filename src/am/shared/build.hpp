@@ -26,6 +26,7 @@ struct BlockRows
 {
 	const IndexShape *shape;
 	const ValueFormat *values; // null: vectors
+	MemoryContext scratch;     // of one stored value
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;
@@ -45,6 +46,9 @@ void block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
 
 /// Hands the rows of the current block to the sink.
 void block_rows_flush(BlockRows *rows);
+
+/// Frees what block_rows_init and _add have allocated.
+void block_rows_end(BlockRows *rows);
 
 /// An IndexBuildCallback; state is a BlockRows.
 void block_rows_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool is_alive, void *state);

@@ -120,7 +120,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 		tuplesort_end(delta);
 	result->heap_rows_checked = check->n_checked;
 	FreeAccessStrategy(strategy);
-	pfree(block->vectors);
+	block_rows_end(block);
 	pfree(block);
 	pfree(check);
 }
