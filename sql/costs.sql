@@ -50,6 +50,26 @@ BEGIN
 		DROP INDEX cost_i;
 	END LOOP;
 END $$;
+-- A recall target that no width reached when the index was made: the cost of looking at all rows, as the scan does
+CREATE TABLE cost_groups (id int, v vector(16)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_groups SELECT i, (SELECT array_agg(sin(i % 400 * 12.9898 * d) * 100 + sin(i * 7.13 * d) / 100) FROM generate_series(1, 16) d)::real[]::vector
+	FROM generate_series(1, 20000) i;
+CREATE INDEX cost_g ON cost_groups USING gpugraph (v) WITH (degree = 4);
+ANALYZE cost_groups;
+CREATE FUNCTION group_cost(recall_target text) RETURNS float8 LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('gpugraph.recall_target', recall_target, true);
+	RETURN startup_cost('SELECT id FROM cost_groups ORDER BY v <-> array_fill(1, ARRAY[16])::vector LIMIT 10');
+END $$;
+SELECT group_cost('0.95') > 5 * group_cost('0.1') AS out_of_reach, group_cost('1') = group_cost('0.95') AS all_rows;
+SET enable_indexscan = off; -- nothing is read of the index then
+SELECT group_cost('0.95') - group_cost('0.1') BETWEEN 1 AND 50 AS by_the_target;
+RESET enable_indexscan;
+SET gpugraph.search_width = 20; -- what the width is set to counts
+SELECT group_cost('0.95') = group_cost('0.1') AS by_width;
+RESET gpugraph.search_width;
+DROP FUNCTION group_cost(text);
+DROP TABLE cost_groups;
 RESET enable_seqscan;
 RESET vectorgpu.worker;
 DROP TABLE cost_points;

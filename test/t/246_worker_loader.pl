@@ -146,7 +146,13 @@ SQL
 $node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\nvectorgpu.gpu_memory = 1MB\n");
 $node->reload;
 ok($node->poll_query_until('postgres', "SELECT memory_bytes = CASE engine WHEN 'cuda' THEN 17825792 ELSE 16777216 END FROM vectorgpu_worker"), 'a worker with little memory');
+my $reason = sub { return $node->safe_psql('big', "SELECT coalesce(sum((fallback_reasons->>'$_[0]')::int8), 0) FROM vectorgpu_indexes WHERE index_name = 'i'") };
+my @before = ($reason->('too_large'), $reason->('loading'));
 is(scan_in('big'), 10, "an index that does not fit is answered, scan $_") for 1 .. 5;
+is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '5 0', 'that it does not fit is the reason, from the first scan on');
+is($node->safe_psql('big', join(';', 'SET enable_seqscan = off', ("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(1, ARRAY[1000])::vector LIMIT 10) s") x 3)),
+	join("\n", (10) x 3), 'a session goes on without it');
+is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '8 0', 'for the same reason');
 # The loader may be at it.
 ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm says why');
 is(count_restarts($node), 0, 'the server never restarted by itself');

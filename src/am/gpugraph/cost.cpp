@@ -78,6 +78,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass_of_all;
 	double degree;
 	double scored;
+	bool reaches;
 	bool looks_at_all;
 	bool on_gpu;
 
@@ -86,13 +87,14 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	degree = graph_plan_degree(index);
 	hash_bits = graph_plan_hash_bits(index);
+	reaches = graph_plan_reaches(index);
 	index_close(index, NoLock);
 	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
 	exact_pages = flat_pages(all_pages, rows, degree);
 	gpu_us = hash_bits > 0 ? gpu_codes_us(width, rows)
 						   : kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / rows / sizeof(float));
 	scored = width * degree * kNewNeighbors;
-	looks_at_all = graph_looks_at_all(width, rows, hash_bits);
+	looks_at_all = !reaches || graph_looks_at_all(width, rows, hash_bits);
 	if (!looks_at_all)
 		*pages = Min(scored, all_pages);
 	pass_of_all = pass_cost(path, all_pages, rows);

@@ -92,8 +92,11 @@ bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
-/// options.cpp. The same for the planner, which reads no page: of the first pass.
+/// options.cpp. The same for the planner, by the settings alone: of the first pass.
 double graph_plan_width(double wanted, uint32 hash_bits);
+
+/// options.cpp. False if the largest segment is looked at whole because no width that was measured there reaches gpugraph.recall_target.
+bool graph_plan_reaches(Relation index);
 
 /// options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);

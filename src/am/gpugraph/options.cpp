@@ -9,6 +9,7 @@
 extern "C"
 {
 #include "access/reloptions.h"
+#include "optimizer/cost.h"
 #include "utils/guc.h"
 }
 
@@ -186,6 +187,29 @@ double
 graph_plan_width(double wanted, uint32 hash_bits)
 {
 	return std::ceil(width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(recall_target), wanted));
+}
+
+bool
+graph_plan_reaches(Relation index)
+{
+	MetaData *meta;
+	const SegmentEntry *largest = nullptr;
+	GraphModel model;
+	bool reaches = true;
+
+	// Who turns index scans off, from a damaged index say, is not kept from planning by what is read here.
+	if (width_setting > 0 || !enable_indexscan)
+		return true;
+	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	meta_read(index, nullptr, meta);
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		if (largest == nullptr || meta->segments[i].n_rows > largest->n_rows)
+			largest = &meta->segments[i];
+	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
+	if (largest != nullptr && largest->n_rows > 0 && graph_read_model(index, meta, largest, &model, nullptr))
+		reaches = graph_reaches(&model, recall_target);
+	pfree(meta);
+	return reaches;
 }
 
 } // namespace vectorgpu::am

@@ -123,8 +123,8 @@ tell_of_recall(const GraphWriter *writer)
 		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target", RelationGetRelationName(writer->plan.index)),
 			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where gpugraph.recall_target is higher, and take longer.",
 				graph_most_recall(model)),
-			model->hash_bits != 0 && model->hash_bits < 512 ? errhint("More hash_bits, none, or a higher degree may find more.")
-															: errhint("A higher degree may find more, or an index of gpuivf.")));
+			model->hash_bits != 0 && model->hash_bits < 512 ? errhint("More hash_bits, none, or another degree may find more.")
+															: errhint("Another degree may find more, or an index of gpuivf.")));
 }
 
 /// What building the parts takes, once for all of them.

@@ -6,6 +6,7 @@
 #include "am/shared/delta.hpp"
 #include "am/shared/stream.hpp"
 #include "bridge/client_session.hpp"
+#include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -449,6 +450,21 @@ segments_missing(Feed *feed)
 	return false;
 }
 
+/// True if the worker refuses so much, whatever it lets go for it.
+bool
+never_fits(uint64 n_bytes)
+{
+	uint64 most = static_cast<uint64>(bridge::settings.worker_memory_mb) << 20;
+
+	if (bridge::worker_on_gpu())
+	{
+		if (bridge::settings.gpu_memory_mb == 0)
+			return false; // the worker knows what the GPU has left
+		most += static_cast<uint64>(bridge::settings.gpu_memory_mb) << 20;
+	}
+	return n_bytes > most;
+}
+
 bool
 run(Feed *feed)
 {
@@ -462,7 +478,8 @@ run(Feed *feed)
 		return false;
 	fresh = absent || feed->copy.current == 0;
 	if (fresh && load_bytes(feed) > feed->limits->load_bytes)
-		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
+		return never_fits(load_bytes(feed)) ? stop(feed, FeedResult::kFailed, bridge::Fallback::kTooLarge)
+											: stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	if (!fresh && missing_bytes(feed) > feed->limits->ship_bytes)
 		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	lease = fresh || segments_missing(feed) || feed->copy.version.manifest_generation < meta->manifest_generation ||

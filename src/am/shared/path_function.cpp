@@ -2,7 +2,9 @@
 // lies between two rows if either is among the k nearest of the other, so that a path can be walked both ways. PG dialect.
 //
 // Memory: 24 bytes a row of the index, and about 56 more for the search; the graph itself goes by in batches.
+#include "am/shared/delta.hpp"
 #include "am/shared/knn_graph.hpp"
+#include "am/shared/metapage.hpp"
 #include "engine/graph/smooth_path.hpp"
 
 #include <algorithm>
@@ -45,6 +47,36 @@ struct Nodes
 	uint32 n;
 };
 
+/// Rows of the index, dead ones too: a search is not of more, but for rows that are inserted meanwhile.
+uint64
+most_rows(Relation index)
+{
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	bool foreign = false; // then it was merged meanwhile: about right is enough
+	uint64 n_rows;
+
+	meta_read(index, nullptr, meta);
+	n_rows = delta_end(index, meta, &foreign);
+	n_rows -= Min(n_rows, meta->delta_first_row);
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		n_rows += meta->segments[i].n_rows;
+	pfree(meta);
+	return n_rows;
+}
+
+[[noreturn]] void
+too_little_memory(Relation index, uint32 n_read)
+{
+	const uint64 n_rows = Max(most_rows(index), uint64{n_read});
+
+	ereport(ERROR,
+		(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("maintenance_work_mem is too small for a path in index \"%s\"", RelationGetRelationName(index)),
+			errdetail("The search takes %u bytes for each row, of " UINT64_FORMAT " rows: maintenance_work_mem is %d kB.",
+				static_cast<uint32>(kRowBytes), n_rows, maintenance_work_mem),
+			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "kB', or make an index on fewer rows, with WHERE.",
+				(n_rows * kRowBytes + 1023) / 1024)));
+}
+
 Nodes
 read_nodes(const IndexAccess *access, Snapshot snapshot)
 {
@@ -65,10 +97,7 @@ read_nodes(const IndexAccess *access, Snapshot snapshot)
 							   errdetail("At most %d rows can be searched.", PG_INT32_MAX)));
 		nodes.n += knn_next_rows(access, snapshot, &walk, nodes.rows + nodes.n, kRowsPerRead);
 		if (nodes.n * kRowBytes > static_cast<uint64>(maintenance_work_mem) * 1024)
-			ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("maintenance_work_mem is too small for a path in index \"%s\"",
-																RelationGetRelationName(access->index)),
-							   errdetail("The search takes %u bytes for each row, of %u rows or more.", static_cast<uint32>(kRowBytes), nodes.n),
-							   errhint("Increase maintenance_work_mem, or make an index on fewer rows, with WHERE.")));
+			too_little_memory(access->index, nodes.n);
 	}
 	return nodes;
 }

@@ -45,6 +45,7 @@ struct KnownCopy
 	wire::CopyKey key;
 	wire::CopyVersion version; // it served a scan of this version
 	uint64 no_feed_until_ns;
+	bridge::Fallback no_feed_reason; // until then
 	uint64 used;
 };
 
@@ -429,7 +430,7 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 
 	if (now < known->no_feed_until_ns)
 	{
-		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		bridge::note_fallback(known->no_feed_reason, nullptr);
 		return false;
 	}
 	if (status == wire::ReplyStatus::kBehind && only_rows_missing(known, state))
@@ -463,6 +464,7 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 			break;
 		case FeedResult::kBusy:
 			known->no_feed_until_ns = now + kBusyPauseMs * kNsPerMs;
+			known->no_feed_reason = bridge::Fallback::kLoading;
 			break;
 		case FeedResult::kMore:
 		case FeedResult::kStale:
@@ -470,6 +472,7 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 			break;
 		case FeedResult::kFailed:
 			known->no_feed_until_ns = now + (is_lasting(outcome.reason) ? kRefusedPauseMs : kBusyPauseMs) * kNsPerMs;
+			known->no_feed_reason = is_lasting(outcome.reason) ? outcome.reason : bridge::Fallback::kLoading;
 			bridge::session_close();
 			break;
 	}
