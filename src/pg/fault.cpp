@@ -160,6 +160,9 @@ fault_hit(const char *name)
 
 		if (strcmp(fault->name, name) != 0 || ++fault->hits != fault->nth)
 			continue;
+		// Tests read in the log which points were reached: not every action shows.
+		ereport(LOG,
+			(errmsg("fault point \"%s\" acts at call " INT64_FORMAT, name, fault->nth), errhidestmt(true), errhidecontext(true)));
 		switch (fault->action)
 		{
 			case FaultAction::kError:

@@ -16,6 +16,9 @@ UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
+WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault)\(\s*"|\{"(?=gpu_))([a-z]\w*)"(?=[,)])')
+WORKER_FAULT_LIST = "test/worker_faults.txt"
+FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"
 
 
@@ -153,6 +156,11 @@ def folders_have_readmes(tree):
     return problems
 
 
+def fault_lines(tree, path):
+    """(line number, words) of the points of a list: name, where, what."""
+    return [(number, line.split(None, 2)) for number, line in tree.lines(path) if line.strip() and not line.startswith("#")]
+
+
 def faults_are_listed(tree):
     sites = collections.defaultdict(list)
     for path in tree.matching("src/", *includes.SOURCES):
@@ -161,14 +169,45 @@ def faults_are_listed(tree):
                 continue
             for name in FAULT.findall(line):
                 sites[name].append(f"{path}:{number}")
-    listed = [line.split()[0] for _, line in tree.lines(FAULT_LIST) if line.strip() and not line.startswith("#")]
+    listed = [words[0] for _, words in fault_lines(tree, FAULT_LIST)]
     problems = [f"{where[1]}: fault point \"{name}\" is at {where[0]} already" for name, where in sorted(sites.items())
                 if len(where) > 1]
     problems += [f"{where[0]}: fault point \"{name}\" is not in {FAULT_LIST}" for name, where in sorted(sites.items())
                  if name not in listed]
     problems += [f"{FAULT_LIST}: \"{name}\" is nowhere in src/" for name in sorted(set(listed)) if name not in sites]
-    problems += [f"{FAULT_LIST}: \"{name}\" is listed twice" for name in sorted(set(listed)) if listed.count(name) > 1]
-    return problems
+    return problems + listed_twice(FAULT_LIST, listed)
+
+
+def listed_twice(path, names):
+    return [f"{path}: \"{name}\" is listed twice" for name in sorted(set(names)) if names.count(name) > 1]
+
+
+def faults_are_reached(tree):
+    """Each point has a test that must reach it and says so; the lists are those of VectorgpuFaults.pm and of the worker."""
+    problems = []
+    for number, words in fault_lines(tree, FAULT_LIST):
+        entries = words[1].split(",") if len(words) == 3 else []
+        if not any("?" not in entry for entry in entries):
+            problems.append(f"{FAULT_LIST}:{number}: no test has to reach \"{words[0]}\"")
+        for entry in entries:
+            match = FAULT_WHERE.fullmatch(entry)
+            path = f"test/t/{match.group(1)}.pl" if match else ""
+            if path not in tree.files:
+                problems.append(f"{FAULT_LIST}:{number}: \"{entry}\" is no test of test/t")
+            elif "check_faults_reached(" not in tree.text(path):
+                problems.append(f"{path}: does not call check_faults_reached, as {FAULT_LIST} wants it to for \"{words[0]}\"")
+    in_code = set()
+    for path in tree.matching("gpu/", *includes.SOURCES):
+        in_code.update(WORKER_FAULT.findall(tree.text(path)))
+    listed = [words[0] for _, words in fault_lines(tree, WORKER_FAULT_LIST)]
+    problems += [f"gpu: fault point \"{name}\" is not in {WORKER_FAULT_LIST}" for name in sorted(in_code - set(listed))]
+    problems += [f"{WORKER_FAULT_LIST}: \"{name}\" is nowhere in gpu/" for name in sorted(set(listed) - in_code)]
+    for number, words in fault_lines(tree, WORKER_FAULT_LIST):
+        for test in words[1].split(",") if len(words) == 3 else ["none"]:
+            path = f"test/{test}"
+            if path not in tree.files or not re.search(rf"\b{words[0]}\b", tree.text(path)):
+                problems.append(f"{WORKER_FAULT_LIST}:{number}: {path} does not name \"{words[0]}\"")
+    return problems + listed_twice(WORKER_FAULT_LIST, listed)
 
 
 def names_in_table(tree, path, title):
@@ -237,6 +276,7 @@ ALL = [
     Rule("white-space", "no trailing white space, tabs indent C++", whitespace_is_clean),
     Rule("readmes", "every source folder has a README.md", folders_have_readmes),
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),
+    Rule("faults-reached", f"each point of {FAULT_LIST} and {WORKER_FAULT_LIST} has a test that reaches it", faults_are_reached),
     Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", "README.md has each setting, and no other", settings_are_documented),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),

@@ -8,6 +8,7 @@ use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
 use VectorgpuTest;
 
 my $node = make_node('match_values');
@@ -172,6 +173,7 @@ SKIP:
 	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS OFF) SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1"), qr/Index Scan/, 'rebuilt it is used');
 	is($node->safe_psql('postgres', $scan), 'word 17', 'and finds the nearest');
 	is($node->safe_psql('postgres', q{SELECT needs_reindex FROM vectorgpu_indexes WHERE index_name = 'old_index'}), 'f', 'and needs no REINDEX');
+	check_faults_reached($node);
 }
 
 # --- beside other extensions with operators of these names or types ---

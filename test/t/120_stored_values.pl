@@ -9,6 +9,7 @@ use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuLoad;
 
@@ -143,6 +144,7 @@ SKIP:
 		$node->safe_psql('postgres', $statement);
 		sound($statement);
 	}
+	check_faults_reached($node);
 }
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');

@@ -1,4 +1,4 @@
-# Every fault point of test/faults.txt, in every kind of statement that reaches it, at its first, second, third … call until
+# Every fault point that test/faults.txt gives this file, in every kind of statement that reaches it, at its first, second, third … call until
 # the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
 # both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
 # reported, REINDEX heals. VECTORGPU_LONG=1: every call number, and exit at every point in every kind of statement.
@@ -15,10 +15,11 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuLoad;
+use VectorgpuWorker;
 
-my $list = $ENV{VECTORGPU_FAULT_LIST} // "$FindBin::RealBin/../faults.txt";
 my $long = $ENV{VECTORGPU_LONG};
 my $match = $AM eq 'gpumatch';
 my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || ($match && !$long ? '1of6' : '1of1')) =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
@@ -31,12 +32,7 @@ if (!faults_enabled($node))
 	$node->stop;
 	plan skip_all => 'the library was built without FAULTS=1';
 }
-# Those between server and worker are 247_worker_fault_points.pl's; match_options makes an index of an old release.
-my @names = grep { !/^(?:bridge|worker|feed|loader|supervisor)_|^sweep$|^match_options$/ } fault_names($list);
-# Those of a build of one access method are for its indexes; values of any size are gpumatch's, rows of one size the others'.
-@names = grep { !/^(ivf|graph|match)_/ || $AM eq "gpu$1" } @names;
-@names = grep { $match ? !/^delta_(?:continuation|publish|publish_two)$|^knn_/ : !/^delta_(?:publish_value|value_part|close_part)$/ } @names;
-@names = grep { !/^ivf_(?:train_codec|encode|table_row)$/ } @names if !$ENV{VECTORGPU_STORAGE};
+my @names = grep { $_ ne 'merge_when_due' } faults_tried(); # that one is the maintenance worker's, below
 cmp_ok(scalar @names, '>', 5, scalar(@names) . ' fault points');
 create_comparer($node);
 
@@ -91,7 +87,7 @@ if ($match)
 	$kinds{long_reindex} = [ 'y', [], ['REINDEX INDEX y_v'], [] ];
 	$kinds{long_merge}   = [ 'y', [ sub { new_rows('y', 40) } ], [q{SELECT vectorgpu_merge('y_v')}], [] ];
 	delete $kinds{knn_graph};
-	delete @kinds{qw(concurrently recall reindex)} if !$long;
+	delete @kinds{qw(concurrently reindex)} if !$long;
 }
 
 # One try in one session: SQLSTATE of the first statement that failed (00000: none; 08006: the connection was lost), the
@@ -173,10 +169,6 @@ for my $kind (sort keys %kinds)
 	%problems = ();
 	tidy();
 }
-my @never = grep { !$reached{$_} } @names;
-note("not reached by these statements: @never") if @never;
-cmp_ok(scalar(keys %reached), '>', @names * 0.75, 'most fault points were reached');
-
 # Whether a merge reaches these depends on what happened to the index before: on a merge that failed, on growth since the
 # centroids were found. Other statements reach the others, and the first has a test of its own below.
 for my $name (qw(reclaim_pending ivf_train ivf_train_codec))
@@ -298,7 +290,7 @@ SKIP:
 }
 
 # The point damages its data: reported as corruption or without effect on answers; REINDEX heals.
-for my $name (grep { $reached{$_} } slurp_file($list) =~ /^(\w+)\b.*corrupt:/mg)
+for my $name (grep { $reached{$_} } slurp_file(fault_list_file()) =~ /^(\w+)\b.*corrupt:/mg)
 {
 	for my $kind (grep { $reached{$name} && $reached{$name}{$_} } sort keys %kinds)
 	{
@@ -312,6 +304,35 @@ for my $name (grep { $reached{$_} } slurp_file($list) =~ /^(\w+)\b.*corrupt:/mg)
 	}
 	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: damage is reported, REINDEX heals");
 	%problems = ();
+}
+
+# The maintenance worker fails, or ends as by a crash: no statement does, and the next one merges.
+{
+	my $delta = q{SELECT delta_rows FROM vectorgpu_indexes WHERE index_name = 'w_v'};
+	# The insert itself may be thrown out by an exit.
+	my $grow = sub { $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = ''; SET vectorgpu.merge_delta_size = '64kB'; " . new_rows('w', 40)); };
+
+	for my $action (qw(error enomem exit))
+	{
+		my $setting = "merge_when_due:1:$action";
+		my $offset = -s $node->logfile;
+
+		$node->safe_psql('postgres', "LOAD 'vectorgpu'; ALTER SYSTEM SET vectorgpu.fault = '$setting'");
+		$node->reload;
+		# A process that the postmaster has just begun has the setting.
+		ok(wait_until(sub { $node->safe_psql('postgres', q{LOAD 'vectorgpu'; SHOW vectorgpu.fault}) eq $setting }), "$setting is set");
+		$grow->();
+		ok(wait_log($node, qr/LOG:  fault point "merge_when_due" acts at call/, $offset), "$action in the maintenance worker");
+		ok($action ne 'exit' || wait_for_restart($node), '... and the server is back');
+		$node->safe_psql('postgres', q{LOAD 'vectorgpu'; ALTER SYSTEM RESET vectorgpu.fault});
+		$node->reload;
+		ok(wait_until(sub { $node->safe_psql('postgres', q{LOAD 'vectorgpu'; SHOW vectorgpu.fault}) eq '' }), "$setting is reset");
+		my ($rc, $out, $err) = $node->psql('postgres', state_sql('w'), on_error_stop => 0);
+		ok($out =~ /^answer $/m && $out =~ /^check 00000$/m, "$action in the maintenance worker: answers and index are right") or diag("$out $err");
+	}
+	cmp_ok($node->safe_psql('postgres', $delta), '>=', 40, 'nothing was merged');
+	$grow->();
+	ok($node->poll_query_until('postgres', "SELECT ($delta) < 40"), 'the next maintenance worker merges');
 }
 
 # A sleeping scan of pages can be cancelled.
@@ -333,6 +354,7 @@ for my $setting ('x', 'page_read:0:error', 'page_read:1:explode', 'a:1', ':::', 
 	($state) = psql_state($node, "LOAD 'vectorgpu'; SET vectorgpu.fault = '$setting'");
 	is($state, '22023', 'vectorgpu.fault refuses ' . substr($setting, 0, 20));
 }
+check_faults_reached($node);
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');
 
 $node->stop;

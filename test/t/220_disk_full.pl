@@ -47,8 +47,9 @@ my $query = "quote_literal(array_fill(3.3, ARRAY[512])::vector::text) || '::vect
 
 sub sound
 {
-	my ($what, $table) = @_;
-	my $asked = $table eq 'g' ? q{'<#>', '''{1,2,3,500,1000}''::int[]'} : "'<->', $query";
+	my ($what, $table, $asked) = @_;
+
+	$asked //= "'<->', $query";
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($node->safe_psql('postgres', "SELECT compare_answers('$table', $asked, 20)"), '', "$what: both scans agree");
@@ -92,11 +93,9 @@ $node->safe_psql('postgres', 'DELETE FROM s; VACUUM s; CHECKPOINT');
 $node->safe_psql('postgres', 'REINDEX INDEX s_v; CHECKPOINT');
 cmp_ok(free_kb(), '>', $empty * 0.9, 'no file is left over');
 
-# gpumatch, whose rows in the delta are values of any size and whose builds and merges write more streams: with little room left over, so that it
-# is soon full.
-my $sets = 'INSERT INTO g SELECT i, 0, (SELECT array_agg(i %% 700 + 3 * d) FROM generate_series(1, CASE WHEN i %% 100 = 0 THEN 9000 ELSE 90 END) d) FROM generate_series(%d, %d) i';
+# The other access methods: builds and merges of gpuivf and gpugraph write lists and edges besides; of gpumatch rows in the delta are values of any
+# size. With little room left over, so that it is soon full.
 my $ballast = "$folder/ballast_$$";
-$node->safe_psql('postgres', 'CREATE TABLE g (id bigint, category int, v int[]); ' . sprintf($sets, 1, 500) . '; CREATE INDEX g_v ON g USING gpumatch (v) TABLESPACE small; CHECKPOINT');
 sub fill_disk
 {
 	my ($spare_kb) = @_;
@@ -104,24 +103,41 @@ sub fill_disk
 	system("dd if=/dev/zero of='$ballast' bs=1024 count=" . (free_kb() - $spare_kb) . ' 2>/dev/null') == 0 or die 'ballast';
 	return;
 }
-fill_disk(2048);
-for ($state = '00000', $batch = 0; $state eq '00000' && $batch < 1000; $batch++)
+
+my $vectors = 'array_fill((i %% 1000)::float4, ARRAY[512])::vector';
+my $arrays = '(SELECT array_agg(i %% 700 + 3 * d) FROM generate_series(1, CASE WHEN i %% 100 = 0 THEN 9000 ELSE 90 END) d)';
+my @others = (
+	# name, type, values of i, what the index is made with, another index, a question
+	[ 'gpuivf', 'vector(512)', $vectors, '(v vector_l2_ops) WITH (lists = 10)', '(v vector_ip_ops) WITH (lists = 10)', "'<->', $query" ],
+	[ 'gpuivf', 'vector(512)', $vectors, "(v vector_l2_ops) WITH (lists = 10, storage = 'sq8')", "(v vector_ip_ops) WITH (lists = 10, storage = 'pq', refine = 'none')", "'<->', $query" ],
+	[ 'gpugraph', 'vector(512)', $vectors, '(v vector_l2_ops)', '(v vector_ip_ops)', "'<->', $query" ],
+	[ 'gpumatch', 'int[]', $arrays, '(v)', '(v)', q{'<#>', '''{1,2,3,500,1000}''::int[]'} ]);
+for my $other (@others)
 {
-	($state, $message) = psql_state($node, sprintf($sets, 1000 + 100 * $batch, 1099 + 100 * $batch));
+	my ($method, $type, $value, $made, $second, $asked) = @$other;
+	my $name = "$method $made";
+	my $add = "INSERT INTO g SELECT i, 0, $value FROM generate_series(%d, %d) i";
+
+	$node->safe_psql('postgres', "CREATE TABLE g (id bigint, category int, v $type); " . sprintf($add, 1, 500) . "; CREATE INDEX g_v ON g USING $method $made TABLESPACE small; CHECKPOINT");
+	fill_disk(2048);
+	for ($state = '00000', $batch = 0; $state eq '00000' && $batch < 1000; $batch++)
+	{
+		($state, $message) = psql_state($node, sprintf($add, 1000 + 100 * $batch, 1099 + 100 * $batch));
+	}
+	is($state, '53100', "$name, insert $batch: disk full") or diag($message);
+	sound("$name, after a failed insert", 'g', $asked);
+	for my $sql (q{SELECT vectorgpu_merge('g_v')}, 'DELETE FROM g WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP on) g', 'REINDEX INDEX g_v', "CREATE INDEX g_x ON g USING $method $second TABLESPACE small")
+	{
+		($state, $message) = psql_state($node, $sql);
+		like($state, $sql =~ /VACUUM/ ? qr/^(?:53100|00000)$/ : qr/^53100$/, "$name: $sql on a full disk: $state") or diag($message);
+		sound("$name, after $sql on a full disk", 'g', $asked);
+	}
+	unlink $ballast or die $!;
+	$node->safe_psql('postgres', sprintf($add, 900_001, 900_100) . q{; SELECT vectorgpu_merge('g_v'); CHECKPOINT});
+	sound("$name, with room again", 'g', $asked);
+	$node->safe_psql('postgres', 'DROP TABLE g; CHECKPOINT');
+	cmp_ok(free_kb(), '>', $empty * 0.9, "$name: no file is left over");
 }
-is($state, '53100', "gpumatch, insert $batch: disk full") or diag($message);
-sound('gpumatch, after a failed insert', 'g');
-for my $sql (q{SELECT vectorgpu_merge('g_v')}, 'DELETE FROM g WHERE id % 10 = 0; VACUUM (INDEX_CLEANUP on) g', 'REINDEX INDEX g_v', 'CREATE INDEX g_x ON g USING gpumatch (v) TABLESPACE small')
-{
-	($state, $message) = psql_state($node, $sql);
-	like($state, $sql =~ /VACUUM/ ? qr/^(?:53100|00000)$/ : qr/^53100$/, "$sql on a full disk: $state") or diag($message);
-	sound("gpumatch, after $sql on a full disk", 'g');
-}
-unlink $ballast or die $!;
-$node->safe_psql('postgres', sprintf($sets, 900_001, 900_100) . q{; SELECT vectorgpu_merge('g_v'); CHECKPOINT});
-sound('gpumatch, with room again', 'g');
-$node->safe_psql('postgres', 'DROP TABLE g; CHECKPOINT');
-cmp_ok(free_kb(), '>', $empty * 0.9, 'gpumatch: no file is left over');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process crashed');
 
 $node->safe_psql('postgres', 'DROP TABLE s; DROP TABLE t; CHECKPOINT; DROP TABLESPACE small');

@@ -1,11 +1,15 @@
 # Every fault point on the server's side of the worker, at its n-th call, for n = 1, 2, ... until it is not reached any more:
 # what goes wrong between server and worker never reaches the client; an error that is raised on purpose leaves the session,
-# the lease and the copy such that the next answers are right.
+# the lease and the copy such that the next answers are right. For gpumatch, whose way to the worker is that of the others, the quick suite stops
+# at the first call.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
+use VectorgpuLoad;
+use VectorgpuMatch;
 use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
@@ -16,24 +20,31 @@ my $node = make_node('main',
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 plan skip_all => 'built without FAULTS=1' unless faults_enabled($node);
-make_table($node, 't', dims => 8);
-fill_vectors($node, 't', dims => 8, rows => 400);
-$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
-fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
+create_values($node);
+$node->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY, category int, v ' . column_type(8) . ')');
+fill_values($node, 't', dims => 8, rows => 400);
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v $CLASS)");
+fill_values($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
-make_answers($node, 3);
+make_answers($node, 3, undef, $OP);
 
-my @points = qw(bridge_shmem bridge_descriptors bridge_connect bridge_send bridge_wait bridge_receive worker_rows rows_ahead feed_buffer
-  feed_segment feed_structure feed_delta feed_tombstones feed_publish loader_register);
+# Those of the supervisor, of the loader and of searches side by side are below.
+my @points = grep { !/^(?:supervisor_|worker_pipe|worker_fork|loader_slice|sweep|lane_)/ } faults_required();
+cmp_ok(scalar @points, '>', 5, scalar(@points) . ' fault points of sessions');
+my $last_call = of_match() && !$ENV{VECTORGPU_LONG} ? 1 : 40;
 my $right = join ';', map {
-	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
+	"SELECT ARRAY(SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
 } 1 .. 3;
+
+# A value that is far from all others.
+sub far_value { my ($n) = @_; return of_match() ? "ARRAY[100000 + $n]" : "array_fill(100 + $n, ARRAY[8])::vector"; }
 
 # A session that loads the copy anew (with tombstones), is a little behind, and scans. The rows that it adds are far away.
 sub course
 {
 	my ($point, $n, $action) = @_;
+	my $far = far_value($n);
 
 	return <<"SQL";
 SELECT count(vectorgpu_evict('i')) AS evicted;
@@ -43,7 +54,7 @@ SET enable_sort = off;
 SET vectorgpu.spin_time_us = 0;
 SET vectorgpu.fault = '$point:$n:$action';
 $right;
-INSERT INTO t VALUES (-$n, 0, array_fill(100 + $n, ARRAY[8])::vector);
+INSERT INTO t VALUES (-$n, 0, $far);
 $right;
 RESET vectorgpu.spin_time_us;
 SET vectorgpu.inline_load_size = 0;
@@ -55,18 +66,18 @@ $right;
 SQL
 }
 
-$node->safe_psql('postgres', 'INSERT INTO t SELECT -1000 - i, 0, array_fill(500, ARRAY[8])::vector FROM generate_series(1, 10) i');
+$node->safe_psql('postgres', 'INSERT INTO t SELECT -1000 - i, 0, ' . far_value(500) . ' FROM generate_series(1, 10) i');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id < -1000; VACUUM t');
 $node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id = 399; VACUUM t');
-make_answers($node, 3);
+make_answers($node, 3, undef, $OP);
 for my $point (@points)
 {
 	for my $action (qw(corrupt error enomem))
 	{
 		my ($problems, $reached) = ('', 0);
 
-		for my $n (1 .. 40)
+		for my $n (1 .. $last_call)
 		{
 			my ($rc, $out, $err) = $node->psql('postgres', course($point, $n, $action), on_error_stop => 0);
 			my $errors = () = $err =~ /ERROR:/g;
@@ -85,23 +96,66 @@ for my $point (@points)
 	}
 }
 
+# Searches side by side, by which a graph of nearest neighbors is made.
+if (!of_match())
+{
+	my $graph = q{SELECT md5(string_agg(k::text, ',' ORDER BY k::text)) FROM vectorgpu_knn_graph('i', 3) k};
+	my $known = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $graph");
+
+	for my $n (1, 2, 7)
+	{
+		for my $action (qw(corrupt error enomem))
+		{
+			my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'lane_receive:$n:$action'; $graph");
+
+			is($action eq 'corrupt' ? $out : $err =~ s/^.*ERROR: +//r =~ s/\n.*//sr, { corrupt => $known, error => 'fault point "lane_receive" reached', enomem => 'out of memory' }->{$action},
+				"lane_receive, call $n, $action");
+			is($node->safe_psql('postgres', $graph), $known, "lane_receive, call $n, $action: then it is right");
+		}
+	}
+}
+
 # Points of the supervisor and of the loader
 for my $setting ('sweep:1:error', 'worker_pipe:1:corrupt', 'worker_fork:1:corrupt', 'loader_slice:1:error', 'bridge_connect:1:error')
 {
+	my ($point) = $setting =~ /^(\w+)/;
+	my $offset = -s $node->logfile;
+
 	$node->safe_psql('postgres', "ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()");
 	$node->safe_psql('postgres', "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker");
 	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right");
 	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', "$setting in the background: right answers");
+	ok(wait_until(sub {
+		$node->psql('postgres', "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right");
+		return slurp_file($node->logfile, $offset) =~ /LOG:  fault point "$point" acts at call/;
+	}), "$setting in the background: it was reached");
 	$node->safe_psql('postgres', "ALTER SYSTEM RESET vectorgpu.fault; SELECT pg_reload_conf()");
 	ok(wait_worker($node), "$setting: there is a worker afterwards");
 }
-compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree at last');
+answers_equal($node, 't', dims => 8, op => $OP, type => $CAST, name => 'scans agree at last');
 ok(wait_until(sub {
-	$node->safe_psql('postgres', scan_sql()); # it brings the copy
+	$node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; $right"); # it brings the copy
 	return $node->safe_psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('i', true, true)") eq 't';
 }), 'the copy equals the pages');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);
+
+# A module that is loaded by its first use has to ask for a supervisor.
+my $late;
+if ($AM eq 'gpuflat')
+{
+	$late = make_node('late', conf => "vectorgpu.worker_min_size = 0\n");
+	make_table($late, 't', dims => 8);
+	fill_vectors($late, 't', dims => 8, rows => 100);
+	$late->safe_psql('postgres', "SET vectorgpu.worker = off; CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
+	make_answers($late, 3);
+	my ($rc, $out, $err) = $late->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'supervisor_register:1:corrupt'; SET enable_seqscan = off; SET enable_sort = off; $right");
+
+	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', 'no slot for a supervisor: right answers');
+	is($late->safe_psql('postgres', "SELECT (fallback_reasons ->> 'not_running')::int > 0 FROM vectorgpu_worker"), 't', 'no slot for a supervisor: counted');
+	ok(wait_worker($late), 'then there is a worker');
+}
+check_faults_reached($node, defined $late ? $late : ());
 check_stopped($node);
 done_testing();

@@ -1,5 +1,5 @@
-# Every fault point inside the worker, end to end: what goes wrong there, and a worker that dies or sleeps there, changes no
-# answer and reaches no client.
+# The fault points inside the worker that test/worker_faults.txt gives this file, end to end: what goes wrong there, and a worker that dies or
+# sleeps there, changes no answer and reaches no client.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -24,6 +24,8 @@ fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 50 = 0; VACUUM t');
 fill_vectors($node, 't', dims => 8, rows => 20, first => 2001, seed => 3);
 make_answers($node, 20);
+# The same rows in lists, which a copy has besides.
+$node->safe_psql('postgres', 'CREATE TABLE u (LIKE t, PRIMARY KEY (id)); INSERT INTO u SELECT * FROM t; CREATE INDEX u_i ON u USING gpuivf (v vector_l2_ops) WITH (lists = 5)');
 
 # The worker reads its faults from its environment.
 my $folder = PostgreSQL::Test::Utils::tempdir();
@@ -52,14 +54,17 @@ sub set_fault
 }
 
 # Scans that load the copy, in three sessions, so that whatever was refused once is tried again.
+my @asked = (map({ [ 't', $_ ] } 1 .. 6), map { [ 'u', $_ ] } 1 .. 2);
 my $right = join ';', 'SET enable_seqscan = off', 'SET enable_sort = off', map {
-	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
-} 1 .. 6;
+	my ($table, $q) = @$_;
+	"SELECT ARRAY(SELECT id FROM $table ORDER BY v <-> (SELECT v FROM $table WHERE id = $q) LIMIT 10) = (SELECT ids FROM answers WHERE q = $q)"
+} @asked;
 
 sub problems_with
 {
-	my ($fault) = @_;
+	my ($fault, $must_be_reached) = @_;
 	my $problems = '';
+	my $offset = -s $node->logfile;
 
 	set_fault($fault);
 	for my $session (1 .. 3)
@@ -67,16 +72,20 @@ sub problems_with
 		my ($rc, $out, $err) = $node->psql('postgres', $right);
 
 		$problems .= "session $session: $err" if $rc != 0 || $err ne '';
-		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x 6);
+		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x @asked);
 		# The supervisor starts a worker that has died, and greets one that has not been greeted.
 		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, 1) if $session < 3;
 	}
+	# The worker has been there if it has ended there.
+	return $problems if !$must_be_reached;
+	my $ended = $fault =~ /:exit$/ ? qr/vectorgpu worker \(PID \d+\) ended with status 3/ : $fault =~ /:abort$/ ? qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/ : qr//;
+	$problems .= 'it was not reached; ' if !wait_until(sub { slurp_file($node->logfile, $offset) =~ $ended }, 20);
 	return $problems;
 }
 
 # One test a point: at the first call, or at the second where the first is the supervisor's; in long runs at each (0) as well.
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # action abort
-for my $point (qw(accept make_slot send_welcome receive create load_segment append_delta tombstones manifest search reply))
+for my $point (qw(accept make_slot send_welcome receive create load_segment load_structure seal append_delta tombstones manifest search reply))
 {
 	my $problems = '';
 
@@ -86,7 +95,7 @@ for my $point (qw(accept make_slot send_welcome receive create load_segment appe
 
 		for my $nth ($ENV{VECTORGPU_LONG} ? (1, 2, 0) : $call)
 		{
-			my $problem = problems_with("$point:$nth:$action");
+			my $problem = problems_with("$point:$nth:$action", $nth == $call || $nth == 0);
 			$problems .= "call $nth, $action: $problem; " if $problem ne '';
 		}
 	}

@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuCount;
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -227,14 +228,18 @@ SKIP:
 	for my $fault (qw(build:0:error build:1:exit build:2:enomem build:3:exit build:4:abort))
 	{
 		$restart_with->($fault);
+		my $offset = -s $node->logfile;
 		build($fault, 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
+		ok(wait_log($node, qr/vectorgpu worker \(PID \d+\) ended with status 3/, $offset), "$fault: the worker was there") if $fault =~ /exit/;
 	}
 	$node->safe_psql('postgres', 'DROP INDEX t_i'); # the worker has a copy
 	for my $fault (qw(build_graph:0:error build_graph:1:exit build_graph:1:enomem build:2:exit build:3:error))
 	{
 		$restart_with->($fault);
+		my $offset = -s $node->logfile;
 		unlike(build_graph("graph, $fault", 'vector_l2_ops', 'v', 'SELECT 1'), $built, "$fault: not by the worker");
 		is(graph_edges(), $graph, "$fault: the graph is the same");
+		ok(wait_log($node, qr/vectorgpu worker \(PID \d+\) ended with status 3/, $offset), "graph, $fault: the worker was there") if $fault =~ /exit/;
 	}
 
 	# A build that is refused counts once.
@@ -245,6 +250,7 @@ SKIP:
 
 	unlike(build_graph('graph, refused', 'vector_l2_ops', 'v', 'SELECT 1'), $built, 'refused: not by the worker');
 	is($node->safe_psql('postgres', $fallbacks), $before + 1, 'a refused build counts one fallback');
+	check_faults_reached($node);
 }
 is(count_restarts($node), 0, 'the server never restarted');
 $node->stop;

@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -136,6 +137,7 @@ SKIP:
 	$insert->(700);
 	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose build anew fails on the way inserts');
 	check_as_anew('after that');
+	check_faults_reached($node);
 }
 
 $node->stop;

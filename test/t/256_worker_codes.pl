@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -158,6 +159,7 @@ SKIP:
 		"SET vectorgpu.fault = 'kmeans_worker_request:4:sleep'; SET statement_timeout = '1s'; SELECT count(*) FROM vectorgpu_kmeans('t', 'v', 12)");
 
 	like($err, qr/statement timeout/, 'a k-means by the worker is cancelled');
+	check_faults_reached($node);
 }
 like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'and the worker is free for the next');
 is(count_restarts($node), 0, 'the server never restarted');

@@ -18,7 +18,7 @@ use VectorgpuTest;
 our @EXPORT = qw(
   create_comparer answers_equal start_load finish_load backend_memory_kb psql_state crash_restart wait_for_restart
   start_after_kill
-  data_folder_bytes relation_file fault_names session_pid
+  data_folder_bytes relation_file session_pid
 );
 
 # Creates in the node
@@ -294,14 +294,6 @@ sub relation_file
 	my ($node, $relation, $db) = @_;
 
 	return $node->data_dir . '/' . $node->safe_psql($db // 'postgres', "SELECT pg_relation_filepath('$relation')");
-}
-
-# Names of all fault points: the first words of the lines of test/faults.txt.
-sub fault_names
-{
-	my ($file) = @_;
-
-	return map { /^(\w+)/ ? $1 : () } split /\n/, slurp_file($file);
 }
 
 sub session_pid

@@ -139,16 +139,18 @@ sub count_restarts
 	return scalar(() = $log =~ /reinitializing/g);
 }
 
-# Table `answers`: for queries 1 .. n (rows of table t), the ids of the 10 nearest rows, found by sequential scan.
+# Table `answers`: for queries 1 .. n (rows of table t), the ids of the 10 nearest rows by an operator (<->), found by sequential scan.
 sub make_answers
 {
-	my ($node, $n, $db) = @_;
+	my ($node, $n, $db, $op) = @_;
+
+	$op //= '<->';
 
 	$node->safe_psql($db // 'postgres', <<"SQL");
 SET enable_indexscan = off;
 DROP TABLE IF EXISTS answers;
 CREATE TABLE answers (q int PRIMARY KEY, ids bigint[]);
-INSERT INTO answers SELECT q, ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = q), ctid LIMIT 10)
+INSERT INTO answers SELECT q, ARRAY(SELECT id FROM t ORDER BY v $op (SELECT v FROM t WHERE id = q), ctid LIMIT 10)
 	FROM generate_series(1, $n) q;
 SQL
 	return;
