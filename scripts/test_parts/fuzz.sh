@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Part fuzz of scripts/test: libFuzzer targets of test/fuzz, each for some seconds, one after the other. Sourced by
-# scripts/test. New inputs go to build/fuzz-corpus, so that the folder in the tree stays small; a crash is kept in the logs.
+# Parts fuzz and corpora of scripts/test, sourced by it. fuzz: libFuzzer targets of test/fuzz, each for some seconds, one after the other; new inputs go to
+# build/fuzz-corpus, so that the folder in the tree stays small; a crash is kept in the logs.
 
 part_fuzz() {
 	local seconds=$1 log=$LOGS/fuzz-build.log target corpus compiler inputs passed=0 failed=0
@@ -44,4 +44,39 @@ part_fuzz() {
 		fi
 	done
 	count fuzz "$passed" "$failed" 0
+}
+
+# part_corpora: each target over its committed inputs, without libFuzzer and clang: compiled by g++ and linked with the objects of the module that the
+# other parts test, assertions included.
+part_corpora() {
+	local folder=$ROOT/build/corpora log=$LOGS/corpora.log target objects=() shared=() passed=0 failed=0
+
+	say "inputs of the fuzz targets"
+	rm -rf "$folder"
+	mkdir -p "$folder"
+	if ! (
+		cd "$ROOT/test/fuzz" && printf '%s\n' *.cpp | xargs -P "$JOBS" -I '{}' g++ -std=c++20 -O0 -Wall -Wextra -Wno-unused-parameter -Werror \
+			-D_GNU_SOURCE -DUSE_ASSERT_CHECKING=1 -DFUZZ_PAGES="\"$ROOT/test/fuzz/pages\"" -I "$ROOT/src" \
+			-isystem "$("$PG_CONFIG" --includedir-server)" -c '{}' -o "$folder/{}.o"
+	) >"$log" 2>&1; then
+		show "$log"
+		count corpora 0 1 0
+		return
+	fi
+	mapfile -t objects < <(find "$ROOT/build/test/tree/src" -name '*.o')
+	shared=("$folder"/{fake_*,replay,options_graph}.cpp.o)
+	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
+		target=$(basename "$target" .cpp)
+		# As in test/fuzz/CMakeLists.txt: what the target does not reach of the server stays unresolved, and the fake functions go first.
+		if g++ -no-pie -o "$folder/$target" "$folder/$target.cpp.o" "${shared[@]}" \
+			"${objects[@]}" -L "$("$PG_CONFIG" --pkglibdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
+			-Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs >"$LOGS/corpora-$target.log" 2>&1 &&
+			timeout 300 "$folder/$target" "$ROOT/test/fuzz/corpus/${target#fuzz_}" >>"$LOGS/corpora-$target.log" 2>&1; then
+			passed=$((passed + 1))
+		else
+			failed=$((failed + 1))
+			show "$LOGS/corpora-$target.log" 10
+		fi
+	done
+	count corpora "$passed" "$failed" 0
 }

@@ -233,6 +233,14 @@ ERROR_TEXT_FUNCTION(errdetail)
 ERROR_TEXT_FUNCTION(errdetail_internal)
 ERROR_TEXT_FUNCTION(errhint)
 
+// A failed assertion, where there are any.
+void
+ExceptionalCondition(const char *condition, const char *kind, const char *file, int line)
+{
+	std::fprintf(stderr, "%s:%d: ", file, line);
+	broken(condition);
+}
+
 void
 errfinish(const char *file, int line, const char *function)
 {

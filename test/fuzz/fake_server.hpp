@@ -22,7 +22,19 @@ extern int error_code;
 /// The pages of the one relation there is.
 extern std::vector<char> pages;
 
-/// The relation: main fork, one column, permanent, with WAL.
+/// A visible row of the table that the index belongs to; the value as it stands in memory, empty for NULL.
+struct TableRow
+{
+	BlockNumber block;
+	OffsetNumber offset;
+	std::vector<char> value;
+};
+
+/// The rows of the table, in the order of their places (fake_table.cpp).
+extern std::vector<TableRow> table_rows;
+const TableAmRoutine *table_methods();
+
+/// The relation, index and table in one: main fork, one column, permanent, with WAL.
 Relation the_relation();
 
 /// One call of a target: all that the server would free with the transaction is freed at its end.

@@ -41,6 +41,7 @@ struct Sort
 };
 
 std::vector<Sort *> sorts;
+std::vector<MemoryContext> contexts;
 
 } // namespace
 
@@ -48,11 +49,15 @@ Call::Call()
 {
 	error_text[0] = '\0';
 	n_pins = 0;
+	CurrentMemoryContext = nullptr; // an error leaves it where it was
 	the_relation()->rd_amcache = nullptr;
 }
 
 Call::~Call()
 {
+	for (MemoryContext context : contexts)
+		MemoryContextReset(context);
+	contexts.clear();
 	for (Sort *sort : sorts)
 		delete sort;
 	sorts.clear();
@@ -80,6 +85,9 @@ the_relation()
 		form.relpersistence = RELPERSISTENCE_PERMANENT;
 		form.relkind = RELKIND_INDEX;
 		relation.rd_rel = &form;
+		// Of an expression (column 0), so that nothing is fetched from the table by its place.
+		relation.rd_index = static_cast<Form_pg_index>(std::calloc(1, sizeof(FormData_pg_index) + sizeof(int16)));
+		relation.rd_tableam = table_methods();
 	}
 	BufferBlocks = pages.data();
 	return &relation;
@@ -92,6 +100,7 @@ using namespace vectorgpu::fuzz;
 extern "C"
 {
 
+MemoryContext TopTransactionContext = nullptr;
 char *BufferBlocks;
 Block *LocalBufferBlockPointers;
 BufferDescPadded *BufferDescriptors;
@@ -187,21 +196,37 @@ vacuum_delay_point()
 {
 }
 
+// What is allocated in a context is freed with everything else at the end of the call; its callbacks run when they would in a server.
 MemoryContext
 AllocSetContextCreateInternal(MemoryContext parent, const char *name, Size min_size, Size init_size, Size max_size)
 {
-	return nullptr;
+	contexts.push_back(static_cast<MemoryContext>(palloc0(sizeof(MemoryContextData))));
+	return contexts.back();
 }
 
-// Freed with everything else at the end of the call.
+void
+MemoryContextRegisterResetCallback(MemoryContext context, MemoryContextCallback *callback)
+{
+	callback->next = context->reset_cbs;
+	context->reset_cbs = callback;
+}
+
 void
 MemoryContextReset(MemoryContext context)
 {
+	while (context->reset_cbs != nullptr)
+	{
+		MemoryContextCallback *callback = context->reset_cbs;
+
+		context->reset_cbs = callback->next;
+		callback->func(callback->arg);
+	}
 }
 
 void
 MemoryContextDelete(MemoryContext context)
 {
+	MemoryContextReset(context);
 }
 
 int

@@ -1,7 +1,7 @@
 // libFuzzer target: damaged pages whose checksums are right, against vectorgpu_check. The first byte names one of the indexes of
-// test/fuzz/pages; each further record changes it: block (bit 7: leave the checksum as it is), uint16 offset, length, so many bytes.
-// Length 0 cuts the file, or makes it longer, to `block` blocks. The check must end, either finding damage or finding none, and must find
-// none where nothing was changed.
+// test/fuzz/pages (bit 7: not deeply, without the table); each further record changes it: block (bit 7: leave the checksum as it is), uint16
+// offset, length, so many bytes. Length 0 cuts the file, or makes it longer, to `block` blocks. The check must end, either finding damage or
+// finding none, and must find none, and every row of the table, where nothing was changed.
 #include "fake_server.hpp"
 
 #include <algorithm>
@@ -19,19 +19,95 @@
 #include "am/shared/page.hpp"
 #include "am/shared/verify.hpp"
 
+extern "C"
+{
+#include "catalog/pg_type.h"
+
+Datum vectorgpu_shape_vector_l2(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_vector_ip(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_vector_cosine(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_vector_l1(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_halfvec_ip(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_bit_hamming(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_array_match(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_array_minhash(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_matchrow_match(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_tsvector_match(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
+}
+
 using namespace vectorgpu;
 
 namespace
 {
 
-std::vector<std::vector<char>> indexes;
+struct IndexFile
+{
+	std::vector<char> pages;
+	std::vector<fuzz::TableRow> rows;
+};
+
+/// Support function 1 of the operator class of each index, in the order of the files.
+constexpr PGFunction kShapes[] = {
+	vectorgpu_shape_vector_l2,     // 00_flat
+	vectorgpu_shape_bit_hamming,   // 01_flat_bit
+	vectorgpu_shape_vector_l2,     // 02_ivf
+	vectorgpu_shape_vector_l2,     // 03_ivf_sq8
+	vectorgpu_shape_vector_l2,     // 04_ivf_pq
+	vectorgpu_shape_halfvec_ip,    // 05_graph
+	vectorgpu_shape_array_match,   // 06_match
+	vectorgpu_shape_matchrow_match, // 07_match_row
+	vectorgpu_shape_text_gram,     // 08_match_text
+	vectorgpu_shape_vector_l2,     // 09_graph_hash
+	vectorgpu_shape_vector_cosine, // 10_ivf_pq_none
+	vectorgpu_shape_vector_ip,     // 11_ivf_sq8_fp16
+	vectorgpu_shape_vector_l1,     // 12_ivf_fp16
+	vectorgpu_shape_vector_lsh_l2, // 13_match_lsh
+	vectorgpu_shape_array_minhash, // 14_match_minhash
+	vectorgpu_shape_tsvector_match, // 15_match_lexemes
+};
+
+FmgrInfo shape_function;
+
+std::vector<IndexFile> indexes;
+
+std::vector<char>
+read_file(const std::filesystem::path &path)
+{
+	std::ifstream in(path, std::ios::binary);
+
+	return {(std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>()};
+}
+
+/// See make_pages.
+std::vector<fuzz::TableRow>
+read_rows(const std::filesystem::path &path)
+{
+	const std::vector<char> bytes = read_file(path);
+	std::vector<fuzz::TableRow> rows;
+
+	for (size_t at = 0; at < bytes.size();)
+	{
+		fuzz::TableRow row = {};
+		uint32_t length;
+
+		memcpy(&row.block, bytes.data() + at, sizeof(row.block));
+		memcpy(&row.offset, bytes.data() + at + 4, sizeof(row.offset));
+		memcpy(&length, bytes.data() + at + 6, sizeof(length));
+		at += 10;
+		row.value.assign(bytes.data() + at, bytes.data() + at + length);
+		at += length;
+		rows.push_back(row);
+	}
+	return rows;
+}
 
 /// See make_pages.
 std::vector<char>
 read_sparse(const std::filesystem::path &path)
 {
-	std::ifstream in(path, std::ios::binary);
-	const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+	const std::vector<char> bytes = read_file(path);
 	auto number = [&](size_t at) {
 		uint32_t value = 0;
 
@@ -55,11 +131,12 @@ load_indexes()
 	am::ivf_init();
 	am::graph_init();
 	for (const auto &entry : std::filesystem::directory_iterator(FUZZ_PAGES))
-		files.push_back(entry.path());
+		if (entry.is_regular_file())
+			files.push_back(entry.path());
 	std::sort(files.begin(), files.end());
 	for (const auto &file : files)
-		indexes.push_back(read_sparse(file));
-	REQUIRE(!indexes.empty());
+		indexes.push_back({read_sparse(file), read_rows(file.parent_path() / "rows" / file.filename())});
+	REQUIRE(indexes.size() == std::size(kShapes));
 }
 
 /// True if something was changed.
@@ -95,6 +172,26 @@ change_pages(const uint8_t *data, size_t size)
 
 } // namespace
 
+extern "C"
+{
+
+FmgrInfo *
+index_getprocinfo(Relation, AttrNumber, uint16)
+{
+	return &shape_function;
+}
+
+Datum
+FunctionCall0Coll(FmgrInfo *function, Oid collation)
+{
+	LOCAL_FCINFO(info, 0);
+
+	InitFunctionCallInfoData(*info, function, 0, collation, nullptr, nullptr);
+	return function->fn_addr(info);
+}
+
+} // extern "C"
+
 extern "C" int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -104,14 +201,25 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		load_indexes();
 	if (size < 1)
 		return 0;
-	fuzz::pages = indexes[data[0] % indexes.size()];
+	const size_t number = (data[0] & 0x7F) % indexes.size();
+	const IndexFile &index = indexes[number];
+	const bool deep = (data[0] & 0x80) == 0;
+
+	fuzz::pages = index.pages;
+	fuzz::table_rows = index.rows;
+	shape_function.fn_addr = kShapes[number];
+	TupleDescAttr(fuzz::the_relation()->rd_att, 0)->atttypid = INT4ARRAYOID; // of those that are of arrays
 
 	const bool changed = change_pages(data + 1, size - 1);
 	const fuzz::Call one_call;
-	const bool clean = fuzz::no_error([&] { am::check_index(fuzz::the_relation(), fuzz::the_relation(), false, &result); });
+	const bool clean = fuzz::no_error([&] { am::check_index(fuzz::the_relation(), fuzz::the_relation(), deep, &result); });
 
 	REQUIRE(clean || changed);
+	REQUIRE(clean || fuzz::error_code == ERRCODE_INDEX_CORRUPTED || fuzz::error_code == ERRCODE_DATA_CORRUPTED ||
+		fuzz::error_code == ERRCODE_FEATURE_NOT_SUPPORTED); // another version of the format
 	if (clean)
 		REQUIRE(fuzz::pins() == 0);
+	if (!changed)
+		REQUIRE(result.heap_rows_checked == (deep ? index.rows.size() : 0) && result.rows + result.null_rows == index.rows.size());
 	return 0;
 }

@@ -46,6 +46,7 @@ const AccessMethod kMatch = {
 	.options_support = kOptionsSupport,
 	.condition_support = kConditionSupport,
 	.store_options = match_store_options,
+	.check_options = match_check_options,
 	.phase_name = phase_name,
 	.needs_reindex = needs_reindex,
 };

@@ -125,6 +125,9 @@ void match_note_options(Relation index, types::ElementSource source);
 /// options.cpp. AccessMethod::store_options.
 void match_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
+/// What is wrong with the options in the metapage of an index, or that they are another operator class's; null: nothing.
+const char *match_check_options(Relation index, const MetaData *meta);
+
 /// search.cpp. AccessMethod::search_segment.
 bool match_search_segment(const SegmentSearch *search);
 

@@ -61,7 +61,33 @@ source_of_array(Oid array_type, int32 code)
 	pg_unreachable();
 }
 
+/// What elements the operator class makes, of which type of column.
+types::ElementSource
+source_of_index(Relation index)
+{
+	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid)) >> 16;
+
+	if (code == kSourceOfArray || code == kSourceOfMinHash)
+		return source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code);
+	return static_cast<types::ElementSource>(code);
+}
+
 } // namespace
+
+const char *
+match_check_options(Relation index, const MetaData *meta)
+{
+	const MatchOptions options = match_options(meta->am_options);
+	const types::ElementOptions &elements = options.elements;
+
+	if (options.source != source_of_index(index))
+		return "The metapage is of another operator class.";
+	if (elements.gram_length < types::kMinGramLength || elements.gram_length > types::kMaxGramLength || elements.hashes < 1 ||
+		elements.hashes > types::kMaxHashes || elements.buckets < 2 || elements.buckets > types::kMaxBuckets ||
+		!std::isfinite(elements.width) || elements.width <= 0)
+		return "An option of the operator class is out of range.";
+	return nullptr;
+}
 
 void
 match_note_options(Relation index, types::ElementSource source)
@@ -85,14 +111,11 @@ match_note_options(Relation index, types::ElementSource source)
 void
 match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 {
-	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
 	MatchOptions options;
 	bytea **parsed;
 
 	memset(static_cast<void *>(&options), 0, sizeof(options));
-	options.source = static_cast<types::ElementSource>(code >> 16);
-	if (code >> 16 == kSourceOfArray || code >> 16 == kSourceOfMinHash)
-		options.source = source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code >> 16);
+	options.source = source_of_index(index);
 	options.has_texts = options.source == types::ElementSource::kTextGrams && !VG_FAULT("match_options") ? 1 : 0;
 	options.elements = types::ElementOptions();
 	parsed = RelationGetIndexAttOptions(index, false);

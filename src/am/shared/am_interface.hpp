@@ -162,6 +162,9 @@ struct AccessMethod
 	/// for what does not fit the shape. Null: there are none.
 	void (*store_options)(Relation index, const IndexShape *shape, uint8 *options);
 
+	/// What is wrong with MetaData::am_options of such an index, as a sentence, or null. May be null: SegmentFormat::check_entry says.
+	const char *(*check_options)(Relation index, const MetaData *meta);
+
 	/// A build has written its rows and goes on to SegmentFormat::prepare and write: names of its phases of
 	/// pg_stat_progress_create_index, from kPhaseOfAm (build.hpp) on. May be null.
 	const char *(*phase_name)(int64 phase);

@@ -53,7 +53,14 @@ check_shape(Relation index, const MetaData *meta)
 	const int max_dim = meta->element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
 	const int32 typmod = TupleDescAttr(RelationGetDescr(index), 0)->atttypmod;
 
+	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
+	const char *problem;
+
 	require(index, am->supports(meta->element, meta->metric), "The metapage names no known kind of index.");
+	// Values of the column are read as what the metapage says.
+	require(index, (code & 0xFFFF) == shape_code(meta->element, meta->metric), "The metapage is of another operator class.");
+	problem = am->check_options != nullptr ? am->check_options(index, meta) : nullptr;
+	require(index, problem == nullptr, problem);
 	if (meta->element == ElementType::kSet)
 	{
 		require(index, meta->dim > sizeof(uint32) && meta->dim <= 1024 && kPayloadBytes % delta_row_bytes(meta) == 0,
