@@ -44,19 +44,23 @@ def chart(title, x_name, y_name, curves):
         if _miss(tick) >= low:
             out += [f'<line x1="{x(tick):.1f}" y1="{TOP}" x2="{x(tick):.1f}" y2="{HEIGHT - BOTTOM}" stroke="#dddddd"/>',
                     f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:g}</text>']
+    out.append(f'<text x="{x(1):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">1</text>')
     for tick in rates:
         out += [f'<line x1="{LEFT}" y1="{y(tick):.1f}" x2="{WIDTH - RIGHT}" y2="{y(tick):.1f}" stroke="#dddddd"/>',
                 f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,g}</text>']
     out += [f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 16}" text-anchor="middle">{escape(x_name)}</text>',
             f'<text x="18" y="{(TOP + HEIGHT - BOTTOM) / 2:.0f}" text-anchor="middle" '
             f'transform="rotate(-90 18 {(TOP + HEIGHT - BOTTOM) / 2:.0f})">{escape(y_name)}</text>']
-    for number, (label, curve) in enumerate(curves.items()):
+    # few points last: a curve may go through them
+    drawn = sorted(enumerate(curves.items()), key=lambda entry: -len(entry[1][1]))
+    for number, (label, curve) in drawn:
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(f"{x(recall):.1f},{y(rate):.1f}" for recall, rate in curve)
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         out += [f'<circle cx="{x(recall):.1f}" cy="{y(rate):.1f}" r="3" fill="{colour}"><title>{escape(label)}: {recall:.4f}, '
                 f'{rate:,.0f}/s</title></circle>' for recall, rate in curve]
         row = TOP + 14 + 20 * number
-        out += [f'<line x1="{WIDTH - RIGHT + 14}" y1="{row - 4}" x2="{WIDTH - RIGHT + 40}" y2="{row - 4}" stroke="{colour}" stroke-width="2"/>',
+        out += [f'<line x1="{WIDTH - RIGHT + 14}" y1="{row - 4}" x2="{WIDTH - RIGHT + 40}" y2="{row - 4}" stroke="{colour}" stroke-width="{2 if len(curve) > 1 else 0}"/>',
+                f'<circle cx="{WIDTH - RIGHT + 27}" cy="{row - 4}" r="3" fill="{colour}"/>',
                 f'<text x="{WIDTH - RIGHT + 46}" y="{row}">{escape(label)}</text>']
     return "\n".join(out + ["</svg>", ""])

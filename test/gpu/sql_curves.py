@@ -70,7 +70,8 @@ class Curves:
         """The picture, curves-SET.svg in the folder of the run's files."""
         if not self.found:
             return
-        title = f"{self.data.name}, {len(self.data.base):,} rows, {CLIENTS} clients, LIMIT 10, {engine}"
+        peers = f"; pgvector: {os.cpu_count()} cores" if any(label.startswith("pgvector") for label in self.found) else ""
+        title = f"{self.data.name}, {len(self.data.base):,} rows, {CLIENTS} clients, LIMIT 10; gpu…: {engine}{peers}"
         path = os.path.join(self.data.options.work, f"curves-{self.data.name}.svg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(svg.chart(title, "recall@10", "queries/s", self.found))
