@@ -1,5 +1,6 @@
 """The lint rules. A rule is a name, a sentence, and a function from a Tree to problems (and, for sizes, warnings)."""
 import collections
+import fnmatch
 import posixpath
 import re
 
@@ -20,6 +21,7 @@ WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault
 WORKER_FAULT_LIST = "test/worker_faults.txt"
 FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"
+GPU_RUN = "test/gpu/run"
 
 
 def check(rule, tree):
@@ -178,6 +180,29 @@ def faults_are_listed(tree):
     return problems + listed_twice(FAULT_LIST, listed)
 
 
+def gpu_tests(tree):
+    """Full names of the tests of test/gpu, those with parameters with one of them."""
+    names = []
+    for path in tree.matching("test/gpu/", ".cpp"):
+        text = tree.text(path)
+        prefixes = {suite: prefix for prefix, suite in re.findall(r"\bINSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+)", text)}
+        for macro, suite, name in re.findall(r"^(TEST(?:_[FP])?)\(\s*(\w+),\s*(\w+)\s*\)", text, re.MULTILINE):
+            names.append(f"{prefixes.get(suite, '')}/{suite}.{name}/0" if macro == "TEST_P" else f"{suite}.{name}")
+    return names
+
+
+def gpu_run_names_tests(tree):
+    """Each name in an array NAME_tests=(…), and in a filter that is written out, matches a test: gtest says nothing of those that do not."""
+    existing, problems = gpu_tests(tree), []
+    text = tree.text(GPU_RUN)
+    for match in re.finditer(r"\b\w+_tests=\(([^)]*)\)|--gtest_filter=['\"]?([\w.*?:/-]+)", text):
+        for pattern in re.split(r"[\s:]+", (match.group(1) or match.group(2)).replace("'", " ").strip()):
+            if not fnmatch.filter(existing, pattern):
+                number = text.count("\n", 0, text.index(pattern, match.start())) + 1
+                problems.append(f"{GPU_RUN}:{number}: no test of test/gpu is called {pattern}")
+    return problems
+
+
 def listed_twice(path, names):
     return [f"{path}: \"{name}\" is listed twice" for name in sorted(set(names)) if names.count(name) > 1]
 
@@ -280,5 +305,6 @@ ALL = [
     Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", "README.md has each setting, and no other", settings_are_documented),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
+    Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
     Rule("executable", "commands are executable", commands_are_executable),
 ]

@@ -45,6 +45,8 @@ CLEAN = {
     "gpu/worker/worker.cpp": 'Status s = WORKER_FAULT("search") == Fault::kError ? a : b;\n',
     "gpu/worker/README.md": "worker\n",
     "scripts/test": "#!/bin/sh\n",
+    "test/gpu/run": "sanitized_tests=(\n\tLists.All Kinds/Codes.few/0 Codes.none\n)\nrun --gtest_filter='Lists.*' --gtest_filter=\"$name\"\n",
+    "test/gpu/lists_test.cpp": "TEST(Lists, All)\n{\n}\n\nTEST_F(Codes, none)\n{\n}\n\nINSTANTIATE_TEST_SUITE_P(Kinds, Codes, Values(1));\nTEST_P(Codes, few)\n",
 }
 
 # (rule, {path: new text; None deletes the file; "x+" + text appends})
@@ -105,6 +107,9 @@ BREAKS = [
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `003_gone` |\n"}),
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `002_all`; long |\n"}),
     ("fault-list", {"test/README.md": "x+| G1 | two | `001_start` AM |\n"}),
+    ("gpu-tests", {"test/gpu/run": "x+more_tests=(Lists.Some)\n"}),
+    ("gpu-tests", {"test/gpu/run": "x+run --gtest_filter='Lists.All:Graphs.*'\n"}),
+    ("gpu-tests", {"test/gpu/lists_test.cpp": "TEST(Lists, AllOfThem)\n{\n}\n"}),
     ("executable", {"scripts/other": "#!/bin/sh\n"}),
 ]
 
