@@ -13,16 +13,17 @@ import worker
 from sql_clients import BenchError, line, psql, wait_for_worker
 from sql_curves import Curves
 from sql_filters import filters
+from sql_live import live
 from sql_match import matches
 from sql_sets import APPROXIMATE, VectorSet, approximate, approximate_label, beside_inserts, exact, neighbours, peer
 from sql_storages import kmeans, merge, storages
 
 PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "curves", "peer", "choice", "neighbours", "filters", "storages",
-         "merge", "kmeans")
+         "merge", "kmeans", "live")
 FILTERED = "sift-bsds-128"  # the set that conditions are measured with
 CPU_SET = "sift-bsds-128"  # the set that the CPU engine is measured with
 NEIGHBOURS_SET = "sift-bsds-128"
-STORAGES_SET = "sift-bsds-128"  # the set of indexes by codes, a merge and k-means
+STORAGES_SET = "sift-bsds-128"  # the set of indexes by codes, merges and k-means
 
 
 def head():
@@ -89,6 +90,7 @@ def arguments():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--programs", required=True, help="folder that the server can run scripts from, for the null engine")
+    parser.add_argument("--rows", type=int, default=0, help="the first so many of each set of vectors; 0: all")
     parser.add_argument("--way-seconds", type=int, default=2)
     choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 10000, 100000], clients=[1, 16], workers=[True])
     return parser.parse_args()
@@ -158,6 +160,7 @@ def main():
             part("storages", data.name, lambda: storages(data), data)
             part("merge", data.name, lambda: merge(data), data)
             part("kmeans", data.name, lambda: kmeans(data), data)
+            part("live", data.name, lambda: live(data), data)
     line("worker", "", "mean batch size", psql("SELECT round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg"), "", "since it started last")
     if options.device != "cpu" and not (engine.startswith("cuda") and working().startswith("cuda")):
         print("\nThe worker did not compute on the GPU.")

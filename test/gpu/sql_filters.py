@@ -1,10 +1,8 @@
 """The part of sql_bench about conditions: approximate searches of which some rows are left out, whatever the query or by how they lie to it."""
-import json
-
 import numpy
 
 from sql_clients import line, pgbench, psql
-from sql_sets import as_settings
+from sql_sets import as_settings, exhaustive_share
 
 QUERIES = 30
 EXPLAINED = 10
@@ -63,17 +61,8 @@ def measure(options, scripts, kths, distances, settings):
     for query, ids in enumerate(found):
         rows = numpy.array([int(x) for x in ids.strip("{}").split(",") if x], dtype=int)
         hits += int((distances[query][rows] <= kths[query][0]).sum())
-    explained = psql(sets + " ".join(f"EXPLAIN (ANALYZE, FORMAT JSON) {script}" for script in scripts[:EXPLAINED]), "vg")
-    plans, at = [], 0
-    decoder = json.JSONDecoder()
-    while at < len(explained.rstrip()):
-        plan, at = decoder.raw_decode(explained, at)
-        plans.append(plan)
-        while at < len(explained) and explained[at].isspace():
-            at += 1
-    exhaustive = sum('"Exhaustive": 0' not in json.dumps(plan) for plan in plans)
     rate, latency = pgbench(options.work, "vg", "filter", scripts, 1, max(1, options.seconds // 2), settings)
-    return rate, latency, hits / max(sum(k for _, k in kths), 1), exhaustive / len(plans)
+    return rate, latency, hits / max(sum(k for _, k in kths), 1), exhaustive_share(scripts[:EXPLAINED], settings)
 
 
 def filters(data, methods):

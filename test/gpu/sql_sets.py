@@ -1,4 +1,5 @@
 """The parts of sql_bench about sets of vectors: exact and approximate searches, searches beside inserts, and pgvector's on the same rows."""
+import json
 import statistics
 import subprocess
 import time
@@ -9,7 +10,9 @@ import datasets
 from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
 
 CHECKED = 200  # queries whose answers are compared with the ground truth
+FEWER_QUERIES = 4000  # that are left where there are fewer rows than the set has, whose neighbours are found by brute force
 GRAPH_ROWS = 500  # rows whose neighbours in the k-NN graph are compared with brute force
+LOOKED_AT = 20  # of these it is asked whether they came to look at all rows
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
 APPROXIMATE = (("gpuivf", 0.98), ("gpugraph", 0.985))  # and the recall that is asked of them
@@ -33,6 +36,19 @@ def read_truth(folder, name):
     return numpy.frombuffer(data, "<u4", n * k, offset=8).reshape(n, k)
 
 
+def nearest(base, queries, k=10):
+    """[n_queries, k] rows, nearest first, by float32 sums, which are exact for whole numbers below 2^24: bytes of up to 258 dimensions."""
+    rows = base.astype(numpy.float32)
+    norms = (rows * rows).sum(1)
+    found = []
+    for first in range(0, len(queries), 500):
+        block = queries[first:first + 500].astype(numpy.float32)
+        scores = norms - 2 * block @ rows.T
+        best = numpy.argpartition(scores, k, axis=1)[:, :k]
+        found.append(numpy.take_along_axis(best, numpy.argsort(numpy.take_along_axis(scores, best, axis=1), axis=1), axis=1))
+    return numpy.concatenate(found)
+
+
 def load(database, table, rows):
     psql(f"CREATE TABLE {table} (id int4, v vector({rows.shape[1]}))", database)
     copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
@@ -47,6 +63,18 @@ def load(database, table, rows):
 
 def as_settings(settings):
     return "".join(f"SET {key} = '{value}'; " for key, value in settings.items())
+
+
+def exhaustive_share(scripts, settings):
+    """Share of the scans of these SELECTs that came to look at all rows."""
+    explained = psql(as_settings(settings) + " ".join(f"EXPLAIN (ANALYZE, FORMAT JSON) {script}" for script in scripts), "vg").strip()
+    plans, at = [], 0
+    while at < len(explained):
+        plan, at = json.JSONDecoder().raw_decode(explained, at)
+        plans.append(json.dumps(plan))
+        while at < len(explained) and explained[at].isspace():
+            at += 1
+    return sum('"Exhaustive": 0' not in plan for plan in plans) / len(plans)
 
 
 def plural(number, word="client"):
@@ -67,7 +95,11 @@ class VectorSet:
         if self.base is not None:
             return
         self.base, self.queries = (read_u8bin(self.options.data, f"{self.name}.{what}.u8bin") for what in ("base", "query"))
-        self.truth = read_truth(self.options.data, f"{self.name}.gt100.bin")
+        if 0 < self.options.rows < len(self.base):
+            self.base, self.queries = self.base[:self.options.rows], self.queries[:FEWER_QUERIES]
+            self.truth = nearest(self.base, self.queries)
+        else:
+            self.truth = read_truth(self.options.data, f"{self.name}.gt100.bin")
         self.load("vg")
 
     def load(self, database):
@@ -93,28 +125,35 @@ class VectorSet:
     def scripts(self):
         return [f"SELECT id FROM {self.table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[:SCRIPTS]]
 
-    def recall(self, database, settings, checked=CHECKED):
-        """recall@10 of so many queries; a row as near as the 10th counts."""
+    def hits(self, database, settings, checked=CHECKED):
+        """How many of the 10 nearest each of so many queries finds, [checked]; a row as near as the 10th counts."""
+        checked = min(checked, len(self.queries))
         found = psql(as_settings(settings) + "SELECT q.id, (SELECT array_agg(id) FROM "
                      f"(SELECT id FROM {self.table} ORDER BY v <-> q.v LIMIT 10) s) FROM (SELECT * FROM {self.table}_q WHERE id < {checked}) q", database)
-        hits, n = 0, 0
+        hits = numpy.zeros(checked)
         for row in found.splitlines():
             number, ids = row.split("|")
             query = self.queries[int(number)].astype(numpy.int64)
             distance = lambda rows: ((self.base[rows].astype(numpy.int64) - query) ** 2).sum(1)
             kth = distance(self.truth[int(number)][:10]).max()
-            hits += int((distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum())
-            n += 10
-        return hits / n
+            hits[int(number)] = (distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum()
+        return hits
+
+    def recall(self, database, settings, checked=CHECKED):
+        """recall@10 of so many queries."""
+        return self.hits(database, settings, checked).mean() / 10
 
     def rates(self, label, settings):
-        """Clients of the worker."""
+        """Clients of the worker. A search of a graph may come to look at all rows: the note says of how many of the scans that is true."""
         found = self.recall("vg", {"enable_seqscan": "off", **settings})
+        exhaustive = ""
+        if label.startswith("gpugraph"):
+            exhaustive = f"; {exhaustive_share(self.scripts()[:LOOKED_AT], {'enable_seqscan': 'off', **settings}):.0%} of the scans came to look at all rows"
         for clients in CLIENTS:
             before = answered()
             rate, latency = pgbench(self.options.work, "vg", "search", self.scripts(), clients, self.options.seconds, {**self.keep, **settings})
             share = (answered() - before) / max(rate * self.options.seconds, 1)
-            line(self.name, label, plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker")
+            line(self.name, label, plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us", f"recall {found:.4f}; {min(share, 1):.0%} by the worker{exhaustive}")
 
 
 def approximate_label(method, target):
