@@ -74,19 +74,20 @@ SQL
 
 my $session = $node->background_psql('postgres');
 my $pid     = session_pid($session);
+$session->set_query_timer_restart;
 $session->query_safe('SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off; SET work_mem = \'4MB\'; SET gpuivf.probes = 2; SET gpugraph.search_width = 16');
 
 sub flat
 {
-	my ($what, $warm_up, $sql, $expected) = @_;
+	my ($what, $warm_up, $sql, $expected, $times) = @_;
 
 	$session->query_safe($warm_up);
 	my $before = backend_memory_kb($pid);
-	my $result = $session->query_safe($sql);
+	my @results = map { $session->query_safe($sql) } 1 .. $times // 1;    # in pieces, since none may take longer than PG_TEST_TIMEOUT_DEFAULT
 	my $after  = backend_memory_kb($pid);
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	like($result, $expected, "$what: right result");
+	is(join(' ', grep { !/$expected/ } @results), '', "$what: right result");
 	cmp_ok($after - $before, '<', $allowed, "$what: memory is flat ($before kB before, $after kB after)");
 	return;
 }
@@ -94,7 +95,8 @@ sub flat
 my $lateral = "SELECT count(*), count(DISTINCT n.id) FROM generate_series(1, %d) o, LATERAL (SELECT id FROM t ORDER BY v $OP " . value('o %% 11') . ' LIMIT 2) n';
 like($session->query_safe('EXPLAIN ' . sprintf($lateral, $outer)), qr/Nested Loop.*Index Scan using t_v/s, 'LATERAL uses the index');
 flat("LATERAL over $outer rows", sprintf($lateral, 1000), sprintf($lateral, $outer), qr/^@{[ 2 * $outer ]}\|/);
-flat("$scans scans", 'SELECT scan_many(1000)', "SELECT scan_many($scans)", qr/^\d+$/);
+my $at_once = $scans < 100_000 ? $scans : 100_000;
+flat("$scans scans", 'SELECT scan_many(1000)', "SELECT scan_many($at_once)", qr/^\d+$/, $scans / $at_once);
 flat('2,000 scans that end in an error', 'SELECT fail_many(200)', 'SELECT fail_many(1000)', qr/^2000$/);
 my $insert = "INSERT INTO t SELECT i, 0, $constant FROM generate_series(%d, %d) i";
 flat('20,000 inserts', sprintf($insert, 10_001, 12_000), sprintf($insert, 20_001, 40_000) . "; SELECT 'done'", qr/^done$/);
