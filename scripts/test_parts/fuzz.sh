@@ -49,7 +49,7 @@ part_fuzz() {
 # part_corpora: each target over its committed inputs, without libFuzzer and clang: compiled by g++ and linked with the objects of the module that the
 # other parts test, assertions included.
 part_corpora() {
-	local folder=$ROOT/build/corpora log=$LOGS/corpora.log target objects=() shared=() passed=0 failed=0
+	local folder=$ROOT/build/corpora log=$LOGS/corpora.log target shared=() passed=0 failed=0
 
 	say "inputs of the fuzz targets"
 	rm -rf "$folder"
@@ -63,13 +63,14 @@ part_corpora() {
 		count corpora 0 1 0
 		return
 	fi
-	mapfile -t objects < <(find "$ROOT/build/test/tree/src" -name '*.o')
+	# q, not r: files of several folders have the same name.
+	find "$ROOT/build/test/tree/src" -name '*.o' -exec ar qcs "$folder/module.a" {} +
 	shared=("$folder"/{fake_*,replay,options_graph}.cpp.o)
 	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
 		target=$(basename "$target" .cpp)
 		# As in test/fuzz/CMakeLists.txt: what the target does not reach of the server stays unresolved, and the fake functions go first.
 		if g++ -no-pie -o "$folder/$target" "$folder/$target.cpp.o" "${shared[@]}" \
-			"${objects[@]}" -L "$("$PG_CONFIG" --pkglibdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
+			"$folder/module.a" -L "$("$PG_CONFIG" --pkglibdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
 			-Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs >"$LOGS/corpora-$target.log" 2>&1 &&
 			timeout 300 "$folder/$target" "$ROOT/test/fuzz/corpus/${target#fuzz_}" >>"$LOGS/corpora-$target.log" 2>&1; then
 			passed=$((passed + 1))
