@@ -6,15 +6,15 @@ SET client_min_messages = warning;
 SET vectorgpu.worker = off;
 SELECT setseed(0.1);
 -- found with every target, and all of it with a target of 1
-CREATE FUNCTION reached(index regclass, setting text, targets float[]) RETURNS TABLE (target float, reached bool)
+CREATE FUNCTION reached(index regclass, setting text, targets float[], k int DEFAULT 10) RETURNS TABLE (target float, reached bool)
 LANGUAGE plpgsql AS $$
 DECLARE
 	found float;
 BEGIN
 	FOREACH target IN ARRAY targets LOOP
 		PERFORM set_config(setting, target::text, true);
-		SELECT r.recall INTO found FROM vectorgpu_recall(index, 100, 10) r;
-		reached := found >= CASE WHEN target = 1 THEN 1 ELSE target - 0.06 END; -- of 1,000 neighbours
+		SELECT r.recall INTO found FROM vectorgpu_recall(index, CASE WHEN k > 10 THEN 30 ELSE 100 END, k) r;
+		reached := found >= CASE WHEN target = 1 THEN 1 ELSE target - 0.06 END; -- of 1,000 neighbours and more
 		RETURN NEXT;
 	END LOOP;
 END $$;
@@ -71,5 +71,10 @@ CREATE TABLE groups AS SELECT n.i AS id, ARRAY(SELECT (x + 0.6 * sqrt(-2 * ln(1 
 	WHERE n.i = n.i ORDER BY o)::vector(32) AS v FROM generate_series(1, 6000) n(i) JOIN centres c ON c.i = n.i % 60;
 CREATE INDEX groups_hashed ON groups USING gpugraph (v vector_l2_ops) WITH (hash_bits = 32, degree = 12);
 SELECT * FROM reached('groups_hashed', 'gpugraph.recall_target', '{0.5, 0.95, 0.99, 1}');
-DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups;
+DROP INDEX groups_hashed;
+-- many rows by codes
+CREATE TABLE evenly AS SELECT i AS id, ARRAY(SELECT random()::real FROM generate_series(1, 16) WHERE i = i)::vector(16) AS v FROM generate_series(1, 12000) i;
+CREATE INDEX evenly_hashed ON evenly USING gpugraph (v vector_l2_ops) WITH (hash_bits = 512);
+SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('evenly_hashed', 'gpugraph.recall_target', '{0.8, 0.95}', k) r;
+DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups, evenly;
 DROP FUNCTION reached;

@@ -133,8 +133,9 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 	pfree(scores);
 }
 
-/// By how much rounding may have made a row's score better, in scores: what is spooled has been rounded to halves, and so have its codes and its true neighbours. A
-/// row that is near in truth has a score of its halves, and so an estimate, that is off by the deviation that these have. NaN where halves say nothing.
+/// By how much rounding may have made a row's score worse, in scores: what is spooled has been rounded to halves, and so have its codes and its true neighbours. A
+/// row that is near in truth has a score of its halves, and so an estimate, that is off by the deviation that these have; never to its advantage, since where many rows round
+/// alike the near ones among them do not come first. NaN where halves say nothing.
 double
 rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_state *random)
 {
@@ -150,7 +151,9 @@ rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_stat
 	engine::widen_halves(row, meta->dim, floats + meta->dim);
 	error = engine::ivf::score_deviation_of_halves(meta->metric, floats, floats + meta->dim, meta->dim, score);
 	// normally distributed, being the sum of many: by Box and Muller
-	error *= std::sqrt(-2 * std::log(1 - pg_prng_double(random))) * std::cos(2 * M_PI * pg_prng_double(random));
+	const double radius = std::sqrt(-2 * std::log(1 - pg_prng_double(random)));
+
+	error *= std::fabs(radius * std::cos(2 * M_PI * pg_prng_double(random)));
 	pfree(row);
 	pfree(floats);
 	return error;
