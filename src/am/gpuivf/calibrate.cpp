@@ -4,6 +4,7 @@
 
 #include "engine/distance.hpp"
 #include "engine/near_copies.hpp"
+#include "engine/stratified.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -157,8 +158,7 @@ ivf_begin_calibration(IvfWriter *writer, Queries *queries)
 	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
 	for (uint64 i = 0; i < queries->n; i++)
 	{
-		// Between the rows that the model was trained on, as a rule.
-		queries->numbers[i] = (2 * i + 1) * writer->n_rows / (2 * queries->n);
+		queries->numbers[i] = engine::stratified_row(i, queries->n, writer->n_rows);
 		ivf_read_spooled(writer, queries->numbers[i], 1, queries->vectors + i * writer->vector_bytes);
 		engine::topk_init(&queries->topks[i], k, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
 			buffer_bytes / sizeof(engine::Neighbor), nullptr);

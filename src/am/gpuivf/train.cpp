@@ -3,6 +3,7 @@
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/ivf/kmeans.hpp"
+#include "engine/stratified.hpp"
 
 #include <cstring>
 
@@ -114,9 +115,8 @@ ivf_read_sample(IvfWriter *writer, uint64 n)
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		// i * n_rows / n without overflow: n_rows is below 2^32
 		CHECK_FOR_INTERRUPTS();
-		ivf_read_spooled(writer, i * writer->n_rows / n, 1, vector);
+		ivf_read_spooled(writer, engine::stratified_row(i, n, writer->n_rows), 1, vector);
 		ivf_rows_to_floats(writer->rows, vector, 1, sample + i * dim);
 	}
 	pfree(vector);

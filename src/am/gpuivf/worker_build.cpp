@@ -5,6 +5,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
 #include "bridge/settings.hpp"
+#include "engine/stratified.hpp"
 #include "pg/fault.hpp"
 
 #include <cmath>
@@ -173,7 +174,7 @@ send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
 
 		CHECK_FOR_INTERRUPTS();
 		for (uint64 i = 0; i < here; i++)
-			ivf_read_spooled(writer, (first + i) * writer->n_rows / n, 1, rows + i * writer->vector_bytes);
+			ivf_read_spooled(writer, engine::stratified_row(first + i, n, writer->n_rows), 1, rows + i * writer->vector_bytes);
 		sent = send_rows(build, step, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);

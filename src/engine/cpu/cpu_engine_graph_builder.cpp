@@ -10,6 +10,7 @@
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/graph_layout.hpp"
+#include "engine/stratified.hpp"
 
 namespace vectorgpu::engine
 {
@@ -284,7 +285,7 @@ private:
 			return Status::ok();
 		held_out_.resize(n);
 		for (uint32_t q = 0; q < n; q++)
-			held_out_[q] = static_cast<uint32_t>((uint64_t{2} * q + 1) * spec_.n_rows / (uint64_t{2} * n));
+			held_out_[q] = static_cast<uint32_t>(stratified_row(q, n, spec_.n_rows));
 		left_out_.resize(spec_.n_rows / kRowsPerLeftOut);
 		nearest_.resize(size_t{n} * graph::kCalibrationNeighbors);
 

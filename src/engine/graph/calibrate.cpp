@@ -9,6 +9,7 @@
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
 #include "engine/near_copies.hpp"
+#include "engine/stratified.hpp"
 #include "engine/topk.hpp"
 
 namespace vectorgpu::engine::graph
@@ -460,7 +461,7 @@ begin(const MeasuredGraph &graph, Memory *memory)
 	{
 		memory->queries.numbers[q] = graph.held_out != nullptr
 			? graph.held_out[q]
-			: static_cast<uint32_t>((uint64_t{2} * q + 1) * graph.rows.n_rows / (uint64_t{2} * n));
+			: static_cast<uint32_t>(stratified_row(q, n, graph.rows.n_rows));
 		memory->queries.n_left_out[q] = 0;
 		memory->queries.last_score[q] = -HUGE_VAL; // of queries without neighbours: searches by codes compare with it all the same
 	}

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine/match/hash_family.hpp"
+#include "engine/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -187,7 +188,7 @@ hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thr
 
 		if (i % piece == 0 && call.progress != nullptr && !call.progress(call.progress_context, 0, rows.n_rows))
 			return false;
-		pad(spec, rows.row(static_cast<uint32_t>(uint64_t{i} * rows.n_rows / n_rows)), work.padded);
+		pad(spec, rows.row(static_cast<uint32_t>(stratified_row(i, n_rows, rows.n_rows))), work.padded);
 		if (spec.rows.metric == Metric::kInnerProduct)
 		{
 			const float norm = square_norm(spec, work.padded);

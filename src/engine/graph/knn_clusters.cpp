@@ -8,6 +8,7 @@
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
+#include "engine/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -92,7 +93,7 @@ train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size
 	if (!stage.take(&arena, training))
 		return ivf::work_memory_short();
 	for (uint64_t i = 0; i < training.n_rows; i++)
-		stage.sampled[i] = static_cast<uint32_t>(i * rows.n_rows / training.n_rows);
+		stage.sampled[i] = static_cast<uint32_t>(stratified_row(i, training.n_rows, rows.n_rows));
 	rows_to_floats(rows, stage.sampled, training.n_rows, stage.sample);
 	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, rows.spec.dim}, clusters->centroids, nullptr, &report,
 		stage.training, stage.training_bytes, call);

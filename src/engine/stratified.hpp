@@ -1,0 +1,22 @@
+// Rows that stand for all: from each of equal parts of a table one, at a place that chance chooses.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/match/hash_family.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// Row i of n <= n_rows < 2^32 that stand for n_rows: one of the i-th of n equal parts. Ascending in i, different for different i, and the same in every process. Rows a fixed
+/// distance apart would not do: where rows come round in a period (groups loaded by turns, every second row a default), they all lie in a few of the groups.
+constexpr uint64_t
+stratified_row(uint64_t i, uint64_t n, uint64_t n_rows)
+{
+	const uint64_t first = i * n_rows / n;
+	const uint64_t end = (i + 1) * n_rows / n;
+
+	return end > first ? first + stream64(0, i) % (end - first) : first;
+}
+
+} // namespace vectorgpu::engine
