@@ -238,17 +238,66 @@ ivf_scan_queries_kernel(const IvfScanArgs args)
 		});
 }
 
+/// Of a tile, n_queries of a list, at most Q, by the places [first, end): Q * R = 32 scores at a time, so fewer queries take more rows, and none are computed for nobody.
+template <Metric metric, class FormT, int Q>
+__device__ __forceinline__ void
+ivf_scan_tile(const IvfScanArgs &args, const uint32_t *numbers, uint32_t n_queries, uint32_t first, uint32_t end, uint32_t lane)
+{
+	constexpr int R = 32 / Q;
+	const uint32_t dim_pad = args.queries.dim_pad;
+	const float *vectors = static_cast<const float *>(args.queries.vectors);
+	const char *block = static_cast<const char *>(args.rows.vectors);
+	const bool used = lane % Q < n_queries;
+	const uint32_t query = numbers[used ? lane % Q : n_queries - 1];
+	const uint64_t threshold = args.thresholds[query];
+	const float *query_vectors[Q];
+	float aa = 0.0f;
+
+#pragma unroll
+	for (int q = 0; q < Q; q++)
+		query_vectors[q] = vectors + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, query, q)) * dim_pad;
+	if constexpr (metric == Metric::kCosine)
+	{
+#pragma unroll
+		for (int q = 0; q < Q; q++)
+		{
+			const float sum = query_square_sum(query_vectors[q], dim_pad, lane);
+
+			aa = q == static_cast<int>(lane % Q) ? sum : aa;
+		}
+	}
+	for (uint32_t base = first; base < end; base += R)
+	{
+		const double score = score_pairs_at<metric, FormT, R, Q>(
+			[&](int r) { return block + static_cast<size_t>(min(base + r, end - 1)) * args.rows.pitch_bytes; },
+			[&](int q) { return query_vectors[q]; }, dim_pad, aa, lane);
+		const uint32_t place = base + lane / Q;
+
+		if (!used || place >= end || device_score_to_key(score) > threshold || row_is_dead(args.rows, place))
+			continue;
+
+		const uint64_t key = key_after(score, args.queries, query, args.rows.row_ids, place);
+
+		if (key > threshold || key >= kNanKey)
+			continue;
+
+		const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
+
+		if (at < args.candidates.capacity)
+		{
+			args.candidates.keys[static_cast<size_t>(query) * args.candidates.capacity + at] = key;
+			args.candidates.rows[static_cast<size_t>(query) * args.candidates.capacity + at] = place;
+		}
+	}
+}
+
 /// Any grid, block 256: each warp takes the next tile, up to 8 queries of a list by up to 256 of its rows.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kIvfThreads)
 ivf_scan_lists_kernel(const IvfScanArgs args)
 {
-	constexpr int Q = kIvfQueriesPerTile;
-	constexpr int R = 32 / Q;
+	constexpr uint32_t Q = kIvfQueriesPerTile;
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *vectors = static_cast<const float *>(args.queries.vectors);
-	const char *block = static_cast<const char *>(args.rows.vectors);
 	const IvfPlan &plan = args.plan;
 	const uint32_t n_tiles = plan.tile_firsts[args.probes.n_lists];
 
@@ -280,52 +329,19 @@ ivf_scan_lists_kernel(const IvfScanArgs args)
 		const uint32_t local = tile - plan.tile_firsts[list];
 		const uint32_t group = local % n_groups; // tiles that follow each other share rows
 		const uint32_t part = local / n_groups;
-		const uint32_t n_queries = min(static_cast<uint32_t>(Q), n_in_list - group * Q);
+		const uint32_t n_queries = min(Q, n_in_list - group * Q);
 		const uint32_t *numbers = plan.queries + plan.firsts[list] + group * Q;
 		const uint32_t first = static_cast<uint32_t>(args.probes.offsets[list]) + part * kIvfRowsPerTile;
 		const uint32_t end = min(static_cast<uint32_t>(args.probes.offsets[list + 1]), first + kIvfRowsPerTile);
-		const bool used = lane % Q < n_queries;
-		const uint32_t query = numbers[used ? lane % Q : n_queries - 1];
-		const uint64_t threshold = args.thresholds[query];
-		const float *query_vectors[Q];
-		float aa = 0.0f;
 
-#pragma unroll
-		for (int q = 0; q < Q; q++)
-			query_vectors[q] = vectors + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, query, q)) * dim_pad;
-		if constexpr (metric == Metric::kCosine)
-		{
-#pragma unroll
-			for (int q = 0; q < Q; q++)
-			{
-				const float sum = query_square_sum(query_vectors[q], dim_pad, lane);
-
-				aa = q == static_cast<int>(lane % Q) ? sum : aa;
-			}
-		}
-		for (uint32_t base = first; base < end; base += R)
-		{
-			const double score = score_pairs_at<metric, FormT, R, Q>(
-				[&](int r) { return block + static_cast<size_t>(min(base + r, end - 1)) * args.rows.pitch_bytes; },
-				[&](int q) { return query_vectors[q]; }, dim_pad, aa, lane);
-			const uint32_t place = base + lane / Q;
-
-			if (!used || place >= end || device_score_to_key(score) > threshold || row_is_dead(args.rows, place))
-				continue;
-
-			const uint64_t key = key_after(score, args.queries, query, args.rows.row_ids, place);
-
-			if (key > threshold || key >= kNanKey)
-				continue;
-
-			const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
-
-			if (at < args.candidates.capacity)
-			{
-				args.candidates.keys[static_cast<size_t>(query) * args.candidates.capacity + at] = key;
-				args.candidates.rows[static_cast<size_t>(query) * args.candidates.capacity + at] = place;
-			}
-		}
+		if (n_queries == 1)
+			ivf_scan_tile<metric, FormT, 1>(args, numbers, n_queries, first, end, lane);
+		else if (n_queries == 2)
+			ivf_scan_tile<metric, FormT, 2>(args, numbers, n_queries, first, end, lane);
+		else if (n_queries <= 4)
+			ivf_scan_tile<metric, FormT, 4>(args, numbers, n_queries, first, end, lane);
+		else
+			ivf_scan_tile<metric, FormT, 8>(args, numbers, n_queries, first, end, lane);
 	}
 }
 

@@ -1,7 +1,7 @@
 // Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
 // Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
-//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
+//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says; with
 // --no-vectors these are the answer, and recall is the share of the nearest rows among them. Some
 // answers of every line are compared with those of the CPU engine.
@@ -164,13 +164,14 @@ main(int argc, char **argv)
 	bool opq = false;
 	bool no_vectors = false;
 	std::array<uint32_t, 3> only{}; // batch, probes, candidates
+	std::vector<uint32_t> batches = {1, 64, 10000};
 	const char *storage = "";
 	const char *json_name = nullptr;
 
 	if (argc < 4)
 	{
 		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]\n", argv[0]);
+							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -187,6 +188,22 @@ main(int argc, char **argv)
 		{
 			for (uint32_t &number : only)
 				number = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
+		else if (std::strcmp(argv[i], "--batches") == 0 && i + 1 < argc)
+		{
+			batches.clear();
+			for (char *rest = argv[++i]; *rest != 0; rest += *rest == ',')
+			{
+				char *end = nullptr;
+
+				batches.push_back(static_cast<uint32_t>(std::strtoul(rest, &end, 10)));
+				if (end == rest || batches.back() == 0)
+				{
+					std::fprintf(stderr, "--batches wants numbers of queries, separated by commas\n");
+					return 2;
+				}
+				rest = end;
+			}
 		}
 		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
 			storage = argv[++i];
@@ -248,7 +265,7 @@ main(int argc, char **argv)
 																						: std::vector<uint32_t>{20, 40, 60, 100, 200};
 	std::vector<std::array<uint32_t, 3>> lines;
 
-	for (const uint32_t batch : {1u, 64u, 10000u})
+	for (const uint32_t batch : batches)
 	{
 		// Large batches of codes are asked for throughput at a recall of 0.95: by the steps that lie next to it.
 		const bool near = coded && quick && batch == 10000;
