@@ -112,7 +112,7 @@ put_used_first(Lloyd *run, uint64_t *sizes, uint32_t *labels)
 Outcome
 check_spec(const KMeansSpec &spec)
 {
-	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions))
+	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxBitDimensions))
 		return {StatusCode::kInvalidArgument, "number of dimensions is out of range"};
 	if (spec.n_clusters == 0 || spec.n_clusters > kMaxClusters)
 		return {StatusCode::kInvalidArgument, "number of clusters is out of range"};

@@ -20,7 +20,7 @@ ClusterKind cluster_kind(Metric metric);
 
 struct KMeansSpec
 {
-	uint32_t dim = 0;        // 1 .. kMaxDimensions
+	uint32_t dim = 0;        // 1 .. kMaxBitDimensions: of bit strings as zeros and ones
 	uint32_t n_clusters = 0; // from 1, at most kMaxClusters; may exceed n_rows
 	uint64_t n_rows = 0;     // training rows, 0 .. 2^32 - 1
 	ClusterKind kind = ClusterKind::kL2;
