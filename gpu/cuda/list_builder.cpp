@@ -279,8 +279,9 @@ Status
 make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget, engine::SearchControl *control,
 	std::unique_ptr<engine::ListBuilder> *builder)
 {
-	// Zeros and ones are as good as other numbers, but for Jaccard distances of neighbours, and as many as vectors may have.
-	if (spec.rows.element == ElementType::kBit && (spec.rows.metric != Metric::kHamming || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))
+	// Zeros and ones are as good as other numbers, up to as many as vectors may have, but for Jaccard distances of neighbours.
+	if (spec.rows.element == ElementType::kBit &&
+		((spec.rows.metric != Metric::kHamming && spec.n_queries > 0) || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))
 		return Status::error(StatusCode::kUnsupported, "the CUDA engine does not build lists of such bit strings");
 
 	auto made = std::make_unique<Builder>(spec, device, budget, control);

@@ -191,6 +191,8 @@ TEST(ListBuilder, OtherBitStringsAreUnsupported)
 
 	spec.rows = {Metric::kJaccard, ElementType::kBit, 64};
 	spec.n_clusters = 2;
+	EXPECT_TRUE(cuda_engine()->make_list_builder(spec, &control, &builder).is_ok()); // a merge's: labels alone
+	spec.n_queries = spec.k = 1;
 	EXPECT_EQ(cuda_engine()->make_list_builder(spec, &control, &builder).code, StatusCode::kUnsupported);
 	EXPECT_TRUE(cpu_engine()->make_list_builder(spec, &control, &builder).is_ok());
 	spec.rows = {Metric::kHamming, ElementType::kBit, 64000};
