@@ -91,6 +91,16 @@ ALTER FUNCTION matchrow(VARIADIC "any") COST 100;
 ALTER FUNCTION match_count(matchrow, matchquery) COST 100;
 ALTER FUNCTION match_distance(matchrow, matchquery) COST 100;
 
+CREATE OPERATOR CLASS bit_hamming_ops
+	DEFAULT FOR TYPE bit USING gpuivf AS
+	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_hamming_shape();
+
+CREATE OPERATOR CLASS bit_jaccard_ops
+	FOR TYPE bit USING gpuivf AS
+	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_jaccard_shape();
+
 -- Counts of an index on a table that the caller may read, NULLs of others: safe for everybody.
 CREATE FUNCTION vectorgpu_index_fallbacks(
 	index regclass,

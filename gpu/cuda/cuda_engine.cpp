@@ -136,7 +136,7 @@ public:
 					!(engine::has_codes(copy_spec.kind) && ways_.holds_codes))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
 				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
-					return Status::error(StatusCode::kUnsupported, "bits have no centroids");
+					return Status::error(StatusCode::kUnsupported, "the CUDA engine holds bit strings as rows only");
 
 				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr, nullptr}, copy);
 			});

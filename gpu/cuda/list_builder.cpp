@@ -164,7 +164,7 @@ protected:
 	}
 
 	Status
-	offer_rows(uint64_t first, const float *rows, size_t n) override
+	offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
 	{
 		const size_t dim = spec().rows.dim;
 
@@ -214,7 +214,7 @@ private:
 
 		std::iota(numbers.begin(), numbers.end(), first);
 		VECTORGPU_TRY(send(row_ids_.as<uint64_t>(), numbers.data(), n * sizeof(uint64_t)));
-		score.metric = spec().rows.metric;
+		score.metric = neighbor_spec().metric;
 		score.rows.vectors = rows_.vectors();
 		score.rows.row_ids = row_ids_.as<uint64_t>();
 		score.rows.n_rows = n;
@@ -279,6 +279,11 @@ Status
 make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget, engine::SearchControl *control,
 	std::unique_ptr<engine::ListBuilder> *builder)
 {
+	// Zeros and ones are as good as other numbers, up to as many as vectors may have, but for Jaccard distances of neighbours.
+	if (spec.rows.element == ElementType::kBit &&
+		((spec.rows.metric != Metric::kHamming && spec.n_queries > 0) || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))
+		return Status::error(StatusCode::kUnsupported, "the CUDA engine does not build lists of such bit strings");
+
 	auto made = std::make_unique<Builder>(spec, device, budget, control);
 
 	VECTORGPU_TRY(made->start());

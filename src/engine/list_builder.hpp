@@ -14,6 +14,7 @@
 #include "engine/distance.hpp"
 #include "engine/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/list_metric.hpp"
 #include "engine/list_coder.hpp"
 #include "engine/topk.hpp"
 
@@ -22,7 +23,7 @@ namespace vectorgpu::engine
 
 struct ListBuildSpec
 {
-	DistanceSpec rows;         // rows as they come: float32 or float16; metric: of neighbours, and what lists are of (README.md of ivf)
+	DistanceSpec rows;         // rows as they come: no sets; metric: of neighbours, and what lists are of (README.md of ivf)
 	uint32_t n_clusters = 0;   // to be trained, or given
 	uint32_t n_training = 0;   // rows that will come for the training
 	uint32_t n_queries = 0;    // that will come
@@ -39,11 +40,11 @@ check_list_build(const ListBuildSpec &spec)
 	constexpr uint32_t kMostQueries = 4096;
 	constexpr uint32_t kMostNeighbors = 256;
 
-	if (spec.rows.element != ElementType::kFloat32 && spec.rows.element != ElementType::kFloat16)
+	if (spec.rows.element == ElementType::kSet)
 		return Status::error(StatusCode::kUnsupported, "the element type has no centroids");
 	if (!metric_supports(spec.rows.metric, spec.rows.element))
 		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
-	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions))
+	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
 		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 	if (spec.n_clusters < 1 || spec.n_clusters > ivf::kMaxClusters || spec.n_training > INT32_MAX)
 		return Status::error(StatusCode::kInvalidArgument, "the number of clusters or rows is out of range");
@@ -72,7 +73,7 @@ public:
 
 		float *to = sample_.data() + n_sample_ * spec_.rows.dim;
 
-		to_floats(vectors, n, to);
+		ivf::list_floats(spec_.rows, vectors, n, to);
 		if (is_spherical())
 			ivf::normalise_rows(to, n, spec_.rows.dim);
 		n_sample_ += n;
@@ -92,7 +93,7 @@ public:
 		spec.dim = spec_.rows.dim;
 		spec.n_clusters = spec_.n_clusters;
 		spec.n_rows = n_sample_;
-		spec.kind = ivf::cluster_kind(spec_.rows.metric);
+		spec.kind = ivf::list_kind(spec_.rows.metric);
 		spec.seed = spec_.seed;
 		spec.max_iterations = spec_.max_iterations;
 		spec.tolerance = spec_.tolerance;
@@ -125,6 +126,8 @@ public:
 	{
 		const Status good = check_list_codes(spec);
 
+		if (spec_.rows.element == ElementType::kBit)
+			return Status::error(StatusCode::kUnsupported, "bit strings are not coded");
 		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim || spec.codes.metric != spec_.rows.metric)
 			return Status::error(StatusCode::kInvalidArgument, "the codes are not those of the rows");
 		if (good.is_ok())
@@ -139,7 +142,7 @@ public:
 		if (coder_ == nullptr)
 			return no_codes();
 		batch_.resize(n * spec_.rows.dim);
-		to_floats(vectors, n, batch_.data());
+		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
 		if (is_spherical())
 			ivf::normalise_rows(batch_.data(), n, spec_.rows.dim);
 		return coder_->add_training(batch_.data(), n);
@@ -188,7 +191,13 @@ public:
 		if (n > spec_.n_queries - n_before)
 			return Status::error(StatusCode::kInvalidArgument, "more queries than were announced");
 		queries_.resize((n_before + n) * spec_.rows.dim);
-		to_floats(vectors, n, queries_.data() + n_before * spec_.rows.dim);
+		ivf::list_floats(spec_.rows, vectors, n, queries_.data() + n_before * spec_.rows.dim);
+		if (spec_.rows.element == ElementType::kBit)
+		{
+			const uint8_t *bits = static_cast<const uint8_t *>(vectors);
+
+			bits_.insert(bits_.end(), bits, bits + n * vector_bytes(ElementType::kBit, spec_.rows.dim));
+		}
 		if (n_before + n < spec_.n_queries)
 			return Status::ok();
 
@@ -212,7 +221,7 @@ public:
 		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
 			return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
 		batch_.resize(n * dim);
-		to_floats(vectors, n, batch_.data());
+		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
 		if (is_spherical())
 		{
 			unit_batch_ = batch_;
@@ -224,7 +233,7 @@ public:
 
 		if (status.is_ok() && coder_ != nullptr)
 			status = coder_->encode(rows, labels, n, coded, host_call());
-		return status.is_ok() && !queries_.empty() ? offer_rows(first, batch_.data(), n) : status;
+		return status.is_ok() && !queries_.empty() ? offer_rows(first, vectors, batch_.data(), n) : status;
 	}
 
 	/// What the queries have found: [n_queries, k] in (score, number) order, behind the last of a query kNoNeighbor.
@@ -248,35 +257,33 @@ protected:
 
 	/// queries_ [n_queries, dim] are there and stay.
 	virtual Status start_queries() = 0;
-	virtual Status offer_rows(uint64_t first, const float *rows, size_t n) = 0;
+	/// vectors: the rows as they came; rows: the same in float32.
+	virtual Status offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) = 0;
 
-	/// The distance of neighbours, of rows in float32 (an exact conversion).
+	/// The distance of neighbours, of rows in float32 (an exact conversion). Of bits that of Hamming only: the squared L2 distance of zeros and ones is the
+	/// same number.
 	DistanceSpec
 	neighbor_spec() const
 	{
-		return {spec_.rows.metric, ElementType::kFloat32, spec_.rows.dim};
+		return {spec_.rows.metric == Metric::kHamming ? Metric::kL2 : spec_.rows.metric, ElementType::kFloat32, spec_.rows.dim};
+	}
+
+	/// Query q as it came, of bits only.
+	const uint8_t *
+	bits_of_query(size_t q) const
+	{
+		return bits_.data() + q * vector_bytes(ElementType::kBit, spec_.rows.dim);
 	}
 
 	const std::vector<float> &queries() const { return queries_; }
 	bool queries_ready() const { return queries_ready_; }
 
 private:
-	bool is_spherical() const { return ivf::cluster_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
+	bool is_spherical() const { return ivf::list_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
 
 	uint32_t n_lists() const { return static_cast<uint32_t>(centroids_.size() / spec_.rows.dim); }
 
 	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the rows are not to be coded"); }
-
-	void
-	to_floats(const void *vectors, size_t n, float *to) const
-	{
-		const size_t n_elements = n * spec_.rows.dim;
-
-		if (spec_.rows.element == ElementType::kFloat16)
-			widen_halves(vectors, n_elements, to);
-		else
-			std::copy_n(static_cast<const char *>(vectors), n_elements * sizeof(float), reinterpret_cast<char *>(to));
-	}
 
 	Status
 	take_centroids(std::vector<float> centroids)
@@ -297,6 +304,7 @@ private:
 	std::vector<float> given_;     // centroids on their way
 	std::vector<float> centroids_; // [n_lists, dim]
 	std::vector<float> queries_;   // [n_queries, dim]
+	std::vector<uint8_t> bits_;    // the same as they came, if they are bit strings
 	std::vector<float> batch_;
 	std::vector<float> unit_batch_; // of length 1, for cosine
 	bool lists_ready_ = false;   // start_lists has come to its end

@@ -166,7 +166,7 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kBit)
+	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet)
 		return ParseResult::kType;
 	if (!all_zero(spec.zero, sizeof(spec.zero)) || spec.n_clusters < 1 || spec.n_clusters > kMaxBuildLists || !(spec.tolerance >= 0))
 		return ParseResult::kField;

@@ -31,7 +31,9 @@ struct Rows
 {
 	Rows(const DistanceSpec &spec, size_t n, std::mt19937 *rng) : row_bytes(vector_bytes(spec.element, spec.dim)), bytes(n * row_bytes)
 	{
-		for (size_t i = 0; i < n * spec.dim; i++)
+		for (size_t i = 0; i < bytes.size() && spec.element == ElementType::kBit; i++) // pad bits are zero
+			bytes[i] = static_cast<uint8_t>((*rng)() & ((i + 1) % row_bytes == 0 && spec.dim % 8 != 0 ? 0xFF00u >> spec.dim % 8 : 0xFFu));
+		for (size_t i = 0; i < n * spec.dim && spec.element != ElementType::kBit; i++)
 		{
 			const uint16_t half = some_half((*rng)());
 			const float value = static_cast<float>(static_cast<int>((*rng)() % 512)) / 16;
@@ -118,6 +120,84 @@ TEST(ListBuilder, BothEnginesFindTheSame)
 					}
 				}
 			}
+}
+
+TEST(ListBuilder, BothEnginesFindTheSameOfBits)
+{
+	std::mt19937 rng(8);
+
+	for (const uint32_t dim : {5u, 96u, 1001u})
+	{
+		const size_t n = 5000;
+		ListBuildSpec spec;
+
+		spec.rows = {Metric::kHamming, ElementType::kBit, dim};
+		spec.n_clusters = 60;
+		spec.n_queries = 40;
+		spec.k = 64;
+
+		const Rows rows(spec.rows, n, &rng);
+		std::vector<float> centroids(size_t{60} * dim);
+
+		for (float &x : centroids)
+			x = static_cast<float>(rng() % 257) / 256;
+
+		const Result cpu = run(cpu_engine(), spec, centroids, rows, n, 700);
+
+		for (const size_t batch : {size_t{100}, n})
+		{
+			const Result device = run(cuda_engine(), spec, centroids, rows, n, batch);
+
+			EXPECT_EQ(device.labels, cpu.labels);
+			EXPECT_EQ(std::memcmp(device.scores.data(), cpu.scores.data(), n * sizeof(float)), 0);
+			ASSERT_EQ(device.neighbors.size(), cpu.neighbors.size());
+			for (size_t i = 0; i < cpu.neighbors.size(); i++)
+			{
+				ASSERT_EQ(device.neighbors[i].row, cpu.neighbors[i].row) << i;
+				ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
+			}
+		}
+	}
+}
+
+TEST(ListBuilder, TrainsBits)
+{
+	std::mt19937 rng(12);
+	engine::SearchControl control;
+	std::unique_ptr<ListBuilder> builder;
+	ListBuildSpec spec;
+
+	spec.rows = {Metric::kHamming, ElementType::kBit, 130};
+	spec.n_clusters = 20;
+	spec.n_training = 2000;
+
+	const Rows rows(spec.rows, 2000, &rng);
+
+	ASSERT_TRUE(cuda_engine()->make_list_builder(spec, &control, &builder).is_ok());
+	ASSERT_TRUE(builder->add_training(rows.row(0), 2000).is_ok());
+	ASSERT_TRUE(builder->train().is_ok());
+	EXPECT_EQ(builder->centroids().size(), size_t{20} * 130);
+	for (const float x : builder->centroids())
+		ASSERT_TRUE(x >= 0 && x <= 1) << x;
+}
+
+/// The worker goes on by the processor's engine.
+TEST(ListBuilder, OtherBitStringsAreUnsupported)
+{
+	engine::SearchControl control;
+	std::unique_ptr<ListBuilder> builder;
+	engine::CopyId copy = 0;
+	ListBuildSpec spec;
+
+	spec.rows = {Metric::kJaccard, ElementType::kBit, 64};
+	spec.n_clusters = 2;
+	EXPECT_TRUE(cuda_engine()->make_list_builder(spec, &control, &builder).is_ok()); // a merge's: labels alone
+	spec.n_queries = spec.k = 1;
+	EXPECT_EQ(cuda_engine()->make_list_builder(spec, &control, &builder).code, StatusCode::kUnsupported);
+	EXPECT_TRUE(cpu_engine()->make_list_builder(spec, &control, &builder).is_ok());
+	spec.rows = {Metric::kHamming, ElementType::kBit, 64000};
+	EXPECT_EQ(cuda_engine()->make_list_builder(spec, &control, &builder).code, StatusCode::kUnsupported);
+	EXPECT_EQ(cuda_engine()->create({{Metric::kHamming, ElementType::kBit, 64}, engine::CopyKind::kLists}, &copy).code, StatusCode::kUnsupported);
 }
 
 /// Codes [n] of rows by an engine with these centroids, and a model, which is trained if it is empty.

@@ -16,11 +16,13 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 # Ties, rows without a value, zero vectors (NaN by cosine).
 $node->safe_psql('postgres', <<'SQL');
-CREATE TABLE t (id int PRIMARY KEY, k int, v vector(12), h halfvec(12));
+CREATE TABLE t (id int PRIMARY KEY, k int, v vector(12), h halfvec(12), b bit(75));
 INSERT INTO t SELECT i, i % 100, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT round((10 * sin(i * j + j * j))::numeric)
 		FROM generate_series(1, 12) j)::real[]::vector END FROM generate_series(1, 4000) i;
 UPDATE t SET v = array_fill(0, ARRAY[12])::vector WHERE id % 211 = 0;
-UPDATE t SET h = v::halfvec;
+UPDATE t SET h = v::halfvec, b = CASE WHEN id % 97 <> 0 THEN (SELECT string_agg(CASE WHEN sin(id % 400 * j + j * j) > 0.3 THEN '1' ELSE '0' END, '' ORDER BY j)
+	FROM generate_series(1, 75) j)::bit(75) END;
+UPDATE t SET b = repeat('0', 75)::bit(75) WHERE id % 211 = 0;
 CREATE FUNCTION answer(op text, col text, q int, n int, filter int, worker text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
@@ -105,6 +107,25 @@ unless ($graph)
 		by_worker($node, "$type $class $storage", sub { compare("$type $class $storage", $ops{$class}, $col, @some) });
 		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$storage: the copy equals the pages");
 		$node->safe_psql('postgres', 'DROP INDEX i');
+	}
+
+	# Lists of bit strings, changed and merged.
+	for my $class (['hamming', '<~>'], ['jaccard', '<%>'])
+	{
+		my ($name, $op) = @$class;
+
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING gpuivf (b bit_${name}_ops) WITH ($with)");
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		by_worker($node, "bit $name", sub { compare("bit $name", $op, 'b') });
+		$node->safe_psql('postgres', 'INSERT INTO t SELECT -id, k, v, h, b FROM t WHERE id % 30 = 0');
+		$node->safe_psql('postgres', 'DELETE FROM t WHERE id < 0 AND id % 7 = 0');
+		$node->safe_psql('postgres', 'VACUUM t');
+		compare("bit $name, inserted and removed", $op, 'b', "$width = 2");
+		$node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
+		compare("bit $name, merged", $op, 'b', "$width = 2");
+		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "bit $name: the copy equals the pages");
+		$node->safe_psql('postgres', 'DROP INDEX i; DELETE FROM t WHERE id < 0');
+		$node->safe_psql('postgres', 'VACUUM t');
 	}
 
 	codes_of_changed_rows("storage = 'pq'", @some);

@@ -18,10 +18,11 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 # Rows in 40 heaps, some alike, some without a value.
 $node->safe_psql('postgres', <<'SQL');
-CREATE TABLE t (id int, v vector(20), h halfvec(20));
+CREATE TABLE t (id int, v vector(20), h halfvec(20), b bit(50));
 INSERT INTO t SELECT i, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT (round((20 * sin((i % 40) * j + j))::numeric) + (i * j * 7919) % 11)::real
 	FROM generate_series(1, 20) j)::vector END FROM generate_series(1, 5000) i;
-UPDATE t SET h = v::halfvec;
+UPDATE t SET h = v::halfvec, b = CASE WHEN id % 97 <> 0 THEN (SELECT string_agg(CASE WHEN sin(id % 400 * j + j * j) + sin(id * 0.37 * j) > 0.3 THEN '1' ELSE '0' END, '' ORDER BY j)
+	FROM generate_series(1, 50) j)::bit(50) END;
 SQL
 ok(wait_worker($node), 'the worker is ready');
 
@@ -45,7 +46,8 @@ sub build
 for my $case (['l2', 'vector_l2_ops', 'v', 'lists = 30'], ['inner product', 'vector_ip_ops', 'v', 'lists = 30'],
 	['cosine', 'vector_cosine_ops', 'v', 'lists = 30'], ['l1', 'vector_l1_ops', 'v', 'lists = 30'],
 	['halves', 'halfvec_l2_ops', 'h', 'lists = 30'], ['codes', 'vector_l2_ops', 'v', q{lists = 30, storage = 'pq', pq_m = 10}],
-	['bytes', 'vector_l2_ops', 'v', q{lists = 30, storage = 'sq8', refine = 'none'}])
+	['bytes', 'vector_l2_ops', 'v', q{lists = 30, storage = 'sq8', refine = 'none'}], ['bits', 'bit_hamming_ops', 'b', 'lists = 30'],
+	['bits, Jaccard', 'bit_jaccard_ops', 'b', 'lists = 30'])
 {
 	my ($name, @with) = @$case;
 	my $said = build($name, @with, 'SELECT 1');

@@ -123,7 +123,21 @@ for my $case (["'t', 'v', 40"], ["'t', 'h', 7"], ["'t', 'v', 15, spherical => tr
 	is("$sizes $sizes_own", "$rows $rows", 'their sizes are all rows that have a value');
 	cmp_ok(abs($inertia / $inertia_own - 1), '<', 0.01, "the inertia is $inertia, by the backend $inertia_own");
 }
-unlike((clusters('SELECT 1', "'t', 'v', 20, balance => 2"))[3], $by_worker, 'balanced clusters are the backend\'s');
+# Balanced: the worker trains and assigns, the backend balances in between.
+for my $case (["'t', 'v', 20, balance => 2", 20], ["'t', 'v', 40, balance => 1.2", 20, "SET maintenance_work_mem = '1MB'"],
+	["'t', 'v', 25, spherical => true, balance => 1.5", 15])
+{
+	my ($call, $least, $settings) = (@$case, 'SELECT 1');
+	my ($k) = $call =~ /(\d+)/;
+	my ($b) = $call =~ /balance => ([\d.]+)/;
+	my ($n, $sizes, $inertia, $said) = clusters($settings, $call);
+
+	like($said, $by_worker, "$call: trained by the worker");
+	is($sizes, $rows, 'sizes are all rows that have a value');
+	cmp_ok($n, '>=', $least, "$n clusters");
+	next if $settings ne 'SELECT 1'; # a sample only is promised anything
+	is($node->safe_psql('postgres', "SELECT min(size) >= $rows / $k / $b FROM vectorgpu_kmeans($call)"), 't', 'none is too small');
+}
 unlike((clusters("SET vectorgpu.worker_min_size = '1GB'", "'t', 'v', 20"))[3], $by_worker, 'so are those of few bytes');
 # A query of the rows that asks the worker, too, while it has the centroids.
 $node->safe_psql('postgres', <<'SQL');

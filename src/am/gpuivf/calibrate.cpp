@@ -3,9 +3,11 @@
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance.hpp"
+#include "engine/ivf/list_metric.hpp"
 #include "engine/near_copies.hpp"
 #include "engine/stratified.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -19,6 +21,7 @@ constexpr uint64 kNeighbors = kCalibrationNeighbors;
 // Elements compared in all: decides how many queries there are.
 constexpr double kWork = 3e10;    // about 3 s of one processor
 constexpr double kGpuWork = 2e12; // of which a GPU does some 10^13 a second
+constexpr double kBitShare = 1.0 / 16; // of an element's work, that a bit is
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
@@ -85,25 +88,27 @@ void
 find_ranks(IvfWriter *writer, Queries *queries)
 {
 	const MetaData *meta = writer->meta;
-	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
 	const Size stride = meta->dim * sizeof(float);
 	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
 	float *query = static_cast<float *>(palloc(stride));
 	uint32 *ranks = queries->ranks;
+	uint32 all[kCalibrationFound];
 
 	for (uint64 i = 0; i < queries->n; i++)
 	{
 		TrueNeighbors neighbors;
-		uint64 n = 0;
+		uint32 *first = ranks + i * kNeighbors;
 
 		CHECK_FOR_INTERRUPTS();
 		ivf_true_neighbors(writer, queries, i, &neighbors);
 		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
-		engine::compute_scores(spec, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
-		for (; n < neighbors.n; n++)
-			ranks[i * kNeighbors + n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
-		while (n < kNeighbors)
-			ranks[i * kNeighbors + n++] = PG_UINT32_MAX;
+		engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
+		std::fill(first, first + kNeighbors, PG_UINT32_MAX);
+		for (uint64 n = 0; n < neighbors.n_as_near; n++)
+			all[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
+		// Of rows that are as near as the last neighbour any will do: those that are found first.
+		std::sort(all, all + neighbors.n_as_near);
+		std::copy(all, all + neighbors.n, first);
 	}
 	pfree(scores);
 	pfree(query);
@@ -112,7 +117,8 @@ find_ranks(IvfWriter *writer, Queries *queries)
 uint64
 queries_for(const IvfWriter *writer, double work)
 {
-	const double elements = static_cast<double>(writer->n_rows) * writer->meta->dim;
+	const double share = writer->meta->element == ElementType::kBit ? kBitShare : 1;
+	const double elements = static_cast<double>(writer->n_rows) * writer->meta->dim * share;
 	const uint64 affordable = static_cast<uint64>(Min(work / elements, static_cast<double>(kMaxQueries)));
 
 	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
@@ -187,8 +193,11 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 	neighbors->n_copies = copies > kPassedOver ? copies : 0;
 	memcpy(neighbors->copies, numbers, neighbors->n_copies * sizeof(uint64));
 	copies = Min(Max(copies, kPassedOver), n);
-	neighbors->n = Min(n - copies, kNeighbors);
-	memcpy(neighbors->numbers, numbers + copies, neighbors->n * sizeof(uint64));
+	neighbors->n = neighbors->n_as_near = Min(n - copies, kNeighbors);
+	// Codes, and halves in the place of rows, choose among rows that are equally far, of which then not any will do.
+	while (!has_codes(&writer->layout) && copies + neighbors->n_as_near < n && scores[copies + neighbors->n_as_near] == scores[copies + neighbors->n - 1])
+		neighbors->n_as_near++;
+	memcpy(neighbors->numbers, numbers + copies, neighbors->n_as_near * sizeof(uint64));
 }
 
 bool

@@ -194,6 +194,8 @@ options_are_known(const MetaData *meta)
 
 	if (options->lists > kMaxLists || options->storage > IvfStorage::kPq || options->refine > IvfRefine::kNone)
 		return false;
+	if (meta->element == ElementType::kBit && (options->storage != IvfStorage::kPlain || options->refine != IvfRefine::kFull))
+		return false;
 	if (options->storage != IvfStorage::kPq)
 		return true;
 	return (options->pq_bits == 4 || options->pq_bits == 8) && options->pq_m >= 1 && options->pq_m <= meta->dim &&

@@ -42,6 +42,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IvfPlan plan;
 	Cost pass_of_all;
 	double share;
+	double list_rows; // that the centroids are as much work as
 	bool by_gpu;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
@@ -50,10 +51,11 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	plan = ivf_plan(index, rows, wanted_rows(root, rows));
 	index_close(index, NoLock);
 	share = plan.n_probes / plan.n_lists;
-	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + plan.n_lists / (rows + plan.n_lists))), 1.0);
-	by_gpu = gpu_search_cost(path, kGpuUs, *pages, startup_cost);
+	list_rows = plan.n_lists * plan.list_cost;
+	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0);
+	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs, *pages, startup_cost);
 	if (!by_gpu)
-		*startup_cost = pass_cost(path, *pages, rows * share + plan.n_lists) + refine_cost(&plan, rows);
+		*startup_cost = pass_cost(path, *pages, rows * share + list_rows) + refine_cost(&plan, rows);
 	else if (plan.from_table)
 		*startup_cost += refine_cost(&plan, rows); // the worker finds the candidates
 	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))

@@ -16,11 +16,10 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Centroids are means, which bit strings do not have.
 bool
 supports(ElementType element, Metric metric)
 {
-	return element != ElementType::kBit && engine::metric_supports(metric, element);
+	return engine::metric_supports(metric, element);
 }
 
 const AccessMethod kIvf = {

@@ -24,7 +24,7 @@ constexpr int kMaxLists = 65536;
 /// What the lists are scanned by. Stored: never renumber.
 enum class IvfStorage : uint8
 {
-	kPlain = 0, // the vectors of kVectors, as in the table: no codes
+	kPlain = 0, // the vectors of kVectors, as in the table: no codes. Of bit strings always
 	kFp16 = 1,  // of float32 vectors: halves
 	kSq8 = 2,   // a byte for each element
 	kPq = 3,    // product quantisation of residuals
@@ -129,6 +129,8 @@ struct IvfPlan
 	double candidates;    // rows refined
 	bool from_table;      // by the table
 	bool has_codes;
+	double list_cost; // comparing a query with a centroid, in comparisons with a row: of bit strings much more
+	bool of_bits;     // which a GPU's worker looks at on its processors
 };
 
 /// options.cpp. The scan of an index with so many rows that is to return `wanted` of them.
@@ -159,7 +161,7 @@ bool ivf_stored_query_is_far(Relation index, const MetaData *meta, const Segment
 /// that can be told; 1: as near. Infinity: those trained for were all at their centroids.
 double ivf_drift(const IvfModel *model, uint64 n_rows);
 
-/// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim]; of length 1 for cosine.
+/// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim], bits as 0 and 1; of length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);
 
 /// rows.cpp. Reads the model of a segment that has rows. False if a page was foreign.

@@ -9,6 +9,7 @@
 extern "C"
 {
 #include "access/reloptions.h"
+#include "catalog/pg_type_d.h"
 #include "utils/guc.h"
 }
 
@@ -192,6 +193,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 		index->rd_options != nullptr ? reinterpret_cast<const IvfReloptions *>(index->rd_options) : &kNothing;
 	const IvfOptions options = {.lists = static_cast<uint32>(given->lists)};
 	const double dim = Max(TupleDescAttr(RelationGetDescr(index), 0)->atttypmod, 1);
+	const double row_bytes = dim / 8; // of a bit string
 	const int storage = given->storage.storage;
 	const double code_bytes = plan_code_bytes(&given->storage, dim);
 	const double vector_bytes = given->storage.refine == kRefineNone ? 0
@@ -208,6 +210,8 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
+	plan.of_bits = TupleDescAttr(RelationGetDescr(index), 0)->atttypid == BITOID;
+	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
 	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, wanted) : 0;
 	return plan;
 }

@@ -2,7 +2,7 @@
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "engine/distance.hpp"
-#include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/list_metric.hpp"
 
 #include <cstring>
 
@@ -19,11 +19,8 @@ constexpr uint64 kPlacesPerRead = 1024;
 void
 ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats)
 {
-	if (spec.element == ElementType::kFloat16)
-		engine::widen_halves(vectors, n * spec.dim, floats);
-	else
-		memcpy(floats, vectors, n * spec.dim * sizeof(float));
-	if (spec.metric == Metric::kCosine)
+	engine::ivf::list_floats(spec, vectors, n, floats);
+	if (engine::ivf::list_kind(spec.metric) == engine::ivf::ClusterKind::kSpherical)
 		engine::ivf::normalise_rows(floats, n, spec.dim);
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/list_metric.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +23,7 @@ namespace
 
 constexpr uint32 kRoundGrowth = 2;    // a round looks at so many times the lists of the one before
 constexpr uint64 kGroupRows = 1024;   // rows scored before row ids are read
-constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes / 2; // a run is no longer than a page of one-element halves
+constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes; // a run is no longer than a page of rows of a byte
 
 /// SegmentSearch::am_state.
 struct IvfQuery
@@ -66,7 +67,7 @@ bool
 rank_lists(const SegmentSearch *search, const float *query, RankedSegment *ranked)
 {
 	const MetaData *meta = search->meta;
-	const engine::DistanceSpec spec = {meta->metric, ElementType::kFloat32, meta->dim};
+	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
 	const Size stride = meta->dim * sizeof(float);
 	StreamCursor cursor;
 	const void *centroids;
@@ -77,7 +78,7 @@ rank_lists(const SegmentSearch *search, const float *query, RankedSegment *ranke
 	while (done < ranked->n_lists && stream_next_run(&cursor, &centroids, &n))
 	{
 		n = Min(n, ranked->n_lists - done);
-		engine::compute_scores(spec, query, centroids, stride, n, ranked->scores + done, cursor.read_ahead);
+		engine::ivf::centroid_scores(spec, query, centroids, stride, n, ranked->scores + done, cursor.read_ahead);
 		done += n;
 	}
 	stream_close(&cursor);

@@ -42,6 +42,16 @@ refuse(const char *message, const char *hint)
 	pg_unreachable();
 }
 
+/// Raises 22023 for what is said of numbers.
+void
+refuse_for_bits(const IvfStorageRequest *request)
+{
+	if (request->storage != kStorageDefault)
+		refuse("storage is not for type bit", psprintf("The lists hold the bits themselves, which are shorter than codes: %s.", left_out("storage")));
+	if (request->refine != kRefineDefault)
+		refuse("refine is not for type bit", psprintf("The lists hold the bits themselves, which give the distances: %s.", left_out("refine")));
+}
+
 IvfStorage
 resolve_codes(const IvfStorageRequest *request, ElementType element)
 {
@@ -158,6 +168,8 @@ void
 ivf_resolve_storage(const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
 {
 	ivf_check_storage(request); // what was set by a release that did not check it then
+	if (element == ElementType::kBit)
+		refuse_for_bits(request);
 	options->storage = resolve_codes(request, element);
 	options->refine = resolve_refine(request, element, options->storage);
 	if (options->storage == IvfStorage::kPq)

@@ -2,7 +2,7 @@
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/writer.hpp"
 
-#include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/list_metric.hpp"
 #include "engine/stratified.hpp"
 
 #include <cstring>
@@ -162,7 +162,7 @@ ivf_train(IvfWriter *writer)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseTrain);
 	spec.dim = dim;
 	spec.n_clusters = plan_training(writer, &spec.n_rows);
-	spec.kind = engine::ivf::cluster_kind(writer->meta->metric);
+	spec.kind = engine::ivf::list_kind(writer->meta->metric);
 	spec.seed = kSeed;
 	if (writer->centroids != nullptr)
 		pfree(writer->centroids);

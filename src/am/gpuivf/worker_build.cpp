@@ -133,7 +133,8 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 		return false;
 	if (spec->n_training > 0)
 	{
-		build->by_gpu = bridge::session_engine() == wire::EngineKind::kCuda;
+		// Of bit strings its processors may have to find the neighbours.
+		build->by_gpu = bridge::session_engine() == wire::EngineKind::kCuda && writer->rows.element != ElementType::kBit;
 		spec->n_queries = static_cast<uint32>(ivf_calibration_queries(writer));
 		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	}

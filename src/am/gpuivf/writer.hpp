@@ -111,8 +111,9 @@ constexpr uint64 kCalibrationFound = engine::kCopiesAmong + 1;
 /// What a query should find.
 struct TrueNeighbors
 {
-	uint64 n;
-	uint64 numbers[kCalibrationNeighbors];
+	uint64 n; // at most kCalibrationNeighbors
+	uint64 n_as_near; // at least n: with the rows behind them that are as near as the last, as far as these were looked for; with codes n. Bit strings have many
+	uint64 numbers[kCalibrationFound]; // [n_as_near]
 	uint64 n_copies;
 	uint64 copies[kCalibrationFound]; // of the query's row, which were passed over; none if there is no more than one
 };

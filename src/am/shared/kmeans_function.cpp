@@ -293,6 +293,27 @@ train_here(Work *work)
 	work->n_used = report.n_used;
 }
 
+/// Balances what the worker has trained, which trains without: by this process, over the same sample.
+void
+balance_here(Work *work)
+{
+	const Size work_bytes = ivf::kmeans_work_bytes(work->spec);
+	const Size centroid_bytes = static_cast<Size>(work->n_used) * work->spec.dim * sizeof(float);
+	float *trained = static_cast<float *>(MemoryContextAllocHuge(work->context, centroid_bytes));
+	void *memory = MemoryContextAllocHuge(work->context, work_bytes);
+	const uint32 n_trained = work->n_used;
+	ivf::KMeansReport report;
+
+	memcpy(trained, work->centroids, centroid_bytes);
+	require_ok(ivf::kmeans_balance(work->spec, {work->sample, work->spec.dim}, n_trained, work->centroids, nullptr, &report, memory, work_bytes,
+		engine_call()));
+	pfree(memory);
+	work->n_used = report.n_used;
+	if (work->n_used != n_trained || memcmp(trained, work->centroids, centroid_bytes) != 0)
+		(void) am::kmeans_worker_give(&work->worker, work->centroids, work->n_used);
+	pfree(trained);
+}
+
 /// Centroids of the sample, then sizes and inertia of all rows.
 void
 train(Work *work)
@@ -305,6 +326,8 @@ train(Work *work)
 	work->inertia = static_cast<double *>(MemoryContextAllocZero(work->context, k * sizeof(double)));
 	if (!am::kmeans_worker_train(&work->worker, work->context, &work->spec, work->sample, work->centroids, &work->n_used))
 		train_here(work);
+	else if (work->spec.balance > 0)
+		balance_here(work);
 	if (work->seen > work->spec.n_rows)
 	{
 		pfree(work->sample);

@@ -101,7 +101,7 @@ can_ask(const engine::ivf::KMeansSpec *spec)
 	const double work = static_cast<double>(spec->n_rows) * spec->dim * spec->n_clusters * spec->max_iterations;
 	bool has_waited = false;
 
-	if (!bridge::settings.worker || spec->balance != 0 || spec->n_clusters > wire::kMaxBuildLists || spec->n_rows == 0 ||
+	if (!bridge::settings.worker || spec->n_clusters > wire::kMaxBuildLists || spec->n_rows == 0 ||
 		spec->n_rows > PG_INT32_MAX || work > kMostWork ||
 		spec->n_rows * spec->dim * sizeof(float) < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
@@ -176,6 +176,38 @@ kmeans_worker_train(
 	worker->assigns = true;
 	*n_used = worker->n_used;
 	ereport(DEBUG1, (errmsg_internal("the worker has trained %u clusters", worker->n_used)));
+	return true;
+}
+
+bool
+kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
+{
+	wire::BuildSpec build = {};
+	const uint64 at_a_time = request_rows(worker->dim);
+	const Size row_bytes = worker->dim * sizeof(float);
+
+	if (!worker->assigns)
+		return false;
+	worker->assigns = false;
+	if (bridge::session_build() != worker->number || !bridge::session_ready(false) || at_a_time == 0)
+		return false; // what the worker has is another's, or gone
+	build.dim = worker->dim;
+	build.element = ElementType::kFloat32;
+	build.metric = Metric::kL2; // centroids as they are: those of spherical clusters have length 1, and so have the rows
+	build.n_clusters = n;
+	worker->number = bridge::session_new_build();
+	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0))
+		return false;
+	for (uint64 first = 0; first < n; first += at_a_time)
+	{
+		const uint64 here = Min(at_a_time, n - first);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!step(worker, wire::BuildStep::kCentroids, here, centroids + first * worker->dim, here * row_bytes, nullptr, 0))
+			return false;
+	}
+	worker->n_used = n;
+	worker->assigns = true;
 	return true;
 }
 

@@ -81,10 +81,12 @@ protected:
 	}
 
 	Status
-	offer_rows(uint64_t first, const float *rows, size_t n) override
+	offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) override
 	{
-		const DistanceSpec distance = neighbor_spec();
-		const size_t dim = distance.dim;
+		const bool bits = spec().rows.element == ElementType::kBit;
+		const DistanceSpec distance = bits ? spec().rows : neighbor_spec();
+		const size_t row_bytes = vector_bytes(distance.element, distance.dim);
+		const uint8_t *from = bits ? static_cast<const uint8_t *>(vectors) : reinterpret_cast<const uint8_t *>(rows);
 		std::atomic<size_t> next{0};
 
 		pool_->run(std::min(pool_->n_threads(), topks_.size()),
@@ -94,18 +96,21 @@ protected:
 				RowId numbers[kRowsPerTask];
 
 				for (size_t q = next.fetch_add(1); q < topks_.size(); q = next.fetch_add(1))
+				{
+					const void *query = bits ? static_cast<const void *>(bits_of_query(q)) : queries().data() + q * distance.dim;
+
 					for (size_t begin = 0; begin < n; begin += kRowsPerTask)
 					{
 						const size_t here = std::min(kRowsPerTask, n - begin);
 
-						compute_scores(
-							distance, queries().data() + q * dim, rows + begin * dim, dim * sizeof(float), here, scores, 0);
+						compute_scores(distance, query, from + begin * row_bytes, row_bytes, here, scores, 0);
 						if (!topk_wants(&topks_[q], scores, here))
 							continue;
 						for (size_t i = 0; i < here; i++)
 							numbers[i] = first + begin + i;
 						topk_push(&topks_[q], scores, numbers, here, nullptr, 0);
 					}
+				}
 			});
 		return Status::ok();
 	}

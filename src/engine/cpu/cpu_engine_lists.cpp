@@ -9,6 +9,7 @@
 
 #include "engine/cpu/part_search.hpp"
 #include "engine/distance.hpp"
+#include "engine/ivf/list_metric.hpp"
 
 namespace vectorgpu::engine
 {
@@ -23,18 +24,12 @@ class Plan
 public:
 	Plan(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query) : coverage_(Coverage::kAll)
 	{
-		std::vector<float> widened;
-		const float *vector = static_cast<const float *>(query.query);
+		std::vector<float> floats(spec.dim);
 
-		if (spec.element == ElementType::kFloat16)
-		{
-			widened.resize(spec.dim);
-			widen_halves(query.query, spec.dim, widened.data());
-			vector = widened.data();
-		}
+		ivf::list_floats(spec, query.query, 1, floats.data());
 		for (const auto &segment : snapshot.segments)
 			if (segment->lists != nullptr)
-				add_segment(spec, *segment, vector, query);
+				add_segment(spec, *segment, floats.data(), query);
 		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
 			parts_.push_back({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
 	}
@@ -70,11 +65,10 @@ private:
 		}
 		coverage_ = Coverage::kPart;
 
-		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
 
-		compute_scores(coarse, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
+		ivf::centroid_scores(spec, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
 		for (uint32_t list = 0; list < lists.n_lists(); list++)
 			ranked[list] = {scores[list], list};
 		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);

@@ -112,7 +112,7 @@ put_used_first(Lloyd *run, uint64_t *sizes, uint32_t *labels)
 Outcome
 check_spec(const KMeansSpec &spec)
 {
-	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions))
+	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxBitDimensions))
 		return {StatusCode::kInvalidArgument, "number of dimensions is out of range"};
 	if (spec.n_clusters == 0 || spec.n_clusters > kMaxClusters)
 		return {StatusCode::kInvalidArgument, "number of clusters is out of range"};
@@ -183,6 +183,27 @@ kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uin
 }
 
 Outcome
+kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes, KMeansReport *report,
+	void *work, size_t work_bytes, const Call &call)
+{
+	const Outcome possible = check_spec(spec);
+	KMeansMore more;
+
+	if (!possible.is_ok())
+		return possible;
+	if (spec.balance == 0 || n_given < 1 || n_given > spec.n_clusters)
+		return {StatusCode::kInvalidArgument, "there is nothing to balance"};
+	for (size_t i = 0; i < size_t{n_given} * spec.dim; i++)
+		if (!std::isfinite(centroids[i]))
+			return {StatusCode::kInvalidArgument, "a centroid has an element that is not finite"};
+	for (size_t c = n_given; c < spec.n_clusters; c++) // lose every tie: empty, and filled or dissolved
+		std::copy_n(centroids, spec.dim, centroids + c * spec.dim);
+	more.centroids_given = true;
+	more.balance_only = true;
+	return kmeans_train_more(spec, rows, more, centroids, sizes, report, work, work_bytes, call);
+}
+
+Outcome
 kmeans_train_more(const KMeansSpec &spec, const RowsView &rows, const KMeansMore &more, float *centroids,
 	uint64_t *sizes, KMeansReport *report, void *work, size_t work_bytes, const Call &call)
 {
@@ -224,7 +245,7 @@ kmeans_train_more(const KMeansSpec &spec, const RowsView &rows, const KMeansMore
 	if (!finite.is_ok())
 		return finite;
 
-	Lloyd run = {spec, {rows.rows, rows.row_stride, nullptr}, spec.n_rows, spec.n_clusters, spec.max_iterations,
+	Lloyd run = {spec, {rows.rows, rows.row_stride, nullptr}, spec.n_rows, spec.n_clusters, more.balance_only ? 0 : spec.max_iterations,
 		centroids, memory, 0, usable, &progress, &random};
 	const Outcome seeded = more.centroids_given ? Outcome{} : seed(run, more.random_seeds);
 
@@ -237,6 +258,8 @@ kmeans_train_more(const KMeansSpec &spec, const RowsView &rows, const KMeansMore
 		return trained;
 	if (spec.balance >= 1)
 	{
+		run.max_iterations = spec.max_iterations;
+
 		const Outcome balanced = balance_clusters(&run);
 
 		if (!balanced.is_ok())

@@ -20,7 +20,7 @@ ClusterKind cluster_kind(Metric metric);
 
 struct KMeansSpec
 {
-	uint32_t dim = 0;        // 1 .. kMaxDimensions
+	uint32_t dim = 0;        // 1 .. kMaxBitDimensions: of bit strings as zeros and ones
 	uint32_t n_clusters = 0; // from 1, at most kMaxClusters; may exceed n_rows
 	uint64_t n_rows = 0;     // training rows, 0 .. 2^32 - 1
 	ClusterKind kind = ClusterKind::kL2;
@@ -64,6 +64,12 @@ size_t kmeans_work_bytes(const KMeansSpec &spec);
 /// finite (kInvalidArgument else). Without rows all centroids are zero and n_used is 0.
 Outcome kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uint64_t *sizes,
 	KMeansReport *report, void *work, size_t work_bytes, const Call &call = {});
+
+/// Balances clusters that another engine has trained, of the same rows as a rule: from centroids [n_clusters, dim], of which the first n_given, 1 or
+/// more, are to be taken, with spec.balance from 1. The rest as for kmeans_train, and with the same promise; where the clusters given are large
+/// enough, their centroids stay as they are. report: of the balancing alone; converged is false if there was nothing to do.
+Outcome kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes, KMeansReport *report,
+	void *work, size_t work_bytes, const Call &call = {});
 
 /// Scales rows [n_rows, dim] to length 1 in place (norm in double, one rounding per element); a zero row stays zero.
 /// For cosine: clustering, SQ8 and PQ work on such rows and such queries.

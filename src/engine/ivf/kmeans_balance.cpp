@@ -269,6 +269,7 @@ balance_clusters(Lloyd *run)
 	uint32_t n_small = count_small(job);
 	uint32_t settled = kSettleIterations; // iterations since clusters were dissolved
 	double before = std::numeric_limits<double>::infinity();
+	bool exhausted = false; // the last round had no small clusters, and found none that could be halved
 
 	if (n_small == run->n_clusters - run->report.n_used) // but for empty ones, which have no rows to be had
 		return {};
@@ -287,16 +288,19 @@ balance_clusters(Lloyd *run)
 		if (is_short && settled >= kSettleIterations)
 		{
 			dissolve_small(&job);
-			if (halve_largest(&job) == 0 && n_small == 0)
+			exhausted = halve_largest(&job) == 0 && n_small == 0;
+			if (exhausted)
 				update_centroids(run); // there are no more to be had
 			settled = 0;
 			before = std::numeric_limits<double>::infinity();
 		}
 		else
 		{
-			run->report.converged = n_small == 0 && std::isfinite(before) &&
-									before - inertia <= static_cast<double>(run->spec.tolerance) * before;
-			if (run->report.converged)
+			const bool is_stable = n_small == 0 && std::isfinite(before) &&
+								   before - inertia <= static_cast<double>(run->spec.tolerance) * before;
+
+			run->report.converged = is_stable && !is_short;
+			if (is_stable && (!is_short || exhausted))
 				break;
 			update_centroids(run);
 			settled++;

@@ -103,6 +103,10 @@ struct CpuEngineLists : testing::TestWithParam<int>
 	DistanceSpec
 	spec(uint32_t dim) const
 	{
+		const int bits = GetParam() - 2 * static_cast<int>(kMetrics);
+
+		if (bits >= 0)
+			return {kBitMetrics[bits], ElementType::kBit, dim};
 		return {kFloatMetrics[static_cast<size_t>(GetParam()) % kMetrics],
 			GetParam() < static_cast<int>(kMetrics) ? ElementType::kFloat32 : ElementType::kFloat16, dim};
 	}
@@ -166,7 +170,7 @@ TEST_P(CpuEngineLists, dead_rows_are_left_out_by_number)
 	ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries, dead));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, CpuEngineLists, testing::Range(0, 2 * static_cast<int>(kMetrics)));
+INSTANTIATE_TEST_SUITE_P(Types, CpuEngineLists, testing::Range(0, 2 * static_cast<int>(kMetrics) + 2));
 
 TEST(CpuEngineListsAlone, segments_that_a_query_does_not_name_count_as_the_largest)
 {
@@ -280,7 +284,7 @@ TEST(CpuEngineListsAlone, belong_to_copies_of_that_kind)
 	EXPECT_EQ(engine->load_structure(rows, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_segment(lists, 1, {{&id, 1}, vector, 1}));
 	EXPECT_EQ(engine->seal_segment(lists, 1).code, StatusCode::kInvalidArgument); // has none
-	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kLists}, &lists).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kCodedLists}, &lists).code, StatusCode::kUnsupported);
 }
 
 } // namespace

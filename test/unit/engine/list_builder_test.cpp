@@ -255,5 +255,77 @@ TEST_F(ListCodes, turn_the_centroids_with_progress_and_stop)
 	}
 }
 
+/// Bit strings: labels are those of zeros and ones, neighbours by the bits.
+TEST(ListsOfBits, AreTrainedAssignedAndSearched)
+{
+	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 3});
+
+	for (const Metric metric : {Metric::kHamming, Metric::kJaccard})
+	{
+		constexpr uint32_t kBits = 75;
+		constexpr size_t kRowBytes = 10;
+		constexpr size_t kN = 900;
+		constexpr uint32_t kK = 7;
+		SearchControl control;
+		std::unique_ptr<ListBuilder> builder;
+		ListBuildSpec spec;
+		std::mt19937 rng(11);
+		std::vector<uint8_t> bits(kN * kRowBytes);
+		std::vector<float> floats(kN * kBits);
+		std::vector<uint32_t> labels(kN);
+		std::vector<float> scores(kN);
+		std::vector<Neighbor> found;
+
+		spec.rows = {metric, ElementType::kBit, kBits};
+		spec.n_clusters = 12;
+		spec.n_training = kN;
+		spec.n_queries = 3;
+		spec.k = kK;
+		for (size_t i = 0; i < bits.size(); i++)
+			bits[i] = static_cast<uint8_t>(rng() & (i % kRowBytes == kRowBytes - 1 ? 0xE0 : 0xFF));
+		ASSERT_TRUE(engine->make_list_builder(spec, &control, &builder).is_ok());
+		ASSERT_TRUE(builder->add_training(bits.data(), kN).is_ok());
+		ASSERT_TRUE(builder->train().is_ok());
+		for (const float x : builder->centroids())
+			ASSERT_TRUE(x >= 0 && x <= 1) << x;
+		ASSERT_TRUE(builder->add_queries(bits.data(), 3).is_ok());
+		EXPECT_EQ(builder->begin_codes(ListCodeSpec{}).code, StatusCode::kUnsupported);
+		for (size_t first = 0; first < kN; first += 400)
+			ASSERT_TRUE(builder
+							->assign(first, bits.data() + first * kRowBytes, std::min<size_t>(400, kN - first), labels.data() + first,
+								scores.data() + first)
+							.is_ok());
+
+		ivf::list_floats(spec.rows, bits.data(), kN, floats.data());
+		for (size_t i = 0; i < kN; i++)
+		{
+			std::vector<double> distances(builder->centroids().size() / kBits);
+
+			compute_scores({Metric::kL2, ElementType::kFloat32, kBits}, floats.data() + i * kBits, builder->centroids().data(),
+				kBits * sizeof(float), distances.size(), distances.data());
+			ASSERT_EQ(labels[i], std::min_element(distances.begin(), distances.end()) - distances.begin());
+			ASSERT_EQ(static_cast<double>(scores[i]), distances[labels[i]]);
+		}
+		ASSERT_TRUE(builder->neighbors(&found).is_ok());
+		for (size_t q = 0; q < 3; q++)
+		{
+			std::vector<Neighbor> all;
+			double score;
+
+			for (size_t i = 0; i < kN; i++)
+			{
+				compute_scores(spec.rows, bits.data() + q * kRowBytes, bits.data() + i * kRowBytes, kRowBytes, 1, &score);
+				all.push_back({score, i});
+			}
+			std::sort(all.begin(), all.end(), neighbor_less);
+			for (size_t i = 0; i < kK; i++)
+			{
+				EXPECT_EQ(found[q * kK + i].row, all[i].row);
+				EXPECT_EQ(found[q * kK + i].score, all[i].score);
+			}
+		}
+	}
+}
+
 } // namespace
 } // namespace vectorgpu::engine

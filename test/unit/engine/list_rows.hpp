@@ -16,6 +16,28 @@
 namespace vectorgpu::engine::test
 {
 
+/// An element as centroids have it: bits are 0 and 1.
+inline float
+number_at(ElementType element, const void *vector, size_t i)
+{
+	return element == ElementType::kBit ? static_cast<float>(bit_at(vector, i)) : element_at(element, vector, i);
+}
+
+/// By definition. Sums of zeros and ones are exact in any order.
+inline double
+soft_jaccard(const std::vector<float> &query, const float *centroid)
+{
+	double smaller = 0;
+	double larger = 0;
+
+	for (size_t d = 0; d < query.size(); d++)
+	{
+		smaller += static_cast<double>(std::min(query[d], centroid[d]));
+		larger += static_cast<double>(std::max(query[d], centroid[d]));
+	}
+	return larger > 0 ? 1 - smaller / larger : 1;
+}
+
 /// One segment: rows by number as Rows has them, and lists around centroids that are some of the rows.
 struct ListRows
 {
@@ -36,7 +58,7 @@ struct ListRows
 
 			for (uint32_t d = 0; d < rows.spec.dim; d++)
 			{
-				const float x = element_at(rows.spec.element, rows.vector(row), d);
+				const float x = number_at(rows.spec.element, rows.vector(row), d);
 
 				centroids.push_back(std::isfinite(x) ? x : 0);
 			}
@@ -56,15 +78,20 @@ struct ListRows
 	std::vector<uint32_t>
 	ranked(const void *query) const
 	{
-		const DistanceSpec coarse = {rows.spec.metric, ElementType::kFloat32, rows.spec.dim};
+		const DistanceSpec coarse = {
+			rows.spec.metric == Metric::kHamming ? Metric::kL2 : rows.spec.metric, ElementType::kFloat32, rows.spec.dim};
 		std::vector<float> wide;
 		std::vector<Neighbor> order;
 		std::vector<uint32_t> lists;
 
 		for (uint32_t d = 0; d < rows.spec.dim; d++)
-			wide.push_back(element_at(rows.spec.element, query, d));
+			wide.push_back(number_at(rows.spec.element, query, d));
 		for (uint32_t l = 0; l < n_lists; l++)
-			order.push_back({oracle_score(coarse, wide.data(), &centroids[size_t{l} * rows.spec.dim]), l});
+		{
+			const float *centroid = &centroids[size_t{l} * rows.spec.dim];
+
+			order.push_back({rows.spec.metric == Metric::kJaccard ? soft_jaccard(wide, centroid) : oracle_score(coarse, wide.data(), centroid), l});
+		}
 		std::sort(order.begin(), order.end(), neighbor_less);
 		for (const Neighbor &list : order)
 			lists.push_back(static_cast<uint32_t>(list.row));

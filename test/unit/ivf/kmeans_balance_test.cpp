@@ -330,8 +330,91 @@ TEST(KMeansBalance, HeavyTailsInOneDimensionOfMany)
 				SCOPED_TRACE(::testing::Message() << "seed " << seed << ", k " << k << ", balance " << balance);
 				expect_balanced(balanced, rows, spec);
 				EXPECT_GE(static_cast<double>(balanced.report.n_used), k * (balance >= 2 ? 0.9 : 0.5));
+				EXPECT_TRUE(!balanced.report.converged || balanced.report.n_used == k) << "converged, and clusters are missing";
 			}
 	}
+}
+
+/// kmeans_balance of what another training has given.
+Trained
+balance(const Floats &rows, KMeansSpec spec, Floats given)
+{
+	const uint32_t n_given = static_cast<uint32_t>(given.size() / spec.dim);
+	Trained balanced;
+
+	spec.n_rows = rows.size() / spec.dim;
+	given.resize(size_t{std::max(spec.n_clusters, n_given)} * spec.dim, std::numeric_limits<float>::quiet_NaN());
+	balanced.centroids = std::move(given);
+	balanced.sizes.assign(spec.n_clusters, 999);
+
+	Buffer work(kmeans_work_bytes(spec), 0xA5);
+
+	balanced.outcome = kmeans_balance(spec, {rows.data(), spec.dim}, n_given, balanced.centroids.data(), balanced.sizes.data(), &balanced.report,
+		work.data(), work.size());
+	return balanced;
+}
+
+TEST(KMeansBalance, CentroidsOfAnotherTraining)
+{
+	Floats rows = uniform_rows(4000, 8, 61);
+
+	append(&rows, normal_rows(400, 8, 62, 0.01f));
+	for (uint32_t k : {1u, 7u, 40u, 300u})
+		for (float factor : {1.5f, 2.0f})
+		{
+			const KMeansSpec spec = balanced_spec(8, k, factor);
+			const Trained plain = train_plain(rows, spec);
+			const Trained balanced = balance(rows, spec, plain.centroids);
+
+			SCOPED_TRACE(::testing::Message() << "k " << k << ", balance " << factor);
+			expect_balanced(balanced, rows, spec);
+			EXPECT_GE(balanced.report.n_used, k - k / 10);
+			EXPECT_LT(balanced.report.inertia, 1.1 * train(rows, spec).report.inertia);
+		}
+
+	// Fewer than wanted, and one alone: the others are made.
+	const KMeansSpec spec = balanced_spec(8, 40, 2);
+	Floats few = train_plain(rows, spec).centroids;
+
+	few.resize(size_t{25} * 8);
+	for (size_t n : {25u, 1u})
+	{
+		few.resize(n * 8);
+
+		const Trained balanced = balance(rows, spec, few);
+
+		expect_balanced(balanced, rows, spec);
+		EXPECT_GE(balanced.report.n_used, 36u) << n;
+	}
+}
+
+TEST(KMeansBalance, CentroidsOfAnotherTrainingStayWhereTheyAreBalanced)
+{
+	for (uint32_t k : {1u, 10u, 300u})
+	{
+		const Floats rows = uniform_rows(6000, 6, 25);
+		const KMeansSpec spec = balanced_spec(6, k, 8);
+		const Trained plain = train_plain(rows, spec);
+		const Trained balanced = balance(rows, spec, plain.centroids);
+
+		expect_consistent(balanced, rows, 6);
+		EXPECT_EQ(balanced.centroids, plain.centroids);
+		EXPECT_EQ(balanced.report.n_iterations, 0u);
+	}
+}
+
+TEST(KMeansBalance, RefusesWhatIsNotToBeBalanced)
+{
+	const Floats rows = uniform_rows(100, 2, 3);
+	const Floats centroids = uniform_rows(4, 2, 4);
+	Floats odd = centroids;
+
+	odd[3] = std::numeric_limits<float>::infinity();
+	EXPECT_EQ(balance(rows, balanced_spec(2, 4, 0), centroids).outcome.code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(balance(rows, balanced_spec(2, 3, 2), centroids).outcome.code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(balance(rows, balanced_spec(2, 4, 2), {}).outcome.code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(balance(rows, balanced_spec(2, 4, 2), odd).outcome.code, StatusCode::kInvalidArgument);
+	EXPECT_TRUE(balance(rows, balanced_spec(2, 4, 2), centroids).outcome.is_ok());
 }
 
 TEST(KMeansBalance, ChangesNothingWhereClustersAreBalanced)

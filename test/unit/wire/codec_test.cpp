@@ -162,7 +162,9 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 
 	EXPECT_EQ(begin([](BuildSpec *) {}), ParseResult::kOk);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
-	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kType);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kOk);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit; }), ParseResult::kType);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }), ParseResult::kType);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->zero[1] = 1; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = 0; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = kMaxBuildLists + 1; }), ParseResult::kField);
