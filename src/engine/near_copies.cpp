@@ -24,10 +24,11 @@ length_of(Metric metric, double own_score, double score)
 		return std::sqrt(std::max(score, 0.0));
 	case Metric::kInnerProduct: // likewise, if the vectors are as long as the row
 		return std::sqrt(std::max(score - own_score, 0.0));
+	case Metric::kHamming: // the square of the Euclidean distance of zeros and ones
+	case Metric::kJaccard: // likewise the square of one (Gower, Legendre 1986)
+		return std::sqrt(score);
 	case Metric::kL2:
 	case Metric::kL1:
-	case Metric::kHamming:
-	case Metric::kJaccard:
 	case Metric::kMatchCount:
 	case Metric::kEdit:
 		break;
