@@ -15,9 +15,9 @@ use VectorgpuLoad;
 my $node = make_node('scan');
 create_comparer($node);
 
-# Every operator, type and operator class of the access method (of bit strings gpuflat has some only); part of the rows by build, part by insert,
+# Every operator, type and operator class of the access method (gpuivf has none of bit strings); part of the rows by build, part by insert,
 # then merged.
-my @classes = grep { $AM eq 'gpuflat' || $_->[0] ne 'bit' } (
+my @classes = grep { $AM ne 'gpuivf' || $_->[0] ne 'bit' } (
 	[ 'vector',  '<->', 'vector_l2_ops' ],      [ 'vector',  '<#>', 'vector_ip_ops' ],
 	[ 'vector',  '<=>', 'vector_cosine_ops' ],  [ 'vector',  '<+>', 'vector_l1_ops' ],
 	[ 'halfvec', '<->', 'halfvec_l2_ops' ],     [ 'halfvec', '<#>', 'halfvec_ip_ops' ],

@@ -16,11 +16,13 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 # Ties, rows without a value, zero vectors (NaN by cosine).
 $node->safe_psql('postgres', <<'SQL');
-CREATE TABLE t (id int PRIMARY KEY, k int, v vector(12), h halfvec(12));
+CREATE TABLE t (id int PRIMARY KEY, k int, v vector(12), h halfvec(12), b bit(75));
 INSERT INTO t SELECT i, i % 100, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT round((10 * sin(i * j + j * j))::numeric)
 		FROM generate_series(1, 12) j)::real[]::vector END FROM generate_series(1, 4000) i;
 UPDATE t SET v = array_fill(0, ARRAY[12])::vector WHERE id % 211 = 0;
-UPDATE t SET h = v::halfvec;
+UPDATE t SET h = v::halfvec, b = CASE WHEN id % 97 <> 0 THEN (SELECT string_agg(CASE WHEN sin(id % 400 * j + j * j) > 0.3 THEN '1' ELSE '0' END, '' ORDER BY j)
+	FROM generate_series(1, 75) j)::bit(75) END;
+UPDATE t SET b = repeat('0', 75)::bit(75) WHERE id % 211 = 0;
 CREATE FUNCTION answer(op text, col text, q int, n int, filter int, worker text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
@@ -87,6 +89,17 @@ for my $col (qw(v h))
 		by_worker($node, "$type $class", sub { compare("$type $class", $ops{$class}, $col) });
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
+}
+
+# Bit strings: graphs alone have them.
+for my $class ($graph ? ([ 'hamming', '<~>' ], [ 'jaccard', '<%>' ]) : ())
+{
+	my ($distance, $op) = @$class;
+
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (b bit_${distance}_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
+	by_worker($node, "bit $distance", sub { compare("bit $distance", $op, 'b') });
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "bit $distance: the copy equals the pages");
+	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
 # Lists scanned by codes, from which the worker takes the same candidates.

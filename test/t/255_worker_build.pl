@@ -18,10 +18,11 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 # Rows in 40 heaps, some alike, some without a value.
 $node->safe_psql('postgres', <<'SQL');
-CREATE TABLE t (id int, v vector(20), h halfvec(20));
+CREATE TABLE t (id int, v vector(20), h halfvec(20), b bit(50));
 INSERT INTO t SELECT i, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT (round((20 * sin((i % 40) * j + j))::numeric) + (i * j * 7919) % 11)::real
 	FROM generate_series(1, 20) j)::vector END FROM generate_series(1, 5000) i;
-UPDATE t SET h = v::halfvec;
+UPDATE t SET h = v::halfvec, b = CASE WHEN id % 97 <> 0 THEN (SELECT string_agg(CASE WHEN sin(id % 400 * j + j * j) + sin(id * 0.37 * j) > 0.3 THEN '1' ELSE '0' END, '' ORDER BY j)
+	FROM generate_series(1, 50) j)::bit(50) END;
 SQL
 ok(wait_worker($node), 'the worker is ready');
 
@@ -95,7 +96,7 @@ $node->safe_psql('postgres', 'VACUUM t');
 my $graph;
 
 for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vector_ip_ops', 'v'], ['graph, cosine', 'vector_cosine_ops', 'v'], ['graph, halves', 'halfvec_l2_ops', 'h'],
-	['graph with codes', 'vector_l2_ops', 'v', 'hash_bits = 64'], ['graph with codes, inner product, halves', 'halfvec_ip_ops', 'h', 'hash_bits = 128'])
+	['graph, bits by hamming', 'bit_hamming_ops', 'b'], ['graph, bits by jaccard', 'bit_jaccard_ops', 'b'], ['graph with codes', 'vector_l2_ops', 'v', 'hash_bits = 64'], ['graph with codes, inner product, halves', 'halfvec_ip_ops', 'h', 'hash_bits = 128'])
 {
 	my ($name, $class, $col, $options) = @$case;
 	my $edges;

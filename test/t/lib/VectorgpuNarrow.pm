@@ -75,7 +75,7 @@ BEGIN
 	EXECUTE format('SELECT count(*) FROM ONLY %s WHERE %s AND %s IS NOT NULL', i.tab, i.condition, i.value) INTO n_visible;
 	many := least(n_visible, i.segment_rows) >= current_setting('narrow.many')::int AND n_visible * 2 > i.segment_rows;
 	setting := CASE i.method WHEN 'gpuivf' THEN 'gpuivf.probes' ELSE 'gpugraph.search_width' END;
-	FOR query IN EXECUTE format('SELECT format(''%%L::%%s'', q::text, pg_typeof(q)) FROM (SELECT %s AS q FROM %s WHERE %s ORDER BY hashtid(ctid)) s WHERE q IS NOT NULL LIMIT 2',
+	FOR query IN EXECUTE format('SELECT format(''%%L::%%s'', q::text, replace(pg_typeof(q)::text, ''bit'', ''bit varying'')) FROM (SELECT %s AS q FROM %s WHERE %s ORDER BY hashtid(ctid)) s WHERE q IS NOT NULL LIMIT 2',
 			i.value, i.tab, i.condition) LOOP
 		FOREACH width IN ARRAY CASE i.method WHEN 'gpuivf' THEN ARRAY[1, 3] ELSE ARRAY[4, 32] END LOOP
 			PERFORM set_config(setting, width::text, true);
