@@ -137,5 +137,15 @@ COMMENT ON COLUMN vectorgpu_indexes.fallbacks IS
 	'batches of rows of this index that came from its pages although the worker was wanted, since the server started; of an index that was not counted for long it may begin anew';
 COMMENT ON COLUMN vectorgpu_indexes.fallback_reasons IS 'the same by reason: {"reason": batches}';
 
+CREATE OPERATOR CLASS bit_hamming_ops
+	DEFAULT FOR TYPE bit USING gpugraph AS
+	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_hamming_shape();
+
+CREATE OPERATOR CLASS bit_jaccard_ops
+	FOR TYPE bit USING gpugraph AS
+	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
+	FUNCTION 1 bit_jaccard_shape();
+
 COMMENT ON FUNCTION vectorgpu_check(regclass, boolean, boolean) IS
 	'verifies every page of an index; if asked to, that it has every row of the table with its value (of gpuivf with refine = none only that it has the row, and whether that is NULL), and that the worker''s copy, if a current one is there, equals it';

@@ -135,8 +135,8 @@ public:
 					!(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_graphs) &&
 					!(engine::has_codes(copy_spec.kind) && ways_.holds_codes))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
-				if (copy_spec.kind != engine::CopyKind::kRows && spec.element == ElementType::kBit)
-					return Status::error(StatusCode::kUnsupported, "the CUDA engine holds bit strings as rows only");
+				if (spec.element == ElementType::kBit && copy_spec.kind != engine::CopyKind::kRows && !(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
+					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
 
 				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr, nullptr}, copy);
 			});

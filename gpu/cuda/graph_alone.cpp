@@ -56,7 +56,7 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
+	if (args.rows.form == kernels::Form::kBit || args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
 		return Status::ok();
 	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
 	for (const uint32_t blocks : {4u, 2u})

@@ -479,7 +479,10 @@ private:
 			const bool fits = form == own_form(spec_.element) || (form == kernels::Form::kByte && are_bytes);
 			const uint32_t k = static_cast<uint32_t>(std::min<size_t>(query.k, UINT32_MAX));
 
-			choices[n] = {source.n_rows, spec_.dim, source.block->pitch_bytes, by_dot && form == kernels::Form::kByte && are_bytes,
+			// A bit string takes the time of so many floats as have its size, as far as the model can tell.
+			const uint32_t dim = form == kernels::Form::kBit ? source.block->pitch_bytes / sizeof(float) : spec_.dim;
+
+			choices[n] = {source.n_rows, dim, source.block->pitch_bytes, by_dot && form == kernels::Form::kByte && are_bytes,
 				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 && filter_pays(source, 0, 1, k),
 				engine::width_of(query.probes, source.segment)};
 			numbers[n++] = number;

@@ -24,6 +24,9 @@ Status self_test_bins(engine::Engine *engine);
 /// self_test_graph.cpp. The same of copies of graphs alone. steps: nodes that a search expands at a time.
 Status self_test_graphs(engine::Engine *engine, uint32_t steps);
 
+/// self_test_graph.cpp. The same of graphs of bit strings.
+Status self_test_bit_graphs(engine::Engine *engine, uint32_t steps);
+
 /// self_test_hashed.cpp. The same of copies of graphs with codes, against the CPU engine. n_searches: how many of a segment by codes the GPU was
 /// asked for.
 Status self_test_hashed(engine::Engine *engine, uint64_t *n_searches);

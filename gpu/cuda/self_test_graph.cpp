@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,15 @@ constexpr Case kCases[] = {
 	{Metric::kCosine, ElementType::kFloat16, 600, false, 3},
 };
 
+constexpr Case kBitCases[] = {
+	{Metric::kHamming, ElementType::kBit, 200, false, 3},
+	{Metric::kJaccard, ElementType::kBit, 200, false, 3},
+	{Metric::kHamming, ElementType::kBit, 1500, false, 200},
+	{Metric::kJaccard, ElementType::kBit, 70, false, 200},
+	{Metric::kHamming, ElementType::kBit, 40, false, 1100},
+	{Metric::kJaccard, ElementType::kBit, 1100, false, 1100},
+};
+
 /// A linear congruential generator (Knuth's MMIX): the same numbers everywhere.
 uint32_t
 next(uint64_t *state)
@@ -66,7 +76,20 @@ std::vector<uint8_t>
 make_vectors(const Case &test, size_t n, uint64_t *state)
 {
 	const size_t element_bytes = test.element == ElementType::kFloat16 ? 2 : 4;
-	std::vector<uint8_t> vectors(n * test.dim * element_bytes);
+	const size_t row_bytes = vector_bytes(test.element, test.dim);
+	std::vector<uint8_t> vectors(n * row_bytes);
+
+	if (test.element == ElementType::kBit)
+	{
+		for (size_t i = 0; i < n * test.dim; i++)
+			if (next(state) % 4 == 0)
+			{
+				uint8_t *byte = vectors.data() + i / test.dim * row_bytes + i % test.dim / 8;
+
+				*byte = static_cast<uint8_t>(*byte | 0x80 >> i % test.dim % 8);
+			}
+		return vectors;
+	}
 
 	for (size_t i = 0; i < n * test.dim; i++)
 	{
@@ -172,12 +195,10 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	return Status::ok();
 }
 
-} // namespace
-
 Status
-self_test_graphs(engine::Engine *engine, uint32_t steps)
+run_all(engine::Engine *engine, std::span<const Case> cases, uint32_t steps)
 {
-	for (const Case &test : kCases)
+	for (const Case &test : cases)
 	{
 		engine::CopyId copy = 0;
 
@@ -189,6 +210,20 @@ self_test_graphs(engine::Engine *engine, uint32_t steps)
 		VECTORGPU_TRY(status);
 	}
 	return Status::ok();
+}
+
+} // namespace
+
+Status
+self_test_bit_graphs(engine::Engine *engine, uint32_t steps)
+{
+	return run_all(engine, kBitCases, steps);
+}
+
+Status
+self_test_graphs(engine::Engine *engine, uint32_t steps)
+{
+	return run_all(engine, kCases, steps);
 }
 
 } // namespace vectorgpu::cuda

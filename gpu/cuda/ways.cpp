@@ -30,7 +30,7 @@ public:
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
 				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists}, {"of bins", &WayTests::test_bins},
-				 {"of graphs", &WayTests::test_graphs}, {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
+				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
 				 {"of match counts", &WayTests::test_matches}})
 		{
 			VECTORGPU_TRY((this->*test)());
@@ -83,13 +83,19 @@ private:
 		return judge(self_test_bins(engine_), &ways_->bins, "recall targets are taken for 1");
 	}
 
+	uint32_t
+	graph_steps() const
+	{
+		return options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
+	}
+
 	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
 	Status
 	test_graphs()
 	{
 		ways_->graph_alone = options_.graph_alone;
 
-		const uint32_t steps = options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
+		const uint32_t steps = graph_steps();
 		const bool may_have_clusters = ways_->graph_alone && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0;
 		Status status = self_test_graphs(engine_, steps);
 		const bool had_clusters = engine_->n_graph_blocks() > engine_->n_graph_alone();
@@ -109,6 +115,14 @@ private:
 			status = self_test_graphs(engine_, steps);
 		}
 		return judge(status, &ways_->holds_graphs, "graphs are not searched on the GPU");
+	}
+
+	Status
+	test_bit_graphs()
+	{
+		if (!ways_->holds_graphs)
+			return Status::ok();
+		return judge(self_test_bit_graphs(engine_, graph_steps()), &ways_->holds_bit_graphs, "graphs of bit strings are not searched on the GPU");
 	}
 
 	Status

@@ -25,6 +25,7 @@ struct Ways
 	bool graph_alone = false;
 	bool graph_choice = false;
 	bool holds_graphs = true;
+	bool holds_bit_graphs = true; // graphs of bit strings; none without holds_graphs
 	bool holds_hashed = true; // graphs with codes
 	bool holds_codes = true;
 	bool holds_matches = true;

@@ -1,4 +1,5 @@
 // Canonical Hamming and Jaccard scores: counts of bits, exact in any order.
+#include "kernels/bits.cuh"
 #include "kernels/canonical.cuh"
 #include "kernels/scores_dispatch.hpp"
 
@@ -9,29 +10,6 @@ namespace
 
 constexpr int kThreads = 256;
 constexpr uint32_t kTeam = 8; // threads of a row: 128 bytes at a time
-
-template <Metric metric>
-__device__ __forceinline__ void
-count_bits(uint32_t a, uint32_t b, uint32_t &first, uint32_t &second)
-{
-	if constexpr (metric == Metric::kHamming)
-		first += __popc(a ^ b);
-	else
-	{
-		first += __popc(a & b);
-		second += __popc(a | b);
-	}
-}
-
-template <Metric metric>
-__device__ __forceinline__ double
-bits_score(uint32_t first, uint32_t second)
-{
-	if constexpr (metric == Metric::kHamming)
-		return static_cast<double>(first);
-	else
-		return first == 0 ? 1.0 : __dsub_rn(1.0, __ddiv_rn(static_cast<double>(first), static_cast<double>(second)));
-}
 
 /// Grid (ceil(groups / 8), n_queries), block 256: a warp takes one group, 4 rows at a time, 8 threads to a row.
 template <Metric metric>
@@ -66,10 +44,7 @@ bit_scores_kernel(const ScoreArgs args)
 			const uint4 a = __ldg(x + i);
 			const uint4 b = __ldg(y + i);
 
-			count_bits<metric>(a.x, b.x, first, second);
-			count_bits<metric>(a.y, b.y, first, second);
-			count_bits<metric>(a.z, b.z, first, second);
-			count_bits<metric>(a.w, b.w, first, second);
+			count_bits<metric>(a, b, first, second);
 		}
 #pragma unroll
 		for (int width = kTeam / 2; width >= 1; width /= 2)

@@ -3,7 +3,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "kernels/graph.hpp"
+#include "kernels/graph_bits.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -60,6 +60,7 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (args.queries.n_queries == 0 || args.rows.n_rows == 0)
 		return cudaSuccess;
 	const bool alone = args.answers.heads != nullptr;
+	const bool bits = args.rows.form == Form::kBit;
 
 	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 || (!alone && args.candidates.capacity < args.max_width) ||
 		(alone && (args.n_begin > kGraphMostBegin || args.entries.n_rows > kGraphMostEntries)))
@@ -67,7 +68,7 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;
 	tuning.steps = std::min(tuning.steps, kGraphMostSteps);
-	if (alone || (tuning.lanes != 16 && tuning.lanes != 8))
+	if (alone || bits || (tuning.lanes != 16 && tuning.lanes != 8))
 		tuning.lanes = 0;
 	if (alone)
 		tuning.warps = kGraphAloneWarps;
@@ -82,6 +83,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
 											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
+	if (bits)
+		return launch_graph_bits(complete, false, stream);
 	if (tuning.lanes != 0)
 		return with_metric(args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
 	if (alone && (tuning.blocks == 2 || tuning.blocks == 4))
@@ -136,7 +139,7 @@ prepare_graph_kernels()
 					return error;
 			}
 	}
-	return cudaSuccess;
+	return launch_graph_bits({}, true, nullptr);
 }
 
 } // namespace vectorgpu::kernels

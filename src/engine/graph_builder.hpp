@@ -19,7 +19,7 @@ namespace vectorgpu::engine
 
 struct GraphBuildSpec
 {
-	DistanceSpec rows; // float32 or float16; metric: of searches
+	DistanceSpec rows; // no sets; metric: of searches
 	uint32_t n_rows = 0;
 	uint32_t degree = 32;
 	graph::PruneKind prune = graph::PruneKind::kRank;
@@ -34,11 +34,11 @@ struct GraphBuildSpec
 inline Status
 check_graph_build(const GraphBuildSpec &spec)
 {
-	if (spec.rows.element != ElementType::kFloat32 && spec.rows.element != ElementType::kFloat16)
+	if (spec.rows.element == ElementType::kSet)
 		return Status::error(StatusCode::kUnsupported, "the element type has no graph");
 	if (!metric_supports(spec.rows.metric, spec.rows.element))
 		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
-	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions))
+	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
 		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 	if (spec.n_rows < 1 || spec.n_rows >= graph::kNoNode || spec.degree < graph::kMinDegree || spec.degree > graph::kMaxDegree)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");

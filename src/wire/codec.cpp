@@ -176,7 +176,7 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 ParseResult
 check_graph_build_spec(const GraphBuildSpec &spec)
 {
-	if (!shape_valid(spec.element, spec.metric, spec.dim) || (spec.element != ElementType::kFloat32 && spec.element != ElementType::kFloat16))
+	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet || (spec.element == ElementType::kBit && spec.hash_bits != 0))
 		return ParseResult::kType;
 	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows || spec.degree < kMinGraphDegree ||
 		spec.degree > kMaxGraphDegree || spec.zero != 0)

@@ -15,9 +15,8 @@ use VectorgpuLoad;
 my $node = make_node('scan');
 create_comparer($node);
 
-# Every operator, type and operator class of the access method (of bit strings gpugraph has none); part of the rows by build, part by insert,
-# then merged.
-my @classes = grep { $AM ne 'gpugraph' || $_->[0] ne 'bit' } (
+# Every operator, type and operator class of the access method; part of the rows by build, part by insert, then merged.
+my @classes = (
 	[ 'vector',  '<->', 'vector_l2_ops' ],      [ 'vector',  '<#>', 'vector_ip_ops' ],
 	[ 'vector',  '<=>', 'vector_cosine_ops' ],  [ 'vector',  '<+>', 'vector_l1_ops' ],
 	[ 'halfvec', '<->', 'halfvec_l2_ops' ],     [ 'halfvec', '<#>', 'halfvec_ip_ops' ],

@@ -91,6 +91,17 @@ for my $col (qw(v h))
 	}
 }
 
+# Bit strings: graphs alone have them.
+for my $class ($graph ? ([ 'hamming', '<~>' ], [ 'jaccard', '<%>' ]) : ())
+{
+	my ($distance, $op) = @$class;
+
+	$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (b bit_${distance}_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
+	by_worker($node, "bit $distance", sub { compare("bit $distance", $op, 'b') });
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "bit $distance: the copy equals the pages");
+	$node->safe_psql('postgres', 'DROP INDEX i');
+}
+
 # Lists scanned by codes, from which the worker takes the same candidates.
 unless ($graph)
 {

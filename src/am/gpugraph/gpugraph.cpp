@@ -16,11 +16,10 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Entry points are near means, which bit strings do not have.
 bool
 supports(ElementType element, Metric metric)
 {
-	return element != ElementType::kBit && engine::metric_supports(metric, element);
+	return element != ElementType::kSet && engine::metric_supports(metric, element);
 }
 
 const AccessMethod kGraph = {

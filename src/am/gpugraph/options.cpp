@@ -131,8 +131,11 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	if (stored->hash_bits != 0 && !engine::graph::hash_supports(shape->metric))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
-				errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
-				errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use an operator class of <->, <#> or <=>.")));
+				shape->element == ElementType::kBit ? errdetail("Codes tell angles between vectors apart. Bit strings are compared as they are.")
+													: errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
+				shape->element == ElementType::kBit
+					? errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)).")
+					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use an operator class of <->, <#> or <=>.")));
 }
 
 uint32

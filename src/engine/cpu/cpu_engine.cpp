@@ -85,7 +85,7 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists && spec.element == ElementType::kBit)
+				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists && copy_spec.kind != CopyKind::kGraph && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have neither codes nor angles");
 				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
 					return Status::error(StatusCode::kUnsupported, "the metric has no angles");

@@ -23,7 +23,7 @@ entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 {
 	ivf::KMeansSpec training;
 
-	training.dim = rows.spec.dim;
+	training.dim = cluster_dim(rows.spec);
 	training.n_clusters = std::max(entry_count(rows.n_rows, spec), 1u);
 	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(training.n_clusters) * kEntrySample);
 	training.kind = ivf::cluster_kind(rows.spec.metric);

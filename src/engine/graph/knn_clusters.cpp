@@ -2,9 +2,11 @@
 #include "engine/graph/knn_clusters.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "engine/graph/knn_graph.hpp"
+#include "engine/graph/visited.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
@@ -25,7 +27,7 @@ training_spec(const GraphRows &rows, uint32_t n_clusters, uint64_t seed, size_t 
 {
 	ivf::KMeansSpec training;
 
-	training.dim = rows.spec.dim;
+	training.dim = cluster_dim(rows.spec);
 	training.n_clusters = n_clusters;
 	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(n_clusters) * kSampleRows);
 	training.kind = ivf::cluster_kind(rows.spec.metric);
@@ -72,15 +74,35 @@ struct AssignStage
 		labels = arena->take<uint32_t>(rows.n_rows);
 		at_a_time = kAssignRows * static_cast<uint32_t>(n_threads);
 		nodes = arena->take<uint32_t>(at_a_time);
-		floats = arena->take<float>(static_cast<size_t>(at_a_time) * rows.spec.dim);
-		coarse_bytes = ivf::coarse_bytes(rows.spec.dim, n_clusters);
+		floats = arena->take<float>(static_cast<size_t>(at_a_time) * cluster_dim(rows.spec));
+		coarse_bytes = ivf::coarse_bytes(cluster_dim(rows.spec), n_clusters);
 		coarse = arena->take<uint8_t>(coarse_bytes);
-		shape.dim = rows.spec.dim;
+		shape.dim = cluster_dim(rows.spec);
 		work_bytes = ivf::coarse_assign_work_bytes(shape, n_threads);
 		work = arena->take<uint8_t>(work_bytes);
 		return work != nullptr;
 	}
 };
+
+/// floats [cluster_dim()] of one bit string.
+void
+bits_to_floats(const unsigned char *bits, uint32_t dim, float *floats)
+{
+	const bool hashed = dim > kMostClusterBits;
+
+	std::fill_n(floats, std::min(dim, kMostClusterBits), 0.0f);
+	for (uint32_t byte = 0; byte < (dim + 7) / 8; byte++)
+		for (uint32_t left = bits[byte]; left != 0; left &= left - 1)
+		{
+			const uint32_t bit = byte * 8 + 7 - static_cast<uint32_t>(std::countr_zero(left)); // the most significant one is the first
+			const uint64_t hash = hashed ? hash_node(bit + uint64_t{1}) : 0;
+
+			if (hashed)
+				floats[hash % kMostClusterBits] += (hash >> 32 & 1) != 0 ? 1.0f : -1.0f;
+			else if (bit < dim)
+				floats[bit] = 1;
+		}
+}
 
 Outcome
 train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size_t work_bytes, const Call &call)
@@ -95,7 +117,7 @@ train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size
 	for (uint64_t i = 0; i < training.n_rows; i++)
 		stage.sampled[i] = static_cast<uint32_t>(stratified_row(i, training.n_rows, rows.n_rows));
 	rows_to_floats(rows, stage.sampled, training.n_rows, stage.sample);
-	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, rows.spec.dim}, clusters->centroids, nullptr, &report,
+	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, cluster_dim(rows.spec)}, clusters->centroids, nullptr, &report,
 		stage.training, stage.training_bytes, call);
 
 	clusters->n = std::max(report.n_used, 1u);
@@ -115,7 +137,7 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 	if (!stage.take(&arena, rows, n_clusters, call.n_threads))
 		return ivf::work_memory_short();
 	Outcome outcome =
-		ivf::coarse_init(clusters->centroids, n_clusters, rows.spec.dim, stage.coarse, stage.coarse_bytes, &coarse);
+		ivf::coarse_init(clusters->centroids, n_clusters, cluster_dim(rows.spec), stage.coarse, stage.coarse_bytes, &coarse);
 	if (!outcome.is_ok())
 		return outcome;
 	for (uint32_t first = 0; first < rows.n_rows; first += stage.at_a_time)
@@ -125,7 +147,7 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 		for (uint32_t i = 0; i < n; i++)
 			stage.nodes[i] = first + i;
 		rows_to_floats(rows, stage.nodes, n, stage.floats);
-		outcome = ivf::coarse_assign(coarse, stage.floats, rows.spec.dim, n, stage.labels + first, nullptr, stage.work,
+		outcome = ivf::coarse_assign(coarse, stage.floats, cluster_dim(rows.spec), n, stage.labels + first, nullptr, stage.work,
 			stage.work_bytes, call);
 		if (!outcome.is_ok())
 			return outcome;
@@ -148,16 +170,18 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 void
 rows_to_floats(const GraphRows &rows, const uint32_t *nodes, size_t n, float *floats)
 {
-	const size_t dim = rows.spec.dim;
+	const size_t dim = cluster_dim(rows.spec);
 
 	for (size_t i = 0; i < n; i++)
 	{
 		if (rows.spec.element == ElementType::kFloat16)
 			widen_halves(rows.row(nodes[i]), dim, floats + i * dim);
+		else if (rows.spec.element == ElementType::kBit)
+			bits_to_floats(rows.row(nodes[i]), rows.spec.dim, floats + i * dim);
 		else
 			memcpy(floats + i * dim, rows.row(nodes[i]), dim * sizeof(float));
 	}
-	if (rows.spec.metric == Metric::kCosine)
+	if (ivf::cluster_kind(rows.spec.metric) == ivf::ClusterKind::kSpherical)
 		ivf::normalise_rows(floats, n, dim);
 }
 

@@ -12,7 +12,7 @@ struct Clusters
 	uint32_t n = 0;
 	uint32_t *order = nullptr;    // [n_rows] rows, cluster by cluster, ascending within one
 	uint32_t *first_of = nullptr; // [n + 1] into order
-	float *centroids = nullptr;   // [n, dim]
+	float *centroids = nullptr;   // [n, cluster_dim()]
 };
 
 /// Bytes of make_clusters' work memory.

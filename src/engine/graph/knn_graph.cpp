@@ -55,7 +55,7 @@ struct CompareTask
 {
 	double *cluster_scores;  // [n_clusters]
 	uint32_t *cluster_order; // [n_clusters]
-	float *row;              // [dim]
+	float *row;              // [cluster_dim()]
 	double *scores;          // [kBlockRows]
 };
 
@@ -83,7 +83,7 @@ struct CompareStage
 		{
 			tasks[i].cluster_scores = arena->take<double>(n_clusters);
 			tasks[i].cluster_order = arena->take<uint32_t>(n_clusters);
-			tasks[i].row = arena->take<float>(rows.spec.dim);
+			tasks[i].row = arena->take<float>(cluster_dim(rows.spec));
 			tasks[i].scores = arena->take<double>(kBlockRows);
 		}
 		first_block = arena->take<uint32_t>(n_clusters + size_t{1});
@@ -130,7 +130,7 @@ plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, size_t n_thr
 		std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(), stages[1].bytes_needed()});
 	memory->clusters.order = arena->take<uint32_t>(rows.n_rows);
 	memory->clusters.first_of = arena->take<uint32_t>(n_clusters + size_t{1});
-	memory->clusters.centroids = arena->take<float>(static_cast<size_t>(n_clusters) * rows.spec.dim);
+	memory->clusters.centroids = arena->take<float>(static_cast<size_t>(n_clusters) * cluster_dim(rows.spec));
 	memory->stage = arena->take<unsigned char>(memory->stage_bytes);
 	return memory->stage != nullptr;
 }
@@ -208,10 +208,10 @@ void
 rank_clusters(const GraphRows &rows, const float *centroids, uint32_t n_clusters, uint32_t c, uint32_t n_near,
 	const CompareTask &task)
 {
-	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, rows.spec.dim};
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, cluster_dim(rows.spec)};
 	const double *scores = task.cluster_scores;
 
-	compute_scores(spec, centroids + static_cast<size_t>(c) * rows.spec.dim, centroids, rows.spec.dim * sizeof(float),
+	compute_scores(spec, centroids + static_cast<size_t>(c) * spec.dim, centroids, spec.dim * sizeof(float),
 		n_clusters, task.cluster_scores);
 	for (uint32_t i = 0; i < n_clusters; i++)
 		task.cluster_order[i] = i;
@@ -226,7 +226,7 @@ void
 choose_probes(const GraphRows &rows, const KnnSpec &spec, const float *centroids, uint32_t u, uint32_t turn,
 	uint32_t *near, uint32_t n_near, const CompareStage &stage, const CompareTask &task)
 {
-	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, rows.spec.dim};
+	const DistanceSpec by_centroid = {Metric::kL2, ElementType::kFloat32, cluster_dim(rows.spec)};
 	const double *scores = task.cluster_scores;
 	uint32_t *probes = stage.probes + static_cast<size_t>(u) * kMaxProbes;
 	uint32_t n_compared = 0;
@@ -234,7 +234,7 @@ choose_probes(const GraphRows &rows, const KnnSpec &spec, const float *centroids
 
 	rows_to_floats(rows, &u, 1, task.row);
 	for (uint32_t i = 1; i < n_near; i++)
-		compute_scores(by_centroid, task.row, centroids + static_cast<size_t>(near[i]) * rows.spec.dim, 0, 1,
+		compute_scores(by_centroid, task.row, centroids + static_cast<size_t>(near[i]) * by_centroid.dim, 0, 1,
 			task.cluster_scores + near[i], 0);
 	std::sort(near + 1, near + n_near,
 		[scores](uint32_t x, uint32_t y) { return scores[x] != scores[y] ? scores[x] < scores[y] : x < y; });
@@ -488,7 +488,7 @@ knn_graph(
 	CompareStage stage;
 
 	lists->k = spec.k;
-	if (spec.k == 0 || rows.spec.element == ElementType::kBit || rows.spec.element == ElementType::kSet)
+	if (spec.k == 0 || rows.spec.element == ElementType::kSet)
 		return {StatusCode::kInvalidArgument, "there is no graph of neighbors of such rows"};
 	std::fill_n(lists->ids, static_cast<size_t>(rows.n_rows) * spec.k, kNoNode);
 	std::fill_n(lists->scores, static_cast<size_t>(rows.n_rows) * spec.k, HUGE_VALF);

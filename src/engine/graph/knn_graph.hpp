@@ -34,7 +34,18 @@ size_t knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec, size_t n_thre
 Outcome knn_graph(
 	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *work, size_t work_bytes, const Call &call = {});
 
-/// Rows [n] of `nodes` as float32 [n, dim], as clusters are made of them: of length 1 for cosine.
+/// Dimensions of rows as clusters are made of them: their own, and of bit strings kMostClusterBits at most.
+constexpr uint32_t kMostClusterBits = 512;
+
+constexpr uint32_t
+cluster_dim(const DistanceSpec &spec)
+{
+	return spec.element == ElementType::kBit && spec.dim > kMostClusterBits ? kMostClusterBits : spec.dim;
+}
+
+/// Rows [n] of `nodes` as float32 [n, cluster_dim()], as clusters are made of them: of length 1 for cosine and Jaccard. A bit is 0 or 1, so that squared L2
+/// is the Hamming distance; of longer strings each bit is added to one of the dimensions, or taken from it (feature hashing: Weinberger et al. 2009),
+/// which leaves that so on average.
 void rows_to_floats(const GraphRows &rows, const uint32_t *nodes, size_t n, float *floats);
 
 } // namespace vectorgpu::engine::graph

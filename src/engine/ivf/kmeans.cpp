@@ -145,7 +145,7 @@ check_rows(const KMeansSpec &spec, const RowsView &rows, const Call &call, Progr
 ClusterKind
 cluster_kind(Metric metric)
 {
-	return metric == Metric::kCosine ? ClusterKind::kSpherical : ClusterKind::kL2;
+	return metric == Metric::kCosine || metric == Metric::kJaccard ? ClusterKind::kSpherical : ClusterKind::kL2;
 }
 
 size_t

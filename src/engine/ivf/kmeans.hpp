@@ -15,7 +15,7 @@ enum class ClusterKind : uint8_t
 	kSpherical = 1, // means scaled to length 1, of rows of length 1 (normalise_rows); the nearest is the same then
 };
 
-/// Spherical for cosine, kL2 for the others (inner product too: see README.md, "Metrics").
+/// Spherical for cosine and Jaccard, which weigh what is common against the sizes of both; kL2 for the others (inner product too: see README.md, "Metrics").
 ClusterKind cluster_kind(Metric metric);
 
 struct KMeansSpec

@@ -228,7 +228,9 @@ TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
 
 	EXPECT_EQ(begin([](GraphBuildSpec *) {}), ParseResult::kOk);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
-	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming, spec->dim = 64000; }), ParseResult::kOk);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kJaccard, spec->hash_bits = 64; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit; }), ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }), ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->metric = static_cast<Metric>(200); }), ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->prune = 2; }), ParseResult::kField);
