@@ -91,7 +91,7 @@ for my $col (qw(v h))
 	}
 }
 
-# Bit strings: graphs alone have them.
+# Bit strings in a graph; lists of them below.
 for my $class ($graph ? ([ 'hamming', '<~>' ], [ 'jaccard', '<%>' ]) : ())
 {
 	my ($distance, $op) = @$class;
