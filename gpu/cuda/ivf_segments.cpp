@@ -34,7 +34,7 @@ using kernels::Entry;
 
 constexpr size_t kMostQueries = 16384;      // of a chunk
 constexpr size_t kCarefulQueries = 16;      // of a chunk that goes in windows
-constexpr uint32_t kLeastQueriesPerList = 3; // on average, from which the scan goes list by list
+constexpr double kLeastQueriesPerList = 1.25; // on average, from which the scan goes list by list (gpu/kernels/README.md, "Inverted lists")
 constexpr size_t kLeastByteQueries = 16;    // ... on the integer units, where queries cost next to nothing
 constexpr size_t kManyQueries = 128;        // a block for each keeps the device busy
 constexpr uint32_t kFewGroups = 128;        // that a block for a query samples in no time
@@ -393,7 +393,7 @@ private:
 		const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries &&
 						   kernels::ivf_bytes_are_exact(spec_.metric, source.block->form, shape_.dim_pad);
 
-		if (!bytes && chunk.n_pairs[s] < uint64_t{kLeastQueriesPerList} * source.lists->n_lists())
+		if (!bytes && static_cast<double>(chunk.n_pairs[s]) < kLeastQueriesPerList * source.lists->n_lists())
 			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(scan, stream_), "scan lists"));
 		else
 			VECTORGPU_TRY(scan_list_by_list(source, chunk, bytes, &scan));

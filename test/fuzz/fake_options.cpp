@@ -7,6 +7,7 @@ namespace vectorgpu::fuzz
 {
 
 Draw options_draw = {nullptr, 0};
+FmgrInfo shape_function;
 
 namespace
 {
@@ -177,6 +178,21 @@ DirectFunctionCall1Coll(PGFunction function, Oid collation, Datum argument)
 	info->args[0].value = argument;
 	info->args[0].isnull = false;
 	return function(info);
+}
+
+FmgrInfo *
+index_getprocinfo(Relation, AttrNumber, uint16)
+{
+	return &shape_function;
+}
+
+Datum
+FunctionCall0Coll(FmgrInfo *function, Oid collation)
+{
+	LOCAL_FCINFO(info, 0);
+
+	InitFunctionCallInfoData(*info, function, 0, collation, nullptr, nullptr);
+	return function->fn_addr(info);
 }
 
 } // extern "C"

@@ -39,4 +39,7 @@ extern Draw options_draw;
 /// Raises the errors of their validators.
 bytea *operator_class_options(PGFunction define);
 
+/// The support function that every index has: the shape function of its operator class.
+extern FmgrInfo shape_function;
+
 } // namespace vectorgpu::fuzz

@@ -44,7 +44,6 @@ constexpr OperatorClass kClasses[] = {
 	{vectorgpu_shape_vector_lsh_cosine, vectorgpu_lsh_options, false},
 };
 
-FmgrInfo shape_function;
 bytea *class_options[1];
 
 void
@@ -119,7 +118,7 @@ try_match(fuzz::Draw draw)
 	am::IndexShape shape = {};
 
 	memset(&meta, 0, sizeof(meta));
-	shape_function.fn_addr = operators.shape;
+	fuzz::shape_function.fn_addr = operators.shape;
 	fuzz::options_draw = draw;
 	if (!fuzz::no_error([&] { class_options[0] = fuzz::operator_class_options(operators.options); }))
 		return require_refusal();
@@ -133,7 +132,7 @@ try_match(fuzz::Draw draw)
 	REQUIRE(am::match_check_entry(&meta, &meta.segments[0]) == nullptr);
 
 	const am::MatchOptions options = am::match_options(meta.am_options);
-	const int32 code = DatumGetInt32(FunctionCall0Coll(&shape_function, InvalidOid));
+	const int32 code = DatumGetInt32(FunctionCall0Coll(&fuzz::shape_function, InvalidOid));
 
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
@@ -167,21 +166,6 @@ define_all()
 
 extern "C"
 {
-
-FmgrInfo *
-index_getprocinfo(Relation, AttrNumber, uint16)
-{
-	return &shape_function;
-}
-
-Datum
-FunctionCall0Coll(FmgrInfo *function, Oid collation)
-{
-	LOCAL_FCINFO(info, 0);
-
-	InitFunctionCallInfoData(*info, function, 0, collation, nullptr, nullptr);
-	return function->fn_addr(info);
-}
 
 bytea **
 RelationGetIndexAttOptions(Relation, bool)

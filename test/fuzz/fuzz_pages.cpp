@@ -68,8 +68,6 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_tsvector_match, // 15_match_lexemes
 };
 
-FmgrInfo shape_function;
-
 std::vector<IndexFile> indexes;
 
 std::vector<char>
@@ -172,26 +170,6 @@ change_pages(const uint8_t *data, size_t size)
 
 } // namespace
 
-extern "C"
-{
-
-FmgrInfo *
-index_getprocinfo(Relation, AttrNumber, uint16)
-{
-	return &shape_function;
-}
-
-Datum
-FunctionCall0Coll(FmgrInfo *function, Oid collation)
-{
-	LOCAL_FCINFO(info, 0);
-
-	InitFunctionCallInfoData(*info, function, 0, collation, nullptr, nullptr);
-	return function->fn_addr(info);
-}
-
-} // extern "C"
-
 extern "C" int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -207,7 +185,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	fuzz::pages = index.pages;
 	fuzz::table_rows = index.rows;
-	shape_function.fn_addr = kShapes[number];
+	fuzz::shape_function.fn_addr = kShapes[number];
 	TupleDescAttr(fuzz::the_relation()->rd_att, 0)->atttypid = INT4ARRAYOID; // of those that are of arrays
 
 	const bool changed = change_pages(data + 1, size - 1);

@@ -98,9 +98,8 @@ score_vectors(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 		engine::compute_scores(spec, search->query, widened ? static_cast<void *>(floats) : vector,
 			vector_bytes(meta->element, meta->dim), 1, &rows->scores[i], 0);
 		if (widened)
-			rows->scores[i] = engine::ivf::score_range_of_halves(
-				meta->metric, static_cast<const float *>(search->query), floats, meta->dim, rows->scores[i])
-								  .low;
+			rows->scores[i] = engine::ivf::least_score_of_halves(
+				meta->metric, static_cast<const float *>(search->query), floats, meta->dim, rows->scores[i]);
 	}
 	pfree(vector);
 	pfree(floats);

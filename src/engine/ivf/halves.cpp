@@ -62,32 +62,27 @@ sum_up(Metric metric, const float *query, const float *halves, uint32_t dim)
 
 } // namespace
 
-ScoreRange
-score_range_of_halves(Metric metric, const float *query, const float *halves, uint32_t dim, double score)
+double
+least_score_of_halves(Metric metric, const float *query, const float *halves, uint32_t dim, double score)
 {
 	constexpr double kInfinity = std::numeric_limits<double>::infinity();
 	const Sums sums = sum_up(metric, query, halves, dim);
 	const double rounding = (dim / 32.0 + kRoundings) * 0x1p-23;
 
 	if (sums.clamped || !std::isfinite(score))
-		return {-kInfinity, kInfinity};
+		return -kInfinity;
 	if (metric == Metric::kL2)
-		return {score - 2 * sums.weighed - rounding * score, score + 2 * sums.weighed + sums.off_squared + rounding * (score + sums.off_squared)};
+		return score - 2 * sums.weighed - rounding * score;
 	if (metric == Metric::kL1)
-		return {score - sums.off - rounding * score, score + sums.off + rounding * (score + sums.off)};
+		return score - sums.off - rounding * score;
 	if (metric == Metric::kInnerProduct)
-	{
-		const double most = sums.weighed + rounding * (sums.size + sums.weighed);
-
-		return {score - most, score + most};
-	}
+		return score - sums.weighed - rounding * (sums.size + sums.weighed);
 	if (!(sums.off_squared < sums.row))
-		return {-kInfinity, kInfinity};
-	const double least_angle = std::acos(std::clamp(1 - score + rounding, -1.0, 1.0));
-	const double largest_angle = std::acos(std::clamp(1 - score - rounding, -1.0, 1.0));
+		return -kInfinity;
+	const double angle = std::acos(std::clamp(1 - score + rounding, -1.0, 1.0));
 	const double most = std::asin(std::sqrt(sums.off_squared / sums.row));
 
-	return {1 - std::cos(std::max(least_angle - most, 0.0)) - rounding, 1 - std::cos(std::min(largest_angle + most, std::acos(-1.0))) + rounding};
+	return 1 - std::cos(std::max(angle - most, 0.0)) - rounding;
 }
 
 double

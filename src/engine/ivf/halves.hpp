@@ -6,16 +6,10 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// The canonical score (distance.hpp) of a row lies between.
-struct ScoreRange
-{
-	double low;
-	double high;
-};
-
-/// query, halves [dim]: halves those of the row, widened. score: theirs, canonical. An element may be off by half of a unit in the last place; one at
-/// ±65504 by any amount, and then the range is that of all numbers, as it is if the score is not finite. Not for metrics of bits.
-ScoreRange score_range_of_halves(Metric metric, const float *query, const float *halves, uint32_t dim, double score);
+/// The least canonical score (distance.hpp) that a row may have. query, halves [dim]: halves those of the row, widened. score: theirs, canonical. An element
+/// may be off by half of a unit in the last place; one at ±65504 by any amount, and then the answer is minus infinity, as it is if the score is not
+/// finite. Not for metrics of bits.
+double least_score_of_halves(Metric metric, const float *query, const float *halves, uint32_t dim, double score);
 
 /// The standard deviation of the row's score about that of its halves, if its elements lie evenly between those that round alike; for cosine to the first
 /// order. NaN if an element is at ±65504 or the score is not finite.

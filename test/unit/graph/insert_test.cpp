@@ -5,12 +5,15 @@
 #include <tuple>
 
 #include "engine/graph/insert.hpp"
+#include "support/uniform_rows.hpp"
 
 namespace vectorgpu::engine::graph::test
 {
 
 namespace
 {
+
+using vectorgpu::test::uniform_rows;
 
 constexpr size_t kDim = 16;
 
@@ -85,18 +88,6 @@ all_but(size_t n, unsigned seed, double share)
 		if (static_cast<double>(rng() % 1000) >= share * 1000)
 			numbers.push_back(i);
 	return numbers;
-}
-
-Floats
-uniform_rows(size_t n, size_t dim, unsigned seed)
-{
-	std::mt19937 rng(seed);
-	std::uniform_real_distribution<float> uniform(0, 1);
-	Floats rows(n * dim);
-
-	for (float &x : rows)
-		x = uniform(rng);
-	return rows;
 }
 
 TEST(GraphInsert, is_sound_and_connected_whatever_comes_and_leaves)

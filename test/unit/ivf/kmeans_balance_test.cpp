@@ -5,11 +5,14 @@
 #include <cmath>
 
 #include "ivf/trained.hpp"
+#include "support/uniform_rows.hpp"
 
 namespace vectorgpu::engine::ivf::test
 {
 namespace
 {
+
+using vectorgpu::test::uniform_rows;
 
 uint64_t
 smallest(const Trained &trained)
@@ -43,19 +46,6 @@ train_plain(const Floats &rows, KMeansSpec spec)
 {
 	spec.balance = 0;
 	return train(rows, spec);
-}
-
-/// [0, 1)^dim.
-Floats
-uniform_rows(size_t n, size_t dim, unsigned seed)
-{
-	std::mt19937 rng(seed);
-	std::uniform_real_distribution<float> uniform(0, 1);
-	Floats rows(n * dim);
-
-	for (float &x : rows)
-		x = uniform(rng);
-	return rows;
 }
 
 void
