@@ -17,8 +17,6 @@ create_comparer($node);
 $node->enable_archiving;
 $node->restart;
 
-my $of_bits = $AM eq 'gpuivf' ? 'gpuflat' : $AM; # that has no operator class for bit strings
-
 $node->safe_psql('postgres', 'CREATE TABLE a (id bigint PRIMARY KEY, category int, v vector(24), h halfvec(24), b bit(24))');
 $node->safe_psql('postgres', 'INSERT INTO a SELECT i, i % 10, '
 	  . random_vector_sql('i', dims => 24) . ', '
@@ -29,7 +27,7 @@ $node->safe_psql('postgres', <<SQL);
 UPDATE a SET v = NULL WHERE id % 100 = 0;
 CREATE INDEX a_v ON a USING $AM (v vector_l2_ops);
 CREATE INDEX a_h ON a USING $AM (h halfvec_cosine_ops);
-CREATE INDEX a_b ON a USING $of_bits (b bit_hamming_ops);
+CREATE INDEX a_b ON a USING $AM (b bit_hamming_ops);
 CREATE SEQUENCE a_id START 100000;
 SQL
 
