@@ -26,6 +26,7 @@ constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
 constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
+constexpr uint64 kQuerySeed = 1; // not that of the rows that the model was trained on (stratified_row)
 
 using Queries = CalibrationQueries;
 
@@ -106,9 +107,14 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		std::fill(first, first + kNeighbors, PG_UINT32_MAX);
 		for (uint64 n = 0; n < neighbors.n_as_near; n++)
 			all[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
-		// Of rows that are as near as the last neighbour any will do: those that are found first.
-		std::sort(all, all + neighbors.n_as_near);
-		std::copy(all, all + neighbors.n, first);
+		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
+		// first would do for ten rows, but say nothing of searches for more, which want the others too (ivf_probes).
+		const uint64 n_last = neighbors.n - neighbors.n_nearer;
+
+		std::sort(all + neighbors.n_nearer, all + neighbors.n_as_near);
+		std::copy(all, all + neighbors.n_nearer, first);
+		for (uint64 n = 0; n < n_last; n++)
+			first[neighbors.n_nearer + n] = all[neighbors.n_nearer + (2 * n + 1) * (neighbors.n_as_near - neighbors.n_nearer) / (2 * n_last)];
 	}
 	pfree(scores);
 	pfree(query);
@@ -164,7 +170,7 @@ ivf_begin_calibration(IvfWriter *writer, Queries *queries)
 	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
 	for (uint64 i = 0; i < queries->n; i++)
 	{
-		queries->numbers[i] = engine::stratified_row(i, queries->n, writer->n_rows);
+		queries->numbers[i] = engine::stratified_row(i, queries->n, writer->n_rows, kQuerySeed);
 		ivf_read_spooled(writer, queries->numbers[i], 1, queries->vectors + i * writer->vector_bytes);
 		engine::topk_init(&queries->topks[i], k, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
 			buffer_bytes / sizeof(engine::Neighbor), nullptr);
@@ -194,6 +200,9 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 	memcpy(neighbors->copies, numbers, neighbors->n_copies * sizeof(uint64));
 	copies = Min(Max(copies, kPassedOver), n);
 	neighbors->n = neighbors->n_as_near = Min(n - copies, kNeighbors);
+	neighbors->n_nearer = 0;
+	while (neighbors->n_nearer < neighbors->n && scores[copies + neighbors->n_nearer] < scores[copies + neighbors->n - 1])
+		neighbors->n_nearer++;
 	// Codes, and halves in the place of rows, choose among rows that are equally far, of which then not any will do.
 	while (!has_codes(&writer->layout) && copies + neighbors->n_as_near < n && scores[copies + neighbors->n_as_near] == scores[copies + neighbors->n - 1])
 		neighbors->n_as_near++;

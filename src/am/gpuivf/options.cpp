@@ -210,7 +210,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
-	plan.of_bits = TupleDescAttr(RelationGetDescr(index), 0)->atttypid == BITOID;
+	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
 	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, wanted) : 0;
 	return plan;

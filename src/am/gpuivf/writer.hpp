@@ -112,6 +112,7 @@ constexpr uint64 kCalibrationFound = engine::kCopiesAmong + 1;
 struct TrueNeighbors
 {
 	uint64 n; // at most kCalibrationNeighbors
+	uint64 n_nearer; // of these those that are nearer than the last
 	uint64 n_as_near; // at least n: with the rows behind them that are as near as the last, as far as these were looked for; with codes n. Bit strings have many
 	uint64 numbers[kCalibrationFound]; // [n_as_near]
 	uint64 n_copies;

@@ -67,7 +67,7 @@ Outcome kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centro
 
 /// Balances clusters that another engine has trained, of the same rows as a rule: from centroids [n_clusters, dim], of which the first n_given, 1 or
 /// more, are to be taken, with spec.balance from 1. The rest as for kmeans_train, and with the same promise; where the clusters given are large
-/// enough, their centroids stay as they are. report: of the balancing alone; converged is false if there was nothing to do.
+/// enough, and none of n_clusters is empty, their centroids stay as they are; empty ones are filled first, as in training. report: of the balancing alone; converged is false if there was nothing to do.
 Outcome kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes, KMeansReport *report,
 	void *work, size_t work_bytes, const Call &call = {});
 
