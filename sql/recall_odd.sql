@@ -89,5 +89,13 @@ UPDATE turns SET v = array_fill(0.1::real, ARRAY[32])::vector(32) WHERE id % 2 =
 CREATE INDEX turns_graph ON turns USING gpugraph (v vector_ip_ops);
 SELECT * FROM reached('turns_graph', 'gpugraph.recall_target', '{0.5, 0.95, 1}');
 DROP TABLE turns;
+-- short strings, many of which are equally far
+CREATE TABLE short AS SELECT i AS id, (random() * 4095)::int::bit(12) AS b FROM generate_series(1, 20000) i;
+CREATE INDEX short_lists ON short USING gpuivf (b bit_hamming_ops);
+SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('short_lists', 'gpuivf.recall_target', '{0.8, 0.95}', k) r;
+DROP INDEX short_lists;
+CREATE INDEX short_graph ON short USING gpugraph (b bit_hamming_ops);
+SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('short_graph', 'gpugraph.recall_target', '{0.8, 0.95}', k) r;
+DROP TABLE short;
 DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups, evenly;
 DROP FUNCTION reached;
