@@ -2,7 +2,7 @@
 // test/fuzz/pages (bit 7: not deeply, without the table); each further record changes it: block (bit 7: leave the checksum as it is), uint16
 // offset, length, so many bytes. Length 0 cuts the file, or makes it longer, to `block` blocks. The check must end, either finding damage or
 // finding none, and must find none, and every row of the table, where nothing was changed.
-#include "fake_server.hpp"
+#include "fake_options.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -62,7 +62,7 @@ my $right = join ';', 'SET enable_seqscan = off', 'SET enable_sort = off', map {
 
 sub problems_with
 {
-	my ($fault, $must_be_reached) = @_;
+	my ($fault, $must_be_reached, $seconds) = @_;
 	my $problems = '';
 	my $offset = -s $node->logfile;
 
@@ -73,8 +73,8 @@ sub problems_with
 
 		$problems .= "session $session: $err" if $rc != 0 || $err ne '';
 		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x @asked);
-		# The supervisor starts a worker that has died, and greets one that has not been greeted.
-		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, 1) if $session < 3;
+		# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds.
+		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, $seconds) if $session < 3;
 	}
 	# The worker has been there if it has ended there.
 	return $problems if !$must_be_reached;
@@ -95,7 +95,7 @@ for my $point (qw(accept make_slot send_welcome receive create load_segment load
 
 		for my $nth ($ENV{VECTORGPU_LONG} ? (1, 2, 0) : $call)
 		{
-			my $problem = problems_with("$point:$nth:$action", $nth == $call || $nth == 0);
+			my $problem = problems_with("$point:$nth:$action", $nth == $call || $nth == 0, $nth == $call ? 20 : 1);
 			$problems .= "call $nth, $action: $problem; " if $problem ne '';
 		}
 	}

@@ -362,7 +362,7 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 bool
 graph_worker_is_exact(GraphWriter *writer, const GraphRows *rows)
 {
-	return can_ask(writer, rows) && (bridge::session_engine() == wire::EngineKind::kCuda || VG_FAULT("graph_worker_exact"));
+	return can_ask(writer, rows) && (VG_FAULT("graph_worker_exact") || bridge::session_engine() == wire::EngineKind::kCuda);
 }
 
 Found
