@@ -29,6 +29,7 @@ Datum vectorgpu_shape_vector_cosine(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_vector_l1(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_halfvec_ip(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_bit_hamming(PG_FUNCTION_ARGS);
+Datum vectorgpu_shape_bit_jaccard(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_array_match(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_array_minhash(PG_FUNCTION_ARGS);
 Datum vectorgpu_shape_matchrow_match(PG_FUNCTION_ARGS);
@@ -66,6 +67,8 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_vector_lsh_l2, // 13_match_lsh
 	vectorgpu_shape_array_minhash, // 14_match_minhash
 	vectorgpu_shape_tsvector_match, // 15_match_lexemes
+	vectorgpu_shape_bit_hamming,   // 16_ivf_bit
+	vectorgpu_shape_bit_jaccard,   // 17_graph_bit
 };
 
 std::vector<IndexFile> indexes;
