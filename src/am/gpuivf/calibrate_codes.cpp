@@ -306,6 +306,9 @@ void
 correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 {
 	engine::ivf::Calibration *calibration = &model->calibration;
+	// Of all lists but one, where that has been measured: two lists have one point.
+	const uint32 before_last = calibration->n_points - Min(calibration->n_points, 2u);
+	const float in_all_but_one = calibration->probes[before_last] + 1 == model->n_lists ? calibration->recall[before_last] : 1;
 	uint64 in_lists;
 	float best = 0;
 
@@ -322,7 +325,7 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 		calibration->recall[p] *= found_share(queries, n_queries, p, model->candidates);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
-	add_all_but_one(calibration, found_share(queries, n_queries, calibration->n_points - 1, model->candidates));
+	add_all_but_one(calibration, in_all_but_one * found_share(queries, n_queries, calibration->n_points - 1, model->candidates));
 }
 
 /// Queries that there is time for.

@@ -11,20 +11,21 @@ namespace vectorgpu::engine::ivf
 void
 calibration_points(uint32_t n_lists, Calibration *calibration)
 {
-	*calibration = {};
-	for (uint64_t power = 1;; power *= 2)
+	const uint32_t all = std::max(n_lists, 1u);
+	uint32_t points[kMaxCalibrationPoints];
+	size_t n = 0;
+
+	for (uint64_t power = 1; power < all; power *= 2)
 		for (uint64_t probes : {power, power + power / 2})
-		{
-			if (probes == power && power > 1 && calibration->probes[calibration->n_points - 1] >= power)
-				continue; // 1 + 1 / 2 is 1 again
-			if (probes >= n_lists)
-			{
-				calibration->probes[calibration->n_points++] = std::max(n_lists, 1u);
-				return;
-			}
-			if (calibration->n_points == 0 || probes > calibration->probes[calibration->n_points - 1])
-				calibration->probes[calibration->n_points++] = static_cast<uint32_t>(probes);
-		}
+			if (probes < all)
+				points[n++] = static_cast<uint32_t>(probes);
+	for (uint32_t left_out = 1; left_out <= all / 4; left_out *= 2)
+		points[n++] = all - left_out;
+	points[n++] = all;
+	std::sort(points, points + n);
+	*calibration = {};
+	calibration->n_points = static_cast<uint32_t>(std::unique(points, points + n) - points);
+	std::copy(points, points + calibration->n_points, calibration->probes);
 }
 
 void

@@ -18,7 +18,8 @@ struct Calibration
 	float recall[kMaxCalibrationPoints] = {};
 };
 
-/// The numbers of lists to measure at: 1, 2, 3, 4, 6, 8, 12, … n_lists, about two a doubling. Sets probes and n_points.
+/// The numbers of lists to measure at: 1, 2, 3, 4, 6, 8, 12, … n_lists, about two a doubling, and n_lists - 1, - 2, - 4, … down to three quarters of n_lists: some data has neighbours of many
+/// queries in the lists that they rank last, so that what lies between is not to be interpolated. n_lists up to 2^20. Sets probes and n_points.
 void calibration_points(uint32_t n_lists, Calibration *calibration);
 
 /// Recall when the lists are scanned exactly, or codes refined from enough candidates: a true neighbour is found when

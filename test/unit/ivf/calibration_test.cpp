@@ -22,6 +22,8 @@ TEST(Calibration, PointsAscendToAllLists)
 		EXPECT_EQ(calibration.probes[calibration.n_points - 1], n_lists);
 		for (uint32_t p = 1; p < calibration.n_points; p++)
 			EXPECT_GT(calibration.probes[p], calibration.probes[p - 1]);
+		EXPECT_EQ(calibration.probes[calibration.n_points - std::min(calibration.n_points, 2u)], std::max(n_lists - 1, 1u));
+		EXPECT_LT(calibration.n_points, kMaxCalibrationPoints);
 	}
 }
 
