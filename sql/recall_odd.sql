@@ -97,5 +97,11 @@ DROP INDEX short_lists;
 CREATE INDEX short_graph ON short USING gpugraph (b bit_hamming_ops);
 SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('short_graph', 'gpugraph.recall_target', '{0.8, 0.95}', k) r;
 DROP TABLE short;
+-- strings of very different density, many of them empty: lists that are ranked last have near rows
+CREATE TABLE dense AS SELECT i AS id, (SELECT string_agg((random() < s.p + 0 * j)::int::text, '') FROM generate_series(1, 200) j)::bit(200) AS b
+	FROM (SELECT i, random() ^ 3 AS p FROM generate_series(1, 8000) i) s;
+CREATE INDEX dense_lists ON dense USING gpuivf (b bit_jaccard_ops);
+SELECT * FROM reached('dense_lists', 'gpuivf.recall_target', '{0.8, 0.95}', 9);
+DROP TABLE dense;
 DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups, evenly;
 DROP FUNCTION reached;
