@@ -92,19 +92,22 @@ find_ranks(IvfWriter *writer, Queries *queries)
 	const Size stride = meta->dim * sizeof(float);
 	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
 	float *query = static_cast<float *>(palloc(stride));
-	uint32 *ranks = queries->ranks;
 	uint32 all[kCalibrationFound];
 
 	for (uint64 i = 0; i < queries->n; i++)
 	{
 		TrueNeighbors neighbors;
-		uint32 *first = ranks + i * kNeighbors;
+		uint32 *first = queries->ranks + i * kNeighbors;
+		uint32 *nearest = queries->nearest_ranks + i * kNeighbors;
 
 		CHECK_FOR_INTERRUPTS();
 		ivf_true_neighbors(writer, queries, i, &neighbors);
 		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
 		engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
 		std::fill(first, first + kNeighbors, PG_UINT32_MAX);
+		std::fill(nearest, nearest + kNeighbors, PG_UINT32_MAX);
+		for (uint64 n = 0; n < neighbors.n_nearest; n++)
+			nearest[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.nearest[n]));
 		for (uint64 n = 0; n < neighbors.n_as_near; n++)
 			all[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
 		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
@@ -118,6 +121,28 @@ find_ranks(IvfWriter *writer, Queries *queries)
 	}
 	pfree(scores);
 	pfree(query);
+}
+
+/// Rows that are passed over may be harder to find than those behind them: by inner product a row longer than all others is the nearest of half of the queries from anywhere. So no recall
+/// is above that of the very nearest ten, nor, by more than chance may be, above that of the one.
+void
+heed_nearest(const Queries *queries, engine::ivf::Calibration *calibration)
+{
+	engine::ivf::Calibration ten = *calibration;
+	engine::ivf::Calibration one = *calibration;
+	uint32 *ranks = static_cast<uint32 *>(palloc(queries->n * sizeof(uint32)));
+
+	for (uint64 i = 0; i < queries->n; i++)
+		ranks[i] = queries->nearest_ranks[i * kNeighbors];
+	engine::ivf::calibrate_by_rank(queries->nearest_ranks, queries->n, kNeighbors, &ten);
+	engine::ivf::calibrate_by_rank(ranks, queries->n, 1, &one);
+	for (uint32 p = 0; p < calibration->n_points; p++)
+	{
+		const float chance = 2 * std::sqrt(one.recall[p] * (1 - one.recall[p]) / static_cast<float>(Max(queries->n, UINT64CONST(1))));
+
+		calibration->recall[p] = Min(calibration->recall[p], Min(ten.recall[p], one.recall[p] + chance));
+	}
+	pfree(ranks);
 }
 
 uint64
@@ -194,6 +219,8 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 			numbers[n] = topk->buffer[j].row;
 			scores[n++] = topk->buffer[j].score;
 		}
+	neighbors->n_nearest = Min(n, kNeighbors);
+	memcpy(neighbors->nearest, numbers, neighbors->n_nearest * sizeof(uint64));
 	engine::compute_scores(writer->rows, query, query, writer->vector_bytes, 1, &own_score, 0);
 	copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
 	neighbors->n_copies = copies > kPassedOver ? copies : 0;
@@ -212,6 +239,8 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 bool
 ivf_calibrate(IvfWriter *writer, Queries *queries)
 {
+	engine::ivf::Calibration *calibration = &writer->model.calibration;
+
 	ivf_start_phase(writer, kPhaseCalibrate);
 	if (!worker_build_neighbors(writer, queries, kCalibrationFound))
 	{
@@ -222,9 +251,11 @@ ivf_calibrate(IvfWriter *writer, Queries *queries)
 			queries->topks[i].size = engine::topk_finish(&queries->topks[i]);
 	}
 	queries->ranks = static_cast<uint32 *>(palloc(queries->n * kNeighbors * sizeof(uint32)));
+	queries->nearest_ranks = static_cast<uint32 *>(palloc(queries->n * kNeighbors * sizeof(uint32)));
 	find_ranks(writer, queries);
-	engine::ivf::calibration_points(writer->model.n_lists, &writer->model.calibration);
-	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, &writer->model.calibration);
+	engine::ivf::calibration_points(writer->model.n_lists, calibration);
+	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, calibration);
+	heed_nearest(queries, calibration);
 	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, queries);
 }
 

@@ -98,6 +98,7 @@ struct CalibrationQueries
 	char *vectors;       // [n, vector_bytes] as in IvfWriter::vectors
 	engine::TopK *topks; // [n] their true neighbours, found: row numbers in place of row ids, their own among them
 	uint32 *ranks;       // [n, kCalibrationNeighbors] of the neighbours' lists; PG_UINT32_MAX where there is none
+	uint32 *nearest_ranks; // the same of the very nearest, none of which is passed over
 };
 
 constexpr uint64 kCalibrationNeighbors = 10;
@@ -115,6 +116,8 @@ struct TrueNeighbors
 	uint64 n_nearer; // of these those that are nearer than the last
 	uint64 n_as_near; // at least n: with the rows behind them that are as near as the last, as far as these were looked for; with codes n. Bit strings have many
 	uint64 numbers[kCalibrationFound]; // [n_as_near]
+	uint64 n_nearest; // at most kCalibrationNeighbors
+	uint64 nearest[kCalibrationNeighbors]; // [n_nearest], none passed over
 	uint64 n_copies;
 	uint64 copies[kCalibrationFound]; // of the query's row, which were passed over; none if there is no more than one
 };
