@@ -80,6 +80,21 @@ run(Engine *engine, const ListBuildSpec &spec, const std::vector<float> &centroi
 	return result;
 }
 
+/// Bit for bit.
+void
+expect_same(const Result &device, const Result &cpu)
+{
+	EXPECT_EQ(device.labels, cpu.labels);
+	ASSERT_EQ(device.scores.size(), cpu.scores.size());
+	EXPECT_EQ(std::memcmp(device.scores.data(), cpu.scores.data(), cpu.scores.size() * sizeof(float)), 0);
+	ASSERT_EQ(device.neighbors.size(), cpu.neighbors.size());
+	for (size_t i = 0; i < cpu.neighbors.size(); i++)
+	{
+		ASSERT_EQ(device.neighbors[i].row, cpu.neighbors[i].row) << i;
+		ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
+	}
+}
+
 TEST(ListBuilder, BothEnginesFindTheSame)
 {
 	std::mt19937 rng(7);
@@ -107,18 +122,7 @@ TEST(ListBuilder, BothEnginesFindTheSame)
 				const Result cpu = run(cpu_engine(), spec, centroids, rows, n, 700);
 
 				for (const size_t batch : {size_t{100}, size_t{700}, n}) // the last in parts
-				{
-					const Result device = run(cuda_engine(), spec, centroids, rows, n, batch);
-
-					EXPECT_EQ(device.labels, cpu.labels);
-					EXPECT_EQ(std::memcmp(device.scores.data(), cpu.scores.data(), n * sizeof(float)), 0);
-					ASSERT_EQ(device.neighbors.size(), cpu.neighbors.size());
-					for (size_t i = 0; i < cpu.neighbors.size(); i++)
-					{
-						ASSERT_EQ(device.neighbors[i].row, cpu.neighbors[i].row) << i;
-						ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
-					}
-				}
+					ASSERT_NO_FATAL_FAILURE(expect_same(run(cuda_engine(), spec, centroids, rows, n, batch), cpu));
 			}
 }
 
@@ -145,18 +149,7 @@ TEST(ListBuilder, BothEnginesFindTheSameOfBits)
 		const Result cpu = run(cpu_engine(), spec, centroids, rows, n, 700);
 
 		for (const size_t batch : {size_t{100}, n})
-		{
-			const Result device = run(cuda_engine(), spec, centroids, rows, n, batch);
-
-			EXPECT_EQ(device.labels, cpu.labels);
-			EXPECT_EQ(std::memcmp(device.scores.data(), cpu.scores.data(), n * sizeof(float)), 0);
-			ASSERT_EQ(device.neighbors.size(), cpu.neighbors.size());
-			for (size_t i = 0; i < cpu.neighbors.size(); i++)
-			{
-				ASSERT_EQ(device.neighbors[i].row, cpu.neighbors[i].row) << i;
-				ASSERT_EQ(device.neighbors[i].score, cpu.neighbors[i].score) << i;
-			}
-		}
+			ASSERT_NO_FATAL_FAILURE(expect_same(run(cuda_engine(), spec, centroids, rows, n, batch), cpu));
 	}
 }
 

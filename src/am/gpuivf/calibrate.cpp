@@ -92,7 +92,7 @@ find_ranks(IvfWriter *writer, Queries *queries)
 	const Size stride = meta->dim * sizeof(float);
 	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
 	float *query = static_cast<float *>(palloc(stride));
-	uint32 all[kCalibrationFound];
+	uint32 ranks[kCalibrationFound];
 
 	for (uint64 i = 0; i < queries->n; i++)
 	{
@@ -104,14 +104,18 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		ivf_true_neighbors(writer, queries, i, &neighbors);
 		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
 		engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
+
+		const uint64 n_found = neighbors.n_passed_over + neighbors.n_as_near;
+
 		std::fill(first, first + kNeighbors, PG_UINT32_MAX);
 		std::fill(nearest, nearest + kNeighbors, PG_UINT32_MAX);
-		for (uint64 n = 0; n < neighbors.n_nearest; n++)
-			nearest[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.nearest[n]));
-		for (uint64 n = 0; n < neighbors.n_as_near; n++)
-			all[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.numbers[n]));
+		for (uint64 n = 0; n < n_found; n++)
+			ranks[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.nearest[n]));
+		std::copy_n(ranks, Min(n_found, kNeighbors), nearest);
+
 		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
 		// first would do for ten rows, but say nothing of searches for more, which want the others too (ivf_probes).
+		uint32 *all = ranks + neighbors.n_passed_over;
 		const uint64 n_last = neighbors.n - neighbors.n_nearer;
 
 		std::sort(all + neighbors.n_nearer, all + neighbors.n_as_near);
@@ -207,33 +211,29 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 {
 	const engine::TopK *topk = &queries->topks[i];
 	const char *query = queries->vectors + i * writer->vector_bytes;
-	uint64 numbers[kCalibrationFound];
 	double scores[kCalibrationFound];
 	double own_score;
 	uint64 n = 0;
-	uint64 copies;
 
 	for (uint64 j = 0; j < topk->size; j++)
 		if (topk->buffer[j].row != queries->numbers[i] && !std::isnan(topk->buffer[j].score))
 		{
-			numbers[n] = topk->buffer[j].row;
+			neighbors->nearest[n] = topk->buffer[j].row;
 			scores[n++] = topk->buffer[j].score;
 		}
-	neighbors->n_nearest = Min(n, kNeighbors);
-	memcpy(neighbors->nearest, numbers, neighbors->n_nearest * sizeof(uint64));
 	engine::compute_scores(writer->rows, query, query, writer->vector_bytes, 1, &own_score, 0);
-	copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
-	neighbors->n_copies = copies > kPassedOver ? copies : 0;
-	memcpy(neighbors->copies, numbers, neighbors->n_copies * sizeof(uint64));
-	copies = Min(Max(copies, kPassedOver), n);
-	neighbors->n = neighbors->n_as_near = Min(n - copies, kNeighbors);
+
+	const uint64 copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
+	const uint64 passed = Min(Max(copies, kPassedOver), n);
+
+	neighbors->n_passed_over = passed;
+	neighbors->n = neighbors->n_as_near = Min(n - passed, kNeighbors);
 	neighbors->n_nearer = 0;
-	while (neighbors->n_nearer < neighbors->n && scores[copies + neighbors->n_nearer] < scores[copies + neighbors->n - 1])
+	while (neighbors->n_nearer < neighbors->n && scores[passed + neighbors->n_nearer] < scores[passed + neighbors->n - 1])
 		neighbors->n_nearer++;
 	// Codes, and halves in the place of rows, choose among rows that are equally far, of which then not any will do.
-	while (!has_codes(&writer->layout) && copies + neighbors->n_as_near < n && scores[copies + neighbors->n_as_near] == scores[copies + neighbors->n - 1])
+	while (!has_codes(&writer->layout) && passed + neighbors->n_as_near < n && scores[passed + neighbors->n_as_near] == scores[passed + neighbors->n - 1])
 		neighbors->n_as_near++;
-	memcpy(neighbors->numbers, numbers + copies, neighbors->n_as_near * sizeof(uint64));
 }
 
 bool

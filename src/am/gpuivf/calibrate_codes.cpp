@@ -172,13 +172,13 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
 	{
-		ivf_seek_spool(writer->codes, neighbors->numbers[n] * writer->coded_bytes);
-		ivf_seek_spool(writer->labels, neighbors->numbers[n] * sizeof(uint32));
+		ivf_seek_spool(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
+		ivf_seek_spool(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
-			query->limits[n] += rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers[n], &random);
+			query->limits[n] += rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers()[n], &random);
 		query->worst = std::fmax(query->worst, query->limits[n]); // which passes NaN over
 	}
 }
@@ -204,7 +204,7 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 bool
 is_copy(const TrueNeighbors *neighbors, uint64 number)
 {
-	return std::find(neighbors->copies, neighbors->copies + neighbors->n_copies, number) != neighbors->copies + neighbors->n_copies;
+	return std::find(neighbors->nearest, neighbors->nearest + neighbors->n_copies(), number) != neighbors->nearest + neighbors->n_copies();
 }
 
 /// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: of rows with the same estimate it takes the
@@ -219,7 +219,7 @@ count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, do
 			continue;
 		for (uint64 j = 0; j < query->neighbors.n; j++)
 			if (scores[i] < query->limits[j] || // the query's own row, too: one candidate more than needed
-				(scores[i] == query->limits[j] && first + i < query->neighbors.numbers[j]))
+				(scores[i] == query->limits[j] && first + i < query->neighbors.numbers()[j]))
 				query->better[j][query->points[rows->labels[i]]]++;
 	}
 }
@@ -278,54 +278,32 @@ found_share(const CodedQuery *queries, uint64 n_queries, uint32 point, uint16 fa
 	return in_lists > 0 ? static_cast<float>(static_cast<double>(found) / static_cast<double>(in_lists)) : 1;
 }
 
-/// All lists are searched by the vectors, all but one by the codes: so what lies between the last two points is not to be interpolated, and a point is put there. Where codes tell rows
-/// apart badly it may find less than points before it, which have fewer rows that seem better: a target above all of them is reached by a share of searches of all lists.
-void
-add_all_but_one(engine::ivf::Calibration *calibration, float recall)
-{
-	const uint32 last = calibration->n_points - 1;
-	const uint32 n_lists = calibration->probes[last];
-	uint32 point = last;
-
-	if (n_lists == 1)
-	{
-		calibration->recall[last] = 1;
-		return;
-	}
-	if (last > 0 && calibration->probes[last - 1] == n_lists - 1)
-		point = last - 1;
-	Assert(point + 1 < engine::ivf::kMaxCalibrationPoints);
-	calibration->probes[point] = n_lists - 1;
-	calibration->recall[point] = recall;
-	calibration->probes[point + 1] = n_lists;
-	calibration->recall[point + 1] = 1;
-	calibration->n_points = point + 2;
-}
-
 void
 correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 {
 	engine::ivf::Calibration *calibration = &model->calibration;
-	// Of all lists but one, where that has been measured: two lists have one point.
-	const uint32 before_last = calibration->n_points - Min(calibration->n_points, 2u);
-	const float in_all_but_one = calibration->probes[before_last] + 1 == model->n_lists ? calibration->recall[before_last] : 1;
+	const uint32 last = calibration->n_points - 1; // all lists; the point before it is all but one (calibration_points)
 	uint64 in_lists;
 	float best = 0;
 
 	for (const uint16 factor : kFactors)
 	{
 		model->candidates = factor;
-		const uint64 found = found_at(queries, n_queries, calibration->n_points - 1, factor * kNeighbors, &in_lists);
+		const uint64 found = found_at(queries, n_queries, last, factor * kNeighbors, &in_lists);
 
 		if (static_cast<double>(found) >= (1 - kLoss) * static_cast<double>(in_lists))
 			break;
 	}
-	for (uint32 p = 0; p + 1 < calibration->n_points; p++)
+	for (uint32 p = 0; p + 1 < last; p++)
 	{
 		calibration->recall[p] *= found_share(queries, n_queries, p, model->candidates);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
-	add_all_but_one(calibration, in_all_but_one * found_share(queries, n_queries, calibration->n_points - 1, model->candidates));
+	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly these may find less than fewer lists, which have fewer rows that seem better: a
+	// target above all of them is reached by a share of searches of all lists.
+	if (last > 0)
+		calibration->recall[last - 1] *= found_share(queries, n_queries, last, model->candidates);
+	calibration->recall[last] = 1;
 }
 
 /// Queries that there is time for.

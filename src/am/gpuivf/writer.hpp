@@ -109,17 +109,17 @@ constexpr uint64 kCalibrationPassedOver = 1;
 // over as well, if they are no more than this leaves room for.
 constexpr uint64 kCalibrationFound = engine::kCopiesAmong + 1;
 
-/// What a query should find.
+/// What a query should find: of its nearest rows those behind the ones that are passed over.
 struct TrueNeighbors
 {
+	uint64 nearest[kCalibrationFound]; // [n_passed_over + n_as_near] numbers of rows, in the order of their distance
+	uint64 n_passed_over; // kCalibrationPassedOver, or as many copies of the query's row as are more
 	uint64 n; // at most kCalibrationNeighbors
 	uint64 n_nearer; // of these those that are nearer than the last
 	uint64 n_as_near; // at least n: with the rows behind them that are as near as the last, as far as these were looked for; with codes n. Bit strings have many
-	uint64 numbers[kCalibrationFound]; // [n_as_near]
-	uint64 n_nearest; // at most kCalibrationNeighbors
-	uint64 nearest[kCalibrationNeighbors]; // [n_nearest], none passed over
-	uint64 n_copies;
-	uint64 copies[kCalibrationFound]; // of the query's row, which were passed over; none if there is no more than one
+
+	const uint64 *numbers() const { return nearest + n_passed_over; } // [n_as_near]
+	uint64 n_copies() const { return n_passed_over > kCalibrationPassedOver ? n_passed_over : 0; }
 };
 
 /// calibrate.cpp. Chooses the queries, before rows are assigned. n is set: see ivf_calibration_queries.

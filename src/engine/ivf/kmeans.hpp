@@ -15,7 +15,8 @@ enum class ClusterKind : uint8_t
 	kSpherical = 1, // means scaled to length 1, of rows of length 1 (normalise_rows); the nearest is the same then
 };
 
-/// Spherical for cosine and Jaccard, which weigh what is common against the sizes of both; kL2 for the others (inner product too: see README.md, "Metrics").
+/// Of the clusters of graphs: spherical for cosine and Jaccard, which weigh what is common against the sizes of both; kL2 for the others (inner product too: see README.md, "Metrics"). Lists of
+/// bit strings are ranked by Jaccard distance itself, so theirs are means: list_kind of list_metric.hpp.
 ClusterKind cluster_kind(Metric metric);
 
 struct KMeansSpec
