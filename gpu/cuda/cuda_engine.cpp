@@ -98,7 +98,7 @@ public:
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(test_ways(this, device_, options_, &ways_, &times));
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_blocks_ = n_few_lists_ = n_hashed_ = n_matched_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_blocks_ = n_few_lists_ = n_few_real_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
@@ -332,6 +332,7 @@ public:
 	uint64_t n_graph_blocks() const override { return n_graph_blocks_; }
 	uint64_t n_one_pass_given_up() const override { return n_given_up_; }
 	uint64_t n_few_lists() const override { return n_few_lists_; }
+	uint64_t n_few_real_lists() const override { return n_few_real_lists_; }
 	uint64_t n_hashed() const override { return n_hashed_; }
 	uint64_t n_matched() const override { return n_matched_; }
 
@@ -414,7 +415,7 @@ private:
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
 		const SearchOptions search_options = {&lane_, ways_.filter_min_queries, ways_.graph_tuning, ways_.graph_alone, ways_.graph_choice,
-			ways_.one_pass ? &one_pass_ : nullptr, ways_.few_lists, candidates_only, ways_.bins};
+			ways_.one_pass ? &one_pass_ : nullptr, ways_.few_lists, ways_.few_real_lists, ways_.few_real_pairs, candidates_only, ways_.bins};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
 		const auto search = has_lists									   ? search_lists
 							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
@@ -431,6 +432,7 @@ private:
 		n_graph_blocks_ += counts.n_graph_blocks;
 		n_given_up_ += counts.n_given_up;
 		n_few_lists_ += counts.n_few_lists;
+		n_few_real_lists_ += counts.n_few_real_lists;
 		return Status::ok();
 	}
 
@@ -626,6 +628,7 @@ private:
 	std::atomic<uint64_t> n_graph_blocks_{0};
 	std::atomic<uint64_t> n_given_up_{0};
 	std::atomic<uint64_t> n_few_lists_{0};
+	std::atomic<uint64_t> n_few_real_lists_{0};
 	std::atomic<uint64_t> n_hashed_{0};
 	std::atomic<uint64_t> n_matched_{0};
 };

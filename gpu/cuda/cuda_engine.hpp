@@ -34,6 +34,8 @@ struct CudaEngineOptions
 	kernels::OnePassTuning one_pass_tuning;         // for its benchmark and tests
 	OnePassTrace *one_pass_trace = nullptr;         // for its benchmark: what the last search left (search.hpp)
 	bool few_lists = true;                          // small batches over lists of bytes in two launches where that is possible
+	bool few_real_lists = true;                     // ... over lists of any numbers, where that is worth it
+	double few_real_pairs = 0;                      // ... up to so many pairs of a query and a list for each list; 0: tuning.hpp decides
 	uint32_t hang_limit_ms = 30000;                 // work on the GPU that takes longer counts as lost; far above any batch
 	kernels::GraphTuning graph;                     // for the benchmark of graphs
 	Log log;
@@ -62,6 +64,9 @@ public:
 
 	/// Queries that were answered from lists of bytes in two launches.
 	virtual uint64_t n_few_lists() const = 0;
+
+	/// ... from lists of any numbers; those of bytes are not among them.
+	virtual uint64_t n_few_real_lists() const = 0;
 
 	/// Searches of a segment by codes of its rows, one for each query and segment, that the GPU did for copies of graphs with codes.
 	virtual uint64_t n_hashed() const = 0;

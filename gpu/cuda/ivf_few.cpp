@@ -10,6 +10,7 @@
 #include "cuda/ivf_lists.hpp"
 #include "cuda/staging.hpp"
 #include "kernels/ivf_few.hpp"
+#include "kernels/tuning.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -19,18 +20,18 @@ namespace
 using engine::Neighbor;
 using engine::SearchQuery;
 
-constexpr size_t kMostSources = 4;        // each is waited for
-constexpr uint64_t kFullBlocks = 132 * 3; // that keep a large device busy
-constexpr uint64_t kRowsOfBlock = 256;    // worth choosing a query's lists once more
+constexpr size_t kMostSources = 4;          // each is waited for
+constexpr size_t kMostFetchedBytes = 4096;  // of queries of reals that blocks of the first launch fetch themselves, each of them up to 8 queries
 
-/// True if the kernels can take the source with these queries.
+/// True if the kernels can take the source with these queries. reals: those for any numbers.
 bool
-is_for_few(const engine::DistanceSpec &spec, const Shape &shape, const Source &source, std::span<const SearchQuery> queries)
+is_for_few(const engine::DistanceSpec &spec, const Shape &shape, bool reals, const Source &source, std::span<const SearchQuery> queries)
 {
 	const DeviceLists &lists = *source.lists;
+	const bool serves = reals ? kernels::ivf_few_serves_reals(spec.metric, source.block->form, shape.dim_pad)
+							  : kernels::ivf_few_serves(spec.metric, source.block->form, shape.dim_pad);
 
-	return lists.n_lists() <= kernels::kIvfFewMostLists && source.n_rows > 0 &&
-		   kernels::ivf_few_serves(spec.metric, source.block->form, shape.dim_pad) &&
+	return serves && lists.with_vectors && lists.n_lists() > 0 && lists.n_lists() <= kernels::kIvfFewMostLists && source.n_rows > 0 &&
 		   std::all_of(queries.begin(), queries.end(),
 			   [&](const SearchQuery &query)
 			   {
@@ -40,12 +41,31 @@ is_for_few(const engine::DistanceSpec &spec, const Shape &shape, const Source &s
 			   });
 }
 
+/// True if it costs less that each query reads its lists of reals by itself, than many launches that read each list once. most: pairs of a query and a list
+/// for each list; 0: tuning.hpp.
+bool
+is_worth_it(const Source &source, std::span<const SearchQuery> queries, double most)
+{
+	const uint32_t n_lists = source.lists->n_lists();
+	uint64_t n_pairs = 0;
+
+	for (const SearchQuery &query : queries)
+		n_pairs += engine::probes_of(query.probes, source.segment, n_lists);
+
+	const double per_list = static_cast<double>(n_pairs) / n_lists;
+	const double read_bytes = per_list * source.n_rows * source.block->pitch_bytes;
+
+	if (most != 0)
+		return per_list <= most;
+	return per_list <= kernels::kFewRealsPairsPerList || read_bytes <= static_cast<double>(kernels::kFewRealsLittleBytes);
+}
+
 /// Blocks that share a query: each lets at most the k first of its rows go on, and some more at one distance.
 uint32_t
-n_splits(const Source &source, size_t n_queries, uint32_t max_probes, uint32_t max_k)
+n_splits(const kernels::IvfFewGrid &grid, const Source &source, size_t n_queries, uint32_t max_probes, uint32_t max_k)
 {
 	const uint64_t rows = uint64_t{source.n_rows} * max_probes / source.lists->n_lists();
-	const uint64_t wanted = std::min({kFullBlocks / n_queries, rows / kRowsOfBlock, uint64_t{kernels::kIvfFewCandidates / 2 / max_k}});
+	const uint64_t wanted = std::min({grid.full_blocks / n_queries, rows / grid.rows_of_block, grid.candidates / max_k});
 
 	return static_cast<uint32_t>(std::max<uint64_t>(wanted, 1));
 }
@@ -77,6 +97,133 @@ join(const std::vector<Neighbor> &other, size_t k, std::vector<Neighbor> *result
 	*result = std::move(joined);
 }
 
+/// A search by the kernels for bytes, or by those for any numbers.
+class FewSearch
+{
+public:
+	FewSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+		const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, bool reals)
+		: device_(device), context_(context), spec_(spec), shape_(shape), sources_(sources), queries_(queries), reals_(reals), numbers_(queries.size())
+	{
+		std::iota(numbers_.begin(), numbers_.end(), 0);
+		for (const SearchQuery &query : queries)
+			max_k_ = std::max(max_k_, static_cast<uint32_t>(query.k));
+	}
+
+	/// As search_few has it.
+	Status
+	run(std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+	{
+		if (!stage())
+			return Status::ok();
+		for (const Source *source : sources_)
+		{
+			std::vector<std::vector<Neighbor>> *to = source == sources_.front() ? results : &found_;
+
+			put_source(*source);
+			args_.answers = begin_answers(context_, queries_.size(), max_k_);
+			if (args_.answers.heads == nullptr)
+				return Status::ok(); // with the first source: they need the same room
+			*taken = true;
+			if (source == sources_.front() && args_.vectors_are_there)
+				VECTORGPU_TRY(send());
+			VECTORGPU_TRY(device_->check(kernels::launch_ivf_few(args_, travelling_, context_->stream.get()), "search lists for few queries"));
+			found_.resize(queries_.size());
+			VECTORGPU_TRY(end_answers(device_, context_, args_.answers, numbers_, to, counts, redo));
+			for (size_t i = 0; to == &found_ && i < queries_.size(); i++)
+				join(found_[i], queries_[i].k, &(*results)[i]);
+		}
+		return Status::ok();
+	}
+
+private:
+	/// The queries, where they are taken from, and room on the device. False if there is too little, or a query is not of bytes that should be.
+	bool
+	stage()
+	{
+		const size_t n = queries_.size();
+		const size_t query_bytes = reals_ ? shape_.query_bytes : shape_.dim_pad;
+		const bool travels = n * query_bytes <= kernels::kIvfFewInlineBytes && n <= kernels::kIvfFewInlineQueries; // few bytes travel among the arguments
+		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
+		Arena arena(context_->workspace.get(), context_->workspace.bytes());
+		uint8_t *vectors = travels ? reinterpret_cast<uint8_t *>(travelling_.words) : host.take<uint8_t>(n * query_bytes);
+		uint32_t most_lists = 0;
+
+		heads_ = travels ? travelling_.queries : host.take<kernels::IvfFewQuery>(n);
+		for (const Source *source : sources_)
+			most_lists = std::max(most_lists, source->lists->n_lists());
+		args_.vectors = arena.take<uint8_t>(n * query_bytes);
+		args_.queries = arena.take<kernels::IvfFewQuery>(n);
+		args_.orders = arena.take<uint32_t>(n * most_lists);
+		args_.lows = spec_.metric == Metric::kCosine ? arena.take<uint32_t>(n * most_lists) : nullptr;
+		args_.n_found = arena.take<uint32_t>(n);
+		args_.n_done = arena.take<uint32_t>(n);
+		args_.found = arena.take<kernels::IvfFewCandidate>(n * kernels::kIvfFewCandidates);
+		if (host.failed() || arena.failed() || (!reals_ && !stage_bytes(spec_, shape_, queries_, vectors, heads_)))
+			return false;
+		if (reals_)
+			(void) stage_queries(spec_, shape_, queries_, numbers_, vectors, nullptr, nullptr);
+		args_.metric = spec_.metric;
+		args_.reals = reals_;
+		args_.n_queries = static_cast<uint32_t>(n);
+		args_.dim_pad = shape_.dim_pad;
+		args_.vectors_are_there = reals_ && n * query_bytes > kMostFetchedBytes; // many blocks would have to fetch them
+		args_.host_vectors = args_.vectors_are_there ? args_.vectors : travels ? nullptr : vectors;
+		args_.host_queries = travels ? nullptr : heads_;
+		sent_ = vectors;
+		sent_bytes_ = n * query_bytes;
+		return true;
+	}
+
+	Status
+	send() const
+	{
+		const cudaStream_t stream = context_->stream.get();
+
+		return device_->check(sent_bytes_ <= kernels::kMostCopiedByKernel
+								  ? kernels::launch_copy(args_.vectors, sent_, sent_bytes_, stream)
+								  : cudaMemcpyAsync(args_.vectors, sent_, sent_bytes_, cudaMemcpyHostToDevice, stream),
+			"send queries");
+	}
+
+	void
+	put_source(const Source &source)
+	{
+		const DeviceLists &lists = *source.lists;
+		uint32_t max_probes = 1;
+
+		for (size_t i = 0; i < queries_.size(); i++)
+		{
+			heads_[i].k = static_cast<uint32_t>(queries_[i].k);
+			heads_[i].n_probes = engine::probes_of(queries_[i].probes, source.segment, lists.n_lists());
+			heads_[i].unused = 0;
+			max_probes = std::max(max_probes, heads_[i].n_probes);
+		}
+		args_.rows = source.rows();
+		args_.row_values = reals_ ? nullptr : source.block->values.as<float>() + source.first;
+		args_.offsets = lists.offsets.as<uint64_t>();
+		args_.centroids = lists.centroids.as<float>();
+		args_.n_lists = lists.n_lists();
+		args_.n_splits = n_splits(kernels::ivf_few_grid(reals_, shape_.dim_pad), source, queries_.size(), max_probes, max_k_);
+	}
+
+	const Device *device_;
+	SearchContext *context_;
+	const engine::DistanceSpec &spec_;
+	const Shape &shape_;
+	const std::vector<const Source *> &sources_;
+	std::span<const SearchQuery> queries_;
+	bool reals_;
+	std::vector<uint32_t> numbers_;
+	uint32_t max_k_ = 1;
+	kernels::IvfFewInline travelling_{};
+	kernels::IvfFewQuery *heads_ = nullptr; // in travelling_, or in pinned memory
+	const uint8_t *sent_ = nullptr; // the queries, in host memory
+	size_t sent_bytes_ = 0;
+	kernels::IvfFewArgs args_;
+	std::vector<std::vector<Neighbor>> found_;
+};
+
 } // namespace
 
 Status
@@ -85,82 +232,28 @@ search_few(const Device *device, SearchContext *context, const engine::DistanceS
 	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
 {
 	const size_t n = queries.size();
-	uint32_t max_k = 1;
 
 	*taken = false;
-	if (!options.few_lists || n == 0 || n > kernels::kIvfFewMostQueries || sources.empty() || sources.size() > kMostSources ||
-		!std::all_of(sources.begin(), sources.end(), [&](const Source *source) { return is_for_few(spec, shape, *source, queries); }))
+	if (n == 0 || n > kernels::kIvfFewMostQueries || sources.empty() || sources.size() > kMostSources)
 		return Status::ok();
-	for (const SearchQuery &query : queries)
-		max_k = std::max(max_k, static_cast<uint32_t>(query.k));
-
-	// Few bytes travel among the arguments.
-	const bool travels = n * shape.dim_pad <= kernels::kIvfFewInlineBytes && n <= kernels::kIvfFewInlineQueries;
-	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
-	Arena arena(context->workspace.get(), context->workspace.bytes());
-	kernels::IvfFewInline travelling{};
-	uint8_t *bytes = travels ? reinterpret_cast<uint8_t *>(travelling.words) : host.take<uint8_t>(n * shape.dim_pad);
-	kernels::IvfFewQuery *heads = travels ? travelling.queries : host.take<kernels::IvfFewQuery>(n);
-	uint32_t most_lists = 0;
-	kernels::IvfFewArgs args;
-
-	for (const Source *source : sources)
-		most_lists = std::max(most_lists, source->lists->n_lists());
-	args.bytes = arena.take<uint8_t>(n * shape.dim_pad);
-	args.queries = arena.take<kernels::IvfFewQuery>(n);
-	args.orders = arena.take<uint32_t>(n * most_lists);
-	args.n_found = arena.take<uint32_t>(n);
-	args.n_done = arena.take<uint32_t>(n);
-	args.found = arena.take<kernels::IvfFewCandidate>(n * kernels::kIvfFewCandidates);
-	if (host.failed() || arena.failed() || !stage_bytes(spec, shape, queries, bytes, heads))
-		return Status::ok();
-
-	std::vector<uint32_t> numbers(n);
-	std::vector<std::vector<Neighbor>> found;
-
-	std::iota(numbers.begin(), numbers.end(), 0);
-	args.metric = spec.metric;
-	args.n_queries = static_cast<uint32_t>(n);
-	args.dim_pad = shape.dim_pad;
-	args.host_bytes = travels ? nullptr : bytes;
-	args.host_queries = heads;
-	for (const Source *source : sources)
+	for (const bool reals : {false, true})
 	{
-		const DeviceLists &lists = *source->lists;
-		uint32_t max_probes = 1;
-
-		for (size_t i = 0; i < n; i++)
-		{
-			heads[i].k = static_cast<uint32_t>(queries[i].k);
-			heads[i].n_probes = engine::probes_of(queries[i].probes, source->segment, lists.n_lists());
-			heads[i].unused = 0;
-			max_probes = std::max(max_probes, heads[i].n_probes);
-		}
-		args.rows = source->rows();
-		args.row_values = source->block->values.as<float>() + source->first;
-		args.offsets = lists.offsets.as<uint64_t>();
-		args.centroids = lists.centroids.as<float>();
-		args.n_lists = lists.n_lists();
-		args.n_splits = n_splits(*source, n, max_probes, max_k);
-		args.answers = begin_answers(context, n, max_k);
-		if (args.answers.heads == nullptr)
-			return Status::ok(); // with the first source: they need the same room
-		*taken = true;
-		VECTORGPU_TRY(device->check(kernels::launch_ivf_few(args, travelling, context->stream.get()), "search lists of bytes"));
-
-		std::vector<std::vector<Neighbor>> *to = source == sources.front() ? results : &found;
-
-		found.resize(n);
-		VECTORGPU_TRY(end_answers(device, context, args.answers, numbers, to, counts, redo));
-		for (size_t i = 0; to == &found && i < n; i++)
-			join(found[i], queries[i].k, &(*results)[i]);
+		if (!(reals ? options.few_real_lists : options.few_lists) ||
+			!std::all_of(sources.begin(), sources.end(),
+				[&](const Source *source)
+				{ return is_for_few(spec, shape, reals, *source, queries) && (!reals || is_worth_it(*source, queries, options.few_real_pairs)); }))
+			continue;
+		VECTORGPU_TRY(FewSearch(device, context, spec, shape, sources, queries, reals).run(results, counts, redo, taken));
+		if (!*taken)
+			continue;
+		// A query without an answer from one source has none.
+		std::sort(redo->begin(), redo->end());
+		redo->erase(std::unique(redo->begin(), redo->end()), redo->end());
+		for (const uint32_t number : *redo)
+			(*results)[number].clear();
+		(reals ? counts->n_few_real_lists : counts->n_few_lists) += n - redo->size();
+		break;
 	}
-	// A query without an answer from one source has none.
-	std::sort(redo->begin(), redo->end());
-	redo->erase(std::unique(redo->begin(), redo->end()), redo->end());
-	for (const uint32_t number : *redo)
-		(*results)[number].clear();
-	counts->n_few_lists += n - redo->size();
 	return Status::ok();
 }
 

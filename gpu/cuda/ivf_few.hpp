@@ -1,4 +1,5 @@
-// Few queries over inverted lists of bytes in two launches (kernels/ivf_few.hpp), the answers written into pinned memory.
+// Few queries over inverted lists in two launches (kernels/ivf_few.hpp), the answers written into pinned memory: over bytes by integer products, over any
+// numbers by canonical scores.
 #pragma once
 
 #include "cuda/search.hpp"

@@ -6,7 +6,7 @@
 //   merge       into what the query has found
 // Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp), but for segments all of whose lists a query
 // looks at, or of which it wants very many candidates. Where there are no vectors beside codes, what these choose is the answer.
-// A query with more candidates than there is room for is answered again in windows of places. Few queries over bytes go the way of
+// A query with more candidates than there is room for is answered again in windows of places. Few queries go the way of
 // ivf_few.hpp first.
 #include "cuda/ivf_segments.hpp"
 

@@ -62,6 +62,8 @@ struct SearchOptions
 	bool graph_choice = false;       // and all rows are looked at where gpu_choice.hpp says so
 	OnePassUse *one_pass = nullptr;  // null: that way is not taken
 	bool few_lists = false;          // the way of ivf_few.hpp is taken where it can be
+	bool few_real_lists = false;     // ... that of reals
+	double few_real_pairs = 0;       // ... up to so many pairs of a query and a list for each list; 0: tuning.hpp
 	bool candidates_only = false;    // search_lists: of a copy of kind kCodes; all queries have probes
 	bool bins = true;                // queries with a recall target go by PartialReduce where that pays; else they are answered exactly
 };
@@ -74,7 +76,8 @@ struct SearchCounts
 	uint64_t n_given_up = 0; // that should have, but were given up
 	uint64_t n_graph_alone = 0; // queries that searched a graph by a block each, or several
 	uint64_t n_graph_blocks = 0; // the blocks that they had
-	uint64_t n_few_lists = 0; // queries that went over lists in two launches
+	uint64_t n_few_lists = 0; // queries that went over lists of bytes in two launches
+	uint64_t n_few_real_lists = 0; // ... with rows and queries of any numbers
 };
 
 /// results [queries.size()]: see Engine::search. kCancelled if control says stop. Waits for the stream.

@@ -18,6 +18,9 @@ Status self_test_one_pass(CudaEngine *engine);
 /// The same of small batches over lists of bytes, which are to be searched in two launches.
 Status self_test_few_lists(CudaEngine *engine);
 
+/// ... over lists of any numbers, bytes among them.
+Status self_test_few_real_lists(CudaEngine *engine);
+
 /// self_test_bins.cpp. The same of queries with a recall target, against the reduction of engine/partial_reduce.
 Status self_test_bins(engine::Engine *engine);
 

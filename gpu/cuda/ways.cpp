@@ -25,11 +25,11 @@ public:
 	Status
 	run(StartTimes *times)
 	{
-		ways_->one_pass = ways_->few_lists = ways_->graph_alone = ways_->graph_choice = false; // until it is their turn
+		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice = false; // until it is their turn
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
-				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists}, {"of bins", &WayTests::test_bins},
+				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists}, {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
 				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
 				 {"of match counts", &WayTests::test_matches}})
 		{
@@ -74,6 +74,24 @@ private:
 			return Status::ok();
 		ways_->few_lists = true;
 		return judge(self_test_few_lists(engine_), &ways_->few_lists, "no searches of lists in two launches");
+	}
+
+	Status
+	test_few_real_lists()
+	{
+		if (!options_.few_real_lists)
+			return Status::ok();
+
+		const bool bytes = std::exchange(ways_->few_lists, false); // bytes are tested as any other numbers here
+
+		ways_->few_real_lists = true;
+		ways_->few_real_pairs = 1e9; // no list is looked at too often for the test
+
+		const Status status = self_test_few_real_lists(engine_);
+
+		ways_->few_lists = bytes;
+		ways_->few_real_pairs = options_.few_real_pairs;
+		return judge(status, &ways_->few_real_lists, "no searches of lists of reals in two launches");
 	}
 
 	/// Exact answers reach every recall target.
@@ -173,6 +191,8 @@ asked_ways(const CudaEngineOptions &options)
 	ways.graph_tuning = options.graph;
 	ways.one_pass = options.one_pass;
 	ways.few_lists = options.few_lists;
+	ways.few_real_lists = options.few_real_lists;
+	ways.few_real_pairs = options.few_real_pairs;
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
 	return ways;

@@ -21,6 +21,8 @@ struct Ways
 	kernels::GraphTuning graph_tuning;
 	bool one_pass = false;
 	bool few_lists = false;
+	bool few_real_lists = false;
+	double few_real_pairs = 0;
 	bool bins = true;
 	bool graph_alone = false;
 	bool graph_choice = false;

@@ -1,7 +1,7 @@
 # Every file of kernels, once. Kernels that exist per metric or per form have one file each, so that they build in parallel.
 set(vectorgpu_kernel_sources)
 foreach(metric l2 inner_product cosine l1)
-  list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu kernels/bounded_scan_${metric}.cu kernels/ivf_scan_${metric}.cu
+  list(APPEND vectorgpu_kernel_sources kernels/scores_${metric}.cu kernels/bounded_scan_${metric}.cu kernels/ivf_scan_${metric}.cu kernels/ivf_few_${metric}.cu
     kernels/graph_search_${metric}.cu kernels/graph_lanes_search_${metric}.cu
     kernels/graph_cluster_search_${metric}.cu)
 endforeach()

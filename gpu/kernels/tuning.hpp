@@ -65,4 +65,10 @@ filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampl
 	return static_cast<uint32_t>(std::min<uint64_t>(2 * likely + 1024 + n_untrusted, uint64_t{n_tiles} * kFilterTileRows));
 }
 
+/// Few queries read lists of reals each by itself (ivf_few.hpp), where the chain of launches reads a list once for all of its queries: up to so many pairs
+/// of a query and a list for each list (SIFT, gpu_ivf_bench --few-pairs: at 2 faster by 2 to 16 %, at 4 slower by 28 to 31 %), or up to so many bytes of rows
+/// that all pairs read, which is estimated.
+constexpr double kFewRealsPairsPerList = 2.5;
+constexpr uint64_t kFewRealsLittleBytes = uint64_t{128} << 20;
+
 } // namespace vectorgpu::kernels

@@ -46,6 +46,26 @@ cuda_engine(bool narrow = true)
 	return engine.get();
 }
 
+/// Another, that goes over lists by the chain of launches whatever the batch.
+inline CudaEngine *
+chain_engine()
+{
+	static std::unique_ptr<CudaEngine> engine;
+
+	if (engine == nullptr)
+	{
+		CudaEngineOptions options;
+
+		options.workspace_bytes = size_t{512} << 20;
+		options.self_test = options.few_lists = options.few_real_lists = false;
+
+		const Status status = make_cuda_engine(options, &engine);
+
+		EXPECT_TRUE(status.is_ok()) << status.message;
+	}
+	return engine.get();
+}
+
 inline Engine *
 cpu_engine()
 {

@@ -19,9 +19,9 @@ struct BothLists
 	static constexpr uint32_t kLists = 40;
 	static constexpr uint32_t kFewLists = 9;
 
-	BothLists(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true)
+	BothLists(const DistanceSpec &spec, Values kind, uint32_t seed, CudaEngine *cuda = cuda_engine())
 		: rng(seed), values(kind), first(lists(spec, 6000, kLists, 1)), second(lists(spec, 700, kFewLists, 10001)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kLists), narrow)
+		  both(engine::CopySpec(spec, CopyKind::kLists), cuda)
 	{
 		add(&delta, 150, 20001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
@@ -90,12 +90,14 @@ struct BothLists
 TEST(Lists, EveryMetricAndTypeInBatchesOfEverySize)
 {
 	for (Metric metric : kFloatMetrics)
-		for (const auto &[element, values, narrow] :
-			{std::tuple{ElementType::kFloat32, Values::kReal, true}, {ElementType::kFloat32, Values::kBytes, true},
-				{ElementType::kFloat32, Values::kBytes, false}, {ElementType::kFloat16, Values::kReal, true}})
+		for (const auto &[element, values, cuda] :
+			{std::tuple{ElementType::kFloat32, Values::kReal, cuda_engine()}, {ElementType::kFloat32, Values::kBytes, cuda_engine()},
+				{ElementType::kFloat32, Values::kBytes, cuda_engine(false)}, {ElementType::kFloat16, Values::kReal, cuda_engine()},
+				{ElementType::kFloat32, Values::kReal, chain_engine()}, {ElementType::kFloat32, Values::kBytes, chain_engine()},
+				{ElementType::kFloat16, Values::kReal, chain_engine()}})
 			for (const uint32_t dim : {7u, 64u, 100u})
 			{
-				BothLists held({metric, element, dim}, values, dim, narrow);
+				BothLists held({metric, element, dim}, values, dim, cuda);
 				Rows queries(held.delta.spec);
 
 				held.add(&queries, 40, 0);

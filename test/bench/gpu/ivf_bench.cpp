@@ -2,8 +2,11 @@
 // Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
 //     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...]
+//     [--few-pairs X,X,...]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says; with
-// --no-vectors these are the answer, and recall is the share of the nearest rows among them. Some
+// --no-vectors these are the answer, and recall is the share of the nearest rows among them. With --few-pairs an engine for each X is measured beside the
+// others: batches over lists of reals go in two launches up to X pairs of a query and a list for each list (1e-9: none, 1e9: all that can, 0: as the engine
+// decides); "in two" is the share of queries that went so. Some
 // answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
@@ -165,13 +168,14 @@ main(int argc, char **argv)
 	bool no_vectors = false;
 	std::array<uint32_t, 3> only{}; // batch, probes, candidates
 	std::vector<uint32_t> batches = {1, 64, 10000};
+	std::vector<double> few_pairs = {0};
 	const char *storage = "";
 	const char *json_name = nullptr;
 
 	if (argc < 4)
 	{
 		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...]\n", argv[0]);
+							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...] [--few-pairs X,X,...]\n", argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -205,6 +209,22 @@ main(int argc, char **argv)
 				rest = end;
 			}
 		}
+		else if (std::strcmp(argv[i], "--few-pairs") == 0 && i + 1 < argc)
+		{
+			few_pairs.clear();
+			for (char *rest = argv[++i]; *rest != 0; rest += *rest == ',')
+			{
+				char *end = nullptr;
+
+				few_pairs.push_back(std::strtod(rest, &end));
+				if (end == rest || few_pairs.back() < 0)
+				{
+					std::fprintf(stderr, "--few-pairs wants numbers that are not negative, separated by commas\n");
+					return 2;
+				}
+				rest = end;
+			}
+		}
 		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
 			storage = argv[++i];
 		else if (std::strcmp(argv[i], "--pq-m") == 0 && i + 1 < argc)
@@ -233,7 +253,8 @@ main(int argc, char **argv)
 	const float *true_distances =
 		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
 	cuda::CudaEngineOptions options;
-	std::unique_ptr<cuda::CudaEngine> gpu;
+	std::vector<std::unique_ptr<cuda::CudaEngine>> gpus(few_pairs.size());
+	std::vector<engine::CopyId> copies;
 	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
 	double start = now_ms();
 	const std::vector<float> centroids = train(base, n_lists);
@@ -248,13 +269,15 @@ main(int argc, char **argv)
 	options.narrow = !fp32;
 	options.self_test = only[0] == 0; // a profiler is to see searches alone
 	options.n_streams = 1;
-	must(cuda::make_cuda_engine(options, &gpu));
-	start = now_ms();
-
-	const engine::CopyId copy = load(gpu.get(), base, lists, n_lists, kind);
-
-	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
-		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
+	for (size_t i = 0; i < gpus.size(); i++)
+	{
+		options.few_real_pairs = few_pairs[i];
+		must(cuda::make_cuda_engine(options, &gpus[i]));
+		start = now_ms();
+		copies.push_back(load(gpus[i].get(), base, lists, n_lists, kind));
+		std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus[i]->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+			static_cast<double>(gpus[i]->stats().resident_bytes) / 1e6);
+	}
 
 	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists, kind);
 	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
@@ -263,7 +286,8 @@ main(int argc, char **argv)
 		quick ? std::vector<uint32_t>{16, 32, 64} : std::vector<uint32_t>{1, 4, 8, 16, 32, 48, 64, 96, 128, 256};
 	const std::vector<uint32_t> all_candidates = !coded ? std::vector<uint32_t>{0} : quick ? std::vector<uint32_t>{30, 100}
 																						: std::vector<uint32_t>{20, 40, 60, 100, 200};
-	std::vector<std::array<uint32_t, 3>> lines;
+	std::vector<std::array<uint32_t, 3>> shapes;
+	std::vector<std::array<uint32_t, 4>> lines; // with the number of the engine
 
 	for (const uint32_t batch : batches)
 	{
@@ -273,14 +297,19 @@ main(int argc, char **argv)
 		for (const uint32_t n_probes : near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
 			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{20, 25, 30, 100} : all_candidates)
 				if (batch <= queries.n && n_probes < n_lists)
-					lines.push_back({batch, n_probes, n_candidates});
+					shapes.push_back({batch, n_probes, n_candidates});
 	}
 	if (only[0] > 0)
-		lines.assign(1, only);
-	std::printf("%8s %8s %10s %12s %12s %12s %10s %12s\n", "batch", "probes", "candidates", "median ms", "min ms", "queries/s", "recall@10",
-		"as the CPU");
-	for (const auto &[batch, n_probes, n_candidates] : lines)
+		shapes.assign(1, only);
+	for (const auto &[batch, n_probes, n_candidates] : shapes)
+		for (uint32_t i = 0; i < gpus.size(); i++)
+			lines.push_back({batch, n_probes, n_candidates, i});
+	std::printf("%8s %8s %10s %12s %12s %12s %10s %10s %8s %12s\n", "batch", "probes", "candidates", "median ms", "min ms", "queries/s", "recall@10",
+		"few pairs", "in two", "as the CPU");
+	for (const auto &[batch, n_probes, n_candidates, number] : lines)
 	{
+		cuda::CudaEngine *gpu = gpus[number].get();
+		const uint64_t few_before = gpu->n_few_lists() + gpu->n_few_real_lists();
 		const int n_runs = (batch >= 10000 ? 7 : batch >= 64 ? 30 : 100) / (quick ? 2 : 1);
 		const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
 		std::vector<double> times;
@@ -301,7 +330,7 @@ main(int argc, char **argv)
 				requests.back().probes = probes;
 			}
 			start = now_ms();
-			must(gpu->search(copy, requests, &results));
+			must(gpu->search(copies[number], requests, &results));
 			if (run >= 0)
 				times.push_back(now_ms() - start);
 			for (size_t i = 0; i < batch; i++)
@@ -326,16 +355,17 @@ main(int argc, char **argv)
 		const double median = times[times.size() / 2];
 		const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
 		const double per_second = 1000.0 * static_cast<double>(batch) / median;
+		const double in_two = static_cast<double>(gpu->n_few_lists() + gpu->n_few_real_lists() - few_before) / (static_cast<double>(batch) * (n_runs + 2));
 
-		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, n_probes, n_candidates, median, times.front(), per_second, recall,
-			equal ? "yes" : "NO");
+		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %10g %8.2f %12s\n", batch, n_probes, n_candidates, median, times.front(), per_second, recall,
+			few_pairs[number], in_two, equal ? "yes" : "NO");
 		std::fflush(stdout);
 		if (json != nullptr)
 			std::fprintf(json,
 				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, \"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
-				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s}\n",
+				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, \"in_two\": %.2f}\n",
 				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, no_vectors ? "false" : "true", head.pq_m, head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
-				equal ? "true" : "false");
+				equal ? "true" : "false", few_pairs[number], in_two);
 	}
 	if (json != nullptr)
 		std::fclose(json);
