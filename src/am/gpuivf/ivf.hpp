@@ -70,7 +70,11 @@ struct IvfModel
 	double segment_error;  // the same of the rows of this segment
 	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²
 	engine::ivf::Calibration calibration;
+	engine::ivf::DepthCalibration depths; // none in indexes from before, whose models end here
 };
+
+/// Of the first models.
+constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
 
 /// options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
@@ -113,10 +117,10 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for a batch of so many rows, on average over queries.
+/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries.
 double ivf_probes(const IvfModel *model, uint64 wanted);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) looks at. What is left over of a whole number decides
+/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for the nearest `wanted` rows looks at, those of earlier batches among them. What is left over of a whole number decides
 /// together with the query's bits, so that queries look at one list more or less, and each always at as many.
 uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query);
 

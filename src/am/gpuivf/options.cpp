@@ -22,10 +22,8 @@ namespace
 constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows: lists that say nothing
 constexpr double kDefaultRecall = 0.95;
 constexpr double kDefaultShare = 1.0 / 32; // of the lists, where no calibration was possible
-constexpr uint64 kCalibratedRows = 10;     // nearest rows that a calibration is about
-// For k rows as many probes more as (k / 10) to this power. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10,
-// 100 and 1,000 rows.
-constexpr double kMoreRows = 0.25;
+constexpr uint64 kCalibratedRows = engine::ivf::kCalibratedRows;
+constexpr double kMoreRows = 0.25; // for k rows as many probes more as (k / 10) to this power, where no calibration was possible
 constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the lists hold is also selected from
 
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
@@ -164,13 +162,10 @@ ivf_probes(const IvfModel *model, uint64 wanted)
 
 	if (probes_setting == 0 && recall_target >= 1)
 		probes = model->n_lists; // a sample that finds all with less is no proof
+	else if (probes_setting == 0 && model->calibration.n_queries > 0)
+		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, recall_target, wanted);
 	else if (probes_setting == 0)
-	{
-		probes = model->calibration.n_queries > 0 ? engine::ivf::fractional_probes_for(model->calibration, recall_target)
-												  : std::ceil(model->n_lists * kDefaultShare);
-		if (wanted > kCalibratedRows)
-			probes *= std::pow(static_cast<double>(wanted) / kCalibratedRows, kMoreRows);
-	}
+		probes = std::ceil(model->n_lists * kDefaultShare) * std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 

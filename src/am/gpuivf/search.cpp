@@ -153,7 +153,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->wanted, search->query);
+	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->n_before + search->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -304,7 +304,7 @@ search_found(const SegmentSearch *search)
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
-	if (ivf_round_probes(search->meta, &model, search->round, search->wanted, search->query) >= model.n_lists)
+	if (ivf_round_probes(search->meta, &model, search->round, search->n_before + search->wanted, search->query) >= model.n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
