@@ -120,9 +120,12 @@ uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 /// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries.
 double ivf_probes(const IvfModel *model, uint64 wanted);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for the nearest `wanted` rows looks at, those of earlier batches among them. What is left over of a whole number decides
+/// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
+bool ivf_probes_follow_rows(const IvfModel *model);
+
+/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at. What is left over of a whole number decides
 /// together with the query's bits, so that queries look at one list more or less, and each always at as many.
-uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query);
+uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
 
 /// What the planner, which reads no page, takes a scan to be.
 struct IvfPlan
