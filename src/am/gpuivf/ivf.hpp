@@ -76,6 +76,8 @@ struct IvfModel
 /// Of the first models.
 constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
 
+static_assert(kShortModelBytes == 568 && sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
+
 /// options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
 
