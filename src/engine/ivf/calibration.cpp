@@ -137,12 +137,9 @@ on_line(double rows, double rows_low, double probes_low, double rows_high, doubl
 }
 
 bool
-ascends(const float *recall, uint32_t n)
+are_shares(const float *recall, uint32_t n)
 {
-	for (uint32_t p = 0; p < n; p++)
-		if (!(recall[p] >= 0 && recall[p] <= 1) || (p > 0 && p + 2 != n && recall[p] < recall[p - 1])) // of codes not for all lists but one
-			return false;
-	return true;
+	return std::all_of(recall, recall + n, [](float share) { return share >= 0 && share <= 1; });
 }
 
 } // namespace
@@ -201,14 +198,14 @@ calibration_problem(const Calibration &calibration, const DepthCalibration &dept
 	for (uint32_t p = 0; p < n; p++)
 		if (calibration.probes[p] == 0 || calibration.probes[p] > n_lists || (p > 0 && calibration.probes[p] <= calibration.probes[p - 1]))
 			return "The numbers of lists of a calibration do not ascend.";
-	if (!ascends(calibration.recall, n))
-		return "The recall of a calibration does not ascend from 0 to 1.";
+	if (!are_shares(calibration.recall, n))
+		return "The recall of a calibration is not between 0 and 1.";
 	for (uint32_t d = 0; d < depths.n_depths; d++)
 	{
 		if (depths.depths[d] <= (d > 0 ? depths.depths[d - 1] : kCalibratedRows))
 			return "The numbers of rows of a calibration do not ascend.";
-		if (!ascends(depths.recall[d], n))
-			return "The recall of a calibration for more rows does not ascend from 0 to 1.";
+		if (!are_shares(depths.recall[d], n))
+			return "The recall of a calibration for more rows is not between 0 and 1.";
 	}
 	return nullptr;
 }

@@ -51,7 +51,7 @@ double fractional_probes_for(const Calibration &calibration, double recall_targe
 /// for fewer rows. Behind the last depth it goes on as between the last two, but no faster than the rows; with no depth as the fourth root of the rows.
 double probes_for_rows(const Calibration &calibration, const DepthCalibration &depths, double recall_target, uint64_t n_wanted);
 
-/// What is wrong with calibrations of n_lists lists as they are stored, or null: everything is finite, ascends and is in bounds.
+/// What is wrong with calibrations of n_lists lists as they are stored, or null: numbers of lists and of rows ascend and are in bounds, recalls are from 0 to 1.
 const char *calibration_problem(const Calibration &calibration, const DepthCalibration &depths, uint32_t n_lists);
 
 /// The other way round: the recall to expect of so many probes.
