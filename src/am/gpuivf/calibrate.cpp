@@ -122,7 +122,7 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		std::copy_n(ranks + neighbors.n_passed_over, n_near, near);
 
 		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
-		// first would do for ten rows, but say nothing of searches for more, which want the others too (ivf_probes).
+		// first would do for ten rows, but say nothing of searches for more, which want the others too: up to the next depth their probes follow from these, and never are fewer (probes_for_rows).
 		uint32 *all = ranks + neighbors.n_passed_over;
 		const uint64 n_last = neighbors.n - neighbors.n_nearer;
 
