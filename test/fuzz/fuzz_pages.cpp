@@ -69,6 +69,7 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_tsvector_match, // 15_match_lexemes
 	vectorgpu_shape_bit_hamming,   // 16_ivf_bit
 	vectorgpu_shape_bit_jaccard,   // 17_graph_bit
+	vectorgpu_shape_vector_l2,     // 18_ivf_depths
 };
 
 std::vector<IndexFile> indexes;

@@ -26,6 +26,7 @@ constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
 constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
+constexpr Size kMemoryShare = 8;      // of maintenance_work_mem, for the lists of all rows
 constexpr uint64 kQuerySeed = 1; // not that of the rows that the model was trained on (stratified_row)
 
 using Queries = CalibrationQueries;
@@ -64,22 +65,28 @@ search_all(IvfWriter *writer, Queries *queries)
 	return true;
 }
 
-/// How many lists come before this one.
-uint32
-rank_of_list(const double *scores, uint32 n_lists, uint32 list)
+/// The lists of all rows [n_rows], if they are few enough; else null. palloc'd.
+uint32 *
+read_labels(IvfWriter *writer)
 {
-	uint32 rank = 0;
+	const Size n_bytes = writer->n_rows * sizeof(uint32);
+	uint32 *labels;
 
-	for (uint32 i = 0; i < n_lists; i++)
-		rank += scores[i] < scores[list] || (scores[i] == scores[list] && i < list);
-	return rank;
+	if (n_bytes > writer->memory / kMemoryShare)
+		return nullptr;
+	labels = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	ivf_seek_spool(writer->labels, 0);
+	ivf_read_spool(writer->labels, labels, n_bytes);
+	return labels;
 }
 
 uint32
-label_of(IvfWriter *writer, uint64 number)
+label_of(IvfWriter *writer, const uint32 *labels, uint64 number)
 {
 	uint32 label;
 
+	if (labels != nullptr)
+		return labels[number];
 	ivf_seek_spool(writer->labels, number * sizeof(label));
 	ivf_read_spool(writer->labels, &label, sizeof(label));
 	return label;
@@ -88,10 +95,8 @@ label_of(IvfWriter *writer, uint64 number)
 void
 find_ranks(IvfWriter *writer, Queries *queries)
 {
-	const MetaData *meta = writer->meta;
-	const Size stride = meta->dim * sizeof(float);
-	double *scores = static_cast<double *>(palloc(writer->model.n_lists * sizeof(double)));
-	float *query = static_cast<float *>(palloc(stride));
+	uint32 *list_ranks = static_cast<uint32 *>(palloc(writer->model.n_lists * sizeof(uint32)));
+	uint32 *labels = read_labels(writer);
 	uint32 ranks[kCalibrationFound];
 
 	for (uint64 i = 0; i < queries->n; i++)
@@ -99,22 +104,25 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		TrueNeighbors neighbors;
 		uint32 *first = queries->ranks + i * kNeighbors;
 		uint32 *nearest = queries->nearest_ranks + i * kNeighbors;
+		uint32 *near = queries->near_ranks + i * kNearDepth;
 
 		CHECK_FOR_INTERRUPTS();
 		ivf_true_neighbors(writer, queries, i, &neighbors);
-		ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, query);
-		engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, writer->model.n_lists, scores, 0);
+		ivf_rank_lists(writer, queries->vectors + i * writer->vector_bytes, list_ranks);
 
-		const uint64 n_found = neighbors.n_passed_over + neighbors.n_as_near;
+		const uint64 n_near = Min(neighbors.n_found - neighbors.n_passed_over, static_cast<uint64>(kNearDepth));
+		const uint64 n_found = neighbors.n_passed_over + Max(neighbors.n_as_near, n_near);
 
 		std::fill(first, first + kNeighbors, PG_UINT32_MAX);
 		std::fill(nearest, nearest + kNeighbors, PG_UINT32_MAX);
+		std::fill(near, near + kNearDepth, PG_UINT32_MAX);
 		for (uint64 n = 0; n < n_found; n++)
-			ranks[n] = rank_of_list(scores, writer->model.n_lists, label_of(writer, neighbors.nearest[n]));
-		std::copy_n(ranks, Min(n_found, kNeighbors), nearest);
+			ranks[n] = list_ranks[label_of(writer, labels, neighbors.nearest[n])];
+		std::copy_n(ranks, Min(neighbors.n_passed_over + neighbors.n_as_near, kNeighbors), nearest);
+		std::copy_n(ranks + neighbors.n_passed_over, n_near, near);
 
 		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
-		// first would do for ten rows, but say nothing of searches for more, which want the others too (ivf_probes).
+		// first would do for ten rows, but say nothing of searches for more, which want the others too: up to the next depth their probes follow from these, and never are fewer (probes_for_rows).
 		uint32 *all = ranks + neighbors.n_passed_over;
 		const uint64 n_last = neighbors.n - neighbors.n_nearer;
 
@@ -123,8 +131,9 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		for (uint64 n = 0; n < n_last; n++)
 			first[neighbors.n_nearer + n] = all[neighbors.n_nearer + (2 * n + 1) * (neighbors.n_as_near - neighbors.n_nearer) / (2 * n_last)];
 	}
-	pfree(scores);
-	pfree(query);
+	pfree(list_ranks);
+	if (labels != nullptr)
+		pfree(labels);
 }
 
 /// Rows that are passed over may be harder to find than those behind them: by inner product a row longer than all others is the nearest of half of the queries from anywhere. So no recall
@@ -152,8 +161,7 @@ heed_nearest(const Queries *queries, engine::ivf::Calibration *calibration)
 uint64
 queries_for(const IvfWriter *writer, double work)
 {
-	const double share = writer->meta->element == ElementType::kBit ? kBitShare : 1;
-	const double elements = static_cast<double>(writer->n_rows) * writer->meta->dim * share;
+	const double elements = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer);
 	const uint64 affordable = static_cast<uint64>(Min(work / elements, static_cast<double>(kMaxQueries)));
 
 	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
@@ -175,6 +183,12 @@ keep_queries(const IvfWriter *writer, Queries *queries, uint64 n)
 }
 
 } // namespace
+
+double
+ivf_compared_elements(const IvfWriter *writer)
+{
+	return writer->meta->dim * (writer->meta->element == ElementType::kBit ? kBitShare : 1);
+}
 
 uint64
 ivf_calibration_queries(const IvfWriter *writer)
@@ -204,6 +218,28 @@ ivf_begin_calibration(IvfWriter *writer, Queries *queries)
 		engine::topk_init(&queries->topks[i], k, static_cast<engine::Neighbor *>(palloc(buffer_bytes)),
 			buffer_bytes / sizeof(engine::Neighbor), nullptr);
 	}
+	ivf_begin_depths(writer, queries, &writer->depths);
+}
+
+void
+ivf_rank_lists(const IvfWriter *writer, const char *vector, uint32 *ranks)
+{
+	const uint32 n_lists = writer->model.n_lists;
+	const Size stride = writer->meta->dim * sizeof(float);
+	float *query = static_cast<float *>(palloc(stride));
+	double *scores = static_cast<double *>(palloc(n_lists * sizeof(double)));
+	uint32 *order = static_cast<uint32 *>(palloc(n_lists * sizeof(uint32)));
+
+	ivf_rows_to_floats(writer->rows, vector, 1, query);
+	engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, n_lists, scores, 0);
+	for (uint32 i = 0; i < n_lists; i++)
+		order[i] = i;
+	std::sort(order, order + n_lists, [scores](uint32 a, uint32 b) { return engine::neighbor_less({scores[a], a}, {scores[b], b}); });
+	for (uint32 i = 0; i < n_lists; i++)
+		ranks[order[i]] = i;
+	pfree(query);
+	pfree(scores);
+	pfree(order);
 }
 
 void
@@ -226,6 +262,7 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 	const uint64 copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
 	const uint64 passed = Min(Max(copies, kPassedOver), n);
 
+	neighbors->n_found = n;
 	neighbors->n_passed_over = passed;
 	neighbors->n = neighbors->n_as_near = Min(n - passed, kNeighbors);
 	neighbors->n_nearer = 0;
@@ -252,10 +289,12 @@ ivf_calibrate(IvfWriter *writer, Queries *queries)
 	}
 	queries->ranks = static_cast<uint32 *>(palloc(queries->n * kNeighbors * sizeof(uint32)));
 	queries->nearest_ranks = static_cast<uint32 *>(palloc(queries->n * kNeighbors * sizeof(uint32)));
+	queries->near_ranks = static_cast<uint32 *>(palloc(queries->n * kNearDepth * sizeof(uint32)));
 	find_ranks(writer, queries);
 	engine::ivf::calibration_points(writer->model.n_lists, calibration);
 	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, calibration);
 	heed_nearest(queries, calibration);
+	ivf_calibrate_depths(writer, queries);
 	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, queries);
 }
 

@@ -284,6 +284,7 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 	engine::ivf::Calibration *calibration = &model->calibration;
 	const uint32 last = calibration->n_points - 1; // all lists; the point before it is all but one (calibration_points)
 	uint64 in_lists;
+	engine::ivf::DepthCalibration *depths = &model->depths;
 	float best = 0;
 
 	for (const uint16 factor : kFactors)
@@ -296,13 +297,23 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 	}
 	for (uint32 p = 0; p + 1 < last; p++)
 	{
-		calibration->recall[p] *= found_share(queries, n_queries, p, model->candidates);
+		const float share = found_share(queries, n_queries, p, model->candidates);
+
+		calibration->recall[p] *= share;
+		for (uint32 d = 0; d < depths->n_depths; d++)
+			depths->recall[d][p] = Max(depths->recall[d][p] * share, p > 0 ? depths->recall[d][p - 1] : 0);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
 	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly these may find less than fewer lists, which have fewer rows that seem better: a
 	// target above all of them is reached by a share of searches of all lists.
 	if (last > 0)
-		calibration->recall[last - 1] *= found_share(queries, n_queries, last, model->candidates);
+	{
+		const float share = found_share(queries, n_queries, last, model->candidates);
+
+		calibration->recall[last - 1] *= share;
+		for (uint32 d = 0; d < depths->n_depths; d++)
+			depths->recall[d][last - 1] *= share;
+	}
 	calibration->recall[last] = 1;
 }
 

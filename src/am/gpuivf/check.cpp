@@ -229,7 +229,7 @@ ivf_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return centroid_bytes == 0 && stream_size(segment, kModelStream) == 0 && stream_size(segment, kOffsetStream) == 0
 			? nullptr
 			: "It has lists, but no rows.";
-	if (stream_size(segment, kModelStream) != sizeof(IvfModel) || n_lists == 0 || n_lists > kMaxLists ||
+	if ((stream_size(segment, kModelStream) != sizeof(IvfModel) && stream_size(segment, kModelStream) != kShortModelBytes) || n_lists == 0 || n_lists > kMaxLists ||
 		centroid_bytes % stride != 0 || stream_size(segment, kOffsetStream) != (n_lists + 1) * sizeof(uint64))
 		return "The streams that describe its lists do not fit each other.";
 	return nullptr;
@@ -239,6 +239,7 @@ void
 ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy)
 {
 	IvfModel model;
+	const char *problem;
 	float *centroids;
 	uint64 *offsets;
 	Size n_bytes;
@@ -246,6 +247,9 @@ ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, boo
 	if (segment->n_rows == 0)
 		return;
 	must_be_intact(index, ivf_read_model(index, meta, segment, &model, strategy));
+	problem = engine::ivf::calibration_problem(model.calibration, model.depths, model.n_lists);
+	if (problem != nullptr)
+		stream_corrupted(index, segment, kModelStream, problem);
 	n_bytes = static_cast<Size>(model.n_lists) * meta->dim * sizeof(float);
 	centroids = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
 	must_be_intact(index, stream_read(index, meta, segment, kCentroidStream, 0, n_bytes, centroids, strategy));

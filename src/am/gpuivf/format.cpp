@@ -138,7 +138,7 @@ next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint6
 	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
 }
 
-/// Assigns all rows, and codes them: labels, codes, offsets, errors. False: it gave way.
+/// Assigns all rows, and codes them: labels, codes, offsets, errors; and what a calibration learns of them meanwhile. False: it gave way.
 bool
 assign_rows(IvfWriter *writer)
 {
@@ -175,6 +175,7 @@ assign_rows(IvfWriter *writer)
 			put_codes(writer, &batch.arrays, n);
 		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
+		ivf_sample_depths(writer, &writer->depths, first, assigner.vectors, assigner.labels, n);
 		ivf_add_errors(writer, first, n, assigner.scores, to_code ? batch.arrays.is_out : nullptr);
 		BufFileWrite(writer->labels, assigner.labels, n * sizeof(uint32));
 		first += n;

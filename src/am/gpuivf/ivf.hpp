@@ -70,7 +70,13 @@ struct IvfModel
 	double segment_error;  // the same of the rows of this segment
 	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²
 	engine::ivf::Calibration calibration;
+	engine::ivf::DepthCalibration depths; // none in indexes from before, whose models end here
 };
+
+/// Of the first models.
+constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
+
+static_assert(kShortModelBytes == 568 && sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
 
 /// options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
@@ -113,12 +119,15 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for a batch of so many rows, on average over queries.
+/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries.
 double ivf_probes(const IvfModel *model, uint64 wanted);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) looks at. What is left over of a whole number decides
+/// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
+bool ivf_probes_follow_rows(const IvfModel *model);
+
+/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at. What is left over of a whole number decides
 /// together with the query's bits, so that queries look at one list more or less, and each always at as many.
-uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query);
+uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
 
 /// What the planner, which reads no page, takes a scan to be.
 struct IvfPlan

@@ -22,13 +22,12 @@ namespace
 constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows: lists that say nothing
 constexpr double kDefaultRecall = 0.95;
 constexpr double kDefaultShare = 1.0 / 32; // of the lists, where no calibration was possible
-constexpr uint64 kCalibratedRows = 10;     // nearest rows that a calibration is about
-// For k rows as many probes more as (k / 10) to this power. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10,
-// 100 and 1,000 rows.
-constexpr double kMoreRows = 0.25;
+constexpr uint64 kCalibratedRows = engine::ivf::kCalibratedRows;
+constexpr double kMoreRows = 0.25; // for k rows as many probes more as (k / 10) to this power, where no calibration was possible
 constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the lists hold is also selected from
 
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
+constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
 
 /// What core keeps of the storage parameters.
@@ -164,14 +163,17 @@ ivf_probes(const IvfModel *model, uint64 wanted)
 
 	if (probes_setting == 0 && recall_target >= 1)
 		probes = model->n_lists; // a sample that finds all with less is no proof
+	else if (probes_setting == 0 && model->calibration.n_queries > 0)
+		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, recall_target, wanted);
 	else if (probes_setting == 0)
-	{
-		probes = model->calibration.n_queries > 0 ? engine::ivf::fractional_probes_for(model->calibration, recall_target)
-												  : std::ceil(model->n_lists * kDefaultShare);
-		if (wanted > kCalibratedRows)
-			probes *= std::pow(static_cast<double>(wanted) / kCalibratedRows, kMoreRows);
-	}
+		probes = std::ceil(model->n_lists * kDefaultShare) * std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
+}
+
+bool
+ivf_probes_follow_rows(const IvfModel *model)
+{
+	return probes_setting == 0 && model->calibration.n_queries > 0 && model->depths.n_depths > 0;
 }
 
 uint64
@@ -182,7 +184,7 @@ ivf_candidates(const IvfModel *model, uint64 wanted)
 
 	if (wanted <= kCalibratedRows)
 		return static_cast<uint64>(factor * kCalibratedRows);
-	return static_cast<uint64>(std::ceil(rows * (1 + (factor - 1) * std::sqrt(kCalibratedRows / rows))));
+	return static_cast<uint64>(std::ceil(rows * (1 + (factor - 1) * std::pow(kCalibratedRows / rows, kMoreCandidates))));
 }
 
 IvfPlan

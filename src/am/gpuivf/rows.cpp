@@ -29,14 +29,16 @@ ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment
 	BufferAccessStrategy strategy)
 {
 	const uint64 n_bytes = segment->streams[static_cast<int>(kCentroidStream)].n_bytes;
+	const uint64 model_bytes = segment->streams[static_cast<int>(kModelStream)].n_bytes;
 
-	if (segment->streams[static_cast<int>(kModelStream)].n_bytes != sizeof(IvfModel))
+	if (model_bytes != sizeof(IvfModel) && model_bytes != kShortModelBytes)
 		page_corrupted(index, 0, "A segment has no model of its lists.");
-	if (!stream_read(index, meta, segment, kModelStream, 0, sizeof(*model), model, strategy))
+	model->depths = {};
+	if (!stream_read(index, meta, segment, kModelStream, 0, model_bytes, model, strategy))
 		return false;
 	if (model->n_lists == 0 || n_bytes != static_cast<uint64>(model->n_lists) * meta->dim * sizeof(float) ||
 		segment->streams[static_cast<int>(kOffsetStream)].n_bytes != (model->n_lists + UINT64CONST(1)) * sizeof(uint64) ||
-		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints)
+		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints || model->depths.n_depths > engine::ivf::kMaxDepths)
 		page_corrupted(index, segment->streams[static_cast<int>(kModelStream)].start_block,
 			"The model of the lists contradicts the metapage.");
 	return true;

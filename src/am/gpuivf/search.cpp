@@ -153,7 +153,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->wanted, search->query);
+	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->n_before, search->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -304,7 +304,7 @@ search_found(const SegmentSearch *search)
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
-	if (ivf_round_probes(search->meta, &model, search->round, search->wanted, search->query) >= model.n_lists)
+	if (ivf_round_probes(search->meta, &model, search->round, search->n_before, search->wanted, search->query) >= model.n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
@@ -313,11 +313,14 @@ search_found(const SegmentSearch *search)
 } // namespace
 
 uint32
-ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 wanted, const void *query)
+ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query)
 {
 	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
-	double probes = ivf_probes(model, wanted);
+	double probes = ivf_probes(model, n_before + wanted);
 
+	// A batch behind another begins a round wider: enough, where the number of rows says nothing of how many lists they take.
+	if (n_before > 0 && round > 0 && ivf_probes_follow_rows(model))
+		round--;
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
 		probes *= kRoundGrowth;
 	probes = std::floor(probes + hash * 0x1p-32);

@@ -25,6 +25,24 @@ struct RowErrors
 	uint64 n_out;    // with elements beyond what the codec was trained for
 };
 
+constexpr uint32 kDepthSamples = 2;
+constexpr uint32 kNearDepth = 60; // neighbours among all rows, beside those among samples
+
+/// Queries of a calibration whose nearest rows are looked for among samples of all rows, each sample a part of the one before. See calibrate_depths.cpp.
+struct DepthQueries
+{
+	uint64 n; // 0: none
+	uint64 *numbers; // [n] of the rows that they are
+	char *vectors;   // [n, vector_bytes] as in IvfWriter::vectors
+	engine::TopK *topks[kDepthSamples]; // [n] each: number << 32 | list in place of row ids
+	uint64 batch; // rows that may wait
+	uint64 n_waiting; // of the first sample, yet to be compared:
+	char *waiting;    // [batch, vector_bytes]
+	RowId *ids;       // [batch] as in topks
+	double *scores;   // [batch], scratch
+	uint8 left_out[kDepthSamples][32]; // a bit for each of these rows: it is not in the sample
+};
+
 struct IvfWriter
 {
 	SegmentPlan plan;
@@ -53,6 +71,7 @@ struct IvfWriter
 	RowErrors old_errors; // of these rows,
 	RowErrors new_errors; // and of the others
 	WorkerBuild worker;    // what of it the worker does
+	DepthQueries depths;   // of the calibration of a new model
 };
 
 /// train.cpp. Takes over the model of the segment that the rows come from, if it is still right for so many rows.
@@ -90,6 +109,9 @@ uint64 ivf_calibration_queries(const IvfWriter *writer);
 /// calibrate.cpp. As many of them as this process has time for.
 uint64 ivf_own_queries(const IvfWriter *writer);
 
+/// calibrate.cpp. What comparing a query with a row costs, in elements of a vector.
+double ivf_compared_elements(const IvfWriter *writer);
+
 /// Queries of a calibration: rows of the segment.
 struct CalibrationQueries
 {
@@ -99,6 +121,7 @@ struct CalibrationQueries
 	engine::TopK *topks; // [n] their true neighbours, found: row numbers in place of row ids, their own among them
 	uint32 *ranks;       // [n, kCalibrationNeighbors] of the neighbours' lists; PG_UINT32_MAX where there is none
 	uint32 *nearest_ranks; // the same of the very nearest, none of which is passed over
+	uint32 *near_ranks;    // [n, kNearDepth] of more than those of `ranks`
 };
 
 constexpr uint64 kCalibrationNeighbors = 10;
@@ -112,7 +135,8 @@ constexpr uint64 kCalibrationFound = engine::kCopiesAmong + 1;
 /// What a query should find: of its nearest rows those behind the ones that are passed over.
 struct TrueNeighbors
 {
-	uint64 nearest[kCalibrationFound]; // [n_passed_over + n_as_near] numbers of rows, in the order of their distance
+	uint64 nearest[kCalibrationFound]; // [n_found], of which [n_passed_over + n_as_near] count here: numbers of rows, in the order of their distance
+	uint64 n_found; // of `nearest`
 	uint64 n_passed_over; // kCalibrationPassedOver, or as many copies of the query's row as are more
 	uint64 n; // at most kCalibrationNeighbors
 	uint64 n_nearer; // of these those that are nearer than the last
@@ -130,6 +154,18 @@ bool ivf_calibrate(IvfWriter *writer, CalibrationQueries *queries);
 
 /// calibrate.cpp. The rows that query i should find, at most kCalibrationNeighbors of them, once its neighbours have been looked for.
 void ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, uint64 i, TrueNeighbors *neighbors);
+
+/// calibrate.cpp. ranks [n_lists]: how many lists come before each one, for a vector as it waits.
+void ivf_rank_lists(const IvfWriter *writer, const char *vector, uint32 *ranks);
+
+/// calibrate_depths.cpp. Takes some of the queries, or all. Before rows are assigned.
+void ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, DepthQueries *depths);
+
+/// calibrate_depths.cpp. Looks at rows [n] from number `first` on, as they wait, that were assigned to these lists.
+void ivf_sample_depths(const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n);
+
+/// calibrate_depths.cpp. Measures IvfModel::depths at the points of its calibration, when all rows have been looked at.
+void ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries);
 
 /// calibrate_codes.cpp. How many candidates codes need, and what recall is left. The model is calibrated for the lists. False:
 /// it gave way.

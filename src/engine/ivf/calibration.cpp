@@ -48,61 +48,166 @@ calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration
 	calibration->n_queries = static_cast<uint32_t>(n_queries);
 }
 
+namespace
+{
+
+constexpr double kDepthPower = 0.25; // probes over rows where no depth was measured, and the least behind the last. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10, 100 and 1,000 rows
+
+/// Recall [n] at probes [n]. What a damaged page may make of them gives numbers that are wrong, and no more.
+struct Curve
+{
+	uint32_t n;
+	const uint32_t *probes;
+	const float *recall;
+};
+
+Curve
+curve_of(const Calibration &calibration)
+{
+	return {calibration.n_points, calibration.probes, calibration.recall};
+}
+
+double
+recall_at(const Curve &curve, uint32_t probes)
+{
+	if (curve.n == 0)
+		return 0;
+	if (probes <= curve.probes[0])
+		return static_cast<double>(curve.recall[0]);
+	for (uint32_t p = 1; p < curve.n; p++)
+	{
+		if (probes > curve.probes[p])
+			continue;
+
+		const double low = std::log(curve.probes[p - 1]);
+		const double high = std::log(curve.probes[p]);
+		const double before = static_cast<double>(curve.recall[p - 1]);
+
+		return before + (static_cast<double>(curve.recall[p]) - before) * (std::log(probes) - low) / (high - low);
+	}
+	return static_cast<double>(curve.recall[curve.n - 1]);
+}
+
+uint32_t
+whole_probes(const Curve &curve, double recall_target)
+{
+	for (uint32_t p = 0; p < curve.n; p++)
+	{
+		const double recall = static_cast<double>(curve.recall[p]);
+
+		if (!(recall >= recall_target))
+			continue;
+		if (p == 0)
+			return curve.probes[0];
+
+		const double before = static_cast<double>(curve.recall[p - 1]);
+		const double low = std::log(curve.probes[p - 1]);
+		const double high = std::log(curve.probes[p]);
+		const double share = recall > before ? (recall_target - before) / (recall - before) : 1;
+		const double probes = std::ceil(std::exp(low + share * (high - low)) - 1e-9);
+
+		if (!(probes < curve.probes[p]))
+			return curve.probes[p];
+		return std::max(static_cast<uint32_t>(std::max(probes, 0.0)), curve.probes[p - 1] + 1);
+	}
+	return curve.n == 0 ? 1 : curve.probes[curve.n - 1];
+}
+
+double
+fractional_probes(const Curve &curve, double recall_target)
+{
+	const uint32_t above = whole_probes(curve, recall_target);
+
+	if (above <= 1)
+		return above;
+
+	const double high = recall_at(curve, above);
+	const double low = recall_at(curve, above - 1);
+
+	if (high < recall_target || !(high > low))
+		return above;
+	return above - 1 + std::clamp((recall_target - low) / (high - low), 0.0, 1.0);
+}
+
+/// log(probes) at log(rows) on the line through two points.
+double
+on_line(double rows, double rows_low, double probes_low, double rows_high, double probes_high)
+{
+	return probes_low + (probes_high - probes_low) * (rows - rows_low) / (rows_high - rows_low);
+}
+
+bool
+are_shares(const float *recall, uint32_t n)
+{
+	return std::all_of(recall, recall + n, [](float share) { return share >= 0 && share <= 1; });
+}
+
+} // namespace
+
 uint32_t
 probes_for(const Calibration &calibration, double recall_target)
 {
-	for (uint32_t p = 0; p < calibration.n_points; p++)
-	{
-		const double recall = static_cast<double>(calibration.recall[p]);
-
-		if (recall < recall_target)
-			continue;
-		if (p == 0)
-			return calibration.probes[0];
-
-		const double before = static_cast<double>(calibration.recall[p - 1]);
-		const double low = std::log(calibration.probes[p - 1]);
-		const double high = std::log(calibration.probes[p]);
-		const double share = recall > before ? (recall_target - before) / (recall - before) : 1;
-		const double probes = std::exp(low + share * (high - low));
-
-		return std::clamp(
-			static_cast<uint32_t>(std::ceil(probes - 1e-9)), calibration.probes[p - 1] + 1, calibration.probes[p]);
-	}
-	return calibration.n_points == 0 ? 1 : calibration.probes[calibration.n_points - 1];
+	return whole_probes(curve_of(calibration), recall_target);
 }
 
 double
 fractional_probes_for(const Calibration &calibration, double recall_target)
 {
-	const uint32_t above = probes_for(calibration, recall_target);
-	const double high = recall_of(calibration, above);
-	const double low = recall_of(calibration, above - 1);
-
-	if (above <= 1 || high < recall_target || !(high > low))
-		return above;
-	return above - 1 + std::clamp((recall_target - low) / (high - low), 0.0, 1.0);
+	return fractional_probes(curve_of(calibration), recall_target);
 }
 
 double
 recall_of(const Calibration &calibration, uint32_t probes)
 {
-	if (calibration.n_points == 0)
-		return 0;
-	if (probes <= calibration.probes[0])
-		return static_cast<double>(calibration.recall[0]);
-	for (uint32_t p = 1; p < calibration.n_points; p++)
+	return recall_at(curve_of(calibration), probes);
+}
+
+double
+probes_for_rows(const Calibration &calibration, const DepthCalibration &depths, double recall_target, uint64_t n_wanted)
+{
+	const double least = fractional_probes_for(calibration, recall_target);
+	const double rows = std::log(static_cast<double>(std::max<uint64_t>(n_wanted, kCalibratedRows)));
+	double rows_before = std::log(static_cast<double>(kCalibratedRows)); // of the depth before, and its probes
+	double before = std::log(least);
+	double slope = kDepthPower;
+
+	if (n_wanted <= kCalibratedRows)
+		return least;
+	for (uint32_t d = 0; d < std::min<uint32_t>(depths.n_depths, kMaxDepths); d++)
 	{
-		if (probes > calibration.probes[p])
-			continue;
+		const Curve curve = {calibration.n_points, calibration.probes, depths.recall[d]};
+		const double rows_here = std::log(static_cast<double>(depths.depths[d]));
+		const double here = std::max(before, std::log(fractional_probes(curve, recall_target)));
 
-		const double low = std::log(calibration.probes[p - 1]);
-		const double high = std::log(calibration.probes[p]);
-		const double before = static_cast<double>(calibration.recall[p - 1]);
-
-		return before + (static_cast<double>(calibration.recall[p]) - before) * (std::log(probes) - low) / (high - low);
+		if (rows <= rows_here)
+			return std::exp(on_line(rows, rows_before, before, rows_here, here));
+		slope = std::clamp((here - before) / (rows_here - rows_before), kDepthPower, 1.0);
+		rows_before = rows_here;
+		before = here;
 	}
-	return static_cast<double>(calibration.recall[calibration.n_points - 1]);
+	return std::exp(before + slope * (rows - rows_before));
+}
+
+const char *
+calibration_problem(const Calibration &calibration, const DepthCalibration &depths, uint32_t n_lists)
+{
+	const uint32_t n = calibration.n_points;
+
+	if (n > kMaxCalibrationPoints || depths.n_depths > kMaxDepths || (n == 0 && depths.n_depths > 0))
+		return "A calibration has more points than there can be.";
+	for (uint32_t p = 0; p < n; p++)
+		if (calibration.probes[p] == 0 || calibration.probes[p] > n_lists || (p > 0 && calibration.probes[p] <= calibration.probes[p - 1]))
+			return "The numbers of lists of a calibration do not ascend.";
+	if (!are_shares(calibration.recall, n))
+		return "The recall of a calibration is not between 0 and 1.";
+	for (uint32_t d = 0; d < depths.n_depths; d++)
+	{
+		if (depths.depths[d] <= (d > 0 ? depths.depths[d - 1] : kCalibratedRows))
+			return "The numbers of rows of a calibration do not ascend.";
+		if (!are_shares(depths.recall[d], n))
+			return "The recall of a calibration for more rows is not between 0 and 1.";
+	}
+	return nullptr;
 }
 
 } // namespace vectorgpu::engine::ivf

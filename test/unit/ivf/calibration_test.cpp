@@ -1,6 +1,7 @@
 // The calibration table and what is read off it.
 #include "engine/ivf/calibration.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ivf/ivf_data.hpp"
@@ -101,6 +102,147 @@ TEST(Calibration, AnEmptyTableIsDefined)
 	EXPECT_EQ(probes_for(calibration, 0.9), 1u);
 	EXPECT_EQ(fractional_probes_for(calibration, 0.9), 1);
 	EXPECT_EQ(recall_of(calibration, 5), 0);
+}
+
+/// 100 lists whose first p have 1 - 1 / (1 + p / width) of the rows.
+void
+fill_recall(const Calibration &calibration, double width, float *recall)
+{
+	for (uint32_t p = 0; p < calibration.n_points; p++)
+		recall[p] = p + 1 == calibration.n_points ? 1 : static_cast<float>(1 - 1 / (1 + calibration.probes[p] / width));
+}
+
+/// Ten, 100 and 1,000 rows: widths 1, 2 and 8.
+void
+three_depths(Calibration *calibration, DepthCalibration *depths)
+{
+	calibration_points(100, calibration);
+	fill_recall(*calibration, 1, calibration->recall);
+	*depths = {};
+	depths->n_depths = 2;
+	depths->depths[0] = 100;
+	depths->depths[1] = 1000;
+	fill_recall(*calibration, 2, depths->recall[0]);
+	fill_recall(*calibration, 8, depths->recall[1]);
+}
+
+TEST(CalibrationDepths, EachDepthHasItsOwnProbes)
+{
+	Calibration calibration;
+	DepthCalibration depths;
+
+	three_depths(&calibration, &depths);
+	for (double target : {0.0, 0.5, 0.8})
+		for (uint64_t rows : {UINT64_C(0), UINT64_C(1), UINT64_C(10)})
+			EXPECT_EQ(probes_for_rows(calibration, depths, target, rows), fractional_probes_for(calibration, target)) << target;
+	for (uint32_t d = 0; d < depths.n_depths; d++)
+	{
+		Calibration alone = calibration;
+
+		std::copy_n(depths.recall[d], kMaxCalibrationPoints, alone.recall);
+		for (double target : {0.5, 0.8})
+			EXPECT_NEAR(probes_for_rows(calibration, depths, target, depths.depths[d]), fractional_probes_for(alone, target), 1e-9) << target;
+	}
+}
+
+TEST(CalibrationDepths, BetweenThemLogarithmsAreInterpolated)
+{
+	Calibration calibration;
+	DepthCalibration depths;
+
+	three_depths(&calibration, &depths);
+	for (double target : {0.5, 0.8})
+	{
+		const double ten = probes_for_rows(calibration, depths, target, 10);
+		const double hundred = probes_for_rows(calibration, depths, target, 100);
+		const double thousand = probes_for_rows(calibration, depths, target, 1000);
+		double before = 0;
+
+		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 40), ten * std::pow(hundred / ten, std::log10(4)), 1e-9);
+		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 200), hundred * std::pow(thousand / hundred, std::log10(2)), 1e-9);
+		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 10000), thousand * (thousand / hundred), 1e-6); // goes on
+		for (uint64_t rows = 1; rows < 100000; rows += 1 + rows / 4)
+		{
+			const double probes = probes_for_rows(calibration, depths, target, rows);
+
+			EXPECT_GE(probes, before) << rows;
+			before = probes;
+		}
+	}
+}
+
+TEST(CalibrationDepths, MoreRowsNeverTakeFewerListsNorGrowFasterThanTheRows)
+{
+	Calibration calibration;
+	DepthCalibration depths;
+
+	three_depths(&calibration, &depths);
+	fill_recall(calibration, 0.1, depths.recall[0]); // easier than ten rows
+	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 100), probes_for_rows(calibration, depths, 0.8, 10), 1e-9);
+	std::copy_n(depths.recall[0], kMaxCalibrationPoints, depths.recall[1]);
+	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 16000), 2 * probes_for_rows(calibration, depths, 0.8, 1000), 1e-9);
+
+	three_depths(&calibration, &depths);
+	depths.depths[1] = 101; // a step, behind which nothing is known
+	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 202), 2 * probes_for_rows(calibration, depths, 0.8, 101), 1e-6);
+}
+
+TEST(CalibrationDepths, WithoutThemTheFourthRootOfTheRowsDecides)
+{
+	Calibration calibration;
+	const DepthCalibration none;
+
+	calibration_points(100, &calibration);
+	fill_recall(calibration, 1, calibration.recall);
+	EXPECT_NEAR(probes_for_rows(calibration, none, 0.8, 160), 2 * probes_for_rows(calibration, none, 0.8, 10), 1e-9);
+	EXPECT_EQ(probes_for_rows({}, none, 0.8, 10), 1);
+}
+
+TEST(CalibrationDepths, WhatIsStoredIsChecked)
+{
+	Calibration calibration;
+	DepthCalibration depths;
+	const auto problem = [&](auto &&damage) {
+		three_depths(&calibration, &depths);
+		damage();
+		return calibration_problem(calibration, depths, 100) != nullptr;
+	};
+
+	EXPECT_EQ(calibration_problem({}, {}, 1), nullptr);
+	EXPECT_FALSE(problem([] {}));
+	EXPECT_FALSE(problem([&] { calibration.recall[2] = depths.recall[1][3] = 0; })); // more lists may find less by codes
+	EXPECT_TRUE(problem([&] { calibration.n_points = kMaxCalibrationPoints + 1; }));
+	EXPECT_TRUE(problem([&] { depths.n_depths = kMaxDepths + 1; }));
+	EXPECT_TRUE(problem([&] { calibration.n_points = 0; }));
+	EXPECT_TRUE(problem([&] { calibration.probes[0] = 0; }));
+	EXPECT_TRUE(problem([&] { calibration.probes[1] = 1; }));
+	EXPECT_TRUE(problem([&] { calibration.probes[calibration.n_points - 1] = 101; }));
+	EXPECT_TRUE(problem([&] { calibration.recall[1] = NAN; }));
+	EXPECT_TRUE(problem([&] { depths.depths[0] = 10; }));
+	EXPECT_TRUE(problem([&] { depths.depths[1] = 100; }));
+	EXPECT_TRUE(problem([&] { depths.recall[1][0] = -0.5f; }));
+	EXPECT_TRUE(problem([&] { depths.recall[0][3] = 1.5f; }));
+}
+
+TEST(CalibrationDepths, DamageGivesNumbersAndNoMore)
+{
+	const float kOdd[] = {NAN, INFINITY, -INFINITY, -1, 2};
+
+	for (float odd : kOdd)
+		for (uint32_t p = 0; p < 6; p++)
+		{
+			Calibration calibration;
+			DepthCalibration depths;
+
+			three_depths(&calibration, &depths);
+			calibration.recall[p] = depths.recall[0][p] = depths.recall[1][p] = odd;
+			calibration.probes[p] = p % 2 == 0 ? 0 : UINT32_MAX;
+			depths.depths[p % 2] = p;
+			depths.n_depths = UINT32_MAX;
+			for (uint64_t rows : {1, 50, 500, 5000})
+				(void) probes_for_rows(calibration, depths, 0.9, rows); // under a sanitizer this says more
+			EXPECT_NE(calibration_problem(calibration, depths, 100), nullptr);
+		}
 }
 
 } // namespace

@@ -1,0 +1,184 @@
+// The calibration for more rows than ten: in which lists the nearest hundred, thousand and ten thousand rows of a query lie. They are found among a sample of the rows: of every sixteenth row the 64 nearest are
+// as far away as the 1,024 nearest of all, and lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as many queries. PG dialect.
+#include "am/gpuivf/writer.hpp"
+
+#include "engine/distance.hpp"
+#include "engine/match/hash_family.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kStrides[kDepthSamples] = {16, 256}; // the first divides the others
+constexpr uint64 kFound = 64 + 1; // of a sample: a query may be in it
+
+/// The nearest rows that are measured: so many of a sample; stride 1: of all rows.
+struct Depth
+{
+	uint32 stride;
+	uint32 n;
+};
+
+constexpr Depth kDepths[] = {{1, 32}, {1, kNearDepth}, {16, 8}, {16, 16}, {16, 32}, {16, 64}, {256, 16}, {256, 64}};
+
+static_assert(lengthof(kDepths) <= engine::ivf::kMaxDepths && kNearDepth > engine::ivf::kCalibratedRows);
+
+constexpr uint64 kRowsPerDepth = 2; // a table has so many rows for each of the nearest: of almost all rows nothing is to be learnt
+constexpr double kWork = 4e8;       // elements compared, about 0.1 s of one processor: decides for how many queries
+constexpr uint64 kMinQueries = 100; // however much they cost
+constexpr uint64 kRowSeed = 2;      // neither that of the queries nor that of the rows that the model was trained on: rows that draw lots
+constexpr uint64 kMaxBatchRows = 256;
+constexpr Size kBatchBytes = 128 * 1024; // of rows, compared with one query after another: fits a cache
+
+bool
+in_sample(uint64 number, uint64 stride)
+{
+	return engine::stream64(kRowSeed, number) % stride == 0;
+}
+
+uint64
+affordable_queries(const IvfWriter *writer)
+{
+	const double each = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
+
+	return Max(static_cast<uint64>(Min(kWork / each, static_cast<double>(PG_UINT32_MAX))), kMinQueries);
+}
+
+/// Compares the rows that wait with all queries.
+void
+compare_waiting(const IvfWriter *writer, DepthQueries *depths)
+{
+	for (uint64 i = 0; i < depths->n && depths->n_waiting > 0; i++)
+	{
+		engine::compute_scores(writer->rows, depths->vectors + i * writer->vector_bytes, depths->waiting, writer->vector_bytes, depths->n_waiting, depths->scores, 0);
+		for (uint32 s = 0; s < kDepthSamples; s++)
+			if (engine::topk_wants(&depths->topks[s][i], depths->scores, depths->n_waiting))
+				engine::topk_push(&depths->topks[s][i], depths->scores, depths->ids, depths->n_waiting, s > 0 ? depths->left_out[s] : nullptr, 0);
+	}
+	depths->n_waiting = 0;
+	memset(depths->left_out, 0, sizeof(depths->left_out));
+}
+
+/// Ranks [n] of the lists of a query's nearest rows in a sample, behind them PG_UINT32_MAX.
+void
+ranks_in_sample(DepthQueries *depths, uint32 sample, uint64 i, const uint32 *list_ranks, uint32 *ranks)
+{
+	engine::TopK *topk = &depths->topks[sample][i];
+	const uint64 n = engine::topk_finish(topk);
+	uint64 kept = 0;
+
+	for (uint64 j = 0; j < n && kept < kFound - 1; j++)
+		if (topk->buffer[j].row >> 32 != depths->numbers[i] && !std::isnan(topk->buffer[j].score))
+			ranks[kept++] = list_ranks[topk->buffer[j].row & PG_UINT32_MAX];
+	std::fill(ranks + kept, ranks + kFound - 1, PG_UINT32_MAX);
+}
+
+/// Adds a depth: of each query's ranks [n, stride] the first.
+void
+add_depth(IvfWriter *writer, const Depth *depth, const uint32 *ranks, uint64 stride, uint64 n)
+{
+	engine::ivf::DepthCalibration *measured = &writer->model.depths;
+	engine::ivf::Calibration curve = writer->model.calibration; // its points
+	uint32 *first = static_cast<uint32 *>(palloc(n * depth->n * sizeof(uint32)));
+
+	for (uint64 i = 0; i < n; i++)
+		std::copy_n(ranks + i * stride, depth->n, first + i * depth->n);
+	engine::ivf::calibrate_by_rank(first, n, depth->n, &curve);
+	std::copy_n(curve.recall, curve.n_points, measured->recall[measured->n_depths]);
+	measured->depths[measured->n_depths++] = depth->stride * depth->n;
+	pfree(first);
+}
+
+} // namespace
+
+void
+ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, DepthQueries *depths)
+{
+	const uint64 n = Min(queries->n, affordable_queries(writer));
+	const Size buffer_bytes = engine::topk_buffer_bytes(kFound);
+
+	depths->n = n;
+	depths->batch = Max(UINT64CONST(1), Min(kMaxBatchRows, kBatchBytes / writer->vector_bytes));
+	depths->numbers = static_cast<uint64 *>(palloc(n * sizeof(uint64)));
+	depths->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n * writer->vector_bytes));
+	for (uint64 i = 0; i < n; i++)
+	{
+		const uint64 from = i * queries->n / n;
+
+		depths->numbers[i] = queries->numbers[from];
+		memcpy(depths->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes, writer->vector_bytes);
+	}
+	for (engine::TopK *&topks : depths->topks)
+	{
+		topks = static_cast<engine::TopK *>(palloc(n * sizeof(engine::TopK)));
+		for (uint64 i = 0; i < n; i++)
+			engine::topk_init(&topks[i], kFound, static_cast<engine::Neighbor *>(palloc(buffer_bytes)), buffer_bytes / sizeof(engine::Neighbor), nullptr);
+	}
+	depths->waiting = static_cast<char *>(palloc(depths->batch * writer->vector_bytes));
+	depths->ids = static_cast<RowId *>(palloc(depths->batch * sizeof(RowId)));
+	depths->scores = static_cast<double *>(palloc(depths->batch * sizeof(double)));
+}
+
+void
+ivf_sample_depths(const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n)
+{
+	for (uint64 i = 0; i < n && depths->n > 0; i++)
+	{
+		const uint64 number = first + i;
+		const uint64 to = depths->n_waiting;
+
+		if (!in_sample(number, kStrides[0]))
+			continue;
+		memcpy(depths->waiting + to * writer->vector_bytes, vectors + i * writer->vector_bytes, writer->vector_bytes);
+		depths->ids[to] = number << 32 | labels[i];
+		for (uint32 s = 1; s < kDepthSamples; s++)
+			if (!in_sample(number, kStrides[s]))
+				depths->left_out[s][to / 8] |= static_cast<uint8>(1 << (to % 8));
+		depths->n_waiting++;
+		if (depths->n_waiting == depths->batch)
+			compare_waiting(writer, depths);
+	}
+}
+
+void
+ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
+{
+	DepthQueries *depths = &writer->depths;
+	const uint64 each = kFound - 1;
+	uint32 *list_ranks = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
+	uint32 *ranks[kDepthSamples];
+
+	compare_waiting(writer, depths);
+	for (uint32 *&of_sample : ranks)
+		of_sample = static_cast<uint32 *>(palloc(depths->n * each * sizeof(uint32)));
+	for (uint64 i = 0; i < depths->n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ivf_rank_lists(writer, depths->vectors + i * writer->vector_bytes, list_ranks);
+		for (uint32 s = 0; s < kDepthSamples; s++)
+			ranks_in_sample(depths, s, i, list_ranks, ranks[s] + i * each);
+	}
+	writer->model.depths = {};
+	writer->model.depths.n_queries = static_cast<uint32>(depths->n);
+	for (const Depth &depth : kDepths)
+	{
+		if (static_cast<uint64>(depth.stride) * depth.n * kRowsPerDepth > writer->n_rows)
+			continue;
+		if (depth.stride == 1)
+			add_depth(writer, &depth, queries->near_ranks, kNearDepth, queries->n);
+		for (uint32 s = 0; s < kDepthSamples; s++)
+			if (depth.stride == kStrides[s])
+				add_depth(writer, &depth, ranks[s], each, depths->n);
+	}
+	for (const uint32 *of_sample : ranks)
+		pfree(const_cast<uint32 *>(of_sample));
+	pfree(list_ranks);
+}
+
+} // namespace vectorgpu::am
