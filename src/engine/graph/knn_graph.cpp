@@ -26,6 +26,7 @@ constexpr uint32_t kNearClusters = 48;  // of a cluster, that its rows choose fr
 constexpr uint32_t kMaxProbes = 16;     // blocks that a row is compared with
 constexpr size_t kMaxClusters = 1 << 14;
 constexpr size_t kMostTasks = 64;
+constexpr uint32_t kJoinWidth = 48;    // first neighbours of so many first neighbours, that a row which was aside is compared with
 constexpr uint32_t kPieceRows = 32; // compared with a block by one task at a time
 
 uint32_t
@@ -122,12 +123,16 @@ struct JoinStage
 {
 	uint32_t *numbers; // [n_aside]
 	double *scores;    // [n_aside]
+	KnnSpec wide;      // of NN-descent
 	RefineStage refine;
 
 	bool
 	take(ivf::Arena *arena, const KnnSpec &spec)
 	{
-		(void) refine.take(arena, spec);
+		wide = spec;
+		wide.refine_width = std::min(spec.k, kJoinWidth);
+		if (spec.n_aside > 0)
+			(void) refine.take(arena, wide);
 		numbers = arena->take<uint32_t>(spec.n_aside);
 		scores = arena->take<double>(spec.n_aside);
 		return scores != nullptr;
@@ -510,7 +515,8 @@ offer(const KnnLists &lists, uint32_t to, uint32_t node, double score)
 		list.insert(node, score);
 }
 
-/// Rows that were aside go into the lists of those in theirs, and into each other's. What they have missed of NN-descent comes then.
+/// Rows that were aside go into the lists of those in theirs, and into each other's; then into those of their neighbours' neighbours, of which some have them for a neighbour without being
+/// one of theirs.
 bool
 join_aside(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const Memory &memory, const Call &call)
 {
@@ -540,11 +546,11 @@ join_aside(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, co
 			offer(lists, stage.numbers[j], q, stage.scores[j]);
 		}
 	}
-	for (uint32_t i = 0; spec.n_refinements > 0 && i < spec.n_aside; i++)
+	for (uint32_t i = 0; i < spec.n_aside; i++)
 	{
 		if (i % kProgressRows == 0 && !ivf::go_on(call, {i, spec.n_aside}))
 			return false;
-		refine_row(rows, spec, lists, stage.numbers[i], false, stage.refine);
+		refine_row(rows, stage.wide, lists, stage.numbers[i], false, stage.refine);
 	}
 	return true;
 }
