@@ -103,5 +103,20 @@ CREATE TABLE dense AS SELECT i AS id, (SELECT string_agg((random() < s.p + 0 * j
 CREATE INDEX dense_lists ON dense USING gpuivf (b bit_jaccard_ops);
 SELECT * FROM reached('dense_lists', 'gpuivf.recall_target', '{0.8, 0.95}', 9);
 DROP TABLE dense;
+-- values that come many times each: edges lead from a row to its copies, and seldom elsewhere
+CREATE TABLE few AS SELECT i AS id, (random() * 255)::int::bit(8) AS b FROM generate_series(1, 8000) i;
+CREATE INDEX few_graph ON few USING gpugraph (b bit_hamming_ops);
+SELECT * FROM reached('few_graph', 'gpugraph.recall_target', '{0.6, 0.95, 1}');
+DROP TABLE few;
+CREATE TABLE lattice AS SELECT i AS id, ARRAY(SELECT floor(random() * 3)::real FROM generate_series(1, 5) WHERE i = i)::vector(5) AS v FROM generate_series(1, 8000) i;
+CREATE INDEX lattice_graph ON lattice USING gpugraph (v vector_l2_ops);
+SELECT * FROM reached('lattice_graph', 'gpugraph.recall_target', '{0.6, 0.95, 1}');
+DROP TABLE lattice;
+-- one row that is longer than all others: by inner product the nearest of every second query, from anywhere
+CREATE TABLE one_long AS SELECT i AS id, CASE WHEN i = 1 THEN array_fill(1000::real, ARRAY[16]) ELSE
+	ARRAY(SELECT (sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM generate_series(1, 16) WHERE i = i) END::vector(16) AS v FROM generate_series(1, 8000) i;
+CREATE INDEX one_long_graph ON one_long USING gpugraph (v vector_ip_ops);
+SELECT k, r.* FROM unnest('{1, 10}'::int[]) k, reached('one_long_graph', 'gpugraph.recall_target', '{0.7, 0.95, 1}', k) r;
+DROP TABLE one_long;
 DROP TABLE far_off, large, coarse, narrow, equal_rows, centres, groups, evenly;
 DROP FUNCTION reached;

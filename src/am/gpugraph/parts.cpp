@@ -3,7 +3,7 @@
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/measure.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -33,6 +33,16 @@ build_spec(const GraphWriter *writer)
 	return spec;
 }
 
+/// Of a part that is measured: its rows that are the queries are aside.
+BuildSpec
+measured_spec(const BuildSpec *spec, uint64 n_rows)
+{
+	BuildSpec measured = *spec;
+
+	measured.knn.n_aside = engine::graph::query_rows(static_cast<uint32>(n_rows));
+	return measured;
+}
+
 GraphRows
 rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
 {
@@ -50,7 +60,7 @@ uint64
 part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
 	return n * (writer->vector_bytes + spec->degree * sizeof(uint32) + engine::graph::hash_code_bytes(writer->model.hash_bits)) +
-		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), *spec);
+		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), measured_spec(spec, n));
 }
 
 /// Beside the work memory, of a segment of one part: rows, edges, the base's edges and the numbers of its rows.
@@ -188,10 +198,13 @@ write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory
 	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
-/// What recall searches of the graph have, by this process. False: it gave way.
+/// What recall searches of the graph have, by this process. built: what it was built with, which has left the work memory as it is; null: it was made from another graph.
+/// False: it gave way.
 bool
-measure_here(GraphWriter *writer, const GraphRows *rows, const PartMemory *memory, const BuildReport *report)
+measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built, const PartMemory *memory, const BuildReport *report)
 {
+	const uint32 n_queries = built != nullptr ? built->knn.n_aside : 0;
+	uint32 *queries = static_cast<uint32 *>(palloc(Max(n_queries, 1) * sizeof(uint32)));
 	engine::graph::MeasuredGraph measured;
 
 	measured.rows = *rows;
@@ -204,12 +217,17 @@ measure_here(GraphWriter *writer, const GraphRows *rows, const PartMemory *memor
 	measured.codes = memory->codes;
 	graph_start_phase(writer, kPhaseMeasure);
 
+	if (built != nullptr && !graph_check_outcome(engine::graph::measure_without(
+			*rows, *built, queries, n_queries, &measured, memory->work, memory->work_bytes, graph_call(writer))))
+		return false;
+
 	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
 	void *work = palloc(work_bytes);
 	const bool done =
 		graph_check_outcome(engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, graph_call(writer)));
 
 	pfree(work);
+	pfree(queries);
 	return done;
 }
 
@@ -220,7 +238,7 @@ insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, c
 	if (!graph_check_outcome(engine::graph::graph_insert(*rows, *spec, base, memory->edges, memory->entries, report, memory->work, memory->work_bytes,
 			graph_call(writer), {graph_on_stage, nullptr})))
 		return false;
-	return measure_here(writer, rows, memory, report);
+	return measure_here(writer, rows, nullptr, memory, report);
 }
 
 /// Graph and calibration by this process. False: it gave way.
@@ -228,13 +246,14 @@ bool
 build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory, BuildReport *report)
 {
 	const engine::graph::Call call = graph_call(writer);
+	const BuildSpec with_queries = measure ? measured_spec(spec, rows->n_rows) : *spec;
 
 	if (!graph_check_outcome(engine::graph::graph_build(
-			*rows, *spec, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {graph_on_stage, nullptr})))
+			*rows, with_queries, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {graph_on_stage, nullptr})))
 		return false;
 	if (memory->codes != nullptr && !graph_make_codes(writer, rows, measure, memory->codes))
 		return false;
-	return !measure || measure_here(writer, rows, memory, report);
+	return !measure || measure_here(writer, rows, &with_queries, memory, report);
 }
 
 /// What the next merge knows of it.
@@ -332,7 +351,8 @@ graph_build_parts(GraphWriter *writer)
 	rows = insert ? writer->n_rows : rows_per_part(writer, &spec);
 	n_parts = (writer->n_rows + rows - 1) / rows;
 	memory = take_memory(writer, &spec, rows,
-		insert ? insert_work_bytes(writer, &spec) : engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), spec));
+		insert ? insert_work_bytes(writer, &spec)
+			   : engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), measured_spec(&spec, rows)));
 	max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
 	writer->model.n_parts = static_cast<uint32>(n_parts);
 	writer->edges = BufFileCreateTemp(false);

@@ -9,6 +9,7 @@
 
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/insert.hpp"
+#include "engine/graph/measure.hpp"
 #include "engine/graph_layout.hpp"
 #include "engine/stratified.hpp"
 
@@ -21,10 +22,9 @@ constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
 constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches wait for a batch
 // Rows that a graph of exact neighbours is measured with, held out of it: a recall of 0.9 has a standard error of 0.003 then.
 constexpr uint32_t kHeldOut = 2000;
-constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, which must be nearly whole without them
-constexpr uint32_t kLeastHeldOut = 400;  // else rows of the graph are
+constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but as many as without a searcher
 constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and others' ways do not lead over them
-constexpr uint32_t kRowsPerConnected = 1000; // what only connections make reachable is missing where rows are held out: so few do not count
+constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay, and are passed over
 
 class CpuGraphBuilder final : public GraphBuilder
 {
@@ -173,6 +173,7 @@ private:
 		spec.prune = spec_.prune;
 		spec.knn.k = 0;
 		spec.knn.seed = spec_.seed;
+		spec.knn.n_aside = spec_.calibrate && spec_.n_base == 0 ? graph::query_rows(spec_.n_rows) : 0;
 		return spec;
 	}
 
@@ -275,32 +276,59 @@ private:
 		return control_->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "canceled") : Status::ok();
 	}
 
-	/// With exact neighbours the graph is measured as it is without the queries; they know their neighbours, unless searches have another metric.
+	/// The graph is measured as it is without the queries. Of exact neighbours near copies go with them, and the queries know their neighbours, unless searches have
+	/// another metric.
 	Status
 	hold_out(graph::MeasuredGraph *measured)
 	{
-		const uint32_t n = std::min(kHeldOut, spec_.n_rows / kRowsPerHeldOut);
+		const graph::BuildSpec spec = build_spec();
+		uint32_t n = spec.knn.n_aside;
 
-		if (!exact_neighbors_ || spec_.prune != graph::PruneKind::kRank || n < kLeastHeldOut || report_.n_connected > spec_.n_rows / kRowsPerConnected)
+		if (spec_.n_base > 0)
 			return Status::ok();
+		if (exact_neighbors_)
+			n = std::max(n, std::min(kHeldOut, spec_.n_rows / kRowsPerHeldOut));
 		held_out_.resize(n);
+		if (exact_neighbors_ && spec_.prune == graph::PruneKind::kRank)
+		{
+			const Status held = hold_out_copies(spec, measured);
+
+			if (!held.is_ok() || measured->held_out != nullptr)
+				return held;
+		}
+		return status_of(graph::measure_without(rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call()));
+	}
+
+	/// Does nothing where few queries would stay.
+	Status
+	hold_out_copies(const graph::BuildSpec &spec, graph::MeasuredGraph *measured)
+	{
+		const uint32_t n = static_cast<uint32_t>(held_out_.size());
+		const uint32_t *edges = nullptr;
+
 		for (uint32_t q = 0; q < n; q++)
 			held_out_[q] = static_cast<uint32_t>(stratified_row(q, n, spec_.n_rows));
 		left_out_.resize(spec_.n_rows / kRowsPerLeftOut);
 		nearest_.resize(size_t{n} * graph::kCalibrationNeighbors);
 
 		graph::HeldOutRows held = {held_out_.data(), n, left_out_.data(), 0};
-		const uint32_t *edges = nullptr;
-		const graph::Outcome outcome = graph::graph_build_held_out(rows(), build_spec(), kLeastHeldOut, static_cast<uint32_t>(left_out_.size()),
-			&held, graph::kCalibrationNeighbors, nearest_.data(), &edges, work_.get(), work_bytes_, call());
+		graph::Outcome outcome = graph::graph_hold_out_copies(rows(), spec, graph::kCalibrationNeighbors, static_cast<uint32_t>(left_out_.size()), &held,
+			work_.get(), work_bytes_, pool_->n_threads());
 
-		if (!outcome.is_ok() || held.n_queries < kLeastHeldOut)
+		if (!outcome.is_ok() || held.n_queries == 0 || held.n_queries < kLeastHeldOut * n)
+			return status_of(outcome);
+		outcome = graph::graph_build_held_out(rows(), spec, held, graph::kCalibrationNeighbors, nearest_.data(), measured->entries, measured->n_entries,
+			&edges, work_.get(), work_bytes_, call());
+		if (outcome.code == StatusCode::kUnsupported)
+			return Status::ok();
+		if (!outcome.is_ok())
 			return status_of(outcome);
 		measured->edges = edges;
 		measured->held_out = held.queries;
 		measured->n_held_out = held.n_queries;
 		measured->left_out = held.rows;
 		measured->n_left_out = held.n_rows;
+		measured->copies_left_out = true;
 		measured->nearest = graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
 		return Status::ok();
 	}
@@ -492,6 +520,7 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 
 	build.degree = spec.degree;
 	build.knn.k = 0; // as many as the build takes for that degree
+	build.knn.n_aside = graph::query_rows(spec.n_rows);
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;

@@ -163,15 +163,34 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 }
 
 Outcome
-graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t least, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
-	const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
+graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most, HeldOutRows *held, void *work, size_t work_bytes,
+	size_t n_threads)
 {
+	ivf::Arena arena(work, work_bytes);
+	Memory memory;
+	KnnLists lists;
+
+	if (!memory.take(&arena, rows, spec, n_threads))
+		return ivf::work_memory_short();
+	lists.ids = memory.ids;
+	lists.k = knn_spec(rows, spec).k;
+	hold_out_copies(rows, lists, n_wanted, most, held);
+	return {};
+}
+
+Outcome
+graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest, uint32_t *nearest,
+	const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
+{
+	const auto is_held = [&held](uint32_t row) { return std::binary_search(held.rows, held.rows + held.n_rows, row); };
 	const KnnSpec knn = knn_spec(rows, spec);
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
 	HoldOutGraph graph;
+	uint32_t n_left = 0;
+	uint32_t n_connected;
 
-	if (spec.prune != PruneKind::kRank || knn.k < spec.degree)
+	if (spec.prune != PruneKind::kRank || knn.k < spec.degree || std::all_of(entries, entries + n_entries, is_held))
 		return {StatusCode::kUnsupported, "rows of this graph cannot be held out"};
 	if (!memory.take(&arena, rows, spec, call.n_threads))
 		return ivf::work_memory_short();
@@ -181,10 +200,23 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t leas
 	graph.degree = spec.degree;
 	graph.forward = memory.forward;
 	*edges = memory.ids;
-	hold_out_copies(rows, graph.lists, n_nearest, most, held);
-	if (held->n_queries < least)
-		return {};
-	return hold_out(graph, *held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
+
+	const Outcome outcome = hold_out(graph, held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
+
+	if (!outcome.is_ok())
+		return outcome;
+
+	// The forward edges are no longer needed: two or more numbers of each row, of which there are no fewer than entry points.
+	uint32_t *left = memory.forward;
+	uint8_t *absent = reinterpret_cast<uint8_t *>(left + n_entries);
+
+	for (uint32_t i = 0; i < n_entries; i++)
+		if (!is_held(entries[i]))
+			left[n_left++] = entries[i];
+	std::fill_n(absent, rows.n_rows, uint8_t{0});
+	for (uint32_t i = 0; i < held.n_rows; i++)
+		absent[held.rows[i]] = 1;
+	return connect(rows, spec.degree, memory.ids, left, n_left, &n_connected, memory.late, memory.late_bytes, call, absent);
 }
 
 size_t

@@ -74,11 +74,15 @@ size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 
-/// After graph_build with the same rows, spec, memory (as that has left it) and number of threads, where the neighbours were exact ones and edges are
-/// chosen by rank: the graph as it would be without the queries of `held` and their copies; see hold_out.hpp. Sets the rows, at most `most`, that there is room for.
-/// Where fewer than `least` queries would stay, nothing is done but that. *edges [n_rows, degree] lies in the work memory. kUnsupported if the lists are shorter than the edges of a row.
-Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, uint32_t least, uint32_t most, HeldOutRows *held, uint32_t n_nearest, uint32_t *nearest,
-	const uint32_t **edges, void *work, size_t work_bytes, const Call &call = {});
+/// After graph_build with the same rows, spec, memory (as that has left it) and number of threads: hold_out_copies from its lists.
+Outcome graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most, HeldOutRows *held, void *work, size_t work_bytes,
+	size_t n_threads = 1);
+
+/// After graph_build likewise, with its entry points: the graph as it would be without the rows of `held` (hold_out.hpp), where the neighbours were exact ones, or
+/// those rows aside. All others can be reached. *edges [n_rows, degree] lies in the work memory. kUnsupported, with nothing done, if edges are not chosen by rank, the lists are shorter than the
+/// edges of a row, or all entry points go.
+Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest, uint32_t *nearest,
+	const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work, size_t work_bytes, const Call &call = {});
 
 /// What graph_build makes, from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them.
 size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);

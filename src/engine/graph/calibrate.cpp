@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "engine/graph/hold_out.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
 #include "engine/near_copies.hpp"
@@ -19,10 +20,8 @@ namespace
 {
 
 constexpr uint32_t kNeighbors = kCalibrationNeighbors;
-constexpr uint32_t kMostQueries = 1000; // a recall of 0.9 has a standard error of 0.004 then
 constexpr uint32_t kWide = 64;          // wider searches find nearly all, so that each third of the queries tells as much; and they cost more
 constexpr uint32_t kWideStride = 3;
-constexpr uint32_t kRowsPerQuery = 20; // there are so many rows for each query, at least
 constexpr size_t kBatchRows = 256;     // compared with all queries, at most
 constexpr size_t kBatchBytes = 128 * 1024; // ... and so many bytes: fit a cache
 constexpr double kEnough = 0.9995;     // recall that needs no wider search
@@ -31,6 +30,7 @@ constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches tha
 constexpr size_t kMostTasks = 64;
 constexpr uint32_t kFound = kCopiesAmong + 1; // by the exact search: a query finds itself
 constexpr uint32_t kMostLeftOut = kFound - kNeighbors;
+constexpr double kChance = 3; // standard errors by which the nearest row may seem harder to find than the ten are
 constexpr uint32_t kMostLedOn = 3; // rows left out: two near rows may be chance, where rows have few dimensions
 
 static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
@@ -50,7 +50,7 @@ width_at(size_t i)
 uint32_t
 query_count(const MeasuredGraph &graph)
 {
-	return graph.held_out != nullptr ? graph.n_held_out : std::min(kMostQueries, graph.rows.n_rows / kRowsPerQuery);
+	return graph.held_out != nullptr ? graph.n_held_out : query_rows(graph.rows.n_rows);
 }
 
 size_t
@@ -85,14 +85,23 @@ widest(const MeasuredGraph &graph)
 	return spec;
 }
 
+/// What a search looks for, and how much of it the last one has found.
+struct Wanted
+{
+	double first_score;  // of the nearest row; the query is none
+	double last_score;   // of the kNeighbors nearest
+	uint32_t n;          // how many neighbours there are, at most kNeighbors: others have no number for a score
+	uint32_t hits;       // how many of them were found
+	uint32_t first_hits; // 1: the nearest was, or one as near
+};
+
 struct Queries
 {
 	uint32_t n;
 	uint32_t *numbers;   // [n] of the rows that they are
 	TopK *topks;         // [n]
-	double *last_score;  // [n] of the kNeighbors nearest rows; the query is none of them
-	uint32_t *n_true;    // [n] how many neighbours there are, at most kNeighbors: others have no number for a score
-	uint32_t *hits;      // [n] how many of them the last search has found
+	Wanted *without;     // [n] where the query's copies are left out
+	Wanted *with;        // [n] where they are not
 	uint32_t *left_out;  // [n, kMostLeftOut] rows that the search does without: the query's own, and its copies
 	uint32_t *n_left_out; // [n]; 0 where no edge leads to them
 
@@ -102,9 +111,8 @@ struct Queries
 		n = n_queries;
 		numbers = arena->take<uint32_t>(n);
 		topks = arena->take<TopK>(n);
-		last_score = arena->take<double>(n);
-		n_true = arena->take<uint32_t>(n);
-		hits = arena->take<uint32_t>(n);
+		without = arena->take<Wanted>(n);
+		with = arena->take<Wanted>(n);
 		left_out = arena->take<uint32_t>(size_t{n} * kMostLeftOut);
 		n_left_out = arena->take<uint32_t>(n);
 		return n_left_out != nullptr;
@@ -183,6 +191,8 @@ struct Stage
 	std::atomic<bool> stopped{false};
 };
 
+constexpr Wanted kNothing = {-HUGE_VAL, -HUGE_VAL, 0, 0, 0}; // searches by codes compare with the scores all the same
+
 /// The exact search for a run of the queries. Task 0 runs in the caller's thread and reports progress.
 void
 truth_task(void *argument, size_t task)
@@ -226,7 +236,15 @@ truth_task(void *argument, size_t task)
 	}
 }
 
-/// What the exact searches have found becomes last_score, n_true, left_out.
+/// The first n of them.
+Wanted
+wanted(const double *scores, size_t n)
+{
+	n = std::min<size_t>(n, kNeighbors);
+	return n == 0 ? kNothing : Wanted{scores[0], scores[n - 1], static_cast<uint32_t>(n), 0, 0};
+}
+
+/// What the exact searches have found becomes without, with, left_out.
 void
 finish_truth(const MeasuredGraph &graph, const Queries &queries)
 {
@@ -247,17 +265,19 @@ finish_truth(const MeasuredGraph &graph, const Queries &queries)
 				scores[n] = queries.topks[q].buffer[j].score;
 				numbers[n++] = static_cast<uint32_t>(queries.topks[q].buffer[j].row);
 			}
-		if (graph.held_out == nullptr)
+		if (!graph.copies_left_out)
 		{
 			compute_scores(graph.rows.spec, row, row, graph.rows.row_stride, 1, &own_score, 0);
 			copies = near_copies(graph.rows.spec.metric, own_score, scores, std::min(n, kCopiesAmong), kNeighbors);
+		}
+		if (graph.held_out == nullptr || copies > 0)
+		{
 			left_out[0] = queries.numbers[q];
 			std::copy_n(numbers, copies, left_out + 1);
 			queries.n_left_out[q] = static_cast<uint32_t>(copies) + 1;
 		}
-		queries.n_true[q] = static_cast<uint32_t>(std::min<size_t>(n - copies, kNeighbors));
-		if (queries.n_true[q] > 0)
-			queries.last_score[q] = scores[copies + queries.n_true[q] - 1];
+		queries.without[q] = wanted(scores + copies, n - copies);
+		queries.with[q] = wanted(scores, n);
 	}
 }
 
@@ -274,13 +294,14 @@ take_truth(const MeasuredGraph &graph, const Queries &queries)
 		while (n < kNeighbors && nearest[n] != kNoNode)
 			n++;
 		score_rows(graph.rows, graph.rows.row(queries.numbers[q]), nearest, n, scores);
-		queries.n_true[q] = 0;
-		for (uint32_t j = 0; j < n; j++)
-			if (!std::isnan(scores[j]))
-			{
-				queries.last_score[q] = queries.n_true[q] == 0 ? scores[j] : std::max(queries.last_score[q], scores[j]);
-				queries.n_true[q]++;
-			}
+
+		double *const end = std::remove_if(scores, scores + n, [](double score) { return std::isnan(score); });
+
+		// Lists are in order of scores as floats.
+		queries.without[q] = end == scores
+			? kNothing
+			: Wanted{*std::min_element(scores, end), *std::max_element(scores, end), static_cast<uint32_t>(end - scores), 0, 0};
+		queries.with[q] = queries.without[q];
 	}
 }
 
@@ -378,21 +399,25 @@ scores_without(void *context, const uint32_t *nodes, size_t n, double *scores)
 }
 
 /// How many of a query's true neighbours are among those found, of which there are as many as rows no further away.
-uint32_t
-count_hits(const MeasuredGraph &graph, const Queries &queries, size_t q, const TaskMemory &memory, uint32_t n_found)
+void
+count_hits(const MeasuredGraph &graph, const void *query, const TaskMemory &memory, uint32_t n_found, Wanted *wanted)
 {
-	const uint32_t n_judged = graph.hash != nullptr ? n_found : std::min(n_found, queries.n_true[q]);
-	uint32_t hits = 0;
+	const uint32_t n_judged = graph.hash != nullptr ? n_found : std::min(n_found, wanted->n);
+
+	wanted->hits = 0;
+	wanted->first_hits = 0;
 
 	for (uint32_t i = 0; i < n_judged; i++)
 	{
 		double score = memory.found[i].score;
 
 		if (graph.hash != nullptr)
-			score_rows(graph.rows, graph.rows.row(queries.numbers[q]), &memory.found[i].node, 1, &score);
-		hits += score <= queries.last_score[q];
+			score_rows(graph.rows, query, &memory.found[i].node, 1, &score);
+		wanted->hits += score <= wanted->last_score;
+		wanted->first_hits |= score <= wanted->first_score;
 	}
-	return std::min(hits, queries.n_true[q]);
+	wanted->hits = std::min(wanted->hits, wanted->n);
+	wanted->first_hits = std::min(wanted->first_hits, wanted->n);
 }
 
 /// Searches of some queries.
@@ -416,27 +441,41 @@ search_task(void *argument, size_t task)
 	for (size_t q = stage->next.fetch_add(stage->stride); q < queries.n && !stage->stopped.load(std::memory_order_relaxed);
 		 q = stage->next.fetch_add(stage->stride))
 	{
-		uint32_t n_found = 0;
+		const void *query = graph.rows.row(queries.numbers[q]);
+		const uint32_t *left_out = queries.left_out + q * kMostLeftOut;
+		const uint32_t n_left_out = queries.n_left_out[q];
+		const auto search = [&](uint32_t n, Wanted *wanted)
+		{
+			uint32_t n_found = 0;
 
-		without.held.query = graph.rows.row(queries.numbers[q]);
+			without.left_out = {left_out, n};
+
+			const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, without.left_out, memory);
+
+			memory.failure = graph_search(
+				view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
+			count_hits(graph, query, memory, n_found, wanted);
+			return memory.failure.is_ok();
+		};
+
+		without.held.query = query;
 		if (graph.hash != nullptr)
 		{
-			hash_query(*graph.hash, without.held.query, memory.code, memory.hash);
+			hash_query(*graph.hash, query, memory.code, memory.hash);
 			without.held.query = memory.code;
 		}
-		without.left_out = {queries.left_out + q * kMostLeftOut, queries.n_left_out[q]};
 
-		const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, without.left_out, memory);
-		const Outcome outcome = graph_search(
-			view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
+		bool going = search(n_left_out, &queries.without[q]);
 
-		memory.failure = outcome;
-		if (!outcome.is_ok() || (task == 0 && !ivf::go_on(*stage->call, {q, queries.n})))
+		if (n_left_out > 1) // of the query's own row there is one search
+			going = going && search(graph.held_out != nullptr ? 0 : 1, &queries.with[q]);
+		else
+			queries.with[q] = queries.without[q];
+		if (!going || (task == 0 && !ivf::go_on(*stage->call, {q, queries.n})))
 		{
 			stage->stopped.store(true, std::memory_order_relaxed);
 			return;
 		}
-		queries.hits[q] = count_hits(graph, queries, q, memory, n_found);
 	}
 }
 
@@ -463,7 +502,6 @@ begin(const MeasuredGraph &graph, Memory *memory)
 			? graph.held_out[q]
 			: static_cast<uint32_t>(stratified_row(q, n, graph.rows.n_rows));
 		memory->queries.n_left_out[q] = 0;
-		memory->queries.last_score[q] = -HUGE_VAL; // of queries without neighbours: searches by codes compare with it all the same
 	}
 	for (uint32_t i = 0; i < graph.n_entries; i++)
 		if (graph.held_out == nullptr || !std::binary_search(graph.left_out, graph.left_out + graph.n_left_out, graph.entries[i]))
@@ -476,18 +514,62 @@ begin(const MeasuredGraph &graph, Memory *memory)
 }
 
 double
-recall_of_hits(const Queries &queries, uint32_t stride)
+missed_of(const Queries &queries, const Wanted *wanted, uint32_t Wanted::*hits, uint32_t n_each, uint32_t stride)
 {
-	uint64_t hits = 0;
-	uint64_t wanted = 0;
+	uint64_t n_hits = 0;
+	uint64_t n_wanted = 0;
 
 	for (uint32_t q = 0; q < queries.n; q += stride)
 	{
-		hits += queries.hits[q];
-		wanted += queries.n_true[q];
+		n_hits += wanted[q].*hits;
+		n_wanted += std::min(wanted[q].n, n_each);
 	}
-	return wanted == 0 ? 1 : static_cast<double>(hits) / static_cast<double>(wanted);
+	return n_wanted == 0 ? 0 : 1 - static_cast<double>(n_hits) / static_cast<double>(n_wanted);
 }
+
+/// The recall of so many nearest rows, width by width.
+struct Curve
+{
+	const Wanted *wanted;      // [n] of the queries
+	uint32_t Wanted::*hits;
+	uint32_t n_each;           // rows that are wanted of a query
+	double missed = 1;         // by all queries at the last width that they search ...
+	double missed_part = 1;    // ... and by those that search wider ones
+
+	/// At the width that every so many-th of the queries has just been searched with.
+	double
+	next(const Queries &queries, uint32_t stride)
+	{
+		const double part = missed_of(queries, wanted, hits, n_each, kWideStride);
+
+		if (stride == 1)
+		{
+			missed = missed_of(queries, wanted, hits, n_each, 1);
+			missed_part = part;
+		}
+		// The queries that go on may be easier or harder than all: what counts is how much less they miss.
+		return 1 - (missed_part > 0 ? missed * part / missed_part : part);
+	}
+};
+
+/// Of searches with or without the queries' copies.
+struct Curves
+{
+	Curve ten;
+	Curve one;
+
+	explicit Curves(const Wanted *wanted) : ten{wanted, &Wanted::hits, kNeighbors}, one{wanted, &Wanted::first_hits, 1} {}
+
+	/// The recall of the ten nearest, unless that of the nearest is less, and not by chance.
+	double
+	next(const Queries &queries, uint32_t stride)
+	{
+		const double of_ten = ten.next(queries, stride);
+		const double of_one = one.next(queries, stride);
+
+		return std::min(of_ten, of_one + kChance * std::sqrt(std::max(of_one * (1 - of_one), 0.0) / static_cast<double>(queries.n)));
+	}
+};
 
 } // namespace
 
@@ -508,8 +590,6 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	Memory memory;
 	Stage stage = {.graph = &graph, .memory = &memory, .call = &call, .width = 0, .stride = 1};
 	double best = 0;
-	double missed = 1;       // by all queries at the last width that they search ...
-	double missed_part = 1;  // ... and by those that search wider ones
 
 	*calibration = {};
 	if (query_count(graph) == 0)
@@ -531,6 +611,10 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	}
 	else
 		take_truth(graph, memory.queries);
+
+	Curves without(memory.queries.without);
+	Curves with(memory.queries.with);
+
 	for (size_t i = 0; i < width_count(graph); i++)
 	{
 		const uint32_t width = width_at(i);
@@ -541,15 +625,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		if (!outcome.is_ok())
 			return outcome;
 
-		const double part = 1 - recall_of_hits(memory.queries, kWideStride);
-
-		if (stage.stride == 1)
-		{
-			missed = 1 - recall_of_hits(memory.queries, 1);
-			missed_part = part;
-		}
-		// The queries that go on may be easier or harder than all: what counts is how much less they miss.
-		best = std::max(best, 1 - (missed_part > 0 ? missed * part / missed_part : part));
+		best = std::max(best, std::min(without.next(memory.queries, stage.stride), with.next(memory.queries, stage.stride)));
 		calibration->probes[calibration->n_points] = width;
 		calibration->recall[calibration->n_points++] = static_cast<float>(best);
 		if (best >= kEnough || looks_at_all(width, graph.rows.n_rows))

@@ -184,7 +184,7 @@ connect_bytes(const GraphRows &rows, uint32_t degree, uint32_t n_entries)
 
 Outcome
 connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t *entries, uint32_t n_entries,
-	uint32_t *n_added, void *work, size_t work_bytes, const Call &call)
+	uint32_t *n_added, void *work, size_t work_bytes, const Call &call, const uint8_t *absent)
 {
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
@@ -203,7 +203,7 @@ connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t 
 	{
 		uint32_t *edge = nullptr;
 
-		if (tree.parents[u] != kNoNode)
+		if (tree.parents[u] != kNoNode || (absent != nullptr && absent[u] != 0))
 			continue;
 		if (*n_added % kProgressRows == 0 && !ivf::go_on(call, {u, rows.n_rows}))
 			return ivf::cancelled();

@@ -165,7 +165,7 @@ hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_near
 	std::fill_n(removal.memory.held, graph.n_rows, uint8_t{0});
 	for (uint32_t i = 0; i < held_out.n_rows; i++)
 		removal.memory.held[held_out.rows[i]] = 1;
-	for (uint32_t i = 0; i < held_out.n_queries; i++)
+	for (uint32_t i = 0; nearest != nullptr && i < held_out.n_queries; i++)
 		take_nearest(removal.memory.held, graph.lists.ids + size_t{held_out.queries[i]} * graph.lists.k, graph.lists.k, n_nearest,
 			nearest + size_t{i} * n_nearest);
 	removal.graph = &graph;

@@ -7,11 +7,22 @@
 namespace vectorgpu::engine::graph
 {
 
+/// Rows of a graph that it is measured with as queries (calibrate.hpp), held out of it: stratified_row(i, n, n_rows) of n. A recall of 0.9 of so many has a standard
+/// error of 0.004; of fewer rows fewer, without which the graph is nearly whole.
+constexpr uint32_t kMostQueryRows = 1000;
+constexpr uint32_t kRowsPerQueryRow = 20;
+
+constexpr uint32_t
+query_rows(uint32_t n_rows)
+{
+	return n_rows / kRowsPerQueryRow < kMostQueryRows ? n_rows / kRowsPerQueryRow : kMostQueryRows;
+}
+
 /// What a graph was made from, and memory for the one without some rows.
 struct HoldOutGraph
 {
 	uint32_t n_rows = 0;
-	KnnLists lists;              // of the exact nearest rows [n_rows, k], k >= degree; they are changed
+	KnnLists lists;              // of the nearest rows [n_rows, k], k >= degree: exact, or made with the rows aside (KnnSpec::n_aside); they are changed
 	uint32_t degree = 0;
 	uint32_t *forward = nullptr; // [n_rows, degree] by rank, as prune gave them; they are changed
 };
@@ -31,7 +42,7 @@ struct HeldOutRows
 void hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t most, HeldOutRows *held);
 
 /// Takes the rows held_out out of lists, of which no member is left then, chooses edges anew for rows that had one of them
-/// in their lists (by rank; what other rows' edges lose as detours is passed over), and makes edges back. nearest [n_queries, n_nearest]: of each
+/// in their lists (by rank; what other rows' edges lose as detours is passed over), and makes edges back. nearest [n_queries, n_nearest], or null: of each
 /// query the first of its list that are not held out, kNoNode behind them. edges [n_rows, degree] may lie where the lists do: no edge is of
 /// or leads to a row held out; entry points and connections are not looked at. The same by any number of call's threads.
 Outcome hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges,

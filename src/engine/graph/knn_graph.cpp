@@ -11,6 +11,7 @@
 #include "engine/graph/knn_clusters.hpp"
 #include "engine/graph/visited.hpp"
 #include "engine/ivf/work.hpp"
+#include "engine/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -25,6 +26,7 @@ constexpr uint32_t kNearClusters = 48;  // of a cluster, that its rows choose fr
 constexpr uint32_t kMaxProbes = 16;     // blocks that a row is compared with
 constexpr size_t kMaxClusters = 1 << 14;
 constexpr size_t kMostTasks = 64;
+constexpr uint32_t kJoinWidth = 48;    // first neighbours of so many first neighbours, that a row which was aside is compared with
 constexpr uint32_t kPieceRows = 32; // compared with a block by one task at a time
 
 uint32_t
@@ -39,6 +41,7 @@ cluster_count(const GraphRows &rows, const KnnSpec &spec)
 struct Memory
 {
 	Clusters clusters;
+	uint8_t *aside;       // bitmap of rows that are no others' neighbours yet
 	unsigned char *stage; // of the largest stage
 	size_t stage_bytes;
 };
@@ -116,18 +119,47 @@ struct RefineStage
 	}
 };
 
+struct JoinStage
+{
+	uint32_t *numbers; // [n_aside]
+	double *scores;    // [n_aside]
+	KnnSpec wide;      // of NN-descent
+	RefineStage refine;
+
+	bool
+	take(ivf::Arena *arena, const KnnSpec &spec)
+	{
+		wide = spec;
+		wide.refine_width = std::min(spec.k, kJoinWidth);
+		if (spec.n_aside > 0)
+			(void) refine.take(arena, wide);
+		numbers = arena->take<uint32_t>(spec.n_aside);
+		scores = arena->take<double>(spec.n_aside);
+		return scores != nullptr;
+	}
+};
+
+bool
+is_aside(const Memory &memory, uint32_t u)
+{
+	return (memory.aside[u / 8] >> (u % 8) & 1) != 0;
+}
+
 bool
 plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, size_t n_threads, Memory *memory)
 {
 	const uint32_t n_clusters = cluster_count(rows, spec);
-	ivf::Arena stages[2];
+	ivf::Arena stages[3];
 	CompareStage compare;
 	RefineStage refine;
+	JoinStage join;
 
 	(void) compare.take(&stages[0], rows, n_clusters, n_threads);
 	(void) refine.take(&stages[1], spec);
-	memory->stage_bytes =
-		std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(), stages[1].bytes_needed()});
+	(void) join.take(&stages[2], spec);
+	memory->stage_bytes = std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(), stages[1].bytes_needed(),
+		stages[2].bytes_needed()});
+	memory->aside = arena->take<uint8_t>(size_t{rows.n_rows} / 8 + 1);
 	memory->clusters.order = arena->take<uint32_t>(rows.n_rows);
 	memory->clusters.first_of = arena->take<uint32_t>(n_clusters + size_t{1});
 	memory->clusters.centroids = arena->take<float>(static_cast<size_t>(n_clusters) * cluster_dim(rows.spec));
@@ -347,7 +379,7 @@ compare_task(void *argument, size_t index)
 			double worst = list.worst();
 
 			for (uint32_t j = 0; j < size; j++)
-				if (scores[j] < worst && order[j] != u)
+				if (scores[j] < worst && order[j] != u && !is_aside(*job->memory, order[j]))
 				{
 					list.insert(order[j], scores[j]);
 					worst = list.worst();
@@ -436,7 +468,26 @@ locate(const KnnLists &lists, const KnnSpec &spec, uint32_t u, const RefineStage
 	return n;
 }
 
-/// One pass of NN-descent in the order of clusters: what is found is used at once, for both rows.
+/// NN-descent of row u: what is found is used at once, for both rows.
+void
+refine_row(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, uint32_t u, bool alone, const RefineStage &stage)
+{
+	const size_t n = locate(lists, spec, u, stage);
+	List list(lists, u);
+
+	score_rows(rows, rows.row(u), stage.located, n, stage.located_scores);
+	for (size_t j = 0; j < n; j++)
+	{
+		List other(lists, stage.located[j]);
+
+		if (stage.located_scores[j] < list.worst())
+			list.insert(stage.located[j], stage.located_scores[j]);
+		if (!alone && stage.located_scores[j] < other.worst() && !other.has(u))
+			other.insert(u, stage.located_scores[j]);
+	}
+}
+
+/// One pass in the order of clusters.
 bool
 refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const Memory &memory, const Call &call)
 {
@@ -447,21 +498,59 @@ refine(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const 
 	for (uint32_t i = 0; i < rows.n_rows; i++)
 	{
 		const uint32_t u = memory.clusters.order[i];
-		const size_t n = locate(lists, spec, u, stage);
-		List list(lists, u);
 
 		if (i % kProgressRows == 0 && !ivf::go_on(call, {i, rows.n_rows}))
 			return false;
-		score_rows(rows, rows.row(u), stage.located, n, stage.located_scores);
-		for (size_t j = 0; j < n; j++)
-		{
-			List other(lists, stage.located[j]);
+		refine_row(rows, spec, lists, u, is_aside(memory, u), stage);
+	}
+	return true;
+}
 
-			if (stage.located_scores[j] < list.worst())
-				list.insert(stage.located[j], stage.located_scores[j]);
-			if (stage.located_scores[j] < other.worst() && !other.has(u))
-				other.insert(u, stage.located_scores[j]);
+void
+offer(const KnnLists &lists, uint32_t to, uint32_t node, double score)
+{
+	List list(lists, to);
+
+	if (score < list.worst() && !list.has(node))
+		list.insert(node, score);
+}
+
+/// Rows that were aside go into the lists of those in theirs, and into each other's; then into those of their neighbours' neighbours, of which some have them for a neighbour without being
+/// one of theirs.
+bool
+join_aside(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const Memory &memory, const Call &call)
+{
+	ivf::Arena arena(memory.stage, memory.stage_bytes);
+	JoinStage stage;
+
+	(void) stage.take(&arena, spec); // of the size that plan() has found
+	for (uint32_t i = 0; i < spec.n_aside; i++)
+	{
+		const uint32_t q = stage.numbers[i] = static_cast<uint32_t>(stratified_row(i, spec.n_aside, rows.n_rows));
+		const uint32_t *ids = lists.ids + size_t{q} * lists.k;
+		const float *scores = lists.scores + size_t{q} * lists.k;
+
+		for (uint32_t j = 0; j < lists.k && ids[j] != kNoNode; j++)
+			offer(lists, ids[j], q, static_cast<double>(scores[j]));
+	}
+	for (uint32_t i = 0; i < spec.n_aside; i++)
+	{
+		const uint32_t q = stage.numbers[i];
+
+		if (i % kProgressRows == 0 && !ivf::go_on(call, {i, spec.n_aside}))
+			return false;
+		score_rows(rows, rows.row(q), stage.numbers, i, stage.scores);
+		for (uint32_t j = 0; j < i; j++)
+		{
+			offer(lists, q, stage.numbers[j], stage.scores[j]);
+			offer(lists, stage.numbers[j], q, stage.scores[j]);
 		}
+	}
+	for (uint32_t i = 0; i < spec.n_aside; i++)
+	{
+		if (i % kProgressRows == 0 && !ivf::go_on(call, {i, spec.n_aside}))
+			return false;
+		refine_row(rows, stage.wide, lists, stage.numbers[i], false, stage.refine);
 	}
 	return true;
 }
@@ -494,8 +583,11 @@ knn_graph(
 	std::fill_n(lists->scores, static_cast<size_t>(rows.n_rows) * spec.k, HUGE_VALF);
 	if (rows.n_rows == 0)
 		return {};
+	if (spec.n_aside > rows.n_rows)
+		return {StatusCode::kInvalidArgument, "there are fewer rows than are to be aside"};
 	if (!plan(&arena, rows, spec, call.n_threads, &memory))
 		return ivf::work_memory_short();
+	std::fill_n(memory.aside, size_t{rows.n_rows} / 8 + 1, uint8_t{0});
 
 	CompareJob job = {.rows = &rows, .spec = &spec, .lists = lists, .memory = &memory, .stage = &stage, .call = &call, .n_clusters = n_clusters, .block = {}, .probing = nullptr, .n_probing = 0};
 
@@ -509,6 +601,12 @@ knn_graph(
 		return compare_all(&job) ? Outcome{} : ivf::cancelled();
 	}
 
+	for (uint32_t i = 0; i < spec.n_aside; i++)
+	{
+		const uint64_t u = stratified_row(i, spec.n_aside, rows.n_rows);
+
+		memory.aside[u / 8] |= static_cast<uint8_t>(1U << (u % 8));
+	}
 	memory.clusters.n = n_clusters;
 	const Outcome outcome =
 		make_clusters(rows, spec.seed, &memory.clusters, memory.stage, memory.stage_bytes, call);
@@ -528,7 +626,7 @@ knn_graph(
 	for (uint32_t i = 0; i < spec.n_refinements; i++)
 		if (!refine(rows, spec, *lists, memory, call))
 			return ivf::cancelled();
-	return {};
+	return join_aside(rows, spec, *lists, memory, call) ? Outcome{} : ivf::cancelled();
 }
 
 } // namespace vectorgpu::engine::graph

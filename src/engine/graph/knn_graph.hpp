@@ -15,6 +15,9 @@ struct KnnSpec
 	uint32_t refine_width = 12; // so many first neighbours of so many first neighbours
 	uint32_t exact_rows = 4096; // up to so many rows all pairs are compared
 	uint64_t seed = 1;
+	// Rows that go into the others' lists at the end, when these are what they would be without them: of stratified_row(i, n_aside, n_rows). For rows that a graph is
+	// measured with as queries that it has not seen (hold_out.hpp): NN-descent would have led their neighbours to each other through them. Not where all pairs are compared.
+	uint32_t n_aside = 0;
 };
 
 /// Neighbours of all rows. ids, scores [n_rows, k]: by (score as float, order found); kNoNode and infinity where there are no

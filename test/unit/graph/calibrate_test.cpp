@@ -108,7 +108,7 @@ TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
 		EXPECT_TRUE(builder->exact_neighbors());
 		built.edges = builder->edges();
 		built.entries = builder->entries();
-		EXPECT_EQ(builder->calibration().n_queries, 400U);
+		EXPECT_EQ(builder->calibration().n_queries, 1000U);
 		for (const double target : {0.9, 0.97})
 		{
 			const uint32_t width = ivf::probes_for(builder->calibration(), target);

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/measure.hpp"
 #include "engine/graph/insert.hpp"
 #include "worker/support.hpp"
 
@@ -133,17 +133,24 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 		rows = {{graph::build_metric(metric), table.spec.element, table.spec.dim}, vectors.data(), table.spec.dim * sizeof(float), 900};
 		spec.degree = kDegree;
 		spec.knn.k = 0;
+		spec.knn.n_aside = graph::query_rows(900);
 
+		std::vector<uint32_t> queries(spec.knn.n_aside);
 		std::vector<uint32_t> entries(graph::entry_count(900, spec));
 		std::vector<uint8_t> work(graph::graph_build_bytes(rows, spec));
 
 		ASSERT_TRUE(graph::graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
-		rows.spec.metric = metric;
 
-		const graph::MeasuredGraph measured = {rows, edges.data(), kDegree, entries.data(), report.n_entries};
+		graph::MeasuredGraph measured = {rows, edges.data(), kDegree, entries.data(), report.n_entries};
 
-		work.resize(graph::calibrate_bytes(measured, 1));
-		ASSERT_TRUE(graph::calibrate(measured, &calibration, work.data(), work.size()).is_ok());
+		measured.rows.spec.metric = metric;
+		ASSERT_TRUE(graph::measure_without(
+			rows, spec, queries.data(), static_cast<uint32_t>(queries.size()), &measured, work.data(), work.size()).is_ok());
+		EXPECT_EQ(measured.held_out, queries.data());
+
+		std::vector<uint8_t> calibration_work(graph::calibrate_bytes(measured, 1));
+
+		ASSERT_TRUE(graph::calibrate(measured, &calibration, calibration_work.data(), calibration_work.size()).is_ok());
 		entries.resize(report.n_entries);
 		EXPECT_EQ(state.n_connected, report.n_connected);
 		EXPECT_EQ(state.n_queries, calibration.n_queries);
