@@ -49,3 +49,4 @@ CREATE INDEX groups_v ON groups USING gpuivf (v vector_l2_ops) WITH (storage = p
 SELECT k, target, reached FROM unnest('{300, 1000}'::int[]) k, reached('{0.95}', 'true', k) r;
 SELECT target, reached FROM reached('{0.95}', 'part < 10', 10);
 DROP TABLE groups, queries, centres, nearest;
+DROP FUNCTION reached, found, normal;

@@ -39,7 +39,8 @@ measured_spec(const BuildSpec *spec, uint64 n_rows)
 {
 	BuildSpec measured = *spec;
 
-	measured.knn.n_aside = engine::graph::query_rows(static_cast<uint32>(n_rows));
+	if (spec->prune == engine::graph::PruneKind::kRank) // of others none can be held out
+		measured.knn.n_aside = engine::graph::query_rows(static_cast<uint32>(n_rows));
 	return measured;
 }
 

@@ -15,7 +15,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kStrides[kDepthSamples] = {16, 256}; // the first divides the others
+constexpr uint64 kStep = 16;
+constexpr uint64 kStrides[kDepthSamples] = {kStep, kStep * kStep};
 constexpr uint64 kFound = 64 + 1; // of a sample: a query may be in it
 
 /// The nearest rows that are measured: so many of a sample; stride 1: of all rows.
@@ -32,22 +33,29 @@ static_assert(lengthof(kDepths) <= engine::ivf::kMaxDepths && kNearDepth > engin
 constexpr uint64 kRowsPerDepth = 2; // a table has so many rows for each of the nearest: of almost all rows nothing is to be learnt
 constexpr double kWork = 4e8;       // elements compared, about 0.1 s of one processor: decides for how many queries
 constexpr uint64 kMinQueries = 100; // however much they cost
+constexpr Size kMemoryShare = 8;    // of maintenance_work_mem, for more of them
+constexpr Size kSelected = 2 * kFound; // neighbours that a selection holds: cut now and then, which is cheap beside the distances
 constexpr uint64 kRowSeed = 2;      // neither that of the queries nor that of the rows that the model was trained on: rows that draw lots
-constexpr uint64 kMaxBatchRows = 256;
 constexpr Size kBatchBytes = 128 * 1024; // of rows, compared with one query after another: fits a cache
 
+/// Of every 16 rows one is in the first sample, drawn by lot, of every 16 of these one in the next: samples are as large as they are taken to be, and rows that come round in a period lie in them as often as
+/// in the table.
 bool
 in_sample(uint64 number, uint64 stride)
 {
-	return engine::stream64(kRowSeed, number) % stride == 0;
+	for (uint64 step = 1; step < stride; step *= kStep)
+		if (number / step % kStep != engine::stream64(kRowSeed + step, number / (step * kStep)) % kStep)
+			return false;
+	return true;
 }
 
 uint64
 affordable_queries(const IvfWriter *writer)
 {
-	const double each = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
+	const double work = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
+	const Size bytes = writer->vector_bytes + kDepthSamples * (sizeof(engine::TopK) + kSelected * sizeof(engine::Neighbor));
 
-	return Max(static_cast<uint64>(Min(kWork / each, static_cast<double>(PG_UINT32_MAX))), kMinQueries);
+	return Max(static_cast<uint64>(Min(kWork / work, static_cast<double>(writer->memory / kMemoryShare / bytes))), kMinQueries);
 }
 
 /// Compares the rows that wait with all queries.
@@ -95,16 +103,31 @@ add_depth(IvfWriter *writer, const Depth *depth, const uint32 *ranks, uint64 str
 	pfree(first);
 }
 
+void
+end_depths(DepthQueries *depths)
+{
+	for (uint32 s = 0; s < kDepthSamples; s++)
+	{
+		pfree(depths->topks[s]);
+		pfree(depths->selected[s]);
+	}
+	pfree(depths->numbers);
+	pfree(depths->vectors);
+	pfree(depths->waiting);
+	pfree(depths->ids);
+	pfree(depths->scores);
+	*depths = {};
+}
+
 } // namespace
 
 void
 ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, DepthQueries *depths)
 {
 	const uint64 n = Min(queries->n, affordable_queries(writer));
-	const Size buffer_bytes = engine::topk_buffer_bytes(kFound);
 
 	depths->n = n;
-	depths->batch = Max(UINT64CONST(1), Min(kMaxBatchRows, kBatchBytes / writer->vector_bytes));
+	depths->batch = Max(UINT64CONST(1), Min(static_cast<uint64>(kMostWaiting), kBatchBytes / writer->vector_bytes));
 	depths->numbers = static_cast<uint64 *>(palloc(n * sizeof(uint64)));
 	depths->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n * writer->vector_bytes));
 	for (uint64 i = 0; i < n; i++)
@@ -114,11 +137,12 @@ ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, Dep
 		depths->numbers[i] = queries->numbers[from];
 		memcpy(depths->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes, writer->vector_bytes);
 	}
-	for (engine::TopK *&topks : depths->topks)
+	for (uint32 s = 0; s < kDepthSamples; s++)
 	{
-		topks = static_cast<engine::TopK *>(palloc(n * sizeof(engine::TopK)));
+		depths->topks[s] = static_cast<engine::TopK *>(palloc(n * sizeof(engine::TopK)));
+		depths->selected[s] = static_cast<engine::Neighbor *>(MemoryContextAllocHuge(CurrentMemoryContext, n * kSelected * sizeof(engine::Neighbor)));
 		for (uint64 i = 0; i < n; i++)
-			engine::topk_init(&topks[i], kFound, static_cast<engine::Neighbor *>(palloc(buffer_bytes)), buffer_bytes / sizeof(engine::Neighbor), nullptr);
+			engine::topk_init(&depths->topks[s][i], kFound, depths->selected[s] + i * kSelected, kSelected, nullptr);
 	}
 	depths->waiting = static_cast<char *>(palloc(depths->batch * writer->vector_bytes));
 	depths->ids = static_cast<RowId *>(palloc(depths->batch * sizeof(RowId)));
@@ -176,9 +200,10 @@ ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
 			if (depth.stride == kStrides[s])
 				add_depth(writer, &depth, ranks[s], each, depths->n);
 	}
-	for (const uint32 *of_sample : ranks)
-		pfree(const_cast<uint32 *>(of_sample));
+	for (uint32 *of_sample : ranks)
+		pfree(of_sample);
 	pfree(list_ranks);
+	end_depths(depths);
 }
 
 } // namespace vectorgpu::am

@@ -29,6 +29,7 @@ constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the list
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
 constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
+constexpr double kPlanCandidates = 8;     // the same for the planner, which does not know the calibration: 2 to 12 of real data
 
 /// What core keeps of the storage parameters.
 struct IvfReloptions
@@ -85,6 +86,15 @@ define_storage_parameters()
 	add_int_reloption(options_kind, "pq_bits", "Bits of the code of a part: 4 or 8.", 0, 0, 8, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "opq", "Rotate the vectors before product quantisation.", kSwitches, -1,
 		"Valid values are \"on\" and \"off\".", AccessExclusiveLock);
+}
+
+/// Candidates for so many rows, where one of ten takes `factor`.
+double
+candidates_for(double factor, double wanted)
+{
+	const double rows = Max(wanted, static_cast<double>(kCalibratedRows));
+
+	return rows * (1 + (factor - 1) * std::pow(kCalibratedRows / rows, kMoreCandidates));
 }
 
 /// Bytes of a row's code, as the planner takes it: parameters may have been changed since the index was built.
@@ -179,12 +189,7 @@ ivf_probes_follow_rows(const IvfModel *model)
 uint64
 ivf_candidates(const IvfModel *model, uint64 wanted)
 {
-	const double factor = model->candidates > 0 ? model->candidates : kDefaultCandidates;
-	const double rows = static_cast<double>(wanted);
-
-	if (wanted <= kCalibratedRows)
-		return static_cast<uint64>(factor * kCalibratedRows);
-	return static_cast<uint64>(std::ceil(rows * (1 + (factor - 1) * std::pow(kCalibratedRows / rows, kMoreCandidates))));
+	return static_cast<uint64>(std::ceil(candidates_for(model->candidates > 0 ? model->candidates : kDefaultCandidates, static_cast<double>(wanted))));
 }
 
 IvfPlan
@@ -214,7 +219,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
 	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
-	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, wanted) : 0;
+	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, wanted)) : 0;
 	return plan;
 }
 

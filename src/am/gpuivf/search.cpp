@@ -318,7 +318,7 @@ ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint
 	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
 	double probes = ivf_probes(model, n_before + wanted);
 
-	// A batch behind another begins a round wider: enough, where the number of rows says nothing of how many lists they take.
+	// Each batch behind another begins a round wider than the one before, for where the number of rows does not say how many lists they take. Where it does, the second does not.
 	if (n_before > 0 && round > 0 && ivf_probes_follow_rows(model))
 		round--;
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)

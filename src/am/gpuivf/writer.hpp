@@ -27,6 +27,7 @@ struct RowErrors
 
 constexpr uint32 kDepthSamples = 2;
 constexpr uint32 kNearDepth = 60; // neighbours among all rows, beside those among samples
+constexpr uint32 kMostWaiting = 256; // rows of a sample that are compared at a time
 
 /// Queries of a calibration whose nearest rows are looked for among samples of all rows, each sample a part of the one before. See calibrate_depths.cpp.
 struct DepthQueries
@@ -35,12 +36,13 @@ struct DepthQueries
 	uint64 *numbers; // [n] of the rows that they are
 	char *vectors;   // [n, vector_bytes] as in IvfWriter::vectors
 	engine::TopK *topks[kDepthSamples]; // [n] each: number << 32 | list in place of row ids
-	uint64 batch; // rows that may wait
+	engine::Neighbor *selected[kDepthSamples]; // theirs
+	uint64 batch; // rows that may wait, at most kMostWaiting
 	uint64 n_waiting; // of the first sample, yet to be compared:
 	char *waiting;    // [batch, vector_bytes]
 	RowId *ids;       // [batch] as in topks
 	double *scores;   // [batch], scratch
-	uint8 left_out[kDepthSamples][32]; // a bit for each of these rows: it is not in the sample
+	uint8 left_out[kDepthSamples][kMostWaiting / 8]; // a bit for each of these rows: it is not in the sample
 };
 
 struct IvfWriter

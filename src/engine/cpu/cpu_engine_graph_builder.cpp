@@ -25,6 +25,7 @@ constexpr uint32_t kHeldOut = 2000;
 constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but as many as without a searcher
 constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and others' ways do not lead over them
 constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay, and are passed over
+constexpr double kMostCopies = 0.1;      // near copies held out with each of them, on average: where there are more, what finds them is measured too, for which they must be there
 
 class CpuGraphBuilder final : public GraphBuilder
 {
@@ -173,7 +174,7 @@ private:
 		spec.prune = spec_.prune;
 		spec.knn.k = 0;
 		spec.knn.seed = spec_.seed;
-		spec.knn.n_aside = spec_.calibrate && spec_.n_base == 0 ? graph::query_rows(spec_.n_rows) : 0;
+		spec.knn.n_aside = spec_.calibrate && spec_.n_base == 0 && spec_.prune == graph::PruneKind::kRank ? graph::query_rows(spec_.n_rows) : 0;
 		return spec;
 	}
 
@@ -315,7 +316,7 @@ private:
 		graph::Outcome outcome = graph::graph_hold_out_copies(rows(), spec, graph::kCalibrationNeighbors, static_cast<uint32_t>(left_out_.size()), &held,
 			work_.get(), work_bytes_, pool_->n_threads());
 
-		if (!outcome.is_ok() || held.n_queries == 0 || held.n_queries < kLeastHeldOut * n)
+		if (!outcome.is_ok() || held.n_queries == 0 || held.n_queries < kLeastHeldOut * n || held.n_rows - held.n_queries > kMostCopies * held.n_queries)
 			return status_of(outcome);
 		outcome = graph::graph_build_held_out(rows(), spec, held, graph::kCalibrationNeighbors, nearest_.data(), measured->entries, measured->n_entries,
 			&edges, work_.get(), work_bytes_, call());

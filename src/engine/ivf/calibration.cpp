@@ -193,8 +193,10 @@ calibration_problem(const Calibration &calibration, const DepthCalibration &dept
 {
 	const uint32_t n = calibration.n_points;
 
-	if (n > kMaxCalibrationPoints || depths.n_depths > kMaxDepths || (n == 0 && depths.n_depths > 0))
+	if (n > kMaxCalibrationPoints || depths.n_depths > kMaxDepths)
 		return "A calibration has more points than there can be.";
+	if (n == 0 && depths.n_depths > 0)
+		return "A calibration for more rows has no points.";
 	for (uint32_t p = 0; p < n; p++)
 		if (calibration.probes[p] == 0 || calibration.probes[p] > n_lists || (p > 0 && calibration.probes[p] <= calibration.probes[p - 1]))
 			return "The numbers of lists of a calibration do not ascend.";
