@@ -65,21 +65,26 @@ sub problems_with
 	my ($fault, $must_be_reached, $seconds) = @_;
 	my $problems = '';
 	my $offset = -s $node->logfile;
-
-	set_fault($fault);
-	for my $session (1 .. 3)
-	{
+	my $ask = sub {
+		my ($session) = @_;
 		my ($rc, $out, $err) = $node->psql('postgres', $right);
 
 		$problems .= "session $session: $err" if $rc != 0 || $err ne '';
 		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x @asked);
+	};
+
+	set_fault($fault);
+	for my $session (1 .. 3)
+	{
+		$ask->($session);
 		# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds.
 		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, $seconds) if $session < 3;
 	}
 	# The worker has been there if it has ended there.
 	return $problems if !$must_be_reached;
 	my $ended = $fault =~ /:exit$/ ? qr/vectorgpu worker \(PID \d+\) ended with status 3/ : $fault =~ /:abort$/ ? qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/ : qr//;
-	$problems .= 'it was not reached; ' if !wait_until(sub { slurp_file($node->logfile, $offset) =~ $ended }, 20);
+	# The three sessions may have come before a worker that takes seconds to start; further ones ask it.
+	$problems .= 'it was not reached; ' if !wait_until(sub { slurp_file($node->logfile, $offset) =~ $ended || do { $ask->('late'); 0 } }, 20);
 	return $problems;
 }
 

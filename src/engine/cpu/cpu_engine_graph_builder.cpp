@@ -23,6 +23,7 @@ constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches
 // Rows that a graph of exact neighbours is measured with, held out of it: a recall of 0.9 has a standard error of 0.003 then.
 constexpr uint32_t kHeldOut = 2000;
 constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but as many as without a searcher
+constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as a session measures them, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and others' ways do not lead over them
 constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay, and are passed over
 constexpr double kMostCopies = 0.1;      // near copies held out with each of them, on average: where there are more, what finds them is measured too, for which they must be there
@@ -290,7 +291,7 @@ private:
 		if (exact_neighbors_)
 			n = std::max(n, std::min(kHeldOut, spec_.n_rows / kRowsPerHeldOut));
 		held_out_.resize(n);
-		if (exact_neighbors_ && spec_.prune == graph::PruneKind::kRank)
+		if (exact_neighbors_ && spec_.prune == graph::PruneKind::kRank && spec_.n_rows >= kLeastRows)
 		{
 			const Status held = hold_out_copies(spec, measured);
 

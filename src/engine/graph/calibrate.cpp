@@ -566,9 +566,8 @@ struct Curves
 	{
 		const double of_ten = ten.next(queries, stride);
 		const double of_one = one.next(queries, stride);
-		const double n_searched = std::ceil(static_cast<double>(queries.n) / stride);
 
-		return std::min(of_ten, of_one + kChance * std::sqrt(std::max(of_one * (1 - of_one), 0.0) / n_searched));
+		return std::min(of_ten, of_one + kChance * std::sqrt(std::max(of_one * (1 - of_one), 0.0) / static_cast<double>(queries.n)));
 	}
 };
 
