@@ -127,7 +127,7 @@ bool ivf_probes_follow_rows(const IvfModel *model);
 
 /// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at. What is left over of a whole number decides
 /// together with the query's bits, so that queries look at one list more or less, and each always at as many.
-uint32 ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
+uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
 
 /// What the planner, which reads no page, takes a scan to be.
 struct IvfPlan

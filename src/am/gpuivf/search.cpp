@@ -153,7 +153,7 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, &ranked->described, search->round, search->n_before, search->wanted, search->query);
+	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, search->segment, &ranked->described, search->round, search->n_before, search->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -304,19 +304,31 @@ search_found(const SegmentSearch *search)
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
-	if (ivf_round_probes(search->meta, &model, search->round, search->n_before, search->wanted, search->query) >= model.n_lists)
+	if (ivf_round_probes(search->meta, search->segment, &model, search->round, search->n_before, search->wanted, search->query) >= model.n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
 }
 
+/// Where rows have gone since recall was measured, so many wanted rows lie as far away as more did then.
+uint64
+measured_rows(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
+{
+	const uint64 n_left = Max(segment->n_rows - Min(segment->n_dead, segment->n_rows), UINT64CONST(1));
+
+	// A segment apart has never had the rows that were measured: what it lacks of them lies in others.
+	if (!ivf_probes_follow_rows(model) || model->apart != 0 || n_left >= model->n_trained_rows)
+		return wanted;
+	return static_cast<uint64>(static_cast<double>(wanted) * model->n_trained_rows / static_cast<double>(n_left));
+}
+
 } // namespace
 
 uint32
-ivf_round_probes(const MetaData *meta, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query)
+ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query)
 {
 	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
-	double probes = ivf_probes(model, n_before + wanted);
+	double probes = ivf_probes(model, measured_rows(segment, model, n_before + wanted));
 
 	// Each batch behind another begins a round wider than the one before, for where the number of rows does not say how many lists they take. Where it does, the second does not.
 	if (n_before > 0 && round > 0 && ivf_probes_follow_rows(model))

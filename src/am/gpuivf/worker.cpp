@@ -71,7 +71,7 @@ probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
-	probes->probes = ivf_round_probes(meta, &model, round, n_before, wanted, query);
+	probes->probes = ivf_round_probes(meta, segment, &model, round, n_before, wanted, query);
 	*whole = probes->probes >= model.n_lists;
 	if (*whole && finds_candidates(meta))
 		probes->candidates = 1; // as few as can be: the segment's rows are read from the table
