@@ -104,9 +104,11 @@ SELECT * FROM vectorgpu_kmeans(0, 'v', 3);
 SELECT * FROM vectorgpu_kmeans(NULL, 'v', 3);
 CREATE VIEW km_mixed AS SELECT '[1,2]'::vector AS v UNION ALL SELECT '[1,2,3]';
 SELECT * FROM vectorgpu_kmeans('km_mixed', 'v', 3);
+SET vectorgpu.worker = off; -- a GPU is done before
 SET statement_timeout = '20ms';
 SELECT count(*) FROM vectorgpu_kmeans('km_large', 'v', 2000, max_iterations => 1000);
 RESET statement_timeout;
+RESET vectorgpu.worker;
 
 -- rows are read with the caller's rights
 CREATE ROLE km_reader;

@@ -86,6 +86,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--sets", default="fashion-mnist-784,sift-bsds-128")
     parser.add_argument("--only", default=",".join(PARTS), help="of " + ",".join(PARTS))
+    parser.add_argument("--without", default="", help="parts to leave out")
     parser.add_argument("--peer-sets", default="fashion-mnist-784,sift-bsds-128")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--no-peer", action="store_true")
@@ -98,9 +99,10 @@ def arguments():
 
 def main():
     options = arguments()
-    parts = options.only.split(",")
-    if unknown := set(parts) - set(PARTS):
+    parts, without = options.only.split(","), list(filter(None, options.without.split(",")))
+    if unknown := set(parts + without) - set(PARTS):
         sys.exit(f"no such part: {', '.join(sorted(unknown))}")
+    parts = set(parts) - set(without)
     has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
     for database, extension in (("vg", "vectorgpu"), ("pgv", "vector")):
         if database == "vg" or has_peer:
