@@ -70,7 +70,7 @@ part_corpora() {
 		target=$(basename "$target" .cpp)
 		# As in test/fuzz/CMakeLists.txt: what the target does not reach of the server stays unresolved, and the fake functions go first.
 		if g++ -no-pie -o "$folder/$target" "$folder/$target.cpp.o" "${shared[@]}" \
-			"$folder/module.a" -L "$("$PG_CONFIG" --pkglibdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
+			"$folder/module.a" -L "$("$PG_CONFIG" --pkglibdir)" -L "$("$PG_CONFIG" --libdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
 			-Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs >"$LOGS/corpora-$target.log" 2>&1 &&
 			timeout 300 "$folder/$target" "$ROOT/test/fuzz/corpus/${target#fuzz_}" >>"$LOGS/corpora-$target.log" 2>&1; then
 			passed=$((passed + 1))

@@ -119,6 +119,13 @@ def lost_to_conditions(run):
     return max((0 - more for more, in run.notes(SIFT, "of the rows pass", r"\(([-+][0-9.]+)\)")), default=None)
 
 
+def of_an_empty_scan(run):
+    """Throughput of an engine that answers in no time over that of an empty index scan, not rounded as the line's own ratio is."""
+    engine = run.client("worker", "", "null engine, 64 clients, no rows$")
+    empty = run.note("worker", "", "null engine, 64 clients, no rows$", r"empty index scan ([0-9]+)/s")
+    return round(engine / empty, 3) if engine and empty else None
+
+
 def lost_to_merges(run):
     """How far the recall after a merge is below that of a build anew, at worst."""
     return max((anew - merged for merged, anew in run.notes(SIFT, "vectorgpu_merge", r"([0-9.]+) after, ([0-9.]+) after REINDEX")), default=None)
@@ -135,7 +142,7 @@ def floors(run):
         ("worker", "the same, not spinning, p50", 80, most, "us", run.client("worker", "", "time that SQL adds to .* without"), sql),
         ("worker", "its p99, spinning, over p50", 4, most, "x", run.client("worker", "", "time that SQL adds, with spinning, p99", 4), sql),
         ("worker", "its p99, not spinning, over p50", 4, most, "x", run.client("worker", "", "time that SQL adds, without spinning, p99", 4), sql),
-        ("worker", "null engine, 64 clients, over an empty index scan", 0.70, least, "x", run.client("worker", "", "null engine, 64 clients, no rows$", 4), sql),
+        ("worker", "null engine, 64 clients, over an empty index scan", 0.70, least, "x", of_an_empty_scan(run), sql),
         ("worker", "CPU engine, 64 clients over one", 8, least, "x", run.client("worker", "", "CPU engine, 64 clients", 4), sql),
         ("worker", "copying an index to the worker", 2, least, "GB/s", run.client("worker", "", f"copying an index to the worker, {SIFT}"), sql),
         ("worker", "the same, CPU engine", 2, least, "GB/s", run.client("worker", "", "copying an index to the worker, CPU engine"), sql),
