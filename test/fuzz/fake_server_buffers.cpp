@@ -106,6 +106,7 @@ Block *LocalBufferBlockPointers;
 BufferDescPadded *BufferDescriptors;
 BufferUsage pgBufferUsage;
 int NBuffers = 16384;
+int NLocBuffer = 0;
 int old_snapshot_threshold = -1;
 int XactIsoLevel = XACT_READ_COMMITTED;
 int maintenance_work_mem = 65536;
