@@ -4,7 +4,7 @@
 
 FLAPPER=''
 
-# sql COMMAND…: in database postgres of the shared cluster, each command by itself.
+# sql COMMAND…: in database postgres of the cluster, each command by itself.
 sql() {
 	local command options=()
 
@@ -14,12 +14,12 @@ sql() {
 	"$SERVER_BIN/psql" -XqAt -v ON_ERROR_STOP=1 -d "${FLAP_DATABASE:-postgres}" "${options[@]}"
 }
 
-# flap: each second kills the worker of the shared cluster, for ever; WORK/kills counts. One that is not ready yet is spared for
+# flap: each second kills the worker of the cluster, as long as there is one; WORK/kills counts. One that is not ready yet is spared for
 # a minute: on a GPU that a dozen others use, starting takes more than ten seconds.
 flap() {
 	local pid ready spared=0 kills=0
 
-	while :; do
+	while [ -d "$WORK" ]; do
 		IFS='|' read -r pid ready < <(FLAP_DATABASE=flapping sql 'SELECT pid, ready FROM vectorgpu_worker' 2>/dev/null)
 		if [ "$ready" != t ] && [ "$spared" -lt 60 ]; then
 			spared=$((spared + 1))
@@ -90,7 +90,7 @@ isolation_suites() {
 	part_pg_regress "isolation$suffix" src/test/isolation/pg_isolation_regress "$WORK/tree/test/isolation" isolation_regression "$schedule"
 	[ "$3" != flapping ] || return 0
 	for method in gpuivf gpugraph; do
-		folder=$WORK/tree/test/isolation-$method
+		folder=$WORK/tree/test/isolation-$method$suffix
 		rm -rf "$folder"
 		cp -r "$WORK/tree/test/isolation" "$folder"
 		sed -i "s/USING gpuflat/USING $method/" "$folder"/specs/*.spec "$folder"/expected/*.out
@@ -118,6 +118,56 @@ sql_suites() {
 	[ "$what" = regress ] || isolation_suites "$suffix" "$isolation" "$worker"
 	unset PGOPTIONS
 	stop_flapping "flapping$suffix"
+}
+
+# beside SUFFIX COMMAND…: runs it in a process of its own; what it counts is left in WORK/counts-SUFFIX for counted_beside.
+beside() {
+	local counts=$WORK/counts-$1
+
+	shift
+	(
+		count() { printf '%s\t%s\t%s\t%s\n' "$@" >>"$counts"; }
+		"$@"
+		echo ended >>"$counts"
+	) &
+}
+
+# counted_beside SUFFIX…: adds what they have counted; one that did not come to its end counts as failed.
+counted_beside() {
+	local suffix name passed failed skipped ended
+
+	for suffix in "$@"; do
+		ended=0
+		while IFS=$'\t' read -r name passed failed skipped; do
+			[ "$name" = ended ] && ended=1 || count "$name" "$passed" "$failed" "$skipped"
+		done < <(cat "$WORK/counts-$suffix")
+		[ "$ended" -eq 1 ] || count "sql, worker $suffix" 0 1 0
+		rm -f "$WORK/counts-$suffix"
+	done
+}
+
+# on_own_cluster NAME COMMAND…: with a cluster that is there for it alone.
+on_own_cluster() {
+	local name=$1
+
+	shift
+	if ! start_sql_cluster "$WORK/cluster-$name" >"$LOGS/cluster-$name.log" 2>&1; then
+		show "$LOGS/cluster-$name.log"
+		count "cluster $name" 0 1 0
+		return
+	fi
+	"$@"
+	stop_cluster "$WORK/cluster-$name"
+}
+
+# three_ways [regress|isolation]: answered from the pages, by the worker, and by a worker that is killed each second. Most of the time each of them keeps
+# one core busy, so they run beside each other, each on its own cluster.
+three_ways() {
+	beside off sql_suites off '' "$1"
+	beside on on_own_cluster on sql_suites on -worker "$1"
+	beside flapping on_own_cluster flapping sql_suites flapping -flapping "$1"
+	wait
+	counted_beside off on flapping
 }
 
 # part_matrix_sql: the SQL suites in the three ways once more with the module preloaded.
