@@ -16,6 +16,10 @@ my $node = make_node('main',
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
+# Loading is the same for all access methods, building is not: of those that build slowly fewer rows, which are more than worker_memory below all the same.
+my $long = $ENV{VECTORGPU_LONG} || $AM eq 'gpuflat';
+my $rows = $long ? 30000 : 8000;
+
 # Vectors that are quick to make: 1000 equal elements, which differ from row to row.
 sub fill
 {
@@ -54,7 +58,7 @@ sub wait_copy
 	});
 }
 
-make_database('big', 30000);
+make_database('big', $rows);
 $node->safe_psql('postgres', 'CREATE TABLE t (id int, v vector(3)); INSERT INTO t VALUES (1, \'[1,2,3]\')');
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
@@ -62,7 +66,7 @@ is(scan_in('big'), 10, 'a scan of a large index is answered at once');
 ok(wait_copy('big', 'copy_manifest_generation = manifest_generation AND searches > 0'), 'the loader brings it to the worker');
 ok($node->poll_query_until('postgres', 'SELECT background_loads >= 1 FROM vectorgpu_worker'), 'in the background');
 is(worker_stat($node, 'inline_loads'), 0, 'and no scan did');
-is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', false, true)"), 30000, 'the copy equals the pages');
+is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', false, true)"), $rows, 'the copy equals the pages');
 compare_scans($node, 't', '<->', 'array_fill(7, ARRAY[1000])::vector', limit => 50, db => 'big', name => 'scans agree');
 
 # More than a scan ships, and a new segment
@@ -73,7 +77,7 @@ ok($node->poll_query_until('postgres', 'SELECT background_updates > 0 AND backgr
 	'which counts as an update and not as another load');
 $node->safe_psql('big', "SELECT vectorgpu_merge('i')");
 ok(wait_copy('big', 'copy_manifest_generation = manifest_generation'), 'the loader brings the merged segment');
-is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', true, true)"), 32000, 'the copy equals the pages');
+is($node->safe_psql('big', "SELECT cache_rows_checked FROM vectorgpu_check('i', true, true)"), $rows + 2000, 'the copy equals the pages');
 
 # Vacuums and inserts during loads
 for my $round (1 .. 3)
@@ -88,7 +92,7 @@ for my $round (1 .. 3)
 }
 
 # DROP while a load is under way, with the worker at work and with a stopped one
-for my $stopped (0, 1)
+for my $stopped ($long ? (0, 1) : ())
 {
 	my $with = $stopped ? 'with a stopped worker' : 'with the worker at work';
 
