@@ -15,7 +15,7 @@ class Run:
     def __init__(self, logs, parts):
         self.logs = logs
         self.clients = []
-        for name in ("clients.md", "large.md"):
+        for name in ("clients.md", "recalls.md", "large.md"):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(os.path.join(parts, name)) if line.startswith("| ")]
 

@@ -1,7 +1,8 @@
 # Damaged index files (F22, F23, F24): bytes flipped at random places, pages exchanged, files cut and lengthened. Every
 # statement gives the right answer or an error that names index and block (a stranger's page: 40001); no crash, no hang, no
 # damage to the table; vectorgpu_check reports each flip inside what a page's checksum covers; REINDEX heals.
-# VECTORGPU_FLIPS (default 240): bytes flipped. VECTORGPU_SEED: repeats a run.
+# VECTORGPU_FLIPS (default 240): bytes flipped. VECTORGPU_SEED: repeats a run. VECTORGPU_SHARE=2of4: every fourth round, so that four
+# shares run beside each other; the deliberate damage is the first one's.
 use strict;
 use warnings;
 
@@ -16,6 +17,7 @@ use VectorgpuMatch;
 
 my $flips   = $ENV{VECTORGPU_FLIPS} // 240;
 my $seed    = $ENV{VECTORGPU_SEED}  // time ^ $$;
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of4";
 my $n       = $flips < 120 ? $flips : 120;     # tables: one flip in each, per round
 my $rounds  = int(($flips + $n - 1) / $n);
 my $block   = 8192;
@@ -23,7 +25,7 @@ my $covered = 28;                              # the checksum covers a page from
 my $type    = column_type(24);
 my $node    = make_node('corruption', conf => "fsync = off\nstatement_timeout = 100s\nmax_locks_per_transaction = 512\n");
 note("seed $seed");
-srand($seed);
+srand($seed + $share);
 create_values($node);
 
 # Probe of one index, all in one call: each statement's outcome.
@@ -140,7 +142,7 @@ sub heal
 	return $rc == 0 && $out =~ /^\n*t$/ ? '' : "$table not healed by REINDEX: $out $err";
 }
 
-for my $round (1 .. $rounds)
+for my $round (grep { $_ % $shares == $share % $shares } 1 .. $rounds)
 {
 	my (@flipped, @problems, @unseen, @unhealed);
 
@@ -202,41 +204,47 @@ my @damages = (
 	[ 'a stranger\'s page'      => sub { my ($h, $size, $other) = @_; write_at($h, $block, substr($other, $block, $block)) } ],
 	[ 'a stranger\'s file'      => sub { my ($h, $size, $other) = @_; write_at($h, 0, $other); truncate $h, length $other } ]);
 
-$n = @damages + 2;
-make_tables();
-my @paths = split /\n/, $node->safe_psql('postgres', "SELECT pg_relation_filepath(('f' || i || '_v')::regclass) FROM generate_series(1, $n) i ORDER BY i");
-# The stranger has other rows than the damaged tables.
-$node->safe_psql('postgres', "UPDATE f$n SET v = v " . (of_match() ? '|| 5' : '+ v') . "; VACUUM f$n; REINDEX INDEX f$n" . "_v");
-$paths[ $n - 1 ] = $node->safe_psql('postgres', "SELECT pg_relation_filepath('f${n}_v')");
-$node->stop;
-my $other = slurp_file($node->data_dir . '/' . $paths[ $n - 1 ]);
-for my $i (1 .. @damages)
+sub damage_deliberately
 {
-	damage($node->data_dir . '/' . $paths[ $i - 1 ], sub { $damages[ $i - 1 ][1]->(@_, $other) });
-}
-$node->start;
-for my $i (1 .. @damages)
-{
-	my $what = $damages[ $i - 1 ][0];
-
-	# A whole intact file of another index is beyond what tags can tell from its own; the check against the table is not.
-	if ($what eq 'a stranger\'s file')
+	$n = @damages + 2;
+	make_tables();
+	my @paths = split /\n/, $node->safe_psql('postgres', "SELECT pg_relation_filepath(('f' || i || '_v')::regclass) FROM generate_series(1, $n) i ORDER BY i");
+	# The stranger has other rows than the damaged tables.
+	$node->safe_psql('postgres', "UPDATE f$n SET v = v " . (of_match() ? '|| 5' : '+ v') . "; VACUUM f$n; REINDEX INDEX f$n" . "_v");
+	$paths[ $n - 1 ] = $node->safe_psql('postgres', "SELECT pg_relation_filepath('f${n}_v')");
+	$node->stop;
+	my $other = slurp_file($node->data_dir . '/' . $paths[ $n - 1 ]);
+	for my $i (1 .. @damages)
 	{
-		my ($state) = psql_state($node, "SELECT vectorgpu_check('f${i}_v', true)");
-		like($state, qr/^XX00[12]$/, "$what: the check against the table reports it");
-		is(heal("f$i"), '', "$what: REINDEX heals");
-		next;
+		damage($node->data_dir . '/' . $paths[ $i - 1 ], sub { $damages[ $i - 1 ][1]->(@_, $other) });
 	}
-	my ($wrong, $reported) = judge("f$i", $what, states => $what =~ /stranger|exchanged|repeated|as the/ ? '40001' : undef);
-	is(join("\n", @$wrong), '', "$what: right answers or a clear error");
-	ok($reported, "$what: the check reports it") if $what !~ /appended/;
-	my ($state, $message) = psql_state($node, "DELETE FROM f$i WHERE id = 1; VACUUM (INDEX_CLEANUP on) f$i");
-	like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: VACUUM ends in order") or diag($message);
-	($state, $message) = psql_state($node, "SELECT vectorgpu_merge('f${i}_v')");
-	like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: merge ends in order") or diag($message);
-	is(heal("f$i"), '', "$what: REINDEX heals");
+	$node->start;
+	for my $i (1 .. @damages)
+	{
+		my $what = $damages[ $i - 1 ][0];
+
+		# A whole intact file of another index is beyond what tags can tell from its own; the check against the table is not.
+		if ($what eq 'a stranger\'s file')
+		{
+			my ($state) = psql_state($node, "SELECT vectorgpu_check('f${i}_v', true)");
+			like($state, qr/^XX00[12]$/, "$what: the check against the table reports it");
+			is(heal("f$i"), '', "$what: REINDEX heals");
+			next;
+		}
+		my ($wrong, $reported) = judge("f$i", $what, states => $what =~ /stranger|exchanged|repeated|as the/ ? '40001' : undef);
+		is(join("\n", @$wrong), '', "$what: right answers or a clear error");
+		ok($reported, "$what: the check reports it") if $what !~ /appended/;
+		my ($state, $message) = psql_state($node, "DELETE FROM f$i WHERE id = 1; VACUUM (INDEX_CLEANUP on) f$i");
+		like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: VACUUM ends in order") or diag($message);
+		($state, $message) = psql_state($node, "SELECT vectorgpu_merge('f${i}_v')");
+		like($state, qr/^(?:00000|XX002|XX001|40001)$/, "$what: merge ends in order") or diag($message);
+		is(heal("f$i"), '', "$what: REINDEX heals");
+	}
+	is($node->safe_psql('postgres', "SELECT compare_answers('f" . (@damages + 1) . "', '$OP', quote_literal(test_vector(2, 24)) || '::$CAST')"), '', 'the undamaged neighbour is well');
+	return;
 }
-is($node->safe_psql('postgres', "SELECT compare_answers('f" . (@damages + 1) . "', '$OP', quote_literal(test_vector(2, 24)) || '::$CAST')"), '', 'the undamaged neighbour is well');
+
+damage_deliberately() if $share == 1;
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal|reinitializing/, 'no process crashed');
 $node->stop;

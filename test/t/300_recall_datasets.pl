@@ -1,7 +1,8 @@
 # Real data (VECTORGPU_DATA; unset: skipped): on SIFT and Fashion-MNIST an index scan answers as the sequential scan, bit for
 # bit in distances and in ids up to equal distances, at LIMIT 1, 10, 100, 1000 and without LIMIT; and has recall 1.0 against
 # the published ground truth. Normal run: BIGANN 10k whole, Fashion-MNIST whole with few queries, a part of SIFT.
-# VECTORGPU_LONG=1: all rows, 1,000 queries and 20 without LIMIT.
+# VECTORGPU_LONG=1: all rows, 1,000 queries and 20 without LIMIT. VECTORGPU_SHARE=2of4: of the queries that are compared with a sequential
+# scan, and of the other access methods and storages, every fourth, so that four shares run beside each other.
 use strict;
 use warnings;
 
@@ -18,6 +19,8 @@ use VectorgpuLoad;
 require_data(map { ("$_.base.u8bin", "$_.query.u8bin", "$_.gt100.bin") } qw(fashion-mnist-784 sift-bsds-128));
 
 my $long = $ENV{VECTORGPU_LONG};
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of4";
+my $mine = 'id % ' . $shares . ' = ' . ($share - 1);
 my @sets = (
 	{ name => 'bigann10k-128', rows => 10_000, queries => 100, whole => 2 },
 	{ name => 'fashion-mnist-784', rows => 60_000, queries => 30, whole => 1 },
@@ -126,7 +129,7 @@ SET enable_seqscan = off;
 CREATE TABLE truth AS SELECT q.id AS query, max(b.d) AS tenth FROM query q, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b GROUP BY q.id;
 DROP INDEX base_v;
 SQL
-	for my $method (@methods)
+	for my $method (map { $methods[$_] } grep { $_ % $shares == $share - 1 } 0 .. $#methods)
 	{
 		my ($am, $setting, $storage) = @$method;
 		my $start = time;
@@ -166,10 +169,10 @@ for my $set (@sets)
 	check_index($node, 'base_v', name => "$name: check");
 
 	my $limits = $dims > 500 || $set->{rows} > 1000 ? '{1,10,100,1000}' : '{1,10,100}';
-	my $wrong = $node->safe_psql('postgres', "SELECT count(*), min(format('query %s: %s', id, answer)) FROM (SELECT id, compare_limits('base', v, '$limits') AS answer FROM query) s WHERE answer <> ''", timeout => 3000);
-	is($wrong, '0|', "$name: $queries queries at LIMIT 1, 10, 100, 1000 as the sequential scan");
-	$wrong = $node->safe_psql('postgres', "SET work_mem = '512MB'; SELECT count(*), min(answer) FROM (SELECT compare_answers('base', '<->', quote_literal(v) || '::vector') AS answer FROM query WHERE id < $set->{whole}) s WHERE answer <> ''", timeout => 3000);
-	is($wrong, '0|', "$name: $set->{whole} without LIMIT as the sequential scan");
+	my $wrong = $node->safe_psql('postgres', "SELECT count(*), min(format('query %s: %s', id, answer)) FROM (SELECT id, compare_limits('base', v, '$limits') AS answer FROM query WHERE $mine) s WHERE answer <> ''", timeout => 3000);
+	is($wrong, '0|', "$name: queries, $share of $shares shares of $queries, at LIMIT 1, 10, 100, 1000 as the sequential scan");
+	$wrong = $node->safe_psql('postgres', "SET work_mem = '512MB'; SELECT count(*), min(answer) FROM (SELECT compare_answers('base', '<->', quote_literal(v) || '::vector') AS answer FROM query WHERE id < $set->{whole} AND $mine) s WHERE answer <> ''", timeout => 3000);
+	is($wrong, '0|', "$name: of $set->{whole} without LIMIT as the sequential scan");
 
 	if ($all)
 	{

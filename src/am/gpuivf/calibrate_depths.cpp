@@ -54,8 +54,9 @@ affordable_queries(const IvfWriter *writer)
 {
 	const double work = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
 	const Size bytes = writer->vector_bytes + kDepthSamples * (sizeof(engine::TopK) + kSelected * sizeof(engine::Neighbor));
+	const uint64 fit = writer->memory / kMemoryShare / bytes;
 
-	return Max(static_cast<uint64>(Min(kWork / work, static_cast<double>(writer->memory / kMemoryShare / bytes))), kMinQueries);
+	return Max(static_cast<uint64>(Min(kWork / work, static_cast<double>(fit))), kMinQueries);
 }
 
 /// Compares the rows that wait with all queries.
