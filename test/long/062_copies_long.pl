@@ -96,7 +96,7 @@ $primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on)');
 $primary->safe_psql('postgres', "SELECT vectorgpu_merge('i_$_')") for sort keys %indexes;
 $primary->wait_for_catchup($standby);
 my $startup = $standby->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'});
-unlike(slurp_file("/proc/$startup/maps"), qr/vectorgpu/, 'the process that replays has not loaded the library');
+unlike(slurp_file("/proc/$startup/maps"), qr{/vectorgpu\.so}, 'the process that replays has not loaded the library');
 like(slurp_file("/proc/$startup/maps"), qr/postgres/, 'and its maps could be read');
 verify($standby, 'on the standby');
 

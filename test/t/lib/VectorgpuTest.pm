@@ -34,6 +34,19 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 	};
 }
 
+# A session's timeout is that of each of its queries, and not of its life: on a busy machine a session lives long.
+{
+	no warnings 'redefine';
+	my $background_psql = \&PostgreSQL::Test::Cluster::background_psql;
+
+	*PostgreSQL::Test::Cluster::background_psql = sub {
+		my $session = $background_psql->(@_);
+
+		$session->set_query_timer_restart;
+		return $session;
+	};
+}
+
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
