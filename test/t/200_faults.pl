@@ -22,7 +22,7 @@ use VectorgpuWorker;
 
 my $long = $ENV{VECTORGPU_LONG};
 my $match = $AM eq 'gpumatch';
-my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || ($match && !$long ? '1of6' : '1of1')) =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || ($match && !$long ? '1of12' : '1of1')) =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
 # The least for gpumatch: more than one run of inverted lists.
 my $build_mem = $match ? '1MB' : '2MB';
 my $node = make_node('faults', conf => "restart_after_crash = on\nfsync = off\nmaintenance_work_mem = '$build_mem'\nmin_parallel_table_scan_size = 0\n");

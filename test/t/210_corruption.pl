@@ -1,7 +1,7 @@
 # Damaged index files (F22, F23, F24): bytes flipped at random places, pages exchanged, files cut and lengthened. Every
 # statement gives the right answer or an error that names index and block (a stranger's page: 40001); no crash, no hang, no
 # damage to the table; vectorgpu_check reports each flip inside what a page's checksum covers; REINDEX heals.
-# VECTORGPU_FLIPS (default 240): bytes flipped. VECTORGPU_SEED: repeats a run. VECTORGPU_SHARE=2of4: every fourth round, so that four
+# VECTORGPU_FLIPS (default 120): bytes flipped. VECTORGPU_SEED: repeats a run. VECTORGPU_SHARE=2of4: every fourth round, so that four
 # shares run beside each other; the deliberate damage is the first one's.
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use VectorgpuTest;
 use VectorgpuLoad;
 use VectorgpuMatch;
 
-my $flips   = $ENV{VECTORGPU_FLIPS} // 240;
+my $flips   = $ENV{VECTORGPU_FLIPS} // 120;
 my $seed    = $ENV{VECTORGPU_SEED}  // time ^ $$;
 my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of4";
 my $n       = $flips < 120 ? $flips : 120;     # tables: one flip in each, per round
