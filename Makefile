@@ -1,6 +1,6 @@
 # PGXS build of the server module vectorgpu.so, and of the worker executable through CMake where there is one. Unit tests
 # and benchmarks are CMake's alone.
-#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1]   make install   make installcheck
+#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0]   make install   make installcheck
 # CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 where nvcc is found, but 0 in test builds (FAULTS=1),
 # since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md.
 EXTENSION = vectorgpu
@@ -76,6 +76,9 @@ uninstall-worker:
 override CXXFLAGS += -std=c++20 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -ffp-contract=off -fPIC -MMD -MP
 ifeq ($(WERROR),1)
 override CXXFLAGS += -Werror
+endif
+ifeq ($(DEBUG_INFO),0)
+override CXXFLAGS += -g0
 endif
 ifeq ($(FAULTS),1)
 override CXXFLAGS += -DVECTORGPU_FAULTS

@@ -1,4 +1,5 @@
 -- what the planner is told: more for more rows and a higher recall target, nothing for distances that are not computed
+-- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file

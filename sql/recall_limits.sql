@@ -1,4 +1,5 @@
 -- Recall targets of gpuivf for more rows than ten, and under conditions: of rows in groups that are smaller than the LIMIT, whose others lie in many more lists.
+-- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file

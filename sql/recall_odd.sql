@@ -1,4 +1,5 @@
 -- Recall targets on rows that codes or edges tell apart badly: what cannot be reached with few candidates, or by a graph, is found by a look at more rows.
+-- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file

@@ -71,14 +71,15 @@ stop_flapping() {
 	fi
 }
 
-# without_worker_tests SCHEDULE: a copy of it without the tests that ask for the worker, or for who has answered: it has to
-# be there for them. Sets SMOKE to its path in the tree.
-without_worker_tests() {
-	local name
+# schedule_for WORKER SCHEDULE: a copy of it for the worker on or flapping, without the tests that say that they ask no worker; for a worker that dies also
+# without those that ask for the worker, or for who has answered: it has to be there for them. Sets SMOKE to its path in the tree.
+schedule_for() {
+	local name without='^-- Asks no worker'
 
-	SMOKE=$1.flapping
-	for name in $(sed -n 's/^test: *//p' "$ROOT/$1"); do
-		grep -qE 'vectorgpu_(prewarm|evict|worker)|EXPLAIN \(ANALYZE' "$ROOT/sql/$name.sql" || echo "test: $name"
+	[ "$1" = on ] || without+='|vectorgpu_(prewarm|evict|worker)|EXPLAIN \(ANALYZE'
+	SMOKE=$2.$1
+	for name in $(sed -n 's/^test: *//p' "$ROOT/$2"); do
+		grep -qE "$without" "$ROOT/sql/$name.sql" || echo "test: $name"
 	done >"$WORK/tree/$SMOKE"
 }
 
@@ -104,10 +105,12 @@ isolation_suites() {
 sql_suites() {
 	local worker=$1 suffix=$2 what=${3:-} regress=sql/schedule isolation=test/isolation/schedule setting=$1
 
+	if [ "$worker" != off ]; then
+		schedule_for "$worker" "$regress"
+		regress=$SMOKE
+	fi
 	if [ "$worker" = flapping ]; then
 		setting=on
-		without_worker_tests "$regress"
-		regress=$SMOKE
 		if ! start_flapping; then
 			count "flapping" 0 1 0
 			return

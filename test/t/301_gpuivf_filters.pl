@@ -1,6 +1,7 @@
 # gpuivf, with vectors and with codes, and gpugraph on SIFT (VECTORGPU_DATA; unset: skipped). Conditions that 50, 10 and 1 % of the rows pass, whatever
 # the query or correlated with it: recall at 10 is not below the unfiltered one. And after half of the rows were deleted, inserted again elsewhere
 # and all merged, recall is that of a fresh build. From the pages and, some of it, by the worker. What a GPU makes of this: test/gpu/sql_bench, filters and live.
+# VECTORGPU_SHARE=2of4: of the indexes only every fourth, so that four shares run beside each other.
 use strict;
 use warnings;
 
@@ -20,6 +21,7 @@ my $rows    = $long ? 200_000 : 20_000;
 my $queries = $long ? 400 : 60;      # with each condition
 my $many    = $long ? 4000 : 3000;   # without one
 my $target  = 0.9;
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of4";
 my $folder  = PostgreSQL::Test::Utils::tempdir();
 my $node    = make_node('filters',
 	conf => "fsync = off\nshared_buffers = 1GB\nmaintenance_work_mem = 256MB\nmax_wal_size = 4GB\ngpuivf.probes = 0\ngpuivf.recall_target = $target\ngpugraph.search_width = 0\ngpugraph.recall_target = $target\n"
@@ -93,6 +95,9 @@ $node->safe_psql('postgres', "CREATE INDEX base_v ON base USING gpuflat (v vecto
 is($node->safe_psql('postgres', "SET enable_indexscan = off; SELECT count(*) FROM near JOIN query ON id = query JOIN truth t ON t.query = id AND condition = 'none' AND distances = nearest(v, 'true', 10)"),
 	$queries, 'the exact index has the same distances as a sequential scan');
 
+# Of a list the elements that are this share's.
+sub ours { return @_[ grep { $_ % $shares == $share - 1 } 0 .. $#_ ]; }
+
 # Recall at 10 by index scans, and the time of a query.
 sub recall
 {
@@ -142,7 +147,7 @@ sub look_by_worker
 # Without a condition recall has a standard error of .0025 with 3,000 queries, and two of them may be missing from the target, with .01 for what calibration
 # leaves. Conditions are tried with fewer queries: a recall of .99 has an error of .005 with 60, one of .93 of .014, but what a condition adds to the search
 # finds .05 more, so that nothing need be granted to chance.
-for my $index ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph')
+for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph'))
 {
 	my ($am, $storage) = split /: /, $index;
 	my $label = $storage // ($am eq 'gpuivf' ? 'vectors' : $am);
@@ -169,10 +174,10 @@ for my $index ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine 
 # Half of the rows, drawn by a hash, are deleted and inserted again in another order; then the same rows in a fresh index. There are two fresh builds, the
 # first one and that one, which train and calibrate on other samples and differ by up to .006 themselves: what they find on average is compared. The standard
 # error of the queries' differences is .001 to .002 with 3,000 of them (0 where all builds make the same of the rows), and two of them are granted.
-$node->safe_psql('postgres', 'DROP INDEX base_v; CREATE TABLE again AS SELECT * FROM base WHERE h % 2 = 0');
+$node->safe_psql('postgres', 'DROP INDEX IF EXISTS base_v; CREATE TABLE again AS SELECT * FROM base WHERE h % 2 = 0');
 my ($delete, $insert, $vacuum) = ('DELETE FROM base WHERE h % 2 = 0', 'INSERT INTO base SELECT * FROM again ORDER BY hashint4extended(id, 1)', 'VACUUM (INDEX_CLEANUP on) base');
 my @indexes = ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq', 'gpuivf: storage = pq, refine = none', 'gpugraph');
-for my $run ((map { "off, $_" } @indexes), map { "on, $_" } $long ? @indexes : @indexes[ 0, 3, 4 ])
+for my $run (ours((map { "off, $_" } @indexes), map { "on, $_" } $long ? @indexes : @indexes[ 0, 3, 4 ]))
 {
 	my ($worker, $index) = $run =~ /^(\w+), (.*)$/;
 	my ($am, $storage) = split /: /, $index;

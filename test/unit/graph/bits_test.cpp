@@ -67,7 +67,7 @@ recall_of(const Built &built, const Bytes &queries, uint32_t width)
 	spec.probe_steps = kSearchSteps;
 	for (size_t q = 0; q < queries.size() / row_bytes; q++)
 	{
-		const std::vector<Candidate> truth = all_ranked(built.rows, &queries[q * row_bytes]);
+		const std::vector<Candidate> truth = all_ranked(built.rows, &queries[q * row_bytes], kNoNode, kWanted);
 		const std::vector<Candidate> found = built.search(&queries[q * row_bytes], spec);
 
 		for (size_t i = 0; i < std::min(kWanted, truth.size()); i++, wanted++)
@@ -94,7 +94,7 @@ TEST(BitGraph, lists_of_few_rows_are_exact)
 			ASSERT_TRUE(knn_graph(rows, spec, &lists, work.data(), work.size()).is_ok());
 			for (uint32_t u = 0; u < rows.n_rows; u += 7)
 			{
-				const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u);
+				const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u, spec.k);
 
 				for (uint32_t i = 0; i < spec.k; i++)
 					ASSERT_EQ(scores[u * spec.k + i], static_cast<float>(truth[i].score)) << "dim " << dim << ", row " << u << ", neighbour " << i;
@@ -122,7 +122,7 @@ TEST(BitGraph, lists_of_more_rows_are_nearly_exact)
 		ASSERT_TRUE(knn_graph(rows, spec, &lists, work.data(), work.size()).is_ok());
 		for (uint32_t u = 0; u < rows.n_rows; u += 31)
 		{
-			const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u);
+			const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u, spec.k);
 
 			for (uint32_t i = 0; i < spec.k; i++, wanted++)
 				hits += scores[size_t{u} * spec.k + i] <= static_cast<float>(truth[spec.k - 1].score);

@@ -39,7 +39,7 @@ knn_recall(const GraphRows &rows, const KnnSpec &spec, const Knn &found)
 
 	for (uint32_t u = 0; u < rows.n_rows; u += 7)
 	{
-		const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u);
+		const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u, spec.k);
 		const size_t k = std::min<size_t>(spec.k, truth.size());
 		std::set<uint32_t> seen = {u};
 
@@ -231,7 +231,7 @@ TEST(GraphBuild, halves)
 		expect_sound(built);
 		for (uint32_t q = 0; q < 6000; q += 200)
 		{
-			const std::vector<Candidate> truth = all_ranked(rows, rows.row(q));
+			const std::vector<Candidate> truth = all_ranked(rows, rows.row(q), kNoNode, 10);
 			const std::vector<Candidate> found = built.search(rows.row(q), search);
 
 			for (size_t i = 0; i < 10; i++)

@@ -61,7 +61,7 @@ recall_of(const Built &built, const void *queries, size_t n_queries, uint32_t wi
 	for (size_t q = 0; q < n_queries; q++)
 	{
 		const void *query = static_cast<const uint8_t *>(queries) + q * built.rows.row_stride;
-		const double last = all_ranked(built.rows, query)[k - 1].score;
+		const double last = all_ranked(built.rows, query, kNoNode, k)[k - 1].score;
 		const std::vector<Candidate> found = built.search(query, spec);
 
 		for (size_t i = 0; i < std::min(k, found.size()); i++)
@@ -171,7 +171,7 @@ TEST(CalibrateOdd, rows_aside_are_neighbors_in_the_end)
 	for (uint32_t u = 0; u < kRows; u += 5)
 	{
 		const uint32_t *own = &all_ids[0][size_t{u} * spec.k];
-		const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u);
+		const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u, spec.k);
 
 		EXPECT_EQ(std::set<uint32_t>(own, own + spec.k).size(), spec.k) << u;
 		for (uint32_t i = 0; i < spec.k; i++)

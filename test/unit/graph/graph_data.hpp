@@ -48,9 +48,9 @@ rows_of(const Floats &floats, size_t dim, Metric metric = Metric::kL2)
 		static_cast<uint32_t>(floats.size() / dim)};
 }
 
-/// All rows by (score, number), NaN last; but for `without`.
+/// All rows by (score, number), NaN last; but for `without`. Only the first `wanted` of them, if these do.
 inline std::vector<Candidate>
-all_ranked(const GraphRows &rows, const void *query, uint32_t without = kNoNode)
+all_ranked(const GraphRows &rows, const void *query, uint32_t without = kNoNode, size_t wanted = SIZE_MAX)
 {
 	std::vector<double> scores(rows.n_rows);
 	std::vector<Candidate> ranked;
@@ -59,7 +59,9 @@ all_ranked(const GraphRows &rows, const void *query, uint32_t without = kNoNode)
 	for (uint32_t i = 0; i < rows.n_rows; i++)
 		if (i != without)
 			ranked.push_back({std::isnan(scores[i]) ? HUGE_VAL : scores[i], i});
-	std::sort(ranked.begin(), ranked.end(), before);
+	wanted = std::min(wanted, ranked.size());
+	std::partial_sort(ranked.begin(), ranked.begin() + static_cast<ptrdiff_t>(wanted), ranked.end(), before);
+	ranked.resize(wanted);
 	return ranked;
 }
 
@@ -107,7 +109,7 @@ struct Built
 		spec.probe_steps = kSearchSteps;
 		for (size_t q = 0; q < queries.size() / dim; q++)
 		{
-			const std::vector<Candidate> truth = all_ranked(rows, &queries[q * dim]);
+			const std::vector<Candidate> truth = all_ranked(rows, &queries[q * dim], kNoNode, k);
 			const std::vector<Candidate> found = search(&queries[q * dim], spec);
 
 			for (size_t i = 0; i < std::min(k, truth.size()); i++, wanted++)

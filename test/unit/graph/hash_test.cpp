@@ -268,7 +268,7 @@ TEST(Hash, recall_grows_with_bits)
 		{
 			const float *query = queries.data() + q * kDim;
 			const Bytes code = hashed.query(query);
-			const std::vector<Candidate> truth = all_ranked(built.rows, query);
+			const std::vector<Candidate> truth = all_ranked(built.rows, query, kNoNode, 10);
 			Built codes = {{hash_distance(bits), hashed.codes.data(), hash_code_bytes(bits), built.rows.n_rows}, built.degree, built.edges, built.entries, {}};
 			SearchSpec search;
 

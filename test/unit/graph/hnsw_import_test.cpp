@@ -50,7 +50,7 @@ TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
 		theirs.setEf(width);
 		for (size_t q = 0; q < kQueries; q++)
 		{
-			const std::vector<Candidate> truth = all_ranked(ours.rows, &queries[q * kDim]);
+			const std::vector<Candidate> truth = all_ranked(ours.rows, &queries[q * kDim], kNoNode, kNeighbors);
 			auto found = theirs.searchKnn(&queries[q * kDim], kNeighbors);
 
 			for (; !found.empty(); found.pop())

@@ -161,7 +161,7 @@ TEST(GraphSearch, filters_and_several_steps_find_nearly_the_same_and_nothing_twi
 				spec.visited_deletion = mode > 1;
 				for (size_t q = 0; q < 50; q++)
 				{
-					const std::vector<Candidate> truth = all_ranked(built.rows, &queries[q * kDim]);
+					const std::vector<Candidate> truth = all_ranked(built.rows, &queries[q * kDim], kNoNode, 10);
 					const std::vector<Candidate> found = built.search(&queries[q * kDim], spec);
 					std::set<uint32_t> nodes;
 
