@@ -171,9 +171,10 @@ for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, re
 	}
 }
 
-# Half of the rows, drawn by a hash, are deleted and inserted again in another order; then the same rows in a fresh index. There are two fresh builds, the
-# first one and that one, which train and calibrate on other samples and differ by up to .006 themselves: what they find on average is compared. The standard
-# error of the queries' differences is .001 to .002 with 3,000 of them (0 where all builds make the same of the rows), and two of them are granted.
+# Half of the rows, drawn by a hash, are deleted and inserted again in another order; then the same rows in a fresh index. A merged index finds what it found
+# before: the standard error of the queries' differences is .001 to .002 with 3,000 of them (0 where both make the same of the rows), and two of them are granted.
+# A fresh build trains and calibrates on another sample: of 14 builds of these rows in seven orders recall was .892 to .906, with a standard deviation of .005,
+# which is .007 for the difference of two. Three of them are granted.
 $node->safe_psql('postgres', 'DROP INDEX IF EXISTS base_v; CREATE TABLE again AS SELECT * FROM base WHERE h % 2 = 0');
 my ($delete, $insert, $vacuum) = ('DELETE FROM base WHERE h % 2 = 0', 'INSERT INTO base SELECT * FROM again ORDER BY hashint4extended(id, 1)', 'VACUUM (INDEX_CLEANUP on) base');
 my @indexes = ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq', 'gpuivf: storage = pq, refine = none', 'gpugraph');
@@ -192,8 +193,9 @@ for my $run (ours((map { "off, $_" } @indexes), map { "on, $_" } $long ? @indexe
 	my ($merged) = $worker eq 'on' ? look_by_worker('merged', $label) : look('merged');
 	$node->safe_psql('postgres', 'REINDEX INDEX base_v', timeout => 1800);
 	my ($fresh) = $worker eq 'on' ? look_by_worker('fresh', $label) : look('fresh');
-	my ($lost, $error) = split /\|/, $node->safe_psql('postgres', "SELECT avg(lost), stddev(lost) / sqrt(count(*)) FROM (SELECT (sum(hits) FILTER (WHERE state IN ('built', 'fresh')) / 2.0 - sum(hits) FILTER (WHERE state = 'merged')) / 10 AS lost FROM hits GROUP BY query) q");
-	cmp_ok($lost, '<=', 0.005 + 2 * $error, sprintf '%s: recall of %.4f after deletes and inserts, %.4f and %.4f of fresh builds before and after, standard error %.4f (%d lists, drift %.3f)', $label, $merged, $built, $fresh, $error, $lists, $drift);
+	my ($lost, $error) = split /\|/, $node->safe_psql('postgres', "SELECT avg(lost), stddev(lost) / sqrt(count(*)) FROM (SELECT (sum(hits) FILTER (WHERE state = 'built') - sum(hits) FILTER (WHERE state = 'merged')) / 10.0 AS lost FROM hits GROUP BY query) q");
+	cmp_ok($lost, '<=', 0.005 + 2 * $error, sprintf '%s: recall of %.4f after deletes and inserts, %.4f before, standard error %.4f (%d lists, drift %.3f)', $label, $merged, $built, $error, $lists, $drift);
+	cmp_ok($fresh - $merged, '<=', 0.02, sprintf '%s: a fresh build has a recall of %.4f', $label, $fresh);
 	$node->safe_psql('postgres', 'DROP INDEX base_v');
 }
 $node->stop;
