@@ -120,6 +120,7 @@ sql_suites() {
 	[ "$what" = isolation ] || part_pg_regress "regress$suffix" src/test/regress/pg_regress "$WORK/tree" regression "$regress"
 	[ "$what" = regress ] || isolation_suites "$suffix" "$isolation" "$worker"
 	unset PGOPTIONS
+	[[ "$worker$suffix$what" != on-worker?(regress) ]] || strangers "$WORK/cluster-on"
 	stop_flapping "flapping$suffix"
 }
 

@@ -2,6 +2,7 @@
 #include "bridge/shared_state.hpp"
 
 #include "bridge/settings.hpp"
+#include "pg/clock.hpp"
 #include "pg/shared_memory.hpp"
 
 #include <cstring>
@@ -18,7 +19,7 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kLogPauseMs = 60 * 1000;
+constexpr uint64 kLogPauseMs = 60 * 1000;
 
 SharedState *attached = nullptr;
 bool unavailable = false;
@@ -144,7 +145,7 @@ void
 note_fallback(Fallback reason, const char *detail)
 {
 	SharedState *state = shared_state();
-	TimestampTz now;
+	uint64 now;
 	uint64 logged;
 
 	n_own_fallbacks++;
@@ -157,10 +158,10 @@ note_fallback(Fallback reason, const char *detail)
 		(reason == Fallback::kNotRunning && pg_atomic_read_u64(&state->n_deaths) == 0 && detail == nullptr))
 		return;
 	logged = pg_atomic_read_u64(&state->logged);
-	now = GetCurrentTimestamp();
-	if (logged != 0 && !TimestampDifferenceExceeds(static_cast<TimestampTz>(logged), now, kLogPauseMs))
+	now = pg::monotonic_ms();
+	if (logged != 0 && now < logged + kLogPauseMs)
 		return;
-	if (!pg_atomic_compare_exchange_u64(&state->logged, &logged, static_cast<uint64>(now)))
+	if (!pg_atomic_compare_exchange_u64(&state->logged, &logged, now))
 		return;
 	ereport(LOG_SERVER_ONLY,
 		(errmsg("vectorgpu scans are answered without the worker"),

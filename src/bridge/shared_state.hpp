@@ -51,7 +51,7 @@ constexpr int kLoaderSlots = 2; // indexes that are loaded in the background at 
 struct LoaderSlot
 {
 	pg_atomic_uint64 order; // database << 32 | index
-	pg_atomic_uint64 since; // TimestampTz of the order
+	pg_atomic_uint64 since; // pg::monotonic_ms of the order
 	pg_atomic_uint32 pid;   // of the loader, once it runs
 };
 
@@ -69,8 +69,8 @@ struct SharedState
 	pg_atomic_uint32 n_lanes;          // further sessions of all processes (search_lanes.hpp)
 	pg_atomic_uint64 generation;       // worker processes started
 	pg_atomic_uint64 n_deaths;         // worker processes that ended by themselves
-	pg_atomic_uint64 supervisor_asked; // TimestampTz of the last request for a supervisor
-	pg_atomic_uint64 logged;           // TimestampTz of the last line about a fallback
+	pg_atomic_uint64 supervisor_asked; // pg::monotonic_ms of the last request for a supervisor
+	pg_atomic_uint64 logged;           // pg::monotonic_ms of the last line about a fallback
 	pg_atomic_uint64 n_answered;       // batches of rows that came from the worker
 	pg_atomic_uint64 n_shipped_rows;   // delta rows that scans brought to the worker
 	pg_atomic_uint64 n_inline_loads;   // copies that scans brought to the worker

@@ -7,6 +7,7 @@
 #include "bridge/sweep.hpp"
 #include "bridge/worker_process.hpp"
 #include "common/cores.hpp"
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 #include "pg/shared_memory.hpp"
 #include "wire/address.hpp"
@@ -32,7 +33,6 @@ extern "C"
 #include "storage/procsignal.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 }
 
@@ -43,7 +43,7 @@ namespace
 {
 
 constexpr int kRestartSeconds = 5;     // of the supervisor itself
-constexpr int kAskPauseMs = 10 * 1000; // between two requests for a supervisor
+constexpr uint64 kAskPauseMs = 10 * 1000; // between two requests for a supervisor
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
 constexpr uint64 kPingPauseMs = 1000;
@@ -444,14 +444,14 @@ void
 supervisor_request(SharedState *state)
 {
 	BackgroundWorker worker;
-	const TimestampTz now = GetCurrentTimestamp();
+	const uint64 now = pg::monotonic_ms();
 	uint64 asked = pg_atomic_read_u64(&state->supervisor_asked);
 
 	if (preloaded || pg_atomic_read_u32(&state->supervisor_pid) != 0)
 		return;
-	if (asked != 0 && !TimestampDifferenceExceeds(static_cast<TimestampTz>(asked), now, kAskPauseMs))
+	if (asked != 0 && now < asked + kAskPauseMs)
 		return;
-	if (!pg_atomic_compare_exchange_u64(&state->supervisor_asked, &asked, static_cast<uint64>(now)))
+	if (!pg_atomic_compare_exchange_u64(&state->supervisor_asked, &asked, now))
 		return;
 	fill_registration(&worker);
 	if (VG_FAULT("supervisor_register") || !RegisterDynamicBackgroundWorker(&worker, nullptr))

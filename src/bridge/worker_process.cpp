@@ -1,6 +1,7 @@
 // See worker_process.hpp. Between fork and exec only async-signal-safe calls are made.
 #include "bridge/worker_process.hpp"
 
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <cerrno>
@@ -18,7 +19,6 @@
 extern "C"
 {
 #include "storage/fd.h"
-#include "utils/timestamp.h"
 }
 
 namespace vectorgpu::bridge
@@ -116,7 +116,7 @@ make_pipe(int (&fds)[2], bool ours_is_read)
 void
 log_line(WorkerProcess *process)
 {
-	const int64 second = GetCurrentTimestamp() / USECS_PER_SEC;
+	const uint64 second = pg::monotonic_ms() / 1000;
 
 	process->line[process->line_bytes] = '\0';
 	process->line_bytes = 0;

@@ -18,7 +18,7 @@ struct WorkerProcess
 	uint32 line_bytes;
 	uint32 lines_this_second;
 	uint32 lines_dropped;
-	int64 second;
+	uint64 second;
 	char line[kOutputLineBytes];
 };
 

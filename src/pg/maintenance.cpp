@@ -5,6 +5,7 @@
 // table lock, and gives way to whoever waits for its own, so that it holds up neither DDL nor DROP DATABASE.
 #include "pg/maintenance.hpp"
 
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <climits>
@@ -21,7 +22,6 @@ extern "C"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 }
 
 namespace vectorgpu::pg
@@ -31,7 +31,7 @@ namespace
 {
 
 constexpr int kRememberedIndexes = 16;
-constexpr int kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often
+constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
@@ -48,7 +48,7 @@ static_assert(sizeof(MaintenanceOrder) <= BGW_EXTRALEN);
 struct Request
 {
 	Oid index;
-	TimestampTz at;
+	uint64 at; // monotonic_ms
 };
 
 bool auto_merge = true;
@@ -61,13 +61,13 @@ int next_request = 0;
 bool
 note_request(Oid index)
 {
-	const TimestampTz now = GetCurrentTimestamp();
+	const uint64 now = monotonic_ms();
 
 	for (Request &request : recent_requests)
 	{
 		if (request.index != index)
 			continue;
-		if (!TimestampDifferenceExceeds(request.at, now, kRequestPauseMs))
+		if (now - request.at < kRequestPauseMs)
 			return false;
 		request.at = now;
 		return true;

@@ -1,8 +1,9 @@
 # Copies of a cluster by the server's own programs: pg_upgrade --link (F45), pg_rewind (F42), replay by a process that has never loaded the
-# library (F41), a postmaster that was stopped (F60). One index of each access method; answers as those of a sequential scan, checks clean.
+# library, and by a server that has none (F41), a postmaster that was stopped (F60). One index of each access method; answers as those of a sequential scan, checks clean.
 use strict;
 use warnings;
 
+use File::Basename qw(dirname);
 use FindBin;
 use lib "$FindBin::RealBin/../t/lib";
 use PostgreSQL::Test::Cluster;
@@ -61,6 +62,20 @@ sub verify
 	return;
 }
 
+# A copy of the server's installation without the library and its worker; where the folder of its programs is. PostgreSQL finds its files by
+# their place relative to the program's.
+sub bare_server
+{
+	my ($node) = @_;
+	my ($bin, $lib, $share) = map { $node->config_data($_) } qw(--bindir --pkglibdir --sharedir);
+	my $copy = PostgreSQL::Test::Utils::tempdir();
+
+	system_or_bail('mkdir', '-p', map { "$copy$_" } $bin, $lib, $share);
+	system_or_bail('sh', '-c', "cp -a '$bin/.' '$copy$bin/' && ln -s '$lib'/* '$copy$lib/' && ln -s '$share'/* '$copy$share/'");
+	unlink glob("$copy$lib/vectorgpu*") or die "$lib has no vectorgpu";
+	return $copy . dirname($bin);
+}
+
 # --- pg_upgrade, within one version: the files are linked, the catalogs made anew ------------------------
 my $old = make_node('old');
 my $new = PostgreSQL::Test::Cluster->new('new');
@@ -90,15 +105,34 @@ $primary->backup('copy');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'copy', has_streaming => 1);
 $standby->start;
+my $bare = PostgreSQL::Test::Cluster->new('bare', install_path => bare_server($primary));
+$bare->init_from_backup($primary, 'copy', has_streaming => 1);
+$bare->start;
 insert($primary, $_, 3001, 3100) for sort keys %indexes;
 $primary->safe_psql('postgres', "DELETE FROM t_$_ WHERE id % 10 = 0") for sort keys %indexes;
 $primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on)');
 $primary->safe_psql('postgres', "SELECT vectorgpu_merge('i_$_')") for sort keys %indexes;
-$primary->wait_for_catchup($standby);
+$primary->wait_for_catchup($_) for $standby, $bare;
 my $startup = $standby->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'});
 unlike(slurp_file("/proc/$startup/maps"), qr{/vectorgpu\.so}, 'the process that replays has not loaded the library');
 like(slurp_file("/proc/$startup/maps"), qr/postgres/, 'and its maps could be read');
 verify($standby, 'on the standby');
+
+my ($rc, $out, $err) = $bare->psql('postgres', q{SELECT '[1,2]'::vector});
+like($err, qr/could not (?:access|load) (?:file|library) .*vectorgpu/, 'the standby without the library has none');
+is($bare->safe_psql('postgres', 'SELECT count(*) FROM t_flat'), $primary->safe_psql('postgres', 'SELECT count(*) FROM t_flat'), 'and has replayed all the same');
+$bare->restart;
+insert($primary, $_, 3501, 3510) for sort keys %indexes;
+$primary->wait_for_catchup($bare);
+$bare->stop;
+# The library is installed.
+delete $bare->{_install_path};
+$bare->start;
+verify($bare, 'on the standby that had no library');
+$bare->promote;
+insert($bare, $_, 3601, 3610) for sort keys %indexes;
+verify($bare, 'promoted');
+$bare->stop;
 
 $standby->promote;
 insert($standby, $_, 4001, 4100) for sort keys %indexes;

@@ -292,6 +292,13 @@ for my $what (sort keys %builds)
 }
 equal('t', 'after cancelled builds');
 
+# C20: snapshots that are not of one moment.
+SKIP:
+{
+	skip 'fault points are not built in', 2 unless faults_enabled($node);
+	refuses_other_snapshots($node, 't_v', bitmap => 1);
+}
+
 # F47: DROP EXTENSION waits for a cursor's transaction; the extension can come back.
 my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("$by_index; BEGIN; DECLARE one CURSOR FOR SELECT id FROM t ORDER BY v <#> $query; FETCH 2 FROM one");

@@ -16,6 +16,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <csignal>
@@ -39,7 +40,6 @@ extern "C"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 }
 
@@ -53,7 +53,7 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kSliceMs = 150; // and what one request more can take
 constexpr long kPauseMs = 100;   // when the index is locked, or another session loads it
 constexpr int kLongestWaitMs = 60 * 1000;
-constexpr int kOrderLifeMs = 30 * 1000; // of an order whose loader does not start
+constexpr uint64 kOrderLifeMs = 30 * 1000; // of an order whose loader does not start
 constexpr int kStalesInARow = 100;
 
 struct LoadOrder
@@ -74,20 +74,21 @@ order_code(Oid database, Oid index_oid)
 }
 
 bool
-slot_is_dead(bridge::LoaderSlot *slot, TimestampTz now)
+slot_is_dead(bridge::LoaderSlot *slot, uint64 now)
 {
 	const uint32 pid = pg_atomic_read_u32(&slot->pid);
 
 	if (pid != 0)
 		return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
-	return TimestampDifferenceExceeds(static_cast<TimestampTz>(pg_atomic_read_u64(&slot->since)), now, kOrderLifeMs);
+	// Another session's order may be of this very moment, after `now` was read.
+	return now > pg_atomic_read_u64(&slot->since) + kOrderLifeMs;
 }
 
 /// Takes a slot for the order; -1 if the same order is there already, or none is free.
 int
 take_slot(bridge::SharedState *shared, uint64 code)
 {
-	const TimestampTz now = GetCurrentTimestamp();
+	const uint64 now = pg::monotonic_ms();
 
 	for (bridge::LoaderSlot &slot : shared->loaders)
 		if (pg_atomic_read_u64(&slot.order) == code && !slot_is_dead(&slot, now))
@@ -99,7 +100,7 @@ take_slot(bridge::SharedState *shared, uint64 code)
 
 		if (seen != 0 && !slot_is_dead(slot, now))
 			continue;
-		pg_atomic_write_u64(&slot->since, static_cast<uint64>(now));
+		pg_atomic_write_u64(&slot->since, now);
 		pg_atomic_write_u32(&slot->pid, 0);
 		if (pg_atomic_compare_exchange_u64(&slot->order, &seen, code))
 			return i;

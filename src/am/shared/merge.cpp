@@ -9,6 +9,7 @@
 #include "am/shared/row_merge.hpp"
 #include "am/shared/segment_writer.hpp"
 #include "am/shared/vacuum.hpp"
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -21,7 +22,6 @@ extern "C"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 }
 
 namespace vectorgpu::am
@@ -31,7 +31,7 @@ namespace
 {
 
 constexpr uint32 kRowsBetweenLooks = 64; // how often the clock is read
-constexpr int kGiveWayMs = 200;          // how often waiting sessions are looked for
+constexpr uint64 kGiveWayMs = 200;       // how often waiting sessions are looked for
 constexpr BlockNumber kExtendBlocks = 128; // that the file grows by at a time: a few milliseconds
 
 struct Merge
@@ -49,17 +49,17 @@ struct Merge
 	uint64 n_blocks;
 	uint32 segment_id;
 	bool give_way;
-	TimestampTz last_look;
+	uint64 last_look; // pg::monotonic_ms
 };
 
 /// True if another session waits for this table, or wants to drop, move or rename the database.
 bool
 somebody_waits(Merge *merge)
 {
-	const TimestampTz now = GetCurrentTimestamp();
+	const uint64 now = pg::monotonic_ms();
 	LOCKTAG database;
 
-	if (!TimestampDifferenceExceeds(merge->last_look, now, kGiveWayMs))
+	if (now - merge->last_look < kGiveWayMs)
 		return false;
 	merge->last_look = now;
 	if (LockHasWaitersRelation(merge->heap, ShareUpdateExclusiveLock))
@@ -315,7 +315,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	merge->index = index;
 	merge->heap = heap;
 	merge->give_way = give_way;
-	merge->last_look = GetCurrentTimestamp();
+	merge->last_look = pg::monotonic_ms();
 	stop = {must_give_way, merge, false};
 	meta_read(index, nullptr, &merge->meta);
 	merge->format = access_method(index, &merge->meta)->format;

@@ -3,6 +3,7 @@
 
 #include "am/shared/am_interface.hpp"
 #include "am/shared/scan.hpp"
+#include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <algorithm>
@@ -23,7 +24,6 @@ extern "C"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
-#include "utils/timestamp.h"
 }
 
 namespace vectorgpu::am
@@ -70,7 +70,7 @@ struct TableScan
 	Wanted *wanted; // [n_wanted] by row: all answers
 	uint32 n_wanted;
 	MemoryContext row_context; // reset for each row
-	TimestampTz deadline;      // 0: none
+	uint64 deadline;           // pg::monotonic_ms; 0: none
 	uint32 n_rows;             // since the last look at the clock
 	bool late;
 };
@@ -105,7 +105,7 @@ compare_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool a
 	if (scan->deadline != 0 && ++scan->n_rows >= kRowsPerLook)
 	{
 		scan->n_rows = 0;
-		scan->late = scan->late || GetCurrentTimestamp() >= scan->deadline;
+		scan->late = scan->late || pg::monotonic_ms() >= scan->deadline;
 	}
 	if (isnull[0] || scan->late) // what is left of the step costs next to nothing
 		return;
@@ -295,7 +295,7 @@ recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const RecallO
 
 bool
 recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *queries,
-	uint32 n_queries, uint32 k, TimestampTz deadline)
+	uint32 n_queries, uint32 k, uint64 deadline)
 {
 	const BlockNumber n_blocks = RelationGetNumberOfBlocks(heap);
 	const bool by_parts = deadline != 0 && heap->rd_tableam == GetHeapamTableAmRoutine();
@@ -329,7 +329,7 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 		if (by_parts)
 			heap_setscanlimits(part, start, Min(step, n_blocks - start));
 		table_index_build_scan(heap, index, info, true, false, compare_row, &scan, part);
-		scan.late = scan.late || (deadline != 0 && GetCurrentTimestamp() >= deadline);
+		scan.late = scan.late || (deadline != 0 && pg::monotonic_ms() >= deadline);
 	}
 	MemoryContextDelete(scan.row_context);
 	pfree(scan.wanted);

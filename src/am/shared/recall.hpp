@@ -62,9 +62,9 @@ void recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const Re
 	uint32 k);
 
 /// Scans the table, computing the distance of each row of the index that the snapshot sees to each query. Returns false, with
-/// nothing to be used, if that is not done by `deadline` (GetCurrentTimestamp's clock; 0: none).
+/// nothing to be used, if that is not done by `deadline` (pg::monotonic_ms; 0: none).
 bool recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *queries,
-	uint32 n_queries, uint32 k, TimestampTz deadline);
+	uint32 n_queries, uint32 k, uint64 deadline);
 
 /// Adds a query to the count. A row counts as found if it is as near as the k-th in truth: ties are no misses.
 void recall_count(const RecallQuery *query, RecallCount *count);

@@ -7,6 +7,7 @@
 
 #include "am/shared/index_access.hpp"
 #include "am/shared/recall_stats.hpp"
+#include "pg/clock.hpp"
 #include "wire/address.hpp"
 
 #include <cerrno>
@@ -30,7 +31,6 @@ extern "C"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 }
 
 namespace vectorgpu::am
@@ -235,7 +235,7 @@ measure(const RecallSample *sample)
 		if (access.index->rd_node.relNode == sample->file_node)
 		{
 			if (recall_scan_table(access.index, access.heap, GetActiveSnapshot(), &op, &query, 1, sample->k,
-					TimestampTzPlusMilliseconds(GetCurrentTimestamp(), most_time_ms())))
+					pg::monotonic_ms() + static_cast<uint64>(most_time_ms())))
 			{
 				recall_count(&query, &count);
 				recall_stats_add(sample->index, sample->file_node, &count);

@@ -1,6 +1,7 @@
 // See recall_stats.hpp. Entries are few and changed a few times a second at most: one spinlock for all.
 #include "am/shared/recall_stats.hpp"
 
+#include "pg/clock.hpp"
 #include "pg/privilege.hpp"
 #include "pg/shared_memory.hpp"
 
@@ -29,7 +30,7 @@ namespace
 
 constexpr int kEntries = 64;
 constexpr double kWindow = 200;        // samples: a new one weighs 1 of so many
-constexpr int kClaimLifeMs = 60 * 1000; // of a claim whose process has ended without a word
+constexpr uint64 kClaimLifeMs = 60 * 1000; // of a claim whose process has ended without a word
 
 struct Entry
 {
@@ -46,7 +47,7 @@ struct RecallTable
 {
 	slock_t lock;
 	uint64 n_claims;     // given so far: the last one's number
-	TimestampTz claimed; // when; 0: nobody takes a sample
+	uint64 claimed;      // pg::monotonic_ms; 0: nobody takes a sample
 	Entry entries[kEntries];
 };
 
@@ -108,13 +109,13 @@ uint64
 recall_stats_claim()
 {
 	RecallTable *recalls = table();
-	const TimestampTz now = GetCurrentTimestamp();
+	const uint64 now = pg::monotonic_ms();
 	uint64 claim = 0;
 
 	if (recalls == nullptr)
 		return 0;
 	SpinLockAcquire(&recalls->lock);
-	if (recalls->claimed == 0 || now - recalls->claimed > kClaimLifeMs * INT64CONST(1000))
+	if (recalls->claimed == 0 || now > recalls->claimed + kClaimLifeMs)
 	{
 		recalls->claimed = now;
 		claim = ++recalls->n_claims;

@@ -18,7 +18,7 @@ use VectorgpuTest;
 our @EXPORT = qw(
   create_comparer answers_equal start_load finish_load backend_memory_kb psql_state crash_restart wait_for_restart
   start_after_kill
-  data_folder_bytes relation_file session_pid
+  data_folder_bytes relation_file session_pid refuses_other_snapshots
 );
 
 # Creates in the node
@@ -301,6 +301,30 @@ sub session_pid
 	my ($session) = @_;
 
 	return $session->query_safe('SELECT pg_backend_pid()');
+}
+
+# Two tests: a scan of an index with a snapshot that is not of one moment is refused, and one with an ordinary snapshot returns as many rows as
+# the table has. No SQL hands the former to an access method, so a function of test builds does.
+sub refuses_other_snapshots
+{
+	my ($node, $index, %opt) = @_;
+	my @problems;
+
+	$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION snapshot_probe(regclass, text, bool) RETURNS bigint LANGUAGE c STRICT AS '$libdir/vectorgpu', 'vectorgpu_snapshot_probe'});
+	for my $bitmap ($opt{bitmap} ? ('false', 'true') : ('false'))
+	{
+		for my $kind (qw(any self dirty))
+		{
+			my ($state, $error) = psql_state($node, "SELECT snapshot_probe('$index', '$kind', $bitmap)");
+
+			push @problems, "$kind, bitmap $bitmap: $state $error" if $state ne '0A000' || $error !~ /non-MVCC snapshots are not supported/;
+		}
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is("@problems", '', "$index: a scan with SnapshotAny, SnapshotSelf, a dirty snapshot is refused");
+	my $table = $node->safe_psql('postgres', "SELECT indrelid::regclass FROM pg_index WHERE indexrelid = '$index'::regclass");
+	is($node->safe_psql('postgres', "SELECT snapshot_probe('$index', 'mvcc', " . ($opt{bitmap} ? 'true' : 'false') . ") >= count(*) FROM $table"), 't', "$index: one with an ordinary snapshot is not");
+	return;
 }
 
 1;
