@@ -7,6 +7,7 @@
 extern "C"
 {
 #include "access/genam.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "executor/tuptable.h"
