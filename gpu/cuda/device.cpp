@@ -102,6 +102,7 @@ Device::provoke([[maybe_unused]] cudaStream_t stream) const
 		{"gpu_address", kernels::FaultKind::kAddress},
 		{"gpu_misaligned", kernels::FaultKind::kMisaligned},
 		{"gpu_trap", kernels::FaultKind::kTrap},
+		{"gpu_assert", kernels::FaultKind::kAssert},
 		{"gpu_spin", kernels::FaultKind::kSpin},
 	};
 

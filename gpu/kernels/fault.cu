@@ -3,6 +3,9 @@
 
 #ifdef VECTORGPU_FAULTS
 
+#undef NDEBUG // or there would be no assertion
+#include <cassert>
+
 namespace vectorgpu::kernels
 {
 namespace
@@ -19,6 +22,13 @@ __global__ void
 trap_kernel()
 {
 	asm volatile("trap;");
+}
+
+/// The value comes as an argument, so that no compiler knows it.
+__global__ void
+assert_kernel(int value)
+{
+	assert(value != 0);
 }
 
 __global__ void
@@ -57,6 +67,9 @@ launch_fault(FaultKind kind, cudaStream_t stream)
 			break;
 		case FaultKind::kTrap:
 			trap_kernel<<<1, 1, 0, stream>>>();
+			break;
+		case FaultKind::kAssert:
+			assert_kernel<<<1, 1, 0, stream>>>(0);
 			break;
 		case FaultKind::kSpin:
 			spin_kernel<<<1, 1, 0, stream>>>();

@@ -17,6 +17,7 @@ enum class FaultKind : uint8_t
 	kAddress,    // a write to an address that is not mapped: sticky
 	kMisaligned, // a write to an odd address: sticky
 	kTrap,       // a trap instruction: sticky
+	kAssert,     // an assertion that fails: sticky
 	kSpin,       // never ends
 };
 

@@ -120,6 +120,11 @@ TEST_F(GpuFaultDeathTest, ATrapEndsTheProcess)
 	EXPECT_EXIT(search_with("gpu_trap"), testing::ExitedWithCode(kExitLost), "GPU lost: ");
 }
 
+TEST_F(GpuFaultDeathTest, AFailedAssertionEndsTheProcess)
+{
+	EXPECT_EXIT(search_with("gpu_assert"), testing::ExitedWithCode(kExitLost), "GPU lost: .*cudaErrorAssert");
+}
+
 TEST_F(GpuFaultDeathTest, MemoryThatCannotBeCorrectedEndsTheProcess)
 {
 	EXPECT_EXIT(search_with("gpu_ecc"), testing::ExitedWithCode(kExitLost), "GPU lost: could not search: cudaErrorECCUncorrectable");
@@ -159,6 +164,27 @@ assign_with(const char *fault)
 TEST_F(GpuFaultDeathTest, TheWatchdogWatchesBuildersOfLists)
 {
 	EXPECT_EXIT(assign_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
+}
+
+// Those after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to cause them or not.
+TEST(GpuFault, EachErrorThatLeavesNoContextGivesTheGpuUp)
+{
+	for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress, cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorHardwareStackError,
+			 cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure,
+			 cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed, cudaErrorExternalDevice, cudaErrorDevicesUnavailable, cudaErrorUnknown})
+	{
+		Device device;
+
+		EXPECT_EQ(device.check(error, "search").code, StatusCode::kUnavailable) << cudaGetErrorName(error);
+		EXPECT_TRUE(device.fatal()) << cudaGetErrorName(error);
+	}
+	for (const cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorInvalidConfiguration, cudaErrorInvalidValue})
+	{
+		Device device;
+
+		EXPECT_FALSE(device.check(error, "search").is_ok());
+		EXPECT_FALSE(device.fatal()) << cudaGetErrorName(error);
+	}
 }
 
 TEST(GpuFault, TheOneWhoWaitsLongestIsSeen)

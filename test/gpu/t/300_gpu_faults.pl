@@ -105,9 +105,9 @@ sub clients
 sub restart_with_fault
 {
 	my ($fault) = @_;
-	my %instead = (gpu_address => 'exit', gpu_misaligned => 'exit', gpu_trap => 'exit', gpu_ecc => 'exit', gpu_spin => 'sleep');
+	my %instead = (gpu_address => 'exit', gpu_misaligned => 'exit', gpu_trap => 'exit', gpu_assert => 'exit', gpu_ecc => 'exit', gpu_spin => 'sleep');
 
-	$fault =~ s/\b(gpu_(?:address|misaligned|trap|ecc|spin)):(\d+):error/search:$2:$instead{$1}/g if $simulated;
+	$fault =~ s/\b(gpu_(?:address|misaligned|trap|assert|ecc|spin)):(\d+):error/search:$2:$instead{$1}/g if $simulated;
 	$fault =~ s/\bgpu_launch:/search:/g if $simulated;
 	$fault =~ s/\bgpu_(?:malloc_late|flip):/load_segment:/g if $simulated;
 	local $ENV{VECTORGPU_WORKER_FAULT} = $fault;
@@ -152,7 +152,7 @@ all_by_worker('at first', $engine);
 
 # Sticky errors, memory that cannot be corrected among them: every worker dies at its 40th batch, the next one takes over. The first dies of the
 # searches of one access method, another one while all are asked.
-my %sticky = (gpu_address => 'gpuflat', gpu_misaligned => 'gpuivf', gpu_trap => 'gpugraph', gpu_ecc => 'gpumatch');
+my %sticky = (gpu_address => 'gpuflat', gpu_misaligned => 'gpuivf', gpu_trap => 'gpugraph', gpu_assert => 'gpugraph', gpu_ecc => 'gpumatch');
 for my $fault (sort keys %sticky)
 {
 	my $method = $sticky{$fault};
