@@ -146,7 +146,7 @@ prepare_folder()
 	folder = AllocateDir(wire::kSocketFolder);
 	while ((entry = ReadDir(folder, wire::kSocketFolder)) != nullptr)
 	{
-		if (strncmp(entry->d_name, "w.", 2) != 0)
+		if (!wire::is_socket_name(entry->d_name))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", wire::kSocketFolder, entry->d_name);
 		(void) unlink(path);

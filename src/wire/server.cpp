@@ -54,7 +54,7 @@ remove_stale_sockets(int folder)
 		return;
 	}
 	while (const dirent *entry = readdir(entries))
-		if (strncmp(entry->d_name, "w.", 2) == 0)
+		if (is_socket_name(entry->d_name))
 			unlinkat(folder, entry->d_name, 0);
 	closedir(entries);
 }

@@ -47,7 +47,7 @@ like(worker_stat($node, 'engine'), qr/^(cpu|cuda)$/, 'the view names the engine'
 
 my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
 is(sprintf('%o', (stat $socket_folder)[2] & 07777), '700', 'only the owner may enter the folder of the socket');
-my @sockets = glob("$socket_folder/w.*");
+my @sockets = glob("$socket_folder/pgsql_tmp_w.*");
 is(scalar @sockets, 1, 'there is one socket');
 is(sprintf('%o', (stat $sockets[0])[2] & 07777), '600', 'and it is the owner\'s alone');
 cmp_ok(slurp_file('/proc/' . worker_pid($node) . '/oom_score_adj'), '>', 0, 'the worker goes first when memory runs out');
@@ -147,7 +147,7 @@ for my $mode (qw(fast immediate smart))
 	$node->safe_psql('postgres', scan_sql());
 	ok(wait_worker($node), "and another one starts (after $mode)");
 }
-is(scalar(my @left = glob("$socket_folder/w.*")), 1, 'no socket is left over');
+is(scalar(my @left = glob("$socket_folder/pgsql_tmp_w.*")), 1, 'no socket is left over');
 
 # With shared_preload_libraries
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'vectorgpu'\n");

@@ -73,7 +73,7 @@ kill 'KILL', supervisor_pid($node);
 ok(wait_gone($pid), 'after SIGKILL of the supervisor the worker is gone');
 ok(wait_for_restart($node), 'the server is back');
 ok(wait_worker($node, not_pid => $pid), 'and so is a worker');
-is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*')), 1, 'with one socket');
+is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*')), 1, 'with one socket');
 check_index($node, 'i');
 check_resources($node, $resources);
 check_stopped($node);

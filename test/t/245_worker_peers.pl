@@ -34,7 +34,7 @@ my $version = $ENV{VECTORGPU_PROTOCOL} or die 'VECTORGPU_PROTOCOL, the protocol 
 
 # Strangers on the worker's socket
 my $pid = wait_worker($node);
-my ($path) = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*');
+my ($path) = glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*');
 my ($epoch) = $path =~ /w\.([0-9a-f]+)$/;
 my $run = start_clients($node, clients => 6, seconds => 8);
 my $hello = sub {
@@ -51,7 +51,7 @@ for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version 
 		# The name is too long for an address where the data directory is deep; a short link leads there.
 		my $link = PostgreSQL::Test::Utils::tempdir_short() . '/s';
 		symlink($node->data_dir . '/pgsql_tmp_vectorgpu', $link);
-		connect($socket, pack_sockaddr_un("$link/w.$epoch")) or die "connect: $!";
+		connect($socket, pack_sockaddr_un("$link/pgsql_tmp_w.$epoch")) or die "connect: $!";
 		send($socket, $message, 0) if $message ne '';
 		push @open, $socket;
 	}
@@ -99,7 +99,7 @@ sub with_mode
 	else
 	{
 		# Its socket is there: the supervisor greets it, and is greeted as the mode says.
-		ok(wait_until(sub { my $pid = worker_pid($node); defined $pid && $pid != ($old // 0) && glob("$socket_folder/w.*") }), "$mode: it is started");
+		ok(wait_until(sub { my $pid = worker_pid($node); defined $pid && $pid != ($old // 0) && glob("$socket_folder/pgsql_tmp_w.*") }), "$mode: it is started");
 		sleep 0.3;
 	}
 	my $best;

@@ -56,8 +56,8 @@ is($restored->safe_psql('postgres', "SELECT pg_relation_filenode('i')"), $origin
 	'both clusters have the index in files of one number');
 ok(wait_worker($restored), 'the restored cluster has a worker');
 isnt(worker_pid($restored), worker_pid($origin), 'of its own');
-my ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
-my ($origin_epoch) = (glob($origin->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
+my ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
+my ($origin_epoch) = (glob($origin->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 isnt($epoch, $origin_epoch, 'of another epoch');
 agrees($restored, 'the restored cluster');
 
@@ -80,7 +80,7 @@ agrees($origin, 'and the origin');
 
 # A worker of an earlier life that nobody has ended: it holds the lock of the folder, and copies of an older epoch.
 $restored->stop;
-my @leftover = glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*');
+my @leftover = glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*');
 my ($out, $err) = ('', '');
 my $old = IPC::Run::start([ worker_file($restored), '--data-directory', $restored->data_dir, '--epoch', $epoch, '--engine', 'cpu' ],
 	'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
@@ -92,7 +92,7 @@ ok(wait_log($restored, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $lo
 compare_sweep($restored, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'right answers meanwhile');
 $old->kill_kill(grace => 0);
 ok(wait_worker($restored), 'once it has ended there is a new one');
-($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/w.*'))[0] =~ /w\.(\w+)$/;
+($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 agrees($restored, 'with the new worker');
 
 for my $node ($origin, $restored)

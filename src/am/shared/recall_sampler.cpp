@@ -1,7 +1,7 @@
 // See recall_sampler.hpp.
 //
 // A sample travels in a file, since it may be larger than what a background worker can be told, and since making a segment of
-// shared memory may raise errors: pgsql_tmp_vectorgpu/recall in the data directory, readable by the server only. The claim on the
+// shared memory may raise errors: pgsql_tmp_vectorgpu/pgsql_tmp_recall in the data directory, readable by the server only. The claim on the
 // statistics (recall_stats_claim) says whose it is.
 #include "am/shared/recall_sampler.hpp"
 
@@ -80,7 +80,7 @@ constexpr uint64 kFileMagic = UINT64CONST(0x56475243414C4C32);
 void
 format_path(char (&path)[MAXPGPATH])
 {
-	snprintf(path, sizeof(path), "%s/recall", wire::kSocketFolder);
+	snprintf(path, sizeof(path), "%s/pgsql_tmp_recall", wire::kSocketFolder);
 }
 
 bool

@@ -85,7 +85,7 @@ sub check_resources
 		"the supervisor's memory has not grown ($before->{supervisor_kb} kB at first)");
 	cmp_ok($now->{worker_kb}, '<', $before->{worker_kb} + ($opt{worker_kb} // 4 * $spare_kb),
 		sprintf('nor has the worker\'s beside its copies (%d kB at first)', $before->{worker_kb}));
-	is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/w.*')), 1, 'there is one socket');
+	is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*')), 1, 'there is one socket');
 	ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'vectorgpu loader'"),
 		'no loader is left');
 	return;

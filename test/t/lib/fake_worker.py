@@ -113,7 +113,7 @@ def main():
     epoch = int(options["--epoch"], 16)
     with open("fake_mode") as file:
         mode = file.read().strip()
-    path = f"pgsql_tmp_vectorgpu/w.{epoch:016x}"
+    path = f"pgsql_tmp_vectorgpu/pgsql_tmp_w.{epoch:016x}"
     if os.path.exists(path):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

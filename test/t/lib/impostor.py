@@ -7,7 +7,7 @@ import socket
 import sys
 
 os.chdir(sys.argv[1])
-names = glob.glob("w.*")
+names = glob.glob("pgsql_tmp_w.*")
 if len(names) != 1:
     sys.exit(f"sockets: {names}")
 name = names[0]

@@ -11,10 +11,10 @@ folder, version = sys.argv[1], int(sys.argv[2])
 try:
     # By a short path: an address has room for 107 bytes.
     os.chdir(folder)
-    names = glob.glob("w.*")
+    names = glob.glob("pgsql_tmp_w.*")
     if len(names) != 1:
         sys.exit(f"sockets in {folder}: {names}")
-    epoch = int(names[0][2:], 16)
+    epoch = int(names[0][len("pgsql_tmp_w."):], 16)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(30)
     connection.connect(names[0])

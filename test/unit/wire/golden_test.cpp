@@ -236,7 +236,7 @@ TEST(Golden, socket_path)
 	char path[kSocketPathBytes];
 
 	format_socket_path(0x00000000deadbeef, path);
-	EXPECT_STREQ(path, "pgsql_tmp_vectorgpu/w.00000000deadbeef");
+	EXPECT_STREQ(path, "pgsql_tmp_vectorgpu/pgsql_tmp_w.00000000deadbeef");
 }
 
 } // namespace

@@ -283,7 +283,8 @@ TEST_F(WorkerProcess, takes_over_from_one_that_was_killed)
 		ASSERT_EQ(backend.result, ClientResult::kOk);
 	}
 	// A socket that nobody serves, and one of another epoch.
-	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/w.0000000000000001"), 0);
+	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/pgsql_tmp_w.0000000000000001"), 0);
+	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/w.0000000000000001"), 0); // a build before this name
 
 	Client client;
 
@@ -294,10 +295,11 @@ TEST_F(WorkerProcess, takes_over_from_one_that_was_killed)
 	Connection backend;
 
 	EXPECT_EQ(backend.result, ClientResult::kOk);
+	EXPECT_NE(lstat("pgsql_tmp_vectorgpu/pgsql_tmp_w.0000000000000001", &status), 0);
 	EXPECT_NE(lstat("pgsql_tmp_vectorgpu/w.0000000000000001", &status), 0);
 	ASSERT_EQ(stat("pgsql_tmp_vectorgpu", &status), 0);
 	EXPECT_EQ(status.st_mode & 0777, 0700u);
-	ASSERT_EQ(stat("pgsql_tmp_vectorgpu/w.0123456789abcdef", &status), 0);
+	ASSERT_EQ(stat("pgsql_tmp_vectorgpu/pgsql_tmp_w.0123456789abcdef", &status), 0);
 	EXPECT_EQ(status.st_mode & 0077, 0u);
 }
 
