@@ -55,6 +55,8 @@ COMMENT ON COLUMN vectorgpu_index_recall.last_sample IS 'when the last one ended
 
 GRANT SELECT ON vectorgpu_index_recall TO PUBLIC;
 
+COMMENT ON COLUMN vectorgpu_indexes.needs_reindex IS
+	'true if the index is not valid, of another release, or its metapage or another of the few pages that this view reads is damaged; vectorgpu_check reads all';
 COMMENT ON COLUMN vectorgpu_worker.memory_bytes IS 'bytes that they may have: vectorgpu.worker_memory and, on a GPU, vectorgpu.gpu_memory';
 
 CREATE FUNCTION vectorgpu_knn_graph(

@@ -17,7 +17,7 @@ from sql_clients import BenchError, answered, content, line, pgbench, psql, wait
 from sql_match import adult_query, adult_row_type
 
 SIZES = (1000, 10000, 100000)
-SETS = ("sift-bsds-128", "fashion-mnist-784", "adult")
+SETS = ("sift-bsds-128", "fashion-mnist-784", "generated-128", "adult")
 METHODS = ("gpuflat", "gpuivf", "gpugraph")
 SEQUENTIAL = "sequential scan"
 SCRIPTS = 20      # different queries of a run of pgbench

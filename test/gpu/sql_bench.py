@@ -93,7 +93,7 @@ def arguments():
     parser.add_argument("--programs", required=True, help="folder that the server can run scripts from, for the null engine")
     parser.add_argument("--rows", type=int, default=0, help="the first so many of each set of vectors; 0: all")
     parser.add_argument("--way-seconds", type=int, default=2)
-    choice.add_options(parser, ["sift-bsds-128", "adult"], sizes=[1000, 10000, 100000], clients=[1, 16], workers=[True])
+    choice.add_options(parser, ["sift-bsds-128", "generated-128", "adult"], sizes=[1000, 10000, 100000], clients=[1, 16], workers=[True])
     return parser.parse_args()
 
 

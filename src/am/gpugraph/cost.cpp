@@ -70,7 +70,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 {
 	const double rows = Max(path->indexinfo->tuples, 1.0);
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
-	double width;
+	GraphPlan plan;
 	double gpu_us;
 	double exact_pages;
 	uint32 hash_bits;
@@ -78,7 +78,6 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass_of_all;
 	double degree;
 	double scored;
-	bool reaches;
 	bool looks_at_all;
 	bool on_gpu;
 
@@ -87,14 +86,13 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	degree = graph_plan_degree(index);
 	hash_bits = graph_plan_hash_bits(index);
-	reaches = graph_plan_reaches(index);
+	plan = graph_plan(index, wanted_rows(root, rows));
 	index_close(index, NoLock);
-	width = graph_plan_width(wanted_rows(root, rows), hash_bits);
 	exact_pages = flat_pages(all_pages, rows, degree);
-	gpu_us = hash_bits > 0 ? gpu_codes_us(width, rows)
-						   : kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / rows / sizeof(float));
-	scored = width * degree * kNewNeighbors;
-	looks_at_all = !reaches || graph_looks_at_all(width, rows, hash_bits);
+	gpu_us = hash_bits > 0 ? gpu_codes_us(plan.width, rows)
+						   : kGpuWayUs + engine::graph::gpu_graph_us(plan.width, exact_pages * kPayloadBytes / rows / sizeof(float));
+	scored = plan.width * degree * kNewNeighbors;
+	looks_at_all = !plan.reaches || graph_looks_at_all(plan.width, rows, hash_bits);
 	if (!looks_at_all)
 		*pages = Min(scored, all_pages);
 	pass_of_all = pass_cost(path, all_pages, rows);
@@ -107,7 +105,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		*startup_cost = looks_at_all ? pass_of_all : Min(*startup_cost, pass_of_all);
 	}
 	else if (!on_gpu)
-		*startup_cost = looks_at_all ? pass_of_all : pass_cost(path, 0, std::sqrt(rows)) + search_cost(width, scored, hash_bits, all_pages);
+		*startup_cost = looks_at_all ? pass_of_all : pass_cost(path, 0, std::sqrt(rows)) + search_cost(plan.width, scored, hash_bits, all_pages);
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 

@@ -92,11 +92,15 @@ bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
-/// options.cpp. The same for the planner, by the settings alone: of the first pass.
-double graph_plan_width(double wanted, uint32 hash_bits);
+/// What the planner takes a scan's first pass to be.
+struct GraphPlan
+{
+	double width;
+	bool reaches; // false: all is looked at, because no width that was measured reaches gpugraph.recall_target
+};
 
-/// options.cpp. False if the largest segment is looked at whole because no width that was measured there reaches gpugraph.recall_target.
-bool graph_plan_reaches(Relation index);
+/// options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are turned off, by that of SIFT.
+GraphPlan graph_plan(Relation index, double wanted);
 
 /// options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);

@@ -84,6 +84,15 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
 }
 
+/// The width that finds the recall target for kCalibratedRows.
+double
+calibrated_width(const GraphModel *model)
+{
+	return model->calibration.n_queries > 0
+		? std::round(engine::ivf::fractional_probes_for(model->calibration, recall_target)) // one more may find a hundredth more
+		: kDefaultWidth;
+}
+
 } // namespace
 
 void
@@ -181,11 +190,7 @@ graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted,
 	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would fill the batch
 	// that lie farther away than what the graph has not come to.
 	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
-	const double calibrated = model->calibration.n_queries > 0
-		? std::round(engine::ivf::fractional_probes_for(model->calibration, recall_target)) // one more may find a hundredth more
-		: kDefaultWidth;
-
-	const double width = std::ceil(width_for(calibrated, wanted, model->hash_bits) * std::pow(kRoundGrowth, round) * wider);
+	const double width = std::ceil(width_for(calibrated_width(model), wanted, model->hash_bits) * std::pow(kRoundGrowth, round) * wider);
 
 	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
@@ -193,33 +198,25 @@ graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted,
 	return graph_looks_at_all(width, n_rows, model->hash_bits) ? Max(width, n_rows) : width;
 }
 
-double
-graph_plan_width(double wanted, uint32 hash_bits)
+GraphPlan
+graph_plan(Relation index, double wanted)
 {
-	return std::ceil(width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(recall_target), wanted, hash_bits));
-}
-
-bool
-graph_plan_reaches(Relation index)
-{
-	MetaData *meta;
-	const SegmentEntry *largest = nullptr;
+	const uint32 hash_bits = graph_plan_hash_bits(index);
+	GraphPlan plan = {kPlanWidth * wider_by_codes(hash_bits) * recall_factor(recall_target), true};
+	const SegmentEntry *largest;
+	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	GraphModel model;
-	bool reaches = true;
 
-	// Who turns index scans off, from a damaged index say, is not kept from planning by what is read here.
-	if (width_setting > 0 || !enable_indexscan)
-		return true;
-	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	meta_read(index, nullptr, meta);
-	for (uint32 i = 0; i < meta->n_segments; i++)
-		if (largest == nullptr || meta->segments[i].n_rows > largest->n_rows)
-			largest = &meta->segments[i];
 	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
-	if (largest != nullptr && largest->n_rows > 0 && graph_read_model(index, meta, largest, &model, nullptr))
-		reaches = graph_reaches(&model, recall_target);
-	pfree(meta);
-	return reaches;
+	if (meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr))
+	{
+		plan.width = calibrated_width(&model);
+		plan.reaches = graph_reaches(&model, recall_target);
+	}
+	if (meta != nullptr)
+		pfree(meta);
+	plan.width = std::ceil(width_for(plan.width, wanted, hash_bits));
+	return plan;
 }
 
 } // namespace vectorgpu::am

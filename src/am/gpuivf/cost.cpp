@@ -50,7 +50,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	plan = ivf_plan(index, rows, wanted_rows(root, rows));
 	index_close(index, NoLock);
-	share = plan.n_probes / plan.n_lists;
+	share = Min(plan.n_probes * plan.imbalance / plan.n_lists, 1.0);
 	list_rows = plan.n_lists * plan.list_cost;
 	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0);
 	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs, *pages, startup_cost);

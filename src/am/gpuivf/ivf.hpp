@@ -129,11 +129,12 @@ bool ivf_probes_follow_rows(const IvfModel *model);
 /// together with the query's bits, so that queries look at one list more or less, and each always at as many.
 uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
 
-/// What the planner, which reads no page, takes a scan to be.
+/// What the planner takes a scan to be.
 struct IvfPlan
 {
 	double n_lists;
 	double n_probes;
+	double imbalance;     // how many more rows a list that is looked at has than one on average
 	double scanned_share; // of the index's pages: those that a pass over all lists reads
 	double candidates;    // rows refined
 	bool from_table;      // by the table
@@ -142,7 +143,8 @@ struct IvfPlan
 	bool of_bits;     // which a GPU's worker looks at on its processors
 };
 
-/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them.
+/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the calibration of its largest segment, where there
+/// is one; else, and where index scans are turned off, by what the storage parameters say.
 IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
 /// options.cpp. amoptions; AccessMethod::store_options.

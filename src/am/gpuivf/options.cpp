@@ -206,6 +206,9 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	const double vector_bytes = given->storage.refine == kRefineNone ? 0
 		: given->storage.refine == kRefineFp16					   ? 2 * dim
 																   : 4 * dim;
+	const SegmentEntry *largest;
+	MetaData *meta;
+	IvfModel model;
 	IvfPlan plan;
 
 	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
@@ -213,6 +216,17 @@ ivf_plan(Relation index, double n_rows, double wanted)
 									   : std::ceil(plan.n_lists * kDefaultShare * recall_factor(recall_target) *
 											 std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
 	plan.n_probes = Min(plan.n_probes, plan.n_lists);
+	plan.imbalance = 1;
+	meta = meta_read_for_plan(index, &largest);
+	// A page that a merge has given to something else meanwhile says nothing.
+	if (meta != nullptr && largest != nullptr && ivf_read_model(index, meta, largest, &model, nullptr))
+	{
+		plan.n_lists = model.n_lists;
+		plan.n_probes = ivf_probes(&model, static_cast<uint64>(wanted));
+		plan.imbalance = Max(model.imbalance, 1.0);
+	}
+	if (meta != nullptr)
+		pfree(meta);
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));

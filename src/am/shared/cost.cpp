@@ -149,4 +149,20 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	*total_cost = *startup_cost * passes_for(rows, wanted_rows(root, rows)) + fetch_cost(rows);
 }
 
+MetaData *
+meta_read_for_plan(Relation index, const SegmentEntry **largest)
+{
+	MetaData *meta;
+
+	*largest = nullptr;
+	if (!enable_indexscan)
+		return nullptr;
+	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	meta_read(index, nullptr, meta);
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		if (meta->segments[i].n_rows > (*largest != nullptr ? (*largest)->n_rows : 0))
+			*largest = &meta->segments[i];
+	return meta;
+}
+
 } // namespace vectorgpu::am

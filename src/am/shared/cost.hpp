@@ -1,7 +1,8 @@
-// Cost estimates of index scans. PG dialect. Called by the planner; reads no page of the index.
+// Cost estimates of index scans. PG dialect. Called by the planner; reads no page of the index: what an access method's own estimate has to know, that reads
+// (meta_read_for_plan).
 #pragma once
 
-#include "pg/postgres.hpp"
+#include "am/shared/metapage.hpp"
 
 extern "C"
 {
@@ -32,6 +33,10 @@ bool gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost
 
 /// What an exact search of one client takes by a worker on a GPU, the way included, in us; pages: that its rows take in the index.
 double gpu_exact_us(double pages);
+
+/// meta_read for the planner, which may look at no page where index scans are turned off, from a damaged index say: null then, else palloc'd. *largest:
+/// the segment with the most rows, null if none has any.
+MetaData *meta_read_for_plan(Relation index, const SegmentEntry **largest);
 
 /// The cost of beginning a scan and scoring so many rows on so many pages of the index.
 Cost pass_cost(const IndexPath *path, double pages, double rows);
