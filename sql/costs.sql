@@ -12,21 +12,21 @@ BEGIN
 	RETURN node->0->'Plan'->>'Startup Cost';
 END $$;
 
-CREATE TABLE cost_points (id int, v vector(4)) WITH (autovacuum_enabled = off);
-INSERT INTO cost_points SELECT i, ARRAY[sin(i), cos(i), sin(2 * i), cos(3 * i)]::real[]::vector FROM generate_series(1, 20000) i;
+CREATE TABLE cost_points (id int, v vector(12)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_points SELECT i, (SELECT array_agg((hashint8extended(i * 12 + d, 1) & 1023)::real - 511.5) FROM generate_series(1, 12) d)::vector FROM generate_series(1, 10000) i;
 ANALYZE cost_points;
 SET vectorgpu.worker = off; -- on a GPU neither costs more
 SET enable_seqscan = off;
 DO $$
 DECLARE
 	method text;
-	query text := 'SELECT id FROM cost_points ORDER BY v <-> ''[0.1,0.2,0.3,0.4]'' LIMIT ';
+	query text := 'SELECT id FROM cost_points ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT ';
 	few float8;
 	many float8;
 	better float8;
 BEGIN
 	FOREACH method IN ARRAY ARRAY['gpuivf', 'gpugraph'] LOOP
-		EXECUTE format('CREATE INDEX cost_i ON cost_points USING %s (v vector_l2_ops)', method);
+		EXECUTE format('CREATE INDEX cost_i ON cost_points USING %s (v vector_l2_ops)%s', method, CASE WHEN method = 'gpugraph' THEN ' WITH (degree = 16)' END);
 		few := startup_cost(query || 10);
 		many := startup_cost(query || 1000);
 		PERFORM set_config(method || '.recall_target', '0.99', true);
@@ -44,8 +44,8 @@ DECLARE
 	before float8 := 0;
 BEGIN
 	FOREACH bits IN ARRAY ARRAY[0, 512, 128] LOOP
-		EXECUTE format('CREATE INDEX cost_i ON cost_points USING gpugraph (v) WITH (hash_bits = %s)', bits);
-		cost := startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[0.1,0.2,0.3,0.4]'' LIMIT 10');
+		EXECUTE format('CREATE INDEX cost_i ON cost_points USING gpugraph (v) WITH (degree = 16, hash_bits = %s)', bits);
+		cost := startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10');
 		RAISE NOTICE 'hash_bits = %: more than before: %', bits, cost > before;
 		before := cost;
 		DROP INDEX cost_i;
