@@ -51,6 +51,15 @@ BEGIN
 		DROP INDEX cost_i;
 	END LOOP;
 END $$;
+-- what the index's own calibration says: lists of clusters, one of which finds all, cost less than as many of points that are spread evenly
+CREATE TABLE cost_clusters (id int, v vector(12)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_clusters SELECT i, (SELECT array_agg((hashint8extended(i % 100 * 12 + d, 1) & 1023)::real + (hashint8extended(i * 12 + d, 2) & 1023)::real / 16) FROM generate_series(1, 12) d)::vector
+	FROM generate_series(1, 10000) i;
+CREATE INDEX ON cost_points USING gpuivf (v vector_l2_ops);
+CREATE INDEX ON cost_clusters USING gpuivf (v vector_l2_ops);
+ANALYZE cost_clusters;
+SELECT startup_cost('SELECT id FROM cost_clusters ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') <
+	startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') / 1.3 AS clusters_cost_less;
 -- A recall target that no width reached when the index was made: the cost of looking at all rows, as the scan does
 CREATE TABLE cost_groups (id int, v vector(16)) WITH (autovacuum_enabled = off);
 INSERT INTO cost_groups SELECT i, (SELECT array_agg(sin(i % 400 * 12.9898 * d) * 100 + sin(i * 7.13 * d) / 100) FROM generate_series(1, 16) d)::real[]::vector
