@@ -19,7 +19,7 @@ DECLARE
 BEGIN
 	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT %s) %s', format, query) LOOP
 		line := regexp_replace(line, '(Worker[ -]Engine"?[:>] ?"?)[a-z]+', '\1ENGINE');
-		RETURN NEXT regexp_replace(line, '(Rescored"?[:>] ?)\d+', '\1N');
+		RETURN NEXT regexp_replace(line, '((Candidates|Rescored)"?[:>] ?)\d+', '\1N', 'g');
 	END LOOP;
 END $$;
 
@@ -64,8 +64,106 @@ WITH rows AS (SELECT row_number() OVER () AS n, d FROM (SELECT v <-> '[130,130]'
 	told AS (SELECT sum(substring(l FROM 'Late Rows: (\d+)')::int8) AS n FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l)
 	SELECT late.n > 0 AS some, late.n = told.n AS as_told FROM late, told;
 RESET vectorgpu.scan_order;
+-- rows left out: together with those returned they are all rows, whoever answers
+CREATE FUNCTION expl_left_out(query text) RETURNS TABLE (answered_by text, returned int8, left_out int8, late int8) LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+	answerer text;
+BEGIN
+	FOREACH answerer IN ARRAY '{off,on}'::text[] LOOP
+		PERFORM set_config('vectorgpu.worker', answerer, true);
+		EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
+		RETURN QUERY SELECT s ->> 'Answered By', (plan #>> '{0,Plan,Actual Rows}')::int8, (s ->> 'Rows Left Out')::int8, (s ->> 'Late Rows')::int8
+			FROM (SELECT plan #> '{0,Vectorgpu Scans,0}' AS s) scan;
+	END LOOP;
+END $$;
+SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows, late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
+SELECT count(DISTINCT left_out) AS alike, min(left_out) > 0 AS some, max(left_out + returned) < 1200 AS not_all
+	FROM expl_left_out($$SELECT id FROM expl_ivf WHERE id % 40 = 0 ORDER BY v <-> '[130,130]' LIMIT 12$$);
+SELECT answered_by, left_out FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 300$$);
+SELECT substring(l FROM 'Rows Left Out: ') AS shown FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l WHERE l ~ 'Rows Asked';
+SET vectorgpu.scan_order = relaxed;
+SELECT returned, left_out, late > 0 AS late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
+RESET vectorgpu.scan_order;
+-- dead rows, rows of the delta and a second segment are counted as they are
+DELETE FROM expl_ivf WHERE id % 5 = 0;
+VACUUM expl_ivf;
+INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(1201, 1300) i;
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
 RESET gpuivf.probes;
 DROP TABLE expl_ivf;
+
+-- Codes name candidates, and exact distances of these are computed: from full vectors, or from rows of the table. Who answers makes no difference to what is told of that
+CREATE TABLE expl_codes (id int, v vector(8)) WITH (autovacuum_enabled = off);
+INSERT INTO expl_codes SELECT i, (SELECT array_agg(hashint4(i * 8 + d) & 255) FROM generate_series(1, 8) d)::vector FROM generate_series(1, 2000) i;
+CREATE FUNCTION expl_scan(query text) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
+	RETURN plan #> '{0,Vectorgpu Scans,0}';
+END $$;
+CREATE FUNCTION expl_candidates(method text, options text, OUT of text, OUT answered text, OUT looked_at_more boolean, OUT enough boolean, OUT rescored text, OUT alike boolean)
+	LANGUAGE plpgsql AS $$
+DECLARE
+	query text := $q$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 5$q$;
+	backend json;
+	worker json;
+	named int8;
+	scored int8;
+BEGIN
+	EXECUTE format('CREATE INDEX expl_codes_v ON expl_codes USING %s (v) WITH (%s)', method, options);
+	PERFORM vectorgpu_prewarm('expl_codes_v');
+	PERFORM set_config('vectorgpu.worker', 'off', true);
+	backend := expl_scan(query);
+	PERFORM set_config('vectorgpu.worker', 'on', true);
+	worker := expl_scan(query);
+	named := backend ->> 'Candidates';
+	scored := backend ->> 'Rescored';
+	of := options;
+	answered := (backend ->> 'Answered By') || ', ' || (worker ->> 'Answered By');
+	looked_at_more := (backend ->> 'Compared')::int8 > named;
+	enough := scored >= 5;
+	rescored := CASE WHEN scored = named THEN 'all' WHEN scored < named THEN 'some' ELSE 'MORE' END;
+	alike := (backend ->> 'Candidates', backend ->> 'Rescored', backend ->> 'Rescored In Engine Batch')
+		= (worker ->> 'Candidates', worker ->> 'Rescored', worker ->> 'Rescored In Engine Batch');
+	DROP INDEX expl_codes_v;
+END $$;
+SET gpuivf.probes = 3;
+SET gpugraph.search_width = 40;
+SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = pq, refine = none');
+SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = pq, refine = fp16');
+SELECT * FROM expl_candidates('gpugraph', 'degree = 16, hash_bits = 64');
+-- a GPU does not count those of lists with full vectors
+SELECT of, looked_at_more, enough, rescored FROM expl_candidates('gpuivf', 'lists = 10, storage = pq');
+-- rows that the table has no more have no distance
+BEGIN;
+CREATE INDEX expl_codes_v ON expl_codes USING gpuivf (v) WITH (lists = 10, storage = pq, refine = none);
+DELETE FROM expl_codes WHERE id % 3 > 0;
+SET LOCAL vectorgpu.worker = off;
+SELECT (s ->> 'Rescored')::int < (s ->> 'Candidates')::int AS fewer, (s ->> 'Rescored')::int > 0 AS some FROM expl_scan($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 5$$) s;
+SELECT l ~ 'Compared: \d+  Candidates: N  Rescored: N  Delta Rows' AS shown FROM expl_run($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 5$$) l WHERE l ~ 'Rows Asked';
+ROLLBACK;
+-- so wide a search by codes is a look at all rows, which has no width, whoever answers
+CREATE INDEX expl_codes_v ON expl_codes USING gpugraph (v) WITH (degree = 16, hash_bits = 64);
+SELECT vectorgpu_prewarm('expl_codes_v') > 0 AS warm;
+SET gpugraph.search_width = 300;
+SELECT expl_widths($$SELECT id FROM expl_codes ORDER BY v <-> '[1,2,3,4,5,6,7,8]' LIMIT 5$$);
+SET vectorgpu.worker = on;
+SELECT expl_widths($$SELECT id FROM expl_codes ORDER BY v <-> '[1,2,3,4,5,6,7,8]' LIMIT 5$$);
+-- rows left out, by searches that codes and a graph make coarser
+SET gpugraph.search_width = 10;
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]'$$);
+DROP INDEX expl_codes_v;
+CREATE INDEX expl_codes_v ON expl_codes USING gpuivf (v) WITH (lists = 10, storage = pq, refine = none);
+SET gpuivf.probes = 1;
+SELECT left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]'$$);
+RESET gpuivf.probes;
+RESET gpugraph.search_width;
+SET vectorgpu.worker = off;
+DROP TABLE expl_codes;
+DROP FUNCTION expl_candidates, expl_scan, expl_left_out;
 
 -- A graph: wider and wider searches. Match counts: neither, they are exact
 CREATE TABLE expl_graph (id int, v vector(2), tags int[]) WITH (autovacuum_enabled = off);
@@ -79,6 +177,12 @@ SELECT expl_widths($$SELECT id FROM expl_graph WHERE id % 50 = 0 ORDER BY v <-> 
 SELECT expl_run($$SELECT id FROM expl_graph ORDER BY tags <#> '{3,14}' LIMIT 3$$);
 SELECT expl_run($$SELECT id FROM expl_graph ORDER BY tags <#> '{3,14}' LIMIT 3$$, 'json');
 RESET gpugraph.search_width;
+-- bitmap scans, if they ran
+SET enable_indexscan = off;
+SELECT expl_run($$SELECT id FROM expl_graph WHERE match_at_least(tags, '{3,14}', 2)$$);
+SELECT expl_run($$SELECT id FROM expl_graph g WHERE match_at_least(tags, '{3,14}', 2) OR match_at_least(tags, '{4,15}', 2)$$);
+SELECT expl_run($$SELECT CASE WHEN random() < 0 THEN (SELECT id FROM expl_graph WHERE match_at_least(tags, '{3,14}', 2) LIMIT 1) END$$);
+RESET enable_indexscan;
 DROP TABLE expl_graph;
 DROP FUNCTION expl_widths;
 
@@ -94,6 +198,16 @@ INSERT INTO expl SELECT -i, ARRAY[i, i, i]::vector FROM generate_series(8, 10) i
 SELECT expl_run($$SELECT n.id FROM generate_series(1, 4) g, LATERAL (SELECT id FROM expl ORDER BY v <-> ARRAY[g, g, g]::vector LIMIT 2) n$$);
 SELECT expl_run($$(SELECT id FROM expl a ORDER BY v <-> '[1,2,3]' LIMIT 1) UNION ALL
 	(SELECT id FROM expl b ORDER BY v <-> (SELECT v FROM expl c ORDER BY v <-> '[0,0,0]' LIMIT 1) LIMIT 2)$$);
+
+-- Tables by the names that the plan has for them
+SELECT expl_run($$(SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 1) UNION ALL (SELECT id FROM expl ORDER BY v <-> '[3,2,1]' LIMIT 1)$$);
+CREATE TABLE expl_parts (id int, v vector(3)) PARTITION BY RANGE (id);
+CREATE TABLE expl_part1 PARTITION OF expl_parts FOR VALUES FROM (0) TO (10);
+CREATE TABLE expl_part2 PARTITION OF expl_parts FOR VALUES FROM (10) TO (20);
+INSERT INTO expl_parts SELECT i, ARRAY[i, 0, 0]::vector FROM generate_series(0, 19) i;
+CREATE INDEX ON expl_parts USING gpuflat (v);
+SELECT expl_run($$SELECT id FROM expl_parts part ORDER BY v <-> '[8,0,0]' LIMIT 3$$);
+DROP TABLE expl_parts;
 
 -- Why not by the worker
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> (SELECT NULL::vector) LIMIT 5$$);
@@ -121,6 +235,27 @@ SELECT expl_run($$EXECUTE expl_prepared('[1,2,3]')$$);
 SET force_parallel_mode = on;
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$);
 RESET force_parallel_mode;
+-- one process makes the bitmap that parallel workers read the table by
+CREATE TABLE expl_bitmap AS SELECT i AS id, ARRAY[i % 7, i % 11 + 10] AS tags FROM generate_series(1, 3000) i;
+CREATE INDEX expl_bitmap_tags ON expl_bitmap USING gpumatch (tags);
+ALTER TABLE expl_bitmap SET (parallel_workers = 2);
+ANALYZE expl_bitmap;
+SET enable_indexscan = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET cpu_tuple_cost = 1;
+SET min_parallel_table_scan_size = 0;
+SET parallel_leader_participation = off;
+SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans,
+	array_agg(btrim(l)) FILTER (WHERE l ~ 'Not Counted') AS not_counted FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
+RESET parallel_leader_participation;
+SELECT count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
+RESET enable_indexscan;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET cpu_tuple_cost;
+RESET min_parallel_table_scan_size;
+DROP TABLE expl_bitmap;
 
 -- What the hook must not change: planning's buffers and times, and the texts of other queries
 SELECT EXISTS (SELECT FROM expl_run('SELECT 1') line WHERE line ~ 'Vectorgpu') AS listed;

@@ -12,6 +12,7 @@ extern "C"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "tcop/tcopprot.h"
+#include "utils/lsyscache.h"
 }
 
 namespace vectorgpu::pg
@@ -27,39 +28,91 @@ struct Explaining
 	const char *query_string; // the very pointer: nested statements have texts of their own
 };
 
+/// A scan of one of our indexes.
+struct FoundScan
+{
+	const PlanState *state;
+	Relation index;
+	IndexScanDesc scan; // null where parallel workers alone ran it
+	int n_workers;      // parallel workers that ran it
+};
+
 ScanExplainer scan_explainer;
 Explaining current = {nullptr, nullptr};
 ExplainOneQuery_hook_type previous_explain_hook = nullptr;
 ExecutorEnd_hook_type previous_end_hook = nullptr;
 
-/// planstate_tree_walker callback: collects the scans of our indexes, in the order in which EXPLAIN shows them.
+int
+count_workers(const WorkerInstrumentation *workers)
+{
+	int n = 0;
+
+	for (int i = 0; workers != nullptr && i < workers->num_workers; i++)
+		n += workers->instrument[i].nloops > 0;
+	return n;
+}
+
+/// False if the node is none that has scanned one of our indexes.
+bool
+scan_of_node(const PlanState *state, FoundScan *found)
+{
+	*found = {state, nullptr, nullptr, count_workers(state->worker_instrument)};
+	if (IsA(state, IndexScanState))
+	{
+		found->index = reinterpret_cast<const IndexScanState *>(state)->iss_RelationDesc;
+		found->scan = reinterpret_cast<const IndexScanState *>(state)->iss_ScanDesc;
+	}
+	else if (IsA(state, BitmapIndexScanState))
+	{
+		found->index = reinterpret_cast<const BitmapIndexScanState *>(state)->biss_RelationDesc;
+		found->scan = reinterpret_cast<const BitmapIndexScanState *>(state)->biss_ScanDesc;
+	}
+	if (found->index == nullptr || !scan_explainer.is_ours(found->index))
+		return false;
+	if (found->scan != nullptr && !scan_explainer.ran(found->scan))
+		found->scan = nullptr;
+	return found->scan != nullptr || found->n_workers > 0;
+}
+
+/// planstate_tree_walker callback: collects the scans of our indexes (FoundScan), in the order in which EXPLAIN shows them.
 bool
 collect_scans(PlanState *state, void *scans)
 {
+	FoundScan found;
+
 	if (state == nullptr)
 		return false;
 	check_stack_depth();
-	if (IsA(state, IndexScanState))
+	if (scan_of_node(state, &found))
 	{
-		IndexScanState *scan = reinterpret_cast<IndexScanState *>(state);
-		const bool ran = scan->iss_ScanDesc != nullptr || state->worker_instrument != nullptr;
+		FoundScan *copy = static_cast<FoundScan *>(palloc(sizeof(FoundScan)));
 
-		if (ran && scan->iss_RelationDesc != nullptr && scan_explainer.is_ours(scan->iss_RelationDesc))
-			*static_cast<List **>(scans) = lappend(*static_cast<List **>(scans), scan);
+		*copy = found;
+		*static_cast<List **>(scans) = lappend(*static_cast<List **>(scans), copy);
 	}
 	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
 	return planstate_tree_walker(
 		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(collect_scans)), scans);
 }
 
-void
-explain_scan(const IndexScanState *scan, const PlannedStmt *plan, ExplainState *es)
+/// What EXPLAIN calls a relation of the plan that it has printed: aliases that occur twice have got numbers there.
+const char *
+shown_alias(Index relation, const PlannedStmt *plan, const ExplainState *es)
 {
-	const Scan *node = reinterpret_cast<const Scan *>(scan->ss.ps.plan);
-	const char *index = RelationGetRelationName(scan->iss_RelationDesc);
-	const char *table = RelationGetRelationName(scan->ss.ss_currentRelation);
-	const char *alias = rt_fetch(node->scanrelid, plan->rtable)->eref->aliasname;
-	const bool parallel = scan->ss.ps.worker_instrument != nullptr && scan->ss.ps.worker_instrument->num_workers > 0;
+	const char *alias = nullptr;
+
+	if (es->pstmt == plan && relation <= static_cast<Index>(list_length(es->rtable_names)))
+		alias = static_cast<const char *>(list_nth(es->rtable_names, static_cast<int>(relation) - 1));
+	return alias != nullptr ? alias : rt_fetch(relation, plan->rtable)->eref->aliasname;
+}
+
+void
+explain_scan(const FoundScan *scan, const PlannedStmt *plan, ExplainState *es)
+{
+	const Scan *node = reinterpret_cast<const Scan *>(scan->state->plan);
+	const char *index = RelationGetRelationName(scan->index);
+	const char *table = get_rel_name(scan->index->rd_index->indrelid);
+	const char *alias = shown_alias(node->scanrelid, plan, es);
 
 	ExplainOpenGroup("Vectorgpu Scan", nullptr, true, es);
 	if (es->format == EXPLAIN_FORMAT_TEXT)
@@ -77,9 +130,10 @@ explain_scan(const IndexScanState *scan, const PlannedStmt *plan, ExplainState *
 		ExplainPropertyText("Relation Name", table, es);
 		ExplainPropertyText("Alias", alias, es);
 	}
-	scan_explainer.explain(scan, es);
-	if (parallel)
-		ExplainPropertyInteger("Parallel Workers Not Counted", nullptr, scan->ss.ps.worker_instrument->num_workers, es);
+	if (scan->scan != nullptr)
+		scan_explainer.explain(scan->scan, es);
+	if (scan->n_workers > 0)
+		ExplainPropertyInteger("Parallel Workers Not Counted", nullptr, scan->n_workers, es);
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		es->indent--;
 	ExplainCloseGroup("Vectorgpu Scan", nullptr, true, es);
@@ -100,7 +154,7 @@ executor_end(QueryDesc *query)
 		{
 			ExplainOpenGroup("Vectorgpu Scans", "Vectorgpu Scans", false, es);
 			foreach (cell, scans)
-				explain_scan(static_cast<const IndexScanState *>(lfirst(cell)), query->plannedstmt, es);
+				explain_scan(static_cast<const FoundScan *>(lfirst(cell)), query->plannedstmt, es);
 			ExplainCloseGroup("Vectorgpu Scans", "Vectorgpu Scans", false, es);
 		}
 	}
@@ -152,6 +206,12 @@ explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainSta
 }
 
 } // namespace
+
+bool
+explain_analyzes()
+{
+	return current.es != nullptr && current.es->analyze;
+}
 
 void
 explain_begin_line(ExplainState *es)

@@ -18,10 +18,15 @@ struct ScanExplainer
 {
 	bool (*is_ours)(Relation index);
 
-	/// Adds what is known of a scan that ran, as properties, or, in text, as indented lines. iss_ScanDesc is null where
-	/// parallel workers alone ran it.
-	void (*explain)(const IndexScanState *scan, ExplainState *es);
+	/// True if a scan of such an index has begun: its node may have made it ready only.
+	bool (*ran)(IndexScanDesc scan);
+
+	/// Adds what is known of a scan that ran, as properties, or, in text, as indented lines.
+	void (*explain)(IndexScanDesc scan, ExplainState *es);
 };
+
+/// True while EXPLAIN (ANALYZE) runs a query: scans may count then what they do not else.
+bool explain_analyzes();
 
 /// Begins a line of the text format; core keeps its own to itself.
 void explain_begin_line(ExplainState *es);

@@ -95,11 +95,11 @@ def ask(database, table, queries, op, by_index):
 
 
 def compared(database, table, queries, op):
-    """Rows that the index compares for the first query."""
+    """Rows whose exact distance the index computes for the first query."""
     query = psql(database, f"SELECT v FROM signatures.{queries} WHERE id = 0").strip()
     plan = psql(database, f"SET search_path = signatures, public; SET vectorgpu.worker = off; SET enable_seqscan = off;"
                 f"EXPLAIN (ANALYZE, COSTS OFF) SELECT id FROM {table} ORDER BY v {op} '{query}' LIMIT 10")
-    return plan.split("Compared: ")[1].split()[0]
+    return plan.split("Rescored: ")[1].split()[0]
 
 
 def report(database, name, table, queries, op, truth, scan_ms, similarity):

@@ -43,6 +43,32 @@ ok(wait_worker($node), 'the worker is ready');
 my $graph = ($ENV{VECTORGPU_ACCESS_METHOD} // '') eq 'gpugraph';
 my ($method, $with, $width) = $graph ? ('gpugraph', 'degree = 8', 'gpugraph.search_width') : ('gpuivf', 'lists = 25', 'gpuivf.probes');
 
+# What EXPLAIN tells of a search that the engine has answered together with others: sessions ask while the worker stands still.
+sub explained_together
+{
+	my @sessions = map { $node->background_psql('postgres') } 1 .. 3;
+	my $explain = 'EXPLAIN (ANALYZE, COSTS OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5';
+	my $told;
+
+	$_->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET $width = 40; $explain") for @sessions;
+	wait_until(sub {
+		my $pid = wait_worker($node);
+
+		kill 'STOP', $pid;
+		for my $session (@sessions)
+		{
+			$session->{stdin} .= "$explain;\n\\echo told\n";
+			$session->{run}->pump_nb();
+		}
+		wait_until(sub { $node->safe_psql('postgres', "SELECT count(*) = 3 FROM pg_stat_activity WHERE state = 'active' AND query ~ '^EXPLAIN'") eq 't' }, 2);
+		kill 'CONT', $pid;
+		($told) = grep { /Largest Engine Batch: ([2-9])/ } map { $_->query_until(qr/^told$/m, '') } @sessions;
+		return defined $told;
+	});
+	$_->quit for @sessions;
+	return $told;
+}
+
 sub compare
 {
 	my ($name, $op, $col, @some) = @_;
@@ -208,7 +234,8 @@ if ($graph)
 	codes_of_changed_rows('hash_bits = 128', @some);
 	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET $width = 40; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
 		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),
-		qr/Answered By: worker .*Rescored: [1-9]/s, 'EXPLAIN says how many rows codes have named');
+		qr/Answered By: worker .*Candidates: ([1-9]\d*)  Rescored: \1  Delta/s, 'EXPLAIN says how many rows codes have named');
+	like(explained_together(), qr/Rescored: 0  Rescored In Engine Batch: [1-9]/, 'and, of searches that the engine answers together, how many of them all');
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 

@@ -43,6 +43,7 @@ graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, Know
 		engine::graph::hash_distance(model->hash_bits), known->code, entry_codes, code_bytes, model->n_entries, scores, 0);
 	for (uint32 i = 0; i < model->n_entries; i++)
 		known->entries[i] = {scores[i], numbers[i]};
+	*search->n_compared += model->n_entries;
 	pfree(work);
 	pfree(scores);
 	graph_free_hash(&hash);
@@ -77,7 +78,8 @@ graph_judge_found(const SegmentSearch *search, const KnownGraph *known, Candidat
 		for (uint32 i = 0; i < n; i++)
 			found[first + i].score = std::isnan(scores[i]) ? HUGE_VAL : scores[i];
 	}
-	*search->n_compared += n_found;
+	*search->n_named += n_found;
+	*search->n_rescored += n_found;
 	std::sort(found, found + n_found, engine::graph::before);
 	pfree(vectors.scratch);
 	return true;

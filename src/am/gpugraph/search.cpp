@@ -177,7 +177,7 @@ offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found,
 			return true;
 		for (uint64 i = 0; i < n; i++)
 			group->scores[i] = found[first + i].score;
-		if (!engine::topk_wants(search->topk, group->scores, n))
+		if (!search_wants(search, group->scores, n))
 		{
 			// Rows that were returned before: those behind them may count. Else there are enough nearer ones.
 			if (search->topk->has_after && found[first + n - 1].score <= search->topk->after.score)
@@ -229,8 +229,7 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 		if (!offer_found(search, found, n_found, group))
 			return false;
 	}
-	if (!hashed)
-		*search->n_compared += stats.n_scored;
+	*search->n_compared += stats.n_scored;
 	pfree(work);
 	pfree(found);
 	return true;
@@ -258,12 +257,12 @@ search_rows(const SegmentSearch *search)
 	{
 		engine::compute_scores(spec, search->query, vectors, stride, n, scores, cursor.read_ahead);
 		*search->n_compared += n;
-		if (engine::topk_wants(search->topk, scores, n))
+		if (search_wants(search, scores, n))
 		{
 			stream_release(&cursor);
 			for (uint64 i = 0; i < n; i++)
 			{
-				if (!engine::topk_wants(search->topk, &scores[i], 1))
+				if (!search_wants(search, &scores[i], 1))
 					continue;
 				candidates[n_wanted++] = {scores[i], static_cast<uint32>(first + i)};
 				if (n_wanted < kGroupRows)

@@ -93,7 +93,7 @@ known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, B
 
 bool
 width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
-	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
+	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
 	const GraphModel *model = known_model(index, meta, segment, strategy);
@@ -103,7 +103,8 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
 	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
-	*whole = model->hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
+	look->whole = model->hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
+	look->width = graph_looks_at_all(probes->probes, n_rows, model->hash_bits) ? 0 : probes->probes;
 	return true;
 }
 

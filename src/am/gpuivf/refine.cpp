@@ -225,12 +225,14 @@ rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 bool
 judge(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
 {
+	*search->n_named += rows->n;
 	if (layout->refine != IvfRefine::kNone && !score_vectors(search, layout, rows))
 		return false;
 	if (layout->refine == IvfRefine::kFp16)
 		score_by_bounds(search, rows);
 	else if (!refines_in_full(layout))
 		score_from_table(search, rows);
+	*search->n_rescored += rows->n;
 	search_offer(search, rows->scores, rows->rows, rows->n);
 	pfree(rows->places);
 	pfree(rows->rows);

@@ -203,14 +203,14 @@ group_offer(Group *group, const SegmentSearch *search)
 {
 	uint64 kept = 0;
 
-	if (engine::topk_wants(search->topk, group->scores, group->n))
+	if (search_wants(search, group->scores, group->n))
 	{
 		if (!stream_read(search->index, search->meta, search->segment, kListRowStream, group->first * sizeof(uint32),
 				group->n * sizeof(uint32), group->numbers, search->strategy))
 			return false;
 		for (uint64 i = 0; i < group->n; i++)
 		{
-			if (!engine::topk_wants(search->topk, &group->scores[i], 1))
+			if (!search_wants(search, &group->scores[i], 1))
 				continue;
 			if (group->numbers[i] >= search->segment->n_rows)
 				page_corrupted(search->index, search->segment->streams[static_cast<int>(kListRowStream)].start_block,

@@ -65,15 +65,16 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
 	const void *query,
-	BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole)
+	BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look)
 {
 	IvfModel model;
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
 	probes->probes = ivf_round_probes(meta, segment, &model, round, n_before, wanted, query);
-	*whole = probes->probes >= model.n_lists;
-	if (*whole && finds_candidates(meta))
+	look->whole = probes->probes >= model.n_lists;
+	look->width = look->whole ? 0 : probes->probes;
+	if (look->whole && finds_candidates(meta))
 		probes->candidates = 1; // as few as can be: the segment's rows are read from the table
 	else if (kind(meta) != wire::CopyKind::kLists)
 	{

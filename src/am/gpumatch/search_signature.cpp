@@ -18,9 +18,9 @@ constexpr uint64 kCandidatesPerRow = 16;
 constexpr uint32 kMostRounds = 16; // what is shifted stays small
 constexpr uint64 kRowsPerRead = 1024;
 
-/// Offers a row by its number in the segment.
+/// Offers a row by its number in the segment. *n_scored: SegmentSearch::n_compared or n_rescored.
 bool
-offer_row(const SegmentSearch *search, const MatchSearch *query, uint64 number, RowId row, ValueBuffer *value)
+offer_row(const SegmentSearch *search, const MatchSearch *query, uint64 number, RowId row, ValueBuffer *value, uint64 *n_scored)
 {
 	engine::match::Parts parts;
 	double distance;
@@ -30,7 +30,7 @@ offer_row(const SegmentSearch *search, const MatchSearch *query, uint64 number, 
 	if (!engine::match::open_parts(value->data + sizeof(uint32), stored_bytes(value->data) - sizeof(uint32), &parts))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
 	distance = match_exact_distance(query, search->meta->metric, parts);
-	++*search->n_compared;
+	++*n_scored;
 	search_offer(search, &distance, &row, 1);
 	return true;
 }
@@ -53,7 +53,7 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 		for (uint64 i = 0; i < n; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if ((dead[i / 8] & (1 << i % 8)) == 0 && !offer_row(search, query, first + i, rows[i], value))
+			if ((dead[i / 8] & (1 << i % 8)) == 0 && !offer_row(search, query, first + i, rows[i], value, search->n_compared))
 				return false;
 		}
 	}
@@ -84,6 +84,7 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 		one.segment = &search->meta->segments[i];
 		if (one.segment->n_rows > 0 && !match_count_segment(&one, query, &topk))
 			return false;
+		*search->n_compared += one.segment->n_rows;
 	}
 	candidates->n = engine::topk_finish(&topk);
 	candidates->rows = static_cast<RowId *>(MemoryContextAllocHuge(
@@ -153,7 +154,10 @@ match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 	for (uint64 i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (numbers[i] != kNoRowNumber && !offer_row(search, query, numbers[i], rows[i], &value))
+		if (numbers[i] == kNoRowNumber)
+			continue;
+		++*search->n_named;
+		if (!offer_row(search, query, numbers[i], rows[i], &value, search->n_rescored))
 			return false;
 	}
 	pfree(numbers);

@@ -177,7 +177,8 @@ offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uin
 		if (!need_items(chunk) || !read_text(chunk, i, n_wanted, &text))
 			return false;
 		engine::match::offer_text(topk, query->pattern, text, chunk->rows[i], {match_check_interrupts, nullptr});
-		++*search->n_compared;
+		++*search->n_named;
+		++*search->n_rescored;
 	}
 	return true;
 }

@@ -29,7 +29,9 @@ struct SegmentSearch
 	BufferAccessStrategy strategy;
 	const void *query;   // one vector of the index's element type, as stored in streams
 	engine::TopK *topk;  // takes the candidates: scores of engine::compute_scores, row ids
-	uint64 *n_compared;  // to be increased by the rows whose distance was computed
+	uint64 *n_compared;  // to be increased by the rows that were looked at: by their distance, an estimate of it or a count
+	uint64 *n_named;     // where that was an estimate or a count: by the rows whose exact distance is wanted then,
+	uint64 *n_rescored;  // and by those whose exact distance was computed
 
 	// For approximate access methods; others look at every row and leave these alone.
 	uint32 round;      // how wide to search: from 0, one more whenever a round has not given enough rows
@@ -46,11 +48,25 @@ struct SegmentSearch
 	uint64 n_candidates;
 	Coverage *coverage; // to be lowered if the search leaves rows out
 	uint32 *width; // ScanCounters::pass_width
+	uint64 *n_up_to_last; // for EXPLAIN: to be increased by the rows that do not come after the last one returned (search_offer does); null: nobody asks
 };
 
 /// batch.cpp. Offers candidates that have no tombstone to the selection, but for those that were returned before and,
 /// unless the search is exact, those whose score is NaN (*coverage is lowered for them). Compacts both arrays in place.
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
+
+/// False if search_offer would pass over all of scores [n], whatever their rows: the caller need not read those.
+inline bool
+search_wants(const SegmentSearch *search, const double *scores, uint64 n)
+{
+	if (engine::topk_wants(search->topk, scores, n))
+		return true;
+	if (search->n_up_to_last != nullptr)
+		for (uint64 i = 0; i < n; i++)
+			if (scores[i] <= search->topk->after.score)
+				return true;
+	return false;
+}
 
 /// Notes for EXPLAIN how wide the round searches a segment that it does not look at whole: *pass_width is the largest.
 inline void
@@ -61,6 +77,13 @@ note_width(uint32 *pass_width, uint32 width)
 
 struct IndexShape;
 struct ValueFormat;
+
+/// How a round looks at a segment.
+struct RoundLook
+{
+	bool whole;   // at every row of it, which the worker is told by no probes at all
+	uint32 width; // note_width; 0: at every row of it
+};
 
 /// What the worker's copies of an index whose segments have a structure need from its pages. Functions with a result of type bool
 /// return false if a page was foreign.
@@ -81,9 +104,9 @@ struct WorkerStructure
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
 	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
-	/// fills in all of *probes but the segment's id; *whole: that is every row of it. Null: all of it.
+	/// fills in all of *probes but the segment's id, and *look. Null: at all of it.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, bool *whole);
+		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
 	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,

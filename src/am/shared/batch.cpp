@@ -7,6 +7,7 @@
 #include "am/shared/stream.hpp"
 #include "am/shared/worker_scan.hpp"
 #include "engine/distance.hpp"
+#include "pg/explain_hook.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -212,6 +213,7 @@ bool
 one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, uint64 n_candidates, Coverage *coverage)
 {
 	engine::TopK topk;
+	uint64 n_up_to_last = 0;
 	SegmentSearch search = {
 		.index = index,
 		.meta = &state->meta,
@@ -220,6 +222,8 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 		.query = state->query,
 		.topk = &topk,
 		.n_compared = &state->counters->n_compared,
+		.n_named = &state->counters->n_candidates,
+		.n_rescored = &state->counters->n_rescored,
 		.round = state->round,
 		.exact = exact,
 		.wanted = state->batch_size,
@@ -234,6 +238,7 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 		.n_candidates = n_candidates,
 		.coverage = coverage,
 		.width = &state->counters->pass_width,
+		.n_up_to_last = state->counts_left_out ? &n_up_to_last : nullptr,
 	};
 
 	*coverage = Coverage::kAll;
@@ -246,6 +251,8 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 		return false;
 	state->n_rows = engine::topk_finish(&topk);
 	state->next_row = 0;
+	if (state->counts_left_out)
+		scan_note_up_to_last(state, n_up_to_last);
 	return true;
 }
 
@@ -315,6 +322,8 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 		if (search->n_returned > 0 &&
 			std::binary_search(search->returned, search->returned + search->n_returned, rows[i]))
 			continue;
+		if (search->n_up_to_last != nullptr && !engine::neighbor_less(search->topk->after, {scores[i], rows[i]}))
+			++*search->n_up_to_last;
 		scores[kept] = scores[i];
 		rows[kept++] = rows[i];
 	}
@@ -339,7 +348,7 @@ scan_end_round(ScanState *state, Coverage coverage)
 	{
 		counters->n_rounds++;
 		counters->n_exhaustive += state->exhaustive;
-		if (counters->pass_width > 0)
+		if (counters->pass_width > 0 && coverage == Coverage::kPart)
 		{
 			counters->least_width =
 				counters->least_width > 0 ? Min(counters->least_width, counters->pass_width) : counters->pass_width;
@@ -351,6 +360,18 @@ scan_end_round(ScanState *state, Coverage coverage)
 		return true;
 	state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;
 	return false;
+}
+
+void
+scan_note_up_to_last(ScanState *state, uint64 n)
+{
+	// A wider pass finds again what one before it found, so that they are not to be added up.
+	const uint64 n_left_out = n - Min(n, state->n_before);
+
+	if (n_left_out <= state->n_left_out)
+		return;
+	state->counters->n_left_out += n_left_out - state->n_left_out;
+	state->n_left_out = n_left_out;
 }
 
 void
@@ -375,6 +396,9 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 	const MemoryContext old = MemoryContextSwitchTo(state->batch_context);
 
 	reserve_rows(state);
+	// Once all rows were looked at, none that comes later is nearer.
+	state->counts_left_out = state->am->approximate && state->phase == ScanPhase::kScored && !state->relaxed && state->has_last &&
+							 !state->exhaustive && pg::explain_analyzes();
 	state->counters->n_asked += state->batch_size;
 	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
 	if (worker_search(index, state))

@@ -104,10 +104,17 @@ explain_as_text(const ScanCounters *counters, const char *width_name, ExplainSta
 		text_number(es, "Exhaustive", counters->n_exhaustive);
 	if (counters->n_late > 0)
 		text_number(es, "Late Rows", counters->n_late);
+	if (counters->n_left_out > 0)
+		text_number(es, "Rows Left Out", counters->n_left_out);
 	if (counters->n_backend_batches > 0 || counters->n_compared > 0)
 		text_number(es, "Compared", counters->n_compared);
-	if (counters->n_worker_batches > 0)
+	if (counters->n_worker_batches > 0 || counters->n_candidates > 0)
+	{
+		text_number(es, "Candidates", counters->n_candidates);
 		text_number(es, "Rescored", counters->n_rescored);
+	}
+	if (counters->n_rescored_together > 0)
+		text_number(es, "Rescored In Engine Batch", counters->n_rescored_together);
 	text_number(es, "Delta Rows", counters->delta_rows);
 	if (counters->n_shipped > 0)
 		text_number(es, "Shipped", counters->n_shipped);
@@ -158,8 +165,11 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 	}
 	number(es, "Exhaustive", counters->n_exhaustive);
 	number(es, "Late Rows", counters->n_late);
+	number(es, "Rows Left Out", counters->n_left_out);
 	number(es, "Compared", counters->n_compared);
+	number(es, "Candidates", counters->n_candidates);
 	number(es, "Rescored", counters->n_rescored);
+	number(es, "Rescored In Engine Batch", counters->n_rescored_together);
 	number(es, "Delta Rows", counters->delta_rows);
 	number(es, "Shipped", counters->n_shipped);
 	if (es->timing)
@@ -171,16 +181,18 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 	number_group(es, "Fallback", counters->fallbacks, static_cast<int>(bridge::Fallback::kCount), fallback_name_at);
 }
 
-void
-explain(const IndexScanState *scan, ExplainState *es)
+bool
+ran(IndexScanDesc scan)
 {
-	const ScanState *state;
-	const char *width_name;
+	return static_cast<const ScanState *>(scan->opaque)->counters->n_searches > 0;
+}
 
-	if (scan->iss_ScanDesc == nullptr)
-		return; // by parallel workers only
-	state = static_cast<const ScanState *>(scan->iss_ScanDesc->opaque);
-	width_name = state->am->width_name;
+void
+explain(IndexScanDesc scan, ExplainState *es)
+{
+	const ScanState *state = static_cast<const ScanState *>(scan->opaque);
+	const char *width_name = state->am->width_name;
+
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		explain_as_text(state->counters, width_name, es);
 	else
@@ -189,6 +201,6 @@ explain(const IndexScanState *scan, ExplainState *es)
 
 } // namespace
 
-const pg::ScanExplainer scan_explainer = {is_vectorgpu_index, explain};
+const pg::ScanExplainer scan_explainer = {is_vectorgpu_index, ran, explain};
 
 } // namespace vectorgpu::am

@@ -177,6 +177,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->round = 0;
 	state->exhaustive = false;
 	state->relaxed = scan_order == kRelaxed;
+	state->n_left_out = 0;
 	if (wanted_rows(scan, state, &limit, &exact))
 	{
 		if (exact && state->given_limit == 0 && state->phase == ScanPhase::kScored)

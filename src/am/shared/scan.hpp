@@ -61,6 +61,8 @@ struct ScanState
 	uint64 n_returned;
 	uint64 returned_capacity;
 	double furthest; // score of the returned row that is furthest away, if any
+	bool counts_left_out; // for EXPLAIN: the batch may find rows nearer than those returned before it, which are to be counted
+	uint64 n_left_out;    // such rows of this search so far
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
 
@@ -75,6 +77,9 @@ bool scan_is_exact(const ScanState *state);
 
 /// After a pass that looked at `coverage` of the rows and filled the batch: true if the batch is done, else the next round follows.
 bool scan_end_round(ScanState *state, Coverage coverage);
+
+/// For EXPLAIN: of the rows that a pass of the batch has found n do not come after the last one returned. They are those returned, and what is left out.
+void scan_note_up_to_last(ScanState *state, uint64 n);
 
 /// Reads the metapage and the delta's end. The snapshot must be set before: what it sees was indexed before.
 void scan_read_version(Relation index, Snapshot snapshot, ScanState *state);

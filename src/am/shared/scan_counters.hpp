@@ -37,8 +37,11 @@ struct ScanCounters
 	uint32 least_width;   // of the rounds that had one; 0: none
 	uint32 most_width;
 	uint64 n_late;        // rows returned behind one further away (vectorgpu.scan_order = relaxed)
-	uint64 n_compared;    // by the backend: distances computed
-	uint64 n_rescored;    // by the worker's engine, together with the searches of the same engine batch
+	uint64 n_left_out;    // rows found nearer than one that was returned before them (strict): see ScanState::counts_left_out
+	uint64 n_compared;    // rows that the backend looked at: by their distance, an estimate of it or a count of matches
+	uint64 n_candidates;  // rows that a coarser look at a query of this scan alone named for exact distances
+	uint64 n_rescored;    // of those, rows whose exact distance was computed
+	uint64 n_rescored_together; // the same by the worker's engine for several searches together: nobody knows for which
 	uint64 engine_ns;     // of those engine batches
 	uint64 n_shipped;     // of the delta, brought to the worker's copy
 	uint64 delta_rows;    // of the last search, dead ones included

@@ -1,11 +1,10 @@
 // See worker_scan.hpp. The scan's version (what it has read from the pages after its snapshot was set) goes with the
 // request: an answer is from a copy that has at least that. Every row id of an answer is checked before it is used.
-#include "am/shared/worker_scan.hpp"
+#include "am/shared/worker_ask.hpp"
 
 #include "am/shared/copy_feed.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/loader.hpp"
-#include "am/shared/row_lookup.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
@@ -36,7 +35,6 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
 constexpr uint64 kBusyPauseMs = 100;
 constexpr uint64 kBytesPerKb = 1024;
-constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: from more of the delta the worker is asked for no candidates
 constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more of them go before it
 
 /// What this process last saw of a copy. A hint: the worker checks.
@@ -77,65 +75,11 @@ known_copy(const wire::CopyKey *key)
 	return oldest;
 }
 
-/// What a SEARCH and its NEXTs ask for, and what has come.
-struct Ask
-{
-	uint64 k;
-	const engine::Neighbor *after; // continue strictly behind; null: from the first
-	engine::Neighbor *rows;        // [capacity]
-	uint64 capacity;
-	uint64 n_rows;
-	Coverage coverage;
-	const wire::SegmentProbes *probes; // [n_probes]; null: as the scan's round has them
-	uint32 n_probes;
-};
-
-/// True if the worker's rows are the candidates that the probes name, of segments.
-bool
-finds_candidates(const ScanState *state)
-{
-	const WorkerStructure *structure = state->am->worker_structure;
-
-	return structure != nullptr && structure->finds_candidates != nullptr && structure->finds_candidates(&state->meta);
-}
-
-/// True if the worker's rows are the candidates of a search that the pages finish.
-bool
-gives_candidates(const ScanState *state)
-{
-	return state->am->approximate && state->am->worker_structure != nullptr &&
-		   (state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
-}
-
 /// The rows that make a batch for certain: those returned before may be among them (vectorgpu.scan_order = relaxed).
 uint64
 rows_to_ask(const ScanState *state)
 {
 	return state->batch_size + state->n_returned;
-}
-
-/// kNone: the worker is worth asking.
-Bypass
-bypass_of(Relation index, const ScanState *state)
-{
-	if (!worker_holds(state->am, &state->meta))
-		return Bypass::kAccessMethod;
-	if (!bridge::settings.worker || !IsUnderPostmaster)
-		return Bypass::kSettingOff;
-	if (state->phase != ScanPhase::kScored)
-		return Bypass::kNoOrder;
-	if (state->n_returned > 0 && !gives_candidates(state) && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
-		return Bypass::kReturned;
-	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
-	if (RelationUsesLocalBuffers(index))
-		return Bypass::kTemporary;
-	if (state->am->worker_structure != nullptr && state->am->worker_structure->takes != nullptr &&
-		!state->am->worker_structure->takes(state->query))
-		return Bypass::kLongQuery;
-	return copy_bytes(&state->meta, state->delta_end) >=
-				   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
-			   ? Bypass::kNone
-			   : Bypass::kSmall;
 }
 
 /// True if the heap has the block. What its length was when the server last looked is enough to say so without a system
@@ -187,11 +131,20 @@ distrust(const wire::CopyKey *key, KnownCopy *known)
 }
 
 void
-count_reply(ScanCounters *counters, const wire::ReplyHeader *header)
+count_reply(const ScanState *state, const wire::ReplyHeader *header)
 {
+	ScanCounters *counters = state->counters;
+
 	counters->engine = bridge::session_engine();
 	counters->engine_ns += header->engine_ns;
-	counters->n_rescored += header->n_rescored;
+	// The engine counts for all searches of its batch. The pass that finishes a search by candidates counts these itself.
+	if (header->batch_size > 1 && !gives_candidates(state))
+		counters->n_rescored_together += header->n_rescored;
+	else if (!gives_candidates(state))
+	{
+		counters->n_candidates += header->n_rescored;
+		counters->n_rescored += header->n_rescored;
+	}
 	counters->largest_engine_batch = Max(counters->largest_engine_batch, header->batch_size);
 }
 
@@ -239,39 +192,6 @@ count_shipped(uint64 n, ScanCounters *counters)
 {
 	counters->n_shipped += n;
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_shipped_rows, n);
-}
-
-/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number of
-/// lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if a page
-/// was foreign.
-bool
-choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n)
-{
-	const WorkerStructure *structure = state->am->worker_structure;
-	bool all = true;
-
-	*n = 0;
-	if (structure == nullptr || structure->probes == nullptr || scan_is_exact(state))
-		return true;
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
-	{
-		const SegmentEntry *segment = &state->meta.segments[i];
-		bool whole;
-
-		if (segment->n_rows == 0)
-			continue;
-		probes[*n] = {segment->id, 0, 0, 0};
-		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
-				&probes[*n], &whole))
-			return false;
-		all = all && whole;
-		if (!whole)
-			note_width(&state->counters->pass_width, probes[*n].probes);
-		++*n;
-	}
-	if (all)
-		*n = 0;
-	return true;
 }
 
 Coverage
@@ -385,7 +305,7 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 			return false;
 		}
 		ask->n_rows += header.n_items;
-		count_reply(state->counters, &header);
+		count_reply(state, &header);
 		ask->coverage = coverage_of(header.coverage);
 		if (header.more == 0 || header.n_items == 0)
 			break;
@@ -480,7 +400,132 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 	return false;
 }
 
-/// True if the worker has answered. False: the reason has been counted.
+/// All rounds of a batch. False: as ask_worker; the scan goes on with the round that has failed.
+bool
+ask_rounds(Relation index, ScanState *state)
+{
+	Ask ask = {};
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		ask.k = Min(rows_to_ask(state), wire::kMaxSearchK);
+		ask.after = state->has_last ? &state->last : nullptr;
+		ask.rows = state->rows;
+		ask.capacity = state->row_capacity;
+		if (!ask_worker(index, state, &ask))
+			return false;
+		state->n_rows = ask.n_rows;
+		state->next_row = 0;
+		if (state->n_returned > 0)
+			drop_returned(state);
+		else
+			state->batch_size = ask.k; // fewer rows than that mean the end
+	} while (!scan_end_round(state, ask.coverage));
+	return true;
+}
+
+/// For EXPLAIN: counts what the batch's last round finds up to the last row returned before it. The answer begins behind that row, so that the round is asked
+/// once more, from the first row on. What that takes is not the scan's.
+void
+count_up_to_last(Relation index, ScanState *state)
+{
+	const ScanCounters counters = *state->counters;
+	const uint64 k = Min(state->n_before + state->batch_size, wire::kMaxSearchK);
+	engine::Neighbor *rows = static_cast<engine::Neighbor *>(palloc_extended(k * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	engine::Neighbor after;
+	Ask ask = {};
+	uint64 n = 0;
+
+	ask.k = ask.capacity = k;
+	ask.rows = rows;
+	while (ask_worker(index, state, &ask))
+	{
+		uint64 i = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		while (i < ask.n_rows && !engine::neighbor_less(state->last, rows[i]))
+			i++;
+		n += i;
+		if (i < k)
+			break;
+		after = rows[k - 1];
+		ask.after = &after;
+	}
+	*state->counters = counters;
+	scan_note_up_to_last(state, n);
+	pfree(rows);
+}
+
+} // namespace
+
+bool
+finds_candidates(const ScanState *state)
+{
+	const WorkerStructure *structure = state->am->worker_structure;
+
+	return structure != nullptr && structure->finds_candidates != nullptr && structure->finds_candidates(&state->meta);
+}
+
+bool
+gives_candidates(const ScanState *state)
+{
+	return state->am->approximate && state->am->worker_structure != nullptr &&
+		   (state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
+}
+
+Bypass
+bypass_of(Relation index, const ScanState *state)
+{
+	if (!worker_holds(state->am, &state->meta))
+		return Bypass::kAccessMethod;
+	if (!bridge::settings.worker || !IsUnderPostmaster)
+		return Bypass::kSettingOff;
+	if (state->phase != ScanPhase::kScored)
+		return Bypass::kNoOrder;
+	if (state->n_returned > 0 && !gives_candidates(state) && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
+		return Bypass::kReturned;
+	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
+	if (RelationUsesLocalBuffers(index))
+		return Bypass::kTemporary;
+	if (state->am->worker_structure != nullptr && state->am->worker_structure->takes != nullptr &&
+		!state->am->worker_structure->takes(state->query))
+		return Bypass::kLongQuery;
+	return copy_bytes(&state->meta, state->delta_end) >=
+				   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
+			   ? Bypass::kNone
+			   : Bypass::kSmall;
+}
+
+bool
+choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n)
+{
+	const WorkerStructure *structure = state->am->worker_structure;
+	bool all = true;
+
+	*n = 0;
+	if (structure == nullptr || structure->probes == nullptr || scan_is_exact(state))
+		return true;
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		const SegmentEntry *segment = &state->meta.segments[i];
+		RoundLook look;
+
+		if (segment->n_rows == 0)
+			continue;
+		probes[*n] = {segment->id, 0, 0, 0};
+		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
+				&probes[*n], &look))
+			return false;
+		all = all && look.whole;
+		note_width(&state->counters->pass_width, look.width);
+		++*n;
+	}
+	if (all)
+		*n = 0;
+	return true;
+}
+
 bool
 ask_worker(Relation index, ScanState *state, Ask *ask)
 {
@@ -512,162 +557,6 @@ ask_worker(Relation index, ScanState *state, Ask *ask)
 	return false;
 }
 
-/// All rounds of a batch. False: as ask_worker; the scan goes on with the round that has failed.
-bool
-ask_rounds(Relation index, ScanState *state)
-{
-	Ask ask = {};
-
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		ask.k = Min(rows_to_ask(state), wire::kMaxSearchK);
-		ask.after = state->has_last ? &state->last : nullptr;
-		ask.rows = state->rows;
-		ask.capacity = state->row_capacity;
-		if (!ask_worker(index, state, &ask))
-			return false;
-		state->n_rows = ask.n_rows;
-		state->next_row = 0;
-		if (state->n_returned > 0)
-			drop_returned(state);
-		else
-			state->batch_size = ask.k; // fewer rows than that mean the end
-	} while (!scan_end_round(state, ask.coverage));
-	return true;
-}
-
-/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was foreign.
-bool
-drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, uint64 *n)
-{
-	RowId *sorted;
-	uint64 *numbers;
-	bool *held;
-	uint64 kept = 0;
-
-	if (*n == 0 || state->delta_end <= state->meta.delta_first_row)
-		return true;
-	sorted = static_cast<RowId *>(palloc_extended(*n * sizeof(RowId), MCXT_ALLOC_HUGE));
-	numbers = static_cast<uint64 *>(palloc_extended(*n * sizeof(uint64), MCXT_ALLOC_HUGE));
-	held = static_cast<bool *>(palloc_extended(*n * sizeof(bool), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
-	for (uint64 i = 0; i < *n; i++)
-		sorted[i] = rows[i].row;
-	std::sort(sorted, sorted + *n);
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
-	{
-		if (!find_rows(index, &state->meta, &state->meta.segments[i], sorted, *n, numbers, state->strategy))
-			return false;
-		for (uint64 j = 0; j < *n; j++)
-			held[j] |= numbers[j] != kNoRowNumber;
-	}
-	for (uint64 i = 0; i < *n; i++)
-		if (held[std::lower_bound(sorted, sorted + *n, rows[i].row) - sorted])
-			rows[kept++] = rows[i];
-	pfree(sorted);
-	pfree(numbers);
-	pfree(held);
-	*n = kept;
-	return true;
-}
-
-/// The n rows of segments that are first by the copy's metric. False: as ask_worker.
-bool
-ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, uint64 *n_candidates)
-{
-	// n at a time, however few are left to find: among many rows of the delta they may be far apart.
-	engine::Neighbor *rows =
-		static_cast<engine::Neighbor *>(palloc_extended(2 * n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
-	engine::Neighbor after;
-	Ask ask = {};
-	uint64 kept = 0;
-
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		ask.k = n;
-		ask.rows = rows + kept;
-		ask.capacity = 2 * n - kept;
-		if (!ask_worker(index, state, &ask))
-			return false;
-		if (ask.n_rows > 0)
-			after = ask.rows[ask.n_rows - 1];
-		ask.after = &after;
-
-		uint64 more = ask.n_rows;
-
-		if (!drop_delta_rows(index, state, ask.rows, &more)) // a standby replayed a merge: the pages' way finds out
-		{
-			bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
-			return false;
-		}
-		kept += more;
-	} while (kept < n && ask.n_rows == ask.k);
-	kept = Min(kept, n);
-	*candidates = static_cast<RowId *>(palloc_extended(Max(kept, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
-	for (uint64 i = 0; i < kept; i++)
-		(*candidates)[i] = rows[i].row;
-	std::sort(*candidates, *candidates + kept);
-	*n_candidates = kept;
-	pfree(rows);
-	return true;
-}
-
-/// The candidates that the probes name. False: as ask_worker.
-bool
-ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n, RowId **candidates,
-	uint64 *n_candidates)
-{
-	Ask ask = {};
-	RowId *found;
-
-	ask.k = ask.capacity = n;
-	ask.rows = static_cast<engine::Neighbor *>(palloc_extended(n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
-	ask.probes = probes;
-	ask.n_probes = n_probes;
-	if (!ask_worker(index, state, &ask))
-		return false;
-	found = static_cast<RowId *>(palloc_extended(Max(ask.n_rows, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
-	for (uint64 i = 0; i < ask.n_rows; i++)
-		found[i] = ask.rows[i].row;
-	std::sort(found, found + ask.n_rows);
-	*candidates = found;
-	*n_candidates = static_cast<uint64>(std::unique(found, found + ask.n_rows) - found);
-	pfree(ask.rows);
-	return true;
-}
-
-// More candidates than these take a GPU pass after pass over the codes, which the pages' way looks at once.
-constexpr uint64 kMostCandidatesOnGpu = 32768;
-
-/// As many as the probes name, and room for one segment more, that is not named: a merge may have made it.
-uint64
-candidates_named(const wire::SegmentProbes *probes, uint32 n)
-{
-	uint64 sum = 0;
-	uint64 largest = 0;
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		sum += probes[i].candidates;
-		largest = Max(largest, probes[i].candidates);
-	}
-	return sum + largest;
-}
-
-/// True if the worker, which looks at the delta as well, though the pass does that itself, is no gain.
-bool
-much_delta(const ScanState *state)
-{
-	uint64 n_rows = 0;
-
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
-		n_rows += state->meta.segments[i].n_rows;
-	return state->delta_end > state->meta.delta_first_row &&
-		   state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
-}
-
-/// Counts why the worker has not answered, where it was asked.
 void
 count_fallback(Relation index, ScanState *state, uint64 noted)
 {
@@ -680,35 +569,6 @@ count_fallback(Relation index, ScanState *state, uint64 noted)
 	}
 	state->counters->fallbacks[static_cast<int>(reason)]++;
 }
-
-/// worker_candidates of a copy that finds those that the probes name.
-bool
-worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
-{
-	const uint64 noted = bridge::own_fallbacks();
-	wire::SegmentProbes probes[kMaxSegments];
-	uint32 n_probes;
-	uint64 n;
-
-	if (!choose_probes(index, state, probes, &n_probes)) // a standby replayed a merge: the pages' way finds out
-	{
-		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
-		count_fallback(index, state, noted);
-		return false;
-	}
-	n = candidates_named(probes, n_probes);
-	if (n == 0 || n > wire::kMaxSearchK || (n > kMostCandidatesOnGpu && bridge::worker_on_gpu()))
-	{
-		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
-		return false;
-	}
-	if (ask_found(index, state, probes, n_probes, n, candidates, n_candidates))
-		return true;
-	count_fallback(index, state, noted);
-	return false;
-}
-
-} // namespace
 
 bool
 worker_search(Relation index, ScanState *state)
@@ -724,37 +584,11 @@ worker_search(Relation index, ScanState *state)
 		return false;
 	}
 	if (ask_rounds(index, state))
-		return true;
-	count_fallback(index, state, noted);
-	return false;
-}
-
-bool
-worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
-{
-	const uint64 noted = bridge::own_fallbacks();
-	uint64 n;
-
-	*candidates = nullptr;
-	*n_candidates = 0;
-	if (!gives_candidates(state) || bypass_of(index, state) != Bypass::kNone)
-		return false;
-	if (finds_candidates(state))
-		return worker_found(index, state, candidates, n_candidates);
-	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, state->batch_size);
-	if (n == 0 || n > wire::kMaxSearchK)
 	{
-		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
-		return false;
-	}
-	if (much_delta(state))
-	{
-		state->counters->bypasses[static_cast<int>(Bypass::kDelta)]++;
-		return false;
-	}
-	if (ask_candidates(index, state, n, candidates, n_candidates))
+		if (state->counts_left_out)
+			count_up_to_last(index, state);
 		return true;
-	*candidates = nullptr;
+	}
 	count_fallback(index, state, noted);
 	return false;
 }
