@@ -378,6 +378,12 @@ step(uint64 now)
 		// What was in the way before the setting was changed is so no more.
 		if (pg_atomic_read_u32(&supervisor.state->obstacle) == static_cast<uint32>(Obstacle::kOff))
 			set_obstacle(supervisor.state, Obstacle::kNone);
+		// Neither is what was wrong with other settings a reason to wait.
+		if (settings_changed())
+		{
+			supervisor.early_deaths = 0;
+			supervisor.next_start_ns = now;
+		}
 		if (now < supervisor.next_start_ns)
 			return Min(due, supervisor.next_start_ns);
 		start_worker(now);
@@ -422,6 +428,7 @@ sleep_until(uint64 due_ns)
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 		supervisor.next_sweep_ns = Min(supervisor.next_sweep_ns, wire::monotonic_ns() + sweep_pause_ns());
+		supervisor.next_start_ns = Min(supervisor.next_start_ns, wire::monotonic_ns()); // what was missing may have been installed
 	}
 }
 
