@@ -18,10 +18,10 @@ strangers() {
 		[ "$(FLAP_DATABASE=regression sql 'SELECT ready FROM vectorgpu_worker' 2>>"$log")" != t ] || break
 		sleep 0.5
 	done
-	results="$(setpriv --reuid=nobody --regid=nogroup --clear-groups -- /usr/bin/python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
-	results+=" $(/usr/bin/python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
-	results+=" $(run_as /usr/bin/python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
-	/usr/bin/python3 "$lib/impostor.py" "$folder" >"$WORK/impostor" 2>>"$log" &
+	results="$(setpriv --reuid=nobody --regid=nogroup --clear-groups -- env PATH="/usr/bin:/bin:$PATH" python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
+	results+=" $(python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
+	results+=" $(run_as env PATH="/usr/bin:/bin:$PATH" python3 "$lib/knock.py" "$folder" "$version" 2>>"$log")"
+	python3 "$lib/impostor.py" "$folder" >"$WORK/impostor" 2>>"$log" &
 	for ((waited = 0; waited < 300; waited++)); do
 		! grep -q ready "$WORK/impostor" || break
 		sleep 0.1
