@@ -135,6 +135,7 @@ is($bare->safe_psql('postgres', 'SELECT count(*) FROM plain'), '1', 'others it c
 $bare->restart;
 insert($primary, $_, 3501, 3510) for sort keys %indexes;
 $primary->wait_for_catchup($bare);
+leave_unchecked($bare, 'it has no library');
 $bare->stop;
 # The library is installed.
 delete $bare->{_install_path};

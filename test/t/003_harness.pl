@@ -1,11 +1,38 @@
 # The harness itself: a test whose servers' logs tell of a crash fails, and so does one that has counted a wrong answer or a lost row, though all that it
-# tried passed (VectorgpuCount). Each case is a small test program of its own, with a log but without a server.
+# tried passed (VectorgpuCount); and one whose servers have a damaged index at the end (VectorgpuChecked). Each case is a small test program of its own,
+# the first ones with a log but without a server.
 use strict;
 use warnings;
 
 use FindBin;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+# A program that runs by itself, with the harness.
+sub start_program
+{
+	my ($code) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my %run = (out => '');
+
+	append_to_file("$folder/case.pl", "use strict;\nuse warnings;\nuse PostgreSQL::Test::Utils;\nuse Test::More;\n$code\nok(1, 'all that was tried');\ndone_testing();\n");
+	local $ENV{TESTDIR} = $folder;
+	$run{harness} = IPC::Run::start([ $^X, (map { ('-I', $_) } grep { !ref } @INC), '-I', "$FindBin::RealBin/lib", "$folder/case.pl" ], '<', \undef, '>&', \$run{out});
+	return \%run;
+}
+
+# Tests: whether it passes, and what it prints.
+sub ends_as
+{
+	my ($run, $what, $passes, @prints) = @_;
+	my $ended = IPC::Run::finish($run->{harness});
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($ended ? 'passes' : 'fails', $passes ? 'passes' : 'fails', "a test with $what") or diag($run->{out});
+	like($run->{out}, $_, "... $what: it says so") for @prints;
+	return;
+}
 
 my $stamp = '2026-01-01 00:00:00.000 UTC [42]';
 my $sends = 'expect_crash(bless({}, "Node"), qr/vectorgpu worker \(PID \d+\) ended by signal 11\b/);';
@@ -26,26 +53,93 @@ my @cases = (
 for my $case (@cases)
 {
 	my ($what, $line, $code, $passes) = @$case;
-	my $folder  = PostgreSQL::Test::Utils::tempdir();
-	my $program = "$folder/case.pl";
-
-	append_to_file($program, <<"PERL");
-use strict;
-use warnings;
-use PostgreSQL::Test::Utils;
-use Test::More;
+	my $run = start_program(<<"PERL");
 use VectorgpuCount;
 sub Node::logfile { return "\$PostgreSQL::Test::Utils::log_path/case_main.log"; }
 append_to_file(Node::logfile(), <<'LOG');
 $line
 LOG
 $code
-ok(1, 'all that was tried');
-done_testing();
 PERL
-	local $ENV{TESTDIR} = $folder;
-	my $out = `'$^X' @{[ map { "-I '$_'" } grep { !ref } @INC ]} -I '$FindBin::RealBin/lib' '$program' 2>&1`;
-	is($? == 0 ? 'passes' : 'fails', $passes ? 'passes' : 'fails', "a test with $what") or diag($out);
-	like($out, qr/^# counted: /m, '... and it is counted');
+	ends_as($run, $what, $passes, qr/^# counted: /m);
+}
+
+# With a server each. An index that was not ready for a while lacks the rows of then.
+my $server = <<'PERL';
+use PostgreSQL::Test::Cluster;
+use VectorgpuTest;
+use VectorgpuWorker;
+my $node = make_node('main', conf => "vectorgpu.worker = on\nvectorgpu.device = 'cpu'\n");
+sub make_index
+{
+	my ($name, $db) = @_;
+	$node->safe_psql($db // 'postgres', "CREATE TABLE t_$name AS SELECT i AS id, ARRAY[i, i * i, 1]::vector(3) AS v FROM generate_series(1, 100) i; "
+		. "CREATE INDEX $name ON t_$name USING gpuflat (v vector_l2_ops)");
+}
+sub not_ready { return "UPDATE pg_index SET indisready = false WHERE indexrelid = '$_[0]'::regclass"; }
+sub damage
+{
+	my ($name, $db) = @_;
+	$node->safe_psql($db // 'postgres', $_) for not_ready($name), "INSERT INTO t_$name VALUES (0, '[0,0,0]')", not_ready($name) =~ s/false/true/r;
+}
+make_index('i');
+PERL
+my $flip = "$FindBin::RealBin/lib/flip_bit.py";
+my $can_flip = `python3 '$flip' $$ 00ff00fe00fd00fc 0 2>&1` =~ /^\d+$/;    # not everywhere may one process look into another
+my @with_server = (
+	# what; what the program does; whether it passes; what it prints
+	[ 'a server whose damaged index it leaves out, then all of it', 1, <<'PERL',
+make_index($_) for qw(j k);
+damage('j');
+leave_unchecked($node, 'it was damaged', 'j');
+$node->safe_psql('postgres', not_ready('k'));
+$node->append_conf('postgresql.conf', "vectorgpu.fault = 'page_read:1:corrupt'\nstatement_timeout = 1ms\n");
+$node->restart;
+$node->stop;
+$node->append_conf('postgresql.conf', "vectorgpu.fault = ''\nstatement_timeout = 0\n");
+$node->start;
+leave_unchecked($node, 'another one too');
+damage('i');
+PERL
+		qr/^# main, not checked at the end, j: it was damaged\n.*^# main, not checked at the end, all indexes: another one too\n/ms,
+		qr/^# at the end: 1 checks of indexes.*^# counted: .*\bchecks=1 lost=0\b/ms ],
+	[ 'indexes that are damaged when their server stops, of two databases' . ($can_flip ? ', and a copy' : ''), 0, <<"PERL" . ($can_flip ? <<"COPY" : '') . '$node->stop;',
+\$node->safe_psql('postgres', 'CREATE DATABASE other TEMPLATE postgres');
+damage('i', \$_) for qw(postgres other);
+PERL
+make_index('c');
+my \$pid = wait_worker(\$node);
+\$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('c')");
+like(`python3 '$flip' \$pid @{[ unpack 'H*', pack 'f<6', map { ($_, $_ * $_, 1) } 50, 51 ]} 4`, qr/^[1-9]/, 'a bit is flipped');
+COPY
+		(map { qr/^# main, at the end: vectorgpu_check of i in $_: XX002 index "i" is corrupted/m } qw(postgres other)),
+		$can_flip ? qr/^# main, at the end: vectorgpu_check of c in postgres: XX001 the worker's copy of index "c" differs from its pages/m : (),
+		$can_flip ? qr/\bchecks=3 lost=3\b/ : qr/\bchecks=2 lost=2\b/ ],
+	[ 'an index that is damaged at its end', 0, q{damage('i');},
+		qr/^# main, at the end: vectorgpu_check of i in postgres: XX002 .*^# counted: .*\bchecks=1 lost=1\b/ms ],
+	[ 'a server that lets nobody in', 0, <<'PERL',
+my $file = $node->data_dir . '/pg_hba.conf';
+unlink $file;
+append_to_file($file, "local all all reject\n");
+$node->reload;
+1 while $node->psql('postgres', 'SELECT 1') == 0;
+PERL
+		qr/^# main, at the end: the indexes of postgres could not be checked: .*reject/m ]);
+
+for my $some ([ 0, 1 ], [ 2, 3 ])
+{
+	my @runs = map { start_program("$server$with_server[$_][2]") } @$some;
+
+	for my $i (@$some)
+	{
+		my ($what, $passes, $code, @prints) = @{ $with_server[$i] };
+
+		ends_as(shift @runs, $what, $passes, @prints);
+	}
+}
+SKIP:
+{
+	skip "no python3, or this user may not write to another process's memory: no copy was damaged", 1 unless $can_flip;
+	pass('a copy was damaged too');
 }
 done_testing();

@@ -219,6 +219,8 @@ answers_equal($node, 'busy', dims => 8, op => $_, queries => 1, name => "after t
 check_index($node, $_) for 'busy_v', 'busy_c';
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0, 'no invalid index is left');
 
+check_all($node); # none is left at the end
+
 # F47: DROP EXTENSION waits for a cursor's transaction; the extension can come back.
 my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("BEGIN; SET enable_seqscan = off; DECLARE one CURSOR FOR SELECT id FROM busy ORDER BY v <-> $zero; FETCH 2 FROM one");

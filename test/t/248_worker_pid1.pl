@@ -173,6 +173,7 @@ agrees('after that');
 note(count_restarts($node) . ' restarts after two SIGKILLs of a supervisor');
 cmp_ok(count_restarts($node), '<=', 4, 'restarts end');
 check_index($node, 'i');
+check_all($node); # that this server is to be stopped, nobody else knows
 
 # A stop takes everything along.
 my ($host_pid) = map { /^(\d+) $server->{KIDS}[0]{PID} / ? $1 : () } process_lines(split /\n/, `cat /proc/[0-9]*/stat 2>/dev/null`);

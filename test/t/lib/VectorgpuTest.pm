@@ -13,6 +13,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuChecked;
 use VectorgpuCount;
 use VectorgpuNarrow;
 
@@ -50,7 +51,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled data_folder data_path require_data open_data read_data $AM
+  faults_enabled data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
 );
 
 # The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses

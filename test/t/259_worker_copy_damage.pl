@@ -1,0 +1,123 @@
+# Damage of what the worker holds (G14): a bit of a copy is flipped in the memory of its process, as a broken chip does. For each part of the copies of
+# each access method vectorgpu_check with check_cache says that the copy differs, and which part of it; the pages are intact, so that the next
+# copy is sound and answers rightly. The CPU engine's copies, on any machine; those on a GPU are damaged in 300_gpu_faults. What the engine makes of a
+# copy for its searches is not compared: src/am/shared/README.md, "Check".
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+plan skip_all => 'no python3' if system('python3 -c "" 2>/dev/null') != 0;
+my $node = make_node('main', conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 60s\n"
+	  . "vectorgpu.device = 'cpu'\nvectorgpu.auto_merge = off\n");
+plan skip_all => 'the worker is not installed' unless -x worker_file($node);
+my $pid = wait_worker($node);
+
+# Flips the lowest bit of the byte `offset` bytes behind the beginning of whatever is like this in the worker's memory. Returns in how many places.
+sub flip
+{
+	my ($pattern, $offset) = @_;
+	my $out = `python3 '$FindBin::RealBin/lib/flip_bit.py' $pid $pattern $offset 2>&1`;
+
+	chomp $out;
+	return $out;
+}
+
+plan skip_all => "this user may not write to the worker's memory" if flip(unpack('H*', 'nothing has this'), 0) =~ /^denied/;
+
+# 600 rows are built in, 100 are in the delta, some of both are dead. Rows of even and of odd ids are far from each other, so that two lists have
+# them; which floats, row ids, bits and numbers stand for them is known.
+my ($built, $all) = (600, 700);
+my @dead   = grep { $_ * 7919 % 13 == 5 || $_ * 104729 % 17 == 3 } 1 .. $all;
+my @marked = (4, 18, 41, 78, 131, 223, 302, 445);
+my $vector = q{ARRAY(SELECT ((i % 2) * 128 - 64 + d * i / 1024.0)::real FROM generate_series(1, 8) d)::vector(8)};
+my $set    = "ARRAY['of row ' || i, CASE WHEN i = ANY ('{" . join(',', @marked) . "}') THEN 'marked' ELSE 'not marked' END]";
+
+sub vector_of { my ($i) = @_; return unpack 'H*', pack 'f<8', map { $i % 2 * 128 - 64 + $_ * $i / 1024 } 1 .. 8; }
+
+# The bitmap of the dead among ids $first and above, without its first and its last bytes.
+sub dead_bits
+{
+	my ($first, $from, $bytes) = @_;
+	my $bits = '';
+
+	vec($bits, $_ - $first, 1) = 1 for grep { $_ >= $first } @dead;
+	return unpack 'H*', substr($bits, $from, $bytes);
+}
+
+# What each kind of copy has beside rows. Of lists: offsets, centroids, numbers of rows by place, and of lists of codes what codes were made with, and codes.
+# Of a graph: header, parts, entry points, edges, and of one with codes thresholds and codes. Of sets: rows of each element, elements.
+my $lists = unpack 'H*', pack 'Q<3', 0, $built / 2, $built;
+my $list_bytes = 24 + 2 * 8 * 4 + $built * 4;
+my $edge_bytes = $built * 16 * 4;
+my ($graph, $hashed) = map { unpack('H*', pack 'V2', 16, 1) . '.' x 8 . unpack('H*', pack 'V4', $_, 0, $built, 0) } 0, 64;
+my $marked = unpack 'H*', pack 'V*', map { $_ - 1 } @marked;
+my %structure = (
+	flat   => [],
+	ivf    => [ [ 'where a list ends', $lists, 8 ], [ 'a centroid', $lists, 24 ], [ 'the number of a row in a list', $lists, 24 + 64 + 400 ] ],
+	codes  => [ [ 'where a list ends', $lists, 8 ], [ 'what codes are made with', $lists, $list_bytes + 16 ], [ 'a code', $lists, $list_bytes + 16 + 64 + 1000 ] ],
+	graph  => [ [ 'an entry point', $graph, 32 ], [ 'an edge', $graph, 32 + int($edge_bytes / 2) ] ],
+	hashed => [ [ 'an edge', $hashed, 32 + int($edge_bytes / 2) ], [ 'a code', $hashed, 32 + $edge_bytes + 16 + 64 * 4 + 64 * 8 + $built * 4 ] ],
+	match  => [ [ 'the rows that have an element', $marked, 12 ], [ 'an element', unpack('H*', 'of row 321'), 3 ] ]);
+my %indexes = (
+	flat   => 'gpuflat (v vector_l2_ops)',
+	ivf    => 'gpuivf (v vector_l2_ops) WITH (lists = 2)',
+	codes  => 'gpuivf (v vector_l2_ops) WITH (lists = 2, storage = sq8, refine = none)',
+	graph  => 'gpugraph (v vector_l2_ops) WITH (degree = 16)',
+	hashed => 'gpugraph (v vector_l2_ops) WITH (degree = 16, hash_bits = 64)',
+	match  => 'gpumatch (v)');
+
+for my $kind (qw(flat ivf codes graph hashed match))
+{
+	my ($table, $index) = ("t_$kind", "i_$kind");
+	my ($type, $value, $order) = $kind eq 'match' ? ('text[]', $set, q{v <#> '{marked,"of row 18"}'}) : ('vector(8)', $vector, q{v <-> '[63,62,61,64,64,65,66,67]'});
+
+	$node->safe_psql('postgres', "CREATE TABLE $table (id int, v $type); INSERT INTO $table SELECT i, $value FROM generate_series(1, $built) i; "
+		  . "CREATE INDEX $index ON $table USING $indexes{$kind}; INSERT INTO $table SELECT i, $value FROM generate_series($built + 1, $all) i");
+	my %row_id = map { /^(\d+)\|\((\d+),(\d+)\)$/ ? ($1 => $2 << 16 | $3) : () } split /\n/, $node->safe_psql('postgres', "SELECT id, ctid FROM $table");
+	$node->safe_psql('postgres', "DELETE FROM $table WHERE id IN (" . join(',', @dead) . ')');
+	$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on) $table");
+
+	# Where all lists are looked at, no codes are, and the worker is not asked.
+	my $answer = 'SET enable_seqscan = off; SET enable_sort = off;' . ($kind eq 'codes' ? ' SET gpuivf.probes = 1;' : '')
+	  . " SELECT string_agg(id::text, ',') FROM (SELECT id FROM $table ORDER BY $order LIMIT 20) s";
+	my $right = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $answer");
+	my $ids = sub { return unpack 'H*', pack 'Q<4', map { $row_id{$_} } @_; };
+	my @parts = (
+		[ 'row ids of a segment', $ids->(301 .. 304), 8, 'row ids' ],
+		$kind =~ /^(?:codes|match)$/ ? () : [ 'a vector of a segment', vector_of(300), 16, 'vectors' ],
+		[ 'tombstones of a segment', dead_bits(1, 20, 16), 8, 'tombstones' ],
+		[ 'row ids of the delta', $ids->(641 .. 644), 8, 'row ids' ],
+		[ 'a value of the delta', $kind eq 'match' ? unpack('H*', 'of row 650') : vector_of(650), 8, 'vectors' ],
+		[ 'tombstones of the delta', dead_bits($built + 1, 2, 9), 4, 'tombstones' ],
+		map { [ @$_, 'structure' ] } @{ $structure{$kind} });
+
+	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('$index')");
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('$index', true, true)"), $all, "$index: the copy is sound");
+	for my $part (@parts)
+	{
+		my ($name, $pattern, $offset, $what) = @$part;
+
+		cmp_ok(flip($pattern, $offset), '>', 0, "$index: $name: a bit is flipped") or next;
+		my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT vectorgpu_check('$index', false, true);\n"
+			  . "SELECT vectorgpu_evict('$index'); SELECT vectorgpu_prewarm('$index') > 0; SELECT cache_rows_checked FROM vectorgpu_check('$index', false, true); $answer",
+			on_error_stop => 0);
+		my $place = $name =~ /delta/ ? 'the delta' : 'segment \d+';
+
+		like($err, qr/ERROR:  XX001: the worker's copy of index "$index" differs from its pages\nDETAIL:  In rows \d+ to \d+ of $place, $what differ\.\n/,
+			"$index: $name: vectorgpu_check says that they differ");
+		is($out, "t\nt\n$all\n$right", "$index: $name: the next copy is sound, and the answer right");
+	}
+	by_worker($node, "$index, at last", sub { is($node->safe_psql('postgres', $answer), $right, "$index: the answer is right") });
+	# The next tables have rows at the same places.
+	$node->safe_psql('postgres', "SELECT vectorgpu_evict('$index')");
+}
+is(worker_pid($node), $pid, 'it is the same worker throughout');
+$node->stop;
+done_testing();
