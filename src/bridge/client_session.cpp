@@ -1,6 +1,7 @@
 // The session: connecting with pauses after failures, sending, waiting. See client_session.hpp.
 #include "bridge/client_session.hpp"
 
+#include "bridge/breaker.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "pg/fault.hpp"
@@ -315,6 +316,7 @@ wait_for_reply(Fallback *reason)
 	for (;;)
 	{
 		const wire::ClientState state = wire::client_poll(&session.client);
+		uint64 silence_ns;
 		uint64 waited_ns;
 
 		if (state == wire::ClientState::kReplied)
@@ -324,9 +326,11 @@ wait_for_reply(Fallback *reason)
 			*reason = Fallback::kGone;
 			return false;
 		}
-		if (wire::client_silence_ns(&session.client) >= limit_ns)
+		silence_ns = wire::client_silence_ns(&session.client);
+		if (silence_ns >= limit_ns)
 		{
 			*reason = Fallback::kSilent;
+			breaker_note_silence(session.client.type, silence_ns / kNsPerMs);
 			wire::client_abandon(&session.client);
 			return false;
 		}
@@ -403,8 +407,13 @@ session_ready(bool note)
 		session_close(); // with a worker that is no more
 	if (session.client.phase == wire::ClientPhase::kOpen)
 	{
-		if (slot_is_free(state, &reason))
+		const bool is_free = slot_is_free(state, &reason);
+		const bool silent = session.role != wire::Role::kSupervisor && pg_atomic_read_u32(&state->worker_silent) != 0;
+
+		if (is_free && !silent)
 			return true;
+		if (is_free)
+			reason = Fallback::kSilent;
 		if (note)
 			note_fallback(reason, nullptr);
 		return false;
@@ -494,6 +503,7 @@ session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fal
 		return fail_session(Fallback::kWrongAnswer, reason);
 	if (wire::client_take_reply(&session.client, header, body, body_capacity) != wire::ClientResult::kOk)
 		return fail_session(Fallback::kWrongAnswer, reason);
+	breaker_note_reply(session.client.type, header->status);
 	if (header->batch_size > 0)
 		last_batch = header->batch_size;
 	return true;

@@ -40,6 +40,7 @@ init_state(void *piece)
 	pg_atomic_init_u32(&state->worker_on_gpu, 0);
 	pg_atomic_init_u32(&state->worker_silent, 0);
 	pg_atomic_init_u32(&state->obstacle, static_cast<uint32>(Obstacle::kNone));
+	pg_atomic_init_u32(&state->timeout_ms, 0);
 	pg_atomic_init_u32(&state->n_spinning, 0);
 	pg_atomic_init_u32(&state->n_connecting, 0);
 	pg_atomic_init_u32(&state->n_lanes, 0);
@@ -54,6 +55,12 @@ init_state(void *piece)
 		pg_atomic_init_u64(&slot.order, 0);
 		pg_atomic_init_u64(&slot.since, 0);
 		pg_atomic_init_u32(&slot.pid, 0);
+	}
+	for (Breaker &breaker : state->breakers)
+	{
+		pg_atomic_init_u64(&breaker.until, 0);
+		pg_atomic_init_u64(&breaker.opened, 0);
+		pg_atomic_init_u32(&breaker.pauses, 0);
 	}
 }
 

@@ -55,6 +55,16 @@ struct LoaderSlot
 	pg_atomic_uint32 pid;   // of the loader, once it runs
 };
 
+constexpr int kBreakers = 2; // breaker.hpp
+
+/// Whether scans turn to one of the worker's threads.
+struct Breaker
+{
+	pg_atomic_uint64 until;  // pg::monotonic_ms: nobody does before; then one may try. 0: closed, all do
+	pg_atomic_uint64 opened; // pg::monotonic_ms of the last time; 0: never
+	pg_atomic_uint32 pauses; // in a row, each twice as long as the one before
+};
+
 struct SharedState
 {
 	uint64 epoch;                      // random; of this life of the shared memory
@@ -64,6 +74,7 @@ struct SharedState
 	pg_atomic_uint32 worker_on_gpu;    // 1: it computes on a GPU; of the last one that was ready
 	pg_atomic_uint32 worker_silent;    // 1: it does not answer the supervisor
 	pg_atomic_uint32 obstacle;         // an Obstacle
+	pg_atomic_uint32 timeout_ms;       // the server's own vectorgpu.worker_timeout; 0: no supervisor has been there
 	pg_atomic_uint32 n_spinning;       // processes that look for a reply for long
 	pg_atomic_uint32 n_connecting;     // processes that wait for the worker's greeting
 	pg_atomic_uint32 n_lanes;          // further sessions of all processes (search_lanes.hpp)
@@ -78,6 +89,7 @@ struct SharedState
 	pg_atomic_uint64 n_background_updates; // copies that loaders brought up to date
 	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
 	LoaderSlot loaders[kLoaderSlots];
+	Breaker breakers[kBreakers];
 };
 
 static_assert(sizeof(SharedState) <= 1024);

@@ -2,6 +2,7 @@
 // every process), and leaves only by exit status 0 or 1, since any other would restart the server.
 #include "bridge/supervisor.hpp"
 
+#include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/sweep.hpp"
@@ -234,6 +235,7 @@ start_worker(uint64 now)
 	}
 	set_obstacle(supervisor.state, Obstacle::kNone);
 	pg_atomic_write_u32(&supervisor.state->worker_silent, 0);
+	breaker_reset(supervisor.state);
 	pg_atomic_write_u32(&supervisor.state->worker_pid, static_cast<uint32>(supervisor.process.pid));
 	pg_atomic_fetch_add_u64(&supervisor.state->generation, 1);
 	supervisor.next_greet_ns = now;
@@ -405,6 +407,13 @@ step(uint64 now)
 	return supervisor.next_hint_sweep_ns != 0 ? Min(due, supervisor.next_hint_sweep_ns) : due;
 }
 
+/// For the breakers, which go by the server's setting and not by a session's.
+void
+tell_timeout()
+{
+	pg_atomic_write_u32(&supervisor.state->timeout_ms, static_cast<uint32>(settings.worker_timeout_ms));
+}
+
 void
 sleep_until(uint64 due_ns)
 {
@@ -427,6 +436,7 @@ sleep_until(uint64 due_ns)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
+		tell_timeout();
 		supervisor.next_sweep_ns = Min(supervisor.next_sweep_ns, wire::monotonic_ns() + sweep_pause_ns());
 		supervisor.next_start_ns = Min(supervisor.next_start_ns, wire::monotonic_ns()); // what was missing may have been installed
 	}
@@ -488,6 +498,7 @@ supervisor_run()
 		pg_atomic_write_u32(&state->supervisor_pid, static_cast<uint32>(MyProcPid));
 	}
 	supervisor.state = state;
+	tell_timeout();
 	worker_process_init(&supervisor.process);
 	before_shmem_exit(on_supervisor_exit, 0);
 	pqsignal(SIGQUIT, on_crash_exit);

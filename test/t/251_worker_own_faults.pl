@@ -107,12 +107,33 @@ for my $point (qw(accept make_slot send_welcome receive create load_segment load
 	is($problems, '', "$point: right answers, no error");
 }
 
-# F4: every search takes five seconds. Nobody waits for more than the deadline, and clients are not slower for long.
-set_fault('search:0:sleep');
-wait_worker($node);
-my ($done, $wrong) = finish_clients(start_clients($node, clients => 8, seconds => 6));
-is($wrong, '', "no client error, no wrong row while every search sleeps ($done transactions)");
-cmp_ok($done, '>', 20, 'clients are answered from the pages');
+# F4: every search takes five seconds, and so, in long runs, every load, or every reply. Nobody waits for more than the deadline; and no more scans
+# wait for it than there are sessions at a time, and then one of the server now and then, though each comes in a session of its own.
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 1s\n");
+$node->reload;
+watch_waits($node);
+my ($clients, $tries) = (8, 4); # in ten seconds a pause is over three times, at 2, 5 and 10
+for my $point ('search', $ENV{VECTORGPU_LONG} ? ('create', 'reply') : ())
+{
+	set_fault("$point:0:sleep");
+	# One that replies so late is never found ready.
+	$point eq 'reply' ? wait_until(sub { defined worker_pid($node) }) : wait_worker($node);
+	my ($done, $wrong) = finish_clients(start_clients($node, clients => $clients, seconds => $ENV{VECTORGPU_LONG} ? 10 : 6, watched => 1, extra => ['-C']));
+	is($wrong, '', "no client error, no wrong row while each $point takes five seconds ($done transactions)");
+	my ($n, $waits) = count_waits($node, 1);
+	cmp_ok($n, '>', 50, "$point: clients are answered from the pages");
+	cmp_ok($waits, '>', 0, "$point: it was waited for") if $point ne 'reply';
+	cmp_ok($waits, '<=', $clients + $tries, "$point: by $waits of $n scans");
+}
+
+# A single search that takes so long: the same worker is asked again once it has passed.
+set_fault('search:1:sleep');
+my $slow = wait_worker($node);
+my $before = $node->safe_psql('postgres', "SELECT fallback_reasons->>'silent' FROM vectorgpu_worker");
+$node->safe_psql('postgres', $right);
+cmp_ok($node->safe_psql('postgres', "SELECT fallback_reasons->>'silent' FROM vectorgpu_worker"), '>=', $before + @asked, 'one search has taken five seconds: the others of its session do without the worker');
+by_worker($node, 'when it has passed', sub { $node->safe_psql('postgres', scan_sql()) });
+is(worker_pid($node), $slow, 'the same one');
 
 set_fault('');
 ok(wait_worker($node), 'a sound worker is back');

@@ -5,6 +5,7 @@
 #include "am/shared/copy_feed.hpp"
 #include "am/shared/delta.hpp"
 #include "am/shared/loader.hpp"
+#include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
@@ -353,6 +354,11 @@ bring(Relation index, const ScanState *state, wire::ReplyStatus status, KnownCop
 		bridge::note_fallback(known->no_feed_reason, nullptr);
 		return false;
 	}
+	if (!bridge::breaker_admits(wire::RequestType::kCreate))
+	{
+		bridge::note_fallback(bridge::Fallback::kSilent, nullptr);
+		return false;
+	}
 	if (status == wire::ReplyStatus::kBehind && only_rows_missing(known, state))
 	{
 		if (feed_delta(index, &state->meta, known->version.delta_end, state->delta_end, &outcome))
@@ -534,6 +540,11 @@ ask_worker(Relation index, ScanState *state, Ask *ask)
 
 	if (!bridge::session_ready(true))
 		return false;
+	if (!bridge::breaker_admits(wire::RequestType::kSearch))
+	{
+		bridge::note_fallback(bridge::Fallback::kSilent, nullptr);
+		return false;
+	}
 	copy_key(index, &state->meta, &key);
 	known = known_copy(&key);
 	for (int i = 0; i < kTries; i++)

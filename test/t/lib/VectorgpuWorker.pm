@@ -14,7 +14,7 @@ use VectorgpuCount;
 
 our @EXPORT = qw(
   worker_file worker_pid supervisor_pid worker_stat wait_worker wait_until wait_gone wait_log count_restarts scan_sql
-  by_worker make_answers start_clients finish_clients soon
+  by_worker make_answers start_clients finish_clients soon watch_waits count_waits
 );
 
 # What a test waits for comes in a moment, but on a machine that does much else it comes when it comes: every wait is a
@@ -43,7 +43,10 @@ sub supervisor_pid { return worker_stat($_[0], 'supervisor_pid'); }
 
 sub scan_sql
 {
-	return 'SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 5) s';
+	my ($op) = @_;
+
+	$op //= '<->';
+	return "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v $op (SELECT v FROM t WHERE id = 1) LIMIT 5) s";
 }
 
 # Polls until CODE returns a true value; returns it, or the last one when the time is over. What CODE dies of (a server
@@ -157,23 +160,28 @@ SQL
 }
 
 # Starts pgbench clients that compare every answer with table `answers`: a wrong one is an error to them.
-#   clients, seconds, queries, options (settings as -c name=value)
+#   clients, seconds, queries, options (settings as -c name=value), op (<->)
+#   watched  1: by watched_scan (watch_waits)
+#   extra    more arguments of pgbench, such as -C for a new session for each scan
 sub start_clients
 {
 	my ($node, %opt) = @_;
 	my $queries = $opt{queries} // 20;
+	my $op = $opt{op} // '<->';
+	my $is_right = $opt{watched} ? 'watched_scan(:q)'
+	  : "ARRAY(SELECT id FROM t ORDER BY v $op (SELECT v FROM t WHERE id = :q) LIMIT 10) = (SELECT ids FROM answers WHERE q = :q)";
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/check.sql';
 	my $options = '-c enable_seqscan=off -c enable_sort=off ' . ($opt{options} // '');
 
 	append_to_file($script, <<"SQL");
 \\set q random(1, $queries)
-SELECT 1 / (ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = :q) LIMIT 10) = (SELECT ids FROM answers WHERE q = :q))::int;
+SELECT 1 / ($is_right)::int;
 SQL
 
 	my %run = (out => '', err => '');
 	local $ENV{PGOPTIONS} = $options;
 	$run{handle} = IPC::Run::start(
-		[ 'pgbench', '-n', '-f', $script, '-c', $opt{clients} // 8, '-j', 2, '-T', $opt{seconds} // 10,
+		[ 'pgbench', '-n', '-f', $script, '-c', $opt{clients} // 8, '-j', 2, '-T', $opt{seconds} // 10, @{ $opt{extra} // [] },
 			'-h', $node->host, '-p', $node->port, '-U', scalar(getpwuid($<)), $opt{db} // 'postgres' ],
 		'<', \undef, '>', \$run{out}, '2>', \$run{err}, IPC::Run::timeout(($opt{seconds} // 10) + $patience));
 	return \%run;
@@ -196,6 +204,37 @@ sub finish_clients
 	count('answers', ($done // 0) + $n_wrong);
 	count('wrong', $n_wrong);
 	return ($done // 0, $wrong);
+}
+
+# Creates watched_scan(q): whether the answer to a query is that of table `answers`; table `watched` has how long each such scan took. For count_waits.
+sub watch_waits
+{
+	my ($node, $op) = @_;
+
+	$op //= '<->';
+	$node->safe_psql('postgres', <<"SQL");
+CREATE TABLE watched (seconds float8);
+CREATE FUNCTION watched_scan(query int) RETURNS bool LANGUAGE plpgsql AS \$\$
+DECLARE
+	began timestamptz := clock_timestamp();
+	found bigint[];
+BEGIN
+	EXECUTE format('SELECT ARRAY(SELECT id FROM t ORDER BY v $op (SELECT v FROM t WHERE id = %s) LIMIT 10)', query) INTO found;
+	INSERT INTO watched VALUES (extract(epoch FROM clock_timestamp() - began));
+	RETURN found = (SELECT ids FROM answers WHERE q = query);
+END \$\$;
+SQL
+	return;
+}
+
+# Of the scans by watched_scan since the last call: how many, and how many of them took so long or longer.
+sub count_waits
+{
+	my ($node, $seconds) = @_;
+	my ($n, $waits) = split /\|/, $node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE seconds >= $seconds) FROM watched");
+
+	$node->safe_psql('postgres', 'TRUNCATE watched');
+	return ($n, $waits);
 }
 
 # One test: a statement takes less than so many seconds more than a session that does nothing, at best. What waits for a
