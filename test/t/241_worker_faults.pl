@@ -8,6 +8,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use VectorgpuResources;
 use VectorgpuCount;
+use VectorgpuMatch;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -18,10 +19,12 @@ my $node = make_node('main',
 	  . "shared_preload_libraries = 'vectorgpu'\nmax_connections = 60\n");
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
-make_table($node, 't', dims => 16);
-fill_vectors($node, 't', dims => 16, rows => 3000);
-$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
-make_answers($node, 20);
+create_values($node);
+$node->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY, category int, v ' . column_type(16) . ')');
+fill_values($node, 't', dims => 16, rows => 3000);
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v $CLASS)");
+make_answers($node, 20, undef, $OP);
+watch_waits($node, $OP);
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
@@ -33,7 +36,7 @@ for my $signal (qw(KILL SEGV))
 	# Rounds, until there were deaths enough: a busy machine starts few workers in one.
 	for my $round (1 .. 10)
 	{
-		my $run = start_clients($node, clients => 20, seconds => $seconds);
+		my $run = start_clients($node, clients => 20, seconds => $seconds, op => $OP);
 		my $until = time() + $seconds - 1;
 
 		while (time() < $until)
@@ -54,18 +57,39 @@ for my $signal (qw(KILL SEGV))
 	ok(wait_worker($node), 'there is a worker again');
 }
 
-# Stopped: each client waits once, at most for the deadline; later ones do not wait at all.
+# Stopped (F3): whoever is under way waits once, for the deadline; nobody waits after that, neither in these sessions nor in new ones. The deadline is
+# long enough for a wait to show.
+my $deadline = $ENV{VECTORGPU_LONG} ? 4 : 2;
+my $stopped = $ENV{VECTORGPU_LONG} ? 60 : 5;    # seconds; after thirty deadlines it would be killed
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = ${deadline}s\n");
+$node->reload;
 my $log_start = -s $node->logfile;
 my $pid = wait_worker($node);
-my $run = start_clients($node, clients => 20, seconds => $seconds);
-my $until = time() + $seconds - 1;
-sleep 1;
+my $clients = 20;
+my $answered = worker_stat($node, 'answered');
+my $run = start_clients($node, clients => $clients, seconds => $stopped + 5, watched => 1);
+ok(wait_until(sub { worker_stat($node, 'answered') > $answered + 20 * $clients }), 'the worker answers');
+my $until = time() + $stopped;
 kill 'STOP', $pid;
 ok(wait_log($node, qr/does not answer/, $log_start), 'the supervisor notices a stopped worker');
-soon($node, 2, 'a new session is not held up by it', scan_sql());
-sleep 1;
+soon($node, $deadline - 1, 'a new session is not held up by it', scan_sql($OP)) for 1 .. 2;
+sleep 0.1 while time() < $until;
 kill 'CONT', $pid;
-my $stops = 1;
+my ($done, $wrong) = finish_clients($run);
+is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it goes on with late replies");
+my ($n_scans, $waits) = count_waits($node, $deadline);
+cmp_ok($waits, '>', 0, 'clients were waiting for it');
+cmp_ok($waits, '<=', $clients + 3, "$waits of $n_scans scans did");
+by_worker($node, 'when it goes on', sub { $node->safe_psql('postgres', scan_sql($OP)) });
+is(worker_pid($node), $pid, 'the same worker answers again');
+
+# Stopped again and again, for longer than the deadline.
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
+$node->reload;
+$seconds = 4 if !$ENV{VECTORGPU_LONG};
+$run = start_clients($node, clients => $clients, seconds => $seconds, op => $OP);
+$until = time() + $seconds - 1;
+my $stops = 0;
 for (; $stops < 3 || time() < $until; $stops++)
 {
 	sleep 0.4;
@@ -73,7 +97,7 @@ for (; $stops < 3 || time() < $until; $stops++)
 	sleep 0.4;
 	kill 'CONT', $pid;
 }
-my ($done, $wrong) = finish_clients($run);
+($done, $wrong) = finish_clients($run);
 is($wrong, '', "no client error, no wrong row while the worker is stopped and goes on, $stops times");
 is(wait_worker($node), $pid, 'the same worker answers again');
 
@@ -81,7 +105,7 @@ is(wait_worker($node), $pid, 'the same worker answers again');
 my $setup = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker_timeout = 10000;';
 my $nearest = sub {
 	my ($q, $limit) = @_;
-	return "SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $q) LIMIT $limit)";
+	return "SELECT ARRAY(SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = $q) LIMIT $limit)";
 };
 my $right = sub { return "\\unset is_right\n" . $nearest->($_[0], 10) . " = (SELECT ids FROM answers WHERE q = $_[0]) AS is_right \\gset\n\\echo answer :is_right\n"; };
 # The timeout holds for the statement that ends it too: on a busy machine one SET may be cancelled itself.
@@ -91,17 +115,17 @@ my $check = "$setup SET vectorgpu.worker_timeout = '10min';\n" . $nearest->(1, 5
 # The supervisor would pass over a worker that is silent, and no scan would wait for it.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = '10min'\n");
 $node->reload;
-my ($rc, $out, $err, $waits);
+my ($rc, $out, $err, $waited);
 my $tries = 0;
 do
 {
-	wait_worker($node);
+	by_worker($node, 'scans turn to it', sub { $node->safe_psql('postgres', scan_sql($OP)) });
 	my $before = $node->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker');
 	($rc, $out, $err) = $node->psql('postgres', $check, on_error_stop => 0);
-	$waits = $node->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker') == $before;
+	$waited = $node->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker') == $before;
 	# On a busy machine it may answer between the signal and its effect.
-} until ($waits && $err ne '') || $tries++ > 20;
-ok($waits, 'a scan waits for a stopped worker');
+} until ($waited && $err ne '') || $tries++ > 20;
+ok($waited, 'a scan waits for a stopped worker');
 like($err, qr/canceling statement due to statement timeout/, 'statement_timeout ends it, ten minutes before worker_timeout');
 like($out, qr/^answer t$/m, 'and the next answer is right');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
@@ -124,37 +148,96 @@ cmp_ok($cancelled, '>', 10, "queries were cancelled ($cancelled of 300)");
 is($n_wrong, 0, 'and no query after them was answered wrongly');
 is($n_right, 300, 'each of them was answered');
 
-# A client that vanishes in the middle leaves its session to be closed.
+# Clients that vanish (F37) leave their sessions to be closed: one in an open cursor, whose backend is terminated; one in the middle of a statement whose
+# scans the worker answers one after the other; one while it waits for a worker that is stopped.
 # Those of the clients before are closed when the worker comes to it: the supervisor's is left, and that of the process that asks.
 my $sessions = 2;
 ok(wait_until(sub { (worker_stat($node, 'sessions') // 0) == $sessions }), 'earlier sessions are closed');
-my $vanishing = $node->background_psql('postgres');
-$vanishing->query_safe('SET enable_seqscan = off; BEGIN; DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1); FETCH 1 FROM c');
-ok(wait_until(sub {
-	$vanishing->query_safe('MOVE 1 FROM c; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 2) LIMIT 3) s');
-	return $node->safe_psql('postgres', "SELECT sessions > $sessions FROM vectorgpu_worker") eq 't';
-}), 'a session of its own');
-my $backend = $vanishing->query_safe('SELECT pg_backend_pid()');
+
+# A session that the worker knows, and its backend.
+sub session_of_its_own
+{
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+
+	$session->query_safe('SET enable_seqscan = off; SET enable_sort = off');
+	ok(wait_until(sub {
+		$session->query_safe("SELECT count(*) FROM (SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = 2) LIMIT 3) s");
+		return $node->safe_psql('postgres', "SELECT sessions > $sessions FROM vectorgpu_worker") eq 't';
+	}), 'a session of its own');
+	return ($session, $session->query_safe('SELECT pg_backend_pid()'));
+}
+
+# Starts a statement in a session and does not wait for it.
+sub begin
+{
+	my ($session, $sql) = @_;
+
+	$session->{stdin} .= "$sql;\n";
+	$session->{run}->pump_nb;
+	return;
+}
+
+my ($vanishing, $backend) = session_of_its_own();
+$vanishing->query_safe("BEGIN; DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = 1); FETCH 1 FROM c; MOVE 1 FROM c");
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($backend)");
 ok($node->poll_query_until('postgres', "SELECT sessions <= $sessions FROM vectorgpu_worker"), 'is closed with its backend');
 
-# No memory, no descriptors: refused, never an error.
+$pid = wait_worker($node);
+for my $way ('scans', 'waits')
+{
+	my ($session, $process) = session_of_its_own();
+	my $state = "FROM pg_stat_activity WHERE pid = $process AND state = 'active' AND query LIKE '%generate_series%'";
+
+	$session->query_safe("SET client_connection_check_interval = '100ms'; SET vectorgpu.worker_timeout = '10min'");
+	if ($way eq 'waits')
+	{
+		$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = '10min'\n"); # nor does the supervisor call it silent
+		$node->reload;
+		by_worker($node, 'before it stops', sub { $node->safe_psql('postgres', scan_sql($OP)) });
+	}
+	my $before = worker_stat($node, 'answered');
+	# An hour of scans. In the view are those of a session as they end.
+	begin($session, "SELECT count(*) FROM generate_series(1, 10000000) g, LATERAL (SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = 1 + g % 20) LIMIT 10) s");
+	ok(wait_until(sub { worker_stat($node, 'answered') > $before + 100 }), "a client $way: the worker answers one scan after the other");
+	kill 'STOP', $pid if $way eq 'waits';
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 1 $state" . ($way eq 'waits' ? " AND wait_event_type = 'Extension'" : '')), "a client $way: in the middle of a statement");
+	$session->{run}->signal('KILL');
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $process"), "a client $way: its backend ends with it" . ($way eq 'waits' ? ', and waits no longer for the worker' : ''));
+	kill 'CONT', $pid;
+	ok($node->poll_query_until('postgres', "SELECT sessions <= $sessions FROM vectorgpu_worker"), "a client $way: and its session at the worker");
+	eval { $session->{run}->finish };
+}
+is(worker_pid($node), $pid, 'the worker lives');
+$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
+$node->reload;
+
+# No descriptors (F20): the worker has as many as it has open, and some for two more sessions. Clients beyond that are refused, which they do not notice; it lives, and
+# answers again when they are gone.
 $pid = wait_worker($node);
 SKIP:
 {
-	skip 'no prlimit', 2 if system('command -v prlimit >/dev/null') != 0;
-	system('prlimit', "--pid=$pid", '--nofile=24:24') == 0 or die 'prlimit failed';
-	($done, $wrong) = finish_clients(start_clients($node, clients => 20, seconds => 3));
-	is($wrong, '', 'no client error while the worker is out of descriptors');
-	kill 'KILL', $pid;
-	ok(wait_worker($node, not_pid => $pid), 'a fresh worker');
+	skip 'no prlimit', 5 if system('command -v prlimit >/dev/null') != 0;
+	my $refused = sub { return $node->safe_psql('postgres', "SELECT (fallback_reasons->>'unreachable')::int FROM vectorgpu_worker") };
+	my $open = () = glob("/proc/$pid/fd/*");
+	my $before = $refused->();
+	my $most = $open + 10;
+
+	system('prlimit', "--pid=$pid", "--nofile=$most:") == 0 or die 'prlimit failed';
+	($done, $wrong) = finish_clients(start_clients($node, clients => $clients, seconds => 3, op => $OP));
+	is($wrong, '', "no client error, no wrong row while the worker is out of descriptors ($done transactions)");
+	cmp_ok($refused->(), '>', $before, 'sessions were refused');
+	by_worker($node, 'with descriptors for few sessions', sub { $node->safe_psql('postgres', scan_sql($OP)) });
+	system('prlimit', "--pid=$pid", '--nofile=1024:') == 0 or die 'prlimit failed';
+	($done, $wrong) = finish_clients(start_clients($node, clients => $clients, seconds => 1, op => $OP));
+	is($wrong, '', 'nor afterwards');
+	is(worker_pid($node), $pid, 'the same worker has gone through it');
 }
 
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_index($node, 'i');
 ok(wait_until(sub {
-	$node->safe_psql('postgres', scan_sql()); # it brings the copy
+	$node->safe_psql('postgres', scan_sql($OP)); # it brings the copy
 	return $node->safe_psql('postgres', "SELECT cache_rows_checked > 0 FROM vectorgpu_check('i', true, true)") eq 't';
 }),
 	'the worker\'s copy equals the pages');
