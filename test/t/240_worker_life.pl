@@ -31,6 +31,35 @@ sub index_fallbacks
 	return $node->safe_psql('postgres', "SELECT $column FROM vectorgpu_indexes WHERE index_name = '$index'");
 }
 
+# Beside all that follows: servers that are started with an executable that is missing, or not executable (F6), and one whose worker ends at once (F5), with the
+# pauses that vectorgpu.worker_restart_delay_max has by default. Looked at in the end.
+my $loop_program = PostgreSQL::Test::Utils::tempdir() . '/program';
+my $loop = make_node('loop', conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_program = '$loop_program'\n");
+make_table($loop, 't', dims => 8);
+fill_vectors($loop, 't', dims => 8, rows => 500);
+$loop->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+sub loop_answers
+{
+	my ($name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	compare_sweep($loop, 't', '<->', dims => 8, queries => 1, strict_ties => 1, name => "$name: right answers");
+	return;
+}
+ok(wait_log($loop, qr/WARNING:  could not start the vectorgpu worker "\Q$loop_program\E": No such file or directory/), 'started without the executable: a warning in the log');
+loop_answers('started without the executable');
+$loop->stop;
+copy('/bin/false', $loop_program) or die "could not copy: $!";
+chmod 0000, $loop_program;
+my $loop_offset = -s $loop->logfile;
+$loop->start;
+ok(wait_log($loop, qr/WARNING:  could not start the vectorgpu worker "\Q$loop_program\E": Permission denied/, $loop_offset), 'started with one that is not executable: the same');
+loop_answers('started with one that is not executable');
+$loop->stop;
+chmod 0755, $loop_program;
+$loop_offset = -s $loop->logfile;
+$loop->start;
+
 # Without shared_preload_libraries
 # Not by the view, which asks for the worker itself.
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'vectorgpu%'}), 0,
@@ -197,4 +226,26 @@ by_worker($node, 'with its executable', sub {
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);
+
+# The crash loop: starts are 1, 2, 4 and 8 seconds apart at least, and up to a minute. A line for each end, one that says that the pauses grow, and no more.
+my ($loop_log, @ends);
+ok(wait_until(sub {
+	$loop_log = slurp_file($loop->logfile, $loop_offset);
+	@ends = map { my ($h, $m, $s) = split /:/; 3600 * $h + 60 * $m + $s } $loop_log =~ /^[\d-]+ (\d+:\d+:[\d.]+) .*LOG:  vectorgpu worker \(PID \d+\) ended with status 1$/mg;
+	return @ends >= 5 && $loop_log =~ /ended early/ && $loop->safe_psql('postgres', 'SELECT restarts FROM vectorgpu_worker') == $#ends;
+}), 'a worker that ends at once is started again and again, and each end is in the log');
+loop_answers('during the crash loop');
+my @pauses = map { my $pause = $ends[$_] - $ends[ $_ - 1 ]; $pause < 0 ? $pause + 86400 : $pause } 1 .. $#ends;
+my $least = 1;
+for my $pause (@pauses)
+{
+	# An end is noticed, and the pause begins, a moment before the line is written.
+	cmp_ok($pause, '>', $least - 0.5, sprintf('after %.1f s, %d s or more', $pause, $least));
+	$least = $least < 32 ? 2 * $least : 60;
+}
+is(scalar(() = $loop_log =~ /vectorgpu worker/g), @ends + 1, 'a line for each of ' . @ends . ' ends, and one more');
+is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which says that the pauses grow');
+like($loop_log, qr/longer and longer pauses, up to 60 seconds/, 'and how long they may be');
+is(count_restarts($loop), 0, 'the server never restarted by itself');
+check_stopped($loop);
 done_testing();
