@@ -1,4 +1,4 @@
-# test/t/110_crash.pl with 100 immediate stops under load (F14).
+# test/t/110_crash.pl with 100 immediate stops under load (F14), with the worker off, on and killed each second (VECTORGPU_WORKER).
 use strict;
 use warnings;
 

@@ -1,6 +1,7 @@
 # Crash recovery: immediate stop at random moments of a mixed load (F14), with asynchronous commit (C4, F13), a backend
 # killed in the middle of a build, an insert and a vacuum (C45, F9, F11), a killed postmaster (F12), unlogged tables
 # crashed twice (C9, F49), wal_level = minimal (C8). After each: no lost row, answers as the sequential scan, check clean.
+# A worker that is on (VECTORGPU_WORKER) has answered before each immediate stop under load, and is the one that answers after it.
 use strict;
 use warnings;
 
@@ -15,12 +16,15 @@ use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuLoad;
 use VectorgpuMatch;
+use VectorgpuWorker;
 
 my $rounds = $ENV{VECTORGPU_CRASH_ROUNDS} // 4;
 my $seed   = $ENV{VECTORGPU_SEED}         // time ^ $$;
 my $node   = make_node('crash', conf => "wal_writer_delay = 200ms\ncheckpoint_timeout = 30s\nmax_wal_size = 64MB\n");
 note("seed $seed");
 srand($seed);
+my $worker = ($ENV{VECTORGPU_WORKER} // '') eq 'on';
+plan skip_all => 'the worker is not installed' if $worker && !-x worker_file($node);
 my %type = map { $_ => column_type($_) } 8, 16, 64, 1500;
 create_values($node);
 
@@ -56,9 +60,11 @@ my %load = (
 	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s WHERE id > 0 ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
 	'abort@2'   => "BEGIN;\nINSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::$CAST FROM generate_series(1, 5);\nROLLBACK;\n",
 	'narrow@4'  => "INSERT INTO n SELECT 4000 + nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 8)::$CAST FROM generate_series(1, 5);\nDELETE FROM n WHERE id IN (SELECT id FROM n ORDER BY random() LIMIT 3);\n",
+	'near@3'    => "\\set q random(1, 1000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('s', '$OP', quote_literal(test_vector(:q, 16)) || '::$CAST', 10);\nCOMMIT;\n",
 	'vacuum@1'  => "VACUUM s;\nVACUUM w;\nVACUUM n;\n",
 	'merge@1'   => "SELECT vectorgpu_merge('s_v');\nSELECT vectorgpu_merge('w_v');\nSELECT vectorgpu_merge('n_v');\n",
 	'reindex@1' => "REINDEX INDEX s_v;\n");
+my $by_worker = 0;
 for my $round (1 .. $rounds)
 {
 	my $pause = 0.5 + rand 2;
@@ -67,9 +73,16 @@ for my $round (1 .. $rounds)
 	sleep $pause;
 	my $acknowledged = $node->safe_psql('postgres', "INSERT INTO s SELECT -nextval('ids'), 2, test_vector($round, 16)::$CAST RETURNING id");
 	sleep 0.01 + rand 0.3;
+	if ($worker)
+	{
+		wait_until(sub { (worker_stat($node, 'answered') // 0) > 0 });
+		$by_worker += worker_stat($node, 'answered') > 0;
+	}
 	$node->stop('immediate');
 	finish_load($load);
+	unlike($load->{err}, qr/wrong answer/, "round $round: no wrong answer before the stop");
 	$node->start;
+	wait_worker($node) if $worker;
 	count('checks');
 	is($node->safe_psql('postgres', "SELECT count(*) FROM s WHERE id = $acknowledged"), 1, "round $round: an acknowledged row is there") or count('lost');
 	is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM s ORDER BY v $OP test_vector($round, 16)::$CAST LIMIT 20) x WHERE id = $acknowledged"),
@@ -77,7 +90,9 @@ for my $round (1 .. $rounds)
 	sound(sprintf('round %d, stopped after %.2f s', $round, $pause), s => 16, w => 1500, n => 8);
 	$node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v'); VACUUM n; SELECT vectorgpu_merge('n_v')");
 	sound("round $round, after vacuum and merge", s => 16, w => 1500, n => 8);
+	by_worker($node, "round $round, after the stop", sub { answers_equal($node, 's', dims => 16, op => $OP, type => $CAST, queries => 1, limits => [10], name => "round $round: both scans agree") }) if $worker;
 }
+is($by_worker, $rounds, 'the worker had answered before each of the stops') if $worker;
 
 # Asynchronous commit: rows that a session has seen in the index may be gone after the stop, others take their place.
 $node->append_conf('postgresql.conf', "synchronous_commit = off\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");
