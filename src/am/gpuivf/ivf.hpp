@@ -144,7 +144,7 @@ struct IvfPlan
 };
 
 /// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the calibration of its largest segment, where there
-/// is one; else, and where index scans are turned off, by what the storage parameters say.
+/// is one; else, where gpuivf.probes is set and where index scans are turned off, by what the storage parameters say.
 IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
 /// options.cpp. amoptions; AccessMethod::store_options.

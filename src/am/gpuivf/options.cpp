@@ -217,7 +217,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 											 std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
 	plan.n_probes = Min(plan.n_probes, plan.n_lists);
 	plan.imbalance = 1;
-	meta = meta_read_for_plan(index, &largest);
+	meta = probes_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	// A page that a merge has given to something else meanwhile says nothing.
 	if (meta != nullptr && largest != nullptr && ivf_read_model(index, meta, largest, &model, nullptr))
 	{
