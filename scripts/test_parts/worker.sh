@@ -84,20 +84,27 @@ schedule_for() {
 }
 
 # isolation_suites SUFFIX SCHEDULE WORKER: the isolation tests as they are, for gpuflat, and with the same answers for the other access methods of vectors, which
-# look at all rows then. With a worker that is killed each second only as they are.
+# look at all rows then, and for gpumatch (test/isolation/gpumatch.sed), but for those that say that they are not of it. With a worker that is killed each second only as they are.
 isolation_suites() {
-	local suffix=$1 schedule=$2 method folder
+	local suffix=$1 schedule=$2 method folder name
 
 	part_pg_regress "isolation$suffix" src/test/isolation/pg_isolation_regress "$WORK/tree/test/isolation" isolation_regression "$schedule"
 	[ "$3" != flapping ] || return 0
-	for method in gpuivf gpugraph; do
+	for method in gpuivf gpugraph gpumatch; do
 		folder=$WORK/tree/test/isolation-$method$suffix
 		rm -rf "$folder"
 		cp -r "$WORK/tree/test/isolation" "$folder"
-		sed -i "s/USING gpuflat/USING $method/" "$folder"/specs/*.spec "$folder"/expected/*.out
+		if [ "$method" = gpumatch ]; then
+			sed -E -i -f "$ROOT/test/isolation/gpumatch.sed" "$folder"/specs/*.spec "$folder"/expected/*.out
+			for name in $(cd "$folder/specs" && grep -l '^# Not of gpumatch:' ./*.spec); do
+				sed -i "/^test: $(basename "$name" .spec)$/d" "$folder/schedule"
+			done
+		else
+			sed -i "s/USING gpuflat/USING $method/" "$folder"/specs/*.spec "$folder"/expected/*.out
+		fi
 		chmod -R a+rX "$folder"
-		PGOPTIONS="$PGOPTIONS -c gpuivf.probes=65536 -c gpugraph.search_width=1000000" \
-			part_pg_regress "isolation-$method$suffix" src/test/isolation/pg_isolation_regress "$folder" isolation_regression "$schedule"
+		PGOPTIONS="$PGOPTIONS -c gpuivf.probes=65536 -c gpugraph.search_width=1000000" part_pg_regress "isolation-$method$suffix" \
+			src/test/isolation/pg_isolation_regress "$folder" isolation_regression "${folder#"$WORK/tree/"}/${schedule##*/}"
 	done
 }
 
@@ -174,10 +181,22 @@ three_ways() {
 	counted_beside off on flapping
 }
 
-# part_matrix_sql: the SQL suites in the three ways once more with the module preloaded.
+# in_parallel_workers: the SQL tests with the worker on, where PostgreSQL runs each query that it may in a parallel worker, and shows its plan as ever (C32).
+in_parallel_workers() {
+	local schedule=sql/schedule.parallel
+
+	# explain: it shows what the process that scans has counted, and of a parallel worker that it is not counted.
+	grep -vxE 'test: (explain)' "$ROOT/sql/schedule" >"$WORK/tree/$schedule"
+	export PGOPTIONS='-c vectorgpu.worker=on -c vectorgpu.worker_min_size=0 -c force_parallel_mode=regress'
+	part_pg_regress regress-parallel src/test/regress/pg_regress "$WORK/tree" regression "$schedule"
+	unset PGOPTIONS
+}
+
+# part_matrix_sql: the SQL tests in parallel workers, and the SQL suites in the three ways once more with the module preloaded.
 part_matrix_sql() {
 	local worker
 
+	in_parallel_workers
 	sql "ALTER SYSTEM SET shared_preload_libraries = 'vectorgpu'"
 	stop_cluster "$WORK/cluster"
 	run_as "$SERVER_BIN/pg_ctl" -D "$WORK/cluster/data" -l "$WORK/cluster/server.log" -w -t 180 -s start || return 1

@@ -2,6 +2,7 @@
 #include "bridge/settings.hpp"
 
 #include "common/cores.hpp"
+#include "pg/define_setting.hpp"
 
 #include <climits>
 #include <cstring>
@@ -44,53 +45,53 @@ Settings settings = {true, 2000, -1, 2048, 64 * 1024, 16 * 1024, 0, 4096, 60, 10
 void
 settings_define()
 {
-	DefineCustomBoolVariable("vectorgpu.worker", "Lets the worker process answer scans.",
+	pg::define_bool("vectorgpu.worker", "Lets the worker process answer scans.",
 		"When off, scans are answered from the index's pages. The supervisor goes by the server's own setting.",
 		&settings.worker, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_timeout",
+	pg::define_int("vectorgpu.worker_timeout",
 		"Time without a sign of life after which a scan gives the worker up.",
 		"The scan is then answered from the index's pages.", &settings.worker_timeout_ms, 2000, 10, 3600 * 1000,
 		PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.spin_time_us",
+	pg::define_int("vectorgpu.spin_time_us",
 		"Microseconds that a scan looks for the worker's answer before it sleeps.",
 		"-1 stands for 20 where there are several processor cores, and 0 where there is one. From 8 cores on, up to a quarter as "
 		"many scans at a time look for 200; three quarters where a GPU searches, unless more scans than cores do.", &settings.spin_time_us,
 		-1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_min_size",
+	pg::define_int("vectorgpu.worker_min_size",
 		"Smallest index, in bytes of its vectors, that the worker is asked about.",
 		"A smaller one is searched faster than the worker can be asked.", &settings.worker_min_size_kb, 2048, 0,
 		INT_MAX, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.inline_load_size",
+	pg::define_int("vectorgpu.inline_load_size",
 		"Largest index, in bytes of its vectors, that a scan itself copies to the worker.",
 		"A larger one is copied in the background.", &settings.inline_load_size_kb, 64 * 1024, 0, INT_MAX, PGC_USERSET,
 		GUC_UNIT_KB, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.ship_limit",
+	pg::define_int("vectorgpu.ship_limit",
 		"The most changes of an index that a scan itself brings to the worker's copy.",
 		"More than that is brought in the background.", &settings.ship_limit_kb, 16 * 1024, 0, INT_MAX, PGC_USERSET,
 		GUC_UNIT_KB, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_threads", "Threads of the worker's engine.",
+	pg::define_int("vectorgpu.worker_threads", "Threads of the worker's engine.",
 		"0 stands for one a processor core. A change restarts the worker.", &settings.worker_threads, 0, 0, 1024,
 		PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_memory", "Memory that the worker's copies of indexes may take.",
+	pg::define_int("vectorgpu.worker_memory", "Memory that the worker's copies of indexes may take.",
 		"The copies that were used longest ago give way. A change restarts the worker.", &settings.worker_memory_mb,
 		4096, 16, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_max_sessions",
+	pg::define_int("vectorgpu.worker_max_sessions",
 		"The most server processes that the worker serves at a time.", "A change restarts the worker.",
 		&settings.worker_max_sessions, 1024, 1, 65536, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-	DefineCustomStringVariable("vectorgpu.worker_program", "Path of the worker's executable.",
+	pg::define_string("vectorgpu.worker_program", "Path of the worker's executable.",
 		"Empty stands for the one that was installed with the module. A change restarts the worker.",
 		&settings.worker_program, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, nullptr, nullptr, nullptr);
-	DefineCustomStringVariable("vectorgpu.device", "What the worker computes on: auto, cpu, or a GPU such as cuda:0.",
+	pg::define_string("vectorgpu.device", "What the worker computes on: auto, cpu, or a GPU such as cuda:0.",
 		"auto stands for the first GPU. Where it cannot be used, the worker computes on the CPU. A change restarts the worker.",
 		&settings.device, "auto", PGC_SIGHUP, 0, check_device, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
+	pg::define_int("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
 		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.", &settings.gpu_memory_mb,
 		0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_sweep_interval",
+	pg::define_int("vectorgpu.worker_sweep_interval",
 		"Pause between two looks for copies of indexes that are gone.",
 		"After DROP, TRUNCATE or REINDEX it looks at once as a rule.", &settings.worker_sweep_interval, 10, 1, 86400,
 		PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.worker_restart_delay_max",
+	pg::define_int("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",
 		"The wait is one second after the first early death and doubles with each.", &settings.worker_restart_delay_max, 60,
 		0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);

@@ -3,7 +3,7 @@
 
 #ifdef VECTORGPU_FAULTS
 
-#include "pg/postgres.hpp"
+#include "pg/define_setting.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -191,7 +191,7 @@ fault_hit(const char *name)
 void
 fault_define_guc()
 {
-	DefineCustomStringVariable("vectorgpu.fault", "Fault points to trigger, for tests.",
+	define_string("vectorgpu.fault", "Fault points to trigger, for tests.",
 		"Items name:nth:action separated by commas; actions: error, sleep, lock, exit, enomem, corrupt.", &fault_setting, "",
 		PGC_SUSET, GUC_NOT_IN_SAMPLE, check_fault_setting, assign_fault_setting, nullptr);
 }

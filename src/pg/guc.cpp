@@ -1,8 +1,8 @@
 // Definitions of the configuration parameters. See guc.hpp.
 #include "pg/guc.hpp"
 
+#include "pg/define_setting.hpp"
 #include "pg/fault.hpp"
-#include "pg/postgres.hpp"
 
 extern "C"
 {
@@ -48,13 +48,13 @@ void
 guc_define(const SimdControl &simd)
 {
 	simd_control = simd;
-	DefineCustomEnumVariable("vectorgpu.simd", "Instruction set of the distance kernels.",
+	define_enum("vectorgpu.simd", "Instruction set of the distance kernels.",
 		"All of them give the same results.", &simd_setting, 0, kSimdLevels, PGC_USERSET, 0, check_simd, assign_simd,
 		nullptr);
 #ifdef VECTORGPU_FAULTS
 	fault_define_guc();
 #endif
-	MarkGUCPrefixReserved("vectorgpu");
+	reserve_prefix("vectorgpu");
 }
 
 } // namespace vectorgpu::pg

@@ -3,6 +3,7 @@
 // an error, so that no note outlives the plan states it points to.
 #include "pg/limit_hook.hpp"
 
+#include "pg/define_setting.hpp"
 #include "pg/unread_order.hpp"
 
 extern "C"
@@ -111,6 +112,7 @@ find_limits(PlanState *state, void *context)
 void
 executor_start(QueryDesc *query, int eflags)
 {
+	define_postponed();
 	if (previous_hook != nullptr)
 		previous_hook(query, eflags);
 	else

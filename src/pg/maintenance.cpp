@@ -6,6 +6,7 @@
 #include "pg/maintenance.hpp"
 
 #include "pg/clock.hpp"
+#include "pg/define_setting.hpp"
 #include "pg/fault.hpp"
 
 #include <climits>
@@ -83,10 +84,10 @@ void
 maintenance_init(MaintenanceTask task)
 {
 	maintenance_task = task;
-	DefineCustomBoolVariable("vectorgpu.auto_merge", "Merges the delta of an index in the background when it has grown.",
+	define_bool("vectorgpu.auto_merge", "Merges the delta of an index in the background when it has grown.",
 		"When off, only VACUUM and vectorgpu_merge() merge.", &auto_merge, true, PGC_SUSET, 0, nullptr, nullptr,
 		nullptr);
-	DefineCustomIntVariable("vectorgpu.merge_delta_size", "Size of an index's delta that starts a background merge.",
+	define_int("vectorgpu.merge_delta_size", "Size of an index's delta that starts a background merge.",
 		nullptr, &merge_delta_size, kDefaultDeltaKb, kMinDeltaKb, INT_MAX, PGC_SUSET, GUC_UNIT_KB, nullptr, nullptr,
 		nullptr);
 }

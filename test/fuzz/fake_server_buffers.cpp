@@ -1,6 +1,8 @@
 // See fake_server.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server besides.
 #include "fake_server.hpp"
 
+#include "pg/define_setting.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +16,6 @@ extern "C"
 #include "pgstat.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
-#include "utils/guc.h"
 #include "utils/pg_locale.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
@@ -236,27 +237,6 @@ pg_database_encoding_max_length()
 	return 1;
 }
 
-// --- settings keep their defaults ----------------------------------------------------
-
-void
-DefineCustomRealVariable(const char *name, const char *summary, const char *detail, double *value, double initial, double min,
-	double max, GucContext context, int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
-{
-	*value = initial;
-}
-
-void
-DefineCustomIntVariable(const char *name, const char *summary, const char *detail, int *value, int initial, int min, int max,
-	GucContext context, int flags, GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
-{
-	*value = initial;
-}
-
-void
-MarkGUCPrefixReserved(const char *prefix)
-{
-}
-
 // --- sorting of 16-byte keys ------------------------------------------------------------
 
 TypeCacheEntry *
@@ -309,3 +289,29 @@ tuplesort_end(Tuplesortstate *state)
 }
 
 } // extern "C"
+
+// --- settings keep their defaults ----------------------------------------------------
+
+namespace vectorgpu::pg
+{
+
+void
+define_real(const char *name, const char *summary, const char *detail, double *value, double initial, double least, double most, GucContext context,
+	int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
+{
+	*value = initial;
+}
+
+void
+define_int(const char *name, const char *summary, const char *detail, int *value, int initial, int least, int most, GucContext context, int flags,
+	GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
+{
+	*value = initial;
+}
+
+void
+reserve_prefix(const char *prefix)
+{
+}
+
+} // namespace vectorgpu::pg

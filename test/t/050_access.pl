@@ -1,5 +1,5 @@
-# Privileges (C37), row level security over an index scan (C36), what goes to the log, wrong relation kinds, scans with
-# other snapshots than MVCC ones (C20).
+# Privileges (C37): every function that takes a relation on every kind of one; row level security, column grants, security barriers and SECURITY DEFINER
+# over an index scan (C36, F58), what goes to the log, scans with other snapshots than MVCC ones (C20).
 use strict;
 use warnings;
 
@@ -39,28 +39,84 @@ sub state_as
 	return $state;
 }
 
-# C37: the functions, role by role and relation kind by relation kind.
+# C37: the functions, role by role.
 for my $call ("vectorgpu_check('t_v', false)", "vectorgpu_merge('t_v')")
 {
 	my $sql = "SELECT $call";
 	is(state_as('stranger', $sql), '42501', "$sql is refused to a stranger");
 }
 is(state_as('reader', "SELECT vectorgpu_merge('t_v')"), '42501', 'merge is refused to a mere reader');
+
+# C37: each function that takes a relation, on each kind of relation, for the superuser and for somebody who has EXECUTE and nothing else: what it may not
+# have is refused with the error that says why, and without a word of what is in it.
 $node->safe_psql('postgres', 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO stranger');
-is(state_as('stranger', "SELECT vectorgpu_check('t_v', true)"), '42501', 'EXECUTE alone is not enough for check');
-is(state_as('stranger', "SELECT vectorgpu_merge('t_v')"), '42501', 'nor for merge');
-for my $call ("vectorgpu_check('%s', false)", "vectorgpu_merge('%s')")
+$node->safe_psql('postgres', <<SQL);
+CREATE TABLE broken (id bigint, v vector(4));
+INSERT INTO broken VALUES (1, '[41,42,43,44]');
+CREATE INDEX broken_v ON broken USING $AM (v vector_l2_ops);
+UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'broken_v'::regclass;
+CREATE MATERIALIZED VIEW kept AS SELECT * FROM t LIMIT 10;
+CREATE FOREIGN DATA WRAPPER far_away;
+CREATE SERVER far_server FOREIGN DATA WRAPPER far_away;
+CREATE FOREIGN TABLE far (id bigint, v vector(4)) SERVER far_server;
+CREATE TYPE pair AS (id bigint, v vector(4));
+CREATE FUNCTION outcome(kind text, call text) RETURNS text LANGUAGE plpgsql AS \$\$
+DECLARE
+	state text;
+	message text;
+	detail text;
+	hint text;
+BEGIN
+	EXECUTE 'SELECT count(*) FROM ' || call;
+	RETURN kind || ' 00000';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN kind || ' ' || state || CASE WHEN message || detail || hint ~ '[[{(][0-9]|4[1-4]\\M' THEN ' ' || message || detail || hint ELSE '' END;
+END \$\$;
+SQL
+my $owner_of_temp = $node->background_psql('postgres');
+$owner_of_temp->query_safe("CREATE TEMP TABLE theirs (id bigint, v vector(4)); INSERT INTO theirs VALUES (1, '[41,42,43,44]'); CREATE INDEX theirs_v ON theirs USING $AM (v vector_l2_ops)");
+my %relations = (table => q{'t'}, view => q{'seen'}, sequence => q{'counter'}, partitioned_table => q{'p'}, partitioned_index => q{'p_v'}, materialized_view => q{'kept'},
+	foreign_table => q{'far'}, composite_type => q{'pair'}, btree_index => q{'t_id'}, catalog => q{'pg_class'}, catalog_index => q{'pg_class_oid_index'},
+	toast_table => q{(SELECT reltoastrelid FROM pg_class WHERE relname = 't')},
+	toast_index => q{(SELECT indexrelid FROM pg_index JOIN pg_class c ON indrelid = reltoastrelid WHERE relname = 't')},
+	temporary_table_of_others => q{(SELECT oid FROM pg_class WHERE relname = 'theirs')}, temporary_index_of_others => q{(SELECT oid FROM pg_class WHERE relname = 'theirs_v')},
+	invalid_index => q{'broken_v'}, no_oid => '999999', oid_0 => '0', null => 'NULL');
+my %calls = (vectorgpu_check => 'vectorgpu_check(%s, true, true)', vectorgpu_merge => 'vectorgpu_merge(%s)', vectorgpu_recall => 'vectorgpu_recall(%s, 5, 2)',
+	vectorgpu_knn_graph => 'vectorgpu_knn_graph(%s, 2)', vectorgpu_path => q{vectorgpu_path(%s, '(0,1)', '(0,2)', 2)}, vectorgpu_prewarm => 'vectorgpu_prewarm(%s)',
+	vectorgpu_evict => 'vectorgpu_evict(%s)', vectorgpu_index_fallbacks => 'vectorgpu_index_fallbacks(%s)', vectorgpu_kmeans => q{vectorgpu_kmeans(%s, 'v', 1)});
+is($node->safe_psql('postgres', <<'SQL'), join(' ', sort keys %calls), 'these are the functions that take a relation');
+SELECT string_agg(DISTINCT p.proname, ' ' ORDER BY p.proname) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
+JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE 'regclass'::regtype = ANY (p.proargtypes::oid[])
+SQL
+for my $function (sort keys %calls)
 {
-	for my $relation ('t', 't_id', 'p', 'p_v', 'seen', 'counter', 'pg_class', 'pg_class_oid_index')
+	for my $role ('superuser', 'stranger')
 	{
-		my ($state, $message) = psql_state($node, 'SELECT ' . sprintf($call, $relation));
-		like($state, qr/^(?:42809|0A000|22023)$/, sprintf($call, $relation) . ' is refused') or diag($message);
+		my %expected = map { $_ => '42809' } keys %relations;
+
+		@expected{qw(no_oid oid_0 null)} = ('42704', '42704', '00000');
+		@expected{qw(temporary_index_of_others invalid_index)} = ('0A000', '55000');
+		# What an index is of is looked at once its table may be read; everybody may read pg_class.
+		if ($role eq 'stranger')
+		{
+			@expected{qw(btree_index toast_index temporary_index_of_others invalid_index)} = ('42501') x 4;
+			$expected{catalog_index} = '42501' if $function eq 'vectorgpu_merge';
+		}
+		# Counts and no contents, and NULL for what is no index or not the caller's to know.
+		%expected = map { $_ => '00000' } keys %relations if $function eq 'vectorgpu_index_fallbacks';
+		if ($function eq 'vectorgpu_kmeans')
+		{
+			@expected{qw(table view partitioned_table materialized_view)} = ($role eq 'stranger' ? '42501' : '00000') x 4;
+			@expected{qw(foreign_table catalog temporary_table_of_others)} = ('55000', '42703', $role eq 'stranger' ? '42501' : '0A000');
+			@expected{qw(temporary_index_of_others invalid_index btree_index toast_index catalog_index no_oid oid_0)} = (('42809') x 5, '42P01', '42P01');
+		}
+		my $sql = ($role eq 'stranger' ? 'SET ROLE stranger; ' : '') . 'SELECT outcome(kind, call) FROM (VALUES '
+		  . join(', ', map { "('$_', format(\$f\$$calls{$function}\$f\$, \$r\$$relations{$_}\$r\$))" } sort keys %relations) . ') r (kind, call)';
+		is($node->safe_psql('postgres', $sql), join("\n", map { "$_ $expected{$_}" } sort keys %relations), "$function of any relation, by a $role");
 	}
-	my ($state, $message) = psql_state($node, 'SELECT ' . sprintf($call, 'NULL') =~ s/'NULL'/NULL/r);
-	is($state, '00000', sprintf($call, 'NULL') . ' is no crash') or diag($message);
-	($state, $message) = psql_state($node, 'SELECT ' . sprintf($call, '999999'));
-	like($state, qr/^(?:42P01|42704|XX000|42809)$/, sprintf($call, '999999') . ' is refused') or diag($message);
 }
+$owner_of_temp->quit;
 my ($rc, $out) = $node->psql('postgres', 'SET ROLE reader; SELECT count(*) FROM vectorgpu_indexes');
 ok($rc != 0 || $out =~ /^\d+$/, 'the view is either readable or refused');
 is($node->safe_psql('postgres', 'SELECT count(*) > 0 FROM vectorgpu_indexes'), 't', 'the view lists indexes');
@@ -97,6 +153,77 @@ is(state_as('reader', "SET enable_seqscan = off; SELECT id FROM t ORDER BY v <->
 like(state_as('reader', "SELECT vectorgpu_check('t_v', true)"), qr/^42501$/, 'check is refused where policies apply');
 $node->safe_psql('postgres', 'CREATE VIEW barrier WITH (security_barrier) AS SELECT id, v FROM t WHERE category = 5; GRANT SELECT ON barrier TO stranger');
 is($node->safe_psql('postgres', "SET ROLE stranger; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM barrier ORDER BY v <-> $zero LIMIT 15) s"), 15, 'a security barrier view');
+
+# F58: a barrier keeps a function that tells what it is given away from rows that it hides, also where their distances bring them first; and what the index
+# gives is what a sequential scan gives.
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION tells(id bigint, v vector) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''row %'', id; RETURN true; END';
+CREATE ROLE curious;
+CREATE VIEW nearest_behind WITH (security_barrier) AS SELECT id, v FROM t WHERE category = 5 ORDER BY v <-> '[0,0,0,0]';
+GRANT SELECT ON barrier, nearest_behind TO curious;
+SQL
+like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off; SET ROLE curious; EXPLAIN SELECT id FROM nearest_behind WHERE tells(id, v) LIMIT 15"),
+	qr/Filter: tells.*Index Scan using t_v/s, 'an index scan behind a barrier');
+for my $plan ('SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off', 'SET enable_indexscan = off')
+{
+	for my $query ("SELECT id FROM barrier WHERE tells(id, v) ORDER BY v <-> $zero LIMIT 15", 'SELECT id FROM nearest_behind WHERE tells(id, v) LIMIT 15')
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "$plan; SET ROLE curious; SELECT count(*), bool_and(id % 10 = 5) FROM ($query) s");
+		my @told = $err =~ /row (\d+)/g;
+
+		is($out, '15|t', "$query ($plan)");
+		cmp_ok(scalar @told, '>=', 15, 'the function was told of them');
+		is(join(' ', grep { $_ % 10 != 5 } @told), '', 'and of no other');
+	}
+}
+is(state_as('curious', "SELECT id FROM t ORDER BY v <-> $zero LIMIT 1"), '42501', 'the table itself is not to be read');
+
+# F58: column grants. A distance is of the vector, whether it is selected or sorts; the functions ask for the whole table.
+$node->safe_psql('postgres', <<SQL);
+CREATE TABLE parts (id bigint, v vector(4), secret int);
+INSERT INTO parts SELECT id, v, 7 FROM t LIMIT 100;
+CREATE INDEX parts_v ON parts USING $AM (v vector_l2_ops);
+CREATE ROLE ids_only;
+CREATE ROLE vectors_too;
+GRANT SELECT (id) ON parts TO ids_only;
+GRANT SELECT (id, v) ON parts TO vectors_too;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO ids_only, vectors_too;
+SQL
+for my $plan ('enable_seqscan', 'enable_indexscan')
+{
+	is(state_as('ids_only', "SET $plan = off; SELECT id FROM parts ORDER BY v <-> $zero LIMIT 1"), '42501', "$plan = off: no order by a column that may not be read");
+	is(state_as('ids_only', "SET $plan = off; SELECT id FROM parts WHERE v <-> $zero < 1"), '42501', 'nor a condition');
+	is($node->safe_psql('postgres', "SET $plan = off; SET ROLE vectors_too; SELECT count(*) FROM (SELECT id FROM parts ORDER BY v <-> $zero LIMIT 9) s"), 9, 'both columns may be read');
+}
+is(state_as('ids_only', 'SELECT id FROM parts'), '00000', 'the column that may be read');
+is(state_as('ids_only', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '42501', 'kmeans reads as its caller');
+is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and may what he may');
+for my $role ('ids_only', 'vectors_too')
+{
+	for my $call (map { sprintf($calls{$_}, q{'parts_v'}) } grep { !/kmeans|fallbacks/ } sort keys %calls)
+	{
+		is(state_as($role, "SELECT $call"), '42501', "$call is refused to $role");
+	}
+	is($node->safe_psql('postgres', "SET ROLE $role; SELECT (SELECT count(*) FROM vectorgpu_indexes WHERE table_name = 'parts') + (SELECT count(*) FROM vectorgpu_index_fallbacks('parts_v') f WHERE f IS NOT NULL)"), 0,
+		"nor does the view show the index to $role");
+}
+
+# F58: SECURITY DEFINER. What counts is whose rights the function has: its owner's, be they more or fewer than the caller's.
+$node->safe_psql('postgres', <<SQL);
+CREATE FUNCTION nearest_part(q vector) RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS 'SELECT id FROM parts ORDER BY v <-> q LIMIT 1';
+CREATE FUNCTION parts_checked() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = public AS 'SELECT heap_rows_checked FROM vectorgpu_check(''parts_v'', true)';
+CREATE FUNCTION parts_listed() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = public AS 'SELECT count(*) FROM vectorgpu_indexes WHERE table_name = ''parts''';
+SQL
+my $called = "SELECT nearest_part($zero) IS NOT NULL, parts_checked(), parts_listed()";
+is($node->safe_psql('postgres', "SET enable_seqscan = off; SET ROLE stranger; $called"), 't|100|1', "functions with their owner's rights, called by a stranger");
+$node->safe_psql('postgres', join ';', map { "ALTER FUNCTION $_ OWNER TO ids_only" } "nearest_part(vector)", 'parts_checked()', 'parts_listed()');
+for my $call ("nearest_part($zero)", 'parts_checked()')
+{
+	my ($state) = psql_state($node, "SELECT $call");
+
+	is($state, '42501', "$call of an owner without rights, called by a superuser");
+}
+is($node->safe_psql('postgres', 'SELECT parts_listed()'), 0, 'nor does the view show it to such a function');
 
 # The owner of a table may use the functions on it.
 $node->safe_psql('postgres', 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO owner_of_u');

@@ -204,39 +204,8 @@ SKIP:
 		return split /,/, $primary->safe_psql('postgres', "CHECKPOINT; SELECT string_agg(md5(substr(f, 1 + 8192 * b, 8192)), ',' ORDER BY b) "
 			  . "FROM pg_read_binary_file(pg_relation_filepath('u_v')) f, generate_series(0, length(f) / 8192 - 1) b");
 	};
-	# Scans all rows of a snapshot in a session of its own; at each fault that says `lock` the primary writes. Returns how often it was held up,
-	# what came out, and how many rows it should be.
 	my $scan_all = sub {
-		my ($faults) = @_;
-		my ($session, $holder, $next) = map { $standby->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
-		my $pid = session_pid($session);
-		my $n = $session->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET vectorgpu.worker = off; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM u");
-		my $held = 0;
-		my $until = time + $PostgreSQL::Test::Utils::timeout_default;
-
-		$holder->query_safe('SELECT pg_advisory_lock(1)');
-		$session->{stdin} .= "SET vectorgpu.fault = '$faults'; SELECT 'rows ' || count(*) || '/' || count(DISTINCT id) FROM (SELECT id FROM u ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s;\n"
-		  . "\\echo over\n";
-		for (;;)
-		{
-			my $waits;
-
-			$session->{run}->pump_nb;
-			last if $session->{stdout} =~ /^over$/m;
-			die 'the scan does not end' if time > $until;
-			$waits = $standby->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE pid = $pid AND locktype = 'advisory' AND NOT granted");
-			next if $waits == 0;
-			$held++;
-			$write_anew->();
-			# It goes on, and no further than to the next place to wait at: who holds the lock then waits behind it already.
-			$next->{stdin} .= "SELECT pg_advisory_lock(1);\n";
-			$next->{run}->pump_nb until $standby->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 2 || time > $until;
-			$holder->query_safe('SELECT pg_advisory_unlock(1)');
-			$next->query_safe('SELECT 1');
-			($holder, $next) = ($next, $holder);
-		}
-		$_->quit for $holder, $next, $session;
-		return ($held, "$session->{stdout}$session->{stderr}", "rows $n/$n");
+		return scan_held_up($standby, table => 'u', order => 'v <-> (array_fill(0, ARRAY[12])::vector)', faults => $_[0], write => $write_anew);
 	};
 
 	$write_anew->() for 1, 2;

@@ -1,5 +1,6 @@
 # Values of any size in the delta (gpumatch): an insert that fails or dies at each fault point, the part of a value that it
-# leaves, who comes after it; the standby at every step, under wal_consistency_checking; huge values inserted by several
+# leaves, who comes after it; the standby at every step, under wal_consistency_checking, with a snapshot that is older than what the primary has
+# vacuumed and merged (C18, F39), and with scans over extents that were written anew (C19); huge values inserted by several
 # sessions at a time. Damaged pages are 210_corruption.pl's.
 use strict;
 use warnings;
@@ -43,7 +44,7 @@ CREATE FUNCTION elements(id int, n int) RETURNS int[] LANGUAGE sql IMMUTABLE AS 
 INSERT INTO s SELECT i, elements(i, i % 20) FROM generate_series(1, 300) i;
 CREATE INDEX s_a ON s USING gpumatch (a);
 SQL
-my $standby = make_standby($node, 'standby');
+my $standby = make_standby($node, 'standby', conf => "max_standby_streaming_delay = 500ms\nhot_standby_feedback = off\n");
 
 sub sound
 {
@@ -78,6 +79,78 @@ is($problem, '', "no session met an error in $transactions transactions");
 sound('inserted by four sessions');
 $node->safe_psql('postgres', "VACUUM s; SELECT vectorgpu_merge('s_a')");
 sound('merged');
+
+# C18, F39: an old snapshot of the standby, which the primary does not know of, has all its rows or is cancelled; by PostgreSQL, or for a page that is something else now.
+my $cancelled_by = qr/conflict with recovery|was reorganized while it was being read/;
+my $order = "a <#> '{3,6,9,12,300,30000,60001}'";
+my $rows = "SELECT count(*) || ' ' || md5(string_agg(id::text, ',')) FROM (SELECT id FROM u ORDER BY $order) x";
+my %old_answers;
+$node->safe_psql('postgres', 'CREATE TABLE u (id int, a int[]); INSERT INTO u SELECT i, elements(i, 20 + i % 20) FROM generate_series(1, 800) i; CREATE INDEX u_a ON u USING gpumatch (a)');
+wait_standby($node, $standby);
+for my $turn (1, 2)
+{
+	my $old = $standby->background_psql('postgres', on_error_stop => 0);
+	my $before = $old->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; $rows");
+	# The first two change no row and remove none: nothing conflicts.
+	my @steps = ("INSERT INTO u SELECT 10000 * $turn + i, elements(i, i) FROM generate_series(1, 50) i",
+		"SELECT vectorgpu_merge('u_a'); INSERT INTO u SELECT 15000 * $turn + i, elements(i, 30) FROM generate_series(1, 20) i; SELECT vectorgpu_merge('u_a')",
+		"UPDATE u SET a = a || 7 WHERE id % 3 = $turn % 3; DELETE FROM u WHERE id % 11 = $turn; VACUUM u; SELECT vectorgpu_merge('u_a')",
+		"INSERT INTO u SELECT 18000 * $turn + i, elements(i, 900) FROM generate_series(1, 5) i; SELECT vectorgpu_merge('u_a'); VACUUM u; SELECT vectorgpu_merge('u_a')");
+
+	for my $step (0 .. $#steps)
+	{
+		my $answer;
+
+		$node->safe_psql('postgres', $steps[$step]);
+		wait_standby($node, $standby);
+		$answer = eval { $old->query($rows) } // '';
+		$answer = $old->{stderr} =~ $cancelled_by ? 'cancelled' : "no answer: $old->{stderr}" if $answer eq '';
+		like($answer, qr/^(\Q$before\E|cancelled)$/, "an old snapshot of the standby, turn $turn, step $step: all its rows or cancelled");
+		$old_answers{ $answer eq 'cancelled' ? 'cancelled' : 'answered' }++;
+		last if $answer eq 'cancelled';
+	}
+	eval { $old->quit };
+}
+note(join ', ', map { "$_ $old_answers{$_} times" } sort keys %old_answers);
+cmp_ok($old_answers{answered} // 0, '>=', 2, 'beside inserts and merges it answers');
+
+# C19: without vacuum no conflict cancels a scan. One that is held up on its way while the primary inserts and merges meets pages that are something else now,
+# begins again, and answers; one that meets them each time is given up.
+SKIP:
+{
+	skip 'the library was built without FAULTS=1', 1 if !faults_enabled($standby);
+	$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = -1\n");
+	$standby->reload;
+	my $added = 100_000;
+	my $write_anew = sub {
+		for my $merge (1 .. 3)
+		{
+			$added += 3;
+			$node->safe_psql('postgres', "INSERT INTO u SELECT i, elements(i, 50) FROM generate_series($added, $added + 2) i; SELECT vectorgpu_merge('u_a')");
+		}
+		wait_standby($node, $standby);
+		return;
+	};
+	my $scan_all = sub { return scan_held_up($standby, table => 'u', order => $order, faults => $_[0], write => $write_anew); };
+
+	$write_anew->() for 1, 2;
+	my ($held, $result, $right) = $scan_all->('meta_read:2:error');
+	like($result, qr/^\Q$right\E$/m, 'an undisturbed scan reads the metapage once');
+	($held, $result, $right) = $scan_all->('page_read:2:lock');
+	is($held, 1, 'a scan is held up before it reads its second page');
+	like($result, qr/^\Q$right\E$/m, 'while pages are put to another use; then it returns its snapshot');
+	($held, $result) = $scan_all->('page_read:2:lock, meta_read:2:error');
+	like($result, qr/fault point "meta_read" reached/, 'since it reads the metapage again');
+	($held, $result) = $scan_all->(join(',', map { "page_read:@{[ 2 * $_ ]}:lock" } 1 .. 8));
+	like($result, qr/was reorganized while it was being read/, "a scan that meets other pages each time ($held) is given up");
+	unlike($result, qr/corrupt|conflict with recovery/, 'not for damage or a conflict');
+	$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 500ms\n");
+	$standby->reload;
+}
+is($standby->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*), count(DISTINCT id) FROM (SELECT id FROM u ORDER BY $order) x"),
+	$node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM u'), 'all rows are there then');
+check_index($standby, 'u_a', name => 'and the check finds nothing');
+$node->safe_psql('postgres', 'DROP TABLE u');
 
 SKIP:
 {

@@ -142,6 +142,46 @@ is($node->safe_psql('postgres', 'CREATE TEMP TABLE x AS SELECT * FROM t; CREATE 
 	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'a temporary table is answered');
 is(worker_stat($node, 'answered'), $answered, 'but never by the worker');
 
+# C10, F48: two sessions have temporary tables of the same name, which go with the transaction, or whose rows do; in index scans of each access method.
+my @methods = (['gpuflat', 'vector_l2_ops', 'v', '<->'], ['gpuivf', 'vector_l2_ops', 'v', '<->'], ['gpugraph', 'vector_l2_ops', 'v', '<->'], ['gpumatch', '', 'tags', '<#>']);
+my @sessions = map { $node->background_psql('postgres') } 1 .. 2;
+my $copies_before = worker_stat($node, 'copies');
+
+$_->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET client_min_messages = error; SET vectorgpu.worker = on") for @sessions;
+for my $on_commit ('DROP', 'DELETE ROWS')
+{
+	for my $method (@methods)
+	{
+		my ($am, $class, $column, $op) = @$method;
+		my $create = "CREATE TEMP TABLE own (id int, v vector(3), tags int[]) ON COMMIT $on_commit; CREATE INDEX own_i ON own USING $am ($column $class)";
+		my $query = $column eq 'v' ? "'[0,0,0]'" : "'{1,2,3}'";
+		my $all = "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM own ORDER BY $column $op $query) s";
+		my @seen;
+
+		$_->query_safe($create) for $on_commit eq 'DROP' ? () : @sessions;
+		for my $round (1, 2)
+		{
+			my @first = (1000 * $round, 2000 * $round + 5000);
+
+			for my $i (0, 1)
+			{
+				$sessions[$i]->query_safe('BEGIN; ' . ($on_commit eq 'DROP' ? "$create; " : '') . "INSERT INTO own SELECT $first[$i] + i, ARRAY[i, i % 7, 1]::vector, ARRAY[i % 5, i % 3] FROM generate_series(1, 200) i");
+			}
+			push @seen, $sessions[0]->query_safe($all), $sessions[1]->query_safe($all);
+			$sessions[0]->query_safe('COMMIT');
+			push @seen, $sessions[1]->query_safe("SELECT vectorgpu_merge('own_i') IS NOT NULL; $all");
+			$sessions[1]->query_safe('COMMIT');
+			push @seen, $_->query_safe($on_commit eq 'DROP' ? q{SELECT coalesce(to_regclass('own')::text, 'none')} : $all) for @sessions;
+			is(join(' ', splice @seen), join(' ', map({ my $f = $_; "200|@{[ $f + 1 ]}|@{[ $f + 200 ]}" } @first), "t\n200|@{[ $first[1] + 1 ]}|@{[ $first[1] + 200 ]}", ($on_commit eq 'DROP' ? 'none' : '0|0|0') x 2),
+				"$am, ON COMMIT $on_commit, transaction $round: each session sees its own rows, as long as they last");
+		}
+		$_->query_safe('DROP TABLE IF EXISTS own') for @sessions;
+	}
+}
+$_->quit for @sessions;
+is(worker_stat($node, 'answered'), $answered, 'none of them by the worker');
+is(worker_stat($node, 'copies'), $copies_before, 'which has no copy of them');
+
 # Parallel workers have sessions of their own.
 is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
 	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'in a parallel worker');
@@ -200,6 +240,93 @@ $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
 $node->reload;
 $node->safe_psql('postgres', 'DROP TABLE u');
 ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
+
+# C12, F47: what goes with its schema, its database or its extension leaves nothing in the worker, a kill of which between makes no difference. The extension is
+# dropped in a database of its own: this one goes on to see what the worker has.
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+my $base = worker_stat($node, 'resident_bytes');
+cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
+
+# One test: the worker has the copy of index i, and no byte more.
+sub back_to_base
+{
+	my ($name) = @_;
+
+	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok(wait_until(sub { worker_stat($node, 'resident_bytes') == $base && worker_stat($node, 'copies') == 1 }), "$name: the worker holds what it did")
+	  or diag($node->safe_psql('postgres', 'SELECT copies, resident_bytes FROM vectorgpu_worker') . ", $base at first");
+	return;
+}
+
+# A database with tables and indexes of its own, and with copies of these.
+$node->safe_psql('postgres', 'CREATE DATABASE made');
+create_extension($node, 'made');
+$node->safe_psql('made', 'CREATE SCHEMA gone; CREATE TABLE gone.g AS SELECT i, ARRAY[i, i % 7, 1]::vector(3) AS v, ARRAY[i % 5] AS tags FROM generate_series(1, 100) i; '
+	  . join(' ', map { "CREATE INDEX g_$_->[0] ON gone.g USING $_->[0] ($_->[2] $_->[1]);" } @methods));
+
+sub make_warm
+{
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS gone');
+	$node->safe_psql('postgres', 'CREATE DATABASE gone TEMPLATE made');
+	warm_again();
+	return;
+}
+
+sub warm_again
+{
+	$node->safe_psql('gone', join(';', map { "SELECT vectorgpu_prewarm('gone.g_$_->[0]')" } @methods));
+	cmp_ok(worker_stat($node, 'copies'), '>=', scalar @methods, 'copies of all access methods are there');
+	return;
+}
+
+sub kill_worker
+{
+	my $pid = wait_worker($node);
+
+	kill 'KILL', $pid;
+	ok(wait_worker($node, not_pid => $pid), 'another worker');
+	return;
+}
+
+my %drop = (SCHEMA => ['gone', 'DROP SCHEMA gone CASCADE'], DATABASE => ['postgres', 'DROP DATABASE gone'], EXTENSION => ['gone', 'DROP EXTENSION vectorgpu CASCADE']);
+for my $what (sort keys %drop)
+{
+	my ($in, $sql) = @{ $drop{$what} };
+
+	make_warm();
+	$node->safe_psql($in, $sql);
+	back_to_base("$sql with warm copies");
+
+	make_warm();
+	kill_worker();
+	warm_again();
+	$node->safe_psql($in, $sql);
+	back_to_base("$sql, the worker killed before and warm again");
+
+	# Nobody tells a worker that does not run.
+	make_warm();
+	my $stopped = wait_worker($node);
+	kill 'STOP', $stopped;
+	$node->safe_psql($in, $sql);
+	kill 'KILL', $stopped;
+	ok(wait_worker($node, not_pid => $stopped), 'another worker');
+	back_to_base("$sql while the worker is stopped, which is killed then");
+	next if $what eq 'DATABASE';
+
+	make_warm();
+	my $session = $node->background_psql($in);
+	$session->query_safe("SET client_min_messages = error; BEGIN; $sql");
+	kill_worker();
+	$session->query_safe('ROLLBACK');
+	warm_again();
+	$session->query_safe("BEGIN; $sql");
+	kill_worker();
+	$session->query_safe('COMMIT');
+	$session->quit;
+	back_to_base("$sql in a transaction, the worker killed in it");
+}
+$node->safe_psql('postgres', "DROP DATABASE $_") for 'gone', 'made';
 agrees('at last');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);

@@ -3,6 +3,7 @@
 
 #include "am/shared/cost.hpp"
 #include "engine/distance.hpp"
+#include "pg/define_setting.hpp"
 
 extern "C"
 {
@@ -44,11 +45,11 @@ void
 flat_init()
 {
 	register_access_method(&kFlat);
-	DefineCustomRealVariable("gpuflat.recall_target",
+	pg::define_real("gpuflat.recall_target",
 		"Share of the nearest rows that a search has to find, in expectation.",
 		"Below 1 a GPU may pass over nearly all comparisons of distances. Searches on the CPU are exact all the same.",
 		&recall_target, 1, 0.01, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	MarkGUCPrefixReserved("gpuflat");
+	pg::reserve_prefix("gpuflat");
 }
 
 } // namespace vectorgpu::am

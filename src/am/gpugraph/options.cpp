@@ -3,6 +3,7 @@
 
 #include "am/shared/cost.hpp"
 #include "engine/graph/search.hpp"
+#include "pg/define_setting.hpp"
 
 #include <cmath>
 
@@ -105,13 +106,13 @@ graph_define_options()
 		static_cast<int>(engine::graph::PruneKind::kRank), "Valid values are \"rank\" and \"rng\".", AccessExclusiveLock);
 	add_enum_reloption(options_kind, "hash_bits", "Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
 		"Valid values are 0, 32, 64, 128, 256 and 512.", AccessExclusiveLock);
-	DefineCustomIntVariable("gpugraph.search_width", "Rows that a search keeps in mind.",
+	pg::define_int("gpugraph.search_width", "Rows that a search keeps in mind.",
 		"0: as many as gpugraph.recall_target wants.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr,
 		nullptr, nullptr);
-	DefineCustomRealVariable("gpugraph.recall_target",
+	pg::define_real("gpugraph.recall_target",
 		"Share of the nearest rows that a scan shall find, if gpugraph.search_width is 0.", nullptr, &recall_target,
 		kGraphDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	MarkGUCPrefixReserved("gpugraph");
+	pg::reserve_prefix("gpugraph");
 }
 
 bytea *

@@ -3,6 +3,7 @@
 
 #include "am/shared/cost.hpp"
 #include "common/limits.hpp"
+#include "pg/define_setting.hpp"
 
 #include <cmath>
 
@@ -116,12 +117,12 @@ void
 ivf_define_options()
 {
 	define_storage_parameters();
-	DefineCustomIntVariable("gpuivf.probes", "Lists that a scan looks at first.",
+	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.",
 		"0: as many as gpuivf.recall_target wants.", &probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr,
 		nullptr);
-	DefineCustomRealVariable("gpuivf.recall_target", "Share of the nearest rows that a scan shall find, if gpuivf.probes is 0.",
+	pg::define_real("gpuivf.recall_target", "Share of the nearest rows that a scan shall find, if gpuivf.probes is 0.",
 		nullptr, &recall_target, kDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	MarkGUCPrefixReserved("gpuivf");
+	pg::reserve_prefix("gpuivf");
 }
 
 bytea *

@@ -41,7 +41,7 @@ end_stream(StreamRun *run)
 	StreamEntry *entry = &run->entry->streams[static_cast<int>(run->kind)];
 
 	stream_write_end(&run->stream, entry);
-	run->block += stream_blocks(entry->n_bytes);
+	run->block += static_cast<BlockNumber>(stream_blocks(entry->n_bytes));
 }
 
 void

@@ -363,7 +363,7 @@ copy_stream(MatchSegment *state, SegmentEntry *entry, StreamKind kind, BufFile *
 		left -= part;
 	}
 	stream_write_end(&writer, stream);
-	return start + stream_blocks(stream->n_bytes);
+	return static_cast<BlockNumber>(start + stream_blocks(stream->n_bytes));
 }
 
 BlockNumber

@@ -181,7 +181,7 @@ format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber 
 uint32
 next_chunk_blocks(const MetaData *meta)
 {
-	const uint32 one_row = stream_blocks(delta_row_bytes(meta));
+	const uint32 one_row = static_cast<uint32>(stream_blocks(delta_row_bytes(meta)));
 	uint64 have = 0;
 
 	for (uint32 i = 0; i < meta->n_chunks; i++)

@@ -193,7 +193,7 @@ void
 extent_give_segment(MetaData *meta, const SegmentEntry *segment, uint64 parked_xid)
 {
 	for (uint32 i = 0; i < kMaxStreams; i++)
-		extent_give(meta, segment->streams[i].start_block, stream_blocks(segment->streams[i].n_bytes), parked_xid);
+		extent_give(meta, segment->streams[i].start_block, static_cast<uint32>(stream_blocks(segment->streams[i].n_bytes)), parked_xid);
 }
 
 } // namespace vectorgpu::am

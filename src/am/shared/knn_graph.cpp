@@ -16,6 +16,7 @@ extern "C"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/predicate.h"
 }
 
 namespace vectorgpu::am
@@ -30,6 +31,15 @@ constexpr uint32 kMostSources = 16384;
 constexpr uint32 kGrowthBits = 2;                  // fourfold from batch to batch
 constexpr Size kSourceBytes = 16 * 1024 * 1024;    // of their values, above one row's
 constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
+
+/// Notes for serializable transactions that table and index are read, before they are: neither a scan by ranges of tuple ids nor what the worker answers
+/// does, and the scans of single rows come late and may leave some out.
+void
+note_reading(const IndexAccess *access, Snapshot snapshot)
+{
+	PredicateLockRelation(access->heap, snapshot);
+	PredicateLockRelation(access->index, snapshot);
+}
 
 /// A walk's pass over a part of the table.
 struct RowReader
@@ -50,6 +60,7 @@ reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, Ro
 	if (access->heap->rd_tableam->scan_getnextslot_tidrange == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						   errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(access->heap))));
+	note_reading(access, snapshot);
 	reader->estate = CreateExecutorState();
 	reader->info = BuildIndexInfo(access->index);
 	reader->slot = table_slot_create(access->heap, nullptr);

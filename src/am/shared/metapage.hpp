@@ -33,10 +33,11 @@ struct StreamEntry
 	uint64 n_bytes;
 };
 
-inline BlockNumber
+/// Blocks that so many bytes need; more than an index can have is for the caller to refuse.
+inline uint64
 stream_blocks(uint64 n_bytes)
 {
-	return static_cast<BlockNumber>((n_bytes + kPayloadBytes - 1) / kPayloadBytes);
+	return n_bytes / kPayloadBytes + (n_bytes % kPayloadBytes != 0);
 }
 
 struct SegmentEntry

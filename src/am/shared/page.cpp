@@ -95,7 +95,7 @@ grown_memory(Relation index, const IndexUuid &uuid, uint32 n_blocks)
 	n_blocks = Max(n_blocks, RelationGetNumberOfBlocks(index));
 	n_recent = n_blocks <= static_cast<uint32>(NBuffers / 2) ? n_blocks : 0;
 	fresh = static_cast<IndexMemory *>(MemoryContextAllocExtended(index->rd_indexcxt,
-		offsetof(IndexMemory, arrays) + n_recent * sizeof(Buffer) + (n_blocks + 7) / 8,
+		offsetof(IndexMemory, arrays) + n_recent * sizeof(Buffer) + (static_cast<Size>(n_blocks) + 7) / 8,
 		MCXT_ALLOC_ZERO | MCXT_ALLOC_NO_OOM | MCXT_ALLOC_HUGE));
 	if (fresh == nullptr)
 		return nullptr;
@@ -107,7 +107,7 @@ grown_memory(Relation index, const IndexUuid &uuid, uint32 n_blocks)
 	if (known != nullptr)
 	{
 		memcpy(recent_buffers(fresh), recent_buffers(known), Min(known->n_recent, n_recent) * sizeof(Buffer));
-		memcpy(verified_bits(fresh), verified_bits(known), (known->n_blocks + 7) / 8);
+		memcpy(verified_bits(fresh), verified_bits(known), (static_cast<Size>(known->n_blocks) + 7) / 8);
 	}
 	if (index->rd_amcache != nullptr)
 		pfree(index->rd_amcache);

@@ -8,6 +8,7 @@
 #include "am/shared/index_access.hpp"
 #include "am/shared/recall_stats.hpp"
 #include "pg/clock.hpp"
+#include "pg/define_setting.hpp"
 #include "wire/address.hpp"
 
 #include <cerrno>
@@ -260,9 +261,9 @@ on_worker_exit(int status, Datum argument)
 void
 recall_define_gucs()
 {
-	DefineCustomRealVariable("vectorgpu.recall_sample_rate", "Share of the scans under a LIMIT whose recall is measured in the background.",
+	pg::define_real("vectorgpu.recall_sample_rate", "Share of the scans under a LIMIT whose recall is measured in the background.",
 		"The view vectorgpu_index_recall shows the results.", &sample_rate, 0, 0, 1, PGC_SUSET, 0, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("vectorgpu.recall_sample_time", "Longest time that one such measurement takes.", nullptr,
+	pg::define_int("vectorgpu.recall_sample_time", "Longest time that one such measurement takes.", nullptr,
 		&sample_time_ms, kDefaultTimeMs, 1, kMostTimeMs, PGC_SUSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 }
 

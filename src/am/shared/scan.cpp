@@ -6,6 +6,7 @@
 #include "am/shared/row_value.hpp"
 #include "am/shared/value_format.hpp"
 #include "engine/distance.hpp"
+#include "pg/define_setting.hpp"
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"
 
@@ -286,7 +287,7 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 void
 scan_define_gucs()
 {
-	DefineCustomEnumVariable("vectorgpu.scan_order",
+	pg::define_enum("vectorgpu.scan_order",
 		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
 		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
 		nullptr, nullptr);

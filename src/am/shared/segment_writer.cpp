@@ -34,7 +34,7 @@ write_spooled(SegmentWriter *writer, BufFile *spool, StreamKind kind, uint64 n_i
 		left -= part;
 	}
 	stream_write_end(&stream, entry);
-	return start + stream_blocks(entry->n_bytes);
+	return static_cast<BlockNumber>(start + stream_blocks(entry->n_bytes));
 }
 
 uint64
@@ -60,8 +60,7 @@ end_format(SegmentWriter *writer)
 uint64
 segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows)
 {
-	return static_cast<uint64>(stream_blocks(n_rows * meta_vector_bytes(meta))) +
-		stream_blocks(n_rows * sizeof(RowId)) + stream_blocks(n_null_rows * sizeof(RowId)) +
+	return stream_blocks(n_rows * meta_vector_bytes(meta)) + stream_blocks(n_rows * sizeof(RowId)) + stream_blocks(n_null_rows * sizeof(RowId)) +
 		stream_blocks(tombstone_bytes(n_rows, n_null_rows));
 }
 
@@ -180,7 +179,7 @@ segment_write_end(SegmentWriter *writer)
 	else
 	{
 		stream_write_end(&writer->vectors, vectors);
-		block = vectors->start_block + stream_blocks(vectors->n_bytes);
+		block = static_cast<BlockNumber>(vectors->start_block + stream_blocks(vectors->n_bytes));
 	}
 	block = write_spooled(writer, writer->row_ids, StreamKind::kRowIds, entry->n_rows, block);
 	block = write_spooled(writer, writer->null_row_ids, StreamKind::kNullRowIds, entry->n_null_rows, block);
@@ -191,7 +190,7 @@ segment_write_end(SegmentWriter *writer)
 		block);
 	stream_write_zeros(&stream, tombstone_bytes(entry->n_rows, entry->n_null_rows));
 	stream_write_end(&stream, tombstones);
-	return block + stream_blocks(tombstones->n_bytes);
+	return static_cast<BlockNumber>(block + stream_blocks(tombstones->n_bytes));
 }
 
 } // namespace vectorgpu::am

@@ -18,7 +18,7 @@ use VectorgpuTest;
 our @EXPORT = qw(
   create_comparer answers_equal start_load finish_load backend_memory_kb psql_state crash_restart wait_for_restart
   start_after_kill
-  data_folder_bytes relation_file session_pid refuses_other_snapshots
+  data_folder_bytes relation_file session_pid refuses_other_snapshots scan_held_up
 );
 
 # Creates in the node
@@ -325,6 +325,45 @@ sub refuses_other_snapshots
 	my $table = $node->safe_psql('postgres', "SELECT indrelid::regclass FROM pg_index WHERE indexrelid = '$index'::regclass");
 	is($node->safe_psql('postgres', "SELECT snapshot_probe('$index', 'mvcc', " . ($opt{bitmap} ? 'true' : 'false') . ") >= count(*) FROM $table"), 't', "$index: one with an ordinary snapshot is not");
 	return;
+}
+
+# Scans all rows of a snapshot by the index, from its pages, in a session of its own. At each of the faults that says `lock` it is held up, and WRITE runs.
+# Returns how often it was held up, what came out, and what should have: "rows N/N".
+#   table, order  what is scanned, and by what
+#   faults        for vectorgpu.fault
+#   write         code
+sub scan_held_up
+{
+	my ($node, %opt) = @_;
+	my ($session, $holder, $next) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
+	my $pid = session_pid($session);
+	my $n = $session->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET vectorgpu.worker = off; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM $opt{table}");
+	my $held = 0;
+	my $until = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	$holder->query_safe('SELECT pg_advisory_lock(1)');
+	$session->{stdin} .= "SET vectorgpu.fault = '$opt{faults}'; SELECT 'rows ' || count(*) || '/' || count(DISTINCT id) FROM (SELECT id FROM $opt{table} ORDER BY $opt{order}) s;\n"
+	  . "\\echo over\n";
+	for (;;)
+	{
+		my $waits;
+
+		$session->{run}->pump_nb;
+		last if $session->{stdout} =~ /^over$/m;
+		die 'the scan does not end' if time > $until;
+		$waits = $node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE pid = $pid AND locktype = 'advisory' AND NOT granted");
+		next if $waits == 0;
+		$held++;
+		$opt{write}->();
+		# It goes on, and no further than to the next place to wait at: who holds the lock then waits behind it already.
+		$next->{stdin} .= "SELECT pg_advisory_lock(1);\n";
+		$next->{run}->pump_nb until $node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 2 || time > $until;
+		$holder->query_safe('SELECT pg_advisory_unlock(1)');
+		$next->query_safe('SELECT 1');
+		($holder, $next) = ($next, $holder);
+	}
+	$_->quit for $holder, $next, $session;
+	return ($held, "$session->{stdout}$session->{stderr}", "rows $n/$n");
 }
 
 1;

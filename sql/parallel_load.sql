@@ -1,0 +1,61 @@
+-- the first that a session uses of the module stands in a function that a parallel query runs: what was set before holds there, and stays
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+
+-- Two lists, around 9 and 100. To 60 the middle of the second is nearer, whose nearest row is 90; 49 lies in the first.
+CREATE TABLE pload (v vector(1));
+INSERT INTO pload SELECT ARRAY[i]::vector FROM generate_series(0, 10) i UNION ALL SELECT '[49]' UNION ALL SELECT ARRAY[i]::vector FROM generate_series(90, 110) i;
+CREATE INDEX pload_v ON pload USING gpuivf (v vector_l2_ops) WITH (lists = 2);
+CREATE TABLE pload_rows AS SELECT i FROM generate_series(1, 1000) i;
+CREATE FUNCTION pload_nearest(i int) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS
+	'BEGIN RETURN (SELECT v FROM pload ORDER BY v <-> ''[60]'' LIMIT 1); END';
+ANALYZE pload_rows;
+
+-- In the process that takes part in a parallel query: where there are no workers it does all of it.
+\c -
+SET enable_seqscan = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers = 0;
+SET gpuivf.probes = 1;
+EXPLAIN (COSTS OFF) SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+SHOW gpuivf.probes;
+SHOW gpuivf.recall_target;
+SET gpuivf.probes = 100000000;
+RESET gpuivf.probes;
+SHOW gpuivf.probes;
+
+-- What a transaction sets is undone with it.
+\c -
+SET enable_seqscan = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers = 0;
+SET gpuivf.probes = 1;
+BEGIN;
+SET LOCAL gpuivf.probes = 2;
+SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+SET LOCAL gpuivf.probes = 1;
+SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+SET gpuivf.probes = 2;
+SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+ROLLBACK;
+SHOW gpuivf.probes;
+SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+
+-- In a parallel worker
+\c -
+SET enable_seqscan = off;
+SET force_parallel_mode = regress;
+SET gpuivf.probes = 1;
+SELECT pload_nearest(1);
+SHOW gpuivf.probes;
+SET gpuivf.probes = 2;
+SELECT pload_nearest(1);
+
+DROP FUNCTION pload_nearest(int);
+DROP TABLE pload, pload_rows;

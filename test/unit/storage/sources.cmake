@@ -1,0 +1,25 @@
+# The module's own sources of what lies where on pages, compiled with the server's headers. What they ask of the server is in fake_server.cpp here and of
+# test/fuzz, or stays unresolved. Without the headers there is nothing to test.
+find_program(VECTORGPU_PG_CONFIG pg_config PATHS /usr/lib/postgresql/15/bin)
+if(VECTORGPU_PG_CONFIG)
+  execute_process(COMMAND ${VECTORGPU_PG_CONFIG} --includedir-server OUTPUT_VARIABLE storage_include OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+if(EXISTS "${storage_include}/postgres.h")
+  set(storage_sources stream stream_writer page extent metapage segment_writer delta copy_feed)
+  list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/am/shared/)
+  list(TRANSFORM storage_sources APPEND .cpp)
+  # PG dialect: no -Wshadow.
+  add_library(unit_storage_sources STATIC ${storage_sources} ${PROJECT_SOURCE_DIR}/test/fuzz/fake_server.cpp)
+  target_include_directories(unit_storage_sources PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test/fuzz)
+  target_include_directories(unit_storage_sources SYSTEM PUBLIC ${storage_include})
+  target_compile_definitions(unit_storage_sources PUBLIC _GNU_SOURCE)
+  target_compile_options(unit_storage_sources PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -ffp-contract=off
+    $<$<BOOL:${VECTORGPU_WERROR}>:-Werror> "$<$<BOOL:${VECTORGPU_SANITIZE}>:-fsanitize=${VECTORGPU_SANITIZE};-fno-omit-frame-pointer>")
+  # The functions of the test itself go before those of the library.
+  target_link_options(unit_storage_sources PUBLIC -no-pie -Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs)
+  list(APPEND unit_sources ${CMAKE_CURRENT_SOURCE_DIR}/storage/fake_buffers.cpp)
+  set(unit_libraries unit_storage_sources)
+else()
+  message(STATUS "vectorgpu: no headers of a PostgreSQL server found, no unit tests of what lies where on pages")
+  set(unit_sources "")
+endif()
