@@ -1,8 +1,10 @@
 # PGXS build of the server module vectorgpu.so, and of the worker executable through CMake where there is one. Unit tests
 # and benchmarks are CMake's alone.
-#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0]   make install   make installcheck
+#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0] [SANITIZE=...]   make install   make installcheck
 # CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 where nvcc is found, but 0 in test builds (FAULTS=1),
-# since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md.
+# since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md. SANITIZE: sanitizers of g++ for the module, such as
+# address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server has to be started with
+# their libraries loaded before: scripts/test_parts/sanitizers.sh.
 EXTENSION = vectorgpu
 MODULE_big = vectorgpu
 DATA = $(wildcard sql/vectorgpu--*.sql)
@@ -29,7 +31,8 @@ EXTRA_CLEAN = $(WORKER_BUILD) $(WORKER_BUILD).log $(OBJS:.o=.d) $(shell find src
 
 # The worker: a program of its own, built by CMake. Without CMake the module works alone.
 CMAKE ?= cmake
-WORKER_BUILD = build/worker
+WORKER_SANITIZE ?= $(SANITIZE)
+WORKER_BUILD = build/worker$(if $(WORKER_SANITIZE),-sanitized)
 WORKER = $(WORKER_BUILD)/bin/vectorgpu_worker
 HAVE_CMAKE := $(shell command -v $(CMAKE) 2>/dev/null)
 NVCC := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
@@ -53,7 +56,8 @@ worker:
 	@$(CMAKE) -S . -B $(WORKER_BUILD) -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=$(CURDIR)/$(WORKER_BUILD)/bin \
 		-DVECTORGPU_TESTS=OFF -DVECTORGPU_BENCHMARKS=OFF -DVECTORGPU_WERROR=$(if $(filter 1,$(WERROR)),ON,OFF) \
 		-DVECTORGPU_FAULTS=$(if $(filter 1,$(FAULTS)),ON,OFF) -DVECTORGPU_CUDA=$(if $(filter 1,$(CUDA)),ON,OFF) \
-		$(if $(CUDA_TARGETS),-DVECTORGPU_CUDA_TARGETS="$(CUDA_TARGETS)") >$(WORKER_BUILD).log 2>&1 \
+		$(if $(CUDA_TARGETS),-DVECTORGPU_CUDA_TARGETS="$(CUDA_TARGETS)") \
+		$(if $(WORKER_SANITIZE),-DVECTORGPU_SANITIZE=$(WORKER_SANITIZE) -DCMAKE_BUILD_TYPE=RelWithDebInfo) >$(WORKER_BUILD).log 2>&1 \
 		|| { cat $(WORKER_BUILD).log; exit 1; }
 	@sed -n 's/^-- vectorgpu: //p' $(WORKER_BUILD).log
 	+@$(CMAKE) --build $(WORKER_BUILD) --target vectorgpu_worker
@@ -85,6 +89,12 @@ override CXXFLAGS += -DVECTORGPU_FAULTS
 endif
 ifeq ($(ASSERTS),1)
 override CXXFLAGS += -DVECTORGPU_ASSERTS
+endif
+# The server's flags hide from the sanitizers: -D_FORTIFY_SOURCE calls of the C library, -fwrapv what overflows.
+ifneq ($(SANITIZE),)
+override CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -fno-wrapv
+override CPPFLAGS += -U_FORTIFY_SOURCE
+SHLIB_LINK += -fsanitize=$(SANITIZE)
 endif
 
 src/engine/cpu/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c

@@ -10,15 +10,6 @@ SOAKS='/(062|110|121|241|243|400)_'
 # The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
 MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}
 
-# part_sanitizers: the unit tests under ASAN with UBSAN, and under TSAN.
-part_sanitizers() {
-	local sanitizer
-
-	for sanitizer in asan tsan; do
-		unit_preset "$sanitizer"
-	done
-}
-
 # part_matrix_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
 # loaded by the first use and in one that is preloaded. Those whose servers have settings of their own for the worker take no part, since they would run
 # six times alike, nor do 220_, which fills a disk that all share, and 300_, which takes an hour. Workers that are on have to answer.
@@ -53,12 +44,12 @@ part_soaks() {
 	TAP_ONLY=''
 }
 
-# part_program NAME: an executable of test/long as RUN_USER, with the shared cluster in PGHOST and so on; 77 is a skip.
+# part_program NAME SECONDS: an executable of test/long as RUN_USER, with the shared cluster in PGHOST and so on; 77 is a skip.
 part_program() {
-	local name=$1 log=$LOGS/long-$1.log status=0
+	local name=$1 limit=$2 log=$LOGS/long-$1.log status=0
 
 	say "long: $name"
-	run_as env PATH="$SERVER_BIN:$PATH" timeout --kill-after=30 14400 "$WORK/tree/test/long/$name" >"$log" 2>&1 || status=$?
+	run_as env PATH="$SERVER_BIN:$PATH" timeout --kill-after=30 "$limit" "$WORK/tree/test/long/$name" >"$log" 2>&1 || status=$?
 	sed -n 's/^# counted: //p' "$log" >>"$COUNTED"
 	case $status in
 		0) count "long: $name" 1 0 0 && tail -n 1 "$log" | sed 's/^/   /' ;;
@@ -106,7 +97,7 @@ begin_summary() {
 end_summary() {
 	local name=$1 file line
 
-	[ -z "$FILES" ] || [[ " sqlsmith valgrind sanitizers matrix-sql " == *" $1 "* ]] || name+="@${FILES//[^A-Za-z0-9_-]/_}"
+	[ -z "$FILES" ] || [[ " sqlsmith valgrind matrix-sql " == *" $1 "* ]] || name+="@${FILES//[^A-Za-z0-9_-]/_}"
 	file=$LOGS/long/${name:0:120}.summary
 	{
 		printf 'part: %s\ncommit: %s\ndate: %s UTC\nserver: %s\nminutes: %d\n' "$name" "$PART_TREE" "$PART_DATE" "$(server_kind)" \

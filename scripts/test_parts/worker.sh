@@ -174,9 +174,9 @@ on_own_cluster() {
 # three_ways [regress|isolation]: answered from the pages, by the worker, and by a worker that is killed each second. Most of the time each of them keeps
 # one core busy, so they run beside each other, each on its own cluster.
 three_ways() {
-	beside off sql_suites off '' "$1"
-	beside on on_own_cluster on sql_suites on -worker "$1"
-	beside flapping on_own_cluster flapping sql_suites flapping -flapping "$1"
+	beside off sql_suites off "$KIND" "$1"
+	beside on on_own_cluster on sql_suites on "-worker$KIND" "$1"
+	beside flapping on_own_cluster flapping sql_suites flapping "-flapping$KIND" "$1"
 	wait
 	counted_beside off on flapping
 }

@@ -1,0 +1,191 @@
+# shellcheck shell=bash
+# Part sanitizers of scripts/test: the unit tests, and a server whose module and worker are compiled by g++ with sanitizers. The server's own
+# program is as it ever is and has their libraries loaded before. Sourced by scripts/test; uses its variables and functions.
+
+# What the part does; VECTORGPU_SANITIZERS names others.
+SANITIZERS=${VECTORGPU_SANITIZERS:-unit-asan unit-tsan sql-asan tap-asan sql-tsan tap-tsan}
+
+# TAP files that run with the module and the worker under ASAN with UBSAN, and those with the worker under TSAN.
+TAP_ASAN='/[0-4][0-9][0-9]_'
+TAP_TSAN='/(400|25[4567])_'
+
+part_sanitizers() {
+	local sanitizer
+
+	for sanitizer in asan tsan; do
+		[[ " $SANITIZERS " != *" unit-$sanitizer "* ]] || unit_preset "$sanitizer"
+	done
+	for sanitizer in asan tsan; do
+		[[ " $SANITIZERS " != *-"$sanitizer "* ]] || [[ ! " $SANITIZERS " =~ \ (sql|tap)-$sanitizer\  ]] || "sanitized_$sanitizer"
+	done
+}
+
+# sanitized_asan: the SQL suites in the three ways and TAP files with both under ASAN with UBSAN.
+sanitized_asan() {
+	local KIND=-asan VECTORGPU_BUILT_WORKER='' VECTORGPU_MAKE=CUDA=0
+
+	open_sanitized asan 'libasan.so libubsan.so libstdc++.so' 'heap overflow' SANITIZE=address,undefined || return 0
+	[[ " $SANITIZERS " != *" sql-asan "* ]] || three_ways ''
+	if [[ " $SANITIZERS " == *" tap-asan "* ]]; then
+		TAP_ONLY=$TAP_ASAN
+		part_tap "tap-asan" test/t 3600
+		TAP_ONLY=''
+	fi
+	close_sanitized
+}
+
+# sanitized_tsan: the SQL suites and TAP files with the worker on, asked about indexes of every size, and under TSAN.
+sanitized_tsan() {
+	local KIND=-tsan VECTORGPU_BUILT_WORKER='' VECTORGPU_MAKE=CUDA=0
+
+	open_sanitized tsan '' race WORKER_SANITIZE=thread || return 0
+	[[ " $SANITIZERS " != *" sql-tsan "* ]] || sql_suites on -worker-tsan
+	if [[ " $SANITIZERS " == *" tap-tsan "* ]]; then
+		TAP_ENVIRONMENT=(VECTORGPU_WORKER=on) TAP_ONLY=$TAP_TSAN
+		part_tap "tap-tsan" test/t 3600
+		TAP_ENVIRONMENT=() TAP_ONLY=''
+	fi
+	close_sanitized
+}
+
+# open_sanitized asan|tsan LIBRARIES DEFECTS FLAG=…: builds and starts a server that is to find defects, after it has found those of the canary.
+open_sanitized() {
+	local sanitizer=$1 libraries=$2 defects=$3 reports
+
+	shift 3
+	pick_pg_config
+	if ! build_server "$@"; then
+		close_server
+		return 1
+	fi
+	reports=$WORK/reports
+	run_as mkdir "$reports"
+	# A report ends its process by SIGABRT, which the server takes for the crash that it is. Backends are many and short: little memory that is
+	# freed is kept from being used again. The server judges its depth by addresses on the stack, which have to be those of the stack.
+	export ASAN_OPTIONS="abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=16:log_path=$reports/asan"
+	# Beside ASAN, UBSAN has no file of its own: what it reports is in the server's log, the worker's lines too.
+	export UBSAN_OPTIONS="abort_on_error=1:print_stacktrace=1"
+	export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:log_path=$reports/tsan"
+	[ -z "$libraries" ] || preload_into_server "$libraries"
+	# shellcheck disable=SC2086
+	if ! canary $defects || ! start_server; then
+		close_server
+		unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+		return 1
+	fi
+}
+
+# close_sanitized: no process may have left a report.
+close_sanitized() {
+	check_server_log
+	check_reports
+	close_server
+	unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+}
+
+# preload_into_server LIBRARIES: each server that the copy's program starts has them, before its own: ASAN asks for that, and for libstdc++, whose
+# exceptions it watches, to be there when it starts.
+preload_into_server() {
+	local name paths=()
+
+	for name in $1; do
+		paths+=("$(realpath "$(c++ -print-file-name="$name")")")
+	done
+	mv "$SERVER_BIN/postgres" "$SERVER_BIN/postgres.alone"
+	cat >"$SERVER_BIN/postgres" <<-END
+		#!/bin/bash
+		export LD_PRELOAD='${paths[*]}'
+		exec -a "\$0" "\$0.alone" "\$@"
+	END
+	chmod 755 "$SERVER_BIN/postgres"
+}
+
+# canary DEFECT…: whether a defect in a backend's module, and in a program that the supervisor starts, comes to the reports: test/long/canary.cpp has these.
+# And whether the module and the worker that are to be tested are compiled with sanitizers at all.
+canary() {
+	local log=$LOGS/canary$KIND.log folder=$WORK/cluster-canary sanitize=address,undefined defect missed=''
+
+	say "defects that the sanitizers have to find"
+	[ "$KIND" = -asan ] || sanitize=thread
+	compile_canary "$sanitize" "$@" >"$log" 2>&1 &&
+		start_cluster "$folder" "shared_preload_libraries = 'vectorgpu'" "vectorgpu.worker = off" "vectorgpu.worker_program = '$WORK/canary/worker'" >>"$log" 2>&1 ||
+		missed=' start'
+	if [ -z "$missed" ] && [ "$KIND" = -asan ]; then
+		nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu.so" >"$WORK/canary/symbols"
+		grep -q __asan_report_load "$WORK/canary/symbols" && grep -q __ubsan_handle "$WORK/canary/symbols" || missed+=' module'
+		sql "CREATE FUNCTION canary(text) RETURNS void LANGUAGE c AS '$WORK/canary/canary.so'" >>"$log" 2>&1
+		for defect in "$@"; do
+			for _ in {1..30}; do
+				! sql "SELECT canary('$defect')" >>"$log" 2>&1 || missed+=" $defect in a backend"
+				! reported "$defect" || break
+				sleep 1
+			done
+			reported "$defect" || missed+=" $defect in a backend"
+		done
+		rm -f "$WORK"/reports/*
+		cat "$folder/server.log" >>"$log"
+		: >"$folder/server.log"
+	fi
+	if [ -z "$missed" ]; then
+		nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker" | grep -qE "__${KIND#-}_(report_)?(load|read)" || missed+=' worker'
+		for _ in {1..60}; do
+			! sql "ALTER SYSTEM SET vectorgpu.worker = on" "SELECT pg_reload_conf()" >>"$log" 2>&1 || break
+			sleep 1
+		done
+		for defect in "$@"; do
+			for _ in {1..60}; do
+				! reported "$defect" || break
+				sleep 1
+			done
+			reported "$defect" || missed+=" $defect in a worker"
+		done
+	fi
+	stop_cluster "$folder" >>"$log" 2>&1
+	cat "$folder/server.log" >>"$log"
+	rm -rf "$folder" "$WORK"/reports/*
+	if [ -n "$missed" ]; then
+		echo "not found:$missed" >>"$log"
+		show "$log"
+		count "canary$KIND" 0 1 0
+		return 1
+	fi
+	count "canary$KIND" 1 0 0
+}
+
+# compile_canary SANITIZERS DEFECT…: as WORK/canary/canary.so, and as the program that WORK/canary/worker calls once for each defect.
+compile_canary() {
+	local flags=(-std=c++20 -O1 -g -Wall -Wextra -Werror "-fsanitize=$1" -fno-sanitize-recover=undefined "$ROOT/test/long/canary.cpp")
+
+	shift
+	mkdir "$WORK/canary"
+	g++ "${flags[@]}" -pthread -o "$WORK/canary/canary" || return 1
+	[ "$KIND" != -asan ] ||
+		g++ "${flags[@]}" -DCANARY_MODULE -fPIC -shared -isystem "$("$PG_CONFIG" --includedir-server)" -o "$WORK/canary/canary.so" || return 1
+	printf '#!/bin/sh\nfor defect in %s; do\n\t"%s/canary" "$defect"\ndone\nexec sleep 60\n' "$*" "$WORK/canary" >"$WORK/canary/worker"
+	chmod -R a+rX "$WORK/canary"
+	chmod a+x "$WORK/canary/worker"
+}
+
+# reported DEFECT: whether there is a report of it.
+reported() {
+	local -A says=([heap]='heap-buffer-overflow' [overflow]='signed integer overflow' [race]='data race')
+
+	grep -qs "${says[$1]}" "$WORK"/reports/* "$WORK/cluster-canary/server.log"
+}
+
+# check_reports: any report of a sanitizer, by whatever process, fails the part.
+check_reports() {
+	local folder=$LOGS/reports$KIND report n
+
+	rm -rf "$folder"
+	cp -r "$WORK/reports" "$folder"
+	n=$(find "$folder" -type f | wc -l)
+	if [ "$n" -eq 0 ]; then
+		count "reports$KIND" 1 0 0
+		return
+	fi
+	count "reports$KIND" 0 "$n" 0
+	find "$folder" -type f | sort | head -n 10 | while read -r report; do
+		show "$report" 60
+	done
+}
