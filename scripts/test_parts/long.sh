@@ -5,7 +5,7 @@
 # Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
 QUICK_PARTS='lint unit corpora regress isolation tap client'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
-SOAKS='/(062|110|121|241|243|400)_'
+SOAKS='/(062|110|121|230|240|241|243|400)_'
 
 # The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
 MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}

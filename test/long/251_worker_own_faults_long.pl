@@ -1,4 +1,4 @@
-# test/t/251_worker_own_faults.pl at the first, the second and every call of each fault point.
+# test/t/251_worker_own_faults.pl at each call of each fault point until there is none left, for a table of each access method alone.
 use strict;
 use warnings;
 

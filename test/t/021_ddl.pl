@@ -1,6 +1,6 @@
 # Changes of tables and indexes: TRUNCATE, REINDEX and rewrites, committed and rolled back (C11, F55), CREATE DATABASE
 # TEMPLATE (C11), temp tables in two sessions (C10, F48), CREATE INDEX and REINDEX CONCURRENTLY under inserts (C17), their
-# leftovers (C30, F10), DROP EXTENSION under a cursor (F47).
+# leftovers (C30, F10), builds cancelled at seven moments (C45; VECTORGPU_LONG: at 50 random ones), DROP EXTENSION under a cursor (F47).
 use strict;
 use warnings;
 
@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use VectorgpuBuilds;
 use VectorgpuTest;
 use VectorgpuLoad;
 
@@ -197,23 +198,15 @@ answers_equal($node, 'busy', dims => 8, name => 'afterwards both scans agree');
 check_index($node, 'busy_v', name => 'and the check is clean');
 
 # Cancelled at many moments (F10, C30): absent or invalid, inserts go on, drop and rebuild work.
-my %commands = (
-	'CREATE INDEX'              => "CREATE INDEX busy_c ON busy USING $AM (v vector_ip_ops)",
-	'CREATE INDEX CONCURRENTLY' => "CREATE INDEX CONCURRENTLY busy_c ON busy USING $AM (v vector_ip_ops)",
-	'REINDEX CONCURRENTLY'      => 'REINDEX INDEX CONCURRENTLY busy_v');
 fill_vectors($node, 'busy', dims => 8, rows => 5000, first => 10001);
-for my $what (sort keys %commands)
-{
-	my $cancelled = 0;
-	for my $ms (1, 3, 6, 10, 15, 25, 40)
-	{
-		my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '${ms}ms'; $commands{$what}");
-		$cancelled++ if $rc != 0 && $err =~ /statement timeout/;
-		fail("$what: unexpected error $err") if $rc != 0 && $err !~ /statement timeout/;
-		$node->safe_psql('postgres', "INSERT INTO busy SELECT nextval('busy_id'), 1, $zero; DROP INDEX IF EXISTS busy_c; DROP INDEX IF EXISTS busy_v_ccnew; DROP INDEX IF EXISTS busy_v_ccold");
-	}
-	cmp_ok($cancelled, '>', 0, "$what was cancelled $cancelled times");
-}
+cancel_builds($node,
+	commands => {
+		'CREATE INDEX'              => "CREATE INDEX busy_c ON busy USING $AM (v vector_ip_ops)",
+		'CREATE INDEX CONCURRENTLY' => "CREATE INDEX CONCURRENTLY busy_c ON busy USING $AM (v vector_ip_ops)",
+		'REINDEX CONCURRENTLY'      => 'REINDEX INDEX CONCURRENTLY busy_v' },
+	moments   => $ENV{VECTORGPU_LONG} ? 50 : [ 1, 3, 6, 10, 15, 25, 40 ],
+	leftovers => [qw(busy_c busy_v_ccnew busy_v_ccold)],
+	between   => sub { "INSERT INTO busy SELECT nextval('busy_id'), 1, $zero" });
 $node->safe_psql('postgres', "CREATE INDEX busy_c ON busy USING $AM (v vector_ip_ops)");
 answers_equal($node, 'busy', dims => 8, op => $_, queries => 1, name => "after the cancels, $_") for '<->', '<#>';
 check_index($node, $_) for 'busy_v', 'busy_c';

@@ -14,6 +14,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use VectorgpuCount;
 use VectorgpuLoad;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -73,10 +74,12 @@ BEGIN
 	RETURN 'right';
 END $$;
 SQL
+my $resources;
 SKIP:
 {
 	skip 'the worker is not installed', 1 unless -x worker_file($node);
 	ok(wait_worker($node), 'the worker is ready');
+	$resources = note_resources($node);
 }
 
 sub right
@@ -228,7 +231,7 @@ $standby->promote;
 $standby->safe_psql('postgres', 'SELECT add_rows(50); DELETE FROM m WHERE id % 7 = 1');
 $standby->safe_psql('postgres', 'VACUUM m');
 right('promoted', $standby);
-$standby->stop;
+check_stopped($standby);
 
 # Dump and restore
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
@@ -236,6 +239,7 @@ $node->command_ok([ 'pg_dump', '--no-sync', '--file', $dump, $node->connstr('pos
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restore');
 is($node->safe_psql('restored', 'SELECT assert_matches(150)'), 'right', 'restored: the indexes answer as the sequential scan');
+check_resources($node, $resources) if defined $resources;
 
 # A byte changed behind the header of a page, the metapage first: an error that says so, or the right answer; never another one.
 $node->safe_psql('postgres', "CREATE TABLE s AS SELECT * FROM m WHERE a IS NOT NULL LIMIT 100; CREATE INDEX s_a ON s USING gpumatch (a); CHECKPOINT");
@@ -268,5 +272,5 @@ for my $round (1 .. 3)
 is("@wrong", '', 'a flipped byte gives no wrong answer');
 is($noticed, 3, 'and vectorgpu_check finds each');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process of the server crashed');
-$node->stop;
+check_stopped($node);
 done_testing();

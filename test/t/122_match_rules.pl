@@ -12,9 +12,11 @@ use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuBuilds;
 use VectorgpuCount;
 use VectorgpuLoad;
 use VectorgpuMatch;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -71,6 +73,7 @@ $warm->quit;
 $node->append_conf('postgresql.conf', "old_snapshot_threshold = -1\n");
 $node->restart;
 ok(wait_worker($node), 'the worker is ready') if $has_worker;
+my $resources = $has_worker ? note_resources($node) : undef;
 
 # C3, C11, C16, F55: a session that has scanned before sees the rows that there are, and so do others.
 $warm = $node->background_psql('postgres');
@@ -274,22 +277,11 @@ for my $worker ($has_worker ? ('on', 'off') : 'off')
 }
 
 # C30, F10: builds cancelled at many moments leave nothing or an invalid index that takes inserts and can be dropped.
-my %builds = ('CREATE INDEX' => 'CREATE INDEX t_c ON t USING gpumatch (v)', 'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY t_c ON t USING gpumatch (v)', 'REINDEX CONCURRENTLY' => 'REINDEX INDEX CONCURRENTLY t_v');
-for my $what (sort keys %builds)
-{
-	my ($cancelled, @problems) = (0);
-
-	for my $ms ($long ? (1 .. 60) : (1, 4, 12, 30))
-	{
-		my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '${ms}ms'; $builds{$what}");
-
-		$cancelled++ if $rc != 0 && $err =~ /statement timeout/;
-		push @problems, $err if $rc != 0 && $err !~ /statement timeout/;
-		$node->safe_psql('postgres', rows(200_000 + $ms, 200_000 + $ms) . "; DELETE FROM t WHERE id = 200000 + $ms; DROP INDEX IF EXISTS t_c; DROP INDEX IF EXISTS t_v_ccnew; DROP INDEX IF EXISTS t_v_ccold");
-	}
-	is("@problems", '', "$what was cancelled $cancelled times");
-	cmp_ok($cancelled, '>', 0, "$what: at least once");
-}
+cancel_builds($node,
+	commands => { 'CREATE INDEX' => 'CREATE INDEX t_c ON t USING gpumatch (v)', 'CREATE INDEX CONCURRENTLY' => 'CREATE INDEX CONCURRENTLY t_c ON t USING gpumatch (v)', 'REINDEX CONCURRENTLY' => 'REINDEX INDEX CONCURRENTLY t_v' },
+	moments   => $long ? 50 : [ 1, 4, 12, 30 ],
+	leftovers => [qw(t_c t_v_ccnew t_v_ccold)],
+	between   => sub { my ($try) = @_; return rows(200_000 + $try, 200_000 + $try) . "; DELETE FROM t WHERE id = 200000 + $try" });
 equal('t', 'after cancelled builds');
 
 # C20: snapshots that are not of one moment.
@@ -312,5 +304,6 @@ is($cursor->query_safe("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <#> $q
 $cursor->quit;
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process of the server crashed');
-$node->stop;
+check_resources($node, $resources) if $has_worker;
+check_stopped($node);
 done_testing();

@@ -1,7 +1,8 @@
 # Every fault point that test/faults.txt gives this file, in every kind of statement that reaches it, at its first, second, third … call until
 # the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
 # both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
-# reported, REINDEX heals. VECTORGPU_LONG=1: every call number, and exit at every point in every kind of statement.
+# reported, REINDEX heals. VECTORGPU_LONG=1: every call of every point in every kind of statement, with each of these actions, until the log
+# says that the point did not act any more.
 # Of gpumatch, whose storage is that of the others, the suite takes a sample of the kinds of statements, the later calls and
 # the exits.
 # VECTORGPU_SHARE=2of6: of the later calls and of what comes once for each kind of statement only every sixth, so that six shares run
@@ -193,20 +194,35 @@ delete $reached{$_}{merge} for grep { exists $reached{$_} } qw(match_flush_run m
 
 # Later calls, until the statement ends before the call; and no memory at the first.
 my $tried = 0;
+my $most_calls = 10_000;    # of one point in one statement: none has as many
 for my $name (sort keys %reached)
 {
 	for my $kind (sort keys %{ $reached{$name} })
 	{
-		for (my $nth = 2 + ($share - 2) % $shares; $nth < 5000; $nth = $long ? $nth + $shares : $nth * 3)
-		{
-			my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:error");
+		my $try = sub {
+			my ($nth, $action, $code) = @_;
+			my $offset = -s $node->logfile;
+			my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:$action");
+			my $acted = fault_acted($node, $name, $nth, $offset);
 
-			$problems{"$kind, call $nth"} = $wrong if $wrong ne '';
-			last if $state eq '00000';
-			$reached{$name}{$kind} = $nth;
-			$problems{"$kind, call $nth"} = "SQLSTATE $state: $error" if $state ne 'XX000';
+			$problems{"$kind, call $nth, $action"} = $wrong if $wrong ne '';
+			$problems{"$kind, call $nth, $action"} = "SQLSTATE $state: $error" if $state ne ($acted ? $code : '00000');
 			# What failed statements leave to be merged would else grow faster than the calls are counted up.
 			tidy() if ++$tried % 16 == 0;
+			return $acted;
+		};
+
+		for (my $nth = 2 + ($share - 2) % $shares; !$long; $nth *= 3)
+		{
+			last if !$try->($nth, 'error', 'XX000');
+			$reached{$name}{$kind} = $nth;
+		}
+		for my $action ($long ? ([ error => 'XX000' ], [ enomem => '53200' ]) : ())
+		{
+			my ($last, $unbounded) = calls_until_clean(sub { $try->($_[0], @$action) }, first => 2 + ($share - 2) % $shares, step => $shares, most => $most_calls, tries => 2);
+
+			$reached{$name}{$kind} = $last if $last > $reached{$name}{$kind};
+			$problems{"$kind, $action->[0]"} = $unbounded if $unbounded ne '';
 		}
 		next if !ours($name, $kind);
 		my ($state, $error, $wrong);
@@ -226,18 +242,48 @@ for my $name (sort keys %reached)
 	tidy();
 }
 
-# The process ends at the point, as by a crash.
+# The process ends at the point, as by a crash. In long runs at every call too.
 my ($turn, $points) = (0, 0);
+
+# What is wrong after an exit: both scans, vacuum and merge.
+sub after_exit
+{
+	my ($table) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', new_rows($table, 5) . "; DELETE FROM $table WHERE id % 7 = $turn % 7; VACUUM $table; SELECT vectorgpu_merge('${table}_v');" . state_sql($table), on_error_stop => 0);
+
+	return $err ne '' || $out !~ /^answer $/m ? "$out $err" : '';
+}
+
 for my $name (sort keys %reached)
 {
 	my @list = grep { ours($name, $_) } sort keys %{ $reached{$name} };
+	my @later;
 
-	next if !@list;
-	$points++;
-	@list = ($list[ $turn++ % @list ]) if !$long;
+	for my $kind ($long ? sort keys %{ $reached{$name} } : ())
+	{
+		my $table = $kinds{$kind}[0];
+		my $try = sub {
+			my ($nth) = @_;
+			my $offset = -s $node->logfile;
+			my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:exit");
+			my $acted = fault_acted($node, $name, $nth, $offset);
+
+			$wrong = after_exit($table) if $wrong eq '' && $acted;
+			$problems{"$kind, call $nth"} = "SQLSTATE $state: $error" if $state ne ($acted ? '08006' : '00000');
+			$problems{"$kind, call $nth, afterwards"} = $wrong if $wrong ne '';
+			tidy() if ++$turn % 16 == 0;
+			return $acted;
+		};
+		my ($last, $unbounded) = calls_until_clean($try, first => 2 + ($share - 2) % $shares, step => $shares, most => $most_calls, tries => 2);
+
+		$problems{"$kind, exit"} = $unbounded if $unbounded ne '';
+		push @later, "$kind $last" if $last > 0;
+	}
+	$points++ if @list;
+	@list = ($list[ $turn++ % @list ]) if @list && !$long;
 	for my $kind (@list)
 	{
-		my $nth = $reached{$name}{$kind} > 2 ? 1 + int($reached{$name}{$kind} / 2) : 1;
+		my $nth = $reached{$name}{$kind} > 2 && !$long ? 1 + int($reached{$name}{$kind} / 2) : 1;
 		my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:exit");
 
 		# Where the number of calls depends on what went before.
@@ -250,11 +296,10 @@ for my $name (sort keys %reached)
 		$state = '08006' if by_chance($name) && $state eq '00000';
 		$problems{"$kind, call $nth"} = "SQLSTATE $state instead of a lost connection: $error" if $state ne '08006';
 		$problems{"$kind, call $nth, afterwards"} = $wrong if $wrong ne '';
-		my $table = $kinds{$kind}[0];
-		my ($rc, $out, $err) = $node->psql('postgres', new_rows($table, 5) . "; DELETE FROM $table WHERE id % 7 = $turn % 7; VACUUM $table; SELECT vectorgpu_merge('${table}_v');" . state_sql($table), on_error_stop => 0);
-		$problems{"$kind, call $nth, after vacuum and merge"} = "$out $err" if $err ne '' || $out !~ /^answer $/m;
+		$wrong = after_exit($kinds{$kind}[0]);
+		$problems{"$kind, call $nth, after vacuum and merge"} = $wrong if $wrong ne '';
 	}
-	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: the server recovers from an exit in " . join(', ', @list));
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: the server recovers from an exit in " . join(', ', @list, map { "$_ (later calls)" } @later)) if @list || @later;
 	%problems = ();
 }
 
@@ -301,17 +346,30 @@ SKIP:
 # The point damages its data: reported as corruption or without effect on answers; REINDEX heals.
 for my $name (grep { $reached{$_} } slurp_file(fault_list_file()) =~ /^(\w+)\b.*corrupt:/mg)
 {
+	my @last;
+
 	for my $kind (grep { $reached{$name} && $reached{$name}{$_} } sort keys %kinds)
 	{
 		my $table = $kinds{$kind}[0];
-		my ($state, $error, $wrong) = try_faults($kind, "$name:1:corrupt");
+		my $try = sub {
+			my ($nth) = @_;
+			my $offset = -s $node->logfile;
+			my ($state, $error) = try_faults($kind, "$name:$nth:corrupt");
 
-		$problems{$kind} = "SQLSTATE $state: $error" if $state !~ /^(?:00000|XX002)$/;
-		$problems{"$kind, text"} = $error if $state eq 'XX002' && $error !~ /"${table}_\w+"/;
-		my ($rc, $out, $err) = $node->psql('postgres', "REINDEX INDEX ${table}_v;" . state_sql($table), on_error_stop => 0);
-		$problems{"$kind, after REINDEX"} = "$out $err" if $err ne '' || $out !~ /^answer $/m;
+			$problems{"$kind, call $nth"} = "SQLSTATE $state: $error" if $state !~ /^(?:00000|XX002)$/;
+			$problems{"$kind, call $nth, text"} = $error if $state eq 'XX002' && $error !~ /"${table}_\w+"/;
+			my ($rc, $out, $err) = $node->psql('postgres', "REINDEX INDEX ${table}_v;" . state_sql($table), on_error_stop => 0);
+			$problems{"$kind, call $nth, after REINDEX"} = "$out $err" if $err ne '' || $out !~ /^answer $/m;
+			tidy() if ++$tried % 16 == 0;
+			return fault_acted($node, $name, $nth, $offset);
+		};
+
+		$try->(1) if !$long;
+		my ($last, $unbounded) = $long ? calls_until_clean($try, first => $share, step => $shares, most => $most_calls, tries => 2) : (1, '');
+		$problems{"$kind, corrupt"} = $unbounded if $unbounded ne '';
+		push @last, "$kind $last";
 	}
-	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: damage is reported, REINDEX heals");
+	is(join("\n", map { "$_: $problems{$_}" } sort keys %problems), '', "$name: damage is reported, REINDEX heals (" . join(', ', @last) . ')');
 	%problems = ();
 }
 

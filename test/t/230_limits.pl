@@ -1,5 +1,6 @@
-# Limits of the session: a storm of statement timeouts with known answers (F36), a client that goes away in the middle of a
+# Limits of the session: storms of timeouts and cancels with known answers, and how soon they are heeded (F36), a client that goes away in the middle of a
 # scan (F37), no memory left in the backend (F19), terminated and cancelled maintenance.
+# VECTORGPU_LONG: 10,000 statements of each storm, and cancels of large builds, scans, merges and the like at many moments.
 use strict;
 use warnings;
 
@@ -8,10 +9,13 @@ use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use POSIX ();
 use Time::HiRes qw(sleep time);
+use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuLoad;
 use VectorgpuMatch;
+use VectorgpuWorker;
 
 my $node = make_node('limits', conf => "fsync = off\n");
 my $long = $ENV{VECTORGPU_LONG} || $AM eq 'gpuflat';    # else fewer of each: what the access methods share is the same
@@ -26,40 +30,320 @@ fill_values($node, 't', dims => 64, rows => $rows * 0.2, first => $rows * 0.8 + 
 # The order of rows for a query number, in SQL.
 sub by_query { my ($number) = @_; return "v $OP test_vector($number, 64)::$CAST"; }
 
-# F36: timeouts at any moment of a scan; whatever ends in time is right. Searches that look at few lists, or follow edges, give what they give without
-# a timeout.
+# F36. Searches that look at few lists, or follow edges, give what they give without a timeout.
 my $narrow = 'SET gpuivf.probes = 2; SET gpugraph.search_width = 16;';
-my $index_only = 'SET enable_seqscan = off; SET enable_sort = off;';
-for my $way ([ 'all rows', '', 'SET enable_indexscan = off;', ', ctid' ], $AM =~ /ivf|graph/ ? [ 'few rows', $narrow, $index_only, '' ] : ())
-{
-	my ($what, $width, $settings, $ties) = @$way;
-	my %known = map { split /\|/ } split /\n/, $node->safe_psql('postgres',
-		"$settings $width SELECT q, (SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query('q') . "$ties LIMIT 10) s) FROM generate_series(1, 20) q");
-	my $session = $node->background_psql('postgres', on_error_stop => 0);
-	my ($ended, $cancelled, @wrong) = (0, 0);
-	my ($slowest, $n_slow) = (0, 0);
+my $index_only = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker_min_size = 0; SET vectorgpu.worker_timeout = \'60s\';';
+my $has_worker = -x worker_file($node) && ($ENV{VECTORGPU_WORKER} // '') ne 'off';
+my $stays = $has_worker && ($ENV{VECTORGPU_WORKER} // '') ne 'flapping';
 
-	is(scalar keys %known, 20, "$what: answers are known");
-	$session->query_safe("$index_only $width");
-	for my $try (1 .. ($long ? 400 : 100))
+# What is known of queries 1 to 20: their 10 nearest rows.
+sub known_answers
+{
+	my ($settings, $ties) = @_;
+
+	return { map { split /\|/ } split /\n/, $node->safe_psql('postgres',
+		"$settings SELECT q, (SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query('q') . "$ties LIMIT 10) s) FROM generate_series(1, 20) q") };
+}
+
+# A query that says which it is, and its first 10 rows; several in one statement.
+sub question
+{
+	my ($q, $limit) = @_;
+
+	return join(' UNION ALL ',
+		map { "SELECT 'answer $_ ' || array_to_string((array_agg(id))[1:10], ',') FROM (SELECT id FROM t ORDER BY " . by_query($_) . ' LIMIT ' . ($limit // 10) . ') s' } ref $q ? @$q : $q) . ";\n";
+}
+
+# Of a psql script's output: how many answers there are, and what is wrong with them.
+sub judge
+{
+	my ($out, $known) = @_;
+	my ($n, @wrong) = (0);
+
+	while ($out =~ /^answer (\d+) (.*)$/mg)
 	{
-		my $q     = $try % 20 + 1;
-		my $ms    = 1 + $try % 7;
-		my $start = time;
-		my $answer = $session->query("SET statement_timeout = '${ms}ms'; SELECT 'ids:' || string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query($q) . ' LIMIT 10) s') // '';
-		$slowest = time - $start if time - $start > $slowest;
-		$n_slow++ if time - $start > 1.5;
-		# The timeout holds for the statement that ends it too, which on a busy machine may be cancelled itself.
-		until (($session->query("SET statement_timeout = 0; SHOW statement_timeout") // '') =~ /^0$/m) { $session->{stderr} = ''; }
-		$session->{stderr} = '';
-		if ($answer =~ /ids:([\d,]+)/) { $ended++; push @wrong, "$q: $1" if $1 ne $known{$q}; }
-		else                           { $cancelled++; }
+		$n++;
+		push @wrong, "query $1: $2" if $2 ne $known->{$1};
 	}
-	is("@wrong", '', "statement_timeout storm, $what: $ended answers, all right; $cancelled cancelled");
-	# A few may be held up by what else the machine does.
-	cmp_ok($n_slow, '<', 20, sprintf('a cancel takes effect at once (%d later than after 1.5 s, slowest %.0f ms)', $n_slow, $slowest * 1000));
-	is($session->query_safe("SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query(3) . ' LIMIT 10) s'), $known{3}, 'the session goes on');
-	$session->quit;
+	count('answers', $n);
+	count('wrong', scalar @wrong);
+	return ($n, @wrong);
+}
+
+# The timeout holds for the statement that ends it too, which on a busy machine may be cancelled itself.
+my $calm = "SET statement_timeout = 0;\n" x 8;
+
+# Three tests: so many statements, each with a timeout of a few ms, and behind each of them a query that is none of its business. Both answer rightly if they
+# do, the second always. Half of the statements that are cut off end within 100 ms of when they have to; the others may be held up by what else the machine does.
+#   setting    the timeout
+#   statement  gives for a try the SQL to be cut off
+#   answers    that it has if it is not
+#   error      what it ends with
+#   always     1: it never ends otherwise
+sub timeout_storm
+{
+	my ($name, $settings, $known, $n, %opt) = @_;
+	my ($answers, $cancelled, @wrong, @took) = (0, 0);
+
+	for (my $first = 0; $first < $n; $first += 500)
+	{
+		my $last = $first + 500 < $n ? $first + 500 : $n;
+		my $script = "$index_only $settings\n";
+
+		for my $try ($first + 1 .. $last)
+		{
+			my $ms = 1 + $try % 7;
+
+			$script .= "SELECT clock_timestamp() AS began \\gset\nSET $opt{setting} = '${ms}ms';\n" . $opt{statement}->($try) . "\\set cut :ERROR\n$calm"
+			  . "SELECT 'took $ms ' || extract(epoch FROM clock_timestamp() - :'began') * 1000 || ' ' || :'cut';\n" . question(1 + ($try + 7) % 20);
+		}
+		my ($rc, $out, $err) = $node->psql('postgres', $script, on_error_stop => 0);
+		my ($n_answers, @are_wrong) = judge($out, $known);
+
+		push @wrong, @are_wrong;
+		$answers += $n_answers;
+		$cancelled += () = $err =~ /ERROR: +canceling statement due to $opt{error}/g;
+		my @others = grep { /ERROR:/ && !/canceling statement due to $opt{error}/ } split /\n/, $err;
+		push @wrong, splice @others, 0, 5;
+		my @cut = $out =~ /^took \d+ ([\d.]+) true$/mg;
+		my $expected = $last - $first + $opt{answers} * ($last - $first - @cut);
+		push @wrong, "$n_answers answers instead of $expected" if $n_answers != $expected;
+		push @took, @cut;
+	}
+	@took = sort { $a <=> $b } @took;
+	splice @wrong, 10 if @wrong > 10;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join("\n", @wrong), '', "$name: $answers answers, all right; $cancelled of $n statements cut off");
+	if   ($opt{always}) { is($cancelled, $n, "$name: each is cut off"); }
+	else                { cmp_ok($cancelled, '>', $n / 50, "$name: statements are cut off"); }
+	cmp_ok($took[ $#took / 2 ] // 0, '<', 107, sprintf('%s: at once (%.1f ms, the last of them %.0f)', $name, $took[ $#took / 2 ] // 0, $took[-1] // 0));
+	return;
+}
+
+# Two tests: another session cancels whatever this one does, every few ms, so many times.
+sub cancel_storm
+{
+	my ($name, $settings, $known, $n) = @_;
+	my ($answers, $cancelled, @wrong) = (0, 0);
+	my $canceller = start_load($node, { cancel => "\\set us random(500, 9000)\n\\sleep :us us\nSELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'storm' AND state = 'active';\n" },
+		clients => 1, seconds => 3600);
+
+	for (my $round = 0; $cancelled < $n && $round < $n; $round++)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "$index_only $settings\nSET application_name = 'storm';\n" . join('', map { question(1 + $_ % 20, $_ % 3 ? 10 : $rows * 0.9) } 1 .. 500),
+			on_error_stop => 0);
+		my ($n_answers, @are_wrong) = judge($out, $known);
+
+		$answers += $n_answers;
+		$cancelled += () = $err =~ /ERROR: +canceling statement due to user request/g;
+		push @wrong, @are_wrong, grep { /ERROR:/ && !/canceling statement due to user request/ } split /\n/, $err;
+		push @wrong, "the session ended: $err" if $rc != 0;
+	}
+	$canceller->{harness}->kill_kill(grace => 0);
+	splice @wrong, 10 if @wrong > 10;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join("\n", @wrong), '', "$name: $answers answers, all right");
+	cmp_ok($cancelled, '>=', $n, "$name: $cancelled statements cancelled");
+	return;
+}
+
+# Runs CODE while the worker is stopped and goes on, every few ms: then scans wait for it, and what it answers to a scan that is cancelled comes late.
+sub with_a_slow_worker
+{
+	my ($code) = @_;
+	my $worker = wait_worker($node);
+	my $child = fork // die "fork: $!";
+
+	if ($child == 0)
+	{
+		# Without END blocks.
+		for (;;) { kill 'STOP', $worker; sleep 0.012; kill 'CONT', $worker or POSIX::_exit(0); sleep 0.006; }
+	}
+	my $answered = worker_stat($node, 'answered');
+	my $done = eval { $code->(); 1 };
+	my $error = $@;
+	kill 'KILL', $child;
+	waitpid $child, 0;
+	kill 'CONT', $worker;
+	die $error if !$done;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok(wait_until(sub { worker_stat($node, 'answered') > $answered }), 'the worker has answered meanwhile');
+	return;
+}
+
+# How long a process has waited for a processor, in seconds.
+sub waited
+{
+	my ($pid) = @_;
+
+	return slurp_file("/proc/$pid/schedstat") =~ /^\d+ (\d+)/ ? $1 / 1e9 : 0;
+}
+
+# Starts a statement, and cancels it when CODE returns. The seconds from the cancel to the session's next statement, without those in which its process wanted
+# a processor and had none; undef if it was done before.
+sub cancel_takes
+{
+	my ($session, $other, $sql, $code) = @_;
+	$session->{stderr} = '';
+	my $pid = session_pid($session);
+
+	$session->{stdin} .= "$sql;\nSELECT 'over ' || extract(epoch FROM clock_timestamp());\n";
+	$session->{run}->pump_nb;
+	$code->($pid);
+	my $before = waited($pid);
+	my ($sent) = $other->query("SELECT extract(epoch FROM clock_timestamp()), pg_cancel_backend($pid)") =~ /^([\d.]+)\|t/ or die 'not cancelled';
+	my ($over) = $session->query(q{SELECT 'end'}) =~ /^over ([\d.]+)/m or die "the session does not go on: $session->{stderr}";
+	my $took = $over - $sent - (waited($pid) - $before);
+
+	return $session->{stderr} =~ /canceling statement due to user request/ ? $took : undef;
+}
+
+# One test: a statement heeds a cancel within 100 ms, wherever it is: at each of some moments of its duration one of several tries does. What else the machine does
+# holds up a try; a part of a statement that looks for no interrupts does each of them. Returns at how many moments it was cancelled at all, not being done before.
+#   moments  shares of the duration
+#   seconds  that it lasts; default: as long as the first time
+#   prepare  SQL before each try
+#   session  settings
+sub heeds_cancel
+{
+	my ($name, $sql, %opt) = @_;
+	my ($session, $other) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+	my ($n, $slowest, @late) = (0, 0);
+	my $prepare = sub { $session->query($opt{prepare}) if defined $opt{prepare} };
+
+	$sql = with_storage($sql);
+	$session->query_safe("SET client_min_messages = warning; $index_only " . ($opt{session} // ''));
+	$other->query_safe('SELECT 1');
+	my $duration = $opt{seconds};
+	if (!defined $duration)
+	{
+		$prepare->();
+		my $start = time;
+		$session->query($sql);
+		$duration = time - $start;
+		$session->query($opt{after}) if defined $opt{after};
+	}
+	for my $moment (@{ $opt{moments} })
+	{
+		my $best;
+
+		for (1 .. 8)
+		{
+			$prepare->();
+			my $took = cancel_takes($session, $other, $sql, sub { sleep $moment * $duration });
+
+			$session->query($opt{after}) if defined $opt{after};
+			next if !defined $took;
+			$best = $took if !defined $best || $took < $best;
+			last if $best < 0.1;
+		}
+		next if !defined $best;
+		$n++;
+		$slowest = $best if $best > $slowest;
+		push @late, sprintf('at %.0f %% of %.2f s: %.0f ms', $moment * 100, $duration, $best * 1000) if $best >= 0.1;
+	}
+	$_->quit for $session, $other;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join('; ', @late), '', sprintf('%s: a cancel is heeded within 100 ms (at %d moments of %.2f s, slowest %.0f ms)', $name, $n, $duration, $slowest * 1000));
+	return $n;
+}
+
+my %known = (all => known_answers('SET enable_indexscan = off;', ', ctid'));
+is(scalar keys %{ $known{all} }, 20, 'answers are known');
+my $n_storm = $ENV{VECTORGPU_LONG} ? 10_000 : $AM eq 'gpuflat' ? 200 : 60;
+my $n_cut = of_match() ? 1 : 4;    # as many searches as take a few ms
+my $cut = sub { my ($try) = @_; return question([ map { 1 + ($try + $_) % 20 } 1 .. $n_cut ], $try % 2 ? 10 : $rows * 0.9) };
+my $settings = 'SET vectorgpu.worker = off;';
+timeout_storm('statement_timeout, from the pages', $settings, $known{all}, $n_storm, setting => 'statement_timeout', error => 'statement timeout', statement => $cut, answers => $n_cut);
+cancel_storm('pg_cancel_backend, from the pages', $settings, $known{all}, $n_storm);
+if ($AM =~ /ivf|graph/)
+{
+	$known{few} = known_answers("$index_only $narrow $settings", '');
+	timeout_storm('statement_timeout, few rows', "$narrow $settings", $known{few}, $n_storm / 2, setting => 'statement_timeout', error => 'statement timeout',
+		statement => sub { my ($try) = @_; return question([ map { 1 + ($try + $_) % 20 } 1 .. 8 ]) }, answers => 8);
+}
+# What waits for a lock that another session holds.
+{
+	my $holder = $node->background_psql('postgres');
+	my @waiting = ("SELECT vectorgpu_merge('t_v')", 'REINDEX INDEX t_v', 'VACUUM t');
+
+	$holder->query_safe('BEGIN; LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE');
+	timeout_storm('lock_timeout', $settings, $known{all}, $n_storm, setting => 'lock_timeout', error => 'lock timeout', always => 1, answers => 0, statement => sub { "$waiting[ $_[0] % 3 ];\n" });
+	$holder->query_safe('COMMIT'); # and its timer begins anew
+	$holder->quit;
+}
+SKIP:
+{
+	skip 'no worker that stays', 1 if !$stays;
+	$node->safe_psql('postgres', "LOAD 'vectorgpu'; ALTER SYSTEM SET vectorgpu.worker_timeout = '60s'; SELECT pg_reload_conf()");
+	$node->safe_psql('postgres', "$index_only " . question(1));
+	my $pid = wait_worker($node);
+	ok($pid, 'there is a worker');
+
+	with_a_slow_worker(sub { timeout_storm('statement_timeout, by the worker', '', $known{all}, $n_storm, setting => 'statement_timeout', error => 'statement timeout', statement => $cut, answers => $n_cut) });
+	with_a_slow_worker(sub { cancel_storm('pg_cancel_backend, by the worker', '', $known{all}, $n_storm) });
+
+	# A scan that waits for a worker that does not answer.
+	my ($session, $other) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+	my ($best, @problems);
+
+	$session->query_safe("$index_only " . question(1));
+	for (1 .. 10)
+	{
+		my $waits;
+
+		kill 'STOP', $pid;
+		my $took = cancel_takes($session, $other, question(2),
+			sub { my ($backend) = @_; $waits = wait_until(sub { $other->query("SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $backend") eq 't' }, 5) });
+		kill 'CONT', $pid;
+		my ($n, @wrong) = judge(scalar $session->query(question(3)), $known{all});
+		push @problems, "$n answers, @wrong" if $n != 1 || @wrong;
+		$best = $took if $waits && defined $took && (!defined $best || $took < $best);
+		last if defined $best && $best < 0.1;
+	}
+	is(join('; ', @problems), '', 'after a cancel of a scan that waits for a stopped worker the next answer is right');
+	cmp_ok($best // 60, '<', 0.1, sprintf('the cancel is heeded within 100 ms (%.0f)', 1000 * ($best // 60)));
+	$_->quit for $session, $other;
+	$node->safe_psql('postgres', q{LOAD 'vectorgpu'; ALTER SYSTEM RESET vectorgpu.worker_timeout; SELECT pg_reload_conf()});
+}
+
+# What takes long: the suite takes builds that do so of a small table.
+my $other_class = of_match() ? 'array_minhash_ops' : 'vector_ip_ops';
+my %build = (sql => "CREATE INDEX t_x ON t USING $AM (v $other_class)", after => 'DROP INDEX IF EXISTS t_x');
+if (!$ENV{VECTORGPU_LONG})
+{
+	heeds_cancel('build', $build{sql}, %build, session => 'SET vectorgpu.worker = off', moments => [ 0.3, 0.6 ]) if $AM eq 'gpugraph';    # others take too short a time
+}
+else
+{
+	my $n_big = $AM eq 'gpugraph' ? 20_000 : 100_000;
+	my $big = "INSERT INTO big SELECT nextval('big_id'), 0, test_vector(i, 64)::$CAST FROM generate_series(%d, %d) i";
+	my @often = map { $_ / 20 } 1 .. 19;
+	my @seldom = map { $_ / 6 } 1 .. 5;
+	my $n = 0;
+
+	$node->safe_psql('postgres', 'CREATE SEQUENCE big_id; CREATE TABLE big (id bigint, category int, v ' . column_type(64) . '); ' . sprintf($big, 1, $n_big) . "; CREATE INDEX big_v ON big USING $AM (v $CLASS); " . sprintf($big, $n_big, $n_big * 1.1));
+	(my $build_big = $build{sql}) =~ s/ ON t / ON big /;
+	for my $worker ('off', $stays ? 'on' : ())
+	{
+		my $setting = "SET vectorgpu.worker = $worker; SET maintenance_work_mem = '256MB'";
+
+		$n += heeds_cancel("build, worker $worker", $build_big, %build, session => $setting, moments => \@often);
+		$n += heeds_cancel("scan, worker $worker", 'SELECT count(*) FROM (SELECT id FROM big ORDER BY ' . by_query(1) . ') s', session => $setting, moments => \@often);
+		$n += heeds_cancel("merge, worker $worker", q{SELECT vectorgpu_merge('big_v')}, session => $setting, prepare => sprintf($big, 1, $n_big / 20), moments => \@often);
+		next if of_match();
+		$n += heeds_cancel("recall, worker $worker", q{SELECT count(*) FROM vectorgpu_recall('big_v', 300, 10)}, session => $setting, moments => \@seldom);
+		$n += heeds_cancel("neighbors, worker $worker", q{SELECT count(*) FROM vectorgpu_knn_graph('big_v', 5)}, session => $setting, seconds => 2, moments => \@seldom);
+		$n += heeds_cancel("k-means, worker $worker", q{SELECT count(*) FROM vectorgpu_kmeans('big', 'v', 100)}, session => $setting, moments => \@seldom);
+	}
+	$n += heeds_cancel('vacuum', 'VACUUM (INDEX_CLEANUP on) big', prepare => 'DELETE FROM big WHERE id % 50 = (random() * 50)::int', moments => \@seldom);
+	$n += heeds_cancel('check', q{SELECT vectorgpu_check('big_v', true)}, moments => \@seldom);
+	$n += heeds_cancel('insert', sprintf($big, 1, $n_big / 10), moments => \@seldom);
+	$n += heeds_cancel('prewarm', q{SELECT vectorgpu_prewarm('big_v')}, after => q{SELECT vectorgpu_evict('big_v')}, moments => \@seldom) if $stays;
+	cmp_ok($n, '>', 60, 'moments at which something was cancelled');
+	answers_equal($node, 'big', %of_table, queries => 1, name => 'afterwards both scans of the large table agree');
+	check_index($node, 'big_v');
+	$node->safe_psql('postgres', 'DROP TABLE big');
 }
 
 # F37: the client goes away in the middle of an open cursor.

@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuLoad;
 use VectorgpuCount;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -41,6 +42,23 @@ sub start_server
 		'<', \undef, '>>', $node->logfile, '2>&1');
 	$node->poll_query_until('postgres', 'SELECT true') or die 'the server does not start';
 	return;
+}
+
+# The process that has a number in the server's namespace, as this one sees it; 0 if there is none.
+sub host_pid
+{
+	my ($pid) = @_;
+	my $namespace = sub { readlink("/proc/$_[0]/ns/pid") // '' };
+	my ($first) = map { /^(\d+) $server->{KIDS}[0]{PID} / ? $1 : () } process_lines(split /\n/, `cat /proc/[0-9]*/stat 2>/dev/null`);
+
+	for my $folder (glob('/proc/[0-9]*'))
+	{
+		my ($host) = $folder =~ /(\d+)$/;
+		my $status = eval { slurp_file("$folder/status") } // '';
+
+		return $host if $status =~ /^NSpid:.*\s$pid$/m && $namespace->($host) eq $namespace->($first);
+	}
+	return 0;
 }
 
 # Runs a command in the server's namespace. What it kills may take the session along.
@@ -113,6 +131,8 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 make_answers($node, 20);
 my $pid = wait_ready();
 ok($pid, 'the worker is ready');
+my %ours = (ready => sub { wait_ready() }, host_pid => \&host_pid);
+my $resources = note_resources($node, %ours);
 my ($postmaster) = grep { /^1 / } processes();
 like($postmaster, qr/^1 0 \S+ postgres$/, 'the postmaster is process 1');
 agrees('at first');
@@ -173,10 +193,11 @@ agrees('after that');
 note(count_restarts($node) . ' restarts after two SIGKILLs of a supervisor');
 cmp_ok(count_restarts($node), '<=', 4, 'restarts end');
 check_index($node, 'i');
+check_resources($node, $resources, %ours);
 check_all($node); # that this server is to be stopped, nobody else knows
 
 # A stop takes everything along.
-my ($host_pid) = map { /^(\d+) $server->{KIDS}[0]{PID} / ? $1 : () } process_lines(split /\n/, `cat /proc/[0-9]*/stat 2>/dev/null`);
+my $host_pid = host_pid(1);
 inside('kill -INT 1', deadly => 1);
 ok(wait_gone($host_pid), 'a fast shutdown ends process 1, and with it the namespace');
 eval { IPC::Run::finish($server) };

@@ -24,6 +24,8 @@ fill_vectors($origin, 't', dims => 8, rows => 600);
 $origin->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 fill_vectors($origin, 't', dims => 8, rows => 100, first => 1001, seed => 2);
 
+my %resources;    # of each cluster, when its worker is ready
+
 # One test each: this cluster's worker answers, as a sequential scan of this cluster does.
 sub agrees
 {
@@ -37,6 +39,7 @@ sub agrees
 }
 
 agrees($origin, 'the origin');
+$resources{ $origin->name } = note_resources($origin);
 $origin->backup('base');
 fill_vectors($origin, 't', dims => 8, rows => 40, first => 2001, seed => 3);
 $origin->safe_psql('postgres', "DELETE FROM t WHERE id % 10 = 3; VACUUM t; SELECT pg_create_restore_point('target')");
@@ -60,6 +63,7 @@ my ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))
 my ($origin_epoch) = (glob($origin->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 isnt($epoch, $origin_epoch, 'of another epoch');
 agrees($restored, 'the restored cluster');
+$resources{ $restored->name } = note_resources($restored);
 
 # Both go on, by as many rows and vacuums each: their versions stay alike.
 for my $round (1 .. 3)
@@ -79,6 +83,7 @@ agrees($restored, 'the restored cluster after the other\'s worker was killed');
 agrees($origin, 'and the origin');
 
 # A worker of an earlier life that nobody has ended: it holds the lock of the folder, and copies of an older epoch.
+check_resources($restored, $resources{ $restored->name });
 $restored->stop;
 my @leftover = glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*');
 my ($out, $err) = ('', '');
@@ -92,6 +97,8 @@ ok(wait_log($restored, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $lo
 compare_sweep($restored, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'right answers meanwhile');
 $old->kill_kill(grace => 0);
 ok(wait_worker($restored), 'once it has ended there is a new one');
+# This server has inherited the pipes to that worker from this process.
+$resources{ $restored->name } = note_resources($restored);
 ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 agrees($restored, 'with the new worker');
 
@@ -99,6 +106,7 @@ for my $node ($origin, $restored)
 {
 	is(count_restarts($node), 0, $node->name . ' never restarted by itself');
 	check_index($node, 'i');
+	check_resources($node, $resources{ $node->name });
 	check_stopped($node);
 }
 done_testing();

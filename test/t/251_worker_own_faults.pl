@@ -1,15 +1,20 @@
 # The fault points inside the worker that test/worker_faults.txt gives this file, end to end: what goes wrong there, and a worker that dies or
-# sleeps there, changes no answer and reaches no client.
+# sleeps there, changes no answer and reaches no client. Rows without a structure, lists, a graph and inverted lists of sets, each in a table of
+# its own. VECTORGPU_LONG=1: each table alone, at call 1, 2, 3 … of each point until the worker does not come to it any more, and at every call.
+# VECTORGPU_SHARE=2of4, with VECTORGPU_LONG: of the pairs of a table and a point only every fourth, so that four shares run beside each other.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuFaults;
 use VectorgpuResources;
 use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuWorker;
 
+my $long = $ENV{VECTORGPU_LONG};
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die 'VECTORGPU_SHARE is not like 2of4';
 my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
 	  . "vectorgpu.worker_timeout = 500ms\nvectorgpu.auto_merge = off\n");
@@ -24,8 +29,26 @@ fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 50 = 0; VACUUM t');
 fill_vectors($node, 't', dims => 8, rows => 20, first => 2001, seed => 3);
 make_answers($node, 20);
-# The same rows in lists, which a copy has besides.
-$node->safe_psql('postgres', 'CREATE TABLE u (LIKE t, PRIMARY KEY (id)); INSERT INTO u SELECT * FROM t; CREATE INDEX u_i ON u USING gpuivf (v vector_l2_ops) WITH (lists = 5)');
+# The same rows in lists, and in a graph, which a copy has besides; and sets.
+my %op = map { $_ => $_ eq 's' ? '<#>' : '<->' } qw(t u g s);
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE u (LIKE t, PRIMARY KEY (id));
+CREATE TABLE g (LIKE t, PRIMARY KEY (id));
+INSERT INTO u SELECT * FROM t WHERE id < 2001;
+INSERT INTO g SELECT * FROM t WHERE id < 2001;
+CREATE INDEX u_i ON u USING gpuivf (v vector_l2_ops) WITH (lists = 5);
+CREATE INDEX g_i ON g USING gpugraph (v vector_l2_ops);
+INSERT INTO u SELECT * FROM t WHERE id > 2000;
+INSERT INTO g SELECT * FROM t WHERE id > 2000;
+CREATE TABLE s (id bigint PRIMARY KEY, v int[]);
+INSERT INTO s SELECT i, ARRAY[i % 7, 10 + i % 11, 30 + i % 13, 50 + i % 101] FROM generate_series(1, 400) i;
+CREATE INDEX s_i ON s USING gpumatch (v);
+INSERT INTO s SELECT i, ARRAY[i % 7, 10 + i % 11] FROM generate_series(1001, 1020) i;
+CREATE TABLE known (name text, q int, ids bigint[], PRIMARY KEY (name, q));
+SQL
+$node->safe_psql('postgres', "DELETE FROM $_ WHERE id = 399; VACUUM $_") for qw(u g s);
+$node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; INSERT INTO known SELECT '$_', q, ARRAY(SELECT id FROM $_ ORDER BY v $op{$_} (SELECT v FROM $_ WHERE id = q), ctid LIMIT 10) FROM generate_series(1, 6) q")
+  for sort keys %op;
 
 # The worker reads its faults from its environment.
 my $folder = PostgreSQL::Test::Utils::tempdir();
@@ -53,16 +76,28 @@ sub set_fault
 	return;
 }
 
-# Scans that load the copy, in three sessions, so that whatever was refused once is tried again.
-my @asked = (map({ [ 't', $_ ] } 1 .. 6), map { [ 'u', $_ ] } 1 .. 2);
-my $right = join ';', 'SET enable_seqscan = off', 'SET enable_sort = off', map {
-	my ($table, $q) = @$_;
-	"SELECT ARRAY(SELECT id FROM $table ORDER BY v <-> (SELECT v FROM $table WHERE id = $q) LIMIT 10) = (SELECT ids FROM answers WHERE q = $q)"
-} @asked;
+# Scans that load the copies, in three sessions, so that whatever was refused once is tried again.
+sub questions
+{
+	my (@asked) = @_;
 
+	return join ';', 'SET enable_seqscan = off', 'SET enable_sort = off', 'SET enable_bitmapscan = off', map {
+		my ($table, $q) = @$_;
+		"SELECT ARRAY(SELECT id FROM $table ORDER BY v $op{$table} (SELECT v FROM $table WHERE id = $q) LIMIT 10) = (SELECT ids FROM known WHERE name = '$table' AND q = $q)"
+	} @asked;
+}
+
+# What the log says of a worker that has ended at a point.
+my %ended = (exit => qr/vectorgpu worker \(PID \d+\) ended with status 3/, abort => qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/);
+
+# What goes wrong with a fault in the worker, while the tables are asked.
+#   reached  1: the worker has to end there; a reference: whether it has
+#   seconds  for which a worker is waited for between two sessions
 sub problems_with
 {
-	my ($fault, $must_be_reached, $seconds) = @_;
+	my ($fault, $asked, %opt) = @_;
+	my ($action) = $fault =~ /(\w+)$/;
+	my $right = questions(@$asked);
 	my $problems = '';
 	my $offset = -s $node->logfile;
 	my $ask = sub {
@@ -70,41 +105,98 @@ sub problems_with
 		my ($rc, $out, $err) = $node->psql('postgres', $right);
 
 		$problems .= "session $session: $err" if $rc != 0 || $err ne '';
-		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x @asked);
+		$problems .= "session $session: " . join(',', split /\n/, $out) if $out ne join("\n", ('t') x @$asked);
+		count('answers', scalar @$asked);
+	};
+	my $has_ended = sub { return exists $ended{$action} && slurp_file($node->logfile, $offset) =~ $ended{$action} };
+	# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds. One that ends
+	# whenever it is greeted is never ready.
+	my $wait = sub {
+		my $before = $has_ended->();
+
+		wait_until(sub { (!$before && $has_ended->()) || $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, $before ? $opt{seconds} / 4 : $opt{seconds});
 	};
 
 	set_fault($fault);
+	$wait->() if $long;
 	for my $session (1 .. 3)
 	{
 		$ask->($session);
-		# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds.
-		wait_until(sub { $node->safe_psql('postgres', 'SELECT ready FROM vectorgpu_worker') eq 't' }, $seconds) if $session < 3;
+		$wait->() if $session < 3;
 	}
 	# The worker has been there if it has ended there.
-	return $problems if !$must_be_reached;
-	my $ended = $fault =~ /:exit$/ ? qr/vectorgpu worker \(PID \d+\) ended with status 3/ : $fault =~ /:abort$/ ? qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/ : qr//;
+	${ $opt{reached} } = wait_until($has_ended, 3) if ref $opt{reached};
+	return $problems if ref $opt{reached} || !$opt{reached} || !exists $ended{$action};
 	# The three sessions may have come before a worker that takes seconds to start; further ones ask it.
-	$problems .= 'it was not reached; ' if !wait_until(sub { slurp_file($node->logfile, $offset) =~ $ended || do { $ask->('late'); 0 } }, 20);
+	$problems .= 'it was not reached; ' if !wait_until(sub { $has_ended->() || do { $ask->('late'); 0 } }, 20);
 	return $problems;
 }
 
-# One test a point: at the first call, or at the second where the first is the supervisor's; in long runs at each (0) as well.
+# One test a point: at the first call, or at the second where the first is the supervisor's.
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # action abort
-for my $point (qw(accept make_slot send_welcome receive create load_segment load_structure seal append_delta tombstones manifest search reply))
+my @points = qw(accept make_slot send_welcome receive create load_segment load_structure seal append_delta tombstones manifest search reply);
+my %by_supervisor = map { $_ => 1 } qw(accept make_slot send_welcome receive reply);
+my @all = (map({ [ 't', $_ ] } 1 .. 6), map { ([ 'u', $_ ], [ 'g', $_ ], [ 's', $_ ]) } 1 .. 2);
+for my $point ($long ? () : @points)
 {
 	my $problems = '';
+	my $call = $by_supervisor{$point} ? 2 : 1;
 
 	for my $action (qw(error enomem corrupt exit abort))
 	{
-		my $call = $point =~ /^(?:accept|make_slot|send_welcome|receive|reply)$/ ? 2 : 1;
-
-		for my $nth ($ENV{VECTORGPU_LONG} ? (1, 2, 0) : $call)
-		{
-			my $problem = problems_with("$point:$nth:$action", $nth == $call || $nth == 0, $nth == $call ? 20 : 1);
-			$problems .= "call $nth, $action: $problem; " if $problem ne '';
-		}
+		my $problem = problems_with("$point:$call:$action", \@all, reached => 1, seconds => 20);
+		$problems .= "call $call, $action: $problem; " if $problem ne '';
 	}
 	is($problems, '', "$point: right answers, no error");
+}
+# The structures of each access method, of which the others load theirs before.
+for my $table ($long ? () : qw(g s))
+{
+	my $problems = '';
+
+	for my $action (qw(error exit))
+	{
+		my $problem = problems_with("load_structure:1:$action", [ map { [ $table, $_ ] } 1 .. 3 ], reached => 1, seconds => 20);
+		$problems .= "$action: $problem; " if $problem ne '';
+	}
+	is($problems, '', "load_structure of table $table alone: right answers, no error");
+}
+
+# Every call that three sessions of one table bring about. That one is reached is known by the worker's end, and what comes before it is the same
+# whatever is to happen there: so a call at which the worker ends is tried with the other actions too. What a course of sessions meets
+# may differ by a call of the supervisor's, so two of them have to end without.
+my $turn = 0;
+for my $table ($long ? sort keys %op : ())
+{
+	my @asked = map { [ $table, $_ ] } 1 .. 3;
+
+	for my $point (@points)
+	{
+		next if $point eq 'load_structure' && $table eq 't';    # it has none
+		next if $turn++ % $shares != $share - 1;
+		my $problems = '';
+		my $try = sub {
+			my ($call) = @_;
+			my $problem = problems_with("$point:$call:exit", \@asked, reached => \my $reached, seconds => 20);
+
+			$problems .= "call $call, exit: $problem; " if $problem ne '';
+			for my $action ($reached ? qw(error enomem corrupt abort) : ())
+			{
+				$problem = problems_with("$point:$call:$action", \@asked, seconds => 20);
+				$problems .= "call $call, $action: $problem; " if $problem ne '';
+			}
+			return $reached;
+		};
+		my ($last, $unbounded) = calls_until_clean($try, most => 1000, tries => 2);
+
+		for my $action (qw(error enomem corrupt exit abort sleep))
+		{
+			my $problem = problems_with("$point:0:$action", \@asked, reached => $action ne 'sleep', seconds => $action eq 'sleep' ? 1 : 5);
+			$problems .= "every call, $action: $problem; " if $problem ne '';
+		}
+		is($problems . $unbounded, '', "$point, table $table: right answers, no error (calls 1 to $last)");
+		cmp_ok($last, '>=', 1, "$point, table $table: it was reached");
+	}
 }
 
 # F4: every search takes five seconds, and so, in long runs, every load, or every reply. Nobody waits for more than the deadline; and no more scans

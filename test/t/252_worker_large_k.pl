@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -39,6 +40,7 @@ my $expected = digest('SET enable_indexscan = off', ', ctid');
 like($expected, qr/^$limit\|$limit\|/, 'the sequential scan has that many rows');
 
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 my ($searches, $found);
 
@@ -51,5 +53,6 @@ by_worker($node, 'more rows than one search may ask for', sub {
 is($found, $expected, 'the rows of a scan in two searches are those of a sequential scan, in its order');
 cmp_ok($searches, '>=', 2, 'it took more than one search');
 
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -17,6 +18,7 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 
 # auto: the GPU where there is one, else the CPU
 ok(wait_worker($node), 'a worker with the device auto');
+my $resources = note_resources($node);
 ok($node->poll_query_until('postgres', 'SELECT engine IS NOT NULL FROM vectorgpu_worker'), 'it names its engine');
 my $auto = worker_stat($node, 'engine');
 like($auto, qr/^(cpu|cuda)$/, "auto stands for an engine that there is: $auto");
@@ -79,4 +81,6 @@ for my $wrong ('gpu', 'cuda', 'cuda:', 'cuda:x', 'cuda:1234', 'cuda:-1', 'CPU', 
 }
 is(worker_pid($node), $pid, 'the worker goes on');
 is(count_restarts($node), 0, 'the server never restarted by itself');
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -38,6 +39,7 @@ CREATE VIEW differences AS
 		IS DISTINCT FROM answer(current_setting('test.op'), current_setting('test.col'), q * 31, n, f, 'on');
 SQL
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 # What an index is made with, and the setting that says how wide a search is.
 my $graph = ($ENV{VECTORGPU_ACCESS_METHOD} // '') eq 'gpugraph';
@@ -313,5 +315,6 @@ if (faults_enabled($node))
 
 is($node->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_worker, jsonb_each(fallback_reasons) WHERE key IN ('wrong_answer', 'out_of_memory') AND value <> '0'"),
 	'0', 'no answer was wrong');
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

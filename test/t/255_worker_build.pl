@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuCount;
 use VectorgpuFaults;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -25,6 +26,7 @@ UPDATE t SET h = v::halfvec, b = CASE WHEN id % 97 <> 0 THEN (SELECT string_agg(
 	FROM generate_series(1, 50) j)::bit(50) END;
 SQL
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 my ($trained, $assigned) = (qr/the worker has trained/, qr/the worker has assigned/);
 
@@ -257,5 +259,6 @@ SKIP:
 	check_faults_reached($node);
 }
 is(count_restarts($node), 0, 'the server never restarted');
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

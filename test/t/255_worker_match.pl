@@ -6,6 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -53,6 +54,7 @@ CREATE VIEW differences AS
 	WHERE answer(q, n, f, 'off') IS DISTINCT FROM answer(q, n, f, 'on');
 SQL
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 my @indexes = qw(ta td tm tj tv tc);
 
@@ -120,5 +122,6 @@ compare('rows inserted again');
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_evict(i)) FROM unnest('{@{[join ',', @indexes]}}'::regclass[]) i"), 6, 'the copies go');
 compare('without copies at first');
 
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

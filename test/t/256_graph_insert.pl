@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuFaults;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -102,6 +103,7 @@ if (faults_enabled($node))
 }
 
 # By the worker.
+my $resources;
 SKIP:
 {
 	skip 'the worker is not installed', 1 unless -x worker_file($node);
@@ -117,6 +119,7 @@ SKIP:
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 600s\n");
 	$node->restart;
 	ok(wait_worker($node), 'the worker is ready');
+	$resources = note_resources($node);
 	$insert->(300);
 	ok(merged(), 'a merge beside the worker inserts');
 	like($said, qr/the worker has built the graph of \d+ rows by insertion/, '... and the worker does it');
@@ -140,5 +143,6 @@ SKIP:
 	check_faults_reached($node);
 }
 
-$node->stop;
+check_resources($node, $resources) if defined $resources;
+check_stopped($node);
 done_testing();

@@ -6,6 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuFaults;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -22,6 +23,7 @@ INSERT INTO t SELECT i, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT (20 * sin((i % 4
 UPDATE t SET h = v::halfvec;
 SQL
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 my ($trained, $coded) = (qr/the worker has trained the codes/, qr/the worker has assigned and coded the rows/);
 
@@ -177,5 +179,6 @@ SKIP:
 }
 like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'and the worker is free for the next');
 is(count_restarts($node), 0, 'the server never restarted');
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

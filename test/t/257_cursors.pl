@@ -8,6 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuCount;
+use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -34,6 +35,7 @@ CREATE FUNCTION add_near(n int) RETURNS void LANGUAGE sql AS \$\$
 SELECT add_rows(3000);
 SQL
 ok(wait_worker($node), 'the worker is ready');
+my $resources = note_resources($node);
 
 # What others do between two FETCHes of the cursor.
 sub change_index
@@ -171,5 +173,6 @@ if ($AM eq 'gpuflat')
 is($node->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_worker, jsonb_each(fallback_reasons) WHERE key IN ('wrong_answer', 'out_of_memory') AND value <> '0'"),
 	'0', 'no answer of the worker was wrong');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
-$node->stop;
+check_resources($node, $resources);
+check_stopped($node);
 done_testing();

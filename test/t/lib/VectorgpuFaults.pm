@@ -1,5 +1,5 @@
 # test/faults.txt: which test has to reach which fault point, for which access methods. What acts is in the server's log ("fault point … acts"),
-# so that a test can prove at its end what it has reached.
+# so that a test can prove at its end what it has reached, and can try one call after the other until none is left.
 package VectorgpuFaults;
 
 use strict;
@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use VectorgpuTest;
 
-our @EXPORT = qw(fault_list_file faults_required faults_tried check_faults_reached);
+our @EXPORT = qw(fault_list_file faults_required faults_tried check_faults_reached fault_acted calls_until_clean);
 
 my $this = basename($0, '.pl');
 
@@ -42,6 +42,36 @@ sub points
 
 sub faults_required { return points(0); }
 sub faults_tried { return points(1); }
+
+# Whether the server's log behind an offset tells that a point acted at a call: the process has written the line before it acts, and so before
+# its client sees an answer or the connection's end.
+sub fault_acted
+{
+	my ($node, $point, $call, $offset) = @_;
+
+	return slurp_file($node->logfile, $offset) =~ /LOG:  fault point "\Q$point\E" acts at call $call$/m;
+}
+
+# Runs TRY for call 1, 2, 3 … until it says that the point did not act any more. Where that may be chance, `tries` in a row have to say so. Returns the last call
+# that acted, and what is wrong: '', or that calls have no end, for that they are to be bounded by the test, and not by this number.
+#   most, tries (1), first (1), step (1)
+sub calls_until_clean
+{
+	my ($try, %opt) = @_;
+	my $last = 0;
+
+	for (my $call = $opt{first} // 1;; $call += $opt{step} // 1)
+	{
+		return ($last, "call $call still acts; ") if $call > $opt{most};
+		my $acted = 0;
+		for (1 .. $opt{tries} // 1)
+		{
+			last if $acted = $try->($call);
+		}
+		return ($last, '') if !$acted;
+		$last = $call;
+	}
+}
 
 # One test: the servers' logs tell of every point that this file has to reach for $AM.
 sub check_faults_reached

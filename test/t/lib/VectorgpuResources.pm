@@ -12,7 +12,7 @@ use Test::More;
 use VectorgpuLoad;
 use VectorgpuWorker;
 
-our @EXPORT = qw(note_resources check_resources check_stopped);
+our @EXPORT = qw(note_resources check_resources check_stopped left_behind);
 
 my $spare_fds = 2;
 my $spare_kb = 16 * 1024;    # what an allocator keeps: per thread, not per request
@@ -37,21 +37,41 @@ sub total { my ($n) = @_; my $sum = 0; $sum += $_ for values %$n; return $sum; }
 
 sub describe { my ($n) = @_; return join ', ', map { "$n->{$_} $_" } sort keys %$n; }
 
+# Entries of /dev/shm that are ours: by their name, or since one of the processes has them open or mapped. Slots and doorbells are memory without a
+# name (memfd), so there is none. PostgreSQL's own are PostgreSQL.NUMBER, and the supervisor has those as any process of a server.
+sub shared_memory
+{
+	my (@pids) = @_;
+	my %ours = map { $_ => 1 } grep { /vectorgpu/i } glob('/dev/shm/*');
+
+	for my $pid (@pids)
+	{
+		my $maps = eval { slurp_file("/proc/$pid/maps") } // '';
+
+		$ours{$_} = 1 for grep { m{^/dev/shm/} } map({ readlink($_) // '' } glob("/proc/$pid/fd/*")), $maps =~ m{(/dev/shm/.*)$}mg;
+	}
+	return grep { !m{^/dev/shm/PostgreSQL\.\d+} } sort keys %ours;
+}
+
 # A worker that serves nobody but its supervisor and the one who asks; undef while it serves more.
+#   ready     waits for a worker that is ready; default: wait_worker
+#   host_pid  gives the process ids that the view says as this process sees them, where the server has a PID namespace of its own
 sub quiet_worker
 {
-	my ($node) = @_;
-	my $pid = wait_worker($node) or return undef;
+	my ($node, %opt) = @_;
+	my $pid = ($opt{ready} // \&wait_worker)->($node) or return undef;
 	my $row = $node->safe_psql('postgres', 'SELECT sessions, pid, supervisor_pid, coalesce(resident_bytes, 0) FROM vectorgpu_worker');
 	my ($sessions, $worker, $supervisor, $resident) = split /\|/, $row;
 
 	return undef if $sessions eq '' || $sessions > 2;
+	($worker, $supervisor) = map { $opt{host_pid}->($_) } $worker, $supervisor if defined $opt{host_pid};
 	# The one who asked has left, and the worker may not have noticed yet: its descriptors count as spare ones.
 	return {
 		worker => $worker,
 		supervisor => $supervisor,
 		worker_fds => descriptors($worker),
 		supervisor_fds => descriptors($supervisor),
+		shared_memory => [ shared_memory($worker, $supervisor) ],
 		supervisor_kb => backend_memory_kb($supervisor),
 		worker_kb => backend_memory_kb($worker) - $resident / 1024 };
 }
@@ -59,20 +79,23 @@ sub quiet_worker
 # To be given to check_resources.
 sub note_resources
 {
-	my ($node) = @_;
+	my ($node, %opt) = @_;
 
-	return wait_until(sub { quiet_worker($node) }) // die 'the worker does not come to rest';
+	return wait_until(sub { quiet_worker($node, %opt) }) // die 'the worker does not come to rest';
 }
 
-# Four tests: worker and supervisor hold no more than they did (or, if they are others now, than the earlier ones did), there
-# is one socket, and no loader is left.
+# Six tests: worker and supervisor hold no more than they did (or, if they are others now, than the earlier ones did), there
+# is one socket and no named shared memory, and no loader is left.
+#   seconds    until they hold no more
+#   worker_kb  that the worker's memory beside its copies may have grown by
+#   ready, host_pid  see quiet_worker
 sub check_resources
 {
 	my ($node, $before, %opt) = @_;
 	my $same = 0;
 	my $now;
 	my $at_rest = wait_until(sub {
-		$now = quiet_worker($node) // return 0;
+		$now = quiet_worker($node, %opt) // return 0;
 		return total($now->{worker_fds}) <= total($before->{worker_fds}) + 3 * $spare_fds
 		  && total($now->{supervisor_fds}) <= total($before->{supervisor_fds}) + $spare_fds;
 	}, $opt{seconds});
@@ -86,6 +109,7 @@ sub check_resources
 	cmp_ok($now->{worker_kb}, '<', $before->{worker_kb} + ($opt{worker_kb} // 4 * $spare_kb),
 		sprintf('nor has the worker\'s beside its copies (%d kB at first)', $before->{worker_kb}));
 	is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*')), 1, 'there is one socket');
+	is("@{ $now->{shared_memory} }", '', 'there is no shared memory of ours in /dev/shm');
 	ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'vectorgpu loader'"),
 		'no loader is left');
 	return;
@@ -99,16 +123,25 @@ sub processes_in
 	return grep { (readlink("$_/cwd") // '') eq $folder } glob('/proc/[0-9]*');
 }
 
-# One test: when the server has stopped, none of its processes is left, the worker included.
-sub check_stopped
+# Stops the server; returns what is left of it: processes, the worker included, and named shared memory.
+sub left_behind
 {
 	my ($node, $mode) = @_;
 	my $folder = $node->data_dir;
 
 	$node->stop($mode // 'fast');
+	wait_until(sub { !processes_in($folder) });
+	return (map({ my $line = slurp_file("$_/cmdline"); "$_ $line" } processes_in($folder)), shared_memory());
+}
+
+# One test: when the server has stopped, nothing of it is left.
+sub check_stopped
+{
+	my ($node, $mode) = @_;
+	my @left = left_behind($node, $mode);
+
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok(wait_until(sub { !processes_in($folder) }), 'no process is left when the server has stopped')
-	  or diag(join "\n", map { my $line = slurp_file("$_/cmdline"); "$_ $line" } processes_in($folder));
+	ok(!@left, 'no process is left when the server has stopped') or diag(join "\n", @left);
 	return;
 }
 

@@ -51,15 +51,24 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
+  faults_enabled with_storage data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
 );
 
 # The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses
 # $AM once for each access method. An approximate one looks at everything then, so that its answers are exact.
 our $AM = $ENV{VECTORGPU_ACCESS_METHOD} // 'gpuflat';
 
-# VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method and that has none.
-if (my $storage = $ENV{VECTORGPU_STORAGE})
+# VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method and that has none. Where SQL goes another way than by
+# psql, with_storage adds them.
+sub with_storage
+{
+	my ($sql) = @_;
+
+	$sql =~ s/\bUSING $AM (\((?:[^()]++|(?1))*\))(?! *WITH)/USING $AM $1 WITH ($ENV{VECTORGPU_STORAGE})/g if $ENV{VECTORGPU_STORAGE};
+	return $sql;
+}
+
+if ($ENV{VECTORGPU_STORAGE})
 {
 	no warnings 'redefine';
 	my $psql = \&PostgreSQL::Test::Cluster::psql;
@@ -67,8 +76,7 @@ if (my $storage = $ENV{VECTORGPU_STORAGE})
 	*PostgreSQL::Test::Cluster::psql = sub {
 		my ($node, $database, $sql, @rest) = @_;
 
-		$sql =~ s/\bUSING $AM (\((?:[^()]++|(?1))*\))(?! *WITH)/USING $AM $1 WITH ($storage)/g if defined $sql;
-		return $psql->($node, $database, $sql, @rest);
+		return $psql->($node, $database, defined $sql ? with_storage($sql) : undef, @rest);
 	};
 }
 
