@@ -288,7 +288,7 @@ SKIP:
 	my ($best, @problems);
 
 	$session->query_safe("$index_only " . question(1));
-	for (1 .. 10)
+	for (1 .. 5)
 	{
 		my $waits;
 

@@ -179,6 +179,12 @@ for my $setting (@background)
 		$node->psql('postgres', "SET vectorgpu.fault = ''; CREATE TABLE gone (LIKE t); CREATE INDEX ON gone USING $AM (v $CLASS); DROP TABLE gone") if $n > 1 && $point eq 'sweep';
 		return fault_acted($node, $point, $n, $offset);
 	}), "$setting in the background: it was reached");
+	# A supervisor that ends whenever it starts leaves no time for SQL.
+	if ($action eq 'exit')
+	{
+		$node->append_conf('postgresql.auto.conf', "vectorgpu.fault = ''\n");
+		$node->reload;
+	}
 	ok($action ne 'exit' || wait_for_restart($node), "$setting in the background: the server is there");
 	ok(wait_until(sub { $node->safe_psql('postgres', "SET vectorgpu.fault = ''; ALTER SYSTEM RESET vectorgpu.fault; SELECT pg_reload_conf()"); 1 }), "$setting: is reset");
 	ok(wait_worker($node), "$setting: there is a worker afterwards");
