@@ -106,7 +106,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		*startup_cost = looks_at_all ? pass_of_all : Min(*startup_cost, pass_of_all);
 	}
 	else if (!on_gpu)
-		*startup_cost = looks_at_all ? pass_of_all : pass_cost(path, 0, std::sqrt(rows)) + search_cost(plan.width, scored, hash_bits, all_pages);
+		*startup_cost = looks_at_all ? pass_of_all : model_cost() + pass_cost(path, 0, std::sqrt(rows)) + search_cost(plan.width, scored, hash_bits, all_pages);
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 

@@ -60,7 +60,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs, *pages, startup_cost);
 	list_cost = kListCost + (1 - kListCost) * share;
 	if (!by_gpu)
-		*startup_cost = pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) + refine_cost(&plan, rows);
+		*startup_cost = model_cost() + pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) + refine_cost(&plan, rows);
 	else if (plan.from_table)
 		*startup_cost += refine_cost(&plan, rows); // the worker finds the candidates
 	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))

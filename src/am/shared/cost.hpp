@@ -41,6 +41,9 @@ MetaData *meta_read_for_plan(Relation index, const SegmentEntry **largest);
 /// The cost of beginning a scan and scoring so many rows on so many pages of the index.
 Cost pass_cost(const IndexPath *path, double pages, double rows);
 
+/// The cost of beginning a scan of an approximate access method, beside what any scan takes.
+Cost model_cost();
+
 /// The cost of returning so many rows: a heap fetch out of order each.
 Cost fetch_cost(double rows);
 
