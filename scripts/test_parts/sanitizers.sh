@@ -66,9 +66,8 @@ open_sanitized() {
 	# Beside ASAN, UBSAN has no file of its own: what it reports is in the server's log, the worker's lines too.
 	export UBSAN_OPTIONS="abort_on_error=1:print_stacktrace=1"
 	export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:log_path=$reports/tsan"
-	[ -z "$libraries" ] || preload_into_server "$libraries"
 	# shellcheck disable=SC2086
-	if ! canary $defects || ! start_server; then
+	if ! { [ -z "$libraries" ] || preload_into_server $libraries; } || ! canary $defects || ! start_server; then
 		close_server
 		unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 		return 1
@@ -83,18 +82,27 @@ close_sanitized() {
 	unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 }
 
-# preload_into_server LIBRARIES: each server that the copy's program starts has them, before its own: ASAN asks for that, and for libstdc++, whose
-# exceptions it watches, to be there when it starts.
+# preload_into_server LIBRARY…: each server that the copy's program starts has them, before its own: ASAN asks for that, and for libstdc++, whose
+# exceptions it watches, to be there when it starts. Two things need a library of ours:
+# - ASAN starts at the first call that it intercepts. Where that is a library's that is in the middle of newlocale, both take one lock of the C
+#   library, and no one gets it afterwards: so ASAN is woken before any library is.
+# - UBSAN looks into the environment at its first report, when the server has long written its title over it.
 preload_into_server() {
-	local name paths=()
+	local name paths=() wake=$WORK/wake_sanitizers.so
 
-	for name in $1; do
+	for name in "$@"; do
 		paths+=("$(realpath "$(c++ -print-file-name="$name")")")
 	done
+	g++ -x c++ -shared -fPIC -Wl,-z,initfirst -o "$wake" - <<-END || return 1
+		extern "C" void __asan_init();
+		extern "C" const char *__ubsan_default_options() { return "$UBSAN_OPTIONS"; }
+		[[gnu::constructor]] static void wake() { __asan_init(); }
+	END
+	chmod a+r "$wake"
 	mv "$SERVER_BIN/postgres" "$SERVER_BIN/postgres.alone"
 	cat >"$SERVER_BIN/postgres" <<-END
 		#!/bin/bash
-		export LD_PRELOAD='${paths[*]}'
+		export LD_PRELOAD='${paths[0]} $wake ${paths[*]:1}'
 		exec -a "\$0" "\$0.alone" "\$@"
 	END
 	chmod 755 "$SERVER_BIN/postgres"
@@ -111,8 +119,7 @@ canary() {
 		start_cluster "$folder" "shared_preload_libraries = 'vectorgpu'" "vectorgpu.worker = off" "vectorgpu.worker_program = '$WORK/canary/worker'" >>"$log" 2>&1 ||
 		missed=' start'
 	if [ -z "$missed" ] && [ "$KIND" = -asan ]; then
-		nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu.so" >"$WORK/canary/symbols"
-		grep -q __asan_report_load "$WORK/canary/symbols" && grep -q __ubsan_handle "$WORK/canary/symbols" || missed+=' module'
+		calls vectorgpu.so __asan_report_load && calls vectorgpu.so __ubsan_handle || missed+=' module'
 		sql "CREATE FUNCTION canary(text) RETURNS void LANGUAGE c AS '$WORK/canary/canary.so'" >>"$log" 2>&1
 		for defect in "$@"; do
 			for _ in {1..30}; do
@@ -122,12 +129,13 @@ canary() {
 			done
 			reported "$defect" || missed+=" $defect in a backend"
 		done
+		[ "$(grep -c 'was terminated by signal 6' "$folder/server.log")" -eq $# ] || missed+=' a crash for each'
 		rm -f "$WORK"/reports/*
 		cat "$folder/server.log" >>"$log"
 		: >"$folder/server.log"
 	fi
 	if [ -z "$missed" ]; then
-		nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker" | grep -qE "__${KIND#-}_(report_)?(load|read)" || missed+=' worker'
+		calls vectorgpu_worker "__${KIND#-}_(report_load|read)" || missed+=' worker'
 		for _ in {1..60}; do
 			! sql "ALTER SYSTEM SET vectorgpu.worker = on" "SELECT pg_reload_conf()" >>"$log" 2>&1 || break
 			sleep 1
@@ -141,7 +149,7 @@ canary() {
 		done
 	fi
 	stop_cluster "$folder" >>"$log" 2>&1
-	cat "$folder/server.log" >>"$log"
+	cat "$folder/server.log" >>"$log" 2>/dev/null
 	rm -rf "$folder" "$WORK"/reports/*
 	if [ -n "$missed" ]; then
 		echo "not found:$missed" >>"$log"
@@ -164,6 +172,11 @@ compile_canary() {
 	printf '#!/bin/sh\nfor defect in %s; do\n\t"%s/canary" "$defect"\ndone\nexec sleep 60\n' "$*" "$WORK/canary" >"$WORK/canary/worker"
 	chmod -R a+rX "$WORK/canary"
 	chmod a+x "$WORK/canary/worker"
+}
+
+# calls FILE REGEX: whether a file of the server copy's libraries needs such a function.
+calls() {
+	nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/$1" | grep -cE " U $2" >/dev/null
 }
 
 # reported DEFECT: whether there is a report of it.
