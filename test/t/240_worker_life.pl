@@ -236,13 +236,14 @@ ok(wait_until(sub {
 }), 'a worker that ends at once is started again and again, and each end is in the log');
 loop_answers('during the crash loop');
 my @pauses = map { my $pause = $ends[$_] - $ends[ $_ - 1 ]; $pause < 0 ? $pause + 86400 : $pause } 1 .. $#ends;
-my $least = 1;
+my ($least, @short) = (1);
 for my $pause (@pauses)
 {
 	# An end is noticed, and the pause begins, a moment before the line is written.
-	cmp_ok($pause, '>', $least - 0.5, sprintf('after %.1f s, %d s or more', $pause, $least));
+	push @short, sprintf('%.1f s instead of %d', $pause, $least) if $pause < $least - 0.5;
 	$least = $least < 32 ? 2 * $least : 60;
 }
+is(join(', ', @short[ 0 .. ($#short < 5 ? $#short : 5) ]), '', 'after ' . join(', ', map { sprintf '%.1f', $_ } @pauses[ 0 .. 3 ]) . ' s and so on');
 is(scalar(() = $loop_log =~ /vectorgpu worker/g), @ends + 1, 'a line for each of ' . @ends . ' ends, and one more');
 is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which says that the pauses grow');
 like($loop_log, qr/longer and longer pauses, up to 60 seconds/, 'and how long they may be');
