@@ -247,6 +247,13 @@ is(join(', ', @short[ 0 .. ($#short < 5 ? $#short : 5) ]), '', 'after ' . join('
 is(scalar(() = $loop_log =~ /vectorgpu worker/g), @ends + 1, 'a line for each of ' . @ends . ' ends, and one more');
 is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which says that the pauses grow');
 like($loop_log, qr/longer and longer pauses, up to 60 seconds/, 'and how long they may be');
+
+# A repaired setting is tried at once, not after a pause that is 16 seconds long by now.
+$loop->append_conf('postgresql.conf', "vectorgpu.worker_program = ''\n");
+my $repaired = time;
+$loop->reload;
+ok(wait_worker($loop), 'with a program that is one there is a worker');
+cmp_ok(time - $repaired, '<', 10, sprintf('at once (%d s)', time - $repaired));
 is(count_restarts($loop), 0, 'the server never restarted by itself');
 check_stopped($loop);
 done_testing();
