@@ -309,7 +309,7 @@ SKIP:
 
 # What takes long: the suite takes builds that do so of a small table.
 my $other_class = of_match() ? 'array_minhash_ops' : 'vector_ip_ops';
-my %build = (sql => "CREATE INDEX t_x ON t USING $AM (v $other_class)", after => 'DROP INDEX IF EXISTS t_x');
+my %build = (sql => "CREATE INDEX t_x ON t USING $AM (v $other_class)" . ($AM eq 'gpugraph' ? ' WITH (degree = 64)' : ''), after => 'DROP INDEX IF EXISTS t_x');
 if (!$ENV{VECTORGPU_LONG})
 {
 	heeds_cancel('build', $build{sql}, %build, session => 'SET vectorgpu.worker = off', moments => [ 0.3, 0.6 ]) if $AM eq 'gpugraph';    # others take too short a time
