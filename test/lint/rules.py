@@ -88,9 +88,9 @@ def tests_are_scheduled(tree):
 
 
 def counted_files(tree):
-    # One install script per version is PostgreSQL's rule, expected output is as long as its test, and the GPU report is written by a script.
+    # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
     return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
-            if not path.startswith(("expected/", "test/isolation/expected/", "sql/vectorgpu--", "test/gpu/REPORT.md"))]
+            if not path.startswith(("expected/", "test/isolation/expected/", "sql/vectorgpu--", "test/gpu/REPORT"))]
 
 
 def n_lines(tree, path):
