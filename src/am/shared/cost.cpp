@@ -27,8 +27,8 @@ namespace
 // Measured with test/bench/cost_check.sql, which compares plans with a sequential scan of the same table, cached: cost for
 // each millisecond of processor time. All in units of a planner's parameter, so that they follow the machine's settings.
 constexpr double kScanCost = 3000;   // x cpu_operator_cost: a scan's beginning: metapage, memory, delta's end
-constexpr double kModelCost = 3200;  // x cpu_operator_cost: more, of an approximate access method: its model, and pages here and there. 1,000 rows in clusters: lists that find no less
-                                     // than all take 1.5 times as long as gpuflat with 16 clients
+// More, of an approximate access method: its model, and pages here and there. Over 1,000 rows in clusters lists that have to be looked at nearly all take 1.5 times as long as gpuflat with 16 clients.
+constexpr double kModelCost = 3200; // x cpu_operator_cost
 constexpr double kPageCost = 0.6;    // x seq_page_cost: reading, scoring and selecting from a page of vectors
 constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that does not depend on its bytes
 constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
