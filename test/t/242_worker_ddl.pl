@@ -244,6 +244,8 @@ ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker
 # C12, F47: what goes with its schema, its database or its extension leaves nothing in the worker, a kill of which between makes no difference. The extension is
 # dropped in a database of its own: this one goes on to see what the worker has.
 $node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+# A copy of a file that the index had before goes with the next sweep.
+ok($node->poll_query_until('postgres', 'SELECT copies = 1 FROM vectorgpu_worker'), 'there is one copy');
 my $base = worker_stat($node, 'resident_bytes');
 cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
 
