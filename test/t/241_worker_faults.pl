@@ -79,7 +79,8 @@ my ($done, $wrong) = finish_clients($run);
 is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it goes on with late replies");
 my ($n_scans, $waits) = count_waits($node, $deadline);
 cmp_ok($waits, '>', 0, 'clients were waiting for it');
-cmp_ok($waits, '<=', $clients + 3, "$waits of $n_scans scans did");
+# If each scan waited, these would be two and a half times as many; a few may have taken as long for the machine's sake.
+cmp_ok($waits, '<', 2 * $clients, "$waits of $n_scans scans did");
 by_worker($node, 'when it goes on', sub { $node->safe_psql('postgres', scan_sql($OP)) });
 is(worker_pid($node), $pid, 'the same worker answers again');
 
