@@ -6,7 +6,9 @@ use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use POSIX ();
 use Test::More;
+use Time::HiRes qw(sleep);
 use VectorgpuFaults;
 use VectorgpuLoad;
 use VectorgpuMatch;
@@ -47,12 +49,15 @@ sub far_value { my ($n) = @_; return of_match() ? "ARRAY[100000 + $n]" : "array_
 # A session that loads the copy anew (with tombstones), is a little behind, and scans. The rows that it adds are far away.
 sub course
 {
-	my ($point, $n, $action) = @_;
+	my ($point, $n, $action, $before) = @_;
 	my $far = far_value($n);
+
+	$before //= '';
 
 	return <<"SQL";
 SELECT count(vectorgpu_evict('i')) AS evicted;
 \\c -
+$before
 SET enable_seqscan = off;
 SET enable_sort = off;
 SET vectorgpu.spin_time_us = 0;
@@ -70,6 +75,25 @@ $right;
 SQL
 }
 
+# As a session that goes this course, with a worker that is stopped when it begins and goes on when the point has acted: otherwise no process need wait at all.
+sub waiting_course
+{
+	my ($point, $n, $action, $offset) = @_;
+	my $worker = wait_worker($node);
+	my $child = fork // die "fork: $!";
+
+	if ($child == 0)
+	{
+		# Without END blocks.
+		for (1 .. 100) { last if fault_acted($node, $point, $n, $offset); sleep 0.1; }
+		kill 'CONT', $worker;
+		POSIX::_exit(0);
+	}
+	my @result = $node->psql('postgres', course($point, $n, $action, "\\! kill -STOP $worker"), on_error_stop => 0);
+	waitpid $child, 0;
+	return @result;
+}
+
 $node->safe_psql('postgres', 'INSERT INTO t SELECT -1000 - i, 0, ' . far_value(500) . ' FROM generate_series(1, 10) i');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id < -1000; VACUUM t');
 $node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
@@ -83,7 +107,8 @@ for my $point (@points)
 		my $try = sub {
 			my ($n) = @_;
 			my $offset = -s $node->logfile;
-			my ($rc, $out, $err) = $node->psql('postgres', course($point, $n, $action), on_error_stop => 0);
+			my ($rc, $out, $err) = $point eq 'bridge_wait' && $n == 1 ? waiting_course($point, $n, $action, $offset)
+			  : $node->psql('postgres', course($point, $n, $action), on_error_stop => 0);
 			my $errors = () = $err =~ /ERROR:/g;
 			my $n_right = () = $out =~ /^t$/mg;
 			my $n_wrong = () = $out =~ /^f$/mg;
