@@ -44,7 +44,7 @@ sub sound
 	return;
 }
 
-# Rows across pages in one of them, so that an insert is more than one WAL record.
+# Rows across pages in one of them, so that an insert is more than one WAL record. Some 40 of these are there after a while.
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE s (id bigint, category int, v $type{16});
 CREATE TABLE w (id bigint, category int, v $type{1500});
@@ -59,8 +59,8 @@ fill_values($node, 'n', dims => 8, rows => 4000);
 $node->safe_psql('postgres', "CREATE INDEX n_v ON n USING $AM (v $CLASS)");
 my %load = (
 	'insert@10' => "INSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::$CAST FROM generate_series(1, 5);\n",
-	'wide@3'    => "INSERT INTO w SELECT nextval('ids'), 1, test_vector((random() * 1e6)::bigint, 1500)::$CAST;\n",
-	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s WHERE id > 0 ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1);\n",
+	'wide@6'    => "INSERT INTO w SELECT nextval('ids'), 1, test_vector((random() * 1e6)::bigint, 1500)::$CAST;\n",
+	'delete@4'  => "DELETE FROM s WHERE id IN (SELECT id FROM s WHERE id > 0 ORDER BY random() LIMIT 10);\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT (SELECT CASE WHEN count(*) > 40 THEN 2 ELSE 1 END FROM w));\n",
 	'abort@2'   => "BEGIN;\nINSERT INTO s SELECT nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 16)::$CAST FROM generate_series(1, 5);\nROLLBACK;\n",
 	'narrow@4'  => "INSERT INTO n SELECT 4000 + nextval('ids'), 1, test_vector((random() * 1e9)::bigint, 8)::$CAST FROM generate_series(1, 5);\nDELETE FROM n WHERE id IN (SELECT id FROM n ORDER BY random() LIMIT 3);\n",
 	'near@3'    => "\\set q random(1, 1000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('s', '$OP', quote_literal(test_vector(:q, 16)) || '::$CAST', 10);\nCOMMIT;\n",
