@@ -129,6 +129,11 @@ canary() {
 			done
 			reported "$defect" || missed+=" $defect in a backend"
 		done
+		# The report comes before the server knows of the crash. It is stopped when it is back.
+		for _ in {1..60}; do
+			[ "$(grep -c 'was terminated by signal 6' "$folder/server.log")" -lt $# ] || ! sql 'SELECT' >>"$log" 2>&1 || break
+			sleep 1
+		done
 		[ "$(grep -c 'was terminated by signal 6' "$folder/server.log")" -eq $# ] || missed+=' a crash for each'
 		rm -f "$WORK"/reports/*
 		cat "$folder/server.log" >>"$log"
