@@ -247,6 +247,8 @@ Copy::upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *he
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 		done += here;
 	}
+	VECTORGPU_TRY(device->damage("gpu_flip_dead", made->as<uint8_t>(), 0, uploader_->stream.get()));
+	VECTORGPU_TRY(uploader_->stream.synchronize());
 	*held = std::move(made);
 	return Status::ok();
 }

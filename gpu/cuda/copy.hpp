@@ -93,6 +93,8 @@ public:
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const;
+	Status check_derived(engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const;
 
 private:
 	struct Segment

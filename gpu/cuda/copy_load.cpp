@@ -6,7 +6,6 @@
 #include "cuda/copy.hpp"
 #include "cuda/device_graph.hpp"
 #include "cuda/ivf_lists.hpp"
-#include "kernels/fault.hpp"
 #include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda
@@ -210,10 +209,10 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 		made.n_untrusted = found.n_untrusted;
 		made.filterable = kernels::filter_fits(form, shape_.dim_pad);
 	}
-#ifdef VECTORGPU_FAULTS
-	if (made.n_rows > 0 && with_vectors_ && device->armed() && device->fault("gpu_flip"))
-		VECTORGPU_TRY(device->check(kernels::launch_flip(block.vectors.as<uint8_t>(), 1, stream), "damage rows"));
-#endif
+	if (made.n_rows > 0 && with_vectors_)
+		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));
+	if (made.n_rows > 0 && filter)
+		VECTORGPU_TRY(device->damage("gpu_flip_norm", block.values.as<uint8_t>(), 1, stream));
 	VECTORGPU_TRY(uploader_->stream.synchronize());
 	*sealed = std::move(made);
 	return Status::ok();

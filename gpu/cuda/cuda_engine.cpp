@@ -277,6 +277,18 @@ public:
 	}
 
 	Status
+	read_tombstones(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	{
+		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
+	}
+
+	Status
+	check_derived(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	{
+		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
+	}
+
+	Status
 	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
 		std::unique_ptr<engine::ListBuilder> *builder) override
 	{

@@ -117,6 +117,16 @@ Device::provoke([[maybe_unused]] cudaStream_t stream) const
 	return Status::ok();
 }
 
+Status
+Device::damage([[maybe_unused]] const char *name, [[maybe_unused]] uint8_t *to, [[maybe_unused]] size_t at, [[maybe_unused]] cudaStream_t stream) const
+{
+#ifdef VECTORGPU_FAULTS
+	if (armed_ && fault(name))
+		return check(kernels::launch_flip(to, at, stream), "damage what lies on the device");
+#endif
+	return Status::ok();
+}
+
 void
 Device::check_quietly(cudaError_t error, const char *what) const noexcept
 {

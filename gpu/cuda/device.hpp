@@ -63,6 +63,9 @@ public:
 	void arm() { armed_ = true; }
 	bool armed() const { return armed_; }
 
+	/// For tests: if the fault of this name is to happen, inverts byte `at` of what lies at `to` on the device.
+	Status damage(const char *name, uint8_t *to, size_t at, cudaStream_t stream) const;
+
 	/// Launches the broken kernels that were asked for; see README.md, "Fault points".
 	Status provoke(cudaStream_t stream) const;
 

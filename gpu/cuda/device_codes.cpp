@@ -86,6 +86,24 @@ receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const
 	return Status::ok();
 }
 
+Status
+count_different(
+	const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host, size_t n_bytes, uint64_t *n_different)
+{
+	std::vector<uint8_t> read(std::min(n_bytes, uploader->pinned.bytes()));
+
+	for (size_t done = 0; done < n_bytes;)
+	{
+		const size_t here = std::min(n_bytes - done, read.size());
+
+		VECTORGPU_TRY(receive_bytes(device, uploader, read.data(), on_device + done, here));
+		for (size_t i = 0; i < here; i++)
+			*n_different += read[i] != on_host[done + i] ? 1 : 0;
+		done += here;
+	}
+	return Status::ok();
+}
+
 kernels::Codes
 DeviceCodes::view() const
 {
@@ -125,7 +143,6 @@ make_codes(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	const size_t term_bytes = engine::ivf::code_has_terms(layout.spec) ? layout.n_rows * sizeof(float) : 0;
 	auto next = std::make_unique<DeviceCodes>();
 
-	next->head = engine::head_of(layout.spec);
 	next->layout = layout;
 	next->code_bytes = code_bytes;
 	switch (layout.spec.kind)
@@ -169,8 +186,10 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 
 		if (first < layout.model_at())
 		{
+			const engine::CodesHead head = engine::head_of(layout.spec);
+
 			here = std::min<uint64_t>(here, layout.model_at() - first);
-			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(&codes.head) + first, here);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(&head) + first, here);
 		}
 		else if (first < layout.terms_at())
 		{

@@ -13,7 +13,6 @@ namespace vectorgpu::cuda
 
 struct DeviceCodes
 {
-	engine::CodesHead head;
 	engine::CodesLayout layout;
 	uint32_t pitch_bytes = 0;
 	uint32_t code_bytes = 0; // of a row, as the index has it
@@ -33,5 +32,9 @@ Status read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCo
 /// n_bytes of host memory to the device through the pinned buffer, and the other way. Caller holds the uploader's mutex.
 Status send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes);
 Status receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes);
+
+/// *n_different += bytes of the device that are not those of host memory. Caller holds the uploader's mutex.
+Status count_different(
+	const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host, size_t n_bytes, uint64_t *n_different);
 
 } // namespace vectorgpu::cuda

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/device_codes.hpp"
+
 namespace vectorgpu::cuda
 {
 namespace
@@ -53,7 +55,6 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 
 	next->layout = layout;
 	next->parts.assign(graph.parts().begin(), graph.parts().end());
-	next->head.assign(graph.bytes().begin(), graph.bytes().begin() + static_cast<ptrdiff_t>(layout.edges_at()));
 	VECTORGPU_TRY(next->edges.allocate(budget, layout.bytes() - layout.edges_at(), "edges"));
 	VECTORGPU_TRY(next->entry_nodes.allocate(budget, n_entries * sizeof(uint32_t), "entry points"));
 	VECTORGPU_TRY(next->entry_vectors.allocate(budget, size_t{n_entries} * block.pitch_bytes, "vectors of entry points"));
@@ -66,6 +67,7 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, next->entry_nodes.as<uint32_t>(), n_entries,
 									next->entry_vectors.as<uint8_t>(), uploader->stream.get()),
 		"gather entry points"));
+	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	*made = std::move(next);
 	return Status::ok();
@@ -74,21 +76,33 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 Status
 read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes)
 {
-	const size_t from_head = first < graph.head.size() ? std::min<size_t>(n_bytes, graph.head.size() - first) : 0;
+	const engine::GraphLayout &layout = graph.layout;
 	const std::lock_guard lock(uploader->mutex);
 
-	std::copy_n(graph.head.data() + std::min<uint64_t>(first, graph.head.size()), from_head, bytes);
-	for (size_t done = from_head; done < n_bytes;)
+	while (n_bytes > 0)
 	{
-		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+		size_t here = n_bytes;
 
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(),
-										graph.edges.as<uint8_t>() + (first + done - graph.head.size()), here, cudaMemcpyDeviceToHost,
-										uploader->stream.get()),
-			"read a graph"));
-		VECTORGPU_TRY(uploader->stream.synchronize());
-		std::memcpy(bytes + done, uploader->pinned.as<uint8_t>(), here);
-		done += here;
+		if (first < layout.parts_at())
+		{
+			here = std::min<uint64_t>(here, layout.parts_at() - first);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(&layout.header) + first, here);
+		}
+		else if (first < layout.entries_at())
+		{
+			here = std::min<uint64_t>(here, layout.entries_at() - first);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(graph.parts.data()) + (first - layout.parts_at()), here);
+		}
+		else if (first < layout.edges_at())
+		{
+			here = std::min<uint64_t>(here, layout.edges_at() - first);
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.entry_nodes.as<uint8_t>() + (first - layout.entries_at()), here));
+		}
+		else
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.edges.as<uint8_t>() + (first - layout.edges_at()), here));
+		first += here;
+		bytes += here;
+		n_bytes -= here;
 	}
 	return Status::ok();
 }

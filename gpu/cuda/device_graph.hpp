@@ -15,7 +15,6 @@ namespace vectorgpu::cuda
 struct DeviceGraph
 {
 	engine::GraphLayout layout;
-	std::vector<uint8_t> head; // the description up to the edges, in host memory
 	std::vector<engine::GraphPartLayout> parts;
 	Held edges;         // [n_rows, degree] uint32
 	Held entry_nodes;   // [n_entries] uint32

@@ -168,6 +168,7 @@ HashedCopy::upload(engine::SegmentId id)
 		VECTORGPU_TRY(device->check(kernels::launch_code_gather(made->codes.as<uint8_t>(), static_cast<uint32_t>(code_bytes),
 										made->entry_nodes.as<uint32_t>(), n_entries, made->entry_codes.as<uint8_t>(), uploader_->stream.get()),
 			"gather codes of entry points"));
+		VECTORGPU_TRY(device->damage("gpu_flip_derived", made->edges.as<uint8_t>(), 0, uploader_->stream.get()));
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 	}
 
@@ -175,6 +176,43 @@ HashedCopy::upload(engine::SegmentId id)
 
 	segments_[id] = std::move(made);
 	return Status::ok();
+}
+
+Status
+HashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	const Device *device = budget_->device();
+	std::shared_ptr<const DeviceSegment> segment;
+
+	VECTORGPU_TRY(host_.check_derived(id, first, n_rows, n_different));
+	{
+		const std::lock_guard lock(mutex_);
+
+		if (const auto found = segments_.find(id); found != segments_.end() && !found->second->unsupported)
+			segment = found->second;
+	}
+	if (segment == nullptr)
+		return Status::ok();
+
+	const engine::SegmentGraph &graph = *segment->graph;
+	const engine::GraphHeader &header = graph.layout().header;
+	const size_t edge_bytes = header.degree * sizeof(uint32_t);
+	const size_t code_bytes = header.hash_bits / 8;
+	const std::lock_guard lock(uploader_->mutex);
+	const auto look = [&](const Held &held, const void *host, size_t at, size_t n_bytes)
+	{ return count_different(device, uploader_, held.as<uint8_t>() + at, static_cast<const uint8_t *>(host) + at, n_bytes, n_different); };
+
+	VECTORGPU_TRY(look(segment->edges, graph.edges(), first * edge_bytes, n_rows * edge_bytes));
+	VECTORGPU_TRY(look(segment->codes, graph.codes(), first * code_bytes, n_rows * code_bytes));
+	if (first > 0)
+		return Status::ok();
+
+	std::vector<uint8_t> entry_codes(header.n_entries * code_bytes);
+
+	for (size_t i = 0; i < header.n_entries; i++)
+		std::memcpy(entry_codes.data() + i * code_bytes, graph.codes() + graph.entries()[i] * code_bytes, code_bytes);
+	VECTORGPU_TRY(look(segment->entry_nodes, graph.entries(), 0, header.n_entries * sizeof(uint32_t)));
+	return look(segment->entry_codes, entry_codes.data(), 0, entry_codes.size());
 }
 
 /// Null: the host has to find the nodes.

@@ -71,6 +71,15 @@ public:
 		return host_.read_structure(segment, first, n_bytes, bytes);
 	}
 
+	Status
+	read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const
+	{
+		return host_.read_tombstones(segment, first, n_rows, bits);
+	}
+
+	/// As Engine's: the host's norms, and what the device has, against what the host has.
+	Status check_derived(engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const;
+
 	/// See Engine::search. kCancelled if control says stop. Waits for the context's stream.
 	Status search(const Device *device, SearchContext *context, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, HashedCounts *counts, engine::SearchControl *control);

@@ -59,6 +59,7 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	VECTORGPU_TRY(device->check(
 		kernels::launch_ivf_row_ids(row_ids, next->numbers.as<uint32_t>(), n_rows, next->row_ids.as<uint64_t>(), stream),
 		"order row ids"));
+	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->row_ids.as<uint8_t>(), 0, stream));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	if (coded)
 		VECTORGPU_TRY(make_codes(budget, uploader, lists, &next->codes));

@@ -228,6 +228,27 @@ DeviceMatchCopy::host_bytes() const
 	return bytes;
 }
 
+Status
+DeviceMatchCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	std::shared_ptr<Segment> segment;
+
+	VECTORGPU_TRY(MatchCopy::check_derived(id, first, n_rows, n_different));
+	{
+		const std::lock_guard lock(mutex_);
+
+		if (const auto found = segments_.find(id); found != segments_.end())
+			segment = found->second;
+	}
+	if (segment == nullptr)
+		return Status::ok();
+
+	const std::lock_guard lock(segment->mutex);
+	const std::span<const uint8_t> dead = segment->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*segment->dead);
+
+	return segment->index.count_different(segment->made->index, dead, static_cast<size_t>(first), n_rows, n_different);
+}
+
 /// The queries `numbers` by the host's index, with all threads.
 Status
 DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const

@@ -28,6 +28,9 @@ public:
 	Status attach();
 	Status detach();
 
+	/// As Engine's: what the host has derived, and what the device has, against what is made of the host's index now.
+	Status check_derived(engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const;
+
 	/// Of the host's memory: what the copy takes there, and lists that the device gets in parts.
 	uint64_t host_bytes() const;
 

@@ -35,6 +35,14 @@ image_bytes(const MatchIndex::Tile &tile, size_t n_codes)
 	return codes + aligned(tile.rows.size() * 2);
 }
 
+/// But for the bytes between their members.
+bool
+same_tile(const kernels::MatchTile &a, const kernels::MatchTile &b)
+{
+	return a.codes == b.codes && a.ends == b.ends && a.places == b.places && a.n_codes == b.n_codes && a.n_rows == b.n_rows &&
+		   a.first_row == b.first_row;
+}
+
 } // namespace
 
 uint64_t
@@ -57,10 +65,53 @@ DeviceMatchIndex::host_bytes() const
 	return bytes;
 }
 
-Status
+/// image [image_bytes], zeros before: the lists of a tile, which will lie at `base` on the device.
+kernels::MatchTile
+DeviceMatchIndex::pack_tile(const MatchIndex::Tile &from, size_t number, const uint8_t *base, uint8_t *image) const
+{
+	kernels::MatchTile to;
+	uint64_t at = 0;
+
+	if (is_dense(from, n_codes_))
+	{
+		uint32_t *ends = reinterpret_cast<uint32_t *>(image);
+		size_t code = 0;
+
+		for (size_t j = 0; j < from.codes.size(); j++)
+		{
+			for (; code < from.codes[j]; code++)
+				ends[code] = j == 0 ? 0 : from.ends[j - 1];
+			ends[code++] = from.ends[j];
+		}
+		for (; code < n_codes_; code++)
+			ends[code] = from.ends.empty() ? 0 : from.ends.back();
+		to.ends = reinterpret_cast<const uint32_t *>(base);
+		to.n_codes = static_cast<uint32_t>(n_codes_);
+		at += aligned(n_codes_ * 4);
+	}
+	else
+	{
+		const uint64_t bytes = from.codes.size() * 4;
+
+		std::memcpy(image, from.codes.data(), bytes);
+		to.codes = reinterpret_cast<const uint32_t *>(base);
+		at += aligned(bytes);
+		std::memcpy(image + at, from.ends.data(), bytes);
+		to.ends = reinterpret_cast<const uint32_t *>(base + at);
+		to.n_codes = static_cast<uint32_t>(from.codes.size());
+		at += aligned(bytes);
+	}
+	if (!from.rows.empty())
+		std::memcpy(image + at, from.rows.data(), from.rows.size() * 2);
+	to.places = reinterpret_cast<const uint16_t *>(base + at);
+	to.first_row = static_cast<uint32_t>(number * kernels::kMatchTileRows);
+	to.n_rows = static_cast<uint32_t>(std::min<size_t>(kernels::kMatchTileRows, n_rows_ - to.first_row));
+	return to;
+}
+
+void
 DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) const
 {
-	const uint8_t *base = lists_.as<uint8_t>();
 	uint64_t at = 0;
 
 	part->image.resize(part->bytes);
@@ -68,46 +119,75 @@ DeviceMatchIndex::pack(std::span<const MatchIndex::Tile> tiles, Part *part) cons
 	{
 		const size_t number = part->first_tile + i;
 		const MatchIndex::Tile &from = tiles[number];
-		kernels::MatchTile to;
 
-		if (is_dense(from, n_codes_))
-		{
-			uint32_t *ends = reinterpret_cast<uint32_t *>(part->image.data() + at);
-			size_t code = 0;
-
-			for (size_t j = 0; j < from.codes.size(); j++)
-			{
-				for (; code < from.codes[j]; code++)
-					ends[code] = j == 0 ? 0 : from.ends[j - 1];
-				ends[code++] = from.ends[j];
-			}
-			for (; code < n_codes_; code++)
-				ends[code] = from.ends.empty() ? 0 : from.ends.back();
-			to.ends = reinterpret_cast<const uint32_t *>(base + at);
-			to.n_codes = static_cast<uint32_t>(n_codes_);
-			at += aligned(n_codes_ * 4);
-		}
-		else
-		{
-			const uint64_t bytes = from.codes.size() * 4;
-
-			std::memcpy(part->image.data() + at, from.codes.data(), bytes);
-			to.codes = reinterpret_cast<const uint32_t *>(base + at);
-			at += aligned(bytes);
-			std::memcpy(part->image.data() + at, from.ends.data(), bytes);
-			to.ends = reinterpret_cast<const uint32_t *>(base + at);
-			to.n_codes = static_cast<uint32_t>(from.codes.size());
-			at += aligned(bytes);
-		}
-		if (!from.rows.empty())
-			std::memcpy(part->image.data() + at, from.rows.data(), from.rows.size() * 2);
-		to.places = reinterpret_cast<const uint16_t *>(base + at);
-		at += aligned(from.rows.size() * 2);
-		to.first_row = static_cast<uint32_t>(number * kernels::kMatchTileRows);
-		to.n_rows = static_cast<uint32_t>(std::min<size_t>(kernels::kMatchTileRows, n_rows_ - to.first_row));
-		part->tiles.push_back(to);
+		part->tiles.push_back(pack_tile(from, number, lists_.as<uint8_t>() + at, part->image.data() + at));
 		part->n_postings.push_back(from.rows.size());
+		at += image_bytes(from, n_codes_);
 	}
+}
+
+Status
+DeviceMatchIndex::count_different_of_part(
+	const Part &part, std::span<const MatchIndex::Tile> tiles, size_t first, size_t n, uint64_t *n_different) const
+{
+	std::vector<uint8_t> image;
+	std::vector<uint8_t> held;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < part.n_tiles; i++)
+	{
+		const size_t number = part.first_tile + i;
+		const uint64_t bytes = image_bytes(tiles[number], n_codes_);
+
+		if (const size_t first_row = number * kernels::kMatchTileRows; first_row >= first && first_row - first < n)
+		{
+			image.assign(bytes, 0);
+
+			const kernels::MatchTile tile = pack_tile(tiles[number], number, lists_.as<uint8_t>() + at, image.data());
+			kernels::MatchTile held_tile = part.tiles[i];
+
+			if (part.image.empty()) // it stays on the device
+			{
+				held.resize(bytes);
+				VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), lists_.as<uint8_t>() + at, bytes, cudaMemcpyDeviceToHost), "read match lists"));
+				VECTORGPU_TRY(device_->check(
+					cudaMemcpy(&held_tile, tiles_.as<kernels::MatchTile>() + i, sizeof(held_tile), cudaMemcpyDeviceToHost), "read match tiles"));
+			}
+			else
+				held.assign(part.image.begin() + static_cast<ptrdiff_t>(at), part.image.begin() + static_cast<ptrdiff_t>(at + bytes));
+			for (size_t j = 0; j < bytes; j++)
+				*n_different += held[j] != image[j] ? 1 : 0;
+			*n_different += same_tile(held_tile, tile) ? 0 : 1;
+		}
+		at += bytes;
+	}
+	return {};
+}
+
+Status
+DeviceMatchIndex::count_different(
+	const MatchIndex &index, std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const
+{
+	const size_t first_byte = first / 8;
+	const size_t dead_end = std::min((first + n + 7) / 8, (n_rows_ + 7) / 8);
+
+	if (device_ == nullptr || n == 0) // nothing was loaded
+		return {};
+
+	const GpuWait wait(device_);
+
+	if (texts_.loaded())
+		VECTORGPU_TRY(texts_.count_different(index, first, n, n_different));
+	for (const Part &part : parts_)
+		VECTORGPU_TRY(count_different_of_part(part, index.tiles(), first, n, n_different));
+	if (!any_dead_ || first_byte >= dead_end)
+		return {};
+
+	std::vector<uint8_t> held(dead_end - first_byte);
+
+	VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), dead_.as<uint8_t>() + first_byte, held.size(), cudaMemcpyDeviceToHost), "read tombstones"));
+	for (size_t i = 0; i < held.size(); i++)
+		*n_different += held[i] != (first_byte + i < dead.size() ? dead[first_byte + i] : 0) ? 1 : 0;
 	return {};
 }
 
@@ -160,12 +240,13 @@ DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> t
 	VECTORGPU_TRY(tiles_.allocate(device, budget, most_tiles * sizeof(kernels::MatchTile), "match tiles"));
 	VECTORGPU_TRY(dead_.allocate(device, budget, (n_rows + 7) / 8, "tombstones"));
 	for (Part &part : parts_)
-		VECTORGPU_TRY(pack(tiles, &part));
+		pack(tiles, &part);
 	if (parts_.size() == 1)
 	{
 		const GpuWait wait(device);
 
 		VECTORGPU_TRY(send(parts_[0], nullptr));
+		VECTORGPU_TRY(device->damage("gpu_flip_derived", lists_.as<uint8_t>(), lists_.bytes() / 2, nullptr));
 		VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load match lists"));
 		std::vector<uint8_t>().swap(parts_[0].image);
 	}

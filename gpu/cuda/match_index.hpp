@@ -55,6 +55,11 @@ public:
 	/// Rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
 	Status set_dead(std::span<const uint8_t> bits);
 
+	/// *n_different += what the device, or the host of an index in parts, has otherwise than it would be made of `index` now, which it was loaded from: of
+	/// tiles that begin in rows [first, first + n), and which of the rows are dead. dead: as set_dead was told last.
+	Status count_different(
+		const engine::match::MatchIndex &index, std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const;
+
 	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
 	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it says stop.
 	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
@@ -93,7 +98,10 @@ private:
 
 	struct Chunk;
 
-	Status pack(std::span<const engine::match::MatchIndex::Tile> tiles, Part *part) const;
+	kernels::MatchTile pack_tile(const engine::match::MatchIndex::Tile &from, size_t number, const uint8_t *base, uint8_t *image) const;
+	void pack(std::span<const engine::match::MatchIndex::Tile> tiles, Part *part) const;
+	Status count_different_of_part(
+		const Part &part, std::span<const engine::match::MatchIndex::Tile> tiles, size_t first, size_t n, uint64_t *n_different) const;
 	Status send(const Part &part, cudaStream_t stream) const;
 	Status search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
 		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const;

@@ -109,6 +109,27 @@ pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<u
 	return packed;
 }
 
+/// The tile with pointers into what lies on the device, `base` being its beginning.
+kernels::MatchTextTile
+place(const Packed &packed, const uint8_t *base)
+{
+	kernels::MatchTextTile tile = packed.tile;
+
+	tile.starts = reinterpret_cast<const uint32_t *>(base + packed.starts_at);
+	tile.places = reinterpret_cast<const uint16_t *>(base + packed.places_at);
+	tile.lengths = reinterpret_cast<const uint16_t *>(base + packed.lengths_at);
+	tile.text = reinterpret_cast<const uint32_t *>(base + packed.text_at);
+	return tile;
+}
+
+/// But for the bytes between their members.
+bool
+same_tile(const kernels::MatchTextTile &a, const kernels::MatchTextTile &b)
+{
+	return a.starts == b.starts && a.places == b.places && a.lengths == b.lengths && a.text == b.text && a.n_groups == b.n_groups &&
+		   a.n_rows == b.n_rows && a.first_row == b.first_row;
+}
+
 } // namespace
 
 bool
@@ -134,8 +155,10 @@ DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 	std::vector<kernels::MatchTextTile> tiles;
 	uint64_t longest = kernels::kMatchTextQuery;
 
+	device_ = device;
 	alphabet_.clear();
 	tile_symbols_.clear();
+	tiles_at_.clear();
 	for_each_code(index, [&](uint32_t code) { return alphabet_.emplace(code, static_cast<uint8_t>(alphabet_.size())), true; });
 	for (size_t row = 0; row < index.n_rows(); row++)
 		longest = std::max(longest, index.text(row).n);
@@ -151,14 +174,9 @@ DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 	VECTORGPU_TRY(tiles_.allocate(device, budget, packed.size() * sizeof(kernels::MatchTextTile), "tiles of texts"));
 	for (const Packed &one : packed)
 	{
-		const uint8_t *base = texts_.as<uint8_t>();
-
-		tiles.push_back(one.tile);
-		tiles.back().starts = reinterpret_cast<const uint32_t *>(base + one.starts_at);
-		tiles.back().places = reinterpret_cast<const uint16_t *>(base + one.places_at);
-		tiles.back().lengths = reinterpret_cast<const uint16_t *>(base + one.lengths_at);
-		tiles.back().text = reinterpret_cast<const uint32_t *>(base + one.text_at);
+		tiles.push_back(place(one, texts_.as<uint8_t>()));
 		tile_symbols_.push_back(one.n_symbols);
+		tiles_at_.push_back(one.starts_at);
 	}
 
 	const GpuWait wait(device);
@@ -166,8 +184,33 @@ DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 	VECTORGPU_TRY(device->check(cudaMemcpy(texts_.as<uint8_t>(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
 	VECTORGPU_TRY(device->check(
 		cudaMemcpy(tiles_.as<uint8_t>(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice), "send tiles of texts"));
+	VECTORGPU_TRY(device->damage("gpu_flip_derived", texts_.as<uint8_t>(), texts_.bytes() / 2, nullptr));
 	VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load texts"));
 	n_tiles_ = static_cast<uint32_t>(tiles.size());
+	return {};
+}
+
+Status
+DeviceTexts::count_different(const MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const
+{
+	const size_t tile_rows = kernels::match_text_rows(bits());
+
+	for (size_t i = (first + tile_rows - 1) / tile_rows; i < n_tiles_ && i * tile_rows - first < n; i++)
+	{
+		const size_t first_row = i * tile_rows;
+		const uint8_t *base = texts_.as<uint8_t>() + tiles_at_[i];
+		std::vector<uint8_t> image;
+		const Packed packed = pack(index, first_row, std::min(tile_rows, index.n_rows() - first_row), alphabet_, &image);
+		std::vector<uint8_t> held(image.size());
+		kernels::MatchTextTile tile;
+
+		VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), base, held.size(), cudaMemcpyDeviceToHost), "read texts"));
+		VECTORGPU_TRY(
+			device_->check(cudaMemcpy(&tile, tiles_.as<kernels::MatchTextTile>() + i, sizeof(tile), cudaMemcpyDeviceToHost), "read tiles of texts"));
+		for (size_t j = 0; j < image.size(); j++)
+			*n_different += held[j] != image[j] ? 1 : 0;
+		*n_different += same_tile(tile, place(packed, base)) ? 0 : 1;
+	}
 	return {};
 }
 

@@ -25,6 +25,10 @@ public:
 	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the device has too little.
 	Status load(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
+	/// *n_different += what the device has otherwise than it would be made of `index` now, which it was loaded from: of tiles that begin in rows
+	/// [first, first + n).
+	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
+
 	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].
 	std::vector<uint8_t> symbols_of(const uint8_t *codes, size_t n) const;
 
@@ -41,10 +45,12 @@ public:
 	uint64_t device_bytes() const { return texts_.bytes() + tiles_.bytes(); }
 
 private:
+	const Device *device_ = nullptr;
 	std::unordered_map<uint32_t, uint8_t> alphabet_;
 	uint32_t most_distance_ = 0;
 	uint32_t n_tiles_ = 0;
 	std::vector<uint64_t> tile_symbols_;
+	std::vector<uint64_t> tiles_at_; // where each begins in texts_
 	Held texts_;
 	Held tiles_;
 };

@@ -87,6 +87,10 @@ bool ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 [[nodiscard]] cudaError_t launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place,
 	cudaStream_t stream);
 
+/// The way back, of rows [first, first + n): bit numbers[place] - first of by_number [ceil(n / 32)] = the place's of by_place, the others 0.
+[[nodiscard]] cudaError_t launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n,
+	uint32_t *by_number, cudaStream_t stream);
+
 /// ids [n] = 0, 1, 2, ...
 [[nodiscard]] cudaError_t launch_ivf_iota(uint64_t *ids, uint32_t n, cudaStream_t stream);
 

@@ -50,6 +50,21 @@ bits_kernel(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, 
 	by_place[byte] = static_cast<uint8_t>(bits);
 }
 
+/// Grid ceil(n_rows / 256), block 256: a thread per place.
+__global__ void __launch_bounds__(kThreads)
+bits_back_kernel(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number)
+{
+	const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
+
+	if (place >= n_rows || ((by_place[place / 8] >> (place % 8)) & 1) == 0)
+		return;
+
+	const uint32_t at = numbers[place] - first; // large of rows before
+
+	if (at < n)
+		atomicOr(by_number + at / 32, 1u << (at % 32));
+}
+
 __global__ void __launch_bounds__(kThreads)
 iota_kernel(uint64_t *ids, uint32_t n)
 {
@@ -222,6 +237,18 @@ launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_ro
 	if (n_rows == 0)
 		return cudaSuccess;
 	bits_kernel<<<blocks_for((n_rows + 7) / 8), kThreads, 0, stream>>>(by_number, numbers, n_rows, by_place);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number,
+	cudaStream_t stream)
+{
+	if (n == 0 || n_rows == 0)
+		return cudaSuccess;
+	if (const cudaError_t error = cudaMemsetAsync(by_number, 0, (n + size_t{31}) / 32 * sizeof(uint32_t), stream); error != cudaSuccess)
+		return error;
+	bits_back_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(by_place, numbers, n_rows, first, n, by_number);
 	return cudaGetLastError();
 }
 

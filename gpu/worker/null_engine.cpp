@@ -77,6 +77,17 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no structure");
 	}
 
+	Status
+	read_tombstones(CopyId, SegmentId, uint64_t, size_t, uint8_t *) override
+	{
+		return Status::error(StatusCode::kUnsupported, "the null engine keeps no tombstones");
+	}
+
+	Status
+	check_derived(CopyId, SegmentId, uint64_t, size_t, uint64_t *) override
+	{
+		return Status::error(StatusCode::kUnsupported, "the null engine derives nothing");
+	}
 
 	bool
 	append_at_once(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override

@@ -36,7 +36,7 @@ Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &req
 		done += n;
 		progress();
 	}
-	*reply = {0, XXH3_64bits_digest(&sum), 0};
+	*reply = {0, XXH3_64bits_digest(&sum), 0, 0, 0};
 	return ReplyStatus::kOk;
 }
 
@@ -59,36 +59,42 @@ Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &reque
 		return structure_checksum(*copy, request, reply, progress);
 
 	const size_t row_bytes = request.segment == 0 ? copy->row_bytes : copy->segment_row_bytes;
-	const size_t block_rows = std::max<size_t>(1, kChecksumBlockBytes / copy->row_bytes);
+	const size_t block_rows = std::max<size_t>(8, kChecksumBlockBytes / copy->row_bytes / 8 * 8); // whole bytes of tombstones
 	std::vector<RowId> row_ids(std::min<uint64_t>(block_rows, request.n_rows));
 	std::vector<uint8_t> vectors(row_ids.size() * row_bytes);
+	Bits dead((row_ids.size() + 7) / 8);
 	XXH3_state_t id_state;
 	XXH3_state_t vector_state;
+	XXH3_state_t dead_state;
 
+	*reply = {};
 	XXH3_64bits_reset(&id_state);
 	XXH3_64bits_reset(&vector_state);
+	XXH3_64bits_reset(&dead_state);
 	for (uint64_t done = 0; done < request.n_rows;)
 	{
+		const uint64_t first = request.first + done;
 		const size_t n = std::min<uint64_t>(block_rows, request.n_rows - done);
-		const Status status = engine_.read_rows(copy->id, request.segment, request.first + done, n, row_ids.data(),
-			vectors.data());
+		uint64_t n_different = 0;
+		Status status = engine_.read_rows(copy->id, request.segment, first, n, row_ids.data(), vectors.data());
 
+		if (status.is_ok())
+			status = engine_.read_tombstones(copy->id, request.segment, first, n, dead.data());
+		if (status.is_ok())
+			status = engine_.check_derived(copy->id, request.segment, first, n, &n_different);
 		if (!status.is_ok())
 			return reply_status(status);
 		XXH3_64bits_update(&id_state, row_ids.data(), n * sizeof(RowId));
 		XXH3_64bits_update(&vector_state, vectors.data(), n * row_bytes);
+		XXH3_64bits_update(&dead_state, dead.data(), (n + 7) / 8);
+		reply->n_dead += count_range(dead, 0, n);
+		reply->n_different += n_different;
 		done += n;
 		progress();
 	}
-	*reply = {XXH3_64bits_digest(&id_state), XXH3_64bits_digest(&vector_state), 0};
-
-	const std::lock_guard writing(copy->write_mutex);
-	const auto found = copy->segments.find(request.segment);
-
-	if (request.segment == 0 && request.first >= copy->delta_dead_first)
-		reply->n_dead = count_range(copy->delta_dead, request.first - copy->delta_dead_first, request.n_rows);
-	else if (found != copy->segments.end())
-		reply->n_dead = count_range(found->second.dead, request.first, request.n_rows);
+	reply->row_ids_xxh3 = XXH3_64bits_digest(&id_state);
+	reply->vectors_xxh3 = XXH3_64bits_digest(&vector_state);
+	reply->dead_xxh3 = XXH3_64bits_digest(&dead_state);
 	return ReplyStatus::kOk;
 }
 

@@ -272,6 +272,32 @@ public:
 		return place->engine.read_structure(place->id, segment, first, n_bytes, bytes);
 	}
 
+	Status
+	read_tombstones(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.read_tombstones(place->id, segment, first, n_rows, bits);
+	}
+
+	Status
+	check_derived(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	{
+		const std::shared_ptr<TieredCopy> copy = find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.check_derived(place->id, segment, first, n_rows, n_different);
+	}
+
 	/// On the device, if it has room.
 	Status
 	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,

@@ -185,6 +185,15 @@ public:
 	/// The same for bytes [first, first + n_bytes) of what load_structure was given.
 	virtual Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
+	/// The same for tombstones: bits [ceil(n_rows / 8)] of rows [first, first + n_rows), bit 0 that of row `first`, those behind the last 0.
+	virtual Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) = 0;
+
+	/// Looks at what the engine has made for its searches of rows [first, first + n_rows) and of the structure that goes with them, and what the three
+	/// calls above do not read back: norms, second orders, what a device has of a copy in host memory. It is made again, in the same way, of what is
+	/// held, and compared where it lies. *n_different: how many numbers are not what they would be now; 0: none. Of a segment that is not sealed there
+	/// is nothing to look at.
+	virtual Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) = 0;
+
 	/// True of kinds whose copies an engine with a device keeps whole in host memory, with a part beside it on the device: segments
 	/// of which the device has nothing are answered from host memory, and sealing one does not fail for want of device memory.
 	virtual bool keeps_on_host([[maybe_unused]] CopyKind kind) const { return false; }

@@ -12,7 +12,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 11;
+constexpr uint16_t kProtocolVersion = 12;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // a vector of 16,000 floats and headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -538,7 +538,9 @@ struct ChecksumReply
 	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the row headers' TIDs)
 	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes
 	uint64_t n_dead;       // tombstones set in the range
+	uint64_t dead_xxh3;    // of their bits, bit 0 that of the first row, spare bits 0
+	uint64_t n_different;  // numbers that the engine has made of these rows and would not make again; these three: of rows only
 };
-static_assert(sizeof(ChecksumReply) == 24);
+static_assert(sizeof(ChecksumReply) == 40);
 
 } // namespace vectorgpu::wire

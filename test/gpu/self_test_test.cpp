@@ -75,6 +75,18 @@ public:
 	}
 
 	Status
+	read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
+	{
+		return inner_->read_tombstones(copy, segment, first, n, bits);
+	}
+
+	Status
+	check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
+	{
+		return inner_->check_derived(copy, segment, first, n, n_different);
+	}
+
+	Status
 	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control, std::unique_ptr<engine::ListBuilder> *builder) override
 	{
 		return inner_->make_list_builder(spec, control, builder);

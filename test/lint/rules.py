@@ -17,7 +17,7 @@ UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
-WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault)\(\s*"|\{"(?=gpu_))([a-z]\w*)"(?=[,)])')
+WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault|damage)\(\s*"|\{"(?=gpu_))([a-z]\w*)"(?=[,)])')
 WORKER_FAULT_LIST = "test/worker_faults.txt"
 FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"

@@ -1,11 +1,12 @@
 # Damage of what the worker holds (G14): a bit of a copy is flipped in the memory of its process, as a broken chip does. For each part of the copies of
 # each access method vectorgpu_check with check_cache says that the copy differs, and which part of it; the pages are intact, so that the next
-# copy is sound and answers rightly. The CPU engine's copies, on any machine; those on a GPU are damaged in 300_gpu_faults. What the engine makes of a
-# copy for its searches is not compared: src/am/shared/README.md, "Check".
+# copy is sound and answers rightly: rows, their tombstones, what describes a segment's structure, and what the engine has made of these for its
+# searches (norms, sizes of texts). The CPU engine's copies, on any machine; those on a GPU are damaged in fault_test.cpp and 300_gpu_faults.
 use strict;
 use warnings;
 
 use FindBin;
+use List::Util qw(sum);
 use lib "$FindBin::RealBin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -19,11 +20,12 @@ my $node = make_node('main', conf => "shared_preload_libraries = 'vectorgpu'\nve
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 my $pid = wait_worker($node);
 
-# Flips the lowest bit of the byte `offset` bytes behind the beginning of whatever is like this in the worker's memory. Returns in how many places.
+# Flips the lowest bit of the byte `offset` bytes behind the beginning of whatever is like this in the worker's memory, or of the nth such place alone.
+# Returns how many places there are.
 sub flip
 {
-	my ($pattern, $offset) = @_;
-	my $out = `python3 '$FindBin::RealBin/lib/flip_bit.py' $pid $pattern $offset 2>&1`;
+	my ($pattern, $offset, $nth) = @_;
+	my $out = `python3 '$FindBin::RealBin/lib/flip_bit.py' $pid $pattern $offset @{[ $nth // '' ]} 2>&1`;
 
 	chomp $out;
 	return $out;
@@ -39,7 +41,9 @@ my @marked = (4, 18, 41, 78, 131, 223, 302, 445);
 my $vector = q{ARRAY(SELECT ((i % 2) * 128 - 64 + d * i / 1024.0)::real FROM generate_series(1, 8) d)::vector(8)};
 my $set    = "ARRAY['of row ' || i, CASE WHEN i = ANY ('{" . join(',', @marked) . "}') THEN 'marked' ELSE 'not marked' END]";
 
-sub vector_of { my ($i) = @_; return unpack 'H*', pack 'f<8', map { $i % 2 * 128 - 64 + $_ * $i / 1024 } 1 .. 8; }
+sub elements_of { my ($i) = @_; return map { $i % 2 * 128 - 64 + $_ * $i / 1024 } 1 .. 8; }
+sub vector_of { return unpack 'H*', pack 'f<8', elements_of(@_); }
+sub norm_of { return unpack 'H*', pack 'd<', sum(map { $_ * $_ } elements_of(@_)); } # exact
 
 # The bitmap of the dead among ids $first and above, without its first and its last bytes.
 sub dead_bits
@@ -57,26 +61,34 @@ my $lists = unpack 'H*', pack 'Q<3', 0, $built / 2, $built;
 my $list_bytes = 24 + 2 * 8 * 4 + $built * 4;
 my $edge_bytes = $built * 16 * 4;
 my ($graph, $hashed) = map { unpack('H*', pack 'V2', 16, 1) . '.' x 8 . unpack('H*', pack 'V4', $_, 0, $built, 0) } 0, 64;
-my $marked = unpack 'H*', pack 'V*', map { $_ - 1 } @marked;
+my $marked = unpack 'H*', pack 'v*', map { $_ - 1 } @marked; # places in a tile, as they are counted
+my $sizes  = unpack 'H*', pack 'v*', map { length "of row $_" } 1 .. $built;
 my %structure = (
 	flat   => [],
 	ivf    => [ [ 'where a list ends', $lists, 8 ], [ 'a centroid', $lists, 24 ], [ 'the number of a row in a list', $lists, 24 + 64 + 400 ] ],
 	codes  => [ [ 'where a list ends', $lists, 8 ], [ 'what codes are made with', $lists, $list_bytes + 16 ], [ 'a code', $lists, $list_bytes + 16 + 64 + 1000 ] ],
 	graph  => [ [ 'an entry point', $graph, 32 ], [ 'an edge', $graph, 32 + int($edge_bytes / 2) ] ],
 	hashed => [ [ 'an edge', $hashed, 32 + int($edge_bytes / 2) ], [ 'a code', $hashed, 32 + $edge_bytes + 16 + 64 * 4 + 64 * 8 + $built * 4 ] ],
-	match  => [ [ 'the rows that have an element', $marked, 12 ], [ 'an element', unpack('H*', 'of row 321'), 3 ] ]);
+	match  => [ [ 'the rows that have an element', $marked, 6 ], [ 'an element', unpack('H*', 'of row 321'), 3 ] ],
+	texts  => [ [ 'a text', unpack('H*', 'of row 321of row 322'), 8 ], [ 'the size of a text', $sizes, 800, 'derived values' ] ]);
 my %indexes = (
 	flat   => 'gpuflat (v vector_l2_ops)',
 	ivf    => 'gpuivf (v vector_l2_ops) WITH (lists = 2)',
 	codes  => 'gpuivf (v vector_l2_ops) WITH (lists = 2, storage = sq8, refine = none)',
 	graph  => 'gpugraph (v vector_l2_ops) WITH (degree = 16)',
 	hashed => 'gpugraph (v vector_l2_ops) WITH (degree = 16, hash_bits = 64)',
-	match  => 'gpumatch (v)');
+	match  => 'gpumatch (v)',
+	texts  => 'gpumatch (v text_gram_ops)');
 
-for my $kind (qw(flat ivf codes graph hashed match))
+for my $kind (qw(flat ivf codes graph hashed match texts))
 {
 	my ($table, $index) = ("t_$kind", "i_$kind");
-	my ($type, $value, $order) = $kind eq 'match' ? ('text[]', $set, q{v <#> '{marked,"of row 18"}'}) : ('vector(8)', $vector, q{v <-> '[63,62,61,64,64,65,66,67]'});
+	my ($type, $value, $order) =
+		$kind eq 'match' ? ('text[]', $set, q{v <#> '{marked,"of row 18"}'})
+	  : $kind eq 'texts' ? ('text', q{'of row ' || i}, q{v <~> 'of row 188'})
+	  :                    ('vector(8)', $vector, q{v <-> '[63,62,61,64,64,65,66,67]'});
+	my $has_vectors = $type eq 'vector(8)';
+	my $n_held = $kind eq 'texts' ? $built + 2 * ($all - $built) : $all; # values of the delta take two slots there
 
 	$node->safe_psql('postgres', "CREATE TABLE $table (id int, v $type); INSERT INTO $table SELECT i, $value FROM generate_series(1, $built) i; "
 		  . "CREATE INDEX $index ON $table USING $indexes{$kind}; INSERT INTO $table SELECT i, $value FROM generate_series($built + 1, $all) i");
@@ -91,15 +103,16 @@ for my $kind (qw(flat ivf codes graph hashed match))
 	my $ids = sub { return unpack 'H*', pack 'Q<4', map { $row_id{$_} } @_; };
 	my @parts = (
 		[ 'row ids of a segment', $ids->(301 .. 304), 8, 'row ids' ],
-		$kind =~ /^(?:codes|match)$/ ? () : [ 'a vector of a segment', vector_of(300), 16, 'vectors' ],
+		!$has_vectors || $kind eq 'codes' ? () : ([ 'a vector of a segment', vector_of(300), 16, 'vectors' ], [ 'a norm of a segment', norm_of(300), 0, 'derived values' ]),
 		[ 'tombstones of a segment', dead_bits(1, 20, 16), 8, 'tombstones' ],
-		[ 'row ids of the delta', $ids->(641 .. 644), 8, 'row ids' ],
-		[ 'a value of the delta', $kind eq 'match' ? unpack('H*', 'of row 650') : vector_of(650), 8, 'vectors' ],
-		[ 'tombstones of the delta', dead_bits($built + 1, 2, 9), 4, 'tombstones' ],
-		map { [ @$_, 'structure' ] } @{ $structure{$kind} });
+		$n_held != $all ? () : [ 'row ids of the delta', $ids->(641 .. 644), 8, 'row ids' ],
+		[ 'a value of the delta', $has_vectors ? vector_of(650) : unpack('H*', 'of row 650'), 8, 'vectors' ],
+		$has_vectors ? [ 'a norm of the delta', norm_of(650), 0, 'derived values' ] : (),
+		$n_held != $all ? () : [ 'tombstones of the delta', dead_bits($built + 1, 2, 9), 4, 'tombstones' ],
+		map { [ @$_[ 0 .. 2 ], $_->[3] // 'structure' ] } @{ $structure{$kind} });
 
 	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('$index')");
-	is($node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('$index', true, true)"), $all, "$index: the copy is sound");
+	is($node->safe_psql('postgres', "SELECT cache_rows_checked FROM vectorgpu_check('$index', true, true)"), $n_held, "$index: the copy is sound");
 	for my $part (@parts)
 	{
 		my ($name, $pattern, $offset, $what) = @$part;
@@ -112,7 +125,34 @@ for my $kind (qw(flat ivf codes graph hashed match))
 
 		like($err, qr/ERROR:  XX001: the worker's copy of index "$index" differs from its pages\nDETAIL:  In rows \d+ to \d+ of $place, $what differ\.\n/,
 			"$index: $name: vectorgpu_check says that they differ");
-		is($out, "t\nt\n$all\n$right", "$index: $name: the next copy is sound, and the answer right");
+		is($out, "t\nt\n$n_held\n$right", "$index: $name: the next copy is sound, and the answer right");
+	}
+
+	# A bitmap of the dead is kept more than once: the engine's decides what is found, and the check sees that one. Of a row that lives the bit is flipped.
+	for my $at ($kind =~ /^(?:flat|ivf|match)$/ ? ([ 'a segment', 1, 20, 16 ], [ 'the delta', $built + 1, 2, 9 ]) : ())
+	{
+		my ($place, $first, $from, $bytes) = @$at;
+		my ($offset, $row) = map { my $id = $first + ($from + $_) * 8; (grep { $_ == $id } @dead) ? () : ($_, $id) } 2 .. $bytes - 1;
+		my $near = $has_vectors ? "v <-> (SELECT v FROM $table WHERE id = $row)" : qq{v <#> '{"of row $row"}'};
+		my $there = "SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM $table ORDER BY $near LIMIT 10) s WHERE id = $row";
+		my ($n_places, $n_hidden, $n_unseen) = (1, 0, 0);
+		my $pattern = dead_bits($first, $from, $bytes);
+
+		substr($pattern, 2 * $offset, 2) = '..'; # what was flipped is found again, and flipped back
+
+		is($node->safe_psql('postgres', $there), '1', "$index: $place: a row is found");
+		for (my $nth = 0; $nth < $n_places; $nth++)
+		{
+			$n_places = flip($pattern, $offset, $nth);
+			my $hidden = $node->safe_psql('postgres', $there) eq '0';
+			my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_check('$index', false, true)");
+
+			$n_hidden += $hidden;
+			$n_unseen++ if $hidden && $err !~ /differs from its pages\nDETAIL:  In rows \d+ to \d+ of (?:segment \d+|the delta), tombstones differ/;
+			flip($pattern, $offset, $nth);
+		}
+		cmp_ok($n_hidden, '>', 0, "$index: $place: a flipped bit of the dead hides it, in $n_hidden of $n_places places");
+		is($n_unseen, 0, "$index: $place: and vectorgpu_check says so each time");
 	}
 	by_worker($node, "$index, at last", sub { is($node->safe_psql('postgres', $answer), $right, "$index: the answer is right") });
 	# The next tables have rows at the same places.

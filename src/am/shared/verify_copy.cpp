@@ -1,4 +1,5 @@
-// vectorgpu_check, the worker's copy: the checksums of its rows are those of the pages, and it knows the tombstones.
+// vectorgpu_check, the worker's copy: the checksums of its rows, tombstones and structures are those of the pages, and it finds what it has derived of
+// them as it should be.
 // See verify.hpp.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -35,11 +36,54 @@ struct CopyCheck
 	wire::CopyKey key;
 	Size vector_bytes;
 	Size segment_vector_bytes;
-	uint64 block_rows;
+	uint64 block_rows; // a multiple of 8
 	char *row_ids; // [block_rows]
 	char *vectors; // [block_rows]
+	uint8 *dead;   // [block_rows / 8]
 	CheckResult *result;
 };
+
+/// Reads rows [row, row + step) of the delta from the pages; dead [ceil(step / 8)]: which of them count as dead.
+bool
+read_delta(const CopyCheck *check, uint64 row, uint64 step, uint8 *dead)
+{
+	uint64 *headers = reinterpret_cast<uint64 *>(check->row_ids);
+
+	memset(check->vectors, 0, step * check->vector_bytes); // as it is sent
+	memset(dead, 0, (step + 7) / 8);
+	if (!delta_read(check->index, check->meta, row, step, headers, check->vectors, check->vector_bytes))
+		return false;
+	for (uint64 i = 0; i < step; i++)
+	{
+		if ((headers[i] & wire::kRowOut) != 0)
+			dead[i / 8] |= static_cast<uint8>(1 << (i % 8));
+		headers[i] &= kDeltaRowIdMask;
+	}
+	return true;
+}
+
+/// The same of a segment. row: a multiple of 8.
+bool
+read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, uint64 step, uint8 *dead)
+{
+	const Size vector_bytes = check->segment_vector_bytes;
+
+	if (!stream_read(check->index, check->meta, segment, StreamKind::kRowIds, row * sizeof(RowId), step * sizeof(RowId),
+			check->row_ids, nullptr) ||
+		(vector_bytes > 0 && !stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
+								 step * vector_bytes, check->vectors, nullptr)))
+		return false;
+	if (segment->n_dead == 0)
+	{
+		memset(dead, 0, (step + 7) / 8);
+		return true;
+	}
+	if (!stream_read(check->index, check->meta, segment, StreamKind::kTombstones, row / 8, (step + 7) / 8, dead, nullptr))
+		return false;
+	if (step % 8 != 0)
+		dead[step / 8] &= static_cast<uint8>((1 << (step % 8)) - 1);
+	return true;
+}
 
 /// What the pages say about rows [first, first + n) of a segment (null: of the delta). False: pages were recycled.
 bool
@@ -48,65 +92,29 @@ page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first,
 	const Size vector_bytes = segment != nullptr ? check->segment_vector_bytes : check->vector_bytes;
 	XXH3_state_t id_state;
 	XXH3_state_t vector_state;
+	XXH3_state_t dead_state;
 
 	memset(sum, 0, sizeof(*sum));
 	XXH3_64bits_reset(&id_state);
 	XXH3_64bits_reset(&vector_state);
+	XXH3_64bits_reset(&dead_state);
 	for (uint64 done = 0; done < n;)
 	{
 		const uint64 step = Min(check->block_rows, n - done);
 		const uint64 row = first + done;
 
 		CHECK_FOR_INTERRUPTS();
-		if (segment != nullptr)
-		{
-			if (!stream_read(check->index, check->meta, segment, StreamKind::kRowIds, row * sizeof(RowId),
-					step * sizeof(RowId), check->row_ids, nullptr) ||
-				(vector_bytes > 0 &&
-					!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
-						step * vector_bytes, check->vectors, nullptr)))
-				return false;
-		}
-		else
-		{
-			uint64 *headers = reinterpret_cast<uint64 *>(check->row_ids);
-
-			memset(check->vectors, 0, step * check->vector_bytes); // as it is sent
-			if (!delta_read(check->index, check->meta, row, step, headers, check->vectors, check->vector_bytes))
-				return false;
-			for (uint64 i = 0; i < step; i++)
-			{
-				sum->n_dead += (headers[i] & wire::kRowOut) != 0 ? 1 : 0;
-				headers[i] &= kDeltaRowIdMask;
-			}
-		}
+		if (!(segment != nullptr ? read_segment(check, segment, row, step, check->dead) : read_delta(check, row, step, check->dead)))
+			return false;
 		XXH3_64bits_update(&id_state, check->row_ids, step * sizeof(RowId));
 		XXH3_64bits_update(&vector_state, check->vectors, step * vector_bytes);
+		XXH3_64bits_update(&dead_state, check->dead, (step + 7) / 8);
+		sum->n_dead += pg_popcount(reinterpret_cast<const char *>(check->dead), static_cast<int>((step + 7) / 8));
 		done += step;
 	}
 	sum->row_ids_xxh3 = XXH3_64bits_digest(&id_state);
 	sum->vectors_xxh3 = XXH3_64bits_digest(&vector_state);
-	return true;
-}
-
-/// Tombstones of a segment's rows [first, first + n).
-bool
-page_tombstones(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, uint64 *n_dead)
-{
-	uint8 bits[4096];
-
-	*n_dead = 0;
-	for (uint64 bit = first; bit < first + n;)
-	{
-		const uint64 from = bit / 8 * 8;
-		const uint64 step = Min(sizeof(bits) * 8, first + n - from);
-
-		if (!stream_read(
-				check->index, check->meta, segment, StreamKind::kTombstones, from / 8, (step + 7) / 8, bits, nullptr))
-			return false;
-		for (; bit < from + step; bit++)
-			*n_dead += (bits[(bit - from) / 8] >> ((bit - from) % 8)) & 1;
-	}
+	sum->dead_xxh3 = XXH3_64bits_digest(&dead_state);
 	return true;
 }
 
@@ -125,7 +133,7 @@ copy_differs(const CopyCheck *check, const SegmentEntry *segment, uint64 first, 
 }
 
 /// False: the copy has changed or gone meanwhile, so that there is nothing to compare any more. exact_dead: vacuum has
-/// finished all that the copy's tombstones are of, so that their numbers must be equal.
+/// finished all that the copy's tombstones are of, so that they must be equal. first: of a segment a multiple of 8.
 bool
 check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, bool exact_dead)
 {
@@ -143,15 +151,16 @@ check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 
 		return false;
 	if (header.status != wire::ReplyStatus::kOk)
 		bridge::raise_fallback(bridge::fallback_of(header.status));
-	if (!page_checksum(check, segment, first, n, &pages) ||
-		(segment != nullptr && segment->n_dead > 0 && !page_tombstones(check, segment, first, n, &pages.n_dead)))
+	if (!page_checksum(check, segment, first, n, &pages))
 		return false;
 	if (copy.row_ids_xxh3 != pages.row_ids_xxh3)
 		copy_differs(check, segment, first, n, "row ids");
 	if (copy.vectors_xxh3 != pages.vectors_xxh3)
 		copy_differs(check, segment, first, n, "vectors");
-	if (exact_dead ? copy.n_dead != pages.n_dead : copy.n_dead > pages.n_dead)
+	if (exact_dead ? copy.dead_xxh3 != pages.dead_xxh3 : copy.n_dead > pages.n_dead)
 		copy_differs(check, segment, first, n, "tombstones");
+	if (copy.n_different != 0)
+		copy_differs(check, segment, first, n, "derived values");
 	check->result->cache_rows_checked += n;
 	return true;
 }
@@ -159,7 +168,7 @@ check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 
 bool
 check_rows(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 end, bool exact_dead)
 {
-	const uint64 step = Max(UINT64CONST(1), wire::kMaxChecksumBytes / check->vector_bytes / 2);
+	const uint64 step = Max(UINT64CONST(8), wire::kMaxChecksumBytes / check->vector_bytes / 16 * 8);
 
 	for (uint64 row = first; row < end; row += step)
 	{
@@ -245,9 +254,10 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	check.meta = meta;
 	check.vector_bytes = meta_vector_bytes(meta);
 	check.segment_vector_bytes = segment_vector_bytes(access_method(index, meta)->worker_structure, meta);
-	check.block_rows = Max(UINT64CONST(1), kBlockBytes / (check.vector_bytes + sizeof(RowId)));
+	check.block_rows = Max(UINT64CONST(8), kBlockBytes / (check.vector_bytes + sizeof(RowId)) / 8 * 8);
 	check.row_ids = static_cast<char *>(palloc(check.block_rows * sizeof(RowId)));
 	check.vectors = static_cast<char *>(palloc(check.block_rows * check.vector_bytes));
+	check.dead = static_cast<uint8 *>(palloc(check.block_rows / 8));
 	check.result = result;
 	copy_key(index, meta, &check.key);
 	if (foreign || !describe(&check, &state, segments, &n_segments))
@@ -257,8 +267,8 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
-				!(check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact) &&
-					check_structure(&check, &meta->segments[i])))
+				!(check_structure(&check, &meta->segments[i]) && // before what is derived of it
+					check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact)))
 				return;
 	(void) check_rows(
 		&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact);

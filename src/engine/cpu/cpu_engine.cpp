@@ -194,6 +194,18 @@ public:
 		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
+	Status
+	read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	{
+		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
+	}
+
+	Status
+	check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	{
+		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
+	}
+
 	bool
 	append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{

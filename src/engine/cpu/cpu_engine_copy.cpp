@@ -3,7 +3,10 @@
 #include "engine/cpu/cpu_engine_copy.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
+
+#include "engine/cpu/gemm_filter.hpp"
 
 namespace vectorgpu::engine
 {
@@ -26,7 +29,38 @@ check(const RowBlock &rows, bool with_vectors)
 	return Status::ok();
 }
 
+/// work(chunk, at, n) for the pieces of rows [first, first + n_rows), which the view has: n rows of a chunk from its slot `at` on.
+template <class Work>
+void
+for_each_piece(const RowListView &rows, uint64_t first, size_t n_rows, Work work)
+{
+	for (uint64_t slot = first - rows.chunk_start; n_rows > 0;)
+	{
+		const size_t at = slot % rows.chunk_rows;
+		const size_t here = std::min(n_rows, rows.chunk_rows - at);
+
+		work(*rows.chunks[slot / rows.chunk_rows], at, here);
+		slot += here;
+		n_rows -= here;
+	}
+}
+
 } // namespace
+
+void
+copy_bits(const Bitmap *bitmap, uint64_t bitmap_first, uint64_t first, size_t n, uint8_t *bits)
+{
+	const uint64_t end = bitmap == nullptr ? bitmap_first : bitmap_first + uint64_t{bitmap->size()} * 8;
+
+	std::fill_n(bits, (n + 7) / 8, uint8_t{0});
+	for (uint64_t row = std::max(first, bitmap_first); row < std::min(end, first + n); row++)
+	{
+		const uint64_t from = row - bitmap_first;
+		const uint64_t to = row - first;
+
+		bits[to / 8] = static_cast<uint8_t>(bits[to / 8] | ((*bitmap)[from / 8] >> (from % 8) & 1) << (to % 8));
+	}
+}
 
 CpuEngineCopy::CpuEngineCopy(const CopySpec &spec, Populator *populator)
 	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0), populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
@@ -351,41 +385,76 @@ CpuEngineCopy::set_delta_tombstones(uint64_t first_position, std::span<const uin
 	return Status::ok();
 }
 
+/// What holds rows [first, first + n_rows) of a segment, sealed or not, or of the delta.
 Status
-CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
+CpuEngineCopy::find_rows(SegmentId id, uint64_t first, size_t n_rows, RowsView *view) const
 {
-	RowListView rows;
-	size_t row_bytes = delta_.row_bytes();
-
 	{
 		const std::lock_guard lock(mutex_);
 
 		if (id == kDeltaSegment)
-			rows = delta_.view();
-		else if (const auto found = segments_.find(id); found != segments_.end())
-		{
-			rows = found->second.rows.view();
-			row_bytes = found->second.rows.row_bytes();
-		}
-		else
+			*view = {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, nullptr, nullptr};
+		else if (const auto found = segments_.find(id); found == segments_.end())
 			return Status::error(StatusCode::kNotFound, "no such segment");
+		else if (found->second.sealed != nullptr)
+			*view = *found->second.sealed;
+		else
+			view->rows = found->second.rows.view();
 	}
-	if (first < rows.first || first > rows.last || n_rows > rows.last - first)
-		return invalid("rows that are not held");
 
+	const RowListView &rows = view->rows;
+
+	return first < rows.first || first > rows.last || n_rows > rows.last - first ? invalid("rows that are not held") : Status::ok();
+}
+
+Status
+CpuEngineCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
+{
+	const size_t row_bytes = id == kDeltaSegment || with_vectors_ ? delta_.row_bytes() : 0;
 	uint8_t *to = static_cast<uint8_t *>(vectors);
+	RowsView view;
 
-	for (uint64_t slot = first - rows.chunk_start; n_rows > 0;)
-	{
-		const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
-		const size_t at = slot % rows.chunk_rows;
-		const size_t here = std::min(n_rows, rows.chunk_rows - at);
+	if (Status status = find_rows(id, first, n_rows, &view); !status.is_ok())
+		return status;
+	for_each_piece(view.rows, first, n_rows,
+		[&](const RowChunk &chunk, size_t at, size_t n)
+		{
+			row_ids = std::copy_n(chunk.row_ids() + at, n, row_ids);
+			to = std::copy_n(chunk.vectors() + at * row_bytes, n * row_bytes, to);
+		});
+	return Status::ok();
+}
 
-		row_ids = std::copy_n(chunk.row_ids() + at, here, row_ids);
-		to = std::copy_n(chunk.vectors() + at * row_bytes, here * row_bytes, to);
-		slot += here;
-		n_rows -= here;
-	}
+Status
+CpuEngineCopy::read_tombstones(SegmentId id, uint64_t first, size_t n_rows, uint8_t *bits) const
+{
+	RowsView view;
+
+	if (Status status = find_rows(id, first, n_rows, &view); !status.is_ok())
+		return status;
+	copy_bits(view.dead.get(), view.dead_first, first, n_rows, bits);
+	return Status::ok();
+}
+
+/// The norms of rows: all else is searched as it came.
+Status
+CpuEngineCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	const size_t row_bytes = delta_.row_bytes();
+	RowsView view;
+
+	*n_different = 0;
+	if (Status status = find_rows(id, first, n_rows, &view); !status.is_ok())
+		return status;
+	for_each_piece(view.rows, first, n_rows,
+		[&](const RowChunk &chunk, size_t at, size_t n)
+		{
+			for (size_t i = at; chunk.square_norms() != nullptr && i < at + n; i++)
+				*n_different += std::bit_cast<uint64_t>(square_norm(spec_, chunk.vectors() + i * row_bytes)) !=
+										std::bit_cast<uint64_t>(chunk.square_norms()[i])
+									? 1
+									: 0;
+		});
 	return Status::ok();
 }
 

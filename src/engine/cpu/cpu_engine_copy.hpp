@@ -22,6 +22,9 @@ namespace vectorgpu::engine
 
 using Bitmap = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
 
+/// bits [ceil(n / 8)] = bits [first, first + n) of a bitmap whose first bit has the number bitmap_first; 0 where it has none. bitmap: null: none.
+void copy_bits(const Bitmap *bitmap, uint64_t bitmap_first, uint64_t first, size_t n, uint8_t *bits);
+
 /// A list of rows as one search sees it.
 struct RowsView
 {
@@ -79,6 +82,8 @@ public:
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
 	Status read_structure(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+	Status read_tombstones(SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const;
+	Status check_derived(SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const;
 
 	/// The graph of a segment that is prepared; null: it has none, or is not.
 	std::shared_ptr<const SegmentGraph> prepared_graph(SegmentId segment) const;
@@ -104,6 +109,7 @@ private:
 	Status append_structure(Segment *segment, uint32_t parameter, std::span<const uint8_t> bytes) const;
 	Status check_structure(Segment *segment) const;
 	Status prepare(Segment *segment);
+	Status find_rows(SegmentId segment, uint64_t first, size_t n_rows, RowsView *view) const;
 	Status append(uint64_t position, const RowBlock &rows);
 	void publish();
 	void account();

@@ -187,7 +187,8 @@ MatchCopy::open(SegmentId id, Segment *segment)
 		return invalid("the row ids do not ascend");
 	if (!segment->row_ids.empty() && !made->index.open(segment->description, segment->row_ids, spec_.metric == Metric::kEdit))
 		return invalid("the segment has no good inverted index");
-	made->description = segment->description;
+	if (segment->row_ids.empty()) // there is no index
+		made->description = segment->description;
 	if (sealed_ != nullptr)
 		if (Status status = sealed_(id, made); !status.is_ok())
 			return status;
@@ -429,11 +430,67 @@ MatchCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *by
 		return Status::error(StatusCode::kNotFound, "no such segment");
 
 	const std::shared_ptr<const MatchSegment> &sealed = found->second.sealed.segment;
+	uint8_t *const to = static_cast<uint8_t *>(bytes);
+
+	if (sealed != nullptr && sealed->index.n_rows() > 0)
+		return sealed->index.read_description(first, n_bytes, to) ? Status::ok() : invalid("bytes that are not held");
+
 	const std::vector<uint8_t> &description = sealed != nullptr ? sealed->description : found->second.description;
 
 	if (first > description.size() || n_bytes > description.size() - first)
 		return invalid("bytes that are not held");
-	std::copy_n(description.data() + first, n_bytes, static_cast<uint8_t *>(bytes));
+	std::copy_n(description.data() + first, n_bytes, to);
+	return Status::ok();
+}
+
+Status
+MatchCopy::read_tombstones(SegmentId id, uint64_t first, size_t n_rows, uint8_t *bits) const
+{
+	const std::lock_guard lock(mutex_);
+
+	if (id == kDeltaSegment)
+	{
+		if (first < delta_.first() || first > delta_.last() || n_rows > delta_.last() - first)
+			return invalid("rows that are not held");
+		copy_bits(delta_dead_.get(), delta_dead_first_, first, n_rows, bits);
+		return Status::ok();
+	}
+
+	const auto found = segments_.find(id);
+
+	if (found == segments_.end())
+		return Status::error(StatusCode::kNotFound, "no such segment");
+
+	const MatchSegmentView &view = found->second.sealed;
+	const size_t held = view.segment != nullptr ? view.segment->index.n_rows() : found->second.row_ids.size();
+
+	if (first > held || n_rows > held - first)
+		return invalid("rows that are not held");
+	copy_bits(view.dead.get(), 0, first, n_rows, bits);
+	return Status::ok();
+}
+
+Status
+MatchCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	std::shared_ptr<const MatchSegment> segment;
+
+	*n_different = 0;
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = segments_.find(id);
+
+		if (id == kDeltaSegment)
+			return Status::ok(); // is searched as it came
+		if (found == segments_.end())
+			return Status::error(StatusCode::kNotFound, "no such segment");
+		segment = found->second.sealed.segment;
+	}
+	if (segment == nullptr)
+		return Status::ok();
+	if (first > segment->index.n_rows() || n_rows > segment->index.n_rows() - first)
+		return invalid("rows that are not held");
+	*n_different = segment->index.count_different(static_cast<size_t>(first), n_rows);
 	return Status::ok();
 }
 

@@ -25,7 +25,7 @@ namespace vectorgpu::engine
 struct MatchSegment
 {
 	match::MatchIndex index;
-	std::vector<uint8_t> description; // as it came, to be read back
+	std::vector<uint8_t> description; // as it came; of a segment with rows it is read back from the index
 };
 
 /// One as a search sees it.
@@ -80,6 +80,8 @@ public:
 	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits);
 	Status read_rows(SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const;
 	Status read_structure(SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const;
+	Status read_tombstones(SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const;
+	Status check_derived(SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const;
 
 private:
 	struct Segment

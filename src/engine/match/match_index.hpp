@@ -51,6 +51,13 @@ public:
 	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not one of so many rows.
 	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_texts = false);
 
+	/// Bytes [first, first + n_bytes) of the description that it was opened from, made again of what is searched. False if it has not so many.
+	bool read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) const;
+	uint64_t description_bytes() const;
+
+	/// How many numbers of rows [first, first + n), and of the tiles that begin there, are not what the description says, which has them not.
+	uint64_t count_different(size_t first, size_t n) const;
+
 	size_t n_rows() const { return row_ids_.size(); }
 	size_t n_keys() const { return key_ends_.size(); }
 	uint64_t n_postings() const { return n_postings_; }
@@ -94,6 +101,9 @@ private:
 	bool open_texts(std::span<const uint8_t> bytes, size_t n);
 	void add_postings(uint32_t code, const uint32_t *rows, size_t n);
 	uint32_t first_code(Key key) const;
+	uint64_t postings_before(uint64_t code) const;
+	std::vector<uint64_t> postings_ends(uint64_t first, size_t n) const;
+	std::vector<uint32_t> read_postings(uint64_t first, size_t n) const;
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
 	bool level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window, std::vector<uint8_t> *levels) const;
 	bool offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels,

@@ -45,7 +45,7 @@ def main():
         if rights == "rw-p":
             for first, end in ranges_in_use(pages, *(int(address, 16) for address in area.split("-"))):
                 found += places(memory, first, end, pattern, len(bytes_of))
-    for place in found if len(sys.argv) < 5 else [found[int(sys.argv[4])]]:
+    for place in found if len(sys.argv) < 5 else found[int(sys.argv[4]) :][:1]:
         byte = os.pread(memory, 1, place + offset)[0]
         os.pwrite(memory, bytes([byte ^ 1]), place + offset)
     print(len(found))

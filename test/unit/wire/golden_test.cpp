@@ -53,7 +53,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_is_the_one_of_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 11);
+	EXPECT_EQ(kProtocolVersion, 12);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -72,7 +72,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b0b000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b0c000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -83,7 +83,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b0b000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b0c000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -194,10 +194,10 @@ TEST(Golden, state)
 TEST(Golden, checks)
 {
 	const ChecksumRequest request{2, 1, 8, 16};
-	const ChecksumReply reply{1, 2, 3};
+	const ChecksumReply reply{1, 2, 3, 4, 5};
 
 	EXPECT_EQ(hex(request), "0200000001000000 0800000000000000 1000000000000000");
-	EXPECT_EQ(hex(reply), "0100000000000000 0200000000000000 0300000000000000");
+	EXPECT_EQ(hex(reply), "0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000");
 }
 
 TEST(Golden, statistics)

@@ -145,6 +145,17 @@ public:
 		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
+	Status
+	read_tombstones(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
+	{
+		return inner_->read_tombstones(copy, segment, first, n, bits);
+	}
+
+	Status
+	check_derived(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
+	{
+		return inner_->check_derived(copy, segment, first, n, n_different);
+	}
 
 	engine::EngineStats
 	stats() const override

@@ -285,6 +285,23 @@ TEST_F(WorkerCopies, take_tombstones_under_a_lease_and_never_revive_a_row)
 	ASSERT_TRUE(search(&other.client, table, table.query(5), 100, &found, {1, 23, 4}).ok());
 	EXPECT_TRUE(same(found, table.nearest(table.query(5), 100, 100)));
 	EXPECT_EQ(info(&other.client, table.key).n_dead, 8u);
+
+	// The engine's, bit by bit, from the first row that is asked for on.
+	const auto tombstones = [&](uint32_t segment, uint64_t first, uint64_t n)
+	{
+		const wire::ChecksumRequest request{segment, 0, first, n};
+		const Answer answer = exchange(&backend.client, RequestType::kChecksum, table.key, {part_of(request)});
+		wire::ChecksumReply reply{};
+
+		if (answer.ok())
+			memcpy(&reply, answer.body.data(), sizeof(reply));
+		return std::pair(reply.n_dead, reply.dead_xxh3);
+	};
+	const uint8_t segment_bits[10] = {0x40, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x0f};
+	const uint8_t delta_bits[3] = {0x08, 0, 0};
+
+	EXPECT_EQ(tombstones(1, 1, 76), std::pair(uint64_t{6}, uint64_t{XXH3_64bits(segment_bits, sizeof(segment_bits))}));
+	EXPECT_EQ(tombstones(0, 0, 23), std::pair(uint64_t{1}, uint64_t{XXH3_64bits(delta_bits, sizeof(delta_bits))}));
 }
 
 TEST_F(WorkerCopies, swap_segments_at_once_when_a_merge_is_published)
@@ -500,6 +517,9 @@ TEST_F(WorkerCopies, say_what_they_hold)
 	ASSERT_EQ(checksum(1, 10, 50, &reply), ReplyStatus::kOk);
 	EXPECT_EQ(reply.row_ids_xxh3, XXH3_64bits(&table.row_ids[10], 400));
 	EXPECT_EQ(reply.vectors_xxh3, XXH3_64bits(table.row(10), 50 * 32));
+	EXPECT_EQ(reply.n_dead, 0u);
+	EXPECT_EQ(reply.dead_xxh3, XXH3_64bits("\0\0\0\0\0\0", 7));
+	EXPECT_EQ(reply.n_different, 0u);
 	ASSERT_EQ(checksum(0, 0, 40, &reply), ReplyStatus::kOk);
 	EXPECT_EQ(reply.row_ids_xxh3, XXH3_64bits(&table.row_ids[60], 320));
 	EXPECT_EQ(reply.vectors_xxh3, XXH3_64bits(table.row(60), 40 * 32));

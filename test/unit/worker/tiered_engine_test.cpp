@@ -330,7 +330,7 @@ TEST_F(Tiered, HostMemoryOfMatchCountsIsChargedWhereverTheCopyLies)
 	EXPECT_GT(held, 2000 * (sizeof(RowId) + 24));
 	for (const bool on_device : {true, false})
 	{
-		make(held * 5 / 2); // two, not three
+		make(held * 7 / 2); // two, not three: one that comes has its description as well
 		device_->broken_create = !on_device;
 		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &copy));
 		EXPECT_EQ(engine_->on_device(copy), on_device);

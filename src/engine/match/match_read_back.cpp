@@ -1,0 +1,218 @@
+// The description of an index, made again of what is searched, and a look at what was derived from it. See match_index.hpp. Nothing is taken for
+// granted: of a damaged index, too, no read is out of bounds, and what cannot be is left out.
+#include "engine/match/match_index.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/match/match_layout.hpp"
+
+namespace vectorgpu::engine::match
+{
+
+namespace
+{
+
+/// The piece of a description that is wanted, while its parts go by from the first one on.
+class Window
+{
+public:
+	Window(uint64_t first, size_t n_bytes, uint8_t *bytes) : first_(first), end_(first + n_bytes), bytes_(bytes) {}
+
+	/// The next part, of n items. items(i, m) gives items [i, i + m), those alone that are wanted.
+	template <class Items>
+	void
+	part(uint64_t n, size_t item_bytes, Items items)
+	{
+		const uint64_t start = at_;
+		const uint64_t end = start + n * item_bytes;
+		const uint64_t from = std::max(start, first_);
+		const uint64_t to = std::min(end, end_);
+
+		at_ = end;
+		if (from >= to)
+			return;
+
+		const uint64_t first_item = (from - start) / item_bytes;
+		const uint64_t n_items = (to - start + item_bytes - 1) / item_bytes - first_item;
+		const auto made = items(first_item, static_cast<size_t>(n_items));
+		const uint8_t *source = reinterpret_cast<const uint8_t *>(made.data());
+
+		std::memcpy(bytes_ + (from - first_), source + (from - start - first_item * item_bytes), static_cast<size_t>(to - from));
+	}
+
+private:
+	const uint64_t first_;
+	const uint64_t end_;
+	uint8_t *const bytes_;
+	uint64_t at_ = 0;
+};
+
+/// Items of a vector as Window::part wants them.
+template <class T>
+auto
+items_of(const std::vector<T> &all)
+{
+	return [&all](uint64_t first, size_t n) { return std::span<const T>(all).subspan(static_cast<size_t>(first), n); };
+}
+
+/// Where the list of code number j of a tile lies in its rows.
+std::pair<size_t, size_t>
+list_of(const MatchIndex::Tile &tile, size_t j)
+{
+	const size_t from = j == 0 ? 0 : tile.ends[j - 1];
+	const size_t to = tile.ends[j];
+
+	return from <= to && to <= tile.rows.size() ? std::pair(from, to) : std::pair<size_t, size_t>(0, 0);
+}
+
+/// The first number of a code of the tile that is not below `code`.
+size_t
+number_of(const MatchIndex::Tile &tile, uint64_t code)
+{
+	return static_cast<size_t>(std::lower_bound(tile.codes.begin(), tile.codes.end(), code) - tile.codes.begin());
+}
+
+} // namespace
+
+uint64_t
+MatchIndex::description_bytes() const
+{
+	return sizeof(MatchHead) + n_keys() * sizeof(MatchEntry) + n_postings_ * sizeof(uint32_t) + key_bytes_.size() +
+		   text_items_.size() * sizeof(uint64_t) + texts_.size();
+}
+
+/// Postings of codes before `code`.
+uint64_t
+MatchIndex::postings_before(uint64_t code) const
+{
+	uint64_t n = 0;
+
+	for (const Tile &tile : tiles_)
+		if (const size_t j = number_of(tile, code); j > 0)
+			n += tile.ends[j - 1];
+	return n;
+}
+
+/// Where the lists of codes [first, first + n) end.
+std::vector<uint64_t>
+MatchIndex::postings_ends(uint64_t first, size_t n) const
+{
+	std::vector<uint64_t> ends(n);
+	uint64_t end = postings_before(first);
+
+	for (const Tile &tile : tiles_)
+		for (size_t j = number_of(tile, first); j < tile.codes.size() && tile.codes[j] - first < n; j++)
+		{
+			const auto [from, to] = list_of(tile, j);
+
+			ends[tile.codes[j] - first] += to - from;
+		}
+	for (uint64_t &one : ends)
+		one = end += one;
+	return ends;
+}
+
+/// Postings [first, first + n), as the description has them.
+std::vector<uint32_t>
+MatchIndex::read_postings(uint64_t first, size_t n) const
+{
+	std::vector<uint32_t> postings(n);
+	uint64_t code = 0; // the first whose list ends behind `first`
+
+	for (uint64_t step = n_keys(); step > 0;)
+	{
+		const uint64_t half = step / 2;
+
+		if (postings_before(code + half + 1) <= first)
+		{
+			code += half + 1;
+			step -= half + 1;
+		}
+		else
+			step = half;
+	}
+
+	uint64_t at = postings_before(code); // of the first list of those that are looked at together
+
+	for (size_t n_codes = 1024; at < first + n && code < n_keys(); code += n_codes)
+	{
+		n_codes = static_cast<size_t>(std::min<uint64_t>(n_codes, n_keys() - code));
+
+		const std::vector<uint64_t> ends = postings_ends(code, n_codes);
+		std::vector<uint64_t> next(n_codes); // where the next row of each list goes
+
+		for (size_t i = 0; i < n_codes; i++)
+			next[i] = i == 0 ? at : ends[i - 1];
+		while (n_codes > 1 && next[n_codes - 1] >= first + n) // behind what is wanted
+			n_codes--;
+		for (size_t number = 0; number < tiles_.size(); number++)
+		{
+			const Tile &tile = tiles_[number];
+
+			for (size_t j = number_of(tile, code); j < tile.codes.size() && tile.codes[j] - code < n_codes; j++)
+			{
+				const auto [from, to] = list_of(tile, j);
+				const uint64_t start = next[tile.codes[j] - code];
+				const uint64_t end = next[tile.codes[j] - code] += to - from;
+
+				for (uint64_t place = std::max(start, first); place < std::min(end, first + n); place++)
+					postings[place - first] = static_cast<uint32_t>(number * kTileRows + tile.rows[from + (place - start)]);
+			}
+		}
+		at = ends[n_codes - 1];
+	}
+	return postings;
+}
+
+bool
+MatchIndex::read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) const
+{
+	const MatchHead head = {n_keys(), n_postings_, key_bytes_.size()};
+	Window window(first, n_bytes, bytes);
+
+	if (first > description_bytes() || n_bytes > description_bytes() - first)
+		return false;
+	window.part(1, sizeof(head), [&](uint64_t, size_t) { return std::span(&head, 1); });
+	window.part(n_keys(), sizeof(MatchEntry),
+		[&](uint64_t code, size_t n)
+		{
+			const std::vector<uint64_t> ends = postings_ends(code, n);
+			std::vector<MatchEntry> entries;
+
+			entries.reserve(n);
+			for (size_t i = 0; i < n; i++)
+				entries.push_back({prefixes_[code + i], key_ends_[code + i], ends[i]});
+			return entries;
+		});
+	window.part(n_postings_, sizeof(uint32_t), [&](uint64_t at, size_t n) { return read_postings(at, n); });
+	window.part(key_bytes_.size(), 1, items_of(key_bytes_));
+	window.part(text_items_.size(), sizeof(uint64_t), items_of(text_items_));
+	window.part(texts_.size(), 1, items_of(texts_));
+	return true;
+}
+
+uint64_t
+MatchIndex::count_different(size_t first, size_t n) const
+{
+	uint64_t n_different = 0;
+
+	for (size_t row = first; !sizes_.empty() && row < first + n; row++)
+	{
+		const uint64_t start = row == 0 ? 0 : text_end(text_items_[row - 1]);
+
+		n_different += sizes_[row] != std::min<uint64_t>(text_item_size(start, text_items_[row]), kMostRowSize) ? 1 : 0;
+	}
+	for (size_t number = (first + kTileRows - 1) / kTileRows; number < tiles_.size() && number * kTileRows < first + n; number++)
+	{
+		std::vector<uint64_t> n_elements(kTileRows);
+
+		for (const uint16_t row : tiles_[number].rows)
+			n_elements[row]++;
+		for (const uint64_t count : n_elements)
+			n_different += count > max_elements_ ? 1 : 0; // counters would run over
+	}
+	return n_different;
+}
+
+} // namespace vectorgpu::engine::match
