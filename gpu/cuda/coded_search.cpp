@@ -134,7 +134,7 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 		VECTORGPU_TRY(device->check(
 			kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids, request.best, request.max_k, stream), "merge"));
 		VECTORGPU_TRY(
-			device->check(kernels::launch_code_next(scan.n_queries, scan.found.counts, left, wanted, stream), "count candidates"));
+			device->check(kernels::launch_code_next(scan.n_queries, scan.found.counts, left, wanted, request.n_scored, stream), "count candidates"));
 		scan.after = scan.last;
 	}
 	return Status::ok();

@@ -29,6 +29,7 @@ struct CodedRequest
 	uint64_t n_pairs = 0;                 // lists looked at by all queries together
 	kernels::Best best;
 	uint32_t max_k = 0;
+	uint32_t *n_scored = nullptr; // [n_queries] on the device: grows by the candidates whose canonical scores are computed; null: they are the answer
 };
 
 /// Device memory of a query, besides that of the parts of queries that blocks share.

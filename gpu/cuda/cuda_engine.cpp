@@ -453,12 +453,12 @@ private:
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		MatchWorkspace workspace(&context->stream, &context->workspace);
-
-		uint64_t n_on_device = 0;
+		MatchCounts counts;
 
 		VECTORGPU_TRY(device_.provoke(context->stream.get()));
-		VECTORGPU_TRY(copy->search(queries, &workspace, results, &n_on_device, control));
-		n_matched_ += n_on_device;
+		VECTORGPU_TRY(copy->search(queries, &workspace, results, &counts, control));
+		n_matched_ += counts.n_on_device;
+		n_rescored_ += counts.n_compared;
 		return Status::ok();
 	}
 

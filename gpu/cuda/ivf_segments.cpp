@@ -117,6 +117,7 @@ private:
 		kernels::Queries queries;
 		kernels::Best best;
 		uint32_t *probes = nullptr; // [n_sources, n_queries]
+		uint32_t *n_scored = nullptr; // [n_queries]: rows that codes named
 		uint8_t *redo = nullptr;
 		uint8_t *byte_queries = nullptr; // [n_queries, dim_pad], if all of them are bytes
 		int32_t *byte_norms = nullptr;   // [n_queries]
@@ -284,6 +285,7 @@ private:
 		uint8_t *h_bytes = host.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
 		int32_t *h_norms = host.take<int32_t>(n);
 		uint32_t *h_counts = host.take<uint32_t>(n);
+		uint32_t *h_scored = host.take<uint32_t>(n);
 		uint8_t *h_redo = host.take<uint8_t>(n);
 		uint8_t *d_vectors = arena_.take<uint8_t>(n * shape_.query_bytes);
 		uint32_t *d_k = arena_.take<uint32_t>(n);
@@ -295,6 +297,7 @@ private:
 		chunk->byte_queries = arena_.take<uint8_t>(byte_rows_ ? n * shape_.dim_pad : 0);
 		chunk->byte_norms = arena_.take<int32_t>(n);
 		chunk->best.counts = arena_.take<uint32_t>(n);
+		chunk->n_scored = arena_.take<uint32_t>(n);
 		chunk->redo = arena_.take<uint8_t>(n);
 		if (arena_.failed() || host.failed())
 			return too_small();
@@ -302,6 +305,7 @@ private:
 		chunk->max_probes.assign(sources_.size(), 1);
 		chunk->max_candidates.assign(sources_.size(), 1);
 		std::memset(h_counts, 0, n * sizeof(uint32_t));
+		std::memset(h_scored, 0, n * sizeof(uint32_t));
 		std::memset(h_redo, 0, n);
 
 		for (size_t i = 0; i < n; i++)
@@ -415,6 +419,7 @@ private:
 		request.n_pairs = chunk.n_pairs[s];
 		request.best = chunk.best;
 		request.max_k = chunk.max_k;
+		request.n_scored = sources_[s]->lists->with_vectors ? chunk.n_scored : nullptr;
 		return search_codes(device_, context_->stream, &arena_, request, control_);
 	}
 
@@ -583,6 +588,7 @@ private:
 		const size_t n = chunk.queries.n_queries;
 		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
 		uint32_t *counts = host.take<uint32_t>(n);
+		uint32_t *n_scored = host.take<uint32_t>(n);
 		uint8_t *redo = host.take<uint8_t>(n);
 		Entry *entries = host.take<Entry>(n * chunk.best.stride);
 
@@ -596,7 +602,9 @@ private:
 			control_->progress.fetch_add(1, std::memory_order_relaxed);
 		for (size_t i = 0; i < n; i++)
 			if (redo[i] != 0)
-				redo_.push_back(chunk.numbers[i]);
+				redo_.push_back(chunk.numbers[i]); // and is counted then
+			else
+				counts_->n_rescored += n_scored[i];
 		take_results(chunk.numbers, counts, entries, chunk.best.stride, redo, results_);
 		return Status::ok();
 	}

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -51,6 +52,17 @@ continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std:
 								 ? 0
 								 : static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), after.row) - row_ids.begin());
 	}
+}
+
+/// Rows of the segment that are dead.
+uint64_t
+count_dead(const engine::MatchSegmentView &view)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; view.dead != nullptr && i < view.dead->size(); i++)
+		n += static_cast<uint64_t>(std::popcount((*view.dead)[i]));
+	return n;
 }
 
 /// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as of equal length.
@@ -266,11 +278,15 @@ DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, const Call
 
 				if (is_stopped(control))
 					return;
-				if (!view.segment->index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control)))
+				uint64_t n_compared = 0;
+
+				if (!view.segment->index.search(
+						{&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control), &n_compared))
 				{
 					refused.store(true, std::memory_order_relaxed);
 					return;
 				}
+				call.counts->n_compared.fetch_add(n_compared, std::memory_order_relaxed);
 				for (const engine::Neighbor &one : rows[0])
 					engine::topk_push(call.topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
 				if (control != nullptr)
@@ -332,7 +348,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 		return search_on_host(view, call, all_numbers(queries.size()));
 	if (const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control); !status.is_ok())
 		return status.code == StatusCode::kOutOfMemory ? search_on_host(view, call, all_numbers(queries.size())) : status;
-	*call.n_on_device += found.size();
+	call.counts->n_on_device += found.size();
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
@@ -397,7 +413,13 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &
 		else
 			VECTORGPU_TRY(status);
 	}
-	*call.n_on_device += found.size();
+	call.counts->n_on_device += found.size();
+	if (!found.empty())
+	{
+		const auto n_asked = std::count_if(requests.begin(), requests.end(), [](const MatchRequest &one) { return one.k > 0; });
+
+		call.counts->n_compared.fetch_add(static_cast<uint64_t>(n_asked) * (index.n_rows() - count_dead(view)), std::memory_order_relaxed);
+	}
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
@@ -410,7 +432,7 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &
 
 Status
 DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-	std::vector<std::vector<engine::Neighbor>> *results, uint64_t *n_on_device, engine::SearchControl *control)
+	std::vector<std::vector<engine::Neighbor>> *results, MatchCounts *counts, engine::SearchControl *control)
 {
 	const std::shared_ptr<const engine::MatchSnapshot> now = snapshot();
 	std::vector<engine::Selection> selections(queries.size());
@@ -423,7 +445,7 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 		topks.push_back(selections[i].topk());
 	}
 
-	const Call call = {queries, workspace, topks, n_on_device, control};
+	const Call call = {queries, workspace, topks, counts, control};
 
 	for (const engine::MatchSegmentView &view : now->segments)
 	{

@@ -6,6 +6,7 @@
 // counts the batch sooner; such texts are compared by the host.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,13 @@
 
 namespace vectorgpu::cuda
 {
+
+/// What searches of such a copy have done.
+struct MatchCounts
+{
+	uint64_t n_on_device = 0;             // searches of a segment, a query's of a segment one, that the device did
+	std::atomic<uint64_t> n_compared{0}; // texts of segments with a query; by the device all that live
+};
 
 class DeviceMatchCopy : public engine::MatchCopy
 {
@@ -34,10 +42,9 @@ public:
 	/// Of the host's memory: what the copy takes there, and lists that the device gets in parts.
 	uint64_t host_bytes() const;
 
-	/// results [queries.size()]: see Engine::search. kCancelled if control says stop. *n_on_device grows by the searches of a segment, a query's of
-	/// a segment one, that the device did.
+	/// results [queries.size()]: see Engine::search. kCancelled if control says stop.
 	Status search(std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-		std::vector<std::vector<engine::Neighbor>> *results, uint64_t *n_on_device, engine::SearchControl *control);
+		std::vector<std::vector<engine::Neighbor>> *results, MatchCounts *counts, engine::SearchControl *control);
 
 private:
 	/// What the device has of a segment. Searches of it take turns.
@@ -59,7 +66,7 @@ private:
 		std::span<const engine::SearchQuery> queries;
 		MatchWorkspace *workspace;
 		std::span<engine::TopK *const> topks; // of the queries
-		uint64_t *n_on_device;
+		MatchCounts *counts;
 		engine::SearchControl *control;
 	};
 

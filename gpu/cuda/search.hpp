@@ -70,7 +70,7 @@ struct SearchOptions
 
 struct SearchCounts
 {
-	uint64_t n_rescored = 0; // rows that the filter passed on
+	uint64_t n_rescored = 0; // rows that the filter passed on, or that codes named and whose scores were computed
 	uint64_t n_redone = 0;   // queries that the filter could not answer
 	uint64_t n_one_pass = 0; // queries that went over the rows in one pass
 	uint64_t n_given_up = 0; // that should have, but were given up

@@ -186,7 +186,7 @@ code_begin_kernel(uint32_t n_queries, const uint32_t *candidates, uint32_t *left
 }
 
 __global__ void __launch_bounds__(kThreads)
-code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted)
+code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found)
 {
 	const uint32_t query = blockIdx.x * kThreads + threadIdx.x;
 
@@ -197,6 +197,8 @@ code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uin
 
 	left[query] = rest;
 	wanted[query] = min(rest, kMostPassCandidates);
+	if (n_found != nullptr)
+		n_found[query] += counts[query];
 }
 
 /// Grid (n_queries, blocks of a query), block 128. Each candidate is one thread's.
@@ -316,9 +318,9 @@ launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left
 }
 
 cudaError_t
-launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, cudaStream_t stream)
+launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found, cudaStream_t stream)
 {
-	code_next_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, counts, left, wanted);
+	code_next_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, counts, left, wanted, n_found);
 	return cudaGetLastError();
 }
 

@@ -89,8 +89,10 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 /// candidates.keys from candidates.rows: canonical scores; kExcludedKey for dead rows, not after `after`, and NaN.
 [[nodiscard]] cudaError_t launch_code_refine(const RescoreArgs &args, cudaStream_t stream);
 
-/// left -= what was found, 0 if that was less than wanted; wanted = min(left, kMostPassCandidates).
-[[nodiscard]] cudaError_t launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
+/// left -= what was found, 0 if that was less than wanted; wanted = min(left, kMostPassCandidates). n_found [n_queries] += what was found; null: nobody
+/// counts.
+[[nodiscard]] cudaError_t launch_code_next(
+	uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found, cudaStream_t stream);
 
 /// wanted = min(left, kMostPassCandidates), left = candidates.
 [[nodiscard]] cudaError_t launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);

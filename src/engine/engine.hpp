@@ -111,7 +111,8 @@ struct EngineStats
 	uint64_t n_copies = 0;
 	uint64_t n_searches = 0; // queries answered
 	uint64_t n_batches = 0;
-	uint64_t n_rescored = 0; // candidates that a filter passed on to canonical rescoring
+	uint64_t n_rescored = 0; // rows of segments whose canonical score was computed because a filter, codes or a bound of the edit distance named them (a
+	                         // device that compares every text: all that live); dead ones included where codes name them
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
 };
 

@@ -76,6 +76,30 @@ TEST(Codes, EveryMetricAndKindInBatchesOfEverySize)
 			}
 }
 
+// Rows whose scores are computed because codes named them, in one pass and in several: as many as the CPU engine says.
+TEST(Codes, RescoredRowsAreCounted)
+{
+	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[6]})
+		for (const uint32_t candidates : {1u, 50u, 2048u, 5000u})
+		{
+			BothCoded held({Metric::kL2, ElementType::kFloat32, 40}, codes, 6, 12000);
+			Rows queries(held.delta.spec);
+
+			queries.add_random(40, Data::kGaussian, held.rng, 0);
+			for (const size_t n : {1u, 40u})
+			{
+				const CodedSegments::Batch batch = held.make_batch(queries, n, 10, 20, candidates);
+				const uint64_t on_gpu = held.both.cuda()->n_rescored();
+				const uint64_t on_cpu = held.both.cpu()->n_rescored();
+
+				SCOPED_TRACE(held.about(n, 10, 20, candidates));
+				ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch.queries));
+				EXPECT_EQ(held.both.cuda()->n_rescored() - on_gpu, held.both.cpu()->n_rescored() - on_cpu);
+				EXPECT_GT(held.both.cuda()->n_rescored(), on_gpu);
+			}
+		}
+}
+
 TEST(Codes, ManyQueriesAtOnce)
 {
 	for (const CodesCase &codes : {kCodes[1], kCodes[4], kCodes[6], kCodes[9]})

@@ -36,6 +36,48 @@ TEST(MatchCopy, EqualsTheDefinition)
 	EXPECT_EQ(engine->stats().resident_bytes, before);
 }
 
+// Where the device compares every text, all that live count for each query; where the host does, those that it compares. Sets are counted, not compared.
+TEST(MatchCopy, ComparedTextsAreCounted)
+{
+	std::unique_ptr<CudaEngine> engine;
+	CudaEngineOptions options;
+
+	options.self_test = false;
+	ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		MatchRows sets(9, 30000, 400, 150);
+		TextRows texts(9, 30000, 400, 150);
+		MatchRows *rows = metric == Metric::kEdit ? &texts : &sets;
+		const uint64_t before = engine->n_rescored();
+		engine::CopyId copy = 0;
+
+		ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
+
+		const uint64_t n_live = static_cast<uint64_t>(std::count(rows->dead.begin(), rows->dead.end() - 150, false));
+		std::string stored;
+
+		for (const size_t n : {size_t{5}, size_t{80}}) // the device compares, the host does
+		{
+			std::vector<std::vector<engine::Neighbor>> results;
+			engine::SearchQuery query;
+			const uint64_t before_query = engine->n_rescored();
+
+			stored = metric == Metric::kEdit ? vectorgpu::test::stored_text_query(vectorgpu::test::Text(n, 'a'), 3)
+												: vectorgpu::test::stored_query({{"A", "B"}});
+			query.query = stored.data();
+			query.query_bytes = stored.size();
+			query.k = n == 5 ? 1 : 40000;
+			ASSERT_TRUE(engine->search(copy, {&query, 1}, &results, nullptr).is_ok());
+			EXPECT_EQ(engine->n_rescored() - before_query, metric == Metric::kEdit ? n_live : 0) << n;
+		}
+		EXPECT_EQ(engine->n_rescored() > before, metric == Metric::kEdit);
+		ASSERT_TRUE(engine->drop(copy).is_ok());
+	}
+}
+
 // Lists and texts that are larger than the budget: the lists come in parts for large batches, or the host counts and compares. The budget
 // holds, and answers are the same.
 TEST(MatchCopy, LargerThanTheBudget)

@@ -111,6 +111,29 @@ SKIP:
 	ok($pid, 'the worker is ready');
 	$node->safe_psql('postgres', "$settings; SELECT vectorgpu_prewarm('${_}_i'); " . scan($_)) for sort keys %query;
 
+	# Texts that are compared with the query are rows whose distance was computed, whoever does it: some, not all, and as many.
+	$node->safe_psql('postgres', "CREATE TABLE words AS SELECT i AS id, md5(i::text) AS w FROM generate_series(1, 1000) i; CREATE INDEX words_i ON words USING gpumatch (w text_gram_ops); ANALYZE words");
+	my $near = "SELECT id FROM words ORDER BY w <~> substr(md5('500'), 1, 30) LIMIT 1";
+	my %texts;
+
+	$node->safe_psql('postgres', "$settings; SELECT vectorgpu_prewarm('words_i')");
+	for my $worker ('off', 'on')
+	{
+		my $scan;
+
+		# A worker that is slow to answer is not waited for.
+		wait_until(sub {
+			$scan = decode_json($node->safe_psql('postgres', "$settings; SET vectorgpu.worker = $worker; EXPLAIN (ANALYZE, FORMAT JSON) $near"))->[0]{'Vectorgpu Scans'}[0];
+			return $worker eq 'off' || $scan->{'Answered By'} eq 'worker';
+		});
+		is($scan->{'Answered By'}, $worker eq 'on' ? 'worker' : 'backend', "worker $worker: who answers");
+		cmp_ok($scan->{Rescored}, '>', 0, "worker $worker: texts are compared");
+		cmp_ok($scan->{Rescored}, '<', 1000, "worker $worker: not all of them");
+		is($scan->{Candidates}, $scan->{Rescored}, "worker $worker: those that their grams name");
+		$texts{$worker} = $scan->{Rescored};
+	}
+	is($texts{on}, $texts{off}, 'the worker compares as many texts as the session does');
+
 	my $asked = sub { return $node->safe_psql('postgres', 'SELECT answered, fallbacks FROM vectorgpu_worker'); };
 	my $before = $asked->();
 	my $session = $node->background_psql('postgres');

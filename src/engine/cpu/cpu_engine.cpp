@@ -379,7 +379,7 @@ private:
 	{
 		if (Status status = check_match_queries(copy.spec(), queries); !status.is_ok())
 			return status;
-		search_match(copy.spec(), *copy.snapshot(), queries, pool_, results, control);
+		n_rescored_ += search_match(copy.spec(), *copy.snapshot(), queries, pool_, results, control);
 		return Status::ok();
 	}
 

@@ -577,13 +577,14 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 	return true;
 }
 
-void
+uint64_t
 search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
 	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
 	const size_t per_turn = std::max<size_t>(1, std::min(kQueriesPerTurn, queries.size() / pool.n_threads()));
 	const size_t n_turns = (queries.size() + per_turn - 1) / per_turn;
 	std::atomic<size_t> next_turn{0};
+	std::atomic<uint64_t> n_compared{0};
 
 	results->assign(queries.size(), {});
 	pool.run(std::min(pool.n_threads(), n_turns),
@@ -606,8 +607,11 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 				for (const MatchSegmentView &view : snapshot.segments)
 				{
 					std::vector<std::vector<Neighbor>> found;
+					uint64_t n_texts = 0;
 
-					(void) view.segment->index.search(wanted, view.dead == nullptr ? nullptr : view.dead->data(), &found, match_poll(control));
+					(void) view.segment->index.search(
+						wanted, view.dead == nullptr ? nullptr : view.dead->data(), &found, match_poll(control), &n_texts);
+					n_compared.fetch_add(n_texts, std::memory_order_relaxed);
 					if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 						return;
 					for (size_t i = 0; i < found.size(); i++)
@@ -626,6 +630,7 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 				}
 			}
 		});
+	return n_compared;
 }
 
 } // namespace vectorgpu::engine

@@ -130,8 +130,8 @@ match::MatchQuery match_query(const DistanceSpec &spec, const SearchQuery &query
 /// control (which may be null) has stopped it.
 bool offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control);
 
-/// Searches a snapshot. results [queries.size()], coverage is set. Queries have been checked.
-void search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
+/// Searches a snapshot. results [queries.size()], coverage is set. Queries have been checked. Returns how many texts of segments were compared with a query.
+uint64_t search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
 	std::vector<std::vector<Neighbor>> *results, SearchControl *control);
 
 } // namespace vectorgpu::engine

@@ -57,6 +57,7 @@ struct MatchIndex::Running
 	TopK topk;
 	size_t width = 1;
 	bool by_distance = false;
+	uint64_t n_compared = 0; // texts
 	GramQuery grams{};
 	TextPattern pattern{};
 
@@ -336,7 +337,6 @@ MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *
 	const Poll &poll) const
 {
 	TopK *topk = &query->topk;
-	size_t n_compared = 0;
 
 	for (GramWindow window; level_texts(*query, first_row, n, counters, &window, levels); window = {window.next, INT64_MAX})
 	{
@@ -365,7 +365,7 @@ MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *
 				if (dead != nullptr && ((dead[row / 8] >> (row % 8)) & 1) != 0)
 					continue;
 				offer_text(topk, &query->pattern, text(row), row_ids_[row], poll);
-				if (++n_compared % kTextsPerPoll == 0 && !keep_going(poll))
+				if (++query->n_compared % kTextsPerPoll == 0 && !keep_going(poll))
 					return false;
 			}
 		}
@@ -377,7 +377,7 @@ MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *
 
 bool
 MatchIndex::search(
-	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results, const Poll &poll) const
+	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results, const Poll &poll, uint64_t *n_compared) const
 {
 	std::vector<Running> running(queries.size());
 	std::vector<uint64_t> counters(kTileRows * sizeof(uint32_t) / sizeof(uint64_t));
@@ -429,6 +429,8 @@ MatchIndex::search(
 	{
 		running[i].buffer.resize(topk_finish(&running[i].topk));
 		(*results)[i] = std::move(running[i].buffer);
+		if (n_compared != nullptr)
+			*n_compared += running[i].n_compared;
 		if (queries[i].k == 0)
 			(*results)[i].clear();
 	}

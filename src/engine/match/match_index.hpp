@@ -71,9 +71,9 @@ public:
 
 	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that match nothing come last.
 	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: asked every few milliseconds; once it says no, the results are
-	/// of no use. False if a query is not one.
+	/// of no use. n_compared: null, or increased by the texts that were compared with a query. False if a query is not one.
 	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
-		std::vector<std::vector<Neighbor>> *results, const Poll &poll = {}) const;
+		std::vector<std::vector<Neighbor>> *results, const Poll &poll = {}, uint64_t *n_compared = nullptr) const;
 
 	/// counts[i] = count of row i, for all rows.
 	std::vector<uint32_t> count_all(const Parts &query) const;

@@ -201,6 +201,49 @@ TEST(CpuEngineMatch, WhatWasSentIsReadBack)
 	}
 }
 
+// Texts that are compared with a query count as rows that were rescored: all that live where all are asked for, few for the nearest one. Sets are
+// counted, not compared.
+TEST(CpuEngineMatch, ComparedTextsAreCounted)
+{
+	const auto engine = engine::make_cpu_engine({});
+
+	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
+	{
+		MatchRows sets(6, 3000, 400, 0);
+		TextRows texts(6, 3000, 400, 0);
+		MatchRows *rows = metric == Metric::kEdit ? &texts : &sets;
+		engine::CopyId copy = 0;
+		std::vector<std::vector<engine::Neighbor>> results;
+
+		ASSERT_TRUE(engine->create(match_spec(metric), &copy).is_ok());
+		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
+		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
+
+		const uint64_t n_live = static_cast<uint64_t>(std::count(rows->dead.begin(), rows->dead.end(), false));
+		const std::string stored = metric == Metric::kEdit ? stored_text_query(Text{'a', 'b', 'c', 'd', 'e'}, 3) : stored_query({{"A", "B"}});
+		const auto compared = [&](size_t k)
+		{
+			const uint64_t before = engine->n_rescored();
+			engine::SearchQuery query;
+
+			query.query = stored.data();
+			query.query_bytes = stored.size();
+			query.k = k;
+			EXPECT_TRUE(engine->search(copy, {&query, 1}, &results, nullptr).is_ok());
+			return engine->n_rescored() - before;
+		};
+
+		if (metric == Metric::kMatchCount)
+		{
+			EXPECT_EQ(compared(10), 0u);
+			continue;
+		}
+		EXPECT_EQ(compared(3400), n_live);
+		EXPECT_GT(compared(1), 0u);
+		EXPECT_LT(compared(1), n_live / 2);
+	}
+}
+
 // Every byte of a description is changed: it is refused, or it is a good one of other keys; never more than that.
 TEST(CpuEngineMatch, BadDescriptionsAreRefused)
 {
