@@ -221,6 +221,8 @@ SKIP:
 	cmp_ok($rewritten, '>', @before / 4, "meanwhile blocks are put to another use ($rewritten of " . @before . ' are written anew)');
 	like($result, qr/^\Q$right\E$/m, 'then it returns its snapshot');
 	($held, $result) = $scan_all->('page_read:2:lock, meta_read:2:error');
+	# Not while the query was planned, nor as its first read: that would be before a second page.
+	is($held, 1, 'held up there once more');
 	like($result, qr/fault point "meta_read" reached/, 'since it reads the metapage again');
 	($held, $result) = $scan_all->(join(',', map { "page_read:$_:lock" } 2 .. 9));
 	like($result, $reorganized, "a scan that meets other pages each time ($held) is given up");
