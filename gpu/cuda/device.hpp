@@ -113,6 +113,15 @@ private:
 	std::atomic<uint64_t> *slot_ = nullptr;
 };
 
+/// to [n_bytes] = what lies at `from` on the device, in the order of the default stream. Waits for it.
+inline Status
+read_back(const Device *device, void *to, const void *from, size_t n_bytes, const char *what)
+{
+	const GpuWait wait(device);
+
+	return n_bytes == 0 ? Status::ok() : device->check(cudaMemcpy(to, from, n_bytes, cudaMemcpyDeviceToHost), what);
+}
+
 class Event
 {
 public:

@@ -255,10 +255,13 @@ DeviceMatchCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_ro
 	if (segment == nullptr)
 		return Status::ok();
 
+	// Lists and texts are as they were loaded: searches go on meanwhile.
+	VECTORGPU_TRY(segment->index.count_different(segment->made->index, static_cast<size_t>(first), n_rows, n_different));
+
 	const std::lock_guard lock(segment->mutex);
 	const std::span<const uint8_t> dead = segment->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*segment->dead);
 
-	return segment->index.count_different(segment->made->index, dead, static_cast<size_t>(first), n_rows, n_different);
+	return segment->index.count_different_dead(dead, static_cast<size_t>(first), n_rows, n_different);
 }
 
 /// The queries `numbers` by the host's index, with all threads.

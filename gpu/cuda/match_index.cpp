@@ -79,6 +79,8 @@ DeviceMatchIndex::pack_tile(const MatchIndex::Tile &from, size_t number, const u
 
 		for (size_t j = 0; j < from.codes.size(); j++)
 		{
+			if (from.codes[j] < code || from.codes[j] >= n_codes_) // of a tile that was damaged since it was opened
+				continue;
 			for (; code < from.codes[j]; code++)
 				ends[code] = j == 0 ? 0 : from.ends[j - 1];
 			ends[code++] = from.ends[j];
@@ -146,12 +148,11 @@ DeviceMatchIndex::count_different_of_part(
 			const kernels::MatchTile tile = pack_tile(tiles[number], number, lists_.as<uint8_t>() + at, image.data());
 			kernels::MatchTile held_tile = part.tiles[i];
 
-			if (part.image.empty()) // it stays on the device
+			if (parts_.size() == 1) // it stays on the device
 			{
 				held.resize(bytes);
-				VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), lists_.as<uint8_t>() + at, bytes, cudaMemcpyDeviceToHost), "read match lists"));
-				VECTORGPU_TRY(device_->check(
-					cudaMemcpy(&held_tile, tiles_.as<kernels::MatchTile>() + i, sizeof(held_tile), cudaMemcpyDeviceToHost), "read match tiles"));
+				VECTORGPU_TRY(read_back(device_, held.data(), lists_.as<uint8_t>() + at, bytes, "read match lists"));
+				VECTORGPU_TRY(read_back(device_, &held_tile, tiles_.as<kernels::MatchTile>() + i, sizeof(held_tile), "read match tiles"));
 			}
 			else
 				held.assign(part.image.begin() + static_cast<ptrdiff_t>(at), part.image.begin() + static_cast<ptrdiff_t>(at + bytes));
@@ -165,27 +166,29 @@ DeviceMatchIndex::count_different_of_part(
 }
 
 Status
-DeviceMatchIndex::count_different(
-	const MatchIndex &index, std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const
+DeviceMatchIndex::count_different(const MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const
 {
-	const size_t first_byte = first / 8;
-	const size_t dead_end = std::min((first + n + 7) / 8, (n_rows_ + 7) / 8);
-
 	if (device_ == nullptr || n == 0) // nothing was loaded
 		return {};
-
-	const GpuWait wait(device_);
-
 	if (texts_.loaded())
 		VECTORGPU_TRY(texts_.count_different(index, first, n, n_different));
 	for (const Part &part : parts_)
 		VECTORGPU_TRY(count_different_of_part(part, index.tiles(), first, n, n_different));
-	if (!any_dead_ || first_byte >= dead_end)
+	return {};
+}
+
+Status
+DeviceMatchIndex::count_different_dead(std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const
+{
+	const size_t first_byte = first / 8;
+	const size_t dead_end = std::min((first + n + 7) / 8, (n_rows_ + 7) / 8);
+
+	if (device_ == nullptr || n == 0 || !any_dead_ || first_byte >= dead_end)
 		return {};
 
 	std::vector<uint8_t> held(dead_end - first_byte);
 
-	VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), dead_.as<uint8_t>() + first_byte, held.size(), cudaMemcpyDeviceToHost), "read tombstones"));
+	VECTORGPU_TRY(read_back(device_, held.data(), dead_.as<uint8_t>() + first_byte, held.size(), "read tombstones"));
 	for (size_t i = 0; i < held.size(); i++)
 		*n_different += held[i] != (first_byte + i < dead.size() ? dead[first_byte + i] : 0) ? 1 : 0;
 	return {};

@@ -56,9 +56,11 @@ public:
 	Status set_dead(std::span<const uint8_t> bits);
 
 	/// *n_different += what the device, or the host of an index in parts, has otherwise than it would be made of `index` now, which it was loaded from: of
-	/// tiles that begin in rows [first, first + n), and which of the rows are dead. dead: as set_dead was told last.
-	Status count_different(
-		const engine::match::MatchIndex &index, std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const;
+	/// tiles that begin in rows [first, first + n). Beside searches.
+	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
+
+	/// The same of which of the rows are dead. dead: as set_dead was told last, which waits its turn.
+	Status count_different_dead(std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const;
 
 	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
 	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it says stop.

@@ -204,9 +204,8 @@ DeviceTexts::count_different(const MatchIndex &index, size_t first, size_t n, ui
 		std::vector<uint8_t> held(image.size());
 		kernels::MatchTextTile tile;
 
-		VECTORGPU_TRY(device_->check(cudaMemcpy(held.data(), base, held.size(), cudaMemcpyDeviceToHost), "read texts"));
-		VECTORGPU_TRY(
-			device_->check(cudaMemcpy(&tile, tiles_.as<kernels::MatchTextTile>() + i, sizeof(tile), cudaMemcpyDeviceToHost), "read tiles of texts"));
+		VECTORGPU_TRY(read_back(device_, held.data(), base, held.size(), "read texts"));
+		VECTORGPU_TRY(read_back(device_, &tile, tiles_.as<kernels::MatchTextTile>() + i, sizeof(tile), "read tiles of texts"));
 		for (size_t j = 0; j < image.size(); j++)
 			*n_different += held[j] != image[j] ? 1 : 0;
 		*n_different += same_tile(tile, place(packed, base)) ? 0 : 1;

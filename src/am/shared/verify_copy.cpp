@@ -73,11 +73,7 @@ read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, ui
 		(vector_bytes > 0 && !stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
 								 step * vector_bytes, check->vectors, nullptr)))
 		return false;
-	if (segment->n_dead == 0)
-	{
-		memset(dead, 0, (step + 7) / 8);
-		return true;
-	}
+	// Also where the metapage, as it was read, says that there are none: the copy may know of one since.
 	if (!stream_read(check->index, check->meta, segment, StreamKind::kTombstones, row / 8, (step + 7) / 8, dead, nullptr))
 		return false;
 	if (step % 8 != 0)

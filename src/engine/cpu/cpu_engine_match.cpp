@@ -423,24 +423,26 @@ MatchCopy::read_rows(SegmentId id, uint64_t first, size_t n_rows, RowId *row_ids
 Status
 MatchCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {
-	const std::lock_guard lock(mutex_);
-	const auto found = segments_.find(id);
-
-	if (found == segments_.end())
-		return Status::error(StatusCode::kNotFound, "no such segment");
-
-	const std::shared_ptr<const MatchSegment> &sealed = found->second.sealed.segment;
 	uint8_t *const to = static_cast<uint8_t *>(bytes);
+	std::shared_ptr<const MatchSegment> sealed;
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = segments_.find(id);
 
-	if (sealed != nullptr && sealed->index.n_rows() > 0)
-		return sealed->index.read_description(first, n_bytes, to) ? Status::ok() : invalid("bytes that are not held");
+		if (found == segments_.end())
+			return Status::error(StatusCode::kNotFound, "no such segment");
+		sealed = found->second.sealed.segment;
+		if (sealed == nullptr || sealed->index.n_rows() == 0)
+		{
+			const std::vector<uint8_t> &description = sealed != nullptr ? sealed->description : found->second.description;
 
-	const std::vector<uint8_t> &description = sealed != nullptr ? sealed->description : found->second.description;
-
-	if (first > description.size() || n_bytes > description.size() - first)
-		return invalid("bytes that are not held");
-	std::copy_n(description.data() + first, n_bytes, to);
-	return Status::ok();
+			if (first > description.size() || n_bytes > description.size() - first)
+				return invalid("bytes that are not held");
+			std::copy_n(description.data() + first, n_bytes, to);
+			return Status::ok();
+		}
+	}
+	return sealed->index.read_description(first, n_bytes, to) ? Status::ok() : invalid("bytes that are not held");
 }
 
 Status
