@@ -26,7 +26,7 @@ my $seed   = $ENV{VECTORGPU_SEED}         // time ^ $$;
 my $node   = make_node('crash', conf => "wal_writer_delay = 200ms\ncheckpoint_timeout = 30s\nmax_wal_size = 64MB\n");
 note("seed $seed");
 srand($seed);
-my $worker = ($ENV{VECTORGPU_WORKER} // '') eq 'on';
+my $worker = ($ENV{VECTORGPU_WORKER} // '') eq 'on' && !pages_answer();
 plan skip_all => 'the worker is not installed' if $worker && !-x worker_file($node);
 my %type = map { $_ => column_type($_) } 8, 16, 64, 1500;
 create_values($node);

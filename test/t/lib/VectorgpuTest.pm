@@ -51,7 +51,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled with_storage data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
+  faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
 );
 
 # The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses
@@ -66,6 +66,12 @@ sub with_storage
 
 	$sql =~ s/\bUSING $AM (\((?:[^()]++|(?1))*\))(?! *WITH)/USING $AM $1 WITH ($ENV{VECTORGPU_STORAGE})/g if $ENV{VECTORGPU_STORAGE};
 	return $sql;
+}
+
+# Whether $AM's indexes are lists of codes, whose scans of all rows, such as these tests make, are the pages' alone: the worker is not asked.
+sub pages_answer
+{
+	return $AM eq 'gpuivf' && ($ENV{VECTORGPU_STORAGE} // '') =~ /storage/;
 }
 
 if ($ENV{VECTORGPU_STORAGE})
