@@ -179,8 +179,8 @@ private:
 		double sum = 0;
 
 		spec_ = {Metric::kL2, ElementType::kFloat32, options_.dim};
-		head_ = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), options_.m, 8, 0};
-		if (const char *error = engine::code_spec_of(head_, spec_, &code_spec_); error != nullptr || options_.dim % options_.m != 0)
+		const engine::CodesHead head{static_cast<uint32_t>(engine::ivf::CodeKind::kPq), options_.m, 8, 0};
+		if (const char *error = engine::code_spec_of(head, spec_, &code_spec_); error != nullptr || options_.dim % options_.m != 0)
 		{
 			std::fprintf(stderr, "%s\n", error != nullptr ? error : "the bytes of a code do not divide the dimensions");
 			std::exit(2);
@@ -235,7 +235,6 @@ private:
 		send(&lists->centroids, padded, "centroids");
 		send(&lists->list_ids, list_ids, "numbers of lists");
 		must(lists->row_ids.allocate(&budget_, options_.n_rows * sizeof(uint64_t), "row ids"));
-		codes->head = head_;
 		codes->layout.spec = code_spec_;
 		codes->layout.n_rows = options_.n_rows;
 		codes->code_bytes = options_.m;
@@ -289,7 +288,6 @@ private:
 	cuda::Stream stream_;
 	cuda::DeviceBuffer staging_;
 	engine::DistanceSpec spec_{};
-	engine::CodesHead head_{};
 	engine::ivf::CodeSpec code_spec_;
 	engine::ivf::CodeModel model_;
 	std::vector<float> floats_; // [code_model_floats]
