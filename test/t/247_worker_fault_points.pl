@@ -75,11 +75,13 @@ $right;
 SQL
 }
 
-# As a session that goes this course, with a worker that is stopped when it begins and goes on when the point has acted: otherwise no process need wait at all.
+# As a session that goes this course, and that the worker has greeted: it is then stopped, until the point has acted. Otherwise no process need wait at all, and one
+# that has not been greeted asks nothing.
 sub waiting_course
 {
 	my ($point, $n, $action, $offset) = @_;
 	my $worker = wait_worker($node);
+	my $connect = "SELECT count(vectorgpu_evict('i')) AS connected;\n";
 	my $child = fork // die "fork: $!";
 
 	if ($child == 0)
@@ -89,7 +91,7 @@ sub waiting_course
 		kill 'CONT', $worker;
 		POSIX::_exit(0);
 	}
-	my @result = $node->psql('postgres', course($point, $n, $action, "\\! kill -STOP $worker"), on_error_stop => 0);
+	my @result = $node->psql('postgres', course($point, $n, $action, "$connect\\! kill -STOP $worker"), on_error_stop => 0);
 	waitpid $child, 0;
 	return @result;
 }
