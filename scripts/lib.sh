@@ -98,6 +98,7 @@ copy_server() {
 
 	for folder in --bindir --pkglibdir --sharedir; do
 		folder=$("$PG_CONFIG" "$folder")
+		[ -d "$folder" ] || die "$PG_CONFIG names no folder of a server"
 		mkdir -p "$WORK/pg$folder"
 		cp -a "$folder/." "$WORK/pg$folder/"
 	done
