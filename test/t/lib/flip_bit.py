@@ -10,6 +10,7 @@ import sys
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 STEP = 16 << 20
+SHADOW = 1 << 36  # areas as large as this are AddressSanitizer's own: terabytes, to read of which even what is in use takes hours
 IN_USE = re.compile(b"[\x40-\xff]+")  # last bytes of entries of /proc/PID/pagemap: the page is in memory, or swapped out
 
 
@@ -42,9 +43,10 @@ def main():
         return
     found = []
     for area, rights in areas:
-        if rights == "rw-p":
-            for first, end in ranges_in_use(pages, *(int(address, 16) for address in area.split("-"))):
-                found += places(memory, first, end, pattern, len(bytes_of))
+        start, end = (int(address, 16) for address in area.split("-"))
+        if rights == "rw-p" and end - start < SHADOW:
+            for first, last in ranges_in_use(pages, start, end):
+                found += places(memory, first, last, pattern, len(bytes_of))
     for place in found if len(sys.argv) < 5 else found[int(sys.argv[4]) :][:1]:
         byte = os.pread(memory, 1, place + offset)[0]
         os.pwrite(memory, bytes([byte ^ 1]), place + offset)
