@@ -124,9 +124,17 @@ append_to_file($file, "local all all reject\n");
 $node->reload;
 1 while $node->psql('postgres', 'SELECT 1') == 0;
 PERL
-		qr/^# main, at the end: the indexes of postgres could not be checked: .*reject/m ]);
+		qr/^# main, at the end: the indexes of postgres could not be checked: .*reject/m ],
+	[ 'wrong answers beside other work, whose errors it does not look at', 0, <<'PERL',
+use VectorgpuLoad;
+create_comparer($node);
+damage('i');
+leave_unchecked($node, 'it gives wrong answers', 'i');
+finish_load(start_load($node, { compare => q{SELECT assert_answers('t_i', '<->', quote_literal('[0,0,0]') || '::vector', 3);} }, clients => 2, seconds => 5));
+PERL
+		qr/^# counted: .*\blost=0\b.*\bwrong=2\b/m ]);
 
-for my $some ([ 0, 1 ], [ 2, 3 ])
+for my $some ([ 0, 1 ], [ 2, 3 ], [4])
 {
 	my @runs = map { start_program("$server$with_server[$_][2]") } @$some;
 

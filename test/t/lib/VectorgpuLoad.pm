@@ -102,7 +102,7 @@ DECLARE
 	difference text := compare_answers(tab, op, query, k, filter);
 BEGIN
 	IF difference <> '' THEN
-		RAISE EXCEPTION 'wrong answer f(?:rom|or) %: %', tab, difference;
+		RAISE EXCEPTION 'wrong answer from %: %', tab, difference;
 	END IF;
 END
 $$;
