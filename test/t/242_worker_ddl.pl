@@ -1,4 +1,4 @@
-# DDL with warm copies and with a stopped worker: right answers, no waiting, no copies left over.
+# DDL with warm copies and with a stopped worker: right answers, no waiting, no copies left over. What names access methods itself runs once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -18,7 +18,7 @@ my $node = make_node('main',
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 1000);
-$node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
@@ -61,6 +61,7 @@ agrees('and back');
 
 # What a session knows of a graph's segment is of one file: a merge in a file that is rolled back and the next one in the old file make
 # segments of the same number. The calibration of the first wants narrow searches, whose rows have 3 dimensions in truth; that of the other wide ones.
+if ($AM eq 'gpuflat')
 {
 	my $easy = sub { 'INSERT INTO g SELECT i, 0, (' . random_vector_sql('i', dims => 3, seed => 7)
 		  . "::real[] || array_fill(5::real, ARRAY[29]))::vector FROM generate_series($_[0], $_[1]) i" };
@@ -132,55 +133,59 @@ agrees('in the clone', db => 'clone');
 agrees('in its template');
 
 # Unlogged and temporary tables
-$node->safe_psql('postgres', 'CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE INDEX ui ON u USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE UNLOGGED TABLE u AS SELECT * FROM t; CREATE INDEX ui ON u USING $AM (v vector_l2_ops)");
 by_worker($node, 'an unlogged table', sub {
 	compare_sweep($node, 'u', '<->', dims => 8, queries => 1, name => 'an unlogged table');
 });
 my $answered = worker_stat($node, 'answered');
-is($node->safe_psql('postgres', 'CREATE TEMP TABLE x AS SELECT * FROM t; CREATE INDEX ON x USING gpuflat (v vector_l2_ops); '
+is($node->safe_psql('postgres', "CREATE TEMP TABLE x AS SELECT * FROM t; CREATE INDEX ON x USING $AM (v vector_l2_ops); "
 		  . 'SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM x ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s'),
 	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'a temporary table is answered');
 is(worker_stat($node, 'answered'), $answered, 'but never by the worker');
 
-# C10, F48: two sessions have temporary tables of the same name, which go with the transaction, or whose rows do; in index scans of each access method.
 my @methods = (['gpuflat', 'vector_l2_ops', 'v', '<->'], ['gpuivf', 'vector_l2_ops', 'v', '<->'], ['gpugraph', 'vector_l2_ops', 'v', '<->'], ['gpumatch', '', 'tags', '<#>']);
-my @sessions = map { $node->background_psql('postgres') } 1 .. 2;
-my $copies_before = worker_stat($node, 'copies');
 
-$_->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET client_min_messages = error; SET vectorgpu.worker = on") for @sessions;
-for my $on_commit ('DROP', 'DELETE ROWS')
+# C10, F48: two sessions have temporary tables of the same name, which go with the transaction, or whose rows do; in index scans of each access method.
+if ($AM eq 'gpuflat')
 {
-	for my $method (@methods)
+	my @sessions = map { $node->background_psql('postgres') } 1 .. 2;
+	my $copies_before = worker_stat($node, 'copies');
+
+	$_->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET client_min_messages = error; SET vectorgpu.worker = on") for @sessions;
+	for my $on_commit ('DROP', 'DELETE ROWS')
 	{
-		my ($am, $class, $column, $op) = @$method;
-		my $create = "CREATE TEMP TABLE own (id int, v vector(3), tags int[]) ON COMMIT $on_commit; CREATE INDEX own_i ON own USING $am ($column $class)";
-		my $query = $column eq 'v' ? "'[0,0,0]'" : "'{1,2,3}'";
-		my $all = "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM own ORDER BY $column $op $query) s";
-		my @seen;
-
-		$_->query_safe($create) for $on_commit eq 'DROP' ? () : @sessions;
-		for my $round (1, 2)
+		for my $method (@methods)
 		{
-			my @first = (1000 * $round, 2000 * $round + 5000);
+			my ($am, $class, $column, $op) = @$method;
+			my $create = "CREATE TEMP TABLE own (id int, v vector(3), tags int[]) ON COMMIT $on_commit; CREATE INDEX own_i ON own USING $am ($column $class)";
+			my $query = $column eq 'v' ? "'[0,0,0]'" : "'{1,2,3}'";
+			my $all = "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM (SELECT id FROM own ORDER BY $column $op $query) s";
+			my @seen;
 
-			for my $i (0, 1)
+			$_->query_safe($create) for $on_commit eq 'DROP' ? () : @sessions;
+			for my $round (1, 2)
 			{
-				$sessions[$i]->query_safe('BEGIN; ' . ($on_commit eq 'DROP' ? "$create; " : '') . "INSERT INTO own SELECT $first[$i] + i, ARRAY[i, i % 7, 1]::vector, ARRAY[i % 5, i % 3] FROM generate_series(1, 200) i");
+				my @first = (1000 * $round, 2000 * $round + 5000);
+
+				for my $i (0, 1)
+				{
+					$sessions[$i]->query_safe('BEGIN; ' . ($on_commit eq 'DROP' ? "$create; " : '') . "INSERT INTO own SELECT $first[$i] + i, ARRAY[i, i % 7, 1]::vector, ARRAY[i % 5, i % 3] FROM generate_series(1, 200) i");
+				}
+				push @seen, $sessions[0]->query_safe($all), $sessions[1]->query_safe($all);
+				$sessions[0]->query_safe('COMMIT');
+				push @seen, $sessions[1]->query_safe("SELECT vectorgpu_merge('own_i') IS NOT NULL; $all");
+				$sessions[1]->query_safe('COMMIT');
+				push @seen, $_->query_safe($on_commit eq 'DROP' ? q{SELECT coalesce(to_regclass('own')::text, 'none')} : $all) for @sessions;
+				is(join(' ', splice @seen), join(' ', map({ my $f = $_; "200|@{[ $f + 1 ]}|@{[ $f + 200 ]}" } @first), "t\n200|@{[ $first[1] + 1 ]}|@{[ $first[1] + 200 ]}", ($on_commit eq 'DROP' ? 'none' : '0|0|0') x 2),
+					"$am, ON COMMIT $on_commit, transaction $round: each session sees its own rows, as long as they last");
 			}
-			push @seen, $sessions[0]->query_safe($all), $sessions[1]->query_safe($all);
-			$sessions[0]->query_safe('COMMIT');
-			push @seen, $sessions[1]->query_safe("SELECT vectorgpu_merge('own_i') IS NOT NULL; $all");
-			$sessions[1]->query_safe('COMMIT');
-			push @seen, $_->query_safe($on_commit eq 'DROP' ? q{SELECT coalesce(to_regclass('own')::text, 'none')} : $all) for @sessions;
-			is(join(' ', splice @seen), join(' ', map({ my $f = $_; "200|@{[ $f + 1 ]}|@{[ $f + 200 ]}" } @first), "t\n200|@{[ $first[1] + 1 ]}|@{[ $first[1] + 200 ]}", ($on_commit eq 'DROP' ? 'none' : '0|0|0') x 2),
-				"$am, ON COMMIT $on_commit, transaction $round: each session sees its own rows, as long as they last");
+			$_->query_safe('DROP TABLE IF EXISTS own') for @sessions;
 		}
-		$_->query_safe('DROP TABLE IF EXISTS own') for @sessions;
 	}
+	$_->quit for @sessions;
+	is(worker_stat($node, 'answered'), $answered, 'none of them by the worker');
+	is(worker_stat($node, 'copies'), $copies_before, 'which has no copy of them');
 }
-$_->quit for @sessions;
-is(worker_stat($node, 'answered'), $answered, 'none of them by the worker');
-is(worker_stat($node, 'copies'), $copies_before, 'which has no copy of them');
 
 # Parallel workers have sessions of their own.
 is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
@@ -188,7 +193,7 @@ is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_s
 
 # Copies of what was dropped are swept, and nothing waits for a stopped worker.
 my $pid = wait_worker($node);
-my $make_d = 'DROP TABLE IF EXISTS d; CREATE TABLE d AS SELECT * FROM t; CREATE INDEX di ON d USING gpuflat (v vector_l2_ops);';
+my $make_d = "DROP TABLE IF EXISTS d; CREATE TABLE d AS SELECT * FROM t; CREATE INDEX di ON d USING $AM (v vector_l2_ops);";
 my $warm = 'SET enable_seqscan = off; SELECT id FROM d ORDER BY v <-> array_fill(0, ARRAY[8])::vector LIMIT 10';
 
 # With a warm copy of the index and a stopped worker.
@@ -223,7 +228,7 @@ ok($node->poll_query_until('postgres', 'SELECT copies = (SELECT count(*) FROM ve
 	'the sweep takes the copies of what was dropped');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1d\n");
 $node->reload;
-$node->safe_psql('postgres', 'CREATE TABLE e AS SELECT * FROM t; CREATE INDEX ei ON e USING gpuflat (v vector_l2_ops)');
+$node->safe_psql('postgres', "CREATE TABLE e AS SELECT * FROM t; CREATE INDEX ei ON e USING $AM (v vector_l2_ops)");
 $node->safe_psql('postgres', "SELECT vectorgpu_prewarm('ei')");
 my $copies = worker_stat($node, 'copies');
 $node->safe_psql('postgres', 'BEGIN; DROP INDEX ei; ROLLBACK');
@@ -243,92 +248,95 @@ ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker
 
 # C12, F47: what goes with its schema, its database or its extension leaves nothing in the worker, a kill of which between makes no difference. The extension is
 # dropped in a database of its own: this one goes on to see what the worker has.
-$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
-# A copy of a file that the index had before goes with the next sweep.
-ok($node->poll_query_until('postgres', 'SELECT copies = 1 FROM vectorgpu_worker'), 'there is one copy');
-my $base = worker_stat($node, 'resident_bytes');
-cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
-
-# One test: the worker has the copy of index i, and no byte more.
-sub back_to_base
+if ($AM eq 'gpuflat')
 {
-	my ($name) = @_;
-
 	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok(wait_until(sub { worker_stat($node, 'resident_bytes') == $base && worker_stat($node, 'copies') == 1 }), "$name: the worker holds what it did")
-	  or diag($node->safe_psql('postgres', 'SELECT copies, resident_bytes FROM vectorgpu_worker') . ", $base at first");
-	return;
+	# A copy of a file that the index had before goes with the next sweep.
+	ok($node->poll_query_until('postgres', 'SELECT copies = 1 FROM vectorgpu_worker'), 'there is one copy');
+	my $base = worker_stat($node, 'resident_bytes');
+	cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
+
+	# One test: the worker has the copy of index i, and no byte more.
+	sub back_to_base
+	{
+		my ($name) = @_;
+
+		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+		local $Test::Builder::Level = $Test::Builder::Level + 1;
+		ok(wait_until(sub { worker_stat($node, 'resident_bytes') == $base && worker_stat($node, 'copies') == 1 }), "$name: the worker holds what it did")
+		  or diag($node->safe_psql('postgres', 'SELECT copies, resident_bytes FROM vectorgpu_worker') . ", $base at first");
+		return;
+	}
+
+	# A database with tables and indexes of its own, and with copies of these.
+	$node->safe_psql('postgres', 'CREATE DATABASE made');
+	create_extension($node, 'made');
+	$node->safe_psql('made', 'CREATE SCHEMA gone; CREATE TABLE gone.g AS SELECT i, ARRAY[i, i % 7, 1]::vector(3) AS v, ARRAY[i % 5] AS tags FROM generate_series(1, 100) i; '
+		  . join(' ', map { "CREATE INDEX g_$_->[0] ON gone.g USING $_->[0] ($_->[2] $_->[1]);" } @methods));
+
+	sub make_warm
+	{
+		$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS gone');
+		$node->safe_psql('postgres', 'CREATE DATABASE gone TEMPLATE made');
+		warm_again();
+		return;
+	}
+
+	sub warm_again
+	{
+		$node->safe_psql('gone', join(';', map { "SELECT vectorgpu_prewarm('gone.g_$_->[0]')" } @methods));
+		cmp_ok(worker_stat($node, 'copies'), '>=', scalar @methods, 'copies of all access methods are there');
+		return;
+	}
+
+	sub kill_worker
+	{
+		my $pid = wait_worker($node);
+
+		kill 'KILL', $pid;
+		ok(wait_worker($node, not_pid => $pid), 'another worker');
+		return;
+	}
+
+	my %drop = (SCHEMA => ['gone', 'DROP SCHEMA gone CASCADE'], DATABASE => ['postgres', 'DROP DATABASE gone'], EXTENSION => ['gone', 'DROP EXTENSION vectorgpu CASCADE']);
+	for my $what (sort keys %drop)
+	{
+		my ($in, $sql) = @{ $drop{$what} };
+
+		make_warm();
+		$node->safe_psql($in, $sql);
+		back_to_base("$sql with warm copies");
+
+		make_warm();
+		kill_worker();
+		warm_again();
+		$node->safe_psql($in, $sql);
+		back_to_base("$sql, the worker killed before and warm again");
+
+		# Nobody tells a worker that does not run.
+		make_warm();
+		my $stopped = wait_worker($node);
+		kill 'STOP', $stopped;
+		$node->safe_psql($in, $sql);
+		kill 'KILL', $stopped;
+		ok(wait_worker($node, not_pid => $stopped), 'another worker');
+		back_to_base("$sql while the worker is stopped, which is killed then");
+		next if $what eq 'DATABASE';
+
+		make_warm();
+		my $session = $node->background_psql($in);
+		$session->query_safe("SET client_min_messages = error; BEGIN; $sql");
+		kill_worker();
+		$session->query_safe('ROLLBACK');
+		warm_again();
+		$session->query_safe("BEGIN; $sql");
+		kill_worker();
+		$session->query_safe('COMMIT');
+		$session->quit;
+		back_to_base("$sql in a transaction, the worker killed in it");
+	}
+	$node->safe_psql('postgres', "DROP DATABASE $_") for 'gone', 'made';
 }
-
-# A database with tables and indexes of its own, and with copies of these.
-$node->safe_psql('postgres', 'CREATE DATABASE made');
-create_extension($node, 'made');
-$node->safe_psql('made', 'CREATE SCHEMA gone; CREATE TABLE gone.g AS SELECT i, ARRAY[i, i % 7, 1]::vector(3) AS v, ARRAY[i % 5] AS tags FROM generate_series(1, 100) i; '
-	  . join(' ', map { "CREATE INDEX g_$_->[0] ON gone.g USING $_->[0] ($_->[2] $_->[1]);" } @methods));
-
-sub make_warm
-{
-	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS gone');
-	$node->safe_psql('postgres', 'CREATE DATABASE gone TEMPLATE made');
-	warm_again();
-	return;
-}
-
-sub warm_again
-{
-	$node->safe_psql('gone', join(';', map { "SELECT vectorgpu_prewarm('gone.g_$_->[0]')" } @methods));
-	cmp_ok(worker_stat($node, 'copies'), '>=', scalar @methods, 'copies of all access methods are there');
-	return;
-}
-
-sub kill_worker
-{
-	my $pid = wait_worker($node);
-
-	kill 'KILL', $pid;
-	ok(wait_worker($node, not_pid => $pid), 'another worker');
-	return;
-}
-
-my %drop = (SCHEMA => ['gone', 'DROP SCHEMA gone CASCADE'], DATABASE => ['postgres', 'DROP DATABASE gone'], EXTENSION => ['gone', 'DROP EXTENSION vectorgpu CASCADE']);
-for my $what (sort keys %drop)
-{
-	my ($in, $sql) = @{ $drop{$what} };
-
-	make_warm();
-	$node->safe_psql($in, $sql);
-	back_to_base("$sql with warm copies");
-
-	make_warm();
-	kill_worker();
-	warm_again();
-	$node->safe_psql($in, $sql);
-	back_to_base("$sql, the worker killed before and warm again");
-
-	# Nobody tells a worker that does not run.
-	make_warm();
-	my $stopped = wait_worker($node);
-	kill 'STOP', $stopped;
-	$node->safe_psql($in, $sql);
-	kill 'KILL', $stopped;
-	ok(wait_worker($node, not_pid => $stopped), 'another worker');
-	back_to_base("$sql while the worker is stopped, which is killed then");
-	next if $what eq 'DATABASE';
-
-	make_warm();
-	my $session = $node->background_psql($in);
-	$session->query_safe("SET client_min_messages = error; BEGIN; $sql");
-	kill_worker();
-	$session->query_safe('ROLLBACK');
-	warm_again();
-	$session->query_safe("BEGIN; $sql");
-	kill_worker();
-	$session->query_safe('COMMIT');
-	$session->quit;
-	back_to_base("$sql in a transaction, the worker killed in it");
-}
-$node->safe_psql('postgres', "DROP DATABASE $_") for 'gone', 'made';
 agrees('at last');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
