@@ -45,6 +45,10 @@ SET gpuivf.probes = 1;
 SELECT sample, k, found = sql_found(5) AS as_counted, wanted, found < wanted AS misses, recall = found::float8 / wanted AS share,
 	recall_low < recall AND recall < recall_high AS between, recall_low > 0 AND recall_high < 1 AS inside
 	FROM vectorgpu_recall('rec_ivf', 400, 5);
+-- the 95 % interval of Wilson's score, computed by hand: of one row a query there is one trial fewer than queries, which is what their variance says of them
+SELECT r.found < r.wanted AS misses, abs(recall_low - (centre - spread) / scale) < 1e-12 AS low, abs(recall_high - (centre + spread) / scale) < 1e-12 AS high
+	FROM vectorgpu_recall('rec_ivf', 400, 1) r, LATERAL (SELECT 1.959963984540054::float8 AS z, (r.wanted - 1)::float8 AS n, r.found::float8 / r.wanted AS p) a,
+	LATERAL (SELECT p + z ^ 2 / (2 * n) AS centre, z * sqrt(p * (1 - p) / n + z ^ 2 / (4 * n ^ 2)) AS spread, 1 + z ^ 2 / n AS scale) b;
 SELECT found AS found_1 FROM vectorgpu_recall('rec_ivf', 400, 5) \gset
 SET gpuivf.probes = 3;
 SELECT found = sql_found(5) AS as_counted, found > :found_1 AS more FROM vectorgpu_recall('rec_ivf', 400, 5);

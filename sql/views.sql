@@ -33,7 +33,7 @@ SELECT delta_rows, delta_bytes, delta_bytes = delta_rows * (8 + 16) AS header_an
 	index_bytes = pg_relation_size('vws_v') AS index_bytes, free_blocks * current_setting('block_size')::int < index_bytes AS free_blocks
 	FROM vectorgpu_indexes WHERE index_name = 'vws_v';
 SELECT attrelid::regclass AS view, count(*) AS columns, string_agg(attname, ' ') FILTER (WHERE col_description(attrelid, attnum) IS NULL) AS not_described
-	FROM pg_attribute WHERE attrelid IN ('vectorgpu_indexes'::regclass, 'vectorgpu_worker'::regclass) AND attnum > 0
+	FROM pg_attribute WHERE attrelid IN ('vectorgpu_indexes'::regclass, 'vectorgpu_worker'::regclass, 'vectorgpu_index_recall'::regclass) AND attnum > 0
 	GROUP BY 1 ORDER BY 1;
 DROP VIEW vws_counts;
 DROP TABLE vws;

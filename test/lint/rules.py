@@ -15,6 +15,8 @@ MARKS = ["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK", "TB" "D"]
 WORDS = ["st" "ubs?", "st" "ubbed", "place" "holders?", "work in pro" "gress"]
 UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
+ONE_MACHINE = re.compile(r"^[^#]*(-m(?:arch|tune|cpu)=native|-Ofast|-f(?:fast-math|unsafe-math-optimizations|associative-math)|use_fast_math)")
+BUILD_FILE = re.compile(r"(?:^|/)(?:Makefile|CMakeLists\.txt|CMakePresets\.json|[^/]+\.cmake)$|^scripts/|^test/gpu/run$")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
 WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault|damage)\(\s*"|\{"(?=gpu_))([a-z]\w*)"(?=[,)])')
@@ -123,6 +125,14 @@ def nothing_is_unfinished(tree):
 
 def no_machine_paths(tree):
     return matches(tree, MACHINE_PATH, "path of one machine")
+
+
+def code_is_portable(tree):
+    problems = []
+    for path in tree.files:
+        if BUILD_FILE.search(path):
+            problems += [f"{path}:{number}: {found.group(1)}" for number, line in tree.lines(path) if (found := ONE_MACHINE.search(line))]
+    return problems
 
 
 def whitespace_is_clean(tree):
@@ -301,6 +311,7 @@ ALL = [
     Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
     Rule("machine-paths", "no paths of one machine", no_machine_paths),
+    Rule("portable-code", "nothing is compiled for one machine, or with other arithmetic than its source says", code_is_portable),
     Rule("white-space", "no trailing white space, tabs indent C++", whitespace_is_clean),
     Rule("readmes", "every source folder has a README.md", folders_have_readmes),
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),

@@ -81,6 +81,8 @@ BREAKS = [
     ("finished", {"src/README.md": "x+This is a st" "ub.\n"}),
     ("machine-paths", {"scripts/test": "x+cd /ho" "me/me/vectorgpu\n"}),
     ("machine-paths", {"src/README.md": "x+See /wo" "rk/notes.\n"}),
+    ("portable-code", {"scripts/test": "x+make CXXFLAGS=-march=native\n"}),
+    ("portable-code", {"Makefile": "CXXFLAGS += -O2 -ffast-math\n"}),
     ("white-space", {"src/common/types.hpp": "x+int a; \n"}),
     ("white-space", {"src/common/types.hpp": "x+    int a;\n"}),
     ("white-space", {"src/common/types.hpp": "int a;"}),
