@@ -134,7 +134,7 @@ ok($pid, 'the worker is ready');
 my %ours = (ready => sub { wait_ready() }, host_pid => \&host_pid);
 my $resources = note_resources($node, %ours);
 my ($postmaster) = grep { /^1 / } processes();
-like($postmaster, qr/^1 0 \S+ postgres$/, 'the postmaster is process 1');
+like($postmaster, qr/^1 0 \S+ postgres(?:\.alone)?$/, 'the postmaster is process 1');
 agrees('at first');
 
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 11\b/);
