@@ -43,9 +43,29 @@ is($after, "100\n$before", 'nor by a search');
 is($node->safe_psql('postgres', "SELECT '[1e-40,0]'::vector <+> '[0,0]'::vector > 0, vector_send('[1e-40]'::vector * '[1]'::vector) = vector_send('[1e-40]'::vector)"),
 	't|t', 'denormal elements count in distances');
 
-# Allocation failure arrives as an ordinary error, the session goes on.
-my ($state) = psql_state($node, "SELECT array_agg(NULL::int) FROM generate_series(1, 1); SELECT '[1,2]'::vector <-> '[1]'::vector");
-is($state, '22000', 'an error inside the library has its SQLSTATE');
+# Errors inside the library, of an operator and of a scan, have their SQLSTATE, and the session goes on; so has a failed allocation.
+my $settings = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker = off';
+my $search = "SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY v <-> %s LIMIT 10) s";
+my $right = $node->safe_psql('postgres', "SET enable_indexscan = off; " . sprintf($search, $query));
+my @errors = (
+	[ 'an operator', '22000', "SELECT '[1,2]'::vector <-> '[1]'::vector" ],
+	[ 'a scan', '22000', sprintf($search, q{'[1,2]'}) ]);
+push @errors, [ 'a failed allocation', '53200', "SET vectorgpu.fault = 'page_read:1:enomem'; " . sprintf($search, $query) ] if faults_enabled($node);
+my $session = $node->background_psql('postgres', on_error_stop => 0);
+my $pid = session_pid($session);
+$session->query_safe("LOAD 'vectorgpu'; $settings; \\set VERBOSITY verbose");
+for (@errors)
+{
+	my ($what, $state, $sql) = @$_;
+
+	is($session->query($sql), '', "$what: no answer");
+	like($session->{stderr}, qr/ERROR:  $state: /, "$what: an ordinary error with its SQLSTATE");
+	$session->{stderr} = '';
+	$session->query_safe('RESET vectorgpu.fault') if faults_enabled($node);
+	is($session->query_safe(sprintf($search, $query)), $right, "$what: the session goes on");
+	is(session_pid($session), $pid, "$what: it is the same process");
+}
+$session->quit;
 
 $node->stop;
 done_testing();
