@@ -79,7 +79,17 @@ is(sprintf('%o', (stat $socket_folder)[2] & 07777), '700', 'only the owner may e
 my @sockets = glob("$socket_folder/pgsql_tmp_w.*");
 is(scalar @sockets, 1, 'there is one socket');
 is(sprintf('%o', (stat $sockets[0])[2] & 07777), '600', 'and it is the owner\'s alone');
-cmp_ok(slurp_file('/proc/' . worker_pid($node) . '/oom_score_adj'), '>', 0, 'the worker goes first when memory runs out');
+# Of a process that the kernel takes first both are higher: what it is to add, and what it makes of that and of memory.
+my $backend = $node->background_psql('postgres');
+$backend->query_safe(scan_sql());
+my ($of_backend, $of_worker) = (session_pid($backend), worker_pid($node));
+for my $score ('oom_score_adj', 'oom_score')
+{
+	my ($backend_score, $worker_score) = map { slurp_file("/proc/$_/$score") + 0 } $of_backend, $of_worker;
+
+	cmp_ok($worker_score, '>', $backend_score, "the worker goes before a backend when memory runs out ($score)");
+}
+$backend->quit;
 is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),
 	0, 'the worker holds no file of a database');
 
