@@ -187,6 +187,7 @@ for my $round (1 .. 2)
 	}
 	kill 'KILL', $pid;
 	finish_load($load);
+	unlike($load->{err}, qr/wrong answer/, "backend killed in a mixed load, round $round: no wrong answer before");
 	ok(wait_for_restart($node), "backend killed in a mixed load, round $round: the server is back");
 	sound("backend killed in a mixed load, round $round", s => 16, w => 1500, n => 8);
 }
@@ -197,6 +198,7 @@ my $load = start_load($node, { %load, 'vacuum@1' => $load{'vacuum@1'} =~ s/VACUU
 sleep 1.2;
 $node->kill9;
 finish_load($load);
+unlike($load->{err}, qr/wrong answer/, 'postmaster killed: no wrong answer before');
 start_after_kill($node);
 sound('postmaster killed', s => 16, w => 1500, n => 8);
 $node->safe_psql('postgres', "VACUUM s; VACUUM w; SELECT vectorgpu_merge('s_v'); SELECT vectorgpu_merge('w_v'); VACUUM n; SELECT vectorgpu_merge('n_v')");
