@@ -1,6 +1,7 @@
 # Primary and streaming standby: equal answers at every step of build, insert, delete, vacuum and merge, in sessions of the
 # standby that stay open (C6, F38), under wal_consistency_checking (C7); old snapshots on the standby (C18, F39);
-# standby scans while the primary writes, and over extents that it writes anew (C19); promote under load (C33, F40).
+# standby scans while the primary writes, and over extents that it writes anew (C19); scans over dead rows, which write nothing to the index;
+# promote under load (C33, F40).
 use strict;
 use warnings;
 
@@ -85,11 +86,59 @@ check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide
 my ($state) = psql_state($standby, "SELECT vectorgpu_merge('t_v')");
 is($state, '25006', 'merge on a standby is refused as any write is');
 
-# C18, F39: a long snapshot of the standby, no feedback. Its rows are all there or it is cancelled; never fewer.
+# A scan over rows that are dead to everybody leaves the index file as it was, on both servers: no hint that hides a row from an older snapshot of a standby
+# (kill_prior_tuple). A row more changes it, so that a change would be seen.
+make_table($primary, 'k', dims => 8);
+fill_vectors($primary, 'k', dims => 8, rows => 600);
+$primary->safe_psql('postgres', "CREATE INDEX k_v ON k USING $AM (v vector_l2_ops)");
+fill_vectors($primary, 'k', dims => 8, rows => 200, first => 601);
+# 500 rows that are far, and nearer ones that are dead, in the segment and in the delta.
+$primary->safe_psql('postgres', "UPDATE k SET v = array_fill((100 + id)::float4, ARRAY[8])::vector WHERE id % 8 > 2; DELETE FROM k WHERE id % 8 <= 2");
+
+# The bytes of the index's file once all buffers are written. A standby writes its own at a checkpoint of the primary.
+sub index_bytes
+{
+	my ($node, $index) = @_;
+
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	wait_standby($primary, $standby);
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+	return $node->safe_psql('postgres', "SELECT length(f) || ' bytes ' || md5(f) FROM pg_read_binary_file(pg_relation_filepath('$index')) f");
+}
+my %bytes = map { $_->name => index_bytes($_, 'k_v') } $primary, $standby;
+for my $node ($primary, $standby)
+{
+	my $name = $node->name;
+	my $near = 'SELECT count(*), count(DISTINCT id), bool_and(id % 8 > 2) FROM (SELECT id FROM k ORDER BY v <-> (array_fill(0, ARRAY[8])::vector) %s) s';
+
+	for my $limit ('LIMIT 5', 'LIMIT 5', '', '')
+	{
+		my $n = $limit eq '' ? 500 : 5;
+
+		is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; ' . sprintf($near, $limit)), "$n|$n|t", "$name: a scan over dead rows ($limit)");
+	}
+	is(index_bytes($node, 'k_v'), $bytes{$name}, "$name: scans over dead rows leave the index's file as it was");
+}
+fill_vectors($primary, 'k', dims => 8, rows => 1, first => 1001);
+isnt(index_bytes($_, 'k_v'), $bytes{ $_->name }, $_->name . ': a row more changes it') for $primary, $standby;
+
+# C18, F39: a long snapshot of the standby, no feedback. While the primary inserts and merges only, which no recovery conflict comes of, it has to answer; later its
+# rows are all there or it is cancelled; never fewer.
 my $long = $standby->background_psql('postgres', on_error_stop => 0);
 $long->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM t");
 my $count = 'SELECT count(*), md5(string_agg(id::text, \',\')) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s';
 my $before = $long->query_safe($count);
+for my $round (1 .. 3)
+{
+	for my $change ([ 'an insert', rows_sql(10_000 + 100 * $round, 10_060 + 100 * $round, 50 + $round) ], [ 'a merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v')" ])
+	{
+		my ($what, $sql) = @$change;
+
+		$primary->safe_psql('postgres', $sql);
+		wait_standby($primary, $standby);
+		is($long->query($count), $before, "a long snapshot of the standby answers after $what, round $round, with what it had") or diag($long->{stderr});
+	}
+}
 $primary->safe_psql('postgres', "UPDATE t SET category = category + 1, v = v + v WHERE id % 2 = 0; DELETE FROM t WHERE id % 5 = 1;" . rows_sql(9501, 9600, 21));
 wait_standby($primary, $standby);
 # The answer; `cancelled` where standard error says so, also of a statement before in the same transaction; else what it says.
