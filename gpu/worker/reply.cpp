@@ -115,6 +115,9 @@ send_status(Session *session, wire::ReplyStatus status, Counters *counters)
 	send_reply(session, status, {}, {}, counters);
 }
 
+// A part of the results has one at least: parse_reply refuses `more` without one.
+static_assert(wire::kReplyAreaBytes >= sizeof(wire::ReplyHeader) + sizeof(Neighbor));
+
 size_t
 neighbors_per_reply(const Session *session)
 {

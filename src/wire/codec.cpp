@@ -473,7 +473,8 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 
 	const BodyShape shape = header->status == ReplyStatus::kOk ? reply_shape(type) : BodyShape{0, 0};
 
-	if (header->more != 0 && shape.item_bytes != sizeof(WireNeighbor))
+	// Only what did not fit is left for NEXT: a part without items would end the rows, or be asked for without an end.
+	if (header->more != 0 && (shape.item_bytes != sizeof(WireNeighbor) || header->n_items == 0))
 		return ParseResult::kField;
 	if (shape.item_bytes == 0 && header->n_items != 0)
 		return ParseResult::kLength;

@@ -210,7 +210,7 @@ struct ReplyHeader
 	uint32_t body_bytes;
 	uint64_t sequence;
 	uint32_t n_items; // of the body's array
-	uint32_t more;    // 1: SEARCH has further results, ask NEXT
+	uint32_t more;    // 1: SEARCH has further results, ask NEXT; never without an item
 	uint64_t engine_ns; // time that the engine worked on this request's batch
 	uint32_t batch_size;
 	Coverage coverage;   // of SEARCH and its NEXTs

@@ -38,6 +38,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	require(header.body_bytes + sizeof(header) == reply.size() && header.sequence == sequence);
 	require(header.status == ReplyStatus::kOk || (header.body_bytes == 0 && header.n_items == 0 && header.more == 0));
+	require(header.more == 0 || header.n_items > 0); // whoever asks for the next part gets on
 	if (type != RequestType::kSearch && type != RequestType::kNext)
 		return 0;
 

@@ -308,7 +308,7 @@ search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanStat
 		ask->n_rows += header.n_items;
 		count_reply(state, &header);
 		ask->coverage = coverage_of(header.coverage);
-		if (header.more == 0 || header.n_items == 0)
+		if (header.more == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, ask->rows + ask->n_rows,

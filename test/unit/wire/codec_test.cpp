@@ -556,6 +556,17 @@ TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)
 	EXPECT_NE(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 1, 24)), ParseResult::kOk);
 }
 
+TEST(Codec, rejects_a_reply_that_has_more_but_nothing_yet)
+{
+	for (const RequestType type : {RequestType::kSearch, RequestType::kNext})
+	{
+		EXPECT_EQ(parse_as(type, reply(ReplyStatus::kOk, 0, 1, 0)), ParseResult::kField);
+		EXPECT_EQ(parse_as(type, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
+		EXPECT_EQ(parse_as(type, reply(ReplyStatus::kOk, 1, 1, 16)), ParseResult::kOk);
+		EXPECT_EQ(parse_as(type, reply(ReplyStatus::kAbsent, 0, 1, 0)), ParseResult::kField);
+	}
+}
+
 TEST(Codec, rejects_neighbors_out_of_order)
 {
 	const double nan = std::numeric_limits<double>::quiet_NaN();

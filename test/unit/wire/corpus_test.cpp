@@ -1,5 +1,5 @@
-// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type and the replies to
-// them, written out by this file, so that fuzzing starts behind the parsers' first checks. After a change of the protocol:
+// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type, the replies to
+// them, and replies that are refused, written out by this file, so that fuzzing starts behind the parsers' first checks. After a change of the protocol:
 //   VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'
 #include <cstdint>
 #include <cstdlib>
@@ -188,6 +188,26 @@ reply_seeds()
 	};
 }
 
+/// Replies that were once taken for good ones.
+Seeds
+refused_reply_seeds()
+{
+	return {
+		{"search_more_of_nothing", reply(RequestType::kSearch, ReplyStatus::kOk, 0, 1, {})},
+		{"next_more_of_nothing", reply(RequestType::kNext, ReplyStatus::kOk, 0, 1, {})},
+	};
+}
+
+/// The result of parsing an input of fuzz_reply.
+ParseResult
+parse_reply_seed(const Bytes &bytes)
+{
+	const Bytes area(bytes.begin() + 1 + sizeof(uint64_t), bytes.end());
+	ReplyHeader header;
+
+	return parse_reply(area.data(), area.size(), static_cast<RequestType>(bytes[0]), kReplySequence, &header);
+}
+
 TEST(Corpus, has_a_good_request_of_every_type)
 {
 	std::set<RequestType> types;
@@ -215,14 +235,13 @@ TEST(Corpus, has_a_good_request_of_every_type)
 TEST(Corpus, has_good_replies)
 {
 	for (const auto &[name, bytes] : reply_seeds())
-	{
-		const Bytes area(bytes.begin() + 1 + sizeof(uint64_t), bytes.end());
-		ReplyHeader header;
+		EXPECT_EQ(parse_reply_seed(bytes), ParseResult::kOk) << name;
+}
 
-		EXPECT_EQ(parse_reply(area.data(), area.size(), static_cast<RequestType>(bytes[0]), kReplySequence, &header),
-			ParseResult::kOk)
-			<< name;
-	}
+TEST(Corpus, has_replies_that_are_refused)
+{
+	for (const auto &[name, bytes] : refused_reply_seeds())
+		EXPECT_EQ(parse_reply_seed(bytes), ParseResult::kField) << name;
 }
 
 /// The files of a folder of inputs. Those that are asked for are written first.
@@ -251,8 +270,10 @@ files_of(const std::filesystem::path &folder, const Seeds &seeds)
 TEST(Corpus, files_are_these_inputs)
 {
 	const std::filesystem::path corpus = VECTORGPU_FUZZ_CORPUS;
+	Seeds replies = reply_seeds();
 
-	for (const auto &[folder, seeds] : {std::pair{"request", request_seeds()}, std::pair{"reply", reply_seeds()}})
+	replies.merge(refused_reply_seeds());
+	for (const auto &[folder, seeds] : {std::pair{"request", request_seeds()}, std::pair{"reply", replies}})
 		EXPECT_TRUE(files_of(corpus / folder, seeds) == seeds)
 			<< (corpus / folder) << " is of another protocol: VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'";
 }
