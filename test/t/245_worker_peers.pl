@@ -66,8 +66,8 @@ by_worker($node, 'a scan', sub {
 });
 
 # A false worker
-my $socket_folder = $node->data_dir . '/pgsql_tmp_vectorgpu';
 my $mode_file = $node->data_dir . '/fake_mode';
+my $notes_file = $node->data_dir . '/fake_notes';
 my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
 append_to_file($mode_file, "silent\n");
 my $fake = slurp_file("${folder}lib/fake_worker.py");
@@ -82,10 +82,55 @@ my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
 	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
 } 1 .. 8;
 
+# What the false worker has noted: its mode, and how often each other word is there.
+sub notes
+{
+	my ($mode, @words) = split /\n/, -e $notes_file ? slurp_file($notes_file) : '';
+	my %n = map { $_ => 0 } qw(connected asked left);
+
+	$n{$_}++ for @words;
+	return ($mode // '', \%n);
+}
+
+# How many scans did without the worker for one reason, and for all others together.
+sub fallbacks
+{
+	my ($reason) = @_;
+
+	return split /\|/, $node->safe_psql('postgres', "SELECT (fallback_reasons->>'$reason')::int, fallbacks - (fallback_reasons->>'$reason')::int FROM vectorgpu_worker");
+}
+
+# One whose greeting nobody takes: the supervisor does not count on it, so that scans do not even try to reach it.
+sub refused_before
+{
+	my ($mode) = @_;
+
+	# The supervisor has greeted it, and left at once, or still waits for what a mute one says.
+	ok(wait_until(sub { my ($of, $n) = notes(); $of eq $mode && $n->{$mode eq 'mute' ? 'connected' : 'left'} > 0 }), "$mode: it is started, and its greeting refused");
+	sleep 0.3;
+	return [ worker_pid($node), fallbacks('not_running') ];
+}
+
+sub refused_after
+{
+	my ($mode, $before, $n_scans) = @_;
+	my ($not_running, $others) = fallbacks('not_running');
+	my (undef, $n) = notes();
+
+	is(worker_stat($node, 'ready'), 'f', "$mode: it is not taken for a worker");
+	is(worker_pid($node), $before->[0], "$mode: and runs all the time");
+	cmp_ok($not_running, '>=', $before->[1] + $n_scans, "$mode: to scans it is not ready");
+	is($others, $before->[2], "$mode: which have no other reason");
+	is($n->{asked}, 0, "$mode: nothing was asked of it");
+	return;
+}
+
 sub with_mode
 {
 	my ($mode, $greets, $limit) = @_;
 	my $old = worker_pid($node);
+	my $n_scans = 0;
+	my $refused;
 
 	open(my $file, '>', $mode_file) or die "could not write $mode_file: $!";
 	print $file "$mode\n";
@@ -98,9 +143,7 @@ sub with_mode
 	}
 	else
 	{
-		# Its socket is there: the supervisor greets it, and is greeted as the mode says.
-		ok(wait_until(sub { my $pid = worker_pid($node); defined $pid && $pid != ($old // 0) && glob("$socket_folder/pgsql_tmp_w.*") }), "$mode: it is started");
-		sleep 0.3;
+		$refused = refused_before($mode);
 	}
 	my $best;
 	$limit //= 3;
@@ -112,15 +155,22 @@ sub with_mode
 		is("$rc $err", '0 ', "$mode: no error");
 		is(join(',', split /\n/, $out), join(',', ('t') x 8), "$mode: right answers");
 		$best = $seconds if !defined $best || $seconds < $best;
+		$n_scans += 8;
 		last if $best < $limit;
 	}
 	cmp_ok($best, '<', $limit, sprintf('%s: in time (%.1f s)', $mode, $best));
+	refused_after($mode, $refused, $n_scans) if defined $refused;
 	return;
 }
 
 with_mode($_, 0) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 with_mode($_, 1)
   for qw(garbage too_long count_lies too_many order twice no_such_block bad_offset other_sequence state status close);
+
+# A part without rows that says that more follow would be taken for the end of them.
+my ($wrong_before) = fallbacks('wrong_answer');
+with_mode('more_forever', 1);
+cmp_ok((fallbacks('wrong_answer'))[0], '>', $wrong_before, 'more_forever: that is a wrong answer');
 
 # One that never answers, and is waited for so long that each wait shows: eight scans of a session wait for one timeout, those of later sessions for none.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 2s\n");

@@ -2,7 +2,8 @@
 """A worker that breaks the protocol, for test/t/245_worker_peers.pl. It is what vectorgpu.worker_program names, reads its
 mode from the file fake_mode in the data directory, greets rightly unless the mode says otherwise, answers PING rightly so
 that the supervisor counts on it, and answers searches as the mode says; other requests it refuses, or in the modes "deaf" and
-"hangs_up" treats like that."""
+"hangs_up" treats like that. What happens to it goes to the file fake_notes, a word a line: the mode, "connected" for each
+client, "asked" for each request, "left" when a client closes its connection."""
 import fcntl
 import mmap
 import os
@@ -18,14 +19,20 @@ HEADER = 4096
 SEARCH, CREATE, PING = 1, 4, 14
 
 
+def note(word, how="a"):
+    with open("fake_notes", how) as file:
+        file.write(word + "\n")
+
+
 class Session:
-    def __init__(self, connection):
+    def __init__(self, connection, mode):
         self.connection = connection
-        self.memory = os.memfd_create("slot", os.MFD_ALLOW_SEALING)
+        self.memory = os.memfd_create("slot", 0 if mode == "unsealed" else os.MFD_ALLOW_SEALING)
         size = HEADER + 2 * AREA
         os.posix_fallocate(self.memory, 0, size)
         self.map = mmap.mmap(self.memory, size)
-        fcntl.fcntl(self.memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        if mode != "unsealed":
+            fcntl.fcntl(self.memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK)
         self.wakeup = os.eventfd(0, os.EFD_NONBLOCK)
 
@@ -44,13 +51,19 @@ class Session:
         os.eventfd_write(self.wakeup, 1)
 
     def answer(self, mode):
-        if self.word(0) != 1:
+        if self.map is None or self.word(0) != 1:
             return
+        note("asked")
         kind = self.word(HEADER)
         k = self.word(HEADER + 64 + 24, "<Q")
         rows = lambda *pairs: b"".join(struct.pack("<dQ", score, row) for score, row in pairs)
         struct.pack_into("<I", self.map, 0, 2)
-        if kind == PING:
+        if mode == "unsealed":
+            # Who waits for an answer looks at the memory: it is no more, for this process neither.
+            self.map.close()
+            self.map = None
+            os.ftruncate(self.memory, 0)
+        elif kind == PING:
             self.reply(0)
         elif mode == "deaf":
             pass
@@ -90,7 +103,7 @@ class Session:
 
 def greet(connection, mode, epoch):
     connection.recv(4096)
-    session = Session(connection)
+    session = Session(connection, mode)
     version = 99 if mode == "version" else VERSION
     area = 16 if mode == "small_area" else 0xFFFFFF00 if mode == "large_area" else AREA
     welcome = struct.pack("<IHHQQIIII24x", MAGIC, version, 0, epoch + (mode == "epoch"), 1, area, area, os.getpid(), 1)
@@ -100,9 +113,6 @@ def greet(connection, mode, epoch):
     if mode == "short_memory":
         fds[0] = os.memfd_create("short", os.MFD_ALLOW_SEALING)
         fcntl.fcntl(fds[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    if mode == "unsealed":
-        fds[0] = os.memfd_create("unsealed")
-        os.posix_fallocate(fds[0], 0, HEADER + 2 * AREA)
     socket.send_fds(connection, [welcome[:10] if mode == "half_welcome" else welcome], fds)
     return session
 
@@ -113,6 +123,7 @@ def main():
     epoch = int(options["--epoch"], 16)
     with open("fake_mode") as file:
         mode = file.read().strip()
+    note(mode, "w")
     path = f"pgsql_tmp_vectorgpu/pgsql_tmp_w.{epoch:016x}"
     if os.path.exists(path):
         os.unlink(path)
@@ -121,6 +132,7 @@ def main():
     listener.listen(64)
     parent = int(options["--parent-fd"])
     sessions = {}
+    unheard = []  # whose HELLO stays where it is
     while True:
         ready, _, _ = select.select([listener, parent, *sessions], [], [], 0.05)
         if parent in ready:
@@ -128,20 +140,21 @@ def main():
         for item in ready:
             if item is listener:
                 connection, _ = listener.accept()
+                note("connected")
                 if mode == "mute":
-                    sessions[connection] = None
+                    unheard.append(connection)
                     continue
                 try:
                     sessions[connection] = greet(connection, mode, epoch)
                 except OSError:
                     connection.close()
             elif item in sessions:
-                sessions.pop(item).connection.close() if sessions[item] else sessions.pop(item).close()
+                note("left")
+                sessions.pop(item).connection.close()
         for session in list(sessions.values()):
-            if session is not None:
-                session.answer(mode)
-                if session.connection.fileno() < 0:
-                    sessions = {c: s for c, s in sessions.items() if s is not session}
+            session.answer(mode)
+            if session.connection.fileno() < 0:
+                sessions = {c: s for c, s in sessions.items() if s is not session}
 
 
 main()
