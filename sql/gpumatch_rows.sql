@@ -120,8 +120,74 @@ EXECUTE least('{t1,t2,t3}', 2);
 -- a join
 SELECT count(*) FROM (VALUES (ARRAY['t1','t2'], 2), (ARRAY['t5','t6','t7'], 2)) q(t, n) JOIN tagged ON match_at_least(tags, t, n);
 RESET enable_seqscan;
+-- bitmaps: more pages than work_mem has room for, so that of some the bitmap knows only that they have a row; some three rows a page
+CREATE TABLE wide (id int, n int, tags text[], filler text) WITH (fillfactor = 10);
+ALTER TABLE wide ALTER filler SET STORAGE PLAIN;
+INSERT INTO wide SELECT i, i * 7919 % 1000, array(SELECT 't' || (i * j) % 30 FROM generate_series(1, 1 + i % 9) j), repeat('x', 200) FROM generate_series(1, 7000) i;
+CREATE INDEX wide_tags ON wide USING gpumatch (tags);
+CREATE INDEX wide_n ON wide (n);
+VACUUM ANALYZE wide;
+SELECT pg_relation_size('wide') / current_setting('block_size')::int > 2000 AS pages;
+-- The nodes of the bitmap scan's plan, lossy blocks or none; the answer against the sequential scan's. The options of EXPLAIN in this order: what is taken of
+-- it is the same whether a worker answers or not, so that the test runs with one that dies, too.
+CREATE FUNCTION same_bitmap(condition text, locking text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT id, ctid FROM wide WHERE %s %s', condition, locking);
+	line text;
+	nodes text[] := '{}';
+	lossy boolean := false;
+	by_bitmap text[];
+	by_seq text[];
+	differences bigint;
+BEGIN
+	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true), set_config('enable_bitmapscan', 'on', true),
+		set_config('max_parallel_workers_per_gather', '0', true); -- of a parallel worker's bitmap it is not shown
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF, ANALYZE, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		nodes := nodes || substring(line from '(Bitmap Heap Scan|BitmapAnd|BitmapOr|Bitmap Index Scan on \w+|Seq Scan|Index Scan)');
+		lossy := lossy OR coalesce(substring(line from 'Heap Blocks:.* lossy=(\d+)')::int > 0, false);
+	END LOOP;
+	EXECUTE format('SELECT array_agg(s::text) FROM (%s) s', query) INTO by_bitmap;
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_bitmapscan', 'off', true);
+	EXECUTE format('SELECT array_agg(s::text) FROM (%s) s', query) INTO by_seq;
+	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'on', true);
+	SELECT count(*) INTO differences FROM ((SELECT unnest(by_bitmap) EXCEPT ALL SELECT unnest(by_seq)) UNION ALL (SELECT unnest(by_seq) EXCEPT ALL SELECT unnest(by_bitmap))) s;
+	RETURN format('%s; %s, %s rows, %s', array_to_string(array_remove(nodes, NULL), ', '), CASE WHEN lossy THEN 'lossy' ELSE 'exact' END, coalesce(cardinality(by_seq), 0),
+		CASE WHEN differences > 0 OR cardinality(by_bitmap) IS DISTINCT FROM cardinality(by_seq) THEN 'DIFFERENT' ELSE 'same' END);
+END $$;
+-- The planner takes what it does not know the limits of for few rows, so that of two large bitmaps it makes one.
+CREATE FUNCTION same_bitmaps() RETURNS TABLE (condition text, result text) LANGUAGE sql AS $$
+	SELECT c, same_bitmap(c) FROM (VALUES ($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1)$q$), ($q$match_at_least(tags, '{t1,t2,t3,t4}', 3)$q$),
+		($q$match_at_least(tags, '{t1,t2,t3,t4}', 2) AND n < 50$q$), ($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1) AND n BETWEEN (SELECT 0) AND (SELECT 600)$q$),
+		($q$match_at_least(tags, '{t1,t2,t3,t4}', 2) OR match_at_least(tags, '{t9,t12,t15,t18}', 2)$q$),
+		($q$match_at_least(tags, '{t0,t6,t12,t18}', 1) OR n BETWEEN 100 AND 400$q$),
+		($q$(match_at_least(tags, '{t0,t6,t12,t18}', 1) OR match_at_least(tags, '{t3,t5,t7,t9}', 1)) AND n BETWEEN (SELECT 0) AND (SELECT 500)$q$)) v(c)
+	UNION ALL SELECT 'FOR UPDATE: ' || c, same_bitmap(c, 'FOR UPDATE') FROM (VALUES ($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1)$q$),
+		($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1) AND n BETWEEN (SELECT 0) AND (SELECT 600)$q$)) v(c)
+$$;
+SELECT same_bitmap($$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1)$$);
+SET work_mem = '64kB';
+SELECT * FROM same_bitmaps();
+-- rows' versions of lossy blocks: updated in place and elsewhere, deleted, a transaction's own, and those of one that is rolled back
+UPDATE wide SET filler = 'y' WHERE id % 3 = 0;
+DELETE FROM wide WHERE id % 7 = 1;
+BEGIN;
+UPDATE wide SET tags = tags || '{t1,t2,t3}' WHERE id % 5 = 2;
+INSERT INTO wide SELECT i, i, '{t1,t2,t6}', 'z' FROM generate_series(1, 500) i;
+SELECT result FROM same_bitmaps();
+ROLLBACK;
+SELECT same_bitmap($$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1)$$, 'FOR UPDATE');
+-- a bitmap for each value of another table
+SET enable_seqscan = off;
+SET enable_indexscan = off;
+SELECT t, (SELECT count(*) FROM wide WHERE match_at_least(tags, t, 1)) = (SELECT count(*) FROM wide WHERE tags && t) AS same
+FROM (VALUES (ARRAY['t1','t2','t3','t4','t6','t8']), (ARRAY['t29']), (ARRAY['t0','t5','t10','t15','t20','t25'])) v(t);
+RESET enable_seqscan;
+RESET enable_indexscan;
+-- a difference is noticed: a condition that says something else by bitmap
+SELECT same_bitmap($$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1) AND (n < 500 OR current_setting('enable_bitmapscan') = 'on')$$);
+RESET work_mem;
 SELECT tags @# '\x00', id FROM tagged LIMIT 1;
 SELECT ARRAY[1, 2] @# match_condition(ARRAY[2, 3], 1) AS one, ARRAY[1, 2] @# match_condition(ARRAY[2, 3], 2) AS two;
 DROP FUNCTION person(int);
-DROP TABLE figure1, people, tagged;
-DROP FUNCTION people_agree(), same_rows(text);
+DROP TABLE figure1, people, tagged, wide;
+DROP FUNCTION people_agree(), same_rows(text), same_bitmap(text, text), same_bitmaps();
