@@ -109,9 +109,9 @@ def files_grow(tree):
             if WARN_LINES < n_lines(tree, path) <= MAX_LINES]
 
 
-def matches(tree, pattern, message):
+def matches(tree, pattern, message, paths=re.compile("")):
     problems = []
-    for path in tree.files:
+    for path in filter(paths.search, tree.files):
         for number, line in tree.lines(path):
             match = pattern.search(line)
             if match:
@@ -128,11 +128,7 @@ def no_machine_paths(tree):
 
 
 def code_is_portable(tree):
-    problems = []
-    for path in tree.files:
-        if BUILD_FILE.search(path):
-            problems += [f"{path}:{number}: {found.group(1)}" for number, line in tree.lines(path) if (found := ONE_MACHINE.search(line))]
-    return problems
+    return matches(tree, ONE_MACHINE, "of one machine, or of other arithmetic:", BUILD_FILE)
 
 
 def whitespace_is_clean(tree):

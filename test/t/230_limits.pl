@@ -359,7 +359,7 @@ ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activit
 SKIP:
 {
 	skip 'prlimit is not there', 1 if system('command -v prlimit >/dev/null') != 0;
-	skip 'under AddressSanitizer a process ends where its memory does', 1 if kept_memory_kb() > 0;
+	skip 'under AddressSanitizer a process ends where its memory does', 1 if under_asan();
 	my @problems;
 	my $scan       = 'SELECT count(*) FROM (SELECT id FROM t ORDER BY ' . by_query(1) . '%s) s';
 	my %statements = (

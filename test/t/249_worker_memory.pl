@@ -11,7 +11,7 @@ use VectorgpuTest;
 use VectorgpuWorker;
 
 plan skip_all => 'no prlimit' if system('command -v prlimit >/dev/null') != 0;
-plan skip_all => 'under AddressSanitizer a process ends where its memory does' if $ENV{ASAN_OPTIONS};
+plan skip_all => 'under AddressSanitizer a process ends where its memory does' if under_asan();
 my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
 	  . "vectorgpu.worker_timeout = 60s\nvectorgpu.worker_memory = 1GB\n");

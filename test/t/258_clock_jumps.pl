@@ -7,12 +7,13 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use VectorgpuLoad;
 use VectorgpuTest;
 use VectorgpuWorker;
 
 my ($library) = grep { -f } glob('/usr/lib/*/faketime/libfaketime.so.1 /usr/lib/faketime/libfaketime.so.1 /usr/lib64/faketime/libfaketime.so.1');
 plan skip_all => 'libfaketime is not installed' unless defined $library;
-plan skip_all => 'AddressSanitizer has to be loaded first, and so has libfaketime' if $ENV{ASAN_OPTIONS};
+plan skip_all => 'AddressSanitizer has to be loaded first, and so has libfaketime' if under_asan();
 
 my $clock = PostgreSQL::Test::Utils::tempdir() . '/clock';
 sub set_clock

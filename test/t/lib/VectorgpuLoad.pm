@@ -16,7 +16,7 @@ use VectorgpuCount;
 use VectorgpuTest;
 
 our @EXPORT = qw(
-  create_comparer answers_equal start_load finish_load backend_memory_kb kept_memory_kb psql_state crash_restart wait_for_restart
+  create_comparer answers_equal start_load finish_load backend_memory_kb under_asan kept_memory_kb psql_state crash_restart wait_for_restart
   start_after_kill
   data_folder_bytes relation_file session_pid refuses_other_snapshots scan_held_up
 );
@@ -195,11 +195,14 @@ sub finish_load
 	return ($transactions // 0, $problem);
 }
 
-# Memory that a process may keep of what it has freed, in kB: none, but that AddressSanitizer watches over it for a while, with as much again around it.
-sub kept_memory_kb
+# Whether scripts/test runs the server under AddressSanitizer: the MB of freed memory that it watches over for a while, else 0.
+sub under_asan
 {
-	return ($ENV{ASAN_OPTIONS} // '') =~ /quarantine_size_mb=(\d+)/ ? 2 * 1024 * $1 : 0;
+	return ($ENV{ASAN_OPTIONS} // '') =~ /quarantine_size_mb=(\d+)/ ? $1 : 0;
 }
+
+# Memory that a process may keep of what it has freed, in kB: none, but what AddressSanitizer does, with as much again around it.
+sub kept_memory_kb { return 2 * 1024 * under_asan(); }
 
 # Private memory (RssAnon) of a process, in kB.
 sub backend_memory_kb

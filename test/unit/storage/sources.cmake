@@ -8,17 +8,13 @@ if(EXISTS "${storage_include}/postgres.h")
   set(storage_sources stream stream_writer page extent metapage segment_writer delta copy_feed)
   list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/am/shared/)
   list(TRANSFORM storage_sources APPEND .cpp)
-  # PG dialect: no -Wshadow. What several sanitizers are called has a comma, which no generator expression takes.
-  set(storage_sanitize "")
-  if(VECTORGPU_SANITIZE)
-    set(storage_sanitize -fsanitize=${VECTORGPU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  endif()
+  # PG dialect: no -Wshadow.
   add_library(unit_storage_sources STATIC ${storage_sources} ${PROJECT_SOURCE_DIR}/test/fuzz/fake_server.cpp)
   target_include_directories(unit_storage_sources PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/test/fuzz)
   target_include_directories(unit_storage_sources SYSTEM PUBLIC ${storage_include})
   target_compile_definitions(unit_storage_sources PUBLIC _GNU_SOURCE)
   target_compile_options(unit_storage_sources PRIVATE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -ffp-contract=off
-    $<$<BOOL:${VECTORGPU_WERROR}>:-Werror> ${storage_sanitize})
+    $<$<BOOL:${VECTORGPU_WERROR}>:-Werror> ${vectorgpu_sanitize})
   # The functions of the test itself go before those of the library.
   target_link_options(unit_storage_sources PUBLIC -no-pie -Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs)
   list(APPEND unit_sources ${CMAKE_CURRENT_SOURCE_DIR}/storage/fake_buffers.cpp)
