@@ -1,5 +1,6 @@
 // vectorgpu_worker: what the supervisor starts. Sets the process up, then serves until its parent is gone.
 // Exit codes: 0 the parent is gone, 1 it could not start, 2 wrong arguments, 3 the GPU is lost to this process.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -25,6 +26,8 @@ namespace
 {
 
 constexpr int kLockTimeoutMs = 5000; // for a worker of the same data directory that is dying
+constexpr int kOomScore = 500;       // more than the server's processes have
+constexpr int kMostOomScore = 1000;  // Linux has no more
 
 /// Whatever the server's children inherit: signals as a program expects them.
 void
@@ -66,11 +69,17 @@ close_inherited(int keep)
 void
 prefer_in_out_of_memory()
 {
-	const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	const int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char text[16] = "";
 
 	if (fd < 0)
 		return;
-	[[maybe_unused]] const ssize_t written = write(fd, "500", 3);
+	if (pread(fd, text, sizeof(text) - 1, 0) > 0)
+	{
+		// Of a server that itself is preferred, as in some containers, it has inherited that.
+		const int bytes = snprintf(text, sizeof(text), "%d", std::min(std::max(atoi(text), 0) + kOomScore, kMostOomScore));
+		[[maybe_unused]] const ssize_t written = pwrite(fd, text, static_cast<size_t>(bytes), 0);
+	}
 	close(fd);
 }
 

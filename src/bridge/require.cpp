@@ -44,7 +44,7 @@ raise_obstacle(Obstacle obstacle)
 		case Obstacle::kNoSlot:
 			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
 							   errdetail("No background worker slot is free for its supervisor."),
-							   errhint("Raise max_worker_processes, or add \"vectorgpu\" to shared_preload_libraries.")));
+							   errhint("Raise max_worker_processes, and restart the server.")));
 			break;
 		case Obstacle::kNone:
 			break;

@@ -26,6 +26,7 @@ extern "C"
 {
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
+#include "postmaster/bgworker_internals.h"
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -56,7 +57,7 @@ constexpr uint64 kSilenceLimit = 30;      // vectorgpu.worker_timeout's without 
 constexpr uint32 kQuietDeaths = 5;        // early deaths in a row that are logged as they come
 constexpr size_t kDeviceBytes = 16;       // of a value of vectorgpu.device
 
-bool preloaded = false;
+bool preloaded = false; // and so registered at the start
 
 /// What the one supervisor knows. Static, for the exit callback.
 struct Supervisor
@@ -448,13 +449,16 @@ void
 supervisor_init()
 {
 	BackgroundWorker worker;
+	const slist_node *first = BackgroundWorkerList.head.next;
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	preloaded = true;
 	(void) pg::reserve_shared_memory(sizeof(SharedState));
 	fill_registration(&worker);
 	RegisterBackgroundWorker(&worker);
+	// It is only logged if there is no slot left, and the list stays as it is. Scans then ask for one as without preloading, and say
+	// what is missing.
+	preloaded = BackgroundWorkerList.head.next != first;
 }
 
 void

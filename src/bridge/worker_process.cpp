@@ -29,8 +29,7 @@ namespace
 
 constexpr int kLifeFd = 3; // in the child
 constexpr uint32 kLinesPerSecond = 20;
-constexpr int kKillWaits = 4000;    // of 1 ms: a process that holds a device can take long to die
-constexpr char kOomScore[] = "500"; // before any server process
+constexpr int kKillWaits = 4000; // of 1 ms: a process that holds a device can take long to die
 
 void
 close_fd(int *fd)
@@ -58,7 +57,6 @@ become_worker(const char *path, char **argv, pid_t parent, int output_fd, int li
 {
 	sigset_t none;
 	int null_fd;
-	int oom_fd;
 
 	// A stop of the server signals process groups: the worker leaves the supervisor's.
 	(void) setsid();
@@ -80,13 +78,6 @@ become_worker(const char *path, char **argv, pid_t parent, int output_fd, int li
 	if (syscall(SYS_close_range, kLifeFd + 1, ~0U, 0) != 0)
 		for (int fd = kLifeFd + 1; fd < 65536; fd++)
 			close(fd);
-	oom_fd = open("/proc/self/oom_score_adj", O_WRONLY);
-	if (oom_fd >= 0)
-	{
-		if (write(oom_fd, kOomScore, sizeof(kOomScore) - 1) < 0)
-			write_error("could not write", "/proc/self/oom_score_adj");
-		close(oom_fd);
-	}
 	execv(path, argv);
 	write_error("could not execute", path);
 	_exit(127);

@@ -55,6 +55,19 @@ my $loop_offset = -s $loop->logfile;
 $loop->start;
 ok(wait_log($loop, qr/WARNING:  could not start the vectorgpu worker "\Q$loop_program\E": Permission denied/, $loop_offset), 'started with one that is not executable: the same');
 loop_answers('started with one that is not executable');
+
+# Preloaded, and no background worker left for the supervisor: the server starts, scans are answered, and what needs the worker says at once why there is none.
+$loop->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$loop_offset = -s $loop->logfile;
+$loop->restart;
+loop_answers('preloaded without a slot for the supervisor');
+like(slurp_file($loop->logfile, $loop_offset), qr/scans are answered without the worker.*No background worker slot is free: see max_worker_processes/s,
+	'preloaded without a slot for the supervisor: the log says so');
+my $asked = time;
+my (undef, undef, $no_slot) = $loop->psql('postgres', "\\set VERBOSITY verbose\nSELECT vectorgpu_prewarm('i')");
+like($no_slot, qr/08006: the vectorgpu worker cannot be started.*No background worker slot is free.*Raise max_worker_processes/s, 'and a function that asks for the worker does');
+cmp_ok(time - $asked, '<', 20, 'without waiting for it');
+$loop->append_conf('postgresql.conf', 'max_worker_processes = 8');
 $loop->stop;
 chmod 0755, $loop_program;
 $loop_offset = -s $loop->logfile;

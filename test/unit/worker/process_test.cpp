@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "wire/address.hpp"
 #include "worker/support.hpp"
 
@@ -29,6 +32,27 @@ count_descriptors(pid_t pid)
 	if (pipe != nullptr)
 		pclose(pipe);
 	return n;
+}
+
+/// What process `pid` adds to its score; 0 if that cannot be read.
+int
+oom_score_adj(const std::string &pid)
+{
+	std::ifstream file("/proc/" + pid + "/oom_score_adj");
+	int adjust = 0;
+
+	file >> adjust;
+	return adjust;
+}
+
+/// Of this process. Less than before needs a privilege.
+bool
+set_oom_score_adj(int adjust)
+{
+	std::ofstream file("/proc/self/oom_score_adj");
+
+	file << adjust << std::flush;
+	return file.good();
 }
 
 TEST_F(WorkerProcess, answers_sixteen_clients_that_cancel_at_random)
@@ -229,20 +253,31 @@ TEST_F(WorkerProcess, keeps_no_descriptor_of_its_parent_and_is_first_to_go_witho
 
 	ASSERT_GE(fcntl(secret, F_DUPFD, 100), 100);
 
+	const int own = oom_score_adj("self");
 	ProcessWorker served({"--engine", "null"});
 	Connection backend;
-	const std::string score = "/proc/" + std::to_string(served.pid()) + "/oom_score_adj";
-	FILE *file = fopen(score.c_str(), "r");
-	int adjust = 0;
 
 	ASSERT_EQ(backend.result, ClientResult::kOk);
-	ASSERT_NE(file, nullptr);
-	EXPECT_EQ(fscanf(file, "%d", &adjust), 1);
-	fclose(file);
-	EXPECT_EQ(adjust, 500);
+	EXPECT_EQ(oom_score_adj(std::to_string(served.pid())), std::min(std::max(own, 0) + 500, 1000));
 	EXPECT_NE(access(("/proc/" + std::to_string(served.pid()) + "/fd/100").c_str(), F_OK), 0);
 	close(100);
 	close(secret);
+}
+
+TEST_F(WorkerProcess, is_first_to_go_without_memory_where_its_parent_is_preferred_too)
+{
+	const int own = oom_score_adj("self");
+	const int raised = std::min(std::max(own, 0) + 300, 1000);
+
+	if (!set_oom_score_adj(raised))
+		GTEST_SKIP() << "may not write /proc/self/oom_score_adj";
+
+	ProcessWorker served({"--engine", "null"});
+	Connection backend;
+
+	set_oom_score_adj(own); // allowed to root, or where it is no less than it was at the beginning
+	ASSERT_EQ(backend.result, ClientResult::kOk);
+	EXPECT_EQ(oom_score_adj(std::to_string(served.pid())), std::min(raised + 500, 1000));
 }
 
 TEST_F(WorkerProcess, serves_without_the_gpu_that_was_asked_for)
