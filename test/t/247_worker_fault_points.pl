@@ -192,8 +192,11 @@ for my $setting (@background)
 	my $offset = -s $node->logfile;
 	my $ask = "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right";
 
-	$node->safe_psql('postgres', "ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()");
-	$node->safe_psql('postgres', "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker");
+	# The supervisor may be at the point before these sessions have their answer; where it ends there, so do they.
+	for my $sql ("ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()", "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker")
+	{
+		$node->psql('postgres', $sql, on_error_die => $action ne 'exit');
+	}
 	if ($action ne 'exit')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', $ask);

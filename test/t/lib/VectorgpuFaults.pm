@@ -54,13 +54,16 @@ sub fault_acted
 
 # Runs TRY for call 1, 2, 3 … until it says that the point did not act any more. Where that may be chance, `tries` in a row have to say so. Returns the last call
 # that acted, and what is wrong: '', or that calls have no end, for that they are to be bounded by the test, and not by this number.
-#   most, tries (1), first (1), step (1)
+#   most, tries (1), first (1), step (1); every, part (64): after so many calls only each that is later by that part of them
 sub calls_until_clean
 {
 	my ($try, %opt) = @_;
 	my $last = 0;
+	my $step = $opt{step} // 1;
+	my $every = $opt{every};
+	my $part = $opt{part} // 64;
 
-	for (my $call = $opt{first} // 1;; $call += $opt{step} // 1)
+	for (my $call = $opt{first} // 1;; $call += $every && $call > $every && $call > $step * $part ? int($call / $part) : $step)
 	{
 		return ($last, "call $call still acts; ") if $call > $opt{most};
 		my $acted = 0;
