@@ -17,7 +17,7 @@ def content(folder, name):
         if os.path.exists(path):
             with how(path, "rb") as file:
                 return file.read()
-    raise BenchError(f"{folder} has no {name}")
+    raise BenchError(f"the data folder has no {name}")
 
 
 def psql(sql, database, stdin=None, patience=PATIENCE):
