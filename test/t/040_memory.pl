@@ -11,6 +11,7 @@ use Test::More;
 use VectorgpuTest;
 use VectorgpuLoad;
 use VectorgpuMatch;
+use VectorgpuWorker;
 
 my $node    = make_node('memory', conf => "shared_buffers = 64MB\n");
 my $scans   = $ENV{VECTORGPU_LONG} ? 1_000_000 : $AM eq 'gpuflat' ? 100_000 : 3_000;
@@ -166,4 +167,44 @@ for my $method (grep { $_->[0] eq $AM } [ 'gpuflat', 2 ], [ 'gpuivf', 2 ], [ 'gp
 }
 
 $node->stop;
+
+# Nor does a worker that lives long keep anything of what it has done (I5): the same again and again, each time by sessions of their own. What it holds when all copies are
+# gone is compared with what it held after the first rounds.
+SKIP:
+{
+	skip 'the worker is not installed', 1 unless -x worker_file($node);
+	my $served = make_node('served', conf => "shared_preload_libraries = 'vectorgpu'\nautovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 600s\n");
+	my ($first, $rounds) = (15, $ENV{VECTORGPU_LONG} ? 600 : 60);
+	my $id = 10_000;
+
+	create_values($served) if of_match();
+	$served->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY, category int NOT NULL, v ' . column_type(32) . ')');
+	fill_values($served, 't', dims => 32, rows => 2000);
+	$served->safe_psql('postgres', "CREATE INDEX t_v ON t USING $AM (v $CLASS)");
+	my $worker = wait_worker($served);
+	my $round = sub {
+		my $scans = join ';', ("SELECT count(*) FROM (SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = 1 + random() * 1000 LIMIT 1) LIMIT 20) s") x 5;
+		my ($from, $to) = ($id + 1, $id += 50);
+
+		$served->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SELECT vectorgpu_prewarm('t_v') IS NULL; $scans");
+		$served->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; INSERT INTO t SELECT $from + id, 0, v FROM t WHERE id BETWEEN 1 AND 50; $scans; DELETE FROM t WHERE id > 10000; $scans");
+		$served->safe_psql('postgres', 'VACUUM t');
+		$served->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; $scans; SELECT vectorgpu_check('t_v', false, true) IS NULL; SELECT vectorgpu_merge('t_v') IS NULL");
+		$served->safe_psql('postgres', "CREATE INDEX other ON t USING $AM (v $CLASS); SELECT vectorgpu_prewarm('other') IS NULL; DROP INDEX other; SELECT vectorgpu_evict('t_v')");
+	};
+	# What is dropped goes a moment later.
+	my $held = sub {
+		$served->poll_query_until('postgres', 'SELECT copies = 0 FROM vectorgpu_worker') or die 'copies stay';
+		my ($least) = sort { $a <=> $b } map { select undef, undef, undef, 0.1; backend_memory_kb($worker) } 1 .. 10;
+		return $least;
+	};
+
+	$round->() for 1 .. $first;
+	my $at_first = $held->();
+	$round->() for 1 .. $rounds;
+	my $at_last = $held->();
+	is(worker_pid($served), $worker, 'it is one worker');
+	cmp_ok($at_last - $at_first, '<', 4096 + $kept, "a worker keeps nothing of $rounds rounds of loads, searches, changes, checks and builds ($at_first kB after $first rounds, then $at_last)");
+	$served->stop;
+}
 done_testing();

@@ -18,22 +18,39 @@ create_comparer($node);
 $node->enable_archiving;
 $node->restart;
 
-$node->safe_psql('postgres', 'CREATE TABLE a (id bigint PRIMARY KEY, category int, v vector(24), h halfvec(24), b bit(24))');
+$node->safe_psql('postgres', 'CREATE TABLE a (id bigint PRIMARY KEY, category int, v vector(24), h halfvec(24), b bit(24), s int[])');
 $node->safe_psql('postgres', 'INSERT INTO a SELECT i, i % 10, '
 	  . random_vector_sql('i', dims => 24) . ', '
 	  . random_vector_sql('i', dims => 24, type => 'halfvec') . ', '
 	  . random_vector_sql('i', dims => 24, type => 'bit')
+	  . ", CASE WHEN i % 90 > 0 THEN ARRAY(SELECT (hashint8extended(i * 10 + e, 1) & 31)::int FROM generate_series(1, 10) e) END"
 	  . ' FROM generate_series(1, 1500) i');
 $node->safe_psql('postgres', <<SQL);
 UPDATE a SET v = NULL WHERE id % 100 = 0;
 CREATE INDEX a_v ON a USING $AM (v vector_l2_ops);
 CREATE INDEX a_h ON a USING $AM (h halfvec_cosine_ops);
 CREATE INDEX a_b ON a USING $AM (b bit_hamming_ops);
+CREATE INDEX a_s ON a USING gpumatch (s);
 CREATE SEQUENCE a_id START 100000;
 SQL
 
+# The sets of gpumatch beside them: both scans agree, and the index is sound.
+sub sets_equal
+{
+	my ($server, $db, $name) = @_;
+	my $nearest = q{FROM a ORDER BY s <#> '{1,3,5,8,13,21}' LIMIT 200};
+	my $sql = "SELECT count(d) || ': ' || string_agg(d::text, ',') FROM (SELECT s <#> '{1,3,5,8,13,21}' AS d $nearest) x";
+	my $by_index = 'SET enable_seqscan = off; SET enable_sort = off;';
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	like($server->safe_psql($db, "$by_index EXPLAIN SELECT id $nearest"), qr/Index Scan using a_s/, "$name: sets by the index");
+	is($server->safe_psql($db, "$by_index $sql"), $server->safe_psql($db, "SET enable_indexscan = off; $sql"), "$name: both scans of sets agree");
+	check_index($server, 'a_s', db => $db, name => "$name: check of a_s");
+	return;
+}
+
 # Dump and restore: text into psql, custom format with two jobs.
-my $rows_sql = "SELECT count(*), md5(string_agg(id || coalesce(encode(vector_send(v), 'hex'), '-') || encode(halfvec_send(h), 'hex') || b, ',' ORDER BY id)) FROM a";
+my $rows_sql = "SELECT count(*), md5(string_agg(id || coalesce(encode(vector_send(v), 'hex'), '-') || encode(halfvec_send(h), 'hex') || b || coalesce(s::text, '-'), ',' ORDER BY id)) FROM a";
 my $rows     = $node->safe_psql('postgres', $rows_sql);
 my @connect  = ('-h', $node->host, '-p', $node->port);
 command_ok([ 'pg_dump', @connect, '-f', "$folder/plain.sql", 'postgres' ], 'pg_dump, plain');
@@ -49,6 +66,7 @@ for my $db ('plain', 'custom')
 	is($node->safe_psql($db, $rows_sql), $rows, "$db: every bit came back");
 	answers_equal($node, 'a', db => $db, dims => 24, queries => 1, name => "$db: both scans agree");
 	check_index($node, $_, db => $db, name => "$db: check of $_") for 'a_v', 'a_h', 'a_b';
+	sets_equal($node, $db, $db);
 }
 
 # The extension in another schema dumps and restores as well.
@@ -68,7 +86,7 @@ is($node->safe_psql('schema_to', "SET enable_seqscan = off; SELECT string_agg(id
 
 # Base backup and point-in-time recovery, taken while writers run.
 my $load = start_load($node, {
-		insert => "INSERT INTO a SELECT nextval('a_id'), 1, test_vector((random() * 1e9)::bigint, 24)::vector, NULL, NULL;\n",
+		insert => "INSERT INTO a SELECT nextval('a_id'), 1, test_vector((random() * 1e9)::bigint, 24)::vector, NULL, NULL, ARRAY(SELECT (random() * 31)::int FROM generate_series(1, 10));\n",
 		delete => "DELETE FROM a WHERE id = (SELECT min(id) FROM a WHERE id > random() * 120000);\n" },
 	clients => 2, seconds => 6);
 SKIP:
@@ -84,7 +102,7 @@ is($said . $warned, '', 'says nothing of special files, nor of anything else');
 unlike(slurp_file($node->logfile, $log_start), qr/special file/, 'nor does the server');
 is(join(' ', glob($node->backup_dir . '/base/pgsql_tmp*')), '', 'and leaves the socket out');
 $node->safe_psql('postgres', 'VACUUM a');
-$node->safe_psql('postgres', "SELECT vectorgpu_merge('a_v')");
+$node->safe_psql('postgres', "SELECT vectorgpu_merge('a_v'); SELECT vectorgpu_merge('a_s')");
 my $target = $node->safe_psql('postgres', "SELECT pg_create_restore_point('target')");
 my ($transactions, $problem) = finish_load($load);
 is($problem, '', "$transactions transactions beside pg_basebackup");
@@ -98,9 +116,11 @@ $restored->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die
 cmp_ok($restored->safe_psql('postgres', 'SELECT count(*) FROM a WHERE id % 2 = 0'), '>', 500, 'recovery stopped at the target');
 answers_equal($restored, 'a', dims => 24, name => 'after point-in-time recovery both scans agree');
 check_index($restored, $_, name => "after point-in-time recovery: check of $_") for 'a_v', 'a_h', 'a_b';
-$restored->safe_psql('postgres', "INSERT INTO a SELECT id + 1000000, category, v, h, b FROM a LIMIT 100; DELETE FROM a WHERE id % 3 = 0; VACUUM a");
+sets_equal($restored, 'postgres', 'after point-in-time recovery');
+$restored->safe_psql('postgres', "INSERT INTO a SELECT id + 1000000, category, v, h, b, s FROM a LIMIT 100; DELETE FROM a WHERE id % 3 = 0; VACUUM a");
 answers_equal($restored, 'a', dims => 24, name => 'and after changes on the new timeline');
 check_index($restored, 'a_v', name => 'check on the new timeline');
+sets_equal($restored, 'postgres', 'on the new timeline');
 
 # Logical replication: the apply worker inserts into an indexed table; here into the restored cluster.
 $restored->safe_psql('postgres', "TRUNCATE a");
@@ -110,16 +130,18 @@ $restored->safe_psql('postgres', "CREATE SUBSCRIPTION sub CONNECTION '$source' P
 $restored->wait_for_subscription_sync($node, 'sub');
 answers_equal($restored, 'a', dims => 24, queries => 1, name => 'subscriber: after the first copy');
 $node->safe_psql('postgres', <<'SQL');
-INSERT INTO a SELECT id + 2000000, category, v, h, b FROM a WHERE id < 1000;
+INSERT INTO a SELECT id + 2000000, category, v, h, b, s FROM a WHERE id < 1000;
 UPDATE a SET v = '[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]' WHERE id % 7 = 1;
+UPDATE a SET s = '{1,3,5,8}' WHERE id % 17 = 1;
 UPDATE a SET category = 77 WHERE id % 11 = 1;
 DELETE FROM a WHERE id % 13 = 1;
-BEGIN; INSERT INTO a SELECT id + 3000000, category, v, h, b FROM a WHERE id < 100; ROLLBACK;
+BEGIN; INSERT INTO a SELECT id + 3000000, category, v, h, b, s FROM a WHERE id < 100; ROLLBACK;
 SQL
 $node->wait_for_catchup('sub');
 is($restored->safe_psql('postgres', $rows_sql), $node->safe_psql('postgres', $rows_sql), 'subscriber: equal rows');
 answers_equal($restored, 'a', dims => 24, name => 'subscriber: both scans agree');
 check_index($restored, $_, name => "subscriber: check of $_") for 'a_v', 'a_h', 'a_b';
+sets_equal($restored, 'postgres', 'subscriber');
 $restored->safe_psql('postgres', 'DROP SUBSCRIPTION sub');
 
 $restored->stop;

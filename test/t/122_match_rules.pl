@@ -1,7 +1,7 @@
 # gpumatch by the rules that the files 02x, 03x, 05x, 06x and 230 hold the other access methods to, in brief: changes of the table rolled back,
 # in savepoints and committed (C3, C11, C16, F55), temporary tables (C10), broken HOT chains (C14), a subscriber (C15), snapshots that are too old (C21),
 # SERIALIZABLE (C22), concurrent and cancelled builds (C30, F10), LATERAL (C24, F52), prepared transactions over a crash (C31, F56), parallel mode (C32),
-# row security and the log (C36, F58), places used again (F35), timeouts (F36), DROP EXTENSION under a cursor (F47). Every answer is taken from the
+# row security and the log (C36, F58), ways to vacuum (C17), places used again (F35), timeouts (F36), DROP EXTENSION under a cursor (F47). Every answer is taken from the
 # worker and from the pages, and compared with the sequential scan's.
 use strict;
 use warnings;
@@ -250,6 +250,29 @@ for my $round (1 .. ($long ? 200 : 6))
 		is($node->safe_psql('postgres', "SELECT compare_answers('t', '<#>', \$q\$$query\$q\$)"), '', "places used again, round $round");
 	}
 }
+
+# C17: the ways to vacuum, of two indexes, rows of segments and delta.
+$node->safe_psql('postgres', 'CREATE TABLE ways (id bigint, category int, v int[]); ' . rows(1, 3000, 'ways') . '; CREATE INDEX ways_v ON ways USING gpumatch (v); CREATE INDEX ways_minhash ON ways USING gpumatch (v array_minhash_ops); ' . rows(3001, 3600, 'ways'));
+my $way = 0;
+for my $vacuum (
+	[ 'INDEX_CLEANUP off', 'VACUUM (INDEX_CLEANUP off) ways' ],
+	[ 'PARALLEL 2', 'SET min_parallel_index_scan_size = 0; VACUUM (PARALLEL 2, INDEX_CLEANUP on) ways' ],
+	[ '1 MB of memory', q{SET maintenance_work_mem = '1MB'; VACUUM (INDEX_CLEANUP on) ways} ],
+	[ 'FREEZE', 'VACUUM (FREEZE, INDEX_CLEANUP on) ways' ],
+	[ 'failsafe', 'SET vacuum_failsafe_age = 0; SET vacuum_multixact_failsafe_age = 0; VACUUM ways' ],
+	[ 'ANALYZE', 'VACUUM (ANALYZE) ways' ],
+	[ 'nothing to do', 'VACUUM ways' ])
+{
+	my ($what, $sql) = @$vacuum;
+
+	$way++;
+	$node->safe_psql('postgres', "DELETE FROM ways WHERE id % 29 = $way") if $what ne 'nothing to do';
+	$node->safe_psql('postgres', $sql);
+	equal('ways', "VACUUM, $what");
+	check_index($node, $_, name => "VACUUM, $what: check of $_") for qw(ways_v ways_minhash);
+}
+is($node->safe_psql('postgres', 'SELECT count(*) FROM ways'), $node->safe_psql('postgres', q{SELECT reltuples FROM pg_class WHERE relname = 'ways_v'}), 'the index has the right row count after VACUUM');
+$node->safe_psql('postgres', 'DROP TABLE ways');
 
 # F36: timeouts at any moment of a scan; whatever ends in time is right.
 $node->safe_psql('postgres', rows(100_001, 103_000));
