@@ -73,7 +73,7 @@ my %courses = (
 		statement => q{SELECT vectorgpu_merge('m_g')},
 		worker => qr/the worker has built the graph of \d+ rows by insertion/,
 		index => 'm_g',
-		points => [qw(graph_worker_exact graph_worker_request graph_worker_wait)],
+		points => [qw(graph_worker_request graph_worker_wait)],
 		worker_points => [qw(build build_graph)] },
 	merge_alone => {
 		before => sub { return 'SET vectorgpu.worker = off; ' . change_little() },

@@ -401,8 +401,9 @@ for my $name (grep { $reached{$_} } slurp_file(fault_list_file()) =~ /^(\w+)\b.*
 		ok($out =~ /^answer $/m && $out =~ /^check 00000$/m, "$action in the maintenance worker: answers and index are right") or diag("$out $err");
 	}
 	cmp_ok($node->safe_psql('postgres', $delta), '>=', 40, 'nothing was merged');
-	$grow->();
-	ok($node->poll_query_until('postgres', "SELECT ($delta) < 40"), 'the next maintenance worker merges');
+	# One that meets autovacuum on the table gives way, and the next insert asks again.
+	my $tries = 0;
+	ok(wait_until(sub { $grow->() if $tries++ % 50 == 0; return $node->safe_psql('postgres', $delta) < 40 }), 'the next maintenance worker merges');
 }
 
 # A sleeping scan of pages can be cancelled.
