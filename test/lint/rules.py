@@ -278,13 +278,17 @@ def settings_are_documented(tree):
 
 
 def fault_list_names_tests(tree):
-    """The rows of test/README.md that say which test a rule has: the TAP files are there, and AM stands behind those that run for every access method."""
+    """The rows of test/README.md that say which test a rule has: the TAP files are there, and AM stands behind those that run for every access
+    method; so are unit tests and fuzz targets."""
     folders = ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/")
     files = {posixpath.splitext(posixpath.basename(path))[0]: path for folder in folders for path in tree.matching(folder, ".pl")}
+    programs = {posixpath.basename(path) for path in tree.matching("test/", ".cpp")}
     problems = []
     for number, line in tree.lines("test/README.md"):
         if not re.match(r"\| [CFG]\d", line):
             continue
+        problems += [f"test/README.md:{number}: {name} is no test" for name in re.findall(r"`(\w+_test\.cpp)`", line) if name not in programs]
+        problems += [f"test/README.md:{number}: {name} is no fuzz target" for name in re.findall(r"`(fuzz_\w+)`", line) if f"{name}.cpp" not in programs]
         for name, mark in re.findall(r"`(\d{3}_\w+)`( AM\b)?", line):
             where = f"test/README.md:{number}: {name}"
             if name not in files:

@@ -110,6 +110,8 @@ BREAKS = [
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `003_gone` |\n"}),
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `002_all`; long |\n"}),
     ("fault-list", {"test/README.md": "x+| G1 | two | `001_start` AM |\n"}),
+    ("fault-list", {"test/README.md": "x+| F3 | three | `gone_test.cpp`: all |\n"}),
+    ("fault-list", {"test/README.md": "x+| F3 | three | `fuzz_gone` |\n"}),
     ("gpu-tests", {"test/gpu/run": "x+more_tests=(Lists.Some)\n"}),
     ("gpu-tests", {"test/gpu/run": "x+run --gtest_filter='Lists.All:Graphs.*'\n"}),
     ("gpu-tests", {"test/gpu/lists_test.cpp": "TEST(Lists, AllOfThem)\n{\n}\n"}),
