@@ -2,7 +2,7 @@
 # the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
 # both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
 # reported, REINDEX heals. VECTORGPU_LONG=1: every call of every point in every kind of statement, with each of these actions, until the log
-# says that the point did not act any more.
+# says that the point did not act any more; of points that a statement reaches thousands of times a part of the later calls (@tried).
 # Of gpumatch, whose storage is that of the others, the suite takes a sample of the kinds of statements, the later calls and
 # the exits.
 # VECTORGPU_SHARE=2of6: of the later calls and of what comes once for each kind of statement only every sixth, so that six shares run
@@ -195,7 +195,7 @@ delete $reached{$_}{merge} for grep { exists $reached{$_} } qw(match_flush_run m
 # Later calls, until the statement ends before the call; and no memory at the first.
 my $tried = 0;
 my $most_calls = 1_000_000; # of one point in one statement: none has as many
-# A check and a recall of gpumatch read a page for each element of each row: not all of these calls are tried.
+# A check and a recall of gpumatch read a page more than ten thousand times: not all of these calls are tried.
 my @tried = (every => $match ? 1_000 : 3_000);
 my @tried_exits = $match ? (every => 300, part => 16) : @tried;
 for my $name (sort keys %reached)
