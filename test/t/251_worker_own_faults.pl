@@ -1,7 +1,7 @@
 # The fault points inside the worker that test/worker_faults.txt gives this file, end to end: what goes wrong there, and a worker that dies or
 # sleeps there, changes no answer and reaches no client. Rows without a structure, lists, a graph and inverted lists of sets, each in a table of
 # its own. VECTORGPU_LONG=1: each table alone, at call 1, 2, 3 … of each point until the worker does not come to it any more, and at every call.
-# VECTORGPU_SHARE=2of4, with VECTORGPU_LONG: of the pairs of a table and a point only every fourth, so that four shares run beside each other.
+# VECTORGPU_SHARE=2of8, with VECTORGPU_LONG: of the pairs of a table and a point only every eighth, so that eight shares run beside each other.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -14,7 +14,7 @@ use VectorgpuTest;
 use VectorgpuWorker;
 
 my $long = $ENV{VECTORGPU_LONG};
-my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die 'VECTORGPU_SHARE is not like 2of4';
+my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || '1of1') =~ /^(\d+)of(\d+)$/ or die 'VECTORGPU_SHARE is not like 2of8';
 my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
 	  . "vectorgpu.worker_timeout = 500ms\nvectorgpu.auto_merge = off\n");
@@ -118,16 +118,21 @@ sub problems_with
 	};
 
 	set_fault($fault);
+	my $answered = worker_stat($node, 'answered');
 	$wait->() if $long;
 	for my $session (1 .. 3)
 	{
 		$ask->($session);
 		$wait->() if $session < 3;
 	}
-	# The worker has been there if it has ended there.
-	${ $opt{reached} } = wait_until($has_ended, 3) if ref $opt{reached};
+	# The worker has been there if it has ended there. The three sessions may have come before a worker that takes seconds to start and to load a
+	# copy; further ones ask until it has ended, or has answered.
+	if (ref $opt{reached})
+	{
+		wait_until(sub { $has_ended->() || worker_stat($node, 'answered') > $answered || do { $ask->('late'); 0 } }, $opt{seconds});
+		${ $opt{reached} } = wait_until($has_ended, 3);
+	}
 	return $problems if ref $opt{reached} || !$opt{reached} || !exists $ended{$action};
-	# The three sessions may have come before a worker that takes seconds to start; further ones ask it.
 	$problems .= 'it was not reached; ' if !wait_until(sub { $has_ended->() || do { $ask->('late'); 0 } }, 20);
 	return $problems;
 }
