@@ -149,17 +149,14 @@ last_fallback()
 }
 
 void
-note_fallback(Fallback reason, const char *detail)
+log_fallback(Fallback reason, const char *detail)
 {
 	SharedState *state = shared_state();
 	uint64 now;
 	uint64 logged;
 
-	n_own_fallbacks++;
-	last_reason = reason;
 	if (state == nullptr)
 		return;
-	pg_atomic_fetch_add_u64(&state->fallbacks[static_cast<int>(reason)], 1);
 	// A copy that is on its way, or a worker that is just starting, is nothing to tell of.
 	if (reason == Fallback::kLoading || reason == Fallback::kSlotBusy ||
 		(reason == Fallback::kNotRunning && pg_atomic_read_u64(&state->n_deaths) == 0 && detail == nullptr))
@@ -174,6 +171,19 @@ note_fallback(Fallback reason, const char *detail)
 		(errmsg("vectorgpu scans are answered without the worker"),
 			detail != nullptr ? errdetail("%s %s", fallback_text(reason), detail) : errdetail("%s", fallback_text(reason)),
 			errhint("The view vectorgpu_worker counts the reasons; this line comes once a minute at most.")));
+}
+
+void
+note_fallback(Fallback reason, const char *detail)
+{
+	SharedState *state = shared_state();
+
+	n_own_fallbacks++;
+	last_reason = reason;
+	if (state == nullptr)
+		return;
+	pg_atomic_fetch_add_u64(&state->fallbacks[static_cast<int>(reason)], 1);
+	log_fallback(reason, detail);
 }
 
 } // namespace vectorgpu::bridge

@@ -104,6 +104,9 @@ bool worker_on_gpu();
 /// is a sentence.
 void note_fallback(Fallback reason, const char *detail);
 
+/// The log's part of it alone: whoever asked counts what it did without the worker.
+void log_fallback(Fallback reason, const char *detail);
+
 /// The fallbacks that this process has counted, and the reason of the last one: how a scan learns of its own.
 uint64 own_fallbacks();
 Fallback last_fallback();

@@ -478,7 +478,7 @@ supervisor_request(SharedState *state)
 	if (VG_FAULT("supervisor_register") || !RegisterDynamicBackgroundWorker(&worker, nullptr))
 	{
 		set_obstacle(state, Obstacle::kNoSlot);
-		note_fallback(Fallback::kNotRunning, "No background worker slot is free: see max_worker_processes.");
+		log_fallback(Fallback::kNotRunning, "No background worker slot is free: see max_worker_processes.");
 	}
 	else
 		set_obstacle(state, Obstacle::kNone);

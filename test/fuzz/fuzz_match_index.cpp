@@ -1,6 +1,8 @@
 // libFuzzer target: the description of a segment of sets or texts, as the worker's engine gets it, and a query of it. Bytes: rows, flags (bit 0: with
 // texts), bytes of the query (a byte each), the query, the description. An index that is accepted answers a query that is one with every
-// row, none twice, in order; by counts, and where there are texts by their edit distance too.
+// row, none twice, in order; by counts, and where there are texts by their edit distance too. The description that is made again of it is the one it came from, whole
+// and in pieces, and nothing that was derived from it differs.
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <span>
@@ -34,6 +36,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint32_t code = 1; code < index.n_keys(); code++)
 		if (key_compare(index.key(code - 1), index.key(code)) >= 0)
 			std::abort();
+
+	const std::span<const uint8_t> description = rest.subspan(query_bytes);
+	const size_t n_bytes = static_cast<size_t>(index.description_bytes());
+	std::vector<uint8_t> again(n_bytes);
+	const size_t piece = 1 + data[2] % 37;
+
+	if (n_bytes != description.size() || !index.read_description(0, n_bytes, again.data()) || !std::equal(again.begin(), again.end(), description.begin()))
+		std::abort();
+	std::fill(again.begin(), again.end(), uint8_t{0});
+	for (size_t first = 0; first < n_bytes; first += piece)
+		if (!index.read_description(first, std::min(piece, n_bytes - first), again.data() + first))
+			std::abort();
+	if (!std::equal(again.begin(), again.end(), description.begin()) || index.read_description(n_bytes, 1, again.data()) || index.count_different(0, n_rows) != 0)
+		std::abort();
 	for (const bool by_distance : {false, true})
 	{
 		const MatchQuery one = {{query.data(), query.size()}, n_rows, false, {}, by_distance};

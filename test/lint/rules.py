@@ -298,6 +298,23 @@ def fault_list_names_tests(tree):
     return problems
 
 
+def long_forms_are_run(tree):
+    """What a test does with VECTORGPU_LONG is done by a file of test/long that sets it and calls that test."""
+    called = set()
+    for path in tree.matching("test/long/", ".pl"):
+        if re.search(r"\$ENV\{VECTORGPU_LONG\}\s*(//)?=\s*1", tree.text(path)):
+            called.update(re.findall(r"/\.\./(t/\w+\.pl)\"", tree.text(path)))
+    return [f"{path}: no file of test/long runs it with VECTORGPU_LONG" for path in tree.matching("test/t/", ".pl")
+            if "$ENV{VECTORGPU_LONG}" in tree.text(path) and path[len("test/"):] not in called]
+
+
+def installation_takes_nothing(tree):
+    """What another owner has made under one of our names is not replaced: CREATE OR REPLACE is for views of our own in an update."""
+    return [f"{path}:{number}: CREATE OR REPLACE" for path in tree.matching("sql/", ".sql") if path.startswith("sql/vectorgpu--")
+            for number, line in tree.lines(path) if re.search(r"\bOR\s+REPLACE\b", line, re.IGNORECASE)
+            and not (path.count("--") == 2 and re.search(r"CREATE OR REPLACE VIEW vectorgpu_", line))]
+
+
 def commands_are_executable(tree):
     return [f"{path}: not executable" for path in tree.files
             if (path in (".ci/run", "test/lint/run") or re.fullmatch(r"scripts/[\w-]+", path)) and not tree.executable(path)]
@@ -319,6 +336,8 @@ ALL = [
     Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", "README.md has each setting, and no other", settings_are_documented),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
+    Rule("long-forms", "what tests do with VECTORGPU_LONG is run by a file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
+    Rule("install-scripts", "installation and updates take nothing over", installation_takes_nothing),
     Rule("executable", "commands are executable", commands_are_executable),
 ]

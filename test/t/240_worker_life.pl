@@ -61,6 +61,9 @@ $loop->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $loop_offset = -s $loop->logfile;
 $loop->restart;
 loop_answers('preloaded without a slot for the supervisor');
+my $counted = $loop->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker');
+is($loop->safe_psql('postgres', 'SET vectorgpu.worker_min_size = 0; SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 1;
+	SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 2) LIMIT 1; SELECT fallbacks - ' . $counted . ' FROM vectorgpu_worker'), "1\n2\n2", 'it counts each batch once');
 like(slurp_file($loop->logfile, $loop_offset), qr/scans are answered without the worker.*No background worker slot is free: see max_worker_processes/s,
 	'preloaded without a slot for the supervisor: the log says so');
 my $asked = time;

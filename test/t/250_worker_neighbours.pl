@@ -102,6 +102,34 @@ $resources{ $restored->name } = note_resources($restored);
 ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 agrees($restored, 'with the new worker');
 
+# Each has a budget of its own (F44): one that is full says nothing of the other. A table larger than 16 MB is in the one cluster's worker alone.
+for my $node ($origin, $restored)
+{
+	my $old = worker_pid($node);
+
+	make_table($node, 'large', dims => 1000);
+	fill_vectors($node, 'large', dims => 1000, rows => 4500);
+	$node->safe_psql('postgres', 'CREATE INDEX large_i ON large USING gpuflat (v vector_l2_ops)');
+	next if $node == $origin;
+	$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\n");
+	$node->reload;
+	ok(wait_worker($node, not_pid => $old), $node->name . ': a worker with a small budget');
+	$resources{ $node->name } = note_resources($node);
+}
+my $reason = sub { return $_[0]->safe_psql('postgres', "SELECT (fallback_reasons->>'too_large')::int FROM vectorgpu_worker"); };
+my %too_large = map { $_->name => $reason->($_) } $origin, $restored;
+for my $node ($origin, $restored)
+{
+	compare_sweep($node, 'large', '<->', dims => 1000, queries => 2, limits => [10], strict_ties => 1, name => 'a table larger than one of the budgets, ' . $node->name);
+	agrees($node, 'beside it, ' . $node->name);
+	cmp_ok($node->safe_psql('postgres', 'SELECT resident_bytes FROM vectorgpu_worker'), '<=', $node->safe_psql('postgres', 'SELECT memory_bytes FROM vectorgpu_worker'), $node->name . ': its copies keep within its budget');
+}
+by_worker($origin, 'the table, by the worker that has room for it', sub { compare_sweep($origin, 'large', '<->', dims => 1000, queries => 2, limits => [10], strict_ties => 1, name => 'the table'); });
+ok($origin->poll_query_until('postgres', "SELECT resident_bytes > 0 FROM vectorgpu_indexes WHERE index_name = 'large_i'"), 'it has a copy where there is room');
+is($restored->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_indexes WHERE index_name = 'large_i' AND resident_bytes > 0"), 0, 'and none where there is not');
+is($reason->($origin), $too_large{ $origin->name }, 'the one has refused nothing for its size');
+cmp_ok($reason->($restored), '>', $too_large{ $restored->name }, 'the other has');
+
 for my $node ($origin, $restored)
 {
 	is(count_restarts($node), 0, $node->name . ' never restarted by itself');

@@ -129,7 +129,15 @@ sub problems_with
 	# copy; further ones ask until it has ended, or has answered.
 	if (ref $opt{reached})
 	{
-		wait_until(sub { $has_ended->() || worker_stat($node, 'answered') > $answered || do { $ask->('late'); 0 } }, $opt{seconds});
+		my $late = 0;
+
+		wait_until(sub { $has_ended->() || worker_stat($node, 'answered') > $answered || do { $late = 1; $ask->('late'); 0 } }, $opt{seconds});
+		# What ended that wait is one session, and a course is three of them.
+		for my $session ($late && !$has_ended->() ? (1 .. 3) : ())
+		{
+			$ask->("late $session");
+			$wait->();
+		}
 		${ $opt{reached} } = wait_until($has_ended, 3);
 	}
 	return $problems if ref $opt{reached} || !$opt{reached} || !exists $ended{$action};

@@ -65,6 +65,28 @@ ok(wait_worker($node), 'a worker');
 ok($node->poll_query_until('postgres', "SELECT engine = 'cuda' FROM vectorgpu_worker"), 'it computes on the GPU');
 $node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
 
+# Killed while it computes, time and again: the driver takes back what it had (G7).
+sub used_mb { return (split /\n/, `nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits --id=0`)[0]; }
+my $used = used_mb();
+
+cmp_ok($used, '>', 0, "the GPU's memory in use can be asked for: $used MB");
+for my $round (1 .. 5)
+{
+	my $pid = worker_pid($node);
+	my $clients = start_clients($node, clients => 16, seconds => 2);
+
+	sleep 1;
+	kill 'KILL', $pid;
+	my ($done, $wrong) = finish_clients($clients);
+	is($wrong, '', "killed while it computes, round $round: no client saw an error or a wrong row");
+	ok(wait_worker($node, not_pid => $pid), "killed while it computes, round $round: another takes over");
+}
+ok($node->poll_query_until('postgres', "SELECT engine = 'cuda' FROM vectorgpu_worker"), 'killed while it computes: it has the GPU');
+$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+my $now;
+ok(wait_until(sub { ($now = used_mb()) <= $used + 64 }), 'killed while it computes: no memory is left in use')
+  or diag("$now MB instead of $used");
+
 # While a copy is there already, and others come.
 my $offset = -s $node->logfile;
 my $run = start_clients($node, clients => 16, seconds => 15);

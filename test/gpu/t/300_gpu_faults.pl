@@ -29,6 +29,26 @@ my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
 	  . "max_connections = 60\n" . ($simulated ? '' : "vectorgpu.device = 'cuda:0'\n"));
 
+# The environment of the workers to come, beside the server's own.
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my ($program, $surroundings, $worker_file) = ("$folder/program", "$folder/environment", worker_file($node));
+append_to_file($program, "#!/bin/sh\n. '$surroundings'\nexec '$worker_file' \"\$@\"\n");
+chmod 0755, $program;
+set_surroundings('');
+$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+$node->restart;
+
+sub set_surroundings
+{
+	my ($commands) = @_;
+
+	open(my $file, '>', "$surroundings.new") or die "could not write: $!";
+	print $file "$commands\n";
+	close $file;
+	rename "$surroundings.new", $surroundings or die "could not rename: $!";
+	return;
+}
+
 sub order_of { my ($method) = @_; return $method eq 'gpumatch' ? 'v <#>' : 'v <->'; }
 
 # The rows nearest to row q, as a list of ids.
@@ -296,5 +316,36 @@ for my $fault ($simulated ? () : sort keys %damages)
 		diag("$_: " . $node->safe_psql('postgres', "SELECT * FROM $_")) for qw(vectorgpu_worker vectorgpu_indexes);
 	}
 }
+
+# A GPU that cannot be opened any more once it was lost (G15), one that is hidden, and a driver that cannot be loaded (G16): clients see nothing of it,
+# the log says why, and the next worker after that has the GPU again.
+$node->append_conf('postgresql.conf', "vectorgpu.gpu_memory = 0\n");
+mkdir "$folder/none" or die "mkdir: $!";
+append_to_file("$folder/none/libcuda.so.1", '');
+my %without = (
+	lost   => 'export CUDA_VISIBLE_DEVICES=',
+	hidden => 'export CUDA_VISIBLE_DEVICES=',
+	driver => "export LD_LIBRARY_PATH='$folder/none'" . '${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}');
+for my $how (sort keys %without)
+{
+	my $offset = -s $node->logfile;
+
+	set_surroundings('');
+	ok(restart_with_fault($how eq 'lost' ? 'gpu_ecc:40:error' : ''), "$how: a worker");
+	ok($node->poll_query_until('postgres', "SELECT engine = '$engine' FROM vectorgpu_worker"), "$how: it computes on the GPU");
+	my $pid = worker_pid($node);
+
+	set_surroundings($without{$how});
+	clients($how, \@methods, 3, sub { kill 'KILL', $pid if $how ne 'lost'; });
+	ok(wait_until(sub { (worker_pid($node) // $pid) != $pid }), "$how: another worker");
+	ok($node->poll_query_until('postgres', "SELECT engine = 'cpu' FROM vectorgpu_worker"), "$how: it computes by the CPU");
+	like(slurp_file($node->logfile, $offset), qr/(?:no GPU is|GPU 0 is not) used: .+; the CPU engine answers/, "$how: the log says so");
+	diag(slurp_file($node->logfile, $offset) =~ /((?:no GPU is|GPU 0 is not) used: .+);/);
+	all_by_worker($how, 'cpu');
+}
+set_surroundings('');
+ok(restart_with_fault(''), 'the GPU is there: a worker');
+ok($node->poll_query_until('postgres', "SELECT engine = '$engine' FROM vectorgpu_worker"), 'it computes on the GPU');
+all_by_worker('the GPU is there', $engine);
 is(count_restarts($node), 0, 'the server never restarted by itself');
 done_testing();
