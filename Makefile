@@ -20,7 +20,8 @@ ISOLATION = $(shell sed -n 's/^test: //p' test/isolation/schedule)
 ISOLATION_OPTS = --inputdir=$(CURDIR)/test/isolation
 TAP_TESTS = 1
 PROVE_TESTS = test/t/*.pl
-PROVE_FLAGS = -I $(CURDIR)/test/t/lib
+# By "override", since PGXS sets it to nothing.
+override PROVE_FLAGS += -I $(CURDIR)/test/t/lib
 
 PG_CONFIG ?= pg_config
 override with_llvm = no
@@ -46,7 +47,11 @@ all: $(WORKER_TARGETS)
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-.PHONY: worker install-worker uninstall-worker
+.PHONY: worker install-worker uninstall-worker not-root
+# Said at once, not after the first two kinds of tests.
+installcheck: not-root
+not-root:
+	@[ "$$(id -u)" -ne 0 ] || { echo "make installcheck: run it as another user than root, which the servers of the TAP tests may not be"; exit 1; }
 ifeq ($(HAVE_CMAKE),)
 worker:
 	@echo "no cmake found: the worker is not built, scans will be answered inside the server"

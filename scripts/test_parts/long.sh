@@ -3,7 +3,7 @@
 # and count, show, skip, part_tap.
 
 # Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
-QUICK_PARTS='lint unit corpora regress isolation tap client'
+QUICK_PARTS='lint unit corpora regress isolation tap installcheck client'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
 SOAKS='/(062|110|121|230|240|241|243|400)_'
 

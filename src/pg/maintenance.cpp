@@ -32,7 +32,8 @@ namespace
 {
 
 constexpr int kRememberedIndexes = 16;
-constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often
+constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
+constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while that changes nothing: a merge takes long, or the table is locked
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
@@ -50,6 +51,7 @@ struct Request
 {
 	Oid index;
 	uint64 at; // monotonic_ms
+	uint64 pause_ms;
 };
 
 bool auto_merge = true;
@@ -68,12 +70,13 @@ note_request(Oid index)
 	{
 		if (request.index != index)
 			continue;
-		if (now - request.at < kRequestPauseMs)
+		if (now - request.at < request.pause_ms)
 			return false;
+		request.pause_ms = now - request.at < 2 * request.pause_ms ? Min(2 * request.pause_ms, kMostPauseMs) : kRequestPauseMs;
 		request.at = now;
 		return true;
 	}
-	recent_requests[next_request] = {index, now};
+	recent_requests[next_request] = {index, now, kRequestPauseMs};
 	next_request = (next_request + 1) % kRememberedIndexes;
 	return true;
 }

@@ -13,7 +13,7 @@ using MaintenanceTask = void (*)(Oid index_oid, uint64 threshold_bytes);
 /// Defines vectorgpu.auto_merge and vectorgpu.merge_delta_size and notes the task. Called by _PG_init.
 void maintenance_init(MaintenanceTask task);
 
-/// Asks for a merge if the delta has vectorgpu.merge_delta_size bytes. For the insert path, when a chunk was added:
+/// Asks for a merge if the delta has vectorgpu.merge_delta_size bytes. For the insert path:
 /// cheap, never raises, never waits, needs no transaction ID; without a free worker slot nothing happens.
 /// delta_bytes: bytes of the delta's rows or chunks.
 void maintenance_request(Relation index, uint64 delta_bytes);

@@ -4,7 +4,9 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 use VectorgpuTest;
+use VectorgpuWorker;
 
 my $node = make_node('main', conf => "autovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
 
@@ -76,4 +78,34 @@ $node->reload;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"),
 	'and ends');
 check_index($node, 'i', name => 'at last');
+
+# What one request does not bring about is asked for again as rows come, a page of them at a time, not only when the delta has grown by a quarter: rows of
+# one statement, and indexes of one table, whose merges exclude each other.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE two (id bigint, v vector(64), a int[]);
+CREATE INDEX two_flat ON two USING gpuflat (v vector_l2_ops);
+CREATE INDEX two_lists ON two USING gpuivf (v vector_l2_ops);
+CREATE INDEX two_graph ON two USING gpugraph (v vector_l2_ops);
+CREATE INDEX two_sets ON two USING gpumatch (a);
+SQL
+my $more = sub {
+	my ($first, $n) = @_;
+	return "INSERT INTO two SELECT i, array_fill((i % 1000)::real, ARRAY[64])::vector, ARRAY[i % 7, 100 + i % 11] FROM generate_series($first, $first + $n - 1) i";
+};
+$node->safe_psql('postgres', $more->(1, 20_000));
+my %deltas = map { split /\|/ } split /\n/, $node->safe_psql('postgres', "SELECT index_name, delta_bytes FROM vectorgpu_indexes WHERE index_name ~ '^two_'");
+my $least = (sort { $a <=> $b } values %deltas)[0];
+cmp_ok($least, '>', 300_000, 'deltas of four indexes: ' . join(', ', map { "$_ $deltas{$_}" } sort keys %deltas));
+my $session = $node->background_psql('postgres');
+$session->query_safe("LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '256kB'");
+my $added = 20_000;
+ok(wait_until(sub {
+	$session->query_safe($more->($added + 1, 60));
+	$added += 60;
+	sleep 1;
+	return $node->safe_psql('postgres', "SELECT max(delta_bytes) FROM vectorgpu_indexes WHERE index_name ~ '^two_'") < 256 * 1024;
+}), 'few rows at a time are enough for the merge of each');
+cmp_ok($added, '<', 24_000, "$added rows, fewer than a chunk has");
+$session->quit;
+check_index($node, "two_$_", name => "two_$_ after that") for qw(flat lists graph sets);
 done_testing();

@@ -231,7 +231,17 @@ delta_add_chunk(Relation index, Relation heap, uint64 room_end)
 	update.meta->pending[kPendingChunk] = {};
 	meta_update_finish(&update);
 	UnlockPage(index, 0, ExclusiveLock);
-	pg::maintenance_request(index, (room_end - Min(room_end, meta.delta_first_row)) * delta_row_bytes(&meta));
+}
+
+void
+delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 end)
+{
+	const uint64 row_bytes = delta_row_bytes(meta);
+	const uint64 before = (first - Min(first, meta->delta_first_row)) * row_bytes;
+	const uint64 after = (end - Min(end, meta->delta_first_row)) * row_bytes;
+
+	if (before / BLCKSZ != after / BLCKSZ)
+		pg::maintenance_request(index, after);
 }
 
 void
@@ -297,6 +307,7 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 			write_row(index, &meta, chunk, &row, delta_place(&meta, chunk, visible_end), buffer);
 			UnlockReleaseBuffer(buffer);
 			set_delta_end_hint(index, meta.uuid, visible_end + 1);
+			delta_ask_for_merge(index, &meta, visible_end, visible_end + 1);
 			return;
 		}
 		UnlockReleaseBuffer(buffer);

@@ -312,6 +312,7 @@ delta_append_value(Relation index, Relation heap, RowId row, const char *value)
 	}
 	if (insert->locked)
 		UnlockPage(index, kTailLock, ExclusiveLock);
+	delta_ask_for_merge(index, &insert->meta, insert->number - insert->n_slots, insert->number);
 	pfree(insert);
 }
 

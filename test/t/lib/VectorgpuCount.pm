@@ -77,7 +77,10 @@ END
 	{
 		my @faults;
 
-		for my $file (glob("$PostgreSQL::Test::Utils::log_path/*.log"))
+		# Of this test alone: by make installcheck all have one folder. So PostgreSQL::Test::Cluster names them.
+		my ($test) = $0 =~ m{([^/]+?)(?:\.[^./]+)?$};
+
+		for my $file (glob("$PostgreSQL::Test::Utils::log_path/${test}_*.log"))
 		{
 			my @crashes = eval { read_log($file) };
 
