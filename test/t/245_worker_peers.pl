@@ -29,7 +29,7 @@ $node->safe_psql('postgres', 'CREATE TABLE g AS SELECT i AS id, array_fill(sin(i
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
-my $version = $ENV{VECTORGPU_PROTOCOL} or die 'VECTORGPU_PROTOCOL, the protocol version of the sources, is not set';
+my ($version) = slurp_file(__FILE__ =~ s{[^/]+$}{../../src/wire/messages.hpp}r) =~ /kProtocolVersion = (\d+);/ or die 'the sources do not say which protocol they speak';
 (my $folder = __FILE__) =~ s/[^\/]+$//;
 
 # Strangers on the worker's socket
