@@ -93,21 +93,30 @@ for my $n (1 .. 4)
 }
 $node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
 
-# A backend short of memory itself, beside a worker that is.
-my $limited = $node->background_psql('postgres', on_error_stop => 0);
-my $backend = session_pid($limited);
-$limited->query_safe('SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 3');
-my ($kb) = slurp_file("/proc/$backend/status") =~ /VmSize:\s+(\d+)/;
+# A backend short of memory itself, beside a worker that is. What it has beside what it asks for is malloc's affair, so that how much is too little is
+# found out.
 my ($worker_kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
+my $too_little = 0;
 limit_to($worker_kb * 1024);
-system('prlimit', "--pid=$backend", '--as=' . ($kb + 4096) * 1024 . ':') == 0 or die 'prlimit failed';
-$limited->query($big_scan->($_)) for 1 .. 4;
-unlike($limited->{stderr}, qr/ERROR:(?!  out of memory)|terminated|server closed/, 'a backend without memory fails by 53200, if at all');
-system('prlimit', "--pid=$backend", '--as=unlimited:');
+for my $spare_kb (0, 256, 1024, 4096)
+{
+	my $limited = $node->background_psql('postgres', on_error_stop => 0);
+	my $backend = session_pid($limited);
+	$limited->query_safe('SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 3');
+	my ($kb) = slurp_file("/proc/$backend/status") =~ /VmSize:\s+(\d+)/;
+	system('prlimit', "--pid=$backend", '--as=' . ($kb + $spare_kb) * 1024 . ':') == 0 or die 'prlimit failed';
+	$limited->{stderr} = '';
+	$limited->query($big_scan->($_)) for 1 .. 4;
+	my $errors = () = $limited->{stderr} =~ /ERROR:  out of memory/g;
+	$too_little += $errors;
+	unlike($limited->{stderr}, qr/ERROR:(?!  out of memory)|terminated|server closed/, "a backend with $spare_kb kB to spare fails by 53200 ($errors of 4 scans)");
+	system('prlimit', "--pid=$backend", '--as=unlimited:');
+	$limited->{stderr} = '';
+	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');
+	$limited->quit;
+}
+cmp_ok($too_little, '>', 0, "$too_little of 16 scans had too little memory");
 limit_to('unlimited');
-$limited->{stderr} = '';
-is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');
-$limited->quit;
 
 is(wait_worker($node), $pid, 'it is the same worker throughout');
 is(count_restarts($node), 0, 'the server never restarted by itself');
