@@ -70,6 +70,7 @@ my $mode_file = $node->data_dir . '/fake_mode';
 my $notes_file = $node->data_dir . '/fake_notes';
 my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
 append_to_file($mode_file, "silent\n");
+append_to_file($node->data_dir . '/fake_rows', $node->safe_psql('postgres', 'SELECT q.v, t.ctid, t.v <-> q.v FROM t, t q WHERE q.id <= 8'));
 my $fake = slurp_file("${folder}lib/fake_worker.py");
 $fake =~ s/^VERSION = None$/VERSION = $version/m or die 'the false worker has no version to set';
 append_to_file($program, $fake);
@@ -81,12 +82,13 @@ ok(wait_gone($pid), 'the worker gives way to a false one');
 my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
 	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
 } 1 .. 8;
+my $all_right = join "\n", ('t') x 8;
 
 # What the false worker has noted: its mode, and how often each other word is there.
 sub notes
 {
 	my ($mode, @words) = split /\n/, -e $notes_file ? slurp_file($notes_file) : '';
-	my %n = map { $_ => 0 } qw(connected asked left);
+	my %n = map { $_ => 0 } qw(connected asked searched dropped built left);
 
 	$n{$_}++ for @words;
 	return ($mode // '', \%n);
@@ -98,6 +100,23 @@ sub fallbacks
 	my ($reason) = @_;
 
 	return split /\|/, $node->safe_psql('postgres', "SELECT (fallback_reasons->>'$reason')::int, fallbacks - (fallback_reasons->>'$reason')::int FROM vectorgpu_worker");
+}
+
+# What scans got from the worker, and how many did without it, by reason.
+sub counters
+{
+	return +{ map { split /\|/ } split /\n/, $node->safe_psql('postgres',
+		"SELECT n.* FROM vectorgpu_worker, jsonb_each_text(fallback_reasons || jsonb_build_object('answered', answered)) n") };
+}
+
+# Which of them have grown. A busy machine makes any worker silent now and then, and where a session was closed the next scans do without one for a
+# moment: these count only where they are looked for.
+sub grown
+{
+	my ($before, $reason) = @_;
+	my $now = counters();
+
+	return grep { $now->{$_} > $before->{$_} && (/^($reason)$/ || !/^(silent|slot_busy|unreachable)$/) } sort keys %$now;
 }
 
 # One whose greeting nobody takes: the supervisor does not count on it, so that scans do not even try to reach it.
@@ -125,75 +144,106 @@ sub refused_after
 	return;
 }
 
+# Scans beside a false worker of one mode.
+#   reason   what they count it as: a key of fallback_reasons, or answered; one of several: a|b; none: its greeting is refused
+#   dropped  1: each of its answers makes them drop the copy that it is from
+#   limit    seconds that the best of some sweeps may take
 sub with_mode
 {
-	my ($mode, $greets, $limit) = @_;
+	my ($mode, %opt) = @_;
 	my $old = worker_pid($node);
+	my $limit = $opt{limit} // 3;
 	my $n_scans = 0;
-	my $refused;
+	my ($refused, $pid, $before, $searched, @grown);
 
 	open(my $file, '>', $mode_file) or die "could not write $mode_file: $!";
 	print $file "$mode\n";
 	close $file;
 	kill 'KILL', $old if defined $old;
 	wait_gone($old) if defined $old;
-	if ($greets)
+	if (defined $opt{reason})
 	{
-		ok(wait_worker($node, not_pid => $old), "$mode: the supervisor takes it for a worker");
+		$pid = wait_worker($node, not_pid => $old);
+		ok($pid, "$mode: the supervisor takes it for a worker");
+		$before = counters();
+		$searched = (notes())[1]->{searched};
 	}
 	else
 	{
 		$refused = refused_before($mode);
 	}
 	my $best;
-	$limit //= 3;
-	for (1 .. 10)
+	# Scans may pass over a worker that was slow once: as long as none of them turns to it there is nothing to see.
+	my $until = time() + $PostgreSQL::Test::Utils::timeout_default;
+	for (my $i = 1; ; $i++)
 	{
 		my $start = time();
 		my ($rc, $out, $err) = $node->psql('postgres', $sweep);
 		my $seconds = time() - $start;
 		is("$rc $err", '0 ', "$mode: no error");
-		is(join(',', split /\n/, $out), join(',', ('t') x 8), "$mode: right answers");
+		is($out, $all_right, "$mode: right answers");
 		$best = $seconds if !defined $best || $seconds < $best;
 		$n_scans += 8;
-		last if $best < $limit;
+		@grown = grown($before, $opt{reason}) if defined $before;
+		last if $best < $limit && (!defined $before || @grown && (notes())[1]->{searched} > $searched);
+		last if $i >= 10 && ($best >= $limit || time() > $until);
+		sleep 0.1;
 	}
 	cmp_ok($best, '<', $limit, sprintf('%s: in time (%.1f s)', $mode, $best));
-	refused_after($mode, $refused, $n_scans) if defined $refused;
+	return refused_after($mode, $refused, $n_scans) if defined $refused;
+
+	my ($of, $n) = notes();
+	is($of, $mode, "$mode: that is what it does");
+	is(worker_pid($node), $pid, "$mode: and it runs all the time");
+	cmp_ok($n->{searched}, '>', $searched, "$mode: searches were asked of it");
+	cmp_ok($n->{dropped}, '>', 0, "$mode: it is to drop what such rows came from") if $opt{dropped};
+	like("@grown", qr/^($opt{reason})$/, "$mode: they count it as $opt{reason}");
 	return;
 }
 
-with_mode($_, 0) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
-with_mode($_, 1)
-  for qw(garbage too_long count_lies too_many order twice no_such_block bad_offset other_sequence state status close);
+with_mode($_) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 
-# A part without rows that says that more follow would be taken for the end of them.
-my ($wrong_before) = fallbacks('wrong_answer');
-with_mode('more_forever', 1);
-cmp_ok((fallbacks('wrong_answer'))[0], '>', $wrong_before, 'more_forever: that is a wrong answer');
+# One that does all rightly: what is wrong with the answers of the others is what their modes say, and not how they are written.
+with_mode('right', reason => 'answered');
+ok(wait_until(sub {
+	my $answered = counters()->{answered};
+	my $out = $node->safe_psql('postgres', $sweep);
+
+	return $out eq $all_right && counters()->{answered} == $answered + 8;
+}), 'right: all answers of a sweep are its own, and right');
+
+# Bytes that are no reply to a SEARCH. The last has no rows and says that more follow: it would be taken for the end of them.
+with_mode($_, reason => 'wrong_answer') for qw(garbage too_long count_lies status more_forever);
+
+# A reply with rows that cannot be.
+with_mode($_, reason => 'wrong_answer', dropped => 1) for qw(too_many order twice no_such_block bad_offset);
+
+# A slot that holds what it must not counts as `gone`. What that tells, that the worker has ended or closed the connection, is not so; `wrong_answer` would be.
+with_mode($_, reason => 'gone|wrong_answer') for qw(other_sequence state);
+
+with_mode('close', reason => 'gone');
 
 # One that never answers, and is waited for so long that each wait shows: eight scans of a session wait for one timeout, those of later sessions for none.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 2s\n");
 $node->reload;
-with_mode('silent', 1, 4);
+with_mode('silent', reason => 'silent', limit => 4);
 soon($node, 1, 'silent: a new session does not wait for it', scan_sql());
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 200ms\n");
 $node->reload;
 
 # Beside searches: a function that cannot do without the worker asks two of them, a merge that could ask for two kinds of work waits for one timeout.
-with_mode('hangs_up', 1);
+with_mode('hangs_up', reason => 'gone');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row hang up: prewarm says so');
-with_mode('deaf', 1);
-my $silent = sub { return $node->safe_psql('postgres', "SELECT (fallback_reasons->>'silent')::int FROM vectorgpu_worker"); };
-my $before = $silent->();
+with_mode('deaf', reason => 'silent');
+my $before = counters()->{silent};
 is($node->safe_psql('postgres', "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt'; SELECT segments_after, rows_moved FROM vectorgpu_merge('gi')"), '1|6600',
 	'a merge does without a worker that never answers');
-is($silent->(), $before + 1, 'and waits for it once');
+# A worker that greets late counts as silent, too, and is then asked after all.
+cmp_ok(counters()->{silent}, '>', $before, 'and counts it as silent');
+cmp_ok((notes())[1]->{built}, '<=', 1, 'and waits for it once');
 check_index($node, 'gi', recall => 0);
-ok($node->poll_query_until('postgres', "SELECT (fallback_reasons->>'wrong_answer')::int > 0 FROM vectorgpu_worker"),
-	'wrong answers are counted');
-ok(wait_log($node, qr/answered without the worker/, 0), 'and told in the log');
+ok(wait_log($node, qr/answered without the worker/, 0), 'the log tells of scans without the worker');
 my $minutes = 1 + (time() - $started) / 60;
 cmp_ok(scalar(() = slurp_file($node->logfile) =~ /answered without the worker/g), '<=', $minutes + 1, 'once a minute');
 

@@ -2,11 +2,14 @@
 """A worker that breaks the protocol, for test/t/245_worker_peers.pl. It is what vectorgpu.worker_program names, reads its
 mode from the file fake_mode in the data directory, greets rightly unless the mode says otherwise, answers PING rightly so
 that the supervisor counts on it, and answers searches as the mode says; other requests it refuses, or in the modes "deaf" and
-"hangs_up" treats like that. What happens to it goes to the file fake_notes, a word a line: the mode, "connected" for each
-client, "asked" for each request, "left" when a client closes its connection."""
+"hangs_up" treats like that. The mode "right" breaks nothing: its searches find the nearest rows by the L2 distances in the
+file fake_rows, lines of "[query]|(block,offset)|distance", so that what the other modes send is refused for what is wrong with
+it. What happens to it goes to the file fake_notes, a word a line: the mode, "connected" for each client, "asked" for each
+request, then "searched" for a SEARCH, "dropped" for a DROP, "built" for a BUILD; "left" when a client closes its connection."""
 import fcntl
 import mmap
 import os
+import re
 import select
 import socket
 import struct
@@ -16,12 +19,26 @@ MAGIC = 0x4B574756
 VERSION = None
 AREA = 64 * 1024
 HEADER = 4096
-SEARCH, CREATE, PING = 1, 4, 14
+SEARCH, DROP, PING, BUILD = 1, 10, 14, 16
+NOTED = {SEARCH: "searched", DROP: "dropped", BUILD: "built"}
 
 
 def note(word, how="a"):
     with open("fake_notes", how) as file:
         file.write(word + "\n")
+
+
+def read_rows():
+    """For each query, as its bytes, all rows: (score, row id), ascending. The score is a float32, the distance its root."""
+    found = {}
+    with open("fake_rows") as file:
+        for line in file:
+            query, place, distance = line.split("|")
+            block, offset = map(int, re.findall(r"\d+", place))
+            score, = struct.unpack("<f", struct.pack("<f", float(distance) ** 2))
+            elements = [float(element) for element in query.strip("[]").split(",")]
+            found.setdefault(struct.pack(f"<{len(elements)}f", *elements), []).append((score, block << 16 | offset))
+    return {query: sorted(rows) for query, rows in found.items()}
 
 
 class Session:
@@ -50,11 +67,19 @@ class Session:
         struct.pack_into("<I", self.map, 0, 3)
         os.eventfd_write(self.wakeup, 1)
 
+    def nearest(self):
+        """The rows that a SEARCH asks for: k of them, behind the last one where there is one."""
+        k, after_score, after_row, has_after, dim = struct.unpack_from("<QdQII", self.map, HEADER + 64 + 24)
+        end = HEADER + self.word(24)
+        return [item for item in read_rows()[self.map[end - 4 * dim:end]] if not has_after or item > (after_score, after_row)][:k]
+
     def answer(self, mode):
         if self.map is None or self.word(0) != 1:
             return
         note("asked")
         kind = self.word(HEADER)
+        if kind in NOTED:
+            note(NOTED[kind])
         k = self.word(HEADER + 64 + 24, "<Q")
         rows = lambda *pairs: b"".join(struct.pack("<dQ", score, row) for score, row in pairs)
         struct.pack_into("<I", self.map, 0, 2)
@@ -71,6 +96,9 @@ class Session:
             self.connection.close()
         elif kind != SEARCH:
             self.reply(9)
+        elif mode == "right":
+            found = self.nearest()
+            self.reply(0, rows(*found), n_items=len(found))
         elif mode == "garbage":
             self.reply(0, header=os.urandom(64))
         elif mode == "too_long":
