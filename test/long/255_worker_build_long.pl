@@ -177,13 +177,7 @@ for my $name (sort keys %courses)
 is(count_restarts($node), $exits, 'the server restarted for those exits only');
 
 # The same inside the worker, which reads its faults from its environment, and does not tell of them: where one acts the worker has no part, or not all of it.
-my $folder = PostgreSQL::Test::Utils::tempdir();
-my ($program, $file) = ("$folder/program", worker_file($node));
-
-append_to_file($program, "#!/bin/sh\nVECTORGPU_WORKER_FAULT=\$(cat '$folder/fault') exec '$file' \"\$@\"\n");
-chmod 0755, $program;
-append_to_file("$folder/fault", '');
-$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+my $set_surroundings = wrap_worker($node);
 $node->reload;
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # abort
 
@@ -192,8 +186,7 @@ sub restart_with
 	my ($fault) = @_;
 	my $pid = worker_pid($node);
 
-	unlink "$folder/fault";
-	append_to_file("$folder/fault", $fault);
+	$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
 	kill 'KILL', $pid if defined $pid;
 	wait_gone($pid) if defined $pid;
 	return wait_worker($node);

@@ -51,12 +51,7 @@ $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan 
   for sort keys %op;
 
 # The worker reads its faults from its environment.
-my $folder = PostgreSQL::Test::Utils::tempdir();
-my $program = "$folder/program";
-append_to_file("$folder/fault", "\n");
-append_to_file($program, "#!/bin/sh\nVECTORGPU_WORKER_FAULT=\$(cat '$folder/fault') exec '$worker_file' \"\$@\"\n");
-chmod 0755, $program;
-$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+my $set_surroundings = wrap_worker($node);
 my $first = wait_worker($node);
 $node->reload;
 ok(wait_worker($node, not_pid => $first), 'the worker is ready');
@@ -67,10 +62,7 @@ sub set_fault
 	my ($fault) = @_;
 	my $pid = worker_pid($node);
 
-	open(my $file, '>', "$folder/fault.new") or die "could not write: $!";
-	print $file "$fault\n";
-	close $file;
-	rename "$folder/fault.new", "$folder/fault" or die "could not rename: $!";
+	$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
 	kill 'KILL', $pid if defined $pid;
 	wait_gone($pid) if defined $pid;
 	return;

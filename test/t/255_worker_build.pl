@@ -210,21 +210,14 @@ SKIP:
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
-	my $folder = PostgreSQL::Test::Utils::tempdir();
-	my ($program, $file) = ("$folder/program", worker_file($node));
-
-	append_to_file($program, "#!/bin/sh\nVECTORGPU_WORKER_FAULT=\$(cat '$folder/fault') exec '$file' \"\$@\"\n");
-	chmod 0755, $program;
-	append_to_file("$folder/fault", "build:0:error\n");
-	$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+	my $set_surroundings = wrap_worker($node);
 	$node->reload;
 	my $restart_with = sub
 	{
 		my ($fault) = @_;
 		my $pid = worker_pid($node);
 
-		unlink "$folder/fault";
-		append_to_file("$folder/fault", "$fault\n");
+		$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
 		kill 'KILL', $pid if defined $pid;
 		wait_gone($pid) if defined $pid;
 		ok(wait_worker($node), "$fault: the worker is ready");

@@ -30,24 +30,8 @@ my $node = make_node('main',
 	  . "max_connections = 60\n" . ($simulated ? '' : "vectorgpu.device = 'cuda:0'\n"));
 
 # The environment of the workers to come, beside the server's own.
-my $folder = PostgreSQL::Test::Utils::tempdir();
-my ($program, $surroundings, $worker_file) = ("$folder/program", "$folder/environment", worker_file($node));
-append_to_file($program, "#!/bin/sh\n. '$surroundings'\nexec '$worker_file' \"\$@\"\n");
-chmod 0755, $program;
-set_surroundings('');
-$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+my $set_surroundings = wrap_worker($node);
 $node->restart;
-
-sub set_surroundings
-{
-	my ($commands) = @_;
-
-	open(my $file, '>', "$surroundings.new") or die "could not write: $!";
-	print $file "$commands\n";
-	close $file;
-	rename "$surroundings.new", $surroundings or die "could not rename: $!";
-	return;
-}
 
 sub order_of { my ($method) = @_; return $method eq 'gpumatch' ? 'v <#>' : 'v <->'; }
 
@@ -320,6 +304,7 @@ for my $fault ($simulated ? () : sort keys %damages)
 # A GPU that cannot be opened any more once it was lost (G15), one that is hidden, and a driver that cannot be loaded (G16): clients see nothing of it,
 # the log says why, and the next worker after that has the GPU again.
 $node->append_conf('postgresql.conf', "vectorgpu.gpu_memory = 0\n");
+my $folder = PostgreSQL::Test::Utils::tempdir();
 mkdir "$folder/none" or die "mkdir: $!";
 append_to_file("$folder/none/libcuda.so.1", '');
 my %without = (
@@ -330,12 +315,12 @@ for my $how (sort keys %without)
 {
 	my $offset = -s $node->logfile;
 
-	set_surroundings('');
+	$set_surroundings->('');
 	ok(restart_with_fault($how eq 'lost' ? 'gpu_ecc:40:error' : ''), "$how: a worker");
 	ok($node->poll_query_until('postgres', "SELECT engine = '$engine' FROM vectorgpu_worker"), "$how: it computes on the GPU");
 	my $pid = worker_pid($node);
 
-	set_surroundings($without{$how});
+	$set_surroundings->($without{$how});
 	clients($how, \@methods, 3, sub { kill 'KILL', $pid if $how ne 'lost'; });
 	ok(wait_until(sub { (worker_pid($node) // $pid) != $pid }), "$how: another worker");
 	ok($node->poll_query_until('postgres', "SELECT engine = 'cpu' FROM vectorgpu_worker"), "$how: it computes by the CPU");
@@ -343,7 +328,7 @@ for my $how (sort keys %without)
 	diag(slurp_file($node->logfile, $offset) =~ /((?:no GPU is|GPU 0 is not) used: .+);/);
 	all_by_worker($how, 'cpu');
 }
-set_surroundings('');
+$set_surroundings->('');
 ok(restart_with_fault(''), 'the GPU is there: a worker');
 ok($node->poll_query_until('postgres', "SELECT engine = '$engine' FROM vectorgpu_worker"), 'it computes on the GPU');
 all_by_worker('the GPU is there', $engine);

@@ -14,7 +14,7 @@ use VectorgpuCount;
 
 our @EXPORT = qw(
   worker_file worker_pid supervisor_pid worker_stat wait_worker wait_until wait_gone wait_log count_restarts scan_sql
-  by_worker make_answers start_clients finish_clients soon watch_waits count_waits
+  wrap_worker by_worker make_answers start_clients finish_clients soon watch_waits count_waits
 );
 
 # What a test waits for comes in a moment, but on a machine that does much else it comes when it comes: every wait is a
@@ -28,6 +28,30 @@ sub worker_file
 	my ($folder) = split /\n/, `'@{[ $node->config_data('--bindir') ]}/pg_config' --pkglibdir`;
 
 	return "$folder/vectorgpu_worker";
+}
+
+# Workers of the node are started by a shell from now on, once it has read its configuration. Returns a function that sets what the shell of the workers to come
+# runs before, such as 'export NAME=value'.
+sub wrap_worker
+{
+	my ($node) = @_;
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	my ($program, $before, $file) = ("$folder/program", "$folder/before", worker_file($node));
+	my $set = sub {
+		my ($commands) = @_;
+
+		open(my $new, '>', "$before.new") or die "could not write: $!";
+		print $new "$commands\n";
+		close $new;
+		rename "$before.new", $before or die "could not rename: $!";
+		return;
+	};
+
+	append_to_file($program, "#!/bin/sh\n. '$before'\nexec '$file' \"\$@\"\n");
+	chmod 0755, $program;
+	$set->('');
+	$node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
+	return $set;
 }
 
 sub worker_stat
