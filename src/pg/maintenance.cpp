@@ -33,7 +33,7 @@ namespace
 
 constexpr int kRememberedIndexes = 16;
 constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
-constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while that changes nothing: a merge takes long, or the table is locked
+constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
@@ -50,6 +50,7 @@ static_assert(sizeof(MaintenanceOrder) <= BGW_EXTRALEN);
 struct Request
 {
 	Oid index;
+	uint64 delta_first;
 	uint64 at; // monotonic_ms
 	uint64 pause_ms;
 };
@@ -62,7 +63,7 @@ int next_request = 0;
 
 /// True if this backend has not asked for the index lately; notes that it does now.
 bool
-note_request(Oid index)
+note_request(Oid index, uint64 delta_first)
 {
 	const uint64 now = monotonic_ms();
 
@@ -70,13 +71,14 @@ note_request(Oid index)
 	{
 		if (request.index != index)
 			continue;
+		if (request.delta_first != delta_first)
+			request.pause_ms = kRequestPauseMs; // it has been merged since
 		if (now - request.at < request.pause_ms)
 			return false;
-		request.pause_ms = now - request.at < 2 * request.pause_ms ? Min(2 * request.pause_ms, kMostPauseMs) : kRequestPauseMs;
-		request.at = now;
+		request = {index, delta_first, now, request.delta_first == delta_first ? Min(2 * request.pause_ms, kMostPauseMs) : kRequestPauseMs};
 		return true;
 	}
-	recent_requests[next_request] = {index, now, kRequestPauseMs};
+	recent_requests[next_request] = {index, delta_first, now, kRequestPauseMs};
 	next_request = (next_request + 1) % kRememberedIndexes;
 	return true;
 }
@@ -96,7 +98,7 @@ maintenance_init(MaintenanceTask task)
 }
 
 void
-maintenance_request(Relation index, uint64 delta_bytes)
+maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 {
 	const uint64 threshold = static_cast<uint64>(merge_delta_size) * 1024;
 	BackgroundWorker worker;
@@ -108,7 +110,7 @@ maintenance_request(Relation index, uint64 delta_bytes)
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return;
-	if (!note_request(RelationGetRelid(index)))
+	if (!note_request(RelationGetRelid(index), delta_first))
 		return;
 
 	memset(&order, 0, sizeof(order));

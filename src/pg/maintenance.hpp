@@ -15,7 +15,7 @@ void maintenance_init(MaintenanceTask task);
 
 /// Asks for a merge if the delta has vectorgpu.merge_delta_size bytes. For the insert path:
 /// cheap, never raises, never waits, needs no transaction ID; without a free worker slot nothing happens.
-/// delta_bytes: bytes of the delta's rows or chunks.
-void maintenance_request(Relation index, uint64 delta_bytes);
+/// delta_first: where the delta begins, which a merge moves; delta_bytes: bytes of the delta's rows or chunks.
+void maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes);
 
 } // namespace vectorgpu::pg

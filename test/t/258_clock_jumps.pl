@@ -58,7 +58,7 @@ sub merges_in_the_background
 	my ($what) = @_;
 	my $first = $next;
 
-	$next += 2500;
+	$next += 10_000;
 	# A session asks for a merge of one index every few seconds only.
 	ok(wait_until(sub {
 		$session->query_safe("SET vectorgpu.auto_merge = on; INSERT INTO t SELECT i, 0, array_fill((i % 100)::real, ARRAY[8])::vector FROM generate_series($first, $first + 49) i");

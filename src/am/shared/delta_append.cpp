@@ -241,7 +241,7 @@ delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 e
 	const uint64 after = (end - Min(end, meta->delta_first_row)) * row_bytes;
 
 	if (before / BLCKSZ != after / BLCKSZ)
-		pg::maintenance_request(index, after);
+		pg::maintenance_request(index, meta->delta_first_row, after);
 }
 
 void
