@@ -237,10 +237,11 @@ connect_session(SharedState *state, bool note)
 bool
 slot_is_free(SharedState *state, Fallback *reason)
 {
+	const wire::ClientState client_state = wire::client_poll(&session.client);
 	uint64 silence_ns;
 	uint64 limit_ns;
 
-	switch (wire::client_poll(&session.client))
+	switch (client_state)
 	{
 		case wire::ClientState::kIdle:
 			return true;
@@ -266,7 +267,7 @@ slot_is_free(SharedState *state, Fallback *reason)
 	}
 	session_close();
 	pause_after_failure(state);
-	*reason = Fallback::kGone;
+	*reason = client_state == wire::ClientState::kBroken ? Fallback::kWrongAnswer : Fallback::kGone;
 	return false;
 }
 
@@ -323,7 +324,7 @@ wait_for_reply(Fallback *reason)
 			return true;
 		if (state == wire::ClientState::kBroken || gone)
 		{
-			*reason = Fallback::kGone;
+			*reason = gone ? Fallback::kGone : Fallback::kWrongAnswer;
 			return false;
 		}
 		silence_ns = wire::client_silence_ns(&session.client);

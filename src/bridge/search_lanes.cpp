@@ -116,7 +116,7 @@ connect_client(SharedState *state, wire::Client *client)
 	return result;
 }
 
-/// Until the reply is there. False: the worker is gone, or has been silent for too long.
+/// Until the reply is there. False: the worker is gone, has been silent for too long, or has written what is no reply.
 bool
 wait_for_reply(wire::Client *client, uint64 limit_ns, Fallback *reason)
 {
@@ -137,6 +137,8 @@ wait_for_reply(wire::Client *client, uint64 limit_ns, Fallback *reason)
 		if (state == wire::ClientState::kPending && !wire::client_alive(client))
 			return false;
 	}
+	if (state == wire::ClientState::kBroken && wire::client_alive(client))
+		*reason = Fallback::kWrongAnswer; // a slot that holds what it must not
 	return state == wire::ClientState::kReplied;
 }
 

@@ -2,10 +2,11 @@
 """A worker that breaks the protocol, for test/t/245_worker_peers.pl. It is what vectorgpu.worker_program names, reads its
 mode from the file fake_mode in the data directory, greets rightly unless the mode says otherwise, answers PING rightly so
 that the supervisor counts on it, and answers searches as the mode says; other requests it refuses, or in the modes "deaf" and
-"hangs_up" treats like that. The mode "right" breaks nothing: its searches find the nearest rows by the L2 distances in the
-file fake_rows, lines of "[query]|(block,offset)|distance", so that what the other modes send is refused for what is wrong with
-it. What happens to it goes to the file fake_notes, a word a line: the mode, "connected" for each client, "asked" for each
-request, then "searched" for a SEARCH, "dropped" for a DROP, "built" for a BUILD; "left" when a client closes its connection."""
+"hangs_up" treats like that, but for those of the supervisor, to whom a sweep in vain would tell that it is silent. The mode
+"right" breaks nothing: its searches find the nearest rows by the L2 distances in the file fake_rows, lines of
+"[query]|(block,offset)|distance", so that what the other modes send is refused for what is wrong with it. What happens to it
+goes to the file fake_notes, a word a line: the mode, "connected" for each client, "asked" for each request, then "searched"
+for a SEARCH, "dropped" for a DROP; "left" when a client closes its connection."""
 import fcntl
 import mmap
 import os
@@ -19,8 +20,9 @@ MAGIC = 0x4B574756
 VERSION = None
 AREA = 64 * 1024
 HEADER = 4096
-SEARCH, DROP, PING, BUILD = 1, 10, 14, 16
-NOTED = {SEARCH: "searched", DROP: "dropped", BUILD: "built"}
+SUPERVISOR = 3
+SEARCH, DROP, PING = 1, 10, 14
+NOTED = {SEARCH: "searched", DROP: "dropped"}
 
 
 def note(word, how="a"):
@@ -42,8 +44,9 @@ def read_rows():
 
 
 class Session:
-    def __init__(self, connection, mode):
+    def __init__(self, connection, mode, role):
         self.connection = connection
+        self.role = role
         self.memory = os.memfd_create("slot", 0 if mode == "unsealed" else os.MFD_ALLOW_SEALING)
         size = HEADER + 2 * AREA
         os.posix_fallocate(self.memory, 0, size)
@@ -90,6 +93,8 @@ class Session:
             os.ftruncate(self.memory, 0)
         elif kind == PING:
             self.reply(0)
+        elif self.role == SUPERVISOR:
+            self.reply(9)
         elif mode == "deaf":
             pass
         elif mode == "hangs_up":
@@ -130,8 +135,8 @@ class Session:
 
 
 def greet(connection, mode, epoch):
-    connection.recv(4096)
-    session = Session(connection, mode)
+    hello = connection.recv(4096)
+    session = Session(connection, mode, int.from_bytes(hello[6:8], "little"))
     version = 99 if mode == "version" else VERSION
     area = 16 if mode == "small_area" else 0xFFFFFF00 if mode == "large_area" else AREA
     welcome = struct.pack("<IHHQQIIII24x", MAGIC, version, 0, epoch + (mode == "epoch"), 1, area, area, os.getpid(), 1)
