@@ -71,11 +71,13 @@ note_request(Oid index, uint64 delta_first)
 	{
 		if (request.index != index)
 			continue;
-		if (request.delta_first != delta_first)
-			request.pause_ms = kRequestPauseMs; // it has been merged since
-		if (now - request.at < request.pause_ms)
+
+		const bool is_merged = request.delta_first != delta_first; // since then
+		const uint64 pause_ms = is_merged ? kRequestPauseMs : request.pause_ms;
+
+		if (now - request.at < pause_ms)
 			return false;
-		request = {index, delta_first, now, request.delta_first == delta_first ? Min(2 * request.pause_ms, kMostPauseMs) : kRequestPauseMs};
+		request = {index, delta_first, now, is_merged ? pause_ms : Min(2 * pause_ms, kMostPauseMs)};
 		return true;
 	}
 	recent_requests[next_request] = {index, delta_first, now, kRequestPauseMs};

@@ -184,11 +184,9 @@ expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # abo
 sub restart_with
 {
 	my ($fault) = @_;
-	my $pid = worker_pid($node);
 
 	$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
-	kill 'KILL', $pid if defined $pid;
-	wait_gone($pid) if defined $pid;
+	kill_worker($node);
 	return wait_worker($node);
 }
 

@@ -60,11 +60,9 @@ my $resources = note_resources($node);
 sub set_fault
 {
 	my ($fault) = @_;
-	my $pid = worker_pid($node);
 
 	$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
-	kill 'KILL', $pid if defined $pid;
-	wait_gone($pid) if defined $pid;
+	kill_worker($node);
 	return;
 }
 

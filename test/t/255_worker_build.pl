@@ -215,11 +215,9 @@ SKIP:
 	my $restart_with = sub
 	{
 		my ($fault) = @_;
-		my $pid = worker_pid($node);
 
 		$set_surroundings->("export VECTORGPU_WORKER_FAULT='$fault'");
-		kill 'KILL', $pid if defined $pid;
-		wait_gone($pid) if defined $pid;
+		kill_worker($node);
 		ok(wait_worker($node), "$fault: the worker is ready");
 	};
 

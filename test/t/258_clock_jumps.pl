@@ -16,16 +16,7 @@ plan skip_all => 'libfaketime is not installed' unless defined $library;
 plan skip_all => 'AddressSanitizer has to be loaded first, and so has libfaketime' if under_asan();
 
 my $clock = PostgreSQL::Test::Utils::tempdir() . '/clock';
-sub set_clock
-{
-	my ($offset) = @_;
-
-	open(my $file, '>', "$clock.new") or die "$clock.new: $!";
-	print $file "$offset\n";
-	close $file;
-	rename "$clock.new", $clock or die "$clock: $!";
-	return;
-}
+sub set_clock { my ($offset) = @_; return replace_file($clock, "$offset\n"); }
 
 set_clock('+0');
 my $node;

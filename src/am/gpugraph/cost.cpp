@@ -22,7 +22,7 @@ namespace
 
 constexpr double kNewNeighbors = 0.6; // of a row's neighbours, that a search has not met before
 constexpr double kWayWidth = 12;      // a search meets as many rows more as if it were so much wider, on its way there: 425 at width 10, 950 at 28, 1,990 at 100
-// x cpu_operator_cost: what a search begins with beside its model, from rows here and there: of 1,000 rows one takes 10 to 60 us more than by lists that cost as much without this.
+// x cpu_operator_cost: what a search begins with beside its model, from rows here and there: of 1,000 rows one takes 4 to 57 us more than by lists, which cost about as much without this.
 constexpr double kWayCost = 3200;
 constexpr double kRowCost = 4;        // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
 constexpr double kCodeCost = 0.55;    // comparing a code instead, as a share of that: SIFT, 100,000 rows, 64 to 256 bits

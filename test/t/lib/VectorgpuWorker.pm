@@ -14,7 +14,7 @@ use VectorgpuCount;
 
 our @EXPORT = qw(
   worker_file worker_pid supervisor_pid worker_stat wait_worker wait_until wait_gone wait_log count_restarts scan_sql
-  wrap_worker by_worker make_answers start_clients finish_clients soon watch_waits count_waits
+  replace_file wrap_worker kill_worker by_worker make_answers start_clients finish_clients soon watch_waits count_waits
 );
 
 # What a test waits for comes in a moment, but on a machine that does much else it comes when it comes: every wait is a
@@ -30,6 +30,18 @@ sub worker_file
 	return "$folder/vectorgpu_worker";
 }
 
+# Whoever reads the file meanwhile has it as it was or as it will be.
+sub replace_file
+{
+	my ($path, $content) = @_;
+
+	open(my $file, '>', "$path.new") or die "$path.new: $!";
+	print $file $content;
+	close $file;
+	rename "$path.new", $path or die "$path: $!";
+	return;
+}
+
 # Workers of the node are started by a shell from now on, once it has read its configuration. Returns a function that sets what the shell of the workers to come
 # runs before, such as 'export NAME=value'.
 sub wrap_worker
@@ -37,15 +49,7 @@ sub wrap_worker
 	my ($node) = @_;
 	my $folder = PostgreSQL::Test::Utils::tempdir();
 	my ($program, $before, $file) = ("$folder/program", "$folder/before", worker_file($node));
-	my $set = sub {
-		my ($commands) = @_;
-
-		open(my $new, '>', "$before.new") or die "could not write: $!";
-		print $new "$commands\n";
-		close $new;
-		rename "$before.new", $before or die "could not rename: $!";
-		return;
-	};
+	my $set = sub { replace_file($before, "$_[0]\n"); };
 
 	append_to_file($program, "#!/bin/sh\n. '$before'\nexec '$file' \"\$@\"\n");
 	chmod 0755, $program;
@@ -127,6 +131,18 @@ sub by_worker
 		$code->();
 		return worker_stat($node, 'answered') > $before;
 	}), "$name: by the worker");
+}
+
+# Whatever worker there is has ended when this returns.
+sub kill_worker
+{
+	my ($node) = @_;
+	my $pid = worker_pid($node);
+
+	return if !defined $pid;
+	kill 'KILL', $pid;
+	wait_gone($pid);
+	return;
 }
 
 # True if there is no such process, or one that only waits for being reaped.
