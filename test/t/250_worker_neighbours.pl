@@ -102,16 +102,16 @@ $resources{ $restored->name } = note_resources($restored);
 ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 agrees($restored, 'with the new worker');
 
-# Each has a budget of its own (F44): one that is full says nothing of the other. A table larger than 16 MB is in the one cluster's worker alone.
+# Each has a budget of its own (F44): one that is full says nothing of the other. A table larger than it is in the one cluster's worker alone.
 for my $node ($origin, $restored)
 {
 	my $old = worker_pid($node);
 
 	make_table($node, 'large', dims => 1000);
-	fill_vectors($node, 'large', dims => 1000, rows => 4500);
+	fill_vectors($node, 'large', dims => 1000, rows => 5000);
 	$node->safe_psql('postgres', 'CREATE INDEX large_i ON large USING gpuflat (v vector_l2_ops)');
 	next if $node == $origin;
-	$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\n");
+	$node->append_conf('postgresql.conf', "vectorgpu.worker_memory = 16MB\nvectorgpu.gpu_memory = 1MB\n");    # of both, where there is a GPU
 	$node->reload;
 	ok(wait_worker($node, not_pid => $old), $node->name . ': a worker with a small budget');
 	$resources{ $node->name } = note_resources($node);
