@@ -237,9 +237,9 @@ connect_session(SharedState *state, bool note)
 bool
 slot_is_free(SharedState *state, Fallback *reason)
 {
-	const wire::ClientState client_state = wire::client_poll(&session.client);
-	uint64 silence_ns;
-	uint64 limit_ns;
+	wire::ClientState client_state = wire::client_poll(&session.client);
+	uint64 silence_ns = 0;
+	uint64 limit_ns = 0;
 
 	switch (client_state)
 	{
@@ -248,26 +248,35 @@ slot_is_free(SharedState *state, Fallback *reason)
 		case wire::ClientState::kReplied:
 			// Left over by an error between reply and taking it.
 			wire::client_abandon(&session.client);
-			if (wire::client_poll(&session.client) == wire::ClientState::kIdle)
-				return true;
+			client_state = wire::client_poll(&session.client);
 			break;
 		case wire::ClientState::kPending:
 			// The answer of a cancelled request has to come before the slot can be used: wait the moment it takes.
 			wire::client_abandon(&session.client);
 			silence_ns = wire::client_silence_ns(&session.client);
 			limit_ns = static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs;
-			if (silence_ns < limit_ns && wire::client_spin(&session.client, kAckWaitUs) == wire::ClientState::kIdle)
-				return true;
-			*reason = silence_ns < limit_ns ? Fallback::kSlotBusy : Fallback::kSilent;
-			if (silence_ns < kGiveUpFactor * limit_ns)
-				return false;
+			if (silence_ns < limit_ns)
+				client_state = wire::client_spin(&session.client, kAckWaitUs);
 			break;
 		case wire::ClientState::kBroken:
 			break;
 	}
+	switch (client_state)
+	{
+		case wire::ClientState::kIdle:
+			return true;
+		case wire::ClientState::kPending:
+			*reason = silence_ns < limit_ns ? Fallback::kSlotBusy : Fallback::kSilent;
+			if (silence_ns < kGiveUpFactor * limit_ns)
+				return false;
+			break;
+		case wire::ClientState::kReplied: // not once it is abandoned
+		case wire::ClientState::kBroken:
+			*reason = Fallback::kWrongAnswer;
+			break;
+	}
 	session_close();
 	pause_after_failure(state);
-	*reason = client_state == wire::ClientState::kBroken ? Fallback::kWrongAnswer : Fallback::kGone;
 	return false;
 }
 

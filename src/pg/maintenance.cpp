@@ -31,7 +31,8 @@ namespace vectorgpu::pg
 namespace
 {
 
-constexpr int kRememberedIndexes = 16;
+constexpr int kRememberedIndexes = 256;
+constexpr int kMostRequests = 16; // of a backend in a pause, for all indexes: a table of many partitions leaves others their background workers
 constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
 constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
 constexpr int kDefaultDeltaKb = 64 * 1024;
@@ -59,29 +60,39 @@ bool auto_merge = true;
 int merge_delta_size = kDefaultDeltaKb; // kB
 MaintenanceTask maintenance_task = nullptr;
 Request recent_requests[kRememberedIndexes];
-int next_request = 0;
 
-/// True if this backend has not asked for the index lately; notes that it does now.
+/// True if this backend has asked neither for the index lately nor for many; notes that it does now.
 bool
 note_request(Oid index, uint64 delta_first)
 {
 	const uint64 now = monotonic_ms();
+	Request *known = nullptr;
+	Request *oldest = &recent_requests[0];
+	int n_lately = 0;
 
 	for (Request &request : recent_requests)
 	{
-		if (request.index != index)
-			continue;
-
-		const bool is_merged = request.delta_first != delta_first; // since then
-		const uint64 pause_ms = is_merged ? kRequestPauseMs : request.pause_ms;
-
-		if (now - request.at < pause_ms)
-			return false;
-		request = {index, delta_first, now, is_merged ? pause_ms : Min(2 * pause_ms, kMostPauseMs)};
+		if (request.index == index)
+			known = &request;
+		if (request.index != InvalidOid && now - request.at < kRequestPauseMs)
+			n_lately++;
+		if (request.at < oldest->at)
+			oldest = &request;
+	}
+	if (n_lately >= kMostRequests)
+		return false;
+	if (known == nullptr)
+	{
+		*oldest = {index, delta_first, now, kRequestPauseMs};
 		return true;
 	}
-	recent_requests[next_request] = {index, delta_first, now, kRequestPauseMs};
-	next_request = (next_request + 1) % kRememberedIndexes;
+
+	const bool is_merged = known->delta_first != delta_first; // since then
+	const uint64 pause_ms = is_merged ? kRequestPauseMs : known->pause_ms;
+
+	if (now - known->at < pause_ms)
+		return false;
+	*known = {index, delta_first, now, is_merged ? pause_ms : Min(2 * pause_ms, kMostPauseMs)};
 	return true;
 }
 

@@ -309,9 +309,9 @@ def long_forms_are_run(tree):
 
 
 def installation_takes_nothing(tree):
-    """What another owner has made under one of our names is not replaced: CREATE OR REPLACE is for views of our own in an update."""
-    return [f"{path}:{number}: CREATE OR REPLACE" for path in tree.matching("sql/", ".sql") if path.startswith("sql/vectorgpu--")
-            for number, line in tree.lines(path) if re.search(r"\bOR\s+REPLACE\b", line, re.IGNORECASE)
+    """What another owner has made under one of our names is neither replaced nor kept: CREATE OR REPLACE is for views of our own in an update."""
+    return [f"{path}:{number}: OR REPLACE, IF NOT EXISTS" for path in tree.matching("sql/", ".sql") if path.startswith("sql/vectorgpu--")
+            for number, line in tree.lines(path) if re.search(r"\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b", line, re.IGNORECASE)
             and not (path.count("--") == 2 and re.search(r"CREATE OR REPLACE VIEW vectorgpu_", line))]
 
 

@@ -111,6 +111,7 @@ BREAKS = [
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `003_gone` |\n"}),
     ("install-scripts", {"sql/vectorgpu--0.1.0.sql": "CREATE OR REPLACE VIEW vectorgpu_worker AS SELECT 1;\n"}),
     ("install-scripts", {"sql/vectorgpu--0.1.0--0.2.0.sql": "CREATE OR REPLACE FUNCTION vectorgpu_check() RETURNS int;\n"}),
+    ("install-scripts", {"sql/vectorgpu--0.1.0.sql": "CREATE TABLE IF NOT EXISTS t (a int);\n"}),
     ("long-forms", {"test/t/001_start.pl": "x+my $long = $ENV{VECTORGPU_LONG};\n"}),
     ("long-forms", {"test/long/002_all_long.pl": '# done_testing\nexec "$FindBin::RealBin/../t/002_all.pl";\n'}),
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `002_all`; long |\n"}),

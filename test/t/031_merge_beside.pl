@@ -85,7 +85,7 @@ $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE two (id bigint, v vector(64), a int[]);
 CREATE INDEX two_flat ON two USING gpuflat (v vector_l2_ops);
 CREATE INDEX two_lists ON two USING gpuivf (v vector_l2_ops);
-CREATE INDEX two_graph ON two USING gpugraph (v vector_l2_ops);
+CREATE INDEX two_graph ON two USING gpugraph (v vector_l2_ops) WITH (degree = 8);
 CREATE INDEX two_sets ON two USING gpumatch (a);
 SQL
 my $more = sub {
@@ -108,4 +108,22 @@ ok(wait_until(sub {
 cmp_ok($added, '<', 24_000, "$added rows, fewer than a chunk has");
 $session->quit;
 check_index($node, "two_$_", name => "two_$_ after that") for qw(flat lists graph sets);
+
+# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most, of each index at longer and longer intervals.
+$node->append_conf('postgresql.conf', "log_min_messages = debug1\n");
+$node->reload;
+$node->safe_psql('postgres', join ';', map { "CREATE TABLE many_$_ (id bigint, v vector(64)); CREATE INDEX many_i_$_ ON many_$_ USING gpuflat (v vector_l2_ops)" } 1 .. 40);
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE ' . join(', ', map { "many_$_" } 1 .. 40) . ' IN SHARE UPDATE EXCLUSIVE MODE');    # no merge comes of it
+my $offset = -s $node->logfile;
+my $started = time;
+$node->safe_psql('postgres', join ';', "LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '64kB'", map {
+	my $first = 1 + 40 * $_;
+	map { "INSERT INTO many_$_ SELECT i, array_fill((i % 1000)::real, ARRAY[64])::vector FROM generate_series($first, $first + 39) i" } 1 .. 40
+} 1 .. 40);
+my $asked = () = slurp_file($node->logfile, $offset) =~ /registering background worker "vectorgpu maintenance/g;
+my $most = 16 * (1 + int((time - $started) / 3));
+cmp_ok($asked, '>=', 8, "1,600 inserts into 40 indexes: $asked merges were asked for");
+cmp_ok($asked, '<=', $most, "at most $most");
+$holder->quit;
 done_testing();

@@ -60,7 +60,7 @@ like($dump, qr/CREATE INDEX a_v ON public\.a USING $AM \(v(?: public\.vector_l2_
 is(scalar(() = $dump =~ /COPY /g), 1, 'and the data of the table only');
 $node->safe_psql('postgres', "CREATE DATABASE $_") for 'plain', 'custom';
 command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', @connect, '-d', 'plain', '-f', "$folder/plain.sql" ], 'restore, plain');
-command_ok([ 'pg_restore', @connect, '-j', '2', '-d', 'custom', "$folder/custom" ], 'pg_restore -j 2');
+command_ok([ 'pg_restore', @connect, '-j', '4', '-d', 'custom', "$folder/custom" ], 'pg_restore -j 4');
 for my $db ('plain', 'custom')
 {
 	is($node->safe_psql($db, $rows_sql), $rows, "$db: every bit came back");

@@ -62,6 +62,7 @@ $loop_offset = -s $loop->logfile;
 $loop->restart;
 loop_answers('preloaded without a slot for the supervisor');
 my $counted = $loop->safe_psql('postgres', 'SELECT fallbacks FROM vectorgpu_worker');
+sleep 11;    # the scan that asks for a supervisor is to be one of these: the server does so once in ten seconds, and the view has just done it
 is($loop->safe_psql('postgres', 'SET vectorgpu.worker_min_size = 0; SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 1;
 	SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 2) LIMIT 1; SELECT fallbacks - ' . $counted . ' FROM vectorgpu_worker'), "1\n2\n2", 'it counts each batch once');
 like(slurp_file($loop->logfile, $loop_offset), qr/scans are answered without the worker.*No background worker slot is free: see max_worker_processes/s,

@@ -156,9 +156,7 @@ sub with_mode
 	my $n_scans = 0;
 	my ($refused, $pid, $before, $searched, @grown);
 
-	open(my $file, '>', $mode_file) or die "could not write $mode_file: $!";
-	print $file "$mode\n";
-	close $file;
+	replace_file($mode_file, "$mode\n");
 	kill 'KILL', $old if defined $old;
 	wait_gone($old) if defined $old;
 	if (defined $opt{reason})
@@ -185,7 +183,7 @@ sub with_mode
 		$best = $seconds if !defined $best || $seconds < $best;
 		$n_scans += 8;
 		@grown = grown($before, $opt{reason}) if defined $before;
-		last if $best < $limit && (!defined $before || @grown && (notes())[1]->{searched} > $searched);
+		last if $best < $limit && (!defined $before || @grown && (notes())[1]->{searched} > $searched && (!$opt{dropped} || (notes())[1]->{dropped} > 0));
 		last if $i >= 10 && ($best >= $limit || time() > $until);
 		sleep 0.1;
 	}
@@ -219,7 +217,31 @@ with_mode($_, reason => 'wrong_answer') for qw(garbage too_long count_lies statu
 with_mode($_, reason => 'wrong_answer', dropped => 1) for qw(too_many order twice no_such_block bad_offset);
 
 # A slot that holds what it must not.
-with_mode($_, reason => 'wrong_answer') for qw(other_sequence state);
+my $graph = q{SELECT md5(string_agg(k::text, ',' ORDER BY k::text)) FROM vectorgpu_knn_graph('i', 3) k};
+my $right = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $graph");
+for my $mode (qw(other_sequence state))
+{
+	with_mode($mode, reason => 'wrong_answer');
+
+	# The searches of a k-NN graph have slots of their own.
+	my $counted = counters();
+	my @graphs;
+	ok(wait_until(sub { push @graphs, $node->safe_psql('postgres', $graph); return counters()->{wrong_answer} > $counted->{wrong_answer} }), "$mode: a k-NN graph counts it as wrong_answer");
+	is(counters()->{gone}, $counted->{gone}, "$mode: and not as a worker that is gone");
+	is(scalar(grep { $_ ne $right } @graphs), 0, "$mode: and is right");
+}
+
+# The same after a scan that has given up: the next one finds it.
+with_mode('late', reason => 'silent( wrong_answer)?');
+{
+	my $session = $node->background_psql('postgres');
+	my $counted = counters()->{wrong_answer};
+	my $out;
+
+	ok(wait_until(sub { $out = $session->query_safe($sweep); return $out ne $all_right || counters()->{wrong_answer} > $counted }), 'late: a session counts it as wrong_answer');
+	is($out, $all_right, 'late: right answers');
+	$session->quit;
+}
 
 with_mode('close', reason => 'gone');
 
@@ -252,6 +274,11 @@ ok(wait_worker($node, not_pid => $pid), 'the real worker is back');
 by_worker($node, 'and scans are answered', sub {
 	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree');
 });
+# Rows that cannot be, once: the copy is dropped, and as long as this session goes on without one that is the reason.
+$before = counters();
+is($node->safe_psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'worker_rows:1:corrupt'; $sweep"), $all_right, 'a worker whose rows cannot be: right answers');
+is(join(' ', grown($before, 'wrong_answer')), 'wrong_answer', 'all for that reason');
+is(counters()->{wrong_answer}, $before->{wrong_answer} + 8, 'the scans after it too');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);

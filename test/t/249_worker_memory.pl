@@ -100,16 +100,16 @@ my $too_little = 0;
 limit_to($worker_kb * 1024);
 for my $spare_kb (0, 256, 1024, 4096)
 {
-	my $limited = $node->background_psql('postgres', on_error_stop => 0);
+	my $limited = $node->background_psql('postgres', on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 	my $backend = session_pid($limited);
 	$limited->query_safe('SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 3');
 	my ($kb) = slurp_file("/proc/$backend/status") =~ /VmSize:\s+(\d+)/;
 	system('prlimit', "--pid=$backend", '--as=' . ($kb + $spare_kb) * 1024 . ':') == 0 or die 'prlimit failed';
 	$limited->{stderr} = '';
 	$limited->query($big_scan->($_)) for 1 .. 4;
-	my $errors = () = $limited->{stderr} =~ /ERROR:  out of memory/g;
+	my $errors = () = $limited->{stderr} =~ /ERROR:  53200: out of memory/g;
 	$too_little += $errors;
-	unlike($limited->{stderr}, qr/ERROR:(?!  out of memory)|terminated|server closed/, "a backend with $spare_kb kB to spare fails by 53200 ($errors of 4 scans)");
+	unlike($limited->{stderr}, qr/ERROR:(?!  53200: out of memory)|terminated|server closed/, "a backend with $spare_kb kB to spare fails by 53200 ($errors of 4 scans)");
 	system('prlimit', "--pid=$backend", '--as=unlimited:');
 	$limited->{stderr} = '';
 	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');

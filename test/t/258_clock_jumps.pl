@@ -60,7 +60,7 @@ sub merges_in_the_background
 	return;
 }
 
-# More than the threshold, so that the next row of a session asks for a merge.
+# More than the threshold, so that a session's next block of rows asks for a merge.
 sub fill_delta
 {
 	$node->safe_psql('postgres', "INSERT INTO t SELECT i, 0, array_fill((i % 100)::real, ARRAY[8])::vector FROM generate_series($next, $next + 2000) i");

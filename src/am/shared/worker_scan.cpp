@@ -125,6 +125,7 @@ distrust(const wire::CopyKey *key, KnownCopy *known)
 
 	bridge::note_fallback(bridge::Fallback::kWrongAnswer, "A reply had rows that cannot be. The copy is dropped.");
 	known->no_feed_until_ns = wire::monotonic_ns() + kRefusedPauseMs * kNsPerMs;
+	known->no_feed_reason = bridge::Fallback::kWrongAnswer;
 	// Results that wait for NEXT are forgotten with the session.
 	bridge::session_close();
 	if (bridge::session_ready(false))

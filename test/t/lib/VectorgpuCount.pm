@@ -17,6 +17,7 @@ use Test::More;
 
 our @EXPORT = qw(count expect_crash);
 
+our $n_servers = 0;    # started by make_node
 my $process = $$;
 my %counts = map { $_ => 0 } qw(answers wrong checks lost);
 my %in_log = (
@@ -80,7 +81,10 @@ END
 		# Of this test alone: by make installcheck all have one folder. So PostgreSQL::Test::Cluster names them.
 		my ($test) = $0 =~ m{([^/]+?)(?:\.[^./]+)?$};
 
-		for my $file (glob("$PostgreSQL::Test::Utils::log_path/${test}_*.log"))
+		my @logs = glob("$PostgreSQL::Test::Utils::log_path/${test}_*.log");
+
+		push @faults, "no server log of $test was found" if $n_servers > 0 && !@logs;
+		for my $file (@logs)
 		{
 			my @crashes = eval { read_log($file) };
 

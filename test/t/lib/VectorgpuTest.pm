@@ -103,6 +103,7 @@ sub make_node
 	$node->append_conf('postgresql.conf', worker_conf($node)) unless ($opt{conf} // '') =~ /vectorgpu\.worker/;
 	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
 	$node->start;
+	$VectorgpuCount::n_servers++;
 	create_extension($node) unless defined $opt{extension} && !$opt{extension};
 	return $node;
 }

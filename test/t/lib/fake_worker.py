@@ -77,7 +77,11 @@ class Session:
         return [item for item in read_rows()[self.map[end - 4 * dim:end]] if not has_after or item > (after_score, after_row)][:k]
 
     def answer(self, mode):
-        if self.map is None or self.word(0) != 1:
+        if self.map is None:
+            return
+        if mode == "late" and self.word(0) == 2 and self.word(16, "<Q") == self.word(8, "<Q"):
+            self.reply(0, sequence=self.word(8, "<Q") + 1)
+        if self.word(0) != 1:
             return
         note("asked")
         kind = self.word(HEADER)
@@ -131,7 +135,7 @@ class Session:
             self.reply(4711)
         elif mode == "close":
             self.connection.close()
-        # "silent": nothing
+        # "silent": nothing; "late": nothing before the client has given up
 
 
 def greet(connection, mode, epoch):
