@@ -121,7 +121,7 @@ $node->safe_psql('postgres', join ';', "LOAD 'vectorgpu'; SET vectorgpu.auto_mer
 	my $first = 1 + 40 * $_;
 	map { "INSERT INTO many_$_ SELECT i, array_fill((i % 1000)::real, ARRAY[64])::vector FROM generate_series($first, $first + 39) i" } 1 .. 40
 } 1 .. 40);
-my $asked = () = slurp_file($node->logfile, $offset) =~ /registering background worker "vectorgpu maintenance/g;
+my $asked = () = slurp_file($node->logfile, $offset) =~ /\bregistering background worker "vectorgpu maintenance/g;
 my $most = 16 * (1 + int((time - $started) / 3));
 cmp_ok($asked, '>=', 8, "1,600 inserts into 40 indexes: $asked merges were asked for");
 cmp_ok($asked, '<=', $most, "at most $most");
