@@ -109,7 +109,7 @@ cmp_ok($added, '<', 24_000, "$added rows, fewer than a chunk has");
 $session->quit;
 check_index($node, "two_$_", name => "two_$_ after that") for qw(flat lists graph sets);
 
-# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most, of each index at longer and longer intervals.
+# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most.
 $node->append_conf('postgresql.conf', "log_min_messages = debug1\n");
 $node->reload;
 $node->safe_psql('postgres', join ';', map { "CREATE TABLE many_$_ (id bigint, v vector(64)); CREATE INDEX many_i_$_ ON many_$_ USING gpuflat (v vector_l2_ops)" } 1 .. 40);

@@ -157,8 +157,7 @@ sub with_mode
 	my ($refused, $pid, $before, $searched, @grown);
 
 	replace_file($mode_file, "$mode\n");
-	kill 'KILL', $old if defined $old;
-	wait_gone($old) if defined $old;
+	kill_worker($node);
 	if (defined $opt{reason})
 	{
 		$pid = wait_worker($node, not_pid => $old);
