@@ -23,7 +23,9 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kConnectWaitMs = 100;
+constexpr int kConnectWaitMs = 100; // for the greeting at least,
+constexpr int kConnectShare = 20;	// a twentieth of worker_timeout, which is longer on a busy machine,
+constexpr int kMostConnectWaitMs = 500; // and at most
 constexpr int kConnectWaitEachMs = 20; // more for each process that connects at the same time: all take their turn
 constexpr uint32 kAckWaitUs = 1000;
 constexpr int kLoaderPatienceMs = 400; // without a sign of life
@@ -124,7 +126,8 @@ make_event_set()
 uint64
 connect_limit_ns(SharedState *state)
 {
-	const uint64 limit_ms = kConnectWaitMs + uint64{kConnectWaitEachMs} * (pg_atomic_read_u32(&state->n_connecting) - 1);
+	const int alone_ms = Max(kConnectWaitMs, Min(settings.worker_timeout_ms / kConnectShare, kMostConnectWaitMs));
+	const uint64 limit_ms = alone_ms + uint64{kConnectWaitEachMs} * (pg_atomic_read_u32(&state->n_connecting) - 1);
 
 	return Min(limit_ms, static_cast<uint64>(Max(settings.worker_timeout_ms, kConnectWaitMs))) * kNsPerMs;
 }
@@ -249,8 +252,16 @@ slot_is_free(SharedState *state, Fallback *reason)
 			// Left over by an error between reply and taking it.
 			wire::client_abandon(&session.client);
 			client_state = wire::client_poll(&session.client);
+			if (client_state == wire::ClientState::kPending) // replied, and has it again
+				client_state = wire::ClientState::kBroken;
 			break;
 		case wire::ClientState::kPending:
+			if (!wire::client_alive(&session.client))
+			{
+				*reason = Fallback::kGone;
+				session_close();
+				return false;
+			}
 			// The answer of a cancelled request has to come before the slot can be used: wait the moment it takes.
 			wire::client_abandon(&session.client);
 			silence_ns = wire::client_silence_ns(&session.client);

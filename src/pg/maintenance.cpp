@@ -32,9 +32,12 @@ namespace
 {
 
 constexpr int kRememberedIndexes = 256;
-constexpr int kMostRequests = 16; // of a backend in a pause, for all indexes: a table of many partitions leaves others their background workers
+constexpr int kMostRequests = 16; // of a backend in a pause, for all indexes: workers that find all tables locked end at once
 constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
 constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
+constexpr uint64 kNoSlotPauseMs = 500; // before it asks again after all background workers were taken
+constexpr int kMostRunning = 8; // workers that a backend has asked for,
+constexpr int kRunningShare = 4; // and this share of max_worker_processes: a table of many partitions leaves others their background workers
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
@@ -60,12 +63,38 @@ bool auto_merge = true;
 int merge_delta_size = kDefaultDeltaKb; // kB
 MaintenanceTask maintenance_task = nullptr;
 Request recent_requests[kRememberedIndexes];
+BackgroundWorkerHandle *asked_for[kMostRunning]; // workers, in TopMemoryContext; nullptr: none
+uint64 no_slot_until = 0; // monotonic_ms
 
-/// True if this backend has asked neither for the index lately nor for many; notes that it does now.
-bool
-note_request(Oid index, uint64 delta_first)
+/// A place in asked_for for one worker more; nullptr if as many run, or are about to, as this backend may have.
+BackgroundWorkerHandle **
+free_place()
 {
-	const uint64 now = monotonic_ms();
+	const int most = Min(kMostRunning, Max(1, max_worker_processes / kRunningShare));
+	BackgroundWorkerHandle **place = nullptr;
+	int n_running = 0;
+
+	for (BackgroundWorkerHandle *&handle : asked_for)
+	{
+		pid_t pid;
+
+		if (handle != nullptr && GetBackgroundWorkerPid(handle, &pid) == BGWH_STOPPED)
+		{
+			pfree(handle);
+			handle = nullptr;
+		}
+		if (handle != nullptr)
+			n_running++;
+		else if (place == nullptr)
+			place = &handle;
+	}
+	return n_running < most ? place : nullptr;
+}
+
+/// What to remember of a request now, and where; nullptr if this backend has asked for the index lately, or for many.
+Request *
+next_request(Oid index, uint64 delta_first, uint64 now, Request *next)
+{
 	Request *known = nullptr;
 	Request *oldest = &recent_requests[0];
 	int n_lately = 0;
@@ -80,20 +109,20 @@ note_request(Oid index, uint64 delta_first)
 			oldest = &request;
 	}
 	if (n_lately >= kMostRequests)
-		return false;
+		return nullptr;
 	if (known == nullptr)
 	{
-		*oldest = {index, delta_first, now, kRequestPauseMs};
-		return true;
+		*next = {index, delta_first, now, kRequestPauseMs};
+		return oldest;
 	}
 
 	const bool is_merged = known->delta_first != delta_first; // since then
 	const uint64 pause_ms = is_merged ? kRequestPauseMs : known->pause_ms;
 
 	if (now - known->at < pause_ms)
-		return false;
-	*known = {index, delta_first, now, is_merged ? pause_ms : Min(2 * pause_ms, kMostPauseMs)};
-	return true;
+		return nullptr;
+	*next = {index, delta_first, now, is_merged ? pause_ms : Min(2 * pause_ms, kMostPauseMs)};
+	return known;
 }
 
 } // namespace
@@ -114,8 +143,13 @@ void
 maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 {
 	const uint64 threshold = static_cast<uint64>(merge_delta_size) * 1024;
+	const uint64 now = monotonic_ms();
 	BackgroundWorker worker;
+	BackgroundWorkerHandle **place;
 	MaintenanceOrder order;
+	MemoryContext context;
+	Request *remembered;
+	Request next;
 
 	if (!auto_merge || delta_bytes < threshold || !IsUnderPostmaster || IsInParallelMode())
 		return;
@@ -123,7 +157,13 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return;
-	if (!note_request(RelationGetRelid(index), delta_first))
+	if (now < no_slot_until)
+		return;
+	remembered = next_request(RelationGetRelid(index), delta_first, now, &next);
+	if (remembered == nullptr)
+		return;
+	place = free_place();
+	if (place == nullptr)
 		return;
 
 	memset(&order, 0, sizeof(order));
@@ -140,8 +180,13 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	strlcpy(worker.bgw_library_name, "vectorgpu", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "vectorgpu_maintenance_main", BGW_MAXLEN);
 	memcpy(worker.bgw_extra, &order, sizeof(order));
-	// False means that no slot is free: the next request or VACUUM will see to it.
-	(void) RegisterDynamicBackgroundWorker(&worker, nullptr);
+	context = MemoryContextSwitchTo(TopMemoryContext);
+	// Without a free slot it is as if nobody had asked: a later page of rows, or VACUUM, will see to it.
+	if (RegisterDynamicBackgroundWorker(&worker, place))
+		*remembered = next;
+	else
+		no_slot_until = now + kNoSlotPauseMs;
+	MemoryContextSwitchTo(context);
 }
 
 } // namespace vectorgpu::pg

@@ -8,7 +8,8 @@ use Time::HiRes qw(sleep);
 use VectorgpuTest;
 use VectorgpuWorker;
 
-my $node = make_node('main', conf => "autovacuum = off\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
+# With so many background workers that each request for a merge gets one, however fast the requests come.
+my $node = make_node('main', conf => "autovacuum = off\nmax_worker_processes = 64\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
 
 plan skip_all => 'fault points are not built in' unless faults_enabled($node);
 make_table($node, 't', dims => 128);
@@ -100,6 +101,8 @@ my $session = $node->background_psql('postgres');
 $session->query_safe("LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '256kB'");
 my $added = 20_000;
 ok(wait_until(sub {
+	# While one is merged the others are asked for in vain, and then less often.
+	return 0 if $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance'") > 0;
 	$session->query_safe($more->($added + 1, 60));
 	$added += 60;
 	sleep 1;
@@ -109,21 +112,84 @@ cmp_ok($added, '<', 24_000, "$added rows, fewer than a chunk has");
 $session->quit;
 check_index($node, "two_$_", name => "two_$_ after that") for qw(flat lists graph sets);
 
-# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most.
+# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most, and for a ninth when one of eight is over.
 $node->append_conf('postgresql.conf', "log_min_messages = debug1\n");
 $node->reload;
 $node->safe_psql('postgres', join ';', map { "CREATE TABLE many_$_ (id bigint, v vector(64)); CREATE INDEX many_i_$_ ON many_$_ USING gpuflat (v vector_l2_ops)" } 1 .. 40);
+my $into_many = sub {
+	my ($k, $first) = @_;
+	return "INSERT INTO many_$k SELECT i, array_fill((i % 1000)::real, ARRAY[64])::vector FROM generate_series($first, $first + 39) i";
+};
+my $merging = "LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '64kB'";
+
+# Merges that were asked for from that place of the log on, and how many of them there were at the same time at most: so the postmaster tells, when it gets to it.
+sub requests
+{
+	my ($server, $offset) = @_;
+	my ($n, $now, $most) = (0, 0, 0);
+
+	for (slurp_file($server->logfile, $offset) =~ /\b((?:un)?registering) background worker "vectorgpu maintenance/g)
+	{
+		if ($_ eq 'registering') { $n++; $now++ }
+		else { $now-- }
+		$most = $now if $now > $most;
+	}
+	return ($n, $most);
+}
+
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN; LOCK TABLE ' . join(', ', map { "many_$_" } 1 .. 40) . ' IN SHARE UPDATE EXCLUSIVE MODE');    # no merge comes of it
 my $offset = -s $node->logfile;
 my $started = time;
-$node->safe_psql('postgres', join ';', "LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '64kB'", map {
-	my $first = 1 + 40 * $_;
-	map { "INSERT INTO many_$_ SELECT i, array_fill((i % 1000)::real, ARRAY[64])::vector FROM generate_series($first, $first + 39) i" } 1 .. 40
-} 1 .. 40);
-my $asked = () = slurp_file($node->logfile, $offset) =~ /\bregistering background worker "vectorgpu maintenance/g;
-my $most = 16 * (1 + int((time - $started) / 3));
-cmp_ok($asked, '>=', 8, "1,600 inserts into 40 indexes: $asked merges were asked for");
-cmp_ok($asked, '<=', $most, "at most $most");
+$node->safe_psql('postgres', join ';', $merging, map { my $round = $_; map { $into_many->($_, 1 + 40 * $round) } 1 .. 40 } 1 .. 40);
+my $most_asked = 16 * (1 + int((time - $started) / 3));
+# All 40 grow past merge_delta_size; the first eight that do get their requests.
+ok(wait_until(sub { (requests($node, $offset))[0] >= 8 }), '1,600 inserts into 40 indexes, tables locked: merges are asked for');
+sleep 1;
+my ($asked, $at_once) = requests($node, $offset);
+cmp_ok($asked, '<=', $most_asked, "$asked, at most $most_asked");
+cmp_ok($at_once, '<=', 8, "$at_once at a time, at most 8");
 $holder->quit;
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
+
+# Each of them takes five seconds.
+$node->append_conf('postgresql.conf', "vectorgpu.fault = 'sort_delta_read:1:sleep'\n");
+$node->reload;
+$offset = -s $node->logfile;
+$node->safe_psql('postgres', join ';', $merging, map { $into_many->($_, 5001) } 1 .. 40);
+ok(wait_until(sub { (requests($node, $offset))[0] >= 8 }), '40 indexes to be merged, tables free: merges are asked for');
+sleep 1;
+($asked, $at_once) = requests($node, $offset);
+is($at_once, 8, "$asked, eight at a time");
+$node->stop;
+
+# The only background worker is taken. Who has asked in vain asks again soon when it is free, and not as seldom as after requests that no merge came of.
+$node->append_conf('postgresql.conf', "max_worker_processes = 1\nmax_logical_replication_workers = 0\n");
+$node->start;
+$node->safe_psql('postgres', join ';', map { my $first = 6001 + 40 * $_; map { $into_many->($_, $first) } 39, 40 } 1 .. 10);    # past merge_delta_size
+$node->safe_psql('postgres', join ';', $merging, $into_many->(39, 7001));
+my $taken;
+ok(wait_until(sub { $taken = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance'") }), 'a merge that has begun');
+kill 'STOP', $taken;
+my $waiter = $node->background_psql('postgres');
+my $row = 8001;
+my $more_rows = sub {
+	$waiter->query_safe($into_many->(40, $row));
+	$row += 40;
+	sleep 0.5;
+};
+$offset = -s $node->logfile;
+$waiter->query_safe($merging);
+$more_rows->() for 1 .. 20;
+is((requests($node, $offset))[0], 0, 'in ten seconds no merge is started beside it');
+kill 'CONT', $taken;
+ok(wait_gone($taken), 'it ends');
+my $rounds = 0;
+ok(wait_until(sub { $more_rows->(); $rounds++; return (requests($node, $offset))[0] > 0 }), "and the other's begins");
+cmp_ok($rounds, '<=', 4, "with the next rows ($rounds times)");
+$waiter->quit;
+$node->append_conf('postgresql.conf', "vectorgpu.fault = ''\n");
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'and ends');
+check_index($node, "many_i_$_", name => "many_i_$_") for 1, 39, 40;
 done_testing();

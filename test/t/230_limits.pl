@@ -88,7 +88,7 @@ my $waited_ms = q{(SELECT sum(split_part(pg_read_file(file), ' ', 2)::float8) / 
 sub timeout_storm
 {
 	my ($name, $settings, $known, $n, %opt) = @_;
-	my ($answers, $cancelled, @wrong, @took) = (0, 0);
+	my ($answers, $cancelled, $stray, @wrong, @took) = (0, 0, 0);
 
 	for (my $first = 0; $first < $n; $first += 500)
 	{
@@ -110,14 +110,17 @@ sub timeout_storm
 		$cancelled += () = $err =~ /ERROR: +canceling statement due to $opt{error}/g;
 		my @lines = split /\n/, $script;
 		# A timeout that comes as its statement ends is a cancel without a reason to the next one, where that sets the timer anew: so PostgreSQL does it.
-		my @others = grep { /ERROR:/ && !/canceling statement due to $opt{error}/ && !(/:(\d+): ERROR: +canceling statement due to user request/ && "$lines[ $1 - 1 ]\n" eq $calm_line) }
-		  split /\n/, $err;
+		my @others = grep { /ERROR:/ && !/canceling statement due to $opt{error}/ } split /\n/, $err;
+		my $n_others = @others;
+		@others = grep { !(/:(\d+): ERROR: +canceling statement due to user request/ && "$lines[ $1 - 1 ]\n" eq $calm_line) } @others;
+		$stray += $n_others - @others;
 		push @wrong, splice @others, 0, 5;
 		my @cut = $out =~ /^took (-?[\d.]+(?:e-\d+)?) true$/mg;
 		my $expected = $last - $first + $opt{answers} * ($last - $first - @cut);
 		push @wrong, "$n_answers answers instead of $expected" if $n_answers != $expected;
 		push @took, @cut;
 	}
+	push @wrong, "$stray of $n timeouts came to the statement after theirs" if $stray > 1 + $n / 100;
 	@took = sort { $a <=> $b } @took;
 	my $late = @took ? $took[ 0.99 * $#took ] : 1e9;
 	splice @wrong, 10 if @wrong > 10;

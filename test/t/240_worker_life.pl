@@ -104,7 +104,8 @@ for my $score ('oom_score_adj', 'oom_score')
 {
 	my ($backend_score, $worker_score) = map { slurp_file("/proc/$_/$score") + 0 } $of_backend, $of_worker;
 
-	cmp_ok($worker_score, '>', $backend_score, "the worker goes before a backend when memory runs out ($score)");
+	# No score is higher than 1000, which all processes have in some containers.
+	cmp_ok($worker_score, $backend_score < 1000 ? '>' : '>=', $backend_score, "the worker goes before a backend when memory runs out ($score)");
 }
 $backend->quit;
 is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),

@@ -213,10 +213,11 @@ sub with_stopped_worker
 with_stopped_worker('EXPLAIN (COSTS OFF) SELECT id FROM d ORDER BY v <-> array_fill(0, ARRAY[8])::vector LIMIT 10', before => $make_d);
 with_stopped_worker('DROP INDEX di', before => $make_d);
 with_stopped_worker('DROP TABLE d', before => $make_d);
-with_stopped_worker('DROP DATABASE other', before => "$make_d CREATE DATABASE other TEMPLATE postgres", scan_in => 'other');
+# These wait for a checkpoint.
+with_stopped_worker('DROP DATABASE other', before => "$make_d CREATE DATABASE other TEMPLATE postgres", scan_in => 'other', seconds => 10);
 with_stopped_worker('DROP TABLESPACE other', before => "DROP TABLESPACE IF EXISTS other; CREATE TABLESPACE other LOCATION ''; "
-	  . 'ALTER INDEX i SET TABLESPACE other; ALTER INDEX i SET TABLESPACE pg_default');
-with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS third', seconds => 5);
+	  . 'ALTER INDEX i SET TABLESPACE other; ALTER INDEX i SET TABLESPACE pg_default', seconds => 10);
+with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS third', seconds => 10);
 kill 'CONT', $pid;
 $node->safe_psql('postgres', 'DROP DATABASE clone; DROP DATABASE third; DROP TABLE d');
 ok(wait_worker($node), 'the worker goes on');

@@ -225,24 +225,35 @@ for my $mode (qw(other_sequence state))
 	# The searches of a k-NN graph have slots of their own.
 	my $counted = counters();
 	my @graphs;
-	ok(wait_until(sub { push @graphs, $node->safe_psql('postgres', $graph); return counters()->{wrong_answer} > $counted->{wrong_answer} }), "$mode: a k-NN graph counts it as wrong_answer");
+	ok(wait_until(sub {
+		my $connected = (notes())[1]->{connected};
+
+		push @graphs, $node->safe_psql('postgres', $graph);
+		return counters()->{wrong_answer} > $counted->{wrong_answer} && (notes())[1]->{connected} >= $connected + 3;
+	}), "$mode: a k-NN graph that has more than its session's own slot counts it as wrong_answer");
 	is(counters()->{gone}, $counted->{gone}, "$mode: and not as a worker that is gone");
 	is(scalar(grep { $_ ne $right } @graphs), 0, "$mode: and is right");
 }
 
 # The same after a scan that has given up: the next one finds it.
-with_mode('late', reason => 'silent( wrong_answer)?');
+sub until_counted
 {
+	my ($mode, $reason) = @_;
 	my $session = $node->background_psql('postgres');
-	my $counted = counters()->{wrong_answer};
+	my $counted = counters()->{$reason};
 	my $out;
 
-	ok(wait_until(sub { $out = $session->query_safe($sweep); return $out ne $all_right || counters()->{wrong_answer} > $counted }), 'late: a session counts it as wrong_answer');
-	is($out, $all_right, 'late: right answers');
+	ok(wait_until(sub { $out = $session->query_safe($sweep); return $out ne $all_right || counters()->{$reason} > $counted }), "$mode: a session counts it as $reason");
+	is($out, $all_right, "$mode: right answers");
 	$session->quit;
+	return;
 }
 
+with_mode('late', reason => 'silent( wrong_answer)?');
+until_counted('late', 'wrong_answer');
 with_mode('close', reason => 'gone');
+with_mode('late_close', reason => '(gone )?silent');
+until_counted('late_close', 'gone');
 
 # One that never answers, and is waited for so long that each wait shows: eight scans of a session wait for one timeout, those of later sessions for none.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 2s\n");
@@ -251,16 +262,36 @@ with_mode('silent', reason => 'silent', limit => 4);
 soon($node, 1, 'silent: a new session does not wait for it', scan_sql());
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 200ms\n");
 $node->reload;
+# A session whose request it has had for 30 timeouts closes its connection.
+{
+	my $session = $node->background_psql('postgres');
+	my $counted = counters()->{gone};
+	my $left = (notes())[1]->{left};
+	my $out;
+
+	ok(wait_until(sub { $out = $session->query_safe($sweep); return $out ne $all_right || (notes())[1]->{left} > $left }), 'silent: a session leaves it after 30 timeouts');
+	is($out, $all_right, 'silent: right answers all the time');
+	is(counters()->{gone}, $counted, 'silent: and does not count that as a worker that is gone');
+	$session->quit;
+}
 
 # Beside searches: a function that cannot do without the worker asks two of them, a merge that could ask for two kinds of work waits for one timeout.
 with_mode('hangs_up', reason => 'gone');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row hang up: prewarm says so');
 with_mode('deaf', reason => 'silent');
-my $before = counters()->{silent};
-is($node->safe_psql('postgres', "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt'; SELECT segments_after, rows_moved FROM vectorgpu_merge('gi')"), '1|6600',
-	'a merge does without a worker that never answers');
-is(counters()->{silent}, $before + 1, 'and waits for it once');
+# Not in each try: a greeting that is late counts too.
+my @merged;
+my $n_rows = 6600;
+ok(wait_until(sub {
+	my $before = counters()->{silent};
+
+	push @merged, $node->safe_psql('postgres', "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt'; SELECT segments_after || '|' || rows_moved - $n_rows FROM vectorgpu_merge('gi'); "
+		  . 'INSERT INTO g SELECT id + 20000, v + v FROM g WHERE id <= 660');
+	$n_rows += 660;
+	return counters()->{silent} == $before + 1;
+}), 'a merge beside a worker that never answers waits for it once');
+is(join(' ', grep { $_ ne '1|0' } @merged), '', 'and does without it');
 check_index($node, 'gi', recall => 0);
 ok(wait_log($node, qr/answered without the worker/, 0), 'the log tells of scans without the worker');
 my $minutes = 1 + (time() - $started) / 60;
@@ -273,11 +304,20 @@ ok(wait_worker($node, not_pid => $pid), 'the real worker is back');
 by_worker($node, 'and scans are answered', sub {
 	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree');
 });
-# Rows that cannot be, once: the copy is dropped, and as long as this session goes on without one that is the reason.
-$before = counters();
-is($node->safe_psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'worker_rows:1:corrupt'; $sweep"), $all_right, 'a worker whose rows cannot be: right answers');
-is(join(' ', grown($before, 'wrong_answer')), 'wrong_answer', 'all for that reason');
-is(counters()->{wrong_answer}, $before->{wrong_answer} + 8, 'the scans after it too');
+# Rows that cannot be, once: the copy is dropped, and as long as this session goes on without one that is the reason. Not in each try: on a busy machine
+# the worker may be late with a greeting or with a reply to the DROP.
+my $wrong_rows = 0;
+ok(wait_until(sub {
+	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
+	my %then = %{ counters() };
+	my $out = $node->safe_psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.worker_timeout = '60s'; SET vectorgpu.fault = 'worker_rows:1:corrupt'; $sweep");
+	my $now = counters();
+
+	$wrong_rows++ if $out ne $all_right;
+	$then{wrong_answer} += 8;
+	return $wrong_rows || !grep { $now->{$_} != $then{$_} } keys %then;
+}), 'a worker whose rows cannot be: that scan and those after it count as wrong_answer');
+is($wrong_rows, 0, 'a worker whose rows cannot be: right answers');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);

@@ -131,7 +131,7 @@ sub problems_with
 		${ $opt{reached} } = wait_until($has_ended, 3);
 	}
 	return $problems if ref $opt{reached} || !$opt{reached} || !exists $ended{$action};
-	$problems .= 'it was not reached; ' if !wait_until(sub { $has_ended->() || do { $ask->('late'); 0 } }, 20);
+	$problems .= 'it was not reached; ' if !wait_until(sub { $has_ended->() || do { $ask->('late'); 0 } });
 	return $problems;
 }
 

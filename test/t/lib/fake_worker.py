@@ -56,6 +56,14 @@ class Session:
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK)
         self.wakeup = os.eventfd(0, os.EFD_NONBLOCK)
 
+    def close(self):
+        """A k-NN graph opens dozens of sessions, and what they leave behind would use up the file descriptors."""
+        self.connection.close()
+        if self.map is not None:
+            self.map.close()
+        for file in (self.memory, self.doorbell, self.wakeup):
+            os.close(file)
+
     def word(self, offset, kind="<I"):
         return struct.unpack_from(kind, self.map, offset)[0]
 
@@ -81,6 +89,9 @@ class Session:
             return
         if mode == "late" and self.word(0) == 2 and self.word(16, "<Q") == self.word(8, "<Q"):
             self.reply(0, sequence=self.word(8, "<Q") + 1)
+        if mode == "late_close" and self.word(0) == 2 and self.word(16, "<Q") == self.word(8, "<Q"):
+            self.connection.close()
+            return
         if self.word(0) != 1:
             return
         note("asked")
@@ -135,7 +146,7 @@ class Session:
             self.reply(4711)
         elif mode == "close":
             self.connection.close()
-        # "silent": nothing; "late": nothing before the client has given up
+        # "silent": nothing; "late", "late_close": nothing before the client has given up
 
 
 def greet(connection, mode, epoch):
@@ -187,11 +198,11 @@ def main():
                     connection.close()
             elif item in sessions:
                 note("left")
-                sessions.pop(item).connection.close()
-        for session in list(sessions.values()):
+                sessions.pop(item).close()
+        for connection, session in list(sessions.items()):
             session.answer(mode)
-            if session.connection.fileno() < 0:
-                sessions = {c: s for c, s in sessions.items() if s is not session}
+            if connection.fileno() < 0:
+                sessions.pop(connection).close()
 
 
 main()
