@@ -217,6 +217,16 @@ SKIP:
 		$node->safe_psql('postgres', $statement);
 		sound($statement);
 	}
+	# Memory for all of them does not make one run of 300,000 keys: it could not be cancelled while it is sorted.
+	my $build = "LOAD 'vectorgpu'; SET maintenance_work_mem = '1GB'; CREATE INDEX many_a ON many USING gpumatch (a)";
+	$node->safe_psql('postgres', 'CREATE TABLE many AS SELECT i AS id, ARRAY(SELECT 10 * i + j FROM generate_series(0, 9) j) AS a FROM generate_series(1, 30000) i');
+	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'match_flush_run:3:error'; $build");
+	like($err, qr/fault point "match_flush_run" reached/, 'three runs of 300,000 keys');
+	$node->safe_psql('postgres', $build);
+	check_index($node, 'many_a', name => 'of three runs');
+	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SET enable_sort = off; SELECT string_agg(id::text, ' ' ORDER BY n) FROM generate_series(1, 30000, 2999) n, }
+		  . q{LATERAL (SELECT id FROM many ORDER BY a <#> ARRAY[10 * n, 10 * n + 5, 10 * n + 9] LIMIT 1) x}),
+		join(' ', map { 1 + 2999 * $_ } 0 .. 10), 'the right rows');
 	check_faults_reached($node);
 }
 

@@ -1,7 +1,7 @@
 // Writing a segment of gpumatch: rows in TID order become values, a dictionary and lists. See README.md ("Build") and
 // segment_format.hpp for the callbacks, which run in one memory context.
 //
-// Rows are inverted in memory (engine/match/run_builder.hpp) until the run has grown to maintenance_work_mem; then it goes to
+// Rows are inverted in memory (engine/match/run_builder.hpp) until the run is full (maintenance_work_mem, or what may be sorted in one go); then it goes to
 // a temporary file. Rows come in order, so that the lists of a key, taken run by run, are in order.
 #include "am/gpumatch/gpumatch.hpp"
 
@@ -26,6 +26,11 @@ using engine::match::Key;
 using engine::match::RunBuilder;
 
 constexpr uint32 kMostRuns = 512;
+// A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute. So many take a tenth of a second, and less
+// each, since they stay in the processor's caches. Later runs have more, so that kMostRuns of them are enough for a billion keys.
+constexpr uint64 kKeysPerRun = 128 * 1024;
+constexpr uint64 kPairsPerKey = 64; // of a run that is full
+constexpr uint32 kRunsPerStep = 16; // that have as many keys each; the next ones have kKeysPerRun more
 constexpr uint32 kPostingsPerCopy = 4096;
 constexpr uint64 kKeysBetweenLooks = 1024;
 
@@ -146,6 +151,16 @@ flush_run(MatchSegment *state)
 	engine::match::run_free(run);
 }
 
+bool
+run_is_full(const MatchSegment *state)
+{
+	const RunBuilder *run = &state->run;
+	const uint64 most_keys = kKeysPerRun * (1 + state->n_runs / kRunsPerStep);
+
+	return run->n_keys >= most_keys || run->n_pairs >= kPairsPerKey * most_keys ||
+		   engine::match::run_bytes(run) > static_cast<Size>(maintenance_work_mem) * 1024;
+}
+
 /// The text of a stored value. False if it has none.
 bool
 put_text(MatchSegment *state, const engine::match::Parts &parts)
@@ -185,7 +200,7 @@ match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const Ro
 		(state->has_texts && !put_text(state, parts)))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
 	state->n_rows++;
-	if (engine::match::run_bytes(&state->run) > static_cast<Size>(maintenance_work_mem) * 1024)
+	if (run_is_full(state))
 		flush_run(state);
 }
 
