@@ -43,6 +43,10 @@ part_fuzz() {
 			show "$log"
 		fi
 	done
+	if [ $((passed + failed)) -eq 0 ] && [ -n "$FILES" ] && [ ${#PARTS[@]} -eq 1 ]; then
+		none_match fuzz
+		return
+	fi
 	count fuzz "$passed" "$failed" 0
 }
 
