@@ -23,6 +23,7 @@ part_fuzz() {
 	fi
 	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
 		[[ $target =~ ${FILES:-.} ]] || continue
+		MATCHED=$((MATCHED + 1))
 		target=$(basename "$target" .cpp)
 		corpus=$ROOT/build/fuzz-corpus/${target#fuzz_}
 		log=$LOGS/$target.log
@@ -43,10 +44,6 @@ part_fuzz() {
 			show "$log"
 		fi
 	done
-	if [ $((passed + failed)) -eq 0 ] && [ -n "$FILES" ] && [ ${#PARTS[@]} -eq 1 ]; then
-		none_match fuzz
-		return
-	fi
 	count fuzz "$passed" "$failed" 0
 }
 

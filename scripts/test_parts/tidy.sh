@@ -46,13 +46,10 @@ part_tidy() {
 	rm -rf "$LOGS/tidy"
 	mkdir -p "$LOGS/tidy"
 	mapfile -t files < <(cd "$ROOT" && find src gpu -name '*.cpp' | grep -E "${FILES:-.}" | sort)
+	MATCHED=$((MATCHED + ${#files[@]}))
 	if [ ! -d /usr/local/cuda/include ]; then
 		skip "tidy of gpu/cuda, gpu/kernels" "no CUDA headers on this machine"
 		mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -vE '^(gpu/(cuda|kernels)/|$)')
-	fi
-	if [ ${#files[@]} -eq 0 ] && [ -n "$FILES" ] && [ ${#PARTS[@]} -eq 1 ]; then
-		none_match tidy
-		return
 	fi
 	for file in "${files[@]}"; do
 		if [ "$running" -ge "$JOBS" ]; then

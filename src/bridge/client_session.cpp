@@ -122,11 +122,11 @@ make_event_set()
 		AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.socket, nullptr, nullptr);
 }
 
-/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer.
+/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer. A loader holds locks that a DROP may be waiting for.
 uint64
 connect_limit_ns(SharedState *state)
 {
-	const int alone_ms = Max(kConnectWaitMs, Min(settings.worker_timeout_ms / kConnectShare, kMostConnectWaitMs));
+	const int alone_ms = session.role == wire::Role::kLoader ? kConnectWaitMs : Max(kConnectWaitMs, Min(settings.worker_timeout_ms / kConnectShare, kMostConnectWaitMs));
 	const uint64 limit_ms = alone_ms + uint64{kConnectWaitEachMs} * (pg_atomic_read_u32(&state->n_connecting) - 1);
 
 	return Min(limit_ms, static_cast<uint64>(Max(settings.worker_timeout_ms, kConnectWaitMs))) * kNsPerMs;
@@ -260,6 +260,7 @@ slot_is_free(SharedState *state, Fallback *reason)
 			{
 				*reason = Fallback::kGone;
 				session_close();
+				pause_after_failure(state);
 				return false;
 			}
 			// The answer of a cancelled request has to come before the slot can be used: wait the moment it takes.

@@ -143,7 +143,7 @@ void
 maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 {
 	const uint64 threshold = static_cast<uint64>(merge_delta_size) * 1024;
-	const uint64 now = monotonic_ms();
+	uint64 now;
 	BackgroundWorker worker;
 	BackgroundWorkerHandle **place;
 	MaintenanceOrder order;
@@ -157,6 +157,7 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return;
+	now = monotonic_ms();
 	if (now < no_slot_until)
 		return;
 	remembered = next_request(RelationGetRelid(index), delta_first, now, &next);

@@ -5,6 +5,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
+use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -126,13 +127,14 @@ my $merging = "LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.me
 sub requests
 {
 	my ($server, $offset) = @_;
-	my ($n, $now, $most) = (0, 0, 0);
+	my ($n, $most, %now) = (0, 0);
+	my $log = slurp_file($server->logfile, $offset);
 
-	for (slurp_file($server->logfile, $offset) =~ /\b((?:un)?registering) background worker "vectorgpu maintenance/g)
+	while ($log =~ /\b((?:un)?registering) background worker "vectorgpu maintenance of index (\d+)"/g)
 	{
-		if ($_ eq 'registering') { $n++; $now++ }
-		else { $now-- }
-		$most = $now if $now > $most;
+		if ($1 eq 'registering') { $n++; $now{$2} = 1 }
+		else { delete $now{$2} }
+		$most = keys %now if keys %now > $most;
 	}
 	return ($n, $most);
 }
@@ -152,25 +154,29 @@ cmp_ok($at_once, '<=', 8, "$at_once at a time, at most 8");
 $holder->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
 
-# Each of them takes five seconds.
-$node->append_conf('postgresql.conf', "vectorgpu.fault = 'sort_delta_read:1:sleep'\n");
+# None of them ends by itself.
+$node->append_conf('postgresql.conf', "vectorgpu.fault = 'sort_delta_read:1:lock'\n");
 $node->reload;
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(1)');
 $offset = -s $node->logfile;
 $node->safe_psql('postgres', join ';', $merging, map { $into_many->($_, 5001) } 1 .. 40);
 ok(wait_until(sub { (requests($node, $offset))[0] >= 8 }), '40 indexes to be merged, tables free: merges are asked for');
 sleep 1;
-($asked, $at_once) = requests($node, $offset);
-is($at_once, 8, "$asked, eight at a time");
+is((requests($node, $offset))[0], 8, 'eight, while none has ended');
+$gate->quit;
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
 $node->stop;
 
 # The only background worker is taken. Who has asked in vain asks again soon when it is free, and not as seldom as after requests that no merge came of.
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\nmax_logical_replication_workers = 0\n");
 $node->start;
+$gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(1)');
+$offset = -s $node->logfile;
 $node->safe_psql('postgres', join ';', map { my $first = 6001 + 40 * $_; map { $into_many->($_, $first) } 39, 40 } 1 .. 10);    # past merge_delta_size
 $node->safe_psql('postgres', join ';', $merging, $into_many->(39, 7001));
-my $taken;
-ok(wait_until(sub { $taken = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance'") }), 'a merge that has begun');
-kill 'STOP', $taken;
+ok(wait_until(sub { fault_acted($node, 'sort_delta_read', 1, $offset) }), 'a merge that has begun, and does not end');
 my $waiter = $node->background_psql('postgres');
 my $row = 8001;
 my $more_rows = sub {
@@ -180,10 +186,10 @@ my $more_rows = sub {
 };
 $offset = -s $node->logfile;
 $waiter->query_safe($merging);
-$more_rows->() for 1 .. 20;
-is((requests($node, $offset))[0], 0, 'in ten seconds no merge is started beside it');
-kill 'CONT', $taken;
-ok(wait_gone($taken), 'it ends');
+$more_rows->() for 1 .. 20;    # ten seconds: three requests, if those in vain counted, and the next one only eleven seconds later
+is((requests($node, $offset))[0], 0, 'no merge is started beside it');
+$gate->quit;
+ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'it ends');
 my $rounds = 0;
 ok(wait_until(sub { $more_rows->(); $rounds++; return (requests($node, $offset))[0] > 0 }), "and the other's begins");
 cmp_ok($rounds, '<=', 4, "with the next rows ($rounds times)");

@@ -9,6 +9,8 @@
 #include "engine/match/run_builder.hpp"
 #include "pg/fault.hpp"
 
+#include <algorithm>
+
 extern "C"
 {
 #include "commands/progress.h"
@@ -25,12 +27,13 @@ namespace
 using engine::match::Key;
 using engine::match::RunBuilder;
 
-constexpr uint32 kMostRuns = 512;
+constexpr uint32 kMostRuns = 1024;
 // A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute. So many take a tenth of a second, and less
-// each, since they stay in the processor's caches. Later runs have more, so that kMostRuns of them are enough for a billion keys.
+// each, since they stay in the processor's caches. Later runs have more, so that three billion keys fit into those before the last, which are bounded by memory alone.
 constexpr uint64 kKeysPerRun = 128 * 1024;
 constexpr uint64 kPairsPerKey = 64; // of a run that is full
 constexpr uint32 kRunsPerStep = 16; // that have as many keys each; the next ones have kKeysPerRun more
+constexpr uint32 kLastRuns = 128;
 constexpr uint32 kPostingsPerCopy = 4096;
 constexpr uint64 kKeysBetweenLooks = 1024;
 
@@ -157,8 +160,9 @@ run_is_full(const MatchSegment *state)
 	const RunBuilder *run = &state->run;
 	const uint64 most_keys = kKeysPerRun * (1 + state->n_runs / kRunsPerStep);
 
-	return run->n_keys >= most_keys || run->n_pairs >= kPairsPerKey * most_keys ||
-		   engine::match::run_bytes(run) > static_cast<Size>(maintenance_work_mem) * 1024;
+	if (state->n_runs < kMostRuns - kLastRuns && (run->n_keys >= most_keys || run->n_pairs >= kPairsPerKey * most_keys))
+		return true;
+	return engine::match::run_bytes(run) > static_cast<Size>(maintenance_work_mem) * 1024;
 }
 
 /// The text of a stored value. False if it has none.
@@ -235,18 +239,13 @@ write_entry(MatchSegment *state, Key key)
 	state->n_keys++;
 }
 
-/// The reader whose key is the smallest; of equal ones the first, whose rows are the smallest. Null at the end.
-RunReader *
-smallest(RunReader *readers, uint32 n)
+/// Of two readers of one array: whether a's key is the larger one, or they are the same and a's rows are the larger ones. In a heap by this the smallest is on top.
+bool
+comes_later(const RunReader *a, const RunReader *b)
 {
-	RunReader *best = nullptr;
+	const int order = engine::match::key_compare({a->key, a->key_size}, {b->key, b->key_size});
 
-	for (uint32 i = 0; i < n; i++)
-		if (!readers[i].at_end &&
-			(best == nullptr || engine::match::key_compare({readers[i].key, readers[i].key_size},
-									{best->key, best->key_size}) < 0))
-			best = &readers[i];
-	return best;
+	return order > 0 || (order == 0 && a > b);
 }
 
 /// Merges the runs' files into keys, dictionary and postings. False if it gave way.
@@ -254,6 +253,8 @@ bool
 merge_runs(MatchSegment *state)
 {
 	RunReader *readers = static_cast<RunReader *>(palloc0(sizeof(RunReader) * Max(state->n_runs, 1)));
+	RunReader **heap = static_cast<RunReader **>(palloc(sizeof(RunReader *) * Max(state->n_runs, 1)));
+	uint32 n_heap = 0;
 	uint32 *rows = static_cast<uint32 *>(palloc(kPostingsPerCopy * sizeof(uint32)));
 
 	for (uint32 i = 0; i < state->n_runs; i++)
@@ -264,12 +265,16 @@ merge_runs(MatchSegment *state)
 		readers[i].key_capacity = 64;
 		readers[i].key = static_cast<uint8 *>(palloc(readers[i].key_capacity));
 		next_key(&readers[i]);
+		if (readers[i].at_end)
+			continue;
+		heap[n_heap++] = &readers[i];
+		std::push_heap(heap, heap + n_heap, comes_later);
 	}
-	for (RunReader *reader = smallest(readers, state->n_runs); reader != nullptr;)
+	for (uint64 n_lists = 0; n_heap > 0; n_lists++)
 	{
-		RunReader *next;
+		RunReader *reader = heap[0];
 
-		if (state->n_keys % kKeysBetweenLooks == 0)
+		if (n_lists % kKeysBetweenLooks == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
 			(void) VG_FAULT("match_merge_runs");
@@ -280,6 +285,7 @@ merge_runs(MatchSegment *state)
 		{
 			const uint32 n = Min(reader->n_rows - done, kPostingsPerCopy);
 
+			CHECK_FOR_INTERRUPTS();
 			read_exactly(reader->file, rows, n * sizeof(uint32));
 			BufFileWrite(state->postings, rows, n * sizeof(uint32));
 			done += n;
@@ -291,12 +297,15 @@ merge_runs(MatchSegment *state)
 							 reader->key_size)),
 			reader->key_size};
 
+		std::pop_heap(heap, heap + n_heap, comes_later);
 		next_key(reader);
-		next = smallest(readers, state->n_runs);
-		if (next == nullptr || engine::match::key_compare(key, {next->key, next->key_size}) != 0)
+		if (reader->at_end)
+			n_heap--;
+		else
+			std::push_heap(heap, heap + n_heap, comes_later);
+		if (n_heap == 0 || engine::match::key_compare(key, {heap[0]->key, heap[0]->key_size}) != 0)
 			write_entry(state, key);
 		pfree(const_cast<uint8 *>(key.data));
-		reader = next;
 	}
 	return true;
 }
