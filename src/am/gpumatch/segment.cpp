@@ -253,7 +253,7 @@ bool
 merge_runs(MatchSegment *state)
 {
 	RunReader *readers = static_cast<RunReader *>(palloc0(sizeof(RunReader) * Max(state->n_runs, 1)));
-	RunReader **heap = static_cast<RunReader **>(palloc(sizeof(RunReader *) * Max(state->n_runs, 1)));
+	RunReader *heap[kMostRuns];
 	uint32 n_heap = 0;
 	uint32 *rows = static_cast<uint32 *>(palloc(kPostingsPerCopy * sizeof(uint32)));
 
