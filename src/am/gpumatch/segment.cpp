@@ -28,7 +28,7 @@ using engine::match::Key;
 using engine::match::RunBuilder;
 
 constexpr uint32 kMostRuns = 1024;
-// A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute. So many take a tenth of a second, and less
+// A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute. kKeysPerRun take a tenth of a second, and less
 // each, since they stay in the processor's caches. Later runs have more, so that three billion keys fit into those before the last, which are bounded by memory alone.
 constexpr uint64 kKeysPerRun = 128 * 1024;
 constexpr uint64 kPairsPerKey = 64; // of a run that is full
