@@ -64,7 +64,7 @@ WITH rows AS (SELECT row_number() OVER () AS n, d FROM (SELECT v <-> '[130,130]'
 	told AS (SELECT sum(substring(l FROM 'Late Rows: (\d+)')::int8) AS n FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l)
 	SELECT late.n > 0 AS some, late.n = told.n AS as_told FROM late, told;
 RESET vectorgpu.scan_order;
--- rows left out: together with those returned they are all rows, whoever answers
+-- rows left out: together with those returned they are all rows, whoever answers. A scan whose LIMIT may end it at any row goes by steps; one that nothing ends is exact
 CREATE FUNCTION expl_left_out(query text) RETURNS TABLE (answered_by text, returned int8, left_out int8, late int8) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -78,11 +78,13 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
-SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows, late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows, late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 9999 FOR UPDATE$$);
 SELECT count(DISTINCT left_out) AS alike, min(left_out) > 0 AS some, max(left_out + returned) < 1200 AS not_all
 	FROM expl_left_out($$SELECT id FROM expl_ivf WHERE id % 40 = 0 ORDER BY v <-> '[130,130]' LIMIT 12$$);
-SELECT answered_by, left_out FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 300$$);
-SELECT substring(l FROM 'Rows Left Out: ') AS shown FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l WHERE l ~ 'Rows Asked';
+SELECT answered_by, left_out > 0 AS some FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 300$$);
+SELECT answered_by, left_out, returned FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
+SELECT answered_by, left_out, returned FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 700$$);
+SELECT substring(l FROM 'Rows Left Out: ') AS shown FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 9999 FOR UPDATE$$) l WHERE l ~ 'Rows Asked';
 SET vectorgpu.scan_order = relaxed;
 SELECT returned, left_out, late > 0 AS late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
 RESET vectorgpu.scan_order;
@@ -90,7 +92,7 @@ RESET vectorgpu.scan_order;
 DELETE FROM expl_ivf WHERE id % 5 = 0;
 VACUUM expl_ivf;
 INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(1201, 1300) i;
-SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]' LIMIT 9999 FOR UPDATE$$);
 RESET gpuivf.probes;
 DROP TABLE expl_ivf;
 
@@ -154,11 +156,11 @@ SET vectorgpu.worker = on;
 SELECT expl_widths($$SELECT id FROM expl_codes ORDER BY v <-> '[1,2,3,4,5,6,7,8]' LIMIT 5$$);
 -- rows left out, by searches that codes and a graph make coarser
 SET gpugraph.search_width = 10;
-SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]'$$);
+SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 9999 FOR UPDATE$$);
 DROP INDEX expl_codes_v;
 CREATE INDEX expl_codes_v ON expl_codes USING gpuivf (v) WITH (lists = 10, storage = pq, refine = none);
 SET gpuivf.probes = 1;
-SELECT left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]'$$);
+SELECT left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 9999 FOR UPDATE$$);
 RESET gpuivf.probes;
 RESET gpugraph.search_width;
 SET vectorgpu.worker = off;

@@ -1,9 +1,10 @@
-// ExecutorStart hook that remembers which Limit stands above which index scan. See limit_hook.hpp.
+// ExecutorStart hook that remembers what stands above each of our index scans. See limit_hook.hpp.
 // A note lives in the executor's per-query context and is forgotten when that context goes, be it by ExecutorEnd or by
 // an error, so that no note outlives the plan states it points to.
 #include "pg/limit_hook.hpp"
 
 #include "pg/define_setting.hpp"
+#include "pg/order_bound.hpp"
 #include "pg/unread_order.hpp"
 
 extern "C"
@@ -20,12 +21,29 @@ namespace vectorgpu::pg
 namespace
 {
 
-struct LimitNote
+/// A Limit on the way from a scan to the root, and those above it.
+struct Above
+{
+	const LimitState *limit;
+	const Above *next;
+};
+
+/// What stands above a node of the plan.
+struct Place
+{
+	const Above *limits;      // those that can end the node early
+	const LimitState *direct; // one that takes the node's rows as they are, but for filters; null: none
+	bool filtered;            // a condition stands between `direct` and the node
+	bool shared;              // other nodes give rows to `direct` as well
+};
+
+struct ScanNote
 {
 	dlist_node node; // first: a list element is its note
-	const LimitState *limit;
 	const IndexScanState *scan;
-	bool exact;
+	Place place;
+	OrderBound *bound; // null: no condition bounds the distance
+	double selectivity;
 	MemoryContextCallback forget;
 };
 
@@ -33,80 +51,174 @@ dlist_head notes = DLIST_STATIC_INIT(notes);
 ExecutorStart_hook_type previous_hook = nullptr;
 bool (*is_ours)(Relation index) = nullptr;
 
+constexpr double kLeastSelectivity = 1e-6;
+
 void
 forget_note(void *arg)
 {
-	dlist_delete(&static_cast<LimitNote *>(arg)->node);
+	dlist_delete(&static_cast<ScanNote *>(arg)->node);
+}
+
+/// The share of the scan's rows that the planner expects to pass its conditions.
+double
+expected_share(const IndexScanState *scan)
+{
+	const double all = scan->iss_RelationDesc->rd_rel->reltuples;
+
+	if (scan->ss.ps.qual == nullptr || all <= 0)
+		return 1;
+	return Min(Max(scan->ss.ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
 
 void
-add_note(const LimitState *limit, const IndexScanState *scan, bool exact)
+add_note(IndexScanState *scan, Place place)
 {
-	LimitNote *note = static_cast<LimitNote *>(
-		MemoryContextAlloc(limit->ps.state->es_query_cxt, sizeof(LimitNote)));
+	const MemoryContext context = scan->ss.ps.state->es_query_cxt;
+	ScanNote *note;
+	bool only_bound;
 
-	note->limit = limit;
+	if (scan->iss_NumOrderByKeys == 0 || scan->iss_RelationDesc == nullptr || !is_ours(scan->iss_RelationDesc))
+		return;
+	note = static_cast<ScanNote *>(MemoryContextAlloc(context, sizeof(ScanNote)));
 	note->scan = scan;
-	note->exact = exact;
+	note->place = place;
+	note->bound = order_bound_find(scan, &only_bound);
+	// A bound alone drops no row before the scan's end.
+	note->place.filtered = place.filtered || (scan->ss.ps.qual != nullptr && !only_bound);
+	note->selectivity = note->bound != nullptr && only_bound ? 1 : expected_share(scan);
 	note->forget.func = forget_note;
 	note->forget.arg = note;
 	dlist_push_head(&notes, &note->node);
-	MemoryContextRegisterResetCallback(limit->ps.state->es_query_cxt, &note->forget);
+	MemoryContextRegisterResetCallback(context, &note->forget);
 }
 
-void note_scans(const LimitState *limit, const PlanState *state, bool exact);
+void note_scans(PlanState *state, Place place);
 
 void
-note_children(const LimitState *limit, PlanState *const *children, int n, bool exact)
+note_children(PlanState *const *children, int n, Place place)
 {
+	place.shared = place.shared || n > 1;
 	for (int i = 0; i < n; i++)
-		note_scans(limit, children[i], exact);
+		note_scans(children[i], place);
 }
 
-/// Follows the nodes that hand rows on as they are, from a Limit down to index scans.
+/// Below a node that reads all its rows before it returns one, or whose rows come to nobody: no Limit above ends what it reads.
+constexpr Place kReadsAll = {nullptr, nullptr, false, false};
+
 void
-note_scans(const LimitState *limit, const PlanState *state, bool exact)
+note_limit(LimitState *limit, const Place *place)
+{
+	Above *above = static_cast<Above *>(MemoryContextAlloc(limit->ps.state->es_query_cxt, sizeof(Above)));
+
+	*above = {limit, place->limits};
+	note_scans(outerPlanState(limit), {above, limit, false, false});
+}
+
+/// True if a node reads all that lies below it before it returns a row.
+bool
+reads_all_first(const PlanState *state)
+{
+	switch (nodeTag(state))
+	{
+		case T_SortState:
+		case T_HashState:
+		case T_ModifyTableState:
+			return true;
+		case T_AggState:
+		{
+			const AggStrategy strategy = reinterpret_cast<const Agg *>(state->plan)->aggstrategy;
+
+			return strategy != AGG_SORTED;
+		}
+		case T_SetOpState:
+			return reinterpret_cast<const SetOp *>(state->plan)->strategy == SETOP_HASHED;
+		default:
+			return false;
+	}
+}
+
+/// planstate_tree_walker callback: the children of a node whose rows are not handed on as they are.
+bool
+note_child(PlanState *state, void *place)
+{
+	note_scans(state, *static_cast<const Place *>(place));
+	return false;
+}
+
+/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan.
+void
+note_subplans(const List *subplans)
+{
+	const ListCell *cell;
+
+	foreach (cell, subplans)
+	{
+		const SubPlanState *subplan = lfirst_node(SubPlanState, cell);
+
+		if (subplan->subplan->subLinkType != CTE_SUBLINK)
+			note_scans(subplan->planstate, kReadsAll);
+	}
+}
+
+/// The children of a node of any other kind, without its subplans, which the walker would take for children.
+void
+note_others(PlanState *state, Place place)
+{
+	List *const initial = state->initPlan;
+	List *const inner = state->subPlan;
+
+	if (reads_all_first(state))
+		place = kReadsAll;
+	place.direct = nullptr;
+	state->initPlan = NIL;
+	state->subPlan = NIL;
+	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
+	(void) planstate_tree_walker(
+		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
+	state->initPlan = initial;
+	state->subPlan = inner;
+}
+
+/// Follows a plan from its root, or a subplan's, down to our index scans.
+void
+note_scans(PlanState *state, Place place)
 {
 	if (state == nullptr)
 		return;
 	check_stack_depth();
-	exact = exact && state->qual == nullptr;
+	note_subplans(state->initPlan);
+	note_subplans(state->subPlan);
+	place.filtered = place.filtered || (state->qual != nullptr && !IsA(state, IndexScanState));
 	switch (nodeTag(state))
 	{
 		case T_IndexScanState:
-			if (reinterpret_cast<const IndexScanState *>(state)->iss_NumOrderByKeys > 0)
-				add_note(limit, reinterpret_cast<const IndexScanState *>(state), exact);
+			add_note(reinterpret_cast<IndexScanState *>(state), place);
+			break;
+		case T_LimitState:
+			note_limit(reinterpret_cast<LimitState *>(state), &place);
 			break;
 		case T_ResultState:
-			note_scans(limit, outerPlanState(state), exact);
+			note_scans(outerPlanState(state), place);
 			break;
 		case T_SubqueryScanState:
-			note_scans(limit, reinterpret_cast<const SubqueryScanState *>(state)->subplan, exact);
+			note_scans(reinterpret_cast<SubqueryScanState *>(state)->subplan, place);
 			break;
 		case T_AppendState:
-			note_children(limit, reinterpret_cast<const AppendState *>(state)->appendplans,
-				reinterpret_cast<const AppendState *>(state)->as_nplans, exact);
+			note_children(reinterpret_cast<const AppendState *>(state)->appendplans,
+				reinterpret_cast<const AppendState *>(state)->as_nplans, place);
 			break;
 		case T_MergeAppendState:
-			note_children(limit, reinterpret_cast<const MergeAppendState *>(state)->mergeplans,
-				reinterpret_cast<const MergeAppendState *>(state)->ms_nplans, exact);
+			note_children(reinterpret_cast<const MergeAppendState *>(state)->mergeplans,
+				reinterpret_cast<const MergeAppendState *>(state)->ms_nplans, place);
+			break;
+		case T_CteScanState:
+			place.direct = nullptr;
+			note_scans(reinterpret_cast<CteScanState *>(state)->cteplanstate, place);
 			break;
 		default:
-			break; // LockRows, joins, aggregates, sorts: what they want is not what the Limit wants
+			note_others(state, place);
+			break;
 	}
-}
-
-/// planstate_tree_walker callback: finds the Limits.
-bool
-find_limits(PlanState *state, void *context)
-{
-	if (state == nullptr)
-		return false;
-	if (IsA(state, LimitState))
-		note_scans(reinterpret_cast<const LimitState *>(state), outerPlanState(state), true);
-	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
-	return planstate_tree_walker(state,
-		reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_limits)), context);
 }
 
 void
@@ -119,8 +231,36 @@ executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 		return;
-	(void) find_limits(query->planstate, nullptr);
+	note_scans(query->planstate, kReadsAll);
 	drop_unread_order(query, is_ours);
+}
+
+/// The notes of a scan: one, but for a plan of WITH that several scans read.
+const ScanNote *
+next_note(const ScanNote *note, IndexScanDesc scan)
+{
+	const dlist_node *node = note == nullptr ? notes.head.next : note->node.next;
+
+	for (; node != nullptr && node != &notes.head; node = node->next)
+		if (reinterpret_cast<const ScanNote *>(node)->scan->iss_ScanDesc == scan)
+			return reinterpret_cast<const ScanNote *>(node);
+	return nullptr;
+}
+
+/// True if one of the Limits has a count. One that has not begun says nothing yet: it is taken to have one.
+bool
+ends_early(const Above *limits)
+{
+	for (; limits != nullptr; limits = limits->next)
+		if (limits->limit->lstate == LIMIT_INITIAL || !limits->limit->noCount)
+			return true;
+	return false;
+}
+
+bool
+has_count(const LimitState *limit)
+{
+	return limit != nullptr && limit->lstate != LIMIT_INITIAL && !limit->noCount;
 }
 
 } // namespace
@@ -133,25 +273,50 @@ limit_hook_install(bool (*is_our_index)(Relation index))
 	ExecutorStart_hook = executor_start;
 }
 
-bool
-scan_limit(IndexScanDesc scan, uint64 *rows, bool *exact)
+ScanWish
+scan_wish(IndexScanDesc scan)
 {
-	for (const dlist_node *node = notes.head.next; node != &notes.head; node = node->next)
-	{
-		const LimitNote *note = reinterpret_cast<const LimitNote *>(node);
-		const LimitState *limit = note->limit;
+	const ScanNote *note = next_note(nullptr, scan);
+	ScanWish wish = {ScanEnd::kUnknown, 0, false, 1};
 
-		if (note->scan->iss_ScanDesc != scan)
-			continue;
-		if (limit->lstate == LIMIT_INITIAL || limit->noCount)
-			return false; // its expressions are not computed yet, or LIMIT ALL
-		*rows = static_cast<uint64>(Max(limit->offset, 0)) + static_cast<uint64>(Max(limit->count, 0));
+	if (note == nullptr)
+		return wish;
+	wish.filtered = note->place.filtered;
+	wish.selectivity = note->selectivity;
+	if (next_note(note, scan) == nullptr && has_count(note->place.direct))
+	{
+		const LimitState *limit = note->place.direct;
+
+		wish.end = ScanEnd::kCount;
+		wish.rows = static_cast<uint64>(Max(limit->offset, 0)) + static_cast<uint64>(Max(limit->count, 0));
 		if (limit->limitOption == LIMIT_OPTION_WITH_TIES)
-			*rows += 1; // the row that ends the ties
-		*exact = note->exact;
-		return true;
+			wish.rows += 1; // the row that ends the ties
+		return wish;
 	}
-	return false;
+	wish.end = ScanEnd::kLimit;
+	for (; note != nullptr; note = next_note(note, scan))
+		if (!ends_early(note->place.limits))
+			wish.end = ScanEnd::kNothing;
+	return wish;
+}
+
+bool
+scan_received(IndexScanDesc scan, uint64 *rows)
+{
+	const ScanNote *note = next_note(nullptr, scan);
+
+	if (note == nullptr || note->place.shared || !has_count(note->place.direct) || next_note(note, scan) != nullptr)
+		return false;
+	*rows = static_cast<uint64>(Max(note->place.direct->position, 0));
+	return true;
+}
+
+bool
+scan_bound(IndexScanDesc scan, double *bound, bool *open)
+{
+	const ScanNote *note = next_note(nullptr, scan);
+
+	return note != nullptr && note->bound != nullptr && order_bound_compute(note->bound, bound, open);
 }
 
 } // namespace vectorgpu::pg

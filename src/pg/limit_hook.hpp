@@ -1,5 +1,5 @@
-// Tells an index scan how many rows the plan wants from it, when a Limit stands above it with nothing in between that
-// drops rows. An access method learns this nowhere else. PG dialect.
+// Tells an index scan what the plan above wants of it: whether a Limit can end it early, how many rows that Limit wants and has
+// received, and a bound on the distance. An access method learns none of this anywhere else. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -13,11 +13,35 @@ extern "C"
 namespace vectorgpu::pg
 {
 
+/// What can end an ordered scan before its last row.
+enum class ScanEnd : uint8
+{
+	kUnknown, // no executor runs the scan, or its plan was not seen
+	kNothing, // no Limit up to the root of the plan, or one without a count: every row is wanted
+	kLimit,   // a Limit somewhere above; how many rows of this scan it takes is not known
+	kCount,   // a Limit above, with nothing between that changes how many rows it takes, but for filters
+};
+
+/// What the plan wants of a scan.
+struct ScanWish
+{
+	ScanEnd end;
+	uint64 rows;        // kCount: rows that the Limit wants, those of its OFFSET included
+	bool filtered;      // a condition drops rows between the scan and that Limit, or at the scan
+	double selectivity; // share of the scan's rows that the planner expects to pass the scan's own conditions, in (0, 1]
+};
+
 /// Puts the ExecutorStart hook in, for this and for unread_order.hpp. Called once, from _PG_init.
 void limit_hook_install(bool (*is_our_index)(Relation index));
 
-/// The rows that the Limit above this scan wants. *exact: nothing between drops rows, so that no more are needed unless
-/// some are invisible; else it is a lower bound. False if no Limit is known. Only a hint: never a reason to stop.
-bool scan_limit(IndexScanDesc scan, uint64 *rows, bool *exact);
+/// What the plan wants of this scan, once it has begun. Only a hint on sizes: a scan that has returned that many rows goes on.
+ScanWish scan_wish(IndexScanDesc scan);
+
+/// True if the Limit above takes rows of this scan alone; *rows: how many of them it has received since it was started anew.
+bool scan_received(IndexScanDesc scan, uint64 *rows);
+
+/// True if a condition beside the order ends the scan: rows whose distance is above *bound, or equal to it where *open, do
+/// not pass, nor do those without a distance. See order_bound.hpp.
+bool scan_bound(IndexScanDesc scan, double *bound, bool *open);
 
 } // namespace vectorgpu::pg

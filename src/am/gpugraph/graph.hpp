@@ -85,7 +85,7 @@ bool graph_reaches(const GraphModel *model, double recall);
 
 /// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before: not less than n_rows where
 /// a look at all of them is faster, or alone reaches gpugraph.recall_target.
-double graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted, uint32 round);
+double graph_width(const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round);
 
 /// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);

@@ -1,6 +1,7 @@
 // Storage parameters and settings of gpugraph, and how wide a search is by them. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
+#include "am/shared/batch_plan.hpp"
 #include "am/shared/cost.hpp"
 #include "engine/graph/search.hpp"
 #include "pg/define_setting.hpp"
@@ -23,9 +24,9 @@ namespace
 constexpr double kDefaultWidth = 64;   // where no calibration was possible
 constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
 constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
-// For k rows a search is (k / 10) to this power wider, and at least k. SIFT, 100,000 rows: for 100 rows a target of 0.95 finds 0.975
-// with 0.6, and a width of 100 finds 0.968.
-constexpr double kMoreRows = 0.5;
+// For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and of 100 rows (SIFT
+// and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100 (arXiv), before later steps had higher targets (batch_plan_target).
+constexpr double kMoreRows = 0.35;
 // Codes compare with the same relative error whatever the distance, so how many rows seem nearer than the last of k grows nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000
 // rows, uniform in 16 dimensions) 48, 360, 880 and 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
 constexpr double kMoreCandidates = 0.8;
@@ -87,10 +88,10 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 
 /// The width that finds the recall target for kCalibratedRows.
 double
-calibrated_width(const GraphModel *model)
+calibrated_width(const GraphModel *model, double target)
 {
 	return model->calibration.n_queries > 0
-		? std::round(engine::ivf::fractional_probes_for(model->calibration, recall_target)) // one more may find a hundredth more
+		? std::round(engine::ivf::fractional_probes_for(model->calibration, target)) // one more may find a hundredth more
 		: kDefaultWidth;
 }
 
@@ -185,13 +186,14 @@ graph_reaches(const GraphModel *model, double recall)
 }
 
 double
-graph_width(const GraphModel *model, const SegmentEntry *segment, double wanted, uint32 round)
+graph_width(const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
 	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would fill the batch
 	// that lie farther away than what the graph has not come to.
 	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
-	const double width = std::ceil(width_for(calibrated_width(model), wanted, model->hash_bits) * std::pow(kRoundGrowth, round) * wider);
+	const double calibrated = calibrated_width(model, batch_plan_target(recall_target, n_before, n_before + wanted));
+	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) * std::pow(kRoundGrowth, round) * wider);
 
 	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
@@ -211,7 +213,7 @@ graph_plan(Relation index, double wanted)
 	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
 	if (meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr))
 	{
-		plan.width = calibrated_width(&model);
+		plan.width = calibrated_width(&model, recall_target);
 		plan.reaches = graph_reaches(&model, recall_target);
 	}
 	if (meta != nullptr)

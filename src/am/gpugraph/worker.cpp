@@ -101,7 +101,7 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 	if (model == nullptr)
 		return false;
 	probes->probes = static_cast<uint32>(
-		Min(graph_width(model, segment, static_cast<double>(wanted + n_before), round), static_cast<double>(PG_UINT32_MAX)));
+		Min(graph_width(model, segment, n_before, wanted, round), static_cast<double>(PG_UINT32_MAX)));
 	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
 	look->whole = model->hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
 	look->width = graph_looks_at_all(probes->probes, n_rows, model->hash_bits) ? 0 : probes->probes;

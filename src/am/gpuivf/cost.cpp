@@ -54,17 +54,19 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	plan = ivf_plan(index, rows, wanted_rows(root, rows));
 	index_close(index, NoLock);
-	share = Min(plan.n_probes * plan.imbalance / plan.n_lists, 1.0);
+	share = Min(plan.n_probes * plan.imbalance / plan.n_lists, plan.n_searches);
 	list_rows = plan.n_lists * plan.list_cost;
-	*pages = Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0);
-	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs, *pages, startup_cost);
-	list_cost = kListCost + (1 - kListCost) * share;
+	*pages = Min(Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0), all_pages * plan.n_searches);
+	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs * plan.n_searches, *pages, startup_cost);
+	list_cost = kListCost + (1 - kListCost) * Min(share / plan.n_searches, 1.0);
 	if (!by_gpu)
 		*startup_cost = model_cost() + pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) + refine_cost(&plan, rows);
 	else if (plan.from_table)
 		*startup_cost += refine_cost(&plan, rows); // the worker finds the candidates
 	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))
 		pass_of_all = pass_cost(path, all_pages, rows) + (plan.from_table ? fetch_cost(rows) : 0);
+	if (every_row_wanted(root))
+		*startup_cost = pass_of_all;
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
 }
 

@@ -119,8 +119,11 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries.
-double ivf_probes(const IvfModel *model, uint64 wanted);
+/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this share of them.
+double ivf_probes(const IvfModel *model, uint64 wanted, double target);
+
+/// options.cpp. gpuivf.recall_target.
+double ivf_recall_target();
 
 /// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
 bool ivf_probes_follow_rows(const IvfModel *model);
@@ -133,7 +136,8 @@ uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const
 struct IvfPlan
 {
 	double n_lists;
-	double n_probes;
+	double n_searches;    // one for each step of ranks (batch_plan.hpp)
+	double n_probes;      // of all of them together
 	double imbalance;     // how many more rows a list that is looked at has than one on average
 	double scanned_share; // of the index's pages: those that a pass over all lists reads
 	double candidates;    // rows refined

@@ -1,6 +1,7 @@
 // Storage parameters and settings of gpuivf, and the defaults that follow from the number of rows. PG dialect.
 #include "am/gpuivf/ivf.hpp"
 
+#include "am/shared/batch_plan.hpp"
 #include "am/shared/cost.hpp"
 #include "common/limits.hpp"
 #include "pg/define_setting.hpp"
@@ -29,6 +30,7 @@ constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the list
 
 constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
 constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
+constexpr uint64 kSetRows = 2048;
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
 constexpr double kPlanCandidates = 8;     // the same for the planner, which does not know the calibration: 2 to 12 of real data
 
@@ -111,6 +113,15 @@ plan_code_bytes(const IvfStorageRequest *request, double dim)
 	return bits / 8.0 * (request->pq_m > 0 ? request->pq_m : ivf_default_pq_m(bits, static_cast<uint32>(dim)));
 }
 
+/// Without a model, by what those of SIFT say.
+double
+planned_probes(double n_lists, double wanted, double target)
+{
+	if (probes_setting > 0)
+		return probes_setting;
+	return std::ceil(n_lists * kDefaultShare * recall_factor(target) * std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
+}
+
 } // namespace
 
 void
@@ -168,17 +179,24 @@ ivf_lists_for(const IvfOptions *options, uint64 n_rows)
 }
 
 double
-ivf_probes(const IvfModel *model, uint64 wanted)
+ivf_probes(const IvfModel *model, uint64 wanted, double target)
 {
-	double probes = probes_setting;
+	// What was set is taken as it is for as many rows as people ask for; behind them a filter looks for rows that lie anywhere.
+	double probes = probes_setting * std::sqrt(static_cast<double>(Max(wanted, kSetRows)) / kSetRows);
 
-	if (probes_setting == 0 && recall_target >= 1)
+	if (probes_setting == 0 && target >= 1)
 		probes = model->n_lists; // a sample that finds all with less is no proof
 	else if (probes_setting == 0 && model->calibration.n_queries > 0)
-		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, recall_target, wanted);
+		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, target, wanted);
 	else if (probes_setting == 0)
 		probes = std::ceil(model->n_lists * kDefaultShare) * std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
+}
+
+double
+ivf_recall_target()
+{
+	return recall_target;
 }
 
 bool
@@ -211,23 +229,30 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	MetaData *meta;
 	IvfModel model;
 	IvfPlan plan;
+	bool described;
 
 	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
-	plan.n_probes = probes_setting > 0 ? static_cast<double>(probes_setting)
-									   : std::ceil(plan.n_lists * kDefaultShare * recall_factor(recall_target) *
-											 std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
-	plan.n_probes = Min(plan.n_probes, plan.n_lists);
 	plan.imbalance = 1;
 	meta = probes_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	// A page that a merge has given to something else meanwhile says nothing.
-	if (meta != nullptr && largest != nullptr && ivf_read_model(index, meta, largest, &model, nullptr))
+	described = meta != nullptr && largest != nullptr && ivf_read_model(index, meta, largest, &model, nullptr);
+	if (described)
 	{
 		plan.n_lists = model.n_lists;
-		plan.n_probes = ivf_probes(&model, static_cast<uint64>(wanted));
 		plan.imbalance = Max(model.imbalance, 1.0);
 	}
 	if (meta != nullptr)
 		pfree(meta);
+	plan.n_searches = 0;
+	plan.n_probes = 0;
+	for (uint64 rank = 0; static_cast<double>(rank) < wanted; plan.n_searches++)
+	{
+		const uint64 end = batch_plan_step_end(rank);
+		const double target = batch_plan_target(recall_target, rank, end);
+
+		plan.n_probes += described ? ivf_probes(&model, end, target) : Min(planned_probes(plan.n_lists, static_cast<double>(end), target), plan.n_lists);
+		rank = end;
+	}
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));

@@ -2,6 +2,7 @@
 // holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
+#include "am/shared/batch_plan.hpp"
 #include "engine/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
@@ -328,11 +329,9 @@ uint32
 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query)
 {
 	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
-	double probes = ivf_probes(model, measured_rows(segment, model, n_before + wanted));
+	double probes = ivf_probes(model, measured_rows(segment, model, n_before + wanted),
+		batch_plan_target(ivf_recall_target(), n_before, n_before + wanted));
 
-	// Each batch behind another begins a round wider than the one before, for where the number of rows does not say how many lists they take. Where it does, the second does not.
-	if (n_before > 0 && round > 0 && ivf_probes_follow_rows(model))
-		round--;
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
 		probes *= kRoundGrowth;
 	probes = std::floor(probes + hash * 0x1p-32);

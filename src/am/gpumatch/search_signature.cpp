@@ -60,10 +60,10 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 	return true;
 }
 
-/// The candidates of a round: SegmentSearch::am_state.
+/// The candidates of a batch's round: SegmentSearch::am_state.
 struct Candidates
 {
-	uint32 round;
+	uint64 wanted; // so many were asked for
 	RowId *rows; // [n] ascending
 	uint64 n;
 };
@@ -92,7 +92,7 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 	for (uint64 i = 0; i < candidates->n; i++)
 		candidates->rows[i] = buffer[i].row;
 	std::sort(candidates->rows, candidates->rows + candidates->n);
-	candidates->round = search->round;
+	candidates->wanted = wanted;
 	pfree(buffer);
 	return true;
 }
@@ -103,7 +103,7 @@ round_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 {
 	Candidates *candidates = static_cast<Candidates *>(*search->am_state);
 
-	if (candidates != nullptr && candidates->rows != nullptr && candidates->round == search->round)
+	if (candidates != nullptr && candidates->rows != nullptr && candidates->wanted == wanted)
 		return candidates;
 	if (candidates == nullptr)
 		*search->am_state = candidates =
@@ -130,7 +130,7 @@ match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted)
 bool
 match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 {
-	const uint64 wanted = search->exact ? 0 : match_n_candidates(search->meta, search->round, search->wanted);
+	const uint64 wanted = search->exact ? 0 : match_n_candidates(search->meta, search->round, search->n_before + search->wanted);
 	ValueBuffer value = {nullptr, 0};
 	const RowId *rows = search->candidates;
 	uint64 n = search->n_candidates;

@@ -266,6 +266,9 @@ bool shared_validate(const AccessMethod *am, Oid opclass_oid);
 /// scan.cpp. Defines vectorgpu.scan_order; called by _PG_init.
 void scan_define_gucs();
 
+/// scan.cpp. True if scans leave out what they find too late (vectorgpu.scan_order = strict).
+bool scan_drops_late_rows();
+
 /// build.cpp. ambuild, ambuildempty, ambuildphasename, aminsert.
 IndexBuildResult *shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *info);
 void shared_build_empty(const AccessMethod *am, Relation index);

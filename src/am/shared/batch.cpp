@@ -276,23 +276,12 @@ try_batch(Relation index, ScanState *state, bool *by_worker)
 	return true;
 }
 
-/// No more rows than these can be in the index.
-uint64
-rows_at_most(const ScanState *state)
-{
-	uint64 n = state->delta_end - Min(state->meta.delta_first_row, state->delta_end);
-
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
-		n += state->meta.segments[i].n_rows + state->meta.segments[i].n_null_rows;
-	return n;
-}
-
 void
 reserve_rows(ScanState *state)
 {
 	uint64 capacity;
 
-	state->batch_size = Max(UINT64CONST(1), Min(state->batch_size, Min(state->max_batch_size, rows_at_most(state))));
+	state->batch_size = Max(UINT64CONST(1), Min(state->batch_size, Min(state->max_batch_size, scan_rows_at_most(state))));
 	capacity = engine::topk_buffer_bytes(state->batch_size) / sizeof(engine::Neighbor);
 	if (capacity <= state->row_capacity)
 		return;
@@ -330,12 +319,22 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 	engine::topk_push(search->topk, scores, rows, kept, nullptr, 0);
 }
 
+uint64
+scan_rows_at_most(const ScanState *state)
+{
+	uint64 n = state->delta_end - Min(state->meta.delta_first_row, state->delta_end);
+
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+		n += state->meta.segments[i].n_rows + state->meta.segments[i].n_null_rows;
+	return n;
+}
+
 bool
 scan_is_exact(const ScanState *state)
 {
 	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
 
-	return !approximate || state->exhaustive || state->round > kLastRound;
+	return !approximate || state->all_wanted || state->exhaustive || state->round > kLastRound;
 }
 
 bool
@@ -357,6 +356,9 @@ scan_end_round(ScanState *state, Coverage coverage)
 		counters->pass_width = 0;
 	}
 	if (state->exhaustive || state->n_rows == state->batch_size)
+		return true;
+	// More rows than the bound lets pass: a wider pass would add to those behind it.
+	if (state->bounded && state->n_rows > 0 && scan_is_behind_bound(state, state->rows[state->n_rows - 1].score))
 		return true;
 	state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;
 	return false;

@@ -1,6 +1,7 @@
 // The cost of an exact scan in the planner's units, from the index's size alone. See cost.hpp and README.md ("Cost").
 #include "am/shared/cost.hpp"
 
+#include "am/shared/am_interface.hpp"
 #include "am/shared/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
@@ -110,6 +111,21 @@ double
 wanted_rows(const PlannerInfo *root, double rows)
 {
 	return Max(Min(root->limit_tuples > 0 ? root->limit_tuples : kFirstBatch, rows), 1.0);
+}
+
+bool
+every_row_wanted(const PlannerInfo *root)
+{
+	if (!scan_drops_late_rows())
+		return false;
+	for (; root != nullptr; root = root->parent_root)
+	{
+		const Node *limit = root->parse->limitCount;
+
+		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
+			return false;
+	}
+	return true;
 }
 
 double

@@ -24,6 +24,10 @@ bool common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total
 /// Rows that a scan is to return, as far as its query's LIMIT tells: of all `rows`; else those of a first batch.
 double wanted_rows(const PlannerInfo *root, double rows);
 
+/// True if no LIMIT ends the query's scans early, so that those of an approximate access method look at all rows from the first on
+/// (vectorgpu.scan_order = strict).
+bool every_row_wanted(const PlannerInfo *root);
+
 /// How many times the candidates of a recall of 0.95 another target takes.
 double recall_factor(double recall_target);
 

@@ -139,7 +139,7 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, asker->op.query_type, asker->op.collation,
 		asker->op.function, source->value);
 	index_rescan(scan, nullptr, 0, &key, 1);
-	scan_set_limit(scan, uint64{asker->k} + 1); // one is the row itself, as a rule
+	scan_set_limit(scan, uint64{asker->k} + 1, true); // one is the row itself, as a rule
 	while (n < asker->k && index_getnext_tid(scan, ForwardScanDirection) != nullptr)
 	{
 		RowId target;

@@ -285,7 +285,7 @@ recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const RecallO
 	fmgr_info(op->function, &function);
 	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, op->query_type, op->collation, op->function, query->argument);
 	index_rescan(scan, nullptr, 0, &key, 1);
-	scan_set_limit(scan, wanted);
+	scan_set_limit(scan, wanted, false);
 	take_rows(scan, slot, &function, op->collation, query, wanted);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);

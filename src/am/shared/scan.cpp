@@ -3,6 +3,7 @@
 // between two rows.
 #include "am/shared/scan.hpp"
 
+#include "am/shared/batch_plan.hpp"
 #include "am/shared/row_value.hpp"
 #include "am/shared/value_format.hpp"
 #include "engine/distance.hpp"
@@ -29,8 +30,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kFirstBatch = 100; // rows, when no LIMIT is known
-constexpr uint64 kBatchGrowth = 16;
+constexpr uint64 kLeastBatch = 100; // rows whose buffer any work_mem has room for
 
 #ifdef VECTORGPU_ASSERTS
 constexpr bool kRecheckOrder = true; // core compares with the operator's own value: a tripwire
@@ -59,9 +59,9 @@ rows_in_work_mem()
 	const Size bytes = static_cast<Size>(work_mem) * 1024;
 	uint64 rows = bytes / (2 * sizeof(engine::Neighbor));
 
-	while (rows > kFirstBatch && engine::topk_buffer_bytes(rows) > bytes)
+	while (rows > kLeastBatch && engine::topk_buffer_bytes(rows) > bytes)
 		rows -= rows / 8;
-	return Max(rows, kFirstBatch);
+	return Max(rows, kLeastBatch);
 }
 
 void
@@ -106,15 +106,13 @@ any_key_is_null(IndexScanDesc scan)
 	return false;
 }
 
-/// What the plan wants of the scan, or its caller; see pg::scan_limit.
-bool
-wanted_rows(IndexScanDesc scan, const ScanState *state, uint64 *rows, bool *exact)
+/// What the plan wants of the scan, or its caller.
+pg::ScanWish
+wish_for(IndexScanDesc scan, const ScanState *state)
 {
 	if (state->given_limit == 0)
-		return pg::scan_limit(scan, rows, exact);
-	*rows = state->given_limit;
-	*exact = true;
-	return true;
+		return pg::scan_wish(scan);
+	return {pg::ScanEnd::kCount, state->given_limit, false, 1};
 }
 
 void
@@ -130,8 +128,7 @@ void
 start_scan(IndexScanDesc scan, ScanState *state)
 {
 	Relation index = scan->indexRelation;
-	uint64 limit;
-	bool exact;
+	pg::ScanWish wish;
 
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -174,21 +171,15 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->counters->n_searches++;
 	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
 	state->max_batch_size = rows_in_work_mem();
-	state->batch_size = kFirstBatch;
 	state->round = 0;
 	state->exhaustive = false;
-	state->relaxed = scan_order == kRelaxed;
+	state->relaxed = !scan_drops_late_rows();
 	state->n_left_out = 0;
-	if (wanted_rows(scan, state, &limit, &exact))
-	{
-		if (exact && state->given_limit == 0 && state->phase == ScanPhase::kScored)
-			state->sample = recall_sample_begin(scan, limit, state->context);
-		// Of a filter's candidates more are needed than the plan wants rows.
-		state->batch_size = exact ? Max(limit, UINT64CONST(1)) : Max(limit, kFirstBatch);
-		// What a filter lets through lies further away than the nearest rows: begin wider.
-		if (!exact)
-			state->round = 1;
-	}
+	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && pg::scan_bound(scan, &state->bound, &state->bound_open);
+	wish = wish_for(scan, state);
+	batch_plan_start(scan, state, &wish, !state->relaxed);
+	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 && state->phase == ScanPhase::kScored)
+		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
 
 /// Notes the rows of a batch that is about to be returned.
@@ -241,10 +232,7 @@ note_batch(ScanState *state)
 		state->last = state->rows[state->n_rows - 1];
 		state->has_last = true;
 	}
-	if (scored)
-		state->round++;
 	state->n_before += state->n_rows;
-	state->batch_size *= kBatchGrowth;
 }
 
 /// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
@@ -255,9 +243,10 @@ advance(IndexScanDesc scan, ScanState *state)
 	{
 		if (state->phase_done)
 			start_phase(state,
-				state->phase == ScanPhase::kScored && !state->has_worst ? ScanPhase::kNulls : ScanPhase::kDone);
+				state->phase == ScanPhase::kScored && !state->has_worst && !state->bounded ? ScanPhase::kNulls : ScanPhase::kDone);
 		if (state->phase == ScanPhase::kDone)
 			return false;
+		state->batch_size = batch_plan_rows(scan, state);
 		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
 		state->phase_done = state->n_rows < state->batch_size;
 		if (state->n_rows == 0)
@@ -265,6 +254,13 @@ advance(IndexScanDesc scan, ScanState *state)
 		note_batch(state);
 		return true;
 	}
+}
+
+/// The distance that a score stands for, as the operator returns it.
+double
+distance_of(const ScanState *state, double score)
+{
+	return state->am->values != nullptr ? score : engine::finish_score(state->shape.metric, score);
 }
 
 void
@@ -278,8 +274,7 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 	scan->xs_orderbynulls[0] = !has_value;
 	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
 	if (has_value)
-		scan->xs_orderbyvals[0] = Float8GetDatum(
-			state->am->values != nullptr ? score : engine::finish_score(state->shape.metric, score));
+		scan->xs_orderbyvals[0] = Float8GetDatum(distance_of(state, score));
 }
 
 } // namespace
@@ -291,6 +286,12 @@ scan_define_gucs()
 		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
 		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
 		nullptr, nullptr);
+}
+
+bool
+scan_drops_late_rows()
+{
+	return scan_order == kStrict;
 }
 
 IndexScanDesc
@@ -342,12 +343,26 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->n_rows = 0;
 	state->next_row = 0;
 	state->given_limit = 0;
+	state->one_search = false;
+	state->bounded = false;
 }
 
 void
-scan_set_limit(IndexScanDesc scan, uint64 rows)
+scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search)
 {
-	static_cast<ScanState *>(scan->opaque)->given_limit = rows;
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	state->given_limit = rows;
+	state->one_search = one_search;
+}
+
+bool
+scan_is_behind_bound(const ScanState *state, double score)
+{
+	const double distance = distance_of(state, score);
+
+	// NaN is above all numbers.
+	return !(distance < state->bound) && (state->bound_open || !(distance == state->bound));
 }
 
 bool
@@ -364,7 +379,8 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
 	row = &state->rows[state->next_row++];
-	if (state->has_worst && row->score > state->worst)
+	if ((state->has_worst && row->score > state->worst) ||
+		(state->bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score)))
 	{
 		start_phase(state, ScanPhase::kDone);
 		state->next_row = state->n_rows = 0;

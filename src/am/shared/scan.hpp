@@ -3,9 +3,9 @@
 // phases) and batch.cpp (one batch).
 //
 // An approximate access method's pass looks at a part of the rows. It is repeated with a wider one until the batch is full,
-// and at last with an exact one, so that a batch is short only at the end; the batch after it begins one round wider. What
-// a later round finds before the last row returned is dropped (vectorgpu.scan_order = strict), or returned late (relaxed):
-// then rows are told apart by the list of those returned instead of by their place in the order.
+// and at last with an exact one, so that a batch is short only at the end. What a later batch finds before the last row
+// returned is dropped (vectorgpu.scan_order = strict), or returned late (relaxed): then rows are told apart by the list of
+// those returned instead of by their place in the order. A strict scan that nothing ends early is exact from its first row.
 #pragma once
 
 #include "am/shared/am_interface.hpp"
@@ -43,9 +43,18 @@ struct ScanState
 	bool phase_done; // the last batch was short: the phase has no more rows
 	bool has_last;
 	engine::Neighbor last; // the last row of the batch before, in this phase
-	uint64 batch_size;     // rows to ask for next
+	uint64 batch_size;     // rows that the present batch asks for; 0: none has begun
 	uint64 max_batch_size;
 	uint64 given_limit;    // scan_set_limit; 0: none
+	bool one_search;       // scan_set_limit
+	// batch_plan.hpp.
+	uint64 wanted;         // rows that a Limit wants of this scan; 0: not known
+	bool filtered;         // conditions drop rows on the way to it
+	double expected_share; // of the scan's rows that are expected to pass these, and to be visible
+	bool by_rank;          // batches end at fixed ranks
+	bool bounded;          // a condition ends the scan: at rows whose distance is above `bound`, or equal to it if `bound_open`
+	bool bound_open;
+	double bound;
 	RecallSample *sample;  // recall_sampler.hpp; null: not sampled
 	engine::Neighbor *rows; // [row_capacity]: the batch
 	uint64 row_capacity;
@@ -55,6 +64,7 @@ struct ScanState
 	// Approximate access methods only.
 	uint32 round;      // how wide the next pass searches
 	bool exhaustive;   // the last pass has looked at all rows
+	bool all_wanted;   // every pass looks at all rows: nothing ends the scan before its last row
 	bool relaxed;      // vectorgpu.scan_order as of the scan's start
 	void *am_state;    // SegmentSearch::am_state, in context
 	RowId *returned;   // [n_returned] ascending, relaxed only: rows that the exact passes must leave out
@@ -66,11 +76,18 @@ struct ScanState
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
 
-/// Tells a scan that no executor runs how many rows are wanted of it, as a LIMIT would. After index_rescan.
-void scan_set_limit(IndexScanDesc scan, uint64 rows);
+/// Tells a scan that no executor runs how many rows are wanted of it, as a LIMIT would. After index_rescan. `one_search`: by a single
+/// search for so many rows, not by the steps of batch_plan.hpp.
+void scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search);
 
 /// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
 void scan_next_batch(Relation index, Snapshot snapshot, ScanState *state);
+
+/// No more rows than these can be in the index, as of the scan's start.
+uint64 scan_rows_at_most(const ScanState *state);
+
+/// True if no row with this score, or one behind it, passes the condition that bounds the scan.
+bool scan_is_behind_bound(const ScanState *state, double score);
 
 /// True if the batch's next pass is to look at all rows.
 bool scan_is_exact(const ScanState *state);
