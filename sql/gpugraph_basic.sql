@@ -167,7 +167,7 @@ BEGIN
 	RETURN substring(plan::text from '"Compared": (\d+)')::bigint;
 END $$;
 SET vectorgpu.worker = off; -- what the backend compares is counted
-SELECT pg_temp.compared(0.5, 10) < pg_temp.compared(0.99, 10) AS wider_for_more_recall,
+SELECT pg_temp.compared(0.5, 10) < pg_temp.compared(0.998, 10) AS wider_for_more_recall,
 	pg_temp.compared(0.99, 10) < 8000 AS a_part, pg_temp.compared(0.9, 10) < pg_temp.compared(0.9, 100) AS wider_for_more_rows;
 RESET vectorgpu.worker;
 

@@ -226,8 +226,8 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 		.n_rescored = &state->counters->n_rescored,
 		.round = state->round,
 		.exact = exact,
-		.wanted = state->batch_size,
-		.n_before = state->n_before,
+		.wanted = scan_ranks_wanted(state),
+		.n_before = scan_ranks_before(state),
 		.heap = state->heap,
 		.snapshot = state->snapshot,
 		.am_state = &state->am_state,
@@ -243,7 +243,7 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 
 	*coverage = Coverage::kAll;
 	engine::topk_init(&topk, state->batch_size, state->rows, state->row_capacity,
-		state->has_last ? &state->last : nullptr);
+		state->has_last && !state->from_first ? &state->last : nullptr);
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 		if (!offer_segment(index, state, &state->meta.segments[i], &search))
 			return false;
@@ -294,6 +294,26 @@ reserve_rows(ScanState *state)
 	state->row_capacity = capacity;
 }
 
+/// The last round is over: notes whether more rows may follow, and drops what was returned before, or lies before that.
+void
+end_batch(ScanState *state)
+{
+	uint64 n = 0;
+
+	state->batch_full = state->n_rows == state->batch_size;
+	state->left_out_counted = state->left_out_counted || (state->counts_left_out && state->exhaustive);
+	if (state->by_rank && !state->from_first)
+		state->step_end = state->step_begin + state->batch_size; // work_mem may have cut it off
+	if (!state->from_first || !state->has_last)
+		return;
+	while (n < state->n_rows && !engine::neighbor_less(state->last, state->rows[n]))
+		n++;
+	scan_note_up_to_last(state, n);
+	state->left_out_counted = state->exhaustive && (n < state->n_rows || !state->batch_full);
+	state->n_rows -= n;
+	std::copy(state->rows + n, state->rows + n + state->n_rows, state->rows);
+}
+
 } // namespace
 
 void
@@ -317,6 +337,18 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 		rows[kept++] = rows[i];
 	}
 	engine::topk_push(search->topk, scores, rows, kept, nullptr, 0);
+}
+
+uint64
+scan_ranks_before(const ScanState *state)
+{
+	return state->from_first ? Min(state->step_begin, state->batch_size) : state->n_before;
+}
+
+uint64
+scan_ranks_wanted(const ScanState *state)
+{
+	return state->from_first ? state->batch_size - scan_ranks_before(state) : state->batch_size;
 }
 
 uint64
@@ -400,12 +432,13 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 	reserve_rows(state);
 	// Once all rows were looked at, none that comes later is nearer.
 	state->counts_left_out = state->am->approximate && state->phase == ScanPhase::kScored && !state->relaxed && state->has_last &&
-							 !state->exhaustive && pg::explain_analyzes();
+							 !state->from_first && !state->left_out_counted && pg::explain_analyzes();
 	state->counters->n_asked += state->batch_size;
 	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
 	if (worker_search(index, state))
 	{
 		state->counters->n_worker_batches++;
+		end_batch(state);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(state->batch_context);
 		return;
@@ -429,6 +462,7 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 		// A standby replayed a merge: what was found so far is thrown away, what was returned stays.
 		scan_read_version(index, snapshot, state);
 	}
+	end_batch(state);
 	MemoryContextSwitchTo(old);
 }
 

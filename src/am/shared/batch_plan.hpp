@@ -1,7 +1,7 @@
 // How many rows a scan asks for at a time, and whether it is exact from its first row on. PG dialect. Used by scan.cpp.
 //
-// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step is one search,
-// as wide as its last rank wants, of the rows behind the step before. So a row's place depends on the query and the table alone, and
+// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step is one search
+// for all rows up to its end, as wide as that takes; what it finds up to the last row returned is passed over. So a row's place depends on the query and the table alone, and
 // pages by LIMIT and OFFSET are parts of one sequence. How far a step reaches may depend on the share of rows that has passed the
 // conditions so far, which is the same for all pages, but never on the LIMIT.
 //

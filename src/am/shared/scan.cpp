@@ -175,6 +175,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->exhaustive = false;
 	state->relaxed = !scan_drops_late_rows();
 	state->n_left_out = 0;
+	state->left_out_counted = false;
 	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && pg::scan_bound(scan, &state->bound, &state->bound_open);
 	wish = wish_for(scan, state);
 	batch_plan_start(scan, state, &wish, !state->relaxed);
@@ -248,7 +249,7 @@ advance(IndexScanDesc scan, ScanState *state)
 			return false;
 		state->batch_size = batch_plan_rows(scan, state);
 		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
-		state->phase_done = state->n_rows < state->batch_size;
+		state->phase_done = !state->batch_full;
 		if (state->n_rows == 0)
 			continue;
 		note_batch(state);

@@ -51,7 +51,10 @@ struct ScanState
 	uint64 wanted;         // rows that a Limit wants of this scan; 0: not known
 	bool filtered;         // conditions drop rows on the way to it
 	double expected_share; // of the scan's rows that are expected to pass these, and to be visible
-	bool by_rank;          // batches end at fixed ranks
+	bool by_rank;          // batches end at fixed ranks: steps
+	bool from_first;       // the present step looks for the first rows up to its end; those up to the last one returned are dropped
+	uint64 step_begin;     // ranks of the steps before
+	uint64 step_end;       // and of the present one
 	bool bounded;          // a condition ends the scan: at rows whose distance is above `bound`, or equal to it if `bound_open`
 	bool bound_open;
 	double bound;
@@ -60,6 +63,7 @@ struct ScanState
 	uint64 row_capacity;
 	uint64 n_rows;
 	uint64 next_row;
+	bool batch_full; // the batch had as many rows as it asked for: more may follow
 	uint64 n_before; // rows of the batches before, in this phase
 	// Approximate access methods only.
 	uint32 round;      // how wide the next pass searches
@@ -73,6 +77,7 @@ struct ScanState
 	double furthest; // score of the returned row that is furthest away, if any
 	bool counts_left_out; // for EXPLAIN: the batch may find rows nearer than those returned before it, which are to be counted
 	uint64 n_left_out;    // such rows of this search so far
+	bool left_out_counted; // all of them: a pass over all rows has come past the last one returned
 	MetaData meta; // as of the scan's start, or of the last recovery from a recycled page
 };
 
@@ -82,6 +87,10 @@ void scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search);
 
 /// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
 void scan_next_batch(Relation index, Snapshot snapshot, ScanState *state);
+
+/// Ranks that earlier batches have looked for, and those that the present one adds. Their sum says how wide it searches.
+uint64 scan_ranks_before(const ScanState *state);
+uint64 scan_ranks_wanted(const ScanState *state);
 
 /// No more rows than these can be in the index, as of the scan's start.
 uint64 scan_rows_at_most(const ScanState *state);

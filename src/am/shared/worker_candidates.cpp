@@ -186,7 +186,7 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 		return false;
 	if (finds_candidates(state))
 		return worker_found(index, state, candidates, n_candidates);
-	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, state->n_before + state->batch_size);
+	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
 	if (n == 0 || n > wire::kMaxSearchK)
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;

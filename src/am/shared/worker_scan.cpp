@@ -417,7 +417,7 @@ ask_rounds(Relation index, ScanState *state)
 	{
 		CHECK_FOR_INTERRUPTS();
 		ask.k = Min(rows_to_ask(state), wire::kMaxSearchK);
-		ask.after = state->has_last ? &state->last : nullptr;
+		ask.after = state->has_last && !state->from_first ? &state->last : nullptr;
 		ask.rows = state->rows;
 		ask.capacity = state->row_capacity;
 		if (!ask_worker(index, state, &ask))
@@ -521,7 +521,7 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n] = {segment->id, 0, 0, 0};
-		if (!structure->probes(index, &state->meta, segment, state->round, state->batch_size, state->n_before, state->query, state->strategy,
+		if (!structure->probes(index, &state->meta, segment, state->round, scan_ranks_wanted(state), scan_ranks_before(state), state->query, state->strategy,
 				&probes[*n], &look))
 			return false;
 		all = all && look.whole;
