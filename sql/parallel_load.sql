@@ -5,7 +5,7 @@
 
 -- Two lists, around 9 and 100. To 60 the middle of the second is nearer, whose nearest row is 90; 49 lies in the first.
 CREATE TABLE pload (v vector(1));
-INSERT INTO pload SELECT ARRAY[i]::vector FROM generate_series(0, 10) i UNION ALL SELECT '[49]' UNION ALL SELECT ARRAY[i]::vector FROM generate_series(90, 110) i;
+INSERT INTO pload SELECT ARRAY[i / 4.0]::vector FROM generate_series(0, 40) i UNION ALL SELECT '[49]' UNION ALL SELECT ARRAY[90 + i / 2.0]::vector FROM generate_series(0, 40) i;
 CREATE INDEX pload_v ON pload USING gpuivf (v vector_l2_ops) WITH (lists = 2);
 CREATE TABLE pload_rows AS SELECT i FROM generate_series(1, 1000) i;
 CREATE FUNCTION pload_nearest(i int) RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS

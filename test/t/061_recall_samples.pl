@@ -137,7 +137,7 @@ make_table($node, 'o', dims => 32);
 fill_vectors($node, 'o', dims => 32, rows => 5000);
 $node->safe_psql('postgres', 'ALTER TABLE o ADD tags int[]; UPDATE o SET tags = ARRAY[id % 7, 10 + id % 11, 30 + id % 13]; VACUUM FULL o');
 my $near = 'v <-> ' . query_vector($node, 5, dims => 32);
-for my $other ([ 'gpuflat', 'v vector_l2_ops', $near, 'SELECT' ], [ 'gpugraph', 'v vector_l2_ops', $near, 'SET gpugraph.search_width = 1' ],
+for my $other ([ 'gpuflat', 'v vector_l2_ops', $near, 'SELECT' ], [ 'gpugraph', 'v vector_l2_ops', $near, 'SET vectorgpu.stable_pages = off; SET gpugraph.search_width = 1' ],
 	[ 'gpumatch', 'tags', "tags <#> '{1,12,33}'", 'SELECT' ])
 {
 	my ($method, $key, $order, $setting) = @$other;

@@ -65,51 +65,74 @@ search_cost(double width, double scored, uint32 hash_bits, double pages)
 	return (hash_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
 }
 
+/// What the steps of a scan share.
+struct StepCosts
+{
+	IndexPath *path;
+	GraphPlan plan;
+	double rows;
+	double all_pages;
+	double degree;
+	uint32 hash_bits;
+	Cost pass_of_all; // by a GPU, if that answers
+};
+
+/// One step of ranks, by a search so wide. *looks_at_all: it is a look at all rows. Adds to *pages what it reads.
+Cost
+step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
+{
+	const double exact_pages = flat_pages(costs->all_pages, costs->rows, costs->degree);
+	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
+	const bool hashed = costs->hash_bits > 0;
+	const double gpu_us = hashed ? gpu_codes_us(width, costs->rows)
+								 : kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / costs->rows / sizeof(float));
+	double read;
+	Cost cost;
+
+	*looks_at_all = !costs->plan.reaches || graph_looks_at_all(width, costs->rows, costs->plan.rows_per_width);
+	read = *looks_at_all ? costs->all_pages : Min(scored, costs->all_pages);
+	*pages += read;
+	// By codes the processor looks at all rows, beside a GPU too: that has no vectors.
+	if (!(hashed && *looks_at_all) && gpu_search_cost(costs->path, gpu_us, hashed ? read : 0, &cost))
+	{
+		if (hashed)
+			return cost;
+		// The engine there takes the shorter way.
+		(void) gpu_search_cost(costs->path, gpu_exact_us(0) + kGpuMoreUs, exact_pages, &costs->pass_of_all);
+		return *looks_at_all ? costs->pass_of_all : Min(cost, costs->pass_of_all);
+	}
+	return *looks_at_all ? costs->pass_of_all
+						 : kWayCost * cpu_operator_cost + pass_cost(costs->path, 0, std::sqrt(costs->rows)) +
+							   search_cost(width, scored, costs->hash_bits, costs->all_pages);
+}
+
 } // namespace
 
 void
 graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	const double rows = Max(path->indexinfo->tuples, 1.0);
-	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
-	GraphPlan plan;
-	double gpu_us;
-	double exact_pages;
-	uint32 hash_bits;
+	StepCosts costs = {.path = path, .rows = Max(path->indexinfo->tuples, 1.0), .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
+	bool looks_at_all = false;
 	Relation index;
-	Cost pass_of_all;
-	double degree;
-	double scored;
-	bool looks_at_all;
-	bool on_gpu;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
-	degree = graph_plan_degree(index);
-	hash_bits = graph_plan_hash_bits(index);
-	plan = graph_plan(index, wanted_rows(root, rows));
+	costs.degree = graph_plan_degree(index);
+	costs.hash_bits = graph_plan_hash_bits(index);
+	costs.plan = graph_plan(index, wanted_rows(root, costs.rows));
 	index_close(index, NoLock);
-	exact_pages = flat_pages(all_pages, rows, degree);
-	gpu_us = hash_bits > 0 ? gpu_codes_us(plan.width, rows)
-						   : kGpuWayUs + engine::graph::gpu_graph_us(plan.width, exact_pages * kPayloadBytes / rows / sizeof(float));
-	scored = (plan.width + kWayWidth) * degree * kNewNeighbors;
-	looks_at_all = !plan.reaches || graph_looks_at_all(plan.width, rows, hash_bits);
-	if (!looks_at_all)
-		*pages = Min(scored, all_pages);
-	pass_of_all = pass_cost(path, all_pages, rows);
-	// By codes the processor looks at all rows, beside a GPU too: that has no vectors.
-	on_gpu = !(hash_bits > 0 && looks_at_all) && gpu_search_cost(path, gpu_us, hash_bits > 0 ? *pages : 0, startup_cost);
-	if (on_gpu && hash_bits == 0)
-	{
-		// The engine there takes the shorter way.
-		(void) gpu_search_cost(path, gpu_exact_us(0) + kGpuMoreUs, exact_pages, &pass_of_all);
-		*startup_cost = looks_at_all ? pass_of_all : Min(*startup_cost, pass_of_all);
-	}
-	else if (!on_gpu)
-		*startup_cost = looks_at_all ? pass_of_all : model_cost() + kWayCost * cpu_operator_cost + pass_cost(path, 0, std::sqrt(rows)) + search_cost(plan.width, scored, hash_bits, all_pages);
-	*total_cost = *startup_cost + kPassesOfAll * pass_of_all + fetch_cost(rows);
+	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.rows);
+	*pages = 0;
+	*startup_cost = 0;
+	for (uint32 i = 0; i < costs.plan.n_steps && !looks_at_all; i++)
+		*startup_cost += step_cost(&costs, costs.plan.widths[i], &looks_at_all, pages);
+	if (every_row_wanted(root))
+		*startup_cost = costs.pass_of_all;
+	else if (!looks_at_all)
+		*startup_cost += model_cost();
+	*total_cost = *startup_cost + kPassesOfAll * costs.pass_of_all + fetch_cost(costs.rows);
 }
 
 } // namespace vectorgpu::am

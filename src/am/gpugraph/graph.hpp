@@ -85,17 +85,26 @@ bool graph_reaches(const GraphModel *model, double recall);
 
 /// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before: not less than n_rows where
 /// a look at all of them is faster, or alone reaches gpugraph.recall_target.
-double graph_width(const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round);
+double graph_width(
+	const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round);
+
+/// options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row that it keeps in mind; 0: not
+/// known, with codes.
+double graph_rows_per_width(const MetaData *meta);
 
 /// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was set, only if the engine does.
-bool graph_looks_at_all(double width, double n_rows, uint32 hash_bits);
+bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
-/// What the planner takes a scan's first pass to be.
+constexpr uint32 kGraphPlanSteps = 12; // for more rows a scan looks at all sooner
+
+/// What the planner takes a scan to be, until it has the rows that are wanted.
 struct GraphPlan
 {
-	double width;
+	uint32 n_steps;
+	double widths[kGraphPlanSteps]; // [n_steps] of the steps of ranks (batch_plan.hpp)
+	double rows_per_width; // graph_rows_per_width
 	bool reaches; // false: all is looked at, because no width that was measured reaches gpugraph.recall_target
 };
 

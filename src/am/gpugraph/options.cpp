@@ -23,6 +23,7 @@ namespace
 
 constexpr double kDefaultWidth = 64;   // where no calibration was possible
 constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
+constexpr double kPlanBytes = 512;     // of a row of SIFT
 constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
 // For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and of 100 rows (SIFT
 // and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100 (arXiv), before later steps had higher targets (batch_plan_target).
@@ -31,9 +32,20 @@ constexpr double kMoreRows = 0.35;
 // rows, uniform in 16 dimensions) 48, 360, 880 and 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
 constexpr double kMoreCandidates = 0.8;
 constexpr double kRoundGrowth = 2;     // a round is so much wider than the one before
-// Rows that a look at all of them passes in the time of a search for each row that it keeps in mind: SIFT, 100,000 rows in memory, 5.6 ms for all, 3.5 by a
-// width of 1,024, 6.7 by one of 2,048, 24 by one of 8,192; so with other numbers of rows, since both grow alike.
-constexpr double kRowsPerWidth = 48;
+// What a look at all rows takes for each, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of what follows).
+constexpr double kPassRowNs = 5;
+constexpr double kPassByteNs = 0.1;
+// What a search takes for each row that it keeps in mind: it reads the row's edges, looks each of them up among the rows that it has met,
+// and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours in common, so that fewer are new.
+constexpr double kNodeNs = 300;
+constexpr double kEdgeNs = 10;
+constexpr double kScoreNs = 112;
+constexpr double kScoreByteNs = 0.5;
+constexpr double kScoreBytes = 512;
+// New rows are one and this share of the edges. It is less than measured, since the share differs from table to table: all rows are looked
+// at where that is cheaper beyond doubt. SIFT, degree 32: 48 rows in the time of one that a search keeps in mind.
+constexpr double kNewRows = 0.145;
+constexpr double kNewBitRows = 0.37;
 constexpr double kCloseEnough = 0.005; // below a target: less than samples of 1,000 rows tell apart
 
 /// What core keeps of the storage parameters.
@@ -93,6 +105,17 @@ calibrated_width(const GraphModel *model, double target)
 	return model->calibration.n_queries > 0
 		? std::round(engine::ivf::fractional_probes_for(model->calibration, target)) // one more may find a hundredth more
 		: kDefaultWidth;
+}
+
+/// Rows that a look at all of them passes in the time that a search takes for a row that it keeps in mind. The distance and the number of
+/// rows do not matter: where less of a table is in the processor's caches a search and a look at all rows both take longer.
+double
+rows_per_width(ElementType element, double row_bytes, uint32 degree)
+{
+	const double new_rows = 1 + degree * (element == ElementType::kBit ? kNewBitRows : kNewRows);
+	const double score_ns = kScoreNs + kScoreByteNs * Min(row_bytes, kScoreBytes);
+
+	return (kNodeNs + degree * kEdgeNs + new_rows * score_ns) / (kPassRowNs + kPassByteNs * row_bytes);
 }
 
 } // namespace
@@ -165,10 +188,18 @@ graph_plan_degree(Relation index)
 	return static_cast<uint32>(given != nullptr ? given->degree : kDefaultDegree);
 }
 
-bool
-graph_looks_at_all(double width, double n_rows, uint32 hash_bits)
+double
+graph_rows_per_width(const MetaData *meta)
 {
-	return engine::graph::looks_at_all(width, n_rows) || (width_setting == 0 && hash_bits == 0 && width * kRowsPerWidth >= n_rows);
+	const GraphOptions *options = graph_options(meta);
+
+	return options->hash_bits != 0 ? 0 : rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), options->degree);
+}
+
+bool
+graph_looks_at_all(double width, double n_rows, double rows_per_width)
+{
+	return engine::graph::looks_at_all(width, n_rows) || (width_setting == 0 && width * rows_per_width >= n_rows);
 }
 
 double
@@ -186,7 +217,7 @@ graph_reaches(const GraphModel *model, double recall)
 }
 
 double
-graph_width(const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round)
+graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
 	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would fill the batch
@@ -198,27 +229,34 @@ graph_width(const GraphModel *model, const SegmentEntry *segment, uint64 n_befor
 	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
 		return Max(width, n_rows);
-	return graph_looks_at_all(width, n_rows, model->hash_bits) ? Max(width, n_rows) : width;
+	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta)) ? Max(width, n_rows) : width;
 }
 
 GraphPlan
 graph_plan(Relation index, double wanted)
 {
 	const uint32 hash_bits = graph_plan_hash_bits(index);
-	GraphPlan plan = {kPlanWidth * wider_by_codes(hash_bits) * recall_factor(recall_target), true};
+	GraphPlan plan = {0, {}, hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index)), true};
 	const SegmentEntry *largest;
 	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	GraphModel model;
-
 	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
-	if (meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr))
-	{
-		plan.width = calibrated_width(&model, recall_target);
+	const bool described = meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
+
+	if (described)
 		plan.reaches = graph_reaches(&model, recall_target);
-	}
 	if (meta != nullptr)
+	{
+		plan.rows_per_width = graph_rows_per_width(meta);
 		pfree(meta);
-	plan.width = std::ceil(width_for(plan.width, wanted, hash_bits));
+	}
+	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end); plan.n_steps++)
+	{
+		const double target = batch_plan_target(recall_target, begin, end);
+		const double calibrated = described ? calibrated_width(&model, target) : kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target);
+
+		plan.widths[plan.n_steps] = std::ceil(width_for(calibrated, static_cast<double>(end), hash_bits));
+	}
 	return plan;
 }
 

@@ -128,7 +128,8 @@ tell_of_recall(const GraphWriter *writer)
 	const engine::ivf::Calibration *calibration = &model->calibration;
 
 	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
-		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows), model->hash_bits))
+		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
+			graph_rows_per_width(writer->meta)))
 		return; // the last: in any case
 	ereport(NOTICE,
 		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target", RelationGetRelationName(writer->plan.index)),

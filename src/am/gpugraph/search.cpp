@@ -376,7 +376,7 @@ graph_search_segment(const SegmentSearch *search)
 	known = known_graph(search);
 	if (known == nullptr)
 		return false;
-	width = graph_width(&known->model, search->segment, search->n_before, search->wanted, search->round);
+	width = graph_width(search->meta, &known->model, search->segment, search->n_before, search->wanted, search->round);
 	if (engine::graph::looks_at_all(width, static_cast<double>(search->segment->n_rows)))
 		return search_rows(search);
 	*search->coverage = Coverage::kPart;

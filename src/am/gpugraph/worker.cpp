@@ -97,14 +97,16 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
 	const GraphModel *model = known_model(index, meta, segment, strategy);
+	bool all;
 
 	if (model == nullptr)
 		return false;
 	probes->probes = static_cast<uint32>(
-		Min(graph_width(model, segment, n_before, wanted, round), static_cast<double>(PG_UINT32_MAX)));
+		Min(graph_width(meta, model, segment, n_before, wanted, round), static_cast<double>(PG_UINT32_MAX)));
+	all = engine::graph::looks_at_all(probes->probes, n_rows); // graph_width says no less than n_rows where that is cheaper
 	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
-	look->whole = model->hash_bits == 0 && graph_looks_at_all(probes->probes, n_rows, 0);
-	look->width = graph_looks_at_all(probes->probes, n_rows, model->hash_bits) ? 0 : probes->probes;
+	look->whole = model->hash_bits == 0 && all;
+	look->width = all ? 0 : probes->probes;
 	return true;
 }
 

@@ -245,13 +245,11 @@ ivf_plan(Relation index, double n_rows, double wanted)
 		pfree(meta);
 	plan.n_searches = 0;
 	plan.n_probes = 0;
-	for (uint64 rank = 0; static_cast<double>(rank) < wanted; plan.n_searches++)
+	for (uint64 begin, end = 0; batch_plan_next_step(wanted, &begin, &end); plan.n_searches++)
 	{
-		const uint64 end = batch_plan_step_end(rank);
-		const double target = batch_plan_target(recall_target, rank, end);
+		const double target = batch_plan_target(recall_target, begin, end);
 
 		plan.n_probes += described ? ivf_probes(&model, end, target) : Min(planned_probes(plan.n_lists, static_cast<double>(end), target), plan.n_lists);
-		rank = end;
 	}
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&

@@ -58,6 +58,7 @@ approximate_method()
 	AccessMethod method = kMatch;
 
 	method.approximate = true;
+	method.most_from_first = 8192; // candidates are counted anew however the step goes
 	return method;
 }
 

@@ -195,6 +195,10 @@ struct AccessMethod
 	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
 
+	/// Up to so many rows a step of ranks (batch_plan.hpp) looks for all from the first; longer ones go on behind the last row returned.
+	/// What a GPU takes less time for.
+	uint64 most_from_first;
+
 	/// What of a segment each round has more of, as EXPLAIN calls it (note_width). Null: nothing that can be told.
 	const char *width_name;
 
@@ -263,8 +267,11 @@ bytea *no_options(Datum reloptions, bool validate);
 /// validate.cpp. amvalidate.
 bool shared_validate(const AccessMethod *am, Oid opclass_oid);
 
-/// scan.cpp. Defines vectorgpu.scan_order; called by _PG_init.
+/// scan.cpp. Defines vectorgpu.scan_order and vectorgpu.stable_pages; called by _PG_init.
 void scan_define_gucs();
+
+/// scan.cpp. vectorgpu.stable_pages.
+bool scan_pages_are_stable();
 
 /// scan.cpp. True if scans leave out what they find too late (vectorgpu.scan_order = strict).
 bool scan_drops_late_rows();

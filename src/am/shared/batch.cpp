@@ -342,7 +342,9 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 uint64
 scan_ranks_before(const ScanState *state)
 {
-	return state->from_first ? Min(state->step_begin, state->batch_size) : state->n_before;
+	if (!state->by_rank)
+		return state->n_before;
+	return state->from_first ? Min(state->step_begin, state->batch_size) : state->step_begin;
 }
 
 uint64

@@ -17,9 +17,6 @@ constexpr uint64 kBatchGrowth = 16; // and so many times as many in each further
 constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
 constexpr uint64 kStepGrowth = 4;   // behind these a step ends at so many times the rank of the one before
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
-// A step looks for all rows up to its end, those of the steps before included: to go on behind a row takes a GPU two to three times as
-// long (H200, 150,000 rows of 256 dimensions, 16 clients, LIMIT 100). Longer steps go on behind the last row.
-constexpr uint64 kMostFromFirst = 8192;
 // Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
@@ -77,7 +74,7 @@ next_step(IndexScanDesc scan, ScanState *state)
 	state->step_end = batch_plan_step_end(state->step_begin);
 	if (state->step_begin > 0 && share_so_far(scan, state) < kFewPass)
 		state->step_end = batch_plan_step_end(state->step_end);
-	state->from_first = !state->relaxed && state->step_end <= Min(kMostFromFirst, state->max_batch_size);
+	state->from_first = !state->relaxed && state->step_end <= Min(state->am->most_from_first, state->max_batch_size);
 	return state->from_first ? state->step_end : state->step_end - state->step_begin;
 }
 
@@ -158,11 +155,23 @@ batch_plan_target(double target, uint64 n_before, uint64 end)
 	return 1 - (1 - target) * static_cast<double>(end) / static_cast<double>(end + lost_of);
 }
 
+bool
+batch_plan_next_step(double wanted, uint64 *begin, uint64 *end)
+{
+	*begin = *end;
+	if (static_cast<double>(*begin) >= wanted)
+		return false;
+	*end = scan_pages_are_stable() ? batch_plan_step_end(*begin) : static_cast<uint64>(wanted);
+	return true;
+}
+
 uint64
 batch_plan_rows(IndexScanDesc scan, ScanState *state)
 {
 	if (state->by_rank && state->phase == ScanPhase::kScored && !state->exhaustive)
 		return next_step(scan, state);
+	// Once all rows were looked at, and behind those with a value, the order is exact.
+	state->by_rank = false;
 	state->from_first = false;
 	return state->batch_size == 0 ? first_batch(state) : next_batch(scan, state);
 }

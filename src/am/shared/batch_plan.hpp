@@ -22,6 +22,10 @@ void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *
 /// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access methods.
 uint64 batch_plan_step_end(uint64 rank);
 
+/// For the planner: the next step of a scan that is to return `wanted` rows, of the ranks from *begin to *end. False: there are no more.
+/// Begin with *end = 0.
+bool batch_plan_next_step(double wanted, uint64 *begin, uint64 *end);
+
 /// The recall that a step needs which ends at rank `end` and begins behind n_before rows, for `target` of all these. Rows that the
 /// steps before have missed are lost to it, though its own wider search may find them.
 double batch_plan_target(double target, uint64 n_before, uint64 end);

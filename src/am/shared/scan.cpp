@@ -51,6 +51,7 @@ const struct config_enum_entry kScanOrders[] = {
 };
 
 int scan_order = kStrict;
+bool stable_pages = true;
 
 /// The most rows of a batch whose buffer keeps within work_mem.
 uint64
@@ -178,6 +179,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->left_out_counted = false;
 	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && pg::scan_bound(scan, &state->bound, &state->bound_open);
 	wish = wish_for(scan, state);
+	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish, !state->relaxed);
 	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 && state->phase == ScanPhase::kScored)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
@@ -287,6 +289,16 @@ scan_define_gucs()
 		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
 		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
 		nullptr, nullptr);
+	pg::define_bool("vectorgpu.stable_pages",
+		"Pages by LIMIT and OFFSET of an approximate index are parts of one sequence.",
+		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more than 32.",
+		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+}
+
+bool
+scan_pages_are_stable()
+{
+	return stable_pages;
 }
 
 bool
