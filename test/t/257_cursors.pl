@@ -1,6 +1,6 @@
 # Cursors that stay open while their index changes (C25, C26, G10): rows come and go, places of removed rows are used again, VACUUM and merges
 # write other segments, the worker's copy is dropped and loaded anew. What a cursor returns then is of its snapshot, each row once, in order
-# under vectorgpu.scan_order = strict, and every row under relaxed or where the access method looks at all of them; with the worker and without,
+# under vectorgpu.scan_order = strict, and every row under relaxed or where no LIMIT can end the scan; with the worker and without,
 # by narrow searches, which need several rounds, and by exhaustive ones.
 use strict;
 use warnings;
@@ -61,6 +61,7 @@ SQL
 #   settings     of its session
 #   complete     1: every row of the snapshot has to come; else half of them
 #   ordered      1: by ascending distance
+#   limited      1: a LIMIT that can end the scan at any row stands above it, behind a window function
 #   rounds       1: some passes must not look at everything; 0: each must; undef: exact access methods have none
 #   worker       on, off
 #   by_worker    how many of its three batches the worker answers: of a gpumatch index by signatures only those that leave rows out
@@ -70,6 +71,8 @@ sub cursor_course
 	my ($other, $cursor) = ($node, $node->background_psql('postgres'));
 	my (@fetched, %truth, %seen, @problems);
 	my $select = "SELECT id, $what{order} AS d FROM t ORDER BY $what{order}";
+
+	$select = "SELECT id, d, row_number() OVER () FROM ($select) s LIMIT 100000" if $what{limited};
 
 	# These may be removed from the index while the cursor is open.
 	my @dead = split /\n/, $other->safe_psql('postgres', 'DELETE FROM t WHERE id % 13 = 5 OR id <= (SELECT max(id) FROM t) - 3600 RETURNING ctid');
@@ -97,7 +100,7 @@ sub cursor_course
 		$by_worker++ if worker_stat($node, 'answered') > $before;
 	};
 
-	# Batches end behind 100 rows and 1,700.
+	# Batches end behind 100 rows and 1,700, steps of ranks behind 32, 128 and 512.
 	$cursor->query_safe("DECLARE c NO SCROLL CURSOR FOR $select");
 	$fetch->(30);
 	change_index(1);
@@ -149,10 +152,15 @@ sub courses
 		for my $scan_order ('strict', 'relaxed')
 		{
 			cursor_course("$method, $scan_order, narrow, worker $worker", %what, order => $order, settings => "$narrow{$method}; SET vectorgpu.scan_order = $scan_order",
-				rounds => 1, complete => $scan_order eq 'relaxed', ordered => $scan_order eq 'strict', worker => $worker, by_worker => $method eq 'gpumatch' ? 1 : 3);
-			# With all rows in each pass the order makes no difference.
-			next if $method eq 'gpumatch' || ($scan_order eq 'relaxed' && !$ENV{VECTORGPU_LONG});
-			cursor_course("$method, $scan_order, exhaustive, worker $worker", %what, order => $order, settings => "SET vectorgpu.scan_order = $scan_order",
+				limited => $scan_order eq 'strict', rounds => 1, complete => $scan_order eq 'relaxed', ordered => $scan_order eq 'strict',
+				worker => $worker, by_worker => $method eq 'gpumatch' ? 2 : 3);
+			# What no LIMIT can end is exact under strict, however narrow its searches are.
+			next if $method eq 'gpumatch';
+			cursor_course("$method, relaxed, by the recall target, worker $worker", %what, order => $order, settings => 'SET vectorgpu.scan_order = relaxed',
+				complete => 1, ordered => 0, worker => $worker, by_worker => 3)
+			  if $scan_order eq 'relaxed' && $ENV{VECTORGPU_LONG};
+			next if $scan_order eq 'relaxed';
+			cursor_course("$method, no LIMIT, worker $worker", %what, order => $order, settings => $narrow{$method},
 				rounds => 0, complete => 1, ordered => 1, worker => $worker, by_worker => 3);
 		}
 	}
