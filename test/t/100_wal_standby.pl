@@ -69,6 +69,15 @@ step('vacuum', 'VACUUM t; VACUUM wide');
 step('rows in used places', rows_sql(3001, 3600, 2)
 	  . "DELETE FROM n WHERE id % 20 = 0; VACUUM n; INSERT INTO n SELECT 4000 + i, 1, " . random_vector_sql('i', dims => 8, seed => 2) . ' FROM generate_series(1, 300) i');
 step('merge', "SELECT vectorgpu_merge('t_v'); SELECT vectorgpu_merge('wide_v'); SELECT vectorgpu_merge('n_v')");
+{
+	my $query = query_vector($primary, 5, dims => 8);
+	my $ids = sub { my ($tail) = @_; return "SELECT string_agg(id::text, ',') FROM (SELECT id FROM n ORDER BY v <-> $query $tail) s" };
+	my $all = $primary->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; ' . $ids->('LIMIT 200'));
+
+	is(join(',', map { $open->query_safe($ids->('LIMIT 20 OFFSET ' . 20 * $_)) } 0 .. 9), $all, 'pages of the standby are one sequence, and the primary\'s');
+	is($open->query_safe("SELECT count(*) < 200 AND count(*) > 0 FROM (SELECT id FROM n WHERE v <-> $query < (SELECT v <-> $query FROM n WHERE id = split_part('$all', ',', 100)::int) ORDER BY v <-> $query LIMIT 300) s"),
+		't', 'a bound on the distance ends a scan there');
+}
 step('rows after merge', rows_sql(4001, 4400, 3));
 step('update', "UPDATE t SET v = v + v WHERE id % 5 = 0; UPDATE wide SET category = 2");
 step('delete and vacuum', 'DELETE FROM t WHERE id % 4 = 0; DELETE FROM wide WHERE id % 4 = 0; VACUUM t; VACUUM wide');
