@@ -153,7 +153,7 @@ sub courses
 		{
 			cursor_course("$method, $scan_order, narrow, worker $worker", %what, order => $order, settings => "$narrow{$method}; SET vectorgpu.scan_order = $scan_order",
 				limited => $scan_order eq 'strict', rounds => 1, complete => $scan_order eq 'relaxed', ordered => $scan_order eq 'strict',
-				worker => $worker, by_worker => $method eq 'gpumatch' ? 2 : 3);
+				worker => $worker, by_worker => $method eq 'gpumatch' ? 1 : 3);
 			# What no LIMIT can end is exact under strict, however narrow its searches are.
 			next if $method eq 'gpumatch';
 			cursor_course("$method, relaxed, by the recall target, worker $worker", %what, order => $order, settings => 'SET vectorgpu.scan_order = relaxed',
