@@ -53,6 +53,19 @@ bool (*is_ours)(Relation index) = nullptr;
 
 constexpr double kLeastSelectivity = 1e-6;
 
+/// How often the plan of a WITH was walked through.
+struct CteVisit
+{
+	const PlanState *state;
+	uint32 n;
+};
+
+constexpr uint32 kMostCtes = 64; // scans in further ones have no note: they go by steps, and their LIMITs are not known
+constexpr uint32 kMostCteReaders = 4;
+
+CteVisit cte_visits[kMostCtes]; // [n_cte_visits] of the plan that is being walked through
+uint32 n_cte_visits = 0;
+
 void
 forget_note(void *arg)
 {
@@ -145,7 +158,8 @@ note_child(PlanState *state, void *place)
 	return false;
 }
 
-/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan.
+/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan, but for those that change rows:
+/// they run to their end, whether they are read or not.
 void
 note_subplans(const List *subplans)
 {
@@ -155,7 +169,7 @@ note_subplans(const List *subplans)
 	{
 		const SubPlanState *subplan = lfirst_node(SubPlanState, cell);
 
-		if (subplan->subplan->subLinkType != CTE_SUBLINK)
+		if (subplan->subplan->subLinkType != CTE_SUBLINK || IsA(subplan->planstate, ModifyTableState))
 			note_scans(subplan->planstate, kReadsAll);
 	}
 }
@@ -177,6 +191,29 @@ note_others(PlanState *state, Place place)
 		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
 	state->initPlan = initial;
 	state->subPlan = inner;
+}
+
+/// The plan of a WITH, once for each of its readers. They may read each other's plans, so that there are many ways to one: behind a few
+/// it counts as read to its end.
+void
+note_cte(PlanState *state, Place place)
+{
+	CteVisit *visit = nullptr;
+
+	CHECK_FOR_INTERRUPTS();
+	if (state == nullptr || IsA(state, ModifyTableState))
+		return;
+	for (uint32 i = 0; i < n_cte_visits && visit == nullptr; i++)
+		if (cte_visits[i].state == state)
+			visit = &cte_visits[i];
+	if (visit == nullptr && n_cte_visits < kMostCtes)
+	{
+		visit = &cte_visits[n_cte_visits++];
+		*visit = {state, 0};
+	}
+	if (visit == nullptr || visit->n > kMostCteReaders)
+		return;
+	note_scans(state, visit->n++ < kMostCteReaders ? place : kReadsAll);
 }
 
 /// Follows a plan from its root, or a subplan's, down to our index scans.
@@ -213,7 +250,7 @@ note_scans(PlanState *state, Place place)
 			break;
 		case T_CteScanState:
 			place.direct = nullptr;
-			note_scans(reinterpret_cast<CteScanState *>(state)->cteplanstate, place);
+			note_cte(reinterpret_cast<CteScanState *>(state)->cteplanstate, place);
 			break;
 		default:
 			note_others(state, place);
@@ -231,6 +268,7 @@ executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 		return;
+	n_cte_visits = 0;
 	note_scans(query->planstate, kReadsAll);
 	drop_unread_order(query, is_ours);
 }
@@ -247,12 +285,12 @@ next_note(const ScanNote *note, IndexScanDesc scan)
 	return nullptr;
 }
 
-/// True if one of the Limits has a count. One that has not begun says nothing yet: it is taken to have one.
+/// True if one of the Limits has a count. One above another reader of the same plan may not have begun, and says nothing yet.
 bool
 ends_early(const Above *limits)
 {
 	for (; limits != nullptr; limits = limits->next)
-		if (limits->limit->lstate == LIMIT_INITIAL || !limits->limit->noCount)
+		if (limits->limit->lstate != LIMIT_INITIAL && !limits->limit->noCount)
 			return true;
 	return false;
 }
@@ -277,11 +315,12 @@ ScanWish
 scan_wish(IndexScanDesc scan)
 {
 	const ScanNote *note = next_note(nullptr, scan);
-	ScanWish wish = {ScanEnd::kUnknown, 0, false, 1};
+	ScanWish wish = {ScanEnd::kUnknown, 0, false, false, 1};
 
 	if (note == nullptr)
 		return wish;
 	wish.filtered = note->place.filtered;
+	wish.shared = note->place.shared;
 	wish.selectivity = note->selectivity;
 	if (next_note(note, scan) == nullptr && has_count(note->place.direct))
 	{

@@ -28,6 +28,7 @@ struct ScanWish
 	ScanEnd end;
 	uint64 rows;        // kCount: rows that the Limit wants, those of its OFFSET included
 	bool filtered;      // a condition drops rows between the scan and that Limit, or at the scan
+	bool shared;        // other scans give rows to that Limit as well, such as those of other partitions
 	double selectivity; // share of the scan's rows that the planner expects to pass the scan's own conditions, in (0, 1]
 };
 

@@ -115,6 +115,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	StepCosts costs = {.path = path, .rows = Max(path->indexinfo->tuples, 1.0), .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
 	bool looks_at_all = false;
 	Relation index;
+	Cost unused;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
@@ -125,13 +126,16 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	index_close(index, NoLock);
 	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.rows);
 	*pages = 0;
-	*startup_cost = 0;
+	*startup_cost = gpu_search_cost(path, 0, 0, &unused) ? 0 : model_cost();
 	for (uint32 i = 0; i < costs.plan.n_steps && !looks_at_all; i++)
+	{
 		*startup_cost += step_cost(&costs, costs.plan.widths[i], &looks_at_all, pages);
+		if (i == 0 && looks_at_all)
+			*startup_cost = costs.pass_of_all;
+	}
+	*pages = Min(*pages, costs.all_pages);
 	if (every_row_wanted(root))
 		*startup_cost = costs.pass_of_all;
-	else if (!looks_at_all)
-		*startup_cost += model_cost();
 	*total_cost = *startup_cost + kPassesOfAll * costs.pass_of_all + fetch_cost(costs.rows);
 }
 

@@ -98,12 +98,13 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
 }
 
-/// The width that finds the recall target for kCalibratedRows.
+/// The width that finds the target for kCalibratedRows. A step's target may be above what any width was measured to find, though the
+/// scan's is not: then it is as much as was found.
 double
 calibrated_width(const GraphModel *model, double target)
 {
 	return model->calibration.n_queries > 0
-		? std::round(engine::ivf::fractional_probes_for(model->calibration, target)) // one more may find a hundredth more
+		? std::round(engine::ivf::fractional_probes_for(model->calibration, Min(target, Max(graph_most_recall(model), recall_target)))) // one more may find a hundredth more
 		: kDefaultWidth;
 }
 

@@ -36,7 +36,7 @@ constexpr double kDeltaRow = 25;     // one row that is in no segment
 constexpr double kReturned = 40;     // one row that is returned, besides what core takes for its page
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
-constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (scan.cpp)
+constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (batch_plan.cpp)
 constexpr double kBatchGrowth = 16;
 constexpr double kNearest = 0.04;      // of the texts are compared for the nearest one,
 constexpr double kNearestDecade = 0.17; // and so many more for ten times as many
@@ -201,6 +201,8 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		}
 		pass = search_cost(sizes, items, rows, wanted);
 		last_pass = search_cost(sizes, items, rows, rows);
+		if (match_is_signature(sizes.options.source) && every_row_wanted(root))
+			pass = last_pass;
 	}
 	else
 		pass = last_pass = pass_cost(path, *pages * kPagesRead, rows);

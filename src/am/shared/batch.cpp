@@ -391,7 +391,7 @@ scan_end_round(ScanState *state, Coverage coverage)
 	}
 	if (state->exhaustive || state->n_rows == state->batch_size)
 		return true;
-	// More rows than the bound lets pass: a wider pass would add to those behind it.
+	// The pass has found as far as the bound: where a wider one would find nearer rows still, they count as missed.
 	if (state->bounded && state->n_rows > 0 && scan_is_behind_bound(state, state->rows[state->n_rows - 1].score))
 		return true;
 	state->round = coverage == Coverage::kScored ? kLastRound + 1 : state->round + 1;

@@ -66,13 +66,24 @@ share_so_far(IndexScanDesc scan, const ScanState *state)
 	return (static_cast<double>(received) + kPriorRows * state->expected_share) / (static_cast<double>(state->n_before) + kPriorRows);
 }
 
+/// The same by what was received alone, so that an ANALYZE between two pages changes nothing.
+bool
+few_pass(IndexScanDesc scan, const ScanState *state)
+{
+	uint64 received;
+
+	if (!pg::scan_received(scan, &received))
+		return state->expected_share < kFewPass;
+	return static_cast<double>(received) < kFewPass * static_cast<double>(state->n_before);
+}
+
 /// Begins the next step of ranks; returns the rows that it asks for.
 uint64
 next_step(IndexScanDesc scan, ScanState *state)
 {
 	state->step_begin = state->step_end;
 	state->step_end = batch_plan_step_end(state->step_begin);
-	if (state->step_begin > 0 && share_so_far(scan, state) < kFewPass)
+	if (state->step_begin > 0 && few_pass(scan, state))
 		state->step_end = batch_plan_step_end(state->step_end);
 	state->from_first = !state->relaxed && state->step_end <= Min(state->am->most_from_first, state->max_batch_size);
 	return state->from_first ? state->step_end : state->step_end - state->step_begin;
@@ -117,15 +128,19 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish,
 {
 	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
 
-	state->wanted = wish->end == pg::ScanEnd::kCount ? Max(wish->rows, UINT64CONST(1)) : 0;
+	const uint64 n_rows = scan_rows_at_most(state);
+
+	state->wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;
 	state->filtered = wish->filtered;
 	state->expected_share = wish->selectivity * (state->am->approximate ? 1 : expected_live(scan));
 	state->batch_size = 0;
 	state->from_first = false;
 	state->step_begin = state->step_end = 0;
-	// A row that a later step finds before the last one returned would be missing from the whole.
-	state->all_wanted = approximate && strict &&
-		!state->one_search && (wish->end == pg::ScanEnd::kNothing || state->wanted > scan_rows_at_most(state) / kMostOfTable);
+	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a bound that
+	// another row has passed, even if late rows are returned.
+	state->all_wanted = approximate && !state->one_search &&
+		((wish->end == pg::ScanEnd::kNothing && (strict || state->bounded)) ||
+			(strict && !wish->shared && state->wanted > n_rows / kMostOfTable) || kStepEnds[0] > n_rows / kMostOfTable);
 	state->by_rank = approximate && !state->all_wanted && !state->one_search;
 }
 
@@ -161,7 +176,7 @@ batch_plan_next_step(double wanted, uint64 *begin, uint64 *end)
 	*begin = *end;
 	if (static_cast<double>(*begin) >= wanted)
 		return false;
-	*end = scan_pages_are_stable() ? batch_plan_step_end(*begin) : static_cast<uint64>(wanted);
+	*end = scan_pages_are_stable() ? batch_plan_step_end(*begin) : static_cast<uint64>(std::ceil(wanted));
 	return true;
 }
 

@@ -3,7 +3,7 @@
 // A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step is one search
 // for all rows up to its end, as wide as that takes; what it finds up to the last row returned is passed over. So a row's place depends on the query and the table alone, and
 // pages by LIMIT and OFFSET are parts of one sequence. How far a step reaches may depend on the share of rows that has passed the
-// conditions so far, which is the same for all pages, but never on the LIMIT.
+// conditions so far, which is the same for all pages, but never on the LIMIT; but see the next paragraph.
 //
 // Steps lose the rows that they find too late; so a strict scan that shall return most of the table, or all of it, is exact.
 //

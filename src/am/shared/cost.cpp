@@ -35,7 +35,7 @@ constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that 
 constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
 
-constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (scan.cpp)
+constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (batch_plan.cpp)
 constexpr double kRecall = 0.95;     // the approximate access methods' default
 constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
 constexpr double kCostPerUs = 240;   // x cpu_operator_cost, where a cached sequential scan costs 0.6 for each us
@@ -124,6 +124,10 @@ every_row_wanted(const PlannerInfo *root)
 
 		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
 			return false;
+		// A parent that reads all rows before it returns one is not ended by its own LIMIT either.
+		if (root->parent_root != nullptr &&
+			(root->parent_root->parse->hasAggs || root->parent_root->parse->groupClause != NIL || root->parent_root->parse->sortClause != NIL))
+			return true;
 	}
 	return true;
 }

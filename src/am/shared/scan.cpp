@@ -12,6 +12,7 @@
 #include "pg/limit_hook.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 extern "C"
@@ -113,7 +114,7 @@ wish_for(IndexScanDesc scan, const ScanState *state)
 {
 	if (state->given_limit == 0)
 		return pg::scan_wish(scan);
-	return {pg::ScanEnd::kCount, state->given_limit, false, 1};
+	return {pg::ScanEnd::kCount, state->given_limit, false, false, 1};
 }
 
 void
@@ -178,6 +179,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->n_left_out = 0;
 	state->left_out_counted = false;
 	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && pg::scan_bound(scan, &state->bound, &state->bound_open);
+	if (state->bounded && state->bound_open && std::isinf(state->bound) && state->bound < 0)
+		start_phase(state, ScanPhase::kDone); // NULL: nothing passes
 	wish = wish_for(scan, state);
 	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish, !state->relaxed);
