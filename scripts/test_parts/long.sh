@@ -114,7 +114,7 @@ end_summary() {
 	echo "   summary: ${file#"$ROOT/"}"
 }
 
-# summaries: those that lie in LOGS/long, as a table for test/README.md. Columns that a part has no figure for stay empty.
+# summaries: those that lie in LOGS/long, as one table. Columns that a part has no figure for stay empty.
 summaries() {
 	python3 - "$LOGS/long" <<'END'
 import pathlib

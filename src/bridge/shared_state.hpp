@@ -30,7 +30,7 @@ enum class Fallback : uint32
 	kCount = 11,
 };
 
-/// A short name: the key of the view's column fallback_reasons. README.md explains each.
+/// A short name: the key of the view's column fallback_reasons. docs/troubleshooting.md explains each.
 const char *fallback_name(Fallback reason);
 
 /// The same as a sentence, for messages. The text lives as long as the process or the current memory context.

@@ -23,6 +23,9 @@ WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault
 WORKER_FAULT_LIST = "test/worker_faults.txt"
 FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"
+REASONS_TABLE, SETTINGS_TABLE = "docs/troubleshooting.md", "docs/settings.md"
+README_LINES, PROSE_WIDTH = 200, 120
+CHANGES_LINTED = 2  # the newest sections of CHANGELOG.md, whose entries are one line each
 GPU_RUN = "test/gpu/run"
 
 
@@ -263,7 +266,7 @@ def same_names(what, in_code, code, in_table, table):
 def reasons_are_documented(tree):
     array = re.search(r"\nfallback_name\(.*?\{([^{}]*)\};", tree.text(REASONS), re.DOTALL)
     names = re.findall(r'"(\w+)"', array.group(1)) if array else []
-    return same_names("fallback reason", names, REASONS, names_in_table(tree, "README.md", "reason"), "README.md")
+    return same_names("fallback reason", names, REASONS, names_in_table(tree, REASONS_TABLE, "reason"), REASONS_TABLE)
 
 
 def settings_are_documented(tree):
@@ -274,7 +277,59 @@ def settings_are_documented(tree):
         names += [name for name in re.findall(r'\bdefine_(?:bool|int|real|enum|string)\(\s*"([\w.]+)"', text) if name != "vectorgpu.fault"]
         if path != "src/pg/define_setting.cpp" and re.search(r"\bDefineCustom\w+Variable\(", text):
             problems.append(f"{path}: a setting that is lost where the module is loaded in parallel mode: pg/define_setting.hpp")
-    return problems + same_names("setting", names, "src", names_in_table(tree, "README.md", "setting"), "README.md")
+    return problems + same_names("setting", names, "src", names_in_table(tree, SETTINGS_TABLE, "setting"), SETTINGS_TABLE)
+
+
+def too_wide(path, lines):
+    return [f"{path}:{number}: {len(line)} characters, the limit is {PROSE_WIDTH}" for number, line in lines if len(line) > PROSE_WIDTH]
+
+
+def readme_is_short(tree):
+    """README.md is a page; in docs/ prose has its width too, tables, images and blocks of code do not."""
+    problems = too_wide("README.md", tree.lines("README.md"))
+    if n_lines(tree, "README.md") > README_LINES:
+        problems.append(f"README.md: {n_lines(tree, 'README.md')} lines, the limit is {README_LINES}")
+    for path in tree.matching("docs/", ".md"):
+        prose, code = [], False
+        for number, line in tree.lines(path):
+            code ^= line.lstrip().startswith("```")
+            if not code and not line.lstrip().startswith(("|", "![")):
+                prose.append((number, line))
+        problems += too_wide(path, prose)
+    return problems
+
+
+def links_lead_somewhere(tree):
+    """Relative links of README.md, CONTRIBUTING.md and docs/ name a file of the tree, and a heading where they name one."""
+    problems, files = [], set(tree.files)
+    for path in [path for path in tree.files if path.endswith(".md") and (path.startswith("docs/") or "/" not in path)]:
+        for number, line in tree.lines(path):
+            for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", line):
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) if target else path
+                if name not in files:
+                    problems.append(f"{path}:{number}: no file {name}")
+                elif anchor and anchor not in headings(tree, name):
+                    problems.append(f"{path}:{number}: {name} has no heading #{anchor}")
+    return problems
+
+
+def headings(tree, path):
+    """Headings of a page as anchors."""
+    found = [re.sub(r"[^\w -]", "", line.lstrip("#").strip().lower()).replace(" ", "-") for _, line in tree.lines(path) if line.startswith("#")]
+    return set(found)
+
+
+def changes_are_lines(tree):
+    """An entry of the newest sections of CHANGELOG.md is one line."""
+    problems, section = [], 0
+    for number, line in tree.lines("CHANGELOG.md"):
+        section += line.startswith("## ")
+        if section > CHANGES_LINTED:
+            break
+        problems += too_wide("CHANGELOG.md", [(number, line)])
+        if line.startswith(" "):
+            problems.append(f"CHANGELOG.md:{number}: an entry is one line")
+    return problems
 
 
 def fault_list_names_tests(tree):
@@ -333,8 +388,11 @@ ALL = [
     Rule("readmes", "every source folder has a README.md", folders_have_readmes),
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),
     Rule("faults-reached", f"each point of {FAULT_LIST} and {WORKER_FAULT_LIST} has a test that reaches it", faults_are_reached),
-    Rule("reasons", "README.md explains each reason of a fallback, and no other", reasons_are_documented),
-    Rule("settings", "README.md has each setting, and no other", settings_are_documented),
+    Rule("reasons", f"{REASONS_TABLE} explains each reason of a fallback, and no other", reasons_are_documented),
+    Rule("settings", f"{SETTINGS_TABLE} has each setting, and no other", settings_are_documented),
+    Rule("readme-size", f"README.md has at most {README_LINES} lines; it and the prose of docs/ at most {PROSE_WIDTH} characters a line", readme_is_short),
+    Rule("links", "links of README.md, CONTRIBUTING.md and docs/ lead to files and headings", links_lead_somewhere),
+    Rule("changes", f"an entry of CHANGELOG.md is one line of at most {PROSE_WIDTH} characters", changes_are_lines),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
     Rule("long-forms", "what tests do with VECTORGPU_LONG is run by a file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),

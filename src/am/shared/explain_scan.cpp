@@ -1,4 +1,4 @@
-// See explain_scan.hpp. The names of the properties are documented in the project's README.md.
+// See explain_scan.hpp. The names of the properties are documented in docs/explain.md.
 #include "am/shared/explain_scan.hpp"
 
 #include "am/shared/index_access.hpp"
