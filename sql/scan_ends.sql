@@ -100,6 +100,46 @@ DEALLOCATE ALL;
 -- rows without a value, and without a distance, are behind any bound
 SELECT only_index('ends_flat');
 SELECT count(*), count(d) FROM (SELECT v <-> '[0,0,0,0,0,0]' AS d FROM ends WHERE v <-> '[0,0,0,0,0,0]' < 1e30 ORDER BY v <-> '[0,0,0,0,0,0]' LIMIT 5000) s;
+-- PostgreSQL has NaN above all numbers: so has 1 - NaN, and a row without a length passes what a row too far away does not
+CREATE TABLE zeros (id int, v vector(3)) WITH (autovacuum_enabled = off);
+INSERT INTO zeros SELECT i, CASE WHEN i % 700 = 0 THEN '[0,0,0]'::vector WHEN i % 99 > 0 THEN ARRAY[hashint4(i) & 255, hashint4(i + 1) & 255, (hashint4(i + 2) & 255) + 1]::vector END FROM generate_series(1, 2000) i;
+ANALYZE zeros;
+CREATE FUNCTION with_nan(method text, condition text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT id FROM zeros WHERE ' || replace(condition, '$d', 'v <=> ''[1,2,3]''') || ' ORDER BY v <=> ''[1,2,3]'', id LIMIT 400';
+	ids int[];
+	found int[];
+BEGIN
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true), set_config('enable_indexscan', 'off', true);
+	ids := ids_of(query);
+	EXECUTE format('CREATE INDEX zeros_v ON zeros USING %s (v vector_cosine_ops)', method);
+	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true), set_config('enable_indexscan', 'on', true);
+	FOR i IN 1 .. 2 LOOP -- the second scan knows of the first
+		found := ids_of(replace(query, ', id LIMIT', ' LIMIT'));
+		IF (SELECT array_agg(i ORDER BY i) FROM unnest(found) i) IS DISTINCT FROM (SELECT array_agg(i ORDER BY i) FROM unnest(ids) i) THEN RETURN 'DIFFERENT'; END IF;
+	END LOOP;
+	DROP INDEX zeros_v;
+	RETURN cardinality(ids);
+END $$;
+SET gpuivf.recall_target = 1;
+SET gpugraph.recall_target = 1;
+SELECT c AS condition, with_nan('gpuflat', c), with_nan('gpuivf', c), with_nan('gpugraph', c)
+	FROM unnest(ARRAY['1 - ($d) > 0.995', '-($d) >= -0.002', '$d < 0.005', '1 - ($d) > 0.995 AND $d < 0.004', '1 - ($d) > 0.995 AND id > 1000', '1 - ($d) > ''Infinity''']) c;
+DELETE FROM zeros WHERE id % 700 = 0;
+SELECT with_nan('gpuflat', '1 - ($d) > 0.995'), with_nan('gpuivf', '1 - ($d) > 0.995');
+-- digits that small numbers do not have
+SELECT only_index('ends_flat');
+SELECT count(*) > 0 AS found FROM (SELECT id FROM ends WHERE (v <-> '[1,2,3,4,5,6]') * 1e-320::float8 <= 2e-320::float8 ORDER BY v <-> '[1,2,3,4,5,6]' LIMIT 5) s;
+-- no row, no condition
+CREATE TABLE none (v vector(3));
+CREATE INDEX ON none USING gpuflat (v);
+PREPARE divided (float8) AS SELECT v FROM none WHERE v <-> '[1,2,3]' < 1 / $1 ORDER BY v <-> '[1,2,3]' LIMIT 5;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE divided(0);
+RESET plan_cache_mode;
+DEALLOCATE divided;
+DROP TABLE zeros, none;
+DROP FUNCTION with_nan;
 RESET gpuivf.recall_target;
 RESET gpugraph.recall_target;
 

@@ -351,11 +351,11 @@ scan_received(IndexScanDesc scan, uint64 *rows)
 }
 
 bool
-scan_bound(IndexScanDesc scan, double *bound, bool *open)
+scan_bound(IndexScanDesc scan, DistanceBound *bound)
 {
 	const ScanNote *note = next_note(nullptr, scan);
 
-	return note != nullptr && note->bound != nullptr && order_bound_compute(note->bound, bound, open);
+	return note != nullptr && note->bound != nullptr && order_bound_compute(note->bound, bound);
 }
 
 } // namespace vectorgpu::pg

@@ -2,6 +2,7 @@
 // received, and a bound on the distance. An access method learns none of this anywhere else. PG dialect.
 #pragma once
 
+#include "pg/order_bound.hpp"
 #include "pg/postgres.hpp"
 
 extern "C"
@@ -41,8 +42,7 @@ ScanWish scan_wish(IndexScanDesc scan);
 /// True if the Limit above takes rows of this scan alone; *rows: how many of them it has received since it was started anew.
 bool scan_received(IndexScanDesc scan, uint64 *rows);
 
-/// True if a condition beside the order ends the scan: rows whose distance is above *bound, or equal to it where *open, do
-/// not pass, nor do those without a distance. See order_bound.hpp.
-bool scan_bound(IndexScanDesc scan, double *bound, bool *open);
+/// True if a condition beside the order ends the scan: it does not hold of rows behind the bound, nor of those with NULL.
+bool scan_bound(IndexScanDesc scan, DistanceBound *bound);
 
 } // namespace vectorgpu::pg

@@ -29,6 +29,7 @@ namespace
 
 // Rounding of the steps moves the bound by a few units in the last place of the largest number on the way.
 constexpr double kRounding = 16 * DBL_EPSILON;
+constexpr double kLeastNumber = 1e-250; // below, products lose digits that the margin does not have
 
 /// An operand that is the same for all rows.
 struct Operand
@@ -283,17 +284,23 @@ has_scans_query(const IndexScanState *scan, const Condition *condition, ExprCont
 	return datum_image_eq(query, key->sk_argument, by_value, length);
 }
 
+/// True if arithmetic with the number keeps its precision.
+bool
+is_precise(double number)
+{
+	return number == 0 || (std::fabs(number) > kLeastNumber && std::fabs(number) < 1 / kLeastNumber);
+}
+
 /// The bound that a condition sets now. False: none.
 bool
-bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *econtext, double *value, bool *open)
+bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *econtext, DistanceBound *bound)
 {
 	Line line = {1, 0, 0};
 	double limit;
-	bool below; // the distance is bounded from above by limit
+	bool is_less; // the condition holds below the limit
 	const ListCell *cell;
 
-	*value = -std::numeric_limits<double>::infinity();
-	*open = true;
+	*bound = {-std::numeric_limits<double>::infinity(), true, false, true};
 	if (!has_scans_query(scan, condition, econtext))
 		return false;
 	if (!compute(&condition->limit, econtext, &limit))
@@ -307,19 +314,20 @@ bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *ec
 			return true;
 		apply(step, operand, &line);
 	}
-	if (!std::isfinite(line.a) || !std::isfinite(line.b) || line.a == 0 || std::isnan(limit))
+	bound->none = false;
+	if (std::isnan(limit) || line.a == 0)
 		return false;
-	if (condition->strategy == BTEqualStrategyNumber)
-		below = true;
-	else
-		below = (condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber) == (line.a > 0);
-	if (!below)
+	if (condition->steps != NIL && !(is_precise(line.a) && is_precise(line.b) && is_precise(line.largest) && is_precise(limit)))
 		return false;
-	*open = condition->strategy == BTLessStrategyNumber && condition->steps == NIL;
-	*value = (limit - line.b) / line.a;
+	is_less = condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber;
+	if (condition->strategy != BTEqualStrategyNumber && is_less != (line.a > 0))
+		return false;
+	bound->nan_passes = condition->strategy != BTEqualStrategyNumber && !is_less;
+	bound->open = condition->strategy == BTLessStrategyNumber && condition->steps == NIL;
+	bound->value = (limit - line.b) / line.a;
 	if (condition->steps != NIL)
-		*value += kRounding * (Max(line.largest, std::fabs(limit)) / std::fabs(line.a) + std::fabs(*value));
-	return !std::isnan(*value);
+		bound->value += kRounding * (Max(line.largest, std::fabs(limit)) / std::fabs(line.a) + std::fabs(bound->value));
+	return !std::isnan(bound->value);
 }
 
 } // namespace
@@ -358,26 +366,28 @@ order_bound_find(IndexScanState *scan, bool *only)
 }
 
 bool
-order_bound_compute(OrderBound *bound, double *value, bool *open)
+order_bound_compute(OrderBound *bound, DistanceBound *result)
 {
 	ExprContext *econtext = bound->scan->ss.ps.ps_ExprContext;
+	bool nan_passes = true;
 	bool found = false;
 	const ListCell *cell;
 
 	foreach (cell, bound->conditions)
 	{
-		double one;
-		bool one_open;
+		DistanceBound one;
 
-		if (!bound_of(bound->scan, static_cast<const Condition *>(lfirst(cell)), econtext, &one, &one_open))
+		if (!bound_of(bound->scan, static_cast<const Condition *>(lfirst(cell)), econtext, &one))
 			continue;
-		if (!found || one < *value || (one == *value && one_open))
-		{
-			*value = one;
-			*open = one_open;
-		}
+		nan_passes = nan_passes && one.nan_passes;
+		if (!found || one.none || one.value < result->value || (one.value == result->value && one.open))
+			*result = one;
 		found = true;
+		if (one.none)
+			break;
 	}
+	if (found)
+		result->nan_passes = nan_passes;
 	return found;
 }
 

@@ -20,8 +20,16 @@ struct OrderBound;
 /// with what is the same for all rows: constants, parameters, stable functions of them.
 OrderBound *order_bound_find(IndexScanState *scan, bool *only);
 
-/// Computes the bound for the scan's present parameters. False: nothing bounds the distance now. The bound may lie a little above
-/// the true one, since the executor checks the condition again.
-bool order_bound_compute(OrderBound *bound, double *value, bool *open);
+/// What the conditions say for the scan's present parameters.
+struct DistanceBound
+{
+	double value;    // rows whose distance is above do not pass; it may lie a little above the true bound
+	bool open;       // nor those at it
+	bool nan_passes; // rows whose distance is NaN do: PostgreSQL has NaN above all numbers, so that 1 - NaN > 0.5 is true
+	bool none;       // a condition is NULL: no row passes
+};
+
+/// Computes the bound. False: nothing bounds the distance now.
+bool order_bound_compute(OrderBound *bound, DistanceBound *result);
 
 } // namespace vectorgpu::pg

@@ -437,7 +437,7 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 							 !state->from_first && !state->left_out_counted && pg::explain_analyzes();
 	state->counters->n_asked += state->batch_size;
 	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
-	if (worker_search(index, state))
+	if (!state->nan_only && worker_search(index, state))
 	{
 		state->counters->n_worker_batches++;
 		end_batch(state);

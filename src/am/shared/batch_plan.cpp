@@ -22,7 +22,18 @@ constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
 constexpr uint64 kMostTimes = 4; // a first batch for a LIMIT, whatever the planner expects of its conditions
 constexpr uint64 kMostOfTable = 2; // more than this part of the rows is most of them
+constexpr uint64 kDeadTimes = 8; // with at most so many times as many rows in the index as live
 constexpr double kPriorRows = 8; // the planner's expectation counts as so many rows seen
+
+/// True if so many rows are half of those that live, or more. The index counts dead rows as well, the table's statistics may be old.
+bool
+is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
+{
+	const double live = scan->heapRelation != nullptr ? scan->heapRelation->rd_rel->reltuples : 0;
+
+	return n > n_rows / kMostOfTable ||
+		   (live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
+}
 
 /// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no conditions: the
 /// others were dead. It fades with each further scan, since a vacuum changes it.
@@ -139,8 +150,8 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish,
 	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a bound that
 	// another row has passed, even if late rows are returned.
 	state->all_wanted = approximate && !state->one_search &&
-		((wish->end == pg::ScanEnd::kNothing && (strict || state->bounded)) ||
-			(strict && !wish->shared && state->wanted > n_rows / kMostOfTable) || kStepEnds[0] > n_rows / kMostOfTable);
+		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounded)) ||
+			(strict && !wish->shared && is_most(scan, state->wanted, n_rows)) || is_most(scan, kStepEnds[0], n_rows));
 	state->by_rank = approximate && !state->all_wanted && !state->one_search;
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 extern "C"
 {
@@ -178,9 +179,10 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->relaxed = !scan_drops_late_rows();
 	state->n_left_out = 0;
 	state->left_out_counted = false;
-	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && pg::scan_bound(scan, &state->bound, &state->bound_open);
-	if (state->bounded && state->bound_open && std::isinf(state->bound) && state->bound < 0)
-		start_phase(state, ScanPhase::kDone); // NULL: nothing passes
+	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bound);
+	state->nan_only = false;
+	if (state->bounded && state->bound.none)
+		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
 	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish, !state->relaxed);
@@ -378,7 +380,67 @@ scan_is_behind_bound(const ScanState *state, double score)
 	const double distance = distance_of(state, score);
 
 	// NaN is above all numbers.
-	return !(distance < state->bound) && (state->bound_open || !(distance == state->bound));
+	if (std::isnan(distance) && state->bound.nan_passes)
+		return false;
+	return !(distance < state->bound.value) && (state->bound.open || !(distance == state->bound.value));
+}
+
+/// Indexes of which a scan of this session has found that no row has a distance that is NaN, and what they had then. For `<=>` that
+/// does not depend on the query; for `<#>` it takes elements whose products are beyond the range of a float.
+struct NoNan
+{
+	IndexUuid uuid;
+	uint64 manifest_generation;
+	uint64 delta_end;
+};
+
+constexpr int kNoNans = 16;
+
+NoNan no_nans[kNoNans];
+
+NoNan *
+no_nan(IndexScanDesc scan)
+{
+	return &no_nans[RelationGetRelid(scan->indexRelation) % kNoNans];
+}
+
+bool
+may_have_nan(IndexScanDesc scan, const ScanState *state)
+{
+	const NoNan *known = no_nan(scan);
+	const Metric metric = state->shape.metric;
+
+	if (state->am->values != nullptr || (metric != Metric::kCosine && metric != Metric::kInnerProduct))
+		return false;
+	return !uuid_equal(known->uuid, state->meta.uuid) || known->manifest_generation != state->meta.manifest_generation ||
+		   known->delta_end != state->delta_end;
+}
+
+/// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there are none.
+bool
+go_on_to_nan(IndexScanDesc scan, ScanState *state)
+{
+	if (!may_have_nan(scan, state))
+		return false;
+	state->nan_only = true;
+	state->by_rank = false;
+	state->exhaustive = true;
+	state->last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
+	state->has_last = true;
+	state->phase_done = false;
+	if (advance(scan, state))
+		return true;
+	*no_nan(scan) = {state->meta.uuid, state->meta.manifest_generation, state->delta_end};
+	return false;
+}
+
+/// No row that follows passes.
+bool
+end_at(ScanState *state)
+{
+	start_phase(state, ScanPhase::kDone);
+	state->next_row = state->n_rows = 0;
+	return false;
 }
 
 bool
@@ -395,12 +457,13 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
 	row = &state->rows[state->next_row++];
-	if ((state->has_worst && row->score > state->worst) ||
-		(state->bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score)))
+	if (state->has_worst && row->score > state->worst)
+		return end_at(state);
+	if (state->bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score))
 	{
-		start_phase(state, ScanPhase::kDone);
-		state->next_row = state->n_rows = 0;
-		return false;
+		if (!state->bound.nan_passes || !go_on_to_nan(scan, state))
+			return end_at(state);
+		row = &state->rows[state->next_row++];
 	}
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);

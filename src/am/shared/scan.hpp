@@ -11,6 +11,7 @@
 #include "am/shared/am_interface.hpp"
 #include "am/shared/recall_sampler.hpp"
 #include "am/shared/scan_counters.hpp"
+#include "pg/order_bound.hpp"
 
 namespace vectorgpu::am
 {
@@ -55,9 +56,9 @@ struct ScanState
 	bool from_first;       // the present step looks for the first rows up to its end; those up to the last one returned are dropped
 	uint64 step_begin;     // ranks of the steps before
 	uint64 step_end;       // and of the present one
-	bool bounded;          // a condition ends the scan: at rows whose distance is above `bound`, or equal to it if `bound_open`
-	bool bound_open;
-	double bound;
+	bool bounded;          // a condition ends the scan at the bound
+	pg::DistanceBound bound;
+	bool nan_only;         // behind the bound: rows without a number for a distance
 	RecallSample *sample;  // recall_sampler.hpp; null: not sampled
 	engine::Neighbor *rows; // [row_capacity]: the batch
 	uint64 row_capacity;
