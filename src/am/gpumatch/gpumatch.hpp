@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "am/shared/value_format.hpp"
+#include "storage/value_format.hpp"
 #include "engine/match/element_set.hpp"
 #include "engine/match/text_distance.hpp"
 #include "types/match/element.hpp"
