@@ -2,7 +2,7 @@
 // Used by builds (WriteMode::kBulk) and merges (WriteMode::kBuffers). PG dialect.
 #pragma once
 
-#include "am/method/am_interface.hpp"
+#include "storage/segment_format.hpp"
 
 extern "C"
 {

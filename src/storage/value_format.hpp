@@ -6,12 +6,14 @@
 // needs, see delta.hpp.
 #pragma once
 
-#include "am/method/am_interface.hpp"
+#include "storage/shape.hpp"
 
 #include <cstring>
 
 namespace vectorgpu::am
 {
+
+struct AccessMethod;
 
 /// A buffer that grows. data is null before the first value_reserve, which palloc's in the current context.
 struct ValueBuffer

@@ -14,7 +14,7 @@ ROOMS = {"method", "build", "maintain", "scan", "feed", "check", "recall", "func
 MAY_INCLUDE = {
     "src/am": {"src/am/room", "src/storage", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
     "src/am/room": {"src/storage", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
-    "src/storage": {"src/am/room", "src/pg", "src/engine", "src/common"},
+    "src/storage": {"src/pg", "src/engine", "src/common"},
     "src/bridge": {"src/pg", "src/wire", "src/engine", "src/common"},
     "src/types": {"src/pg", "src/engine", "src/common"},
     "src/pg": {"src/common"},

@@ -65,6 +65,7 @@ BREAKS = [
     ("include-direction", {"src/am/flat/flat.cpp": '#include "flat.hpp"\n'}),
     ("include-direction", {"src/am/scan/scan.hpp": 'x+#include "am/graph/graph.hpp"\n'}),
     ("include-direction", {"src/storage/store.cpp": 'x+#include "am/graph/graph.hpp"\n'}),
+    ("include-direction", {"src/storage/store.cpp": 'x+#include "am/build/build.hpp"\n'}),
     ("include-direction", {"src/pg/postgres.hpp": 'x+#include "engine/engine.hpp"\n'}),
     ("include-direction", {"src/common/kernel.cu": "\n#pragma once\n"}),
     ("include-direction", {"src/other/new.hpp": "#pragma once\n", "src/other/README.md": "new\n"}),

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "am/method/am_interface.hpp"
 #include "storage/value_format.hpp"
 #include "engine/match/element_set.hpp"
 #include "engine/match/text_distance.hpp"

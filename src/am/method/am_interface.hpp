@@ -3,6 +3,7 @@
 #pragma once
 
 #include "storage/segment_format.hpp"
+#include "storage/shape.hpp"
 #include "am/maintain/vacuum.hpp"
 #include "engine/lists_layout.hpp"
 #include "engine/topk.hpp"
@@ -75,7 +76,6 @@ note_width(uint32 *pass_width, uint32 width)
 	*pass_width = Max(*pass_width, width);
 }
 
-struct IndexShape;
 struct ValueFormat;
 
 /// How a round looks at a segment.
@@ -222,21 +222,8 @@ void register_access_method(const AccessMethod *am);
 /// The access method of an index. Raises ERRCODE_INDEX_CORRUPTED if the metapage names none that is known.
 const AccessMethod *access_method(Relation index, const MetaData *meta);
 
-/// What an index column is: read from the operator class (support function 1) and the column's type modifier.
-struct IndexShape
-{
-	ElementType element;
-	Metric metric;
-	uint32 dim; // elements (bits for kBit)
-	AmId am;
-	uint8 am_options[kAmOptionBytes]; // MetaData::am_options; access methods with values of their own only
-};
-
 /// value_format.hpp. The values of the index, or null for vectors.
 const ValueFormat *value_format(const IndexShape *shape);
-
-/// The shape of an index that is built.
-IndexShape shape_of_meta(const MetaData *meta);
 
 /// Support function 1 of every operator class returns this code: element << 8 | metric; what is above is the access
 /// method's.

@@ -1,4 +1,5 @@
 // The access methods by their ids, for code that meets an index without its handler: merge, check, worker. PG dialect.
+#include "am/method/am_interface.hpp"
 #include "storage/value_format.hpp"
 
 namespace vectorgpu::am

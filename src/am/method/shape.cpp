@@ -1,5 +1,6 @@
 // What an index is made of, as the catalogs say, and the parts of a handler that are the same for every access method.
 // PG dialect.
+#include "am/method/am_interface.hpp"
 #include "storage/value_format.hpp"
 
 #include "common/limits.hpp"
@@ -60,19 +61,6 @@ index_shape(const AccessMethod *am, Relation index)
 						   errdetail("The column has %d.", dim),
 						   errhint("Index an expression that takes a part of the value, or fewer dimensions of the data.")));
 	shape.dim = static_cast<uint32>(dim);
-	return shape;
-}
-
-IndexShape
-shape_of_meta(const MetaData *meta)
-{
-	IndexShape shape = {};
-
-	shape.element = meta->element;
-	shape.metric = meta->metric;
-	shape.dim = meta->dim;
-	shape.am = meta->am;
-	memcpy(shape.am_options, meta->am_options, sizeof(shape.am_options));
 	return shape;
 }
 
