@@ -1,13 +1,10 @@
-// ambuild, ambuildempty, aminsert. A build scans the table once, in block order, and writes one segment past the buffer
+// ambuild, ambuildempty. A build scans the table once, in block order, and writes one segment past the buffer
 // cache: block 0 empty, the streams, at last the metapage, so that a build that died leaves no index that looks whole.
 // Runs under the locks that core takes for CREATE INDEX. PG dialect.
 #include "am/build/build.hpp"
 
-#include "storage/delta.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
-
-#include <cstring>
 
 extern "C"
 {
@@ -31,32 +28,6 @@ Page
 new_page()
 {
 	return static_cast<Page>(palloc0(BLCKSZ));
-}
-
-/// The shape without a look at the metapage as a rule. A column that loses its type modifier (ALTER COLUMN TYPE vector)
-/// keeps its index, which goes on with the dimensions that it was built with.
-IndexShape
-shape_of_built_index(const AccessMethod *am, Relation index)
-{
-	MetaData meta;
-
-	if (am->values == nullptr && TupleDescAttr(RelationGetDescr(index), 0)->atttypmod >= 1)
-		return index_shape(am, index);
-	meta_read(index, nullptr, &meta);
-	return shape_of_meta(&meta);
-}
-
-/// Appends the stored value of a datum. Making it takes several times its memory, which core frees at the end of the statement only.
-void
-insert_value(const ValueFormat *values, const IndexShape *shape, Relation index, Relation heap, RowId row, Datum datum)
-{
-	const MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
-	const MemoryContext outer = MemoryContextSwitchTo(scratch);
-	const char *value = values->store(shape, datum);
-
-	MemoryContextSwitchTo(outer);
-	delta_append(index, heap, row, value);
-	MemoryContextDelete(scratch);
 }
 
 void
@@ -195,29 +166,6 @@ shared_build_phase_name(const AccessMethod *am, int64 phase)
 		default:
 			return am->phase_name != nullptr ? const_cast<char *>(am->phase_name(phase)) : nullptr;
 	}
-}
-
-bool
-shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap)
-{
-	const RowId row = make_row_id(ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
-	const IndexShape shape = shape_of_built_index(am, index);
-	RowValue vector;
-
-	if (isnull[0])
-	{
-		delta_append(index, heap, row, nullptr);
-		return false;
-	}
-	if (am->values != nullptr)
-	{
-		insert_value(am->values, &shape, index, heap, row, values[0]);
-		return false;
-	}
-	vector = row_value_for_index(shape.element, shape.dim, values[0]);
-	delta_append(index, heap, row, vector.vector);
-	row_value_close(&vector);
-	return false;
 }
 
 } // namespace vectorgpu::am

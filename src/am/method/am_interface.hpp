@@ -263,10 +263,12 @@ bool scan_pages_are_stable();
 /// scan/scan.cpp. True if scans leave out what they find too late (vectorgpu.scan_order = strict).
 bool scan_drops_late_rows();
 
-/// build/build.cpp. ambuild, ambuildempty, ambuildphasename, aminsert.
+/// build/build.cpp. ambuild, ambuildempty, ambuildphasename.
 IndexBuildResult *shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *info);
 void shared_build_empty(const AccessMethod *am, Relation index);
 char *shared_build_phase_name(const AccessMethod *am, int64 phase);
+
+/// build/insert.cpp. aminsert.
 bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap);
 
 /// scan/scan.cpp. ambeginscan, amrescan, amgettuple, amendscan.
