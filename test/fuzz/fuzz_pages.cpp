@@ -16,8 +16,8 @@
 #include "am/gpugraph/gpugraph.hpp"
 #include "am/gpuivf/gpuivf.hpp"
 #include "am/gpumatch/gpumatch.hpp"
-#include "am/shared/page.hpp"
-#include "am/shared/verify.hpp"
+#include "storage/page.hpp"
+#include "am/check/verify.hpp"
 
 extern "C"
 {

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "am/shared/am_interface.hpp"
-#include "am/shared/metapage.hpp"
+#include "am/method/am_interface.hpp"
+#include "storage/metapage.hpp"
 #include "common/limits.hpp"
 #include "fake_options.hpp"
 

@@ -8,9 +8,13 @@ import re
 SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
+# Folders of src/am that all access methods share: "src/am/room" in the table. The others there are one access method each.
+ROOMS = {"method", "build", "maintain", "scan", "feed", "check", "recall", "functions"}
+
 MAY_INCLUDE = {
-    "src/am": {"src/am/shared", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
-    "src/am/shared": {"src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
+    "src/am": {"src/am/room", "src/storage", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
+    "src/am/room": {"src/storage", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},
+    "src/storage": {"src/pg", "src/engine", "src/common"},
     "src/bridge": {"src/pg", "src/wire", "src/engine", "src/common"},
     "src/types": {"src/pg", "src/engine", "src/common"},
     "src/pg": {"src/common"},
@@ -22,9 +26,9 @@ MAY_INCLUDE = {
     "gpu/kernels": {"src/common"},
 }
 # vectorgpu.cpp holds _PG_init and starts every part of the server module.
-MODULE_ENTRY = {"src/am", "src/am/shared", "src/bridge", "src/types", "src/pg", "src/engine", "src/wire", "src/common"}
+MODULE_ENTRY = {"src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg", "src/engine", "src/wire", "src/common"}
 # Folders that may include the server's headers.
-SERVER_SIDE = {"src", "src/am", "src/am/shared", "src/bridge", "src/types", "src/pg"}
+SERVER_SIDE = {"src", "src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg"}
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|cusparse|nvml|cub/|thrust/|cuda/|cooperative_groups)")
 SERVER_HEADER = re.compile(
     r"^(postgres|postgres_ext|postgres_fe|c|fmgr|funcapi|miscadmin|pgstat|pg_config\w*|port|varatt)\.h$"
@@ -38,7 +42,7 @@ def layer_of(name):
         if len(parts) == 2:
             return "src"
         if parts[1] == "am":
-            return "src/am/shared" if len(parts) > 3 and parts[2] == "shared" else "src/am"
+            return "src/am/room" if len(parts) > 3 and parts[2] in ROOMS else "src/am"
         return f"src/{parts[1]}"
     if parts[0] == "gpu" and len(parts) > 2:
         return f"gpu/{parts[1]}"

@@ -3,7 +3,7 @@ import pathlib
 import shutil
 import subprocess
 
-SKIPPED_FOLDERS = {".git", "build", "results", "tmp_check", "tmp_check_iso", "output_iso", "log", "__pycache__"}
+SKIPPED_FOLDERS = {".git", "build", "results", "tmp_check", "tmp_check_iso", "output_iso", "log"}
 SKIPPED_SUFFIXES = {".o", ".d", ".so", ".bc", ".pyc", ".diffs"}
 
 
@@ -25,9 +25,14 @@ class Tree:
         found = []
         for path in self.root.rglob("*"):
             relative = path.relative_to(self.root)
-            if path.is_file() and not SKIPPED_FOLDERS & set(relative.parts) and path.suffix not in SKIPPED_SUFFIXES:
+            if path.is_file() and not self._skipped(relative) and path.suffix not in SKIPPED_SUFFIXES:
                 found.append(relative.as_posix())
         return found
+
+    @staticmethod
+    def _skipped(relative):
+        """As .gitignore: build output lies in the root, src/am/build is source."""
+        return relative.parts[0] in SKIPPED_FOLDERS or "__pycache__" in relative.parts
 
     def matching(self, prefix, *suffixes):
         """Paths that start with prefix and, if suffixes are given, end in one of them."""

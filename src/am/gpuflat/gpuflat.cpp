@@ -1,7 +1,7 @@
 // The handler of gpuflat: the shared callbacks, given this access method. PG dialect. Called by core.
 #include "am/gpuflat/gpuflat.hpp"
 
-#include "am/shared/cost.hpp"
+#include "am/method/cost.hpp"
 #include "engine/distance.hpp"
 #include "pg/define_setting.hpp"
 

@@ -1,7 +1,7 @@
 // The access method gpuflat: exact search. See README.md.
 #pragma once
 
-#include "am/shared/am_interface.hpp"
+#include "am/method/am_interface.hpp"
 
 namespace vectorgpu::am
 {

@@ -2,7 +2,7 @@
 // ids to the selection. PG dialect; holds one content lock at a time, none between two groups of rows.
 #include "am/gpuflat/gpuflat.hpp"
 
-#include "am/shared/stream.hpp"
+#include "storage/stream.hpp"
 #include "engine/distance.hpp"
 
 namespace vectorgpu::am

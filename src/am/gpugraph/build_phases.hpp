@@ -1,7 +1,7 @@
 // Phases of a build behind the table scan, as pg_stat_progress_create_index names them. PG dialect.
 #pragma once
 
-#include "am/shared/build.hpp"
+#include "am/build/build.hpp"
 
 namespace vectorgpu::am
 {

@@ -1,8 +1,8 @@
 // The cost of a scan of gpugraph: the rows that a search of the first round scores, here and there in the index. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
-#include "am/shared/cost.hpp"
-#include "am/shared/page.hpp"
+#include "am/method/cost.hpp"
+#include "storage/page.hpp"
 #include "engine/graph/gpu_times.hpp"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // dialect. See README.md.
 #pragma once
 
-#include "am/shared/am_interface.hpp"
+#include "am/method/am_interface.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/graph_layout.hpp"

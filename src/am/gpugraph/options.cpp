@@ -1,8 +1,8 @@
 // Storage parameters and settings of gpugraph, and how wide a search is by them. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
-#include "am/shared/batch_plan.hpp"
-#include "am/shared/cost.hpp"
+#include "am/scan/batch_plan.hpp"
+#include "am/method/cost.hpp"
 #include "engine/graph/search.hpp"
 #include "pg/define_setting.hpp"
 

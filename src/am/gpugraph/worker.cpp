@@ -2,7 +2,7 @@
 // (engine/graph_layout.hpp). PG dialect.
 #include "am/gpugraph/graph.hpp"
 
-#include "am/shared/stream.hpp"
+#include "storage/stream.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/graph_layout.hpp"
 

@@ -5,7 +5,7 @@
 #include "am/gpugraph/base.hpp"
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
-#include "am/shared/engine_call.hpp"
+#include "am/method/engine_call.hpp"
 
 extern "C"
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "am/gpuivf/ivf.hpp"
-#include "am/shared/engine_call.hpp"
+#include "am/method/engine_call.hpp"
 #include "engine/ivf/coarse.hpp"
 
 namespace vectorgpu::am

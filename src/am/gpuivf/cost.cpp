@@ -1,7 +1,7 @@
 // The cost of a scan of gpuivf: the centroids and the lists that the first round looks at. PG dialect.
 #include "am/gpuivf/ivf.hpp"
 
-#include "am/shared/cost.hpp"
+#include "am/method/cost.hpp"
 
 #include <cmath>
 

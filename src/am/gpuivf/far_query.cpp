@@ -5,7 +5,7 @@
 // Asked by every scan of codes, also by those that the worker answers: so a process remembers centroids of the models that it met last.
 #include "am/gpuivf/ivf.hpp"
 
-#include "am/shared/stream.hpp"
+#include "storage/stream.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // with them). PG dialect. See README.md.
 #pragma once
 
-#include "am/shared/am_interface.hpp"
+#include "am/method/am_interface.hpp"
 #include "engine/distance.hpp"
 #include "engine/ivf/calibration.hpp"
 

@@ -1,8 +1,8 @@
 // Storage parameters and settings of gpuivf, and the defaults that follow from the number of rows. PG dialect.
 #include "am/gpuivf/ivf.hpp"
 
-#include "am/shared/batch_plan.hpp"
-#include "am/shared/cost.hpp"
+#include "am/scan/batch_plan.hpp"
+#include "am/method/cost.hpp"
 #include "common/limits.hpp"
 #include "pg/define_setting.hpp"
 

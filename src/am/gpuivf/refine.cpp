@@ -2,8 +2,8 @@
 // kept. See search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
-#include "am/shared/row_lookup.hpp"
-#include "am/shared/stream.hpp"
+#include "am/scan/row_lookup.hpp"
+#include "storage/stream.hpp"
 #include "engine/distance.hpp"
 #include "engine/ivf/halves.hpp"
 

@@ -2,7 +2,7 @@
 // holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
-#include "am/shared/batch_plan.hpp"
+#include "am/scan/batch_plan.hpp"
 #include "engine/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"

@@ -2,7 +2,7 @@
 // a scan, with its snapshot; the row that is found for a TID is the one that the executor will find. PG dialect.
 #include "am/gpuivf/search.hpp"
 
-#include "am/shared/row_value.hpp"
+#include "am/method/row_value.hpp"
 #include "engine/distance.hpp"
 #include "pg/fault.hpp"
 

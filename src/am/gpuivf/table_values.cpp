@@ -2,7 +2,7 @@
 // table knows them better than their codes do. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
-#include "am/shared/row_value.hpp"
+#include "am/method/row_value.hpp"
 
 #include <cstring>
 

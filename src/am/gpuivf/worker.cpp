@@ -2,7 +2,7 @@
 // description of a segment's lists (engine/lists_layout.hpp) and codes (engine/codes_layout.hpp). PG dialect.
 #include "am/gpuivf/storage.hpp"
 
-#include "am/shared/stream.hpp"
+#include "storage/stream.hpp"
 #include "engine/codes_layout.hpp"
 
 #include <cstring>

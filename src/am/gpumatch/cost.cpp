@@ -2,7 +2,7 @@
 // dialect. Called by the planner; reads the metapage, but raises nothing about it, so that a damaged index disturbs nobody who does not use it.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/cost.hpp"
+#include "am/method/cost.hpp"
 
 #include <cmath>
 

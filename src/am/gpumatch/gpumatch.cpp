@@ -1,7 +1,7 @@
 // The handler of gpumatch: the shared callbacks, given this access method. PG dialect. Called by core.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/build.hpp"
+#include "am/build/build.hpp"
 
 extern "C"
 {

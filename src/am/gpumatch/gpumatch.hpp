@@ -3,7 +3,8 @@
 
 #include <type_traits>
 
-#include "am/shared/value_format.hpp"
+#include "am/method/am_interface.hpp"
+#include "storage/value_format.hpp"
 #include "engine/match/element_set.hpp"
 #include "engine/match/text_distance.hpp"
 #include "types/match/element.hpp"

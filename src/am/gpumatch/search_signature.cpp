@@ -3,7 +3,7 @@
 // looks at every row. PG dialect; holds one content lock at a time.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/row_lookup.hpp"
+#include "am/scan/row_lookup.hpp"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 // a temporary file. Rows come in order, so that the lists of a key, taken run by run, are in order.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/build.hpp"
+#include "am/build/build.hpp"
 #include "engine/match/run_builder.hpp"
 #include "pg/fault.hpp"
 

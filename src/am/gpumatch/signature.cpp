@@ -3,7 +3,7 @@
 // elements as a stored value without its length, or the vector. See README.md ("Signatures"). PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/row_value.hpp"
+#include "am/method/row_value.hpp"
 #include "engine/distance.hpp"
 
 namespace vectorgpu::am

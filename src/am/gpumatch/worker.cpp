@@ -2,7 +2,7 @@
 // which is its streams one behind the other, and a query's items. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
-#include "am/shared/stream.hpp"
+#include "storage/stream.hpp"
 #include "engine/match/match_layout.hpp"
 
 namespace vectorgpu::am

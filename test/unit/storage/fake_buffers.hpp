@@ -4,7 +4,7 @@
 
 #include "fake_server.hpp"
 
-#include "am/shared/metapage.hpp"
+#include "storage/metapage.hpp"
 
 namespace vectorgpu::unit
 {

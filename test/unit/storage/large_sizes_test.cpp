@@ -2,9 +2,9 @@
 // that there can be. Each is what arithmetic with more bits says, or an error.
 #include "fake_buffers.hpp"
 
-#include "am/shared/copy_feed.hpp"
-#include "am/shared/delta_map.hpp"
-#include "am/shared/segment_writer.hpp"
+#include "am/feed/copy_feed.hpp"
+#include "storage/delta_map.hpp"
+#include "storage/segment_writer.hpp"
 #include "common/limits.hpp"
 
 #include <gtest/gtest.h>

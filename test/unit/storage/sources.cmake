@@ -5,8 +5,9 @@ if(VECTORGPU_PG_CONFIG)
   execute_process(COMMAND ${VECTORGPU_PG_CONFIG} --includedir-server OUTPUT_VARIABLE storage_include OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
 if(EXISTS "${storage_include}/postgres.h")
-  set(storage_sources stream stream_writer page extent metapage segment_writer delta copy_feed)
-  list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/am/shared/)
+  set(storage_sources storage/stream storage/stream_writer storage/page storage/extent storage/metapage storage/segment_writer storage/delta
+    am/feed/copy_feed)
+  list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/)
   list(TRANSFORM storage_sources APPEND .cpp)
   # PG dialect: no -Wshadow.
   add_library(unit_storage_sources STATIC ${storage_sources} ${PROJECT_SOURCE_DIR}/test/fuzz/fake_server.cpp)

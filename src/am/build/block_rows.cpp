@@ -1,0 +1,125 @@
+// Puts the rows of one heap block in TID order. See build.hpp.
+#include "am/build/build.hpp"
+
+#include "storage/value_format.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr Size kFirstBytes = 64 * 1024;
+
+/// Room for n_bytes more, at an aligned place; returns its offset.
+Size
+reserve(BlockRows *rows, Size n_bytes)
+{
+	const Size offset = MAXALIGN(rows->n_bytes);
+
+	while (offset + n_bytes > rows->capacity)
+	{
+		rows->capacity *= 2;
+		rows->vectors = static_cast<char *>(repalloc_huge(rows->vectors, rows->capacity));
+	}
+	rows->n_bytes = offset + n_bytes;
+	return offset;
+}
+
+/// Copies the value of a row; returns its offset.
+Size
+add_value(BlockRows *rows, Datum datum)
+{
+	Size offset;
+
+	if (rows->values != nullptr)
+	{
+		// Making a value takes several times its memory, and core calls back in a context that lives as long as the scan.
+		const MemoryContext outer = MemoryContextSwitchTo(rows->scratch);
+		const char *value = rows->values->store(rows->shape, datum);
+		const Size n_bytes = stored_bytes(value);
+
+		MemoryContextSwitchTo(outer);
+		offset = reserve(rows, n_bytes);
+		memcpy(rows->vectors + offset, value, n_bytes);
+		MemoryContextReset(rows->scratch);
+	}
+	else
+	{
+		const Size n_bytes = vector_bytes(rows->shape->element, rows->shape->dim);
+		RowValue vector = row_value_for_index(rows->shape->element, rows->shape->dim, datum);
+
+		offset = reserve(rows, n_bytes);
+		memcpy(rows->vectors + offset, vector.vector, n_bytes);
+		row_value_close(&vector);
+	}
+	return offset;
+}
+
+} // namespace
+
+void
+block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink)
+{
+	memset(rows, 0, sizeof(*rows));
+	rows->shape = shape;
+	rows->values = value_format(shape);
+	if (rows->values != nullptr)
+		rows->scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
+	rows->sink = sink;
+	rows->block = InvalidBlockNumber;
+	rows->capacity = kFirstBytes;
+	rows->vectors = static_cast<char *>(palloc(rows->capacity));
+}
+
+void
+block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
+{
+	const BlockNumber block = ItemPointerGetBlockNumber(tid);
+	int64 offset = -1;
+
+	if (block != rows->block)
+	{
+		block_rows_flush(rows);
+		rows->block = block;
+	}
+	if (rows->n_rows == static_cast<int>(MaxHeapTuplesPerPage))
+		elog(ERROR, "too many rows in block %u", block);
+	if (!is_null)
+		offset = static_cast<int64>(add_value(rows, value));
+	rows->rows[rows->n_rows++] = {make_row_id(block, ItemPointerGetOffsetNumber(tid)), offset};
+}
+
+void
+block_rows_flush(BlockRows *rows)
+{
+	const auto by_row = [](const auto &a, const auto &b) { return a.row < b.row; };
+
+	if (!std::is_sorted(rows->rows, rows->rows + rows->n_rows, by_row))
+		std::sort(rows->rows, rows->rows + rows->n_rows, by_row);
+	for (int i = 0; i < rows->n_rows; i++)
+		rows->sink.put(rows->sink.state, rows->rows[i].row,
+			rows->rows[i].offset < 0 ? nullptr : rows->vectors + rows->rows[i].offset);
+	rows->n_rows = 0;
+	rows->n_bytes = 0;
+}
+
+void
+block_rows_end(BlockRows *rows)
+{
+	pfree(rows->vectors);
+	if (rows->scratch != nullptr)
+		MemoryContextDelete(rows->scratch);
+}
+
+void
+block_rows_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool is_alive, void *state)
+{
+	// Recently dead rows are indexed too: an older snapshot may still see them.
+	block_rows_add(static_cast<BlockRows *>(state), tid, values[0], isnull[0]);
+}
+
+} // namespace vectorgpu::am

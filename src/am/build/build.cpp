@@ -1,0 +1,171 @@
+// ambuild, ambuildempty. A build scans the table once, in block order, and writes one segment past the buffer
+// cache: block 0 empty, the streams, at last the metapage, so that a build that died leaves no index that looks whole.
+// Runs under the locks that core takes for CREATE INDEX. PG dialect.
+#include "am/build/build.hpp"
+
+#include "storage/value_format.hpp"
+#include "pg/fault.hpp"
+
+extern "C"
+{
+#include "access/tableam.h"
+#include "commands/progress.h"
+#include "pgstat.h"
+#include "utils/backend_progress.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kProgressEvery = 1000; // rows between two updates of the progress view
+constexpr uint32 kFirstSegmentId = 1;
+
+/// A page-sized, aligned buffer of zeros in the current context.
+Page
+new_page()
+{
+	return static_cast<Page>(palloc0(BLCKSZ));
+}
+
+void
+init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexShape *shape)
+{
+	meta_init(meta, am->id, shape->element, shape->metric, shape->dim);
+	if (am->store_options != nullptr)
+		am->store_options(index, shape, meta->am_options);
+}
+
+/// What is done, and what that makes of the whole, since rows come in the order of the table's blocks. It holds for partial
+/// indexes and for tables that were never analyzed too.
+void
+report_tuples(const BuildState *state, BlockNumber block)
+{
+	const double share = static_cast<double>(block) + 1;
+	const double total = static_cast<double>(state->n_tuples) * Max(state->heap_blocks / share, 1.0);
+	const int params[] = {PROGRESS_CREATEIDX_TUPLES_DONE, PROGRESS_CREATEIDX_TUPLES_TOTAL};
+	const int64 values[] = {static_cast<int64>(state->n_tuples), static_cast<int64>(total)};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+}
+
+double
+serial_build_scan(BuildState *state)
+{
+	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
+	double heap_tuples;
+
+	block_rows_init(rows, &state->shape, {build_write_row, state});
+	heap_tuples = table_index_build_scan(state->heap, state->index, state->info, false, true, block_rows_callback,
+		rows, nullptr);
+	block_rows_flush(rows);
+	block_rows_end(rows);
+	pfree(rows);
+	return heap_tuples;
+}
+
+} // namespace
+
+void
+build_write_row(void *state, RowId row, const char *vector)
+{
+	BuildState *build = static_cast<BuildState *>(state);
+
+	segment_write_row(&build->writer, row, vector, {});
+	build->n_tuples++;
+	if (build->n_tuples % kProgressEvery == 0)
+		report_tuples(build, row_id_block(row));
+}
+
+IndexBuildResult *
+shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *info)
+{
+	BuildState *state = static_cast<BuildState *>(palloc0(sizeof(BuildState)));
+	IndexBuildResult *result = static_cast<IndexBuildResult *>(palloc0(sizeof(IndexBuildResult)));
+	Page page = new_page();
+	double heap_tuples;
+	uint64 n_blocks;
+
+	if (RelationGetNumberOfBlocks(index) != 0)
+		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+	state->am = am;
+	state->heap = heap;
+	state->index = index;
+	state->info = info;
+	state->shape = index_shape(am, index);
+	state->meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	init_meta(state->meta, am, index, &state->shape);
+	state->plan.index = index;
+	state->plan.mode = WriteMode::kBulk;
+	state->plan.meta = state->meta;
+
+	bulk_write_page(index, MAIN_FORKNUM, 0, page);
+	segment_write_begin(&state->writer, am->format, &state->plan);
+	segment_write_place(&state->writer, kFirstSegmentId, 1);
+	state->heap_blocks = RelationGetNumberOfBlocks(heap);
+	// Till rows have come: what the last VACUUM or ANALYZE has counted, if that is of use.
+	if (info->ii_Predicate == NIL && heap->rd_rel->reltuples > 0)
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(heap->rd_rel->reltuples));
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseWriteRows);
+	if (!parallel_build_scan(state, &heap_tuples))
+		heap_tuples = serial_build_scan(state);
+
+	report_tuples(state, state->heap_blocks);
+	(void) segment_write_prepare(&state->writer, &n_blocks); // nobody makes a build give way
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseFinish);
+	state->meta->high_water = segment_write_end(&state->writer);
+	state->meta->next_segment_id = kFirstSegmentId + 1;
+	if (state->n_tuples > 0)
+	{
+		state->meta->segments[0] = state->writer.entry;
+		state->meta->n_segments = 1;
+	}
+	bulk_finish(index, MAIN_FORKNUM);
+	(void) VG_FAULT("build_publish");
+	meta_form_page(state->meta, page);
+	// Through the buffer cache: while CREATE INDEX CONCURRENTLY builds, others can open the index (the view
+	// vectorgpu_indexes, pg_prewarm) and so put the empty block 0 there, where it would hide a page written past it.
+	buffered_write_page(index, 0, page);
+
+	result->heap_tuples = heap_tuples;
+	result->index_tuples = static_cast<double>(state->n_tuples);
+	pfree(page);
+	pfree(state->meta);
+	pfree(state);
+	return result;
+}
+
+void
+shared_build_empty(const AccessMethod *am, Relation index)
+{
+	const IndexShape shape = index_shape(am, index);
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	Page page = new_page();
+
+	init_meta(meta, am, index, &shape);
+	meta_form_page(meta, page);
+	bulk_write_page(index, INIT_FORKNUM, 0, page);
+	bulk_finish(index, INIT_FORKNUM);
+	pfree(page);
+	pfree(meta);
+}
+
+char *
+shared_build_phase_name(const AccessMethod *am, int64 phase)
+{
+	switch (phase)
+	{
+		case kPhaseInitialize:
+			return const_cast<char *>("initializing");
+		case kPhaseWriteRows:
+			return const_cast<char *>(am->values != nullptr ? "scanning table and writing values" : "scanning table and writing vectors");
+		case kPhaseFinish:
+			return const_cast<char *>("writing row ids and metapage");
+		default:
+			return am->phase_name != nullptr ? const_cast<char *>(am->phase_name(phase)) : nullptr;
+	}
+}
+
+} // namespace vectorgpu::am

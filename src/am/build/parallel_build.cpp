@@ -1,0 +1,457 @@
+// The parallel part of a build. Workers scan the table and send rows; the leader merges them by row id and writes.
+//
+// Workers take chunks of blocks from a shared counter, so that each worker's rows come in ascending order; each sends
+// them through a queue of its own, and the leader takes the smallest head of all queues. A worker whose queue is full
+// waits, so nothing is spooled and memory is the queues. A chunk is small enough for its rows to fit a queue as a rule:
+// the leader drains one chunk while the others' workers fill their queues. (Core's parallel table scan hands out chunks of
+// up to 64 MB, which would leave all workers but one waiting.)
+//
+// No lock of its own: workers take the locks that the leader holds already, as members of its lock group. PG dialect.
+#include "am/build/build.hpp"
+
+#include "storage/value_format.hpp"
+
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/heapam.h"
+#include "access/parallel.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "commands/progress.h"
+#include "executor/instrument.h"
+#include "optimizer/optimizer.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/shm_mq.h"
+#include "storage/spin.h"
+#include "tcop/tcopprot.h"
+#include "utils/snapmgr.h"
+
+PGDLLEXPORT void vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+enum TocKey : uint64
+{
+	kKeyShared = 1,
+	kKeyQueues = 2,
+	kKeyBufferUsage = 3,
+	kKeyWalUsage = 4,
+	kKeyQueryText = 5,
+};
+
+constexpr Size kMinQueueBytes = 256 * 1024;
+constexpr Size kMaxQueueBytes = 4 * 1024 * 1024;
+constexpr Size kMessageBytes = 32 * 1024; // a message is sent when it has grown beyond this
+constexpr BlockNumber kMaxChunkBlocks = 256;
+constexpr uint64 kNullRow = UINT64CONST(1) << 63; // in a row's header; row ids have 48 bits
+constexpr uint64 kEndOfRows = ~UINT64CONST(0);    // the header that ends a worker's rows
+
+/// In the parallel context's segment, for leader and workers.
+struct SharedBuild
+{
+	Oid heap;
+	Oid index;
+	bool concurrent;
+	IndexShape shape;
+	Size queue_bytes;
+	BlockNumber n_blocks;
+	BlockNumber chunk_blocks;
+	pg_atomic_uint64 next_block;
+	slock_t mutex; // guards what follows
+	double heap_tuples;
+	bool broken_hot_chain;
+};
+
+/// A worker's side: rows being packed into a message. Each row is a header (row id and kNullRow) and, unless NULL, the
+/// vector, padded to 8 bytes.
+struct RowSender
+{
+	shm_mq_handle *queue;
+	Size vector_bytes; // 0: stored values
+	Size size;
+	Size capacity;
+	char *message; // [capacity], grows to hold the row behind kMessageBytes
+};
+
+Size
+padded_vector(Size vector_bytes)
+{
+	return MAXALIGN(vector_bytes);
+}
+
+void
+send_message(RowSender *sender)
+{
+	if (sender->size == 0)
+		return;
+	(void) VG_FAULT("build_send");
+	if (shm_mq_send(sender->queue, sender->size, sender->message, false, false) != SHM_MQ_SUCCESS)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						   errmsg("the leader of a parallel index build went away"),
+						   errdetail("It ended or was cancelled; the build is undone.")));
+	sender->size = 0;
+}
+
+/// A RowSink; state is a RowSender.
+void
+send_row(void *state, RowId row, const char *vector)
+{
+	RowSender *sender = static_cast<RowSender *>(state);
+	const uint64 header = vector == nullptr ? row | kNullRow : row;
+	const Size n_bytes = vector == nullptr ? 0 : sender->vector_bytes > 0 ? sender->vector_bytes : stored_bytes(vector);
+
+	if (sender->size + sizeof(header) + padded_vector(n_bytes) > sender->capacity)
+	{
+		sender->capacity = sender->size + sizeof(header) + padded_vector(n_bytes);
+		sender->message = static_cast<char *>(repalloc_huge(sender->message, sender->capacity));
+	}
+
+	memcpy(sender->message + sender->size, &header, sizeof(header));
+	sender->size += sizeof(header);
+	if (vector != nullptr)
+	{
+		memcpy(sender->message + sender->size, vector, n_bytes);
+		memset(sender->message + sender->size + n_bytes, 0, padded_vector(n_bytes) - n_bytes);
+		sender->size += padded_vector(n_bytes);
+	}
+	if (sender->size >= kMessageBytes)
+		send_message(sender);
+}
+
+/// Scans chunks until there are none left. Returns the live rows seen.
+double
+scan_chunks(SharedBuild *shared, Relation heap, Relation index, IndexInfo *info, BlockRows *rows)
+{
+	const Snapshot snapshot = shared->concurrent ? GetActiveSnapshot() : SnapshotAny;
+	double heap_tuples = 0;
+
+	for (;;)
+	{
+		const uint64 first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk_blocks);
+		TableScanDesc scan;
+
+		CHECK_FOR_INTERRUPTS();
+		if (first >= shared->n_blocks)
+			return heap_tuples;
+		scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
+		heap_setscanlimits(scan, static_cast<BlockNumber>(first),
+			Min(shared->chunk_blocks, shared->n_blocks - static_cast<BlockNumber>(first)));
+		heap_tuples += table_index_build_scan(heap, index, info, true, false, block_rows_callback, rows, scan);
+		block_rows_flush(rows);
+	}
+}
+
+/// One worker's queue, as the leader sees it.
+struct RowSource
+{
+	shm_mq_handle *queue;
+	const char *next; // the rest of the message
+	const char *end;
+	uint64 header; // of the head row; kEndOfRows when there are no more
+	RowId row;
+};
+
+struct Leader
+{
+	BuildState *state;
+	ParallelContext *context;
+	SharedBuild *shared;
+	Snapshot snapshot;
+	Size padded_bytes; // of a vector; 0: stored values
+	int n_sources;
+	RowSource *sources;
+};
+
+/// The queue broke off: the worker's own error, if any, is what the user should see.
+[[noreturn]] void
+worker_lost(Leader *leader)
+{
+	WaitForParallelWorkersToFinish(leader->context);
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					   errmsg("a worker of the parallel index build ended before its work was done"),
+					   errdetail("The build is undone."),
+					   errhint("The server log may tell why. With max_parallel_maintenance_workers = 0 a build needs no workers.")));
+	pg_unreachable();
+}
+
+/// Steps to the next row of a source, waiting for it if need be.
+void
+next_row(Leader *leader, RowSource *source)
+{
+	if (source->next == source->end)
+	{
+		Size size;
+		void *data;
+
+		if (shm_mq_receive(source->queue, &size, &data, false) != SHM_MQ_SUCCESS)
+			worker_lost(leader);
+		source->next = static_cast<const char *>(data);
+		source->end = source->next + size;
+	}
+	memcpy(&source->header, source->next, sizeof(source->header));
+	source->next += sizeof(source->header);
+	source->row = source->header == kEndOfRows ? kEndOfRows : source->header & ~kNullRow;
+}
+
+void
+write_head(Leader *leader, RowSource *source)
+{
+	const bool is_null = (source->header & kNullRow) != 0;
+
+	build_write_row(leader->state, source->row, is_null ? nullptr : source->next);
+	if (!is_null)
+		source->next +=
+			leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
+	next_row(leader, source);
+}
+
+/// The source with the smallest head; *bound: the smallest head of the others.
+RowSource *
+smallest_head(Leader *leader, RowId *bound)
+{
+	RowSource *best = &leader->sources[0];
+
+	*bound = kEndOfRows;
+	for (int i = 1; i < leader->n_sources; i++)
+	{
+		RowSource *source = &leader->sources[i];
+
+		if (source->row < best->row)
+		{
+			*bound = best->row;
+			best = source;
+		}
+		else if (source->row < *bound)
+			*bound = source->row;
+	}
+	return best;
+}
+
+void
+merge_rows(Leader *leader)
+{
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, leader->shared->n_blocks);
+	for (int i = 0; i < leader->n_sources; i++)
+		next_row(leader, &leader->sources[i]);
+	for (;;)
+	{
+		RowId bound;
+		RowSource *source = smallest_head(leader, &bound);
+
+		if (source->row == kEndOfRows)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, row_id_block(source->row));
+		do
+			write_head(leader, source);
+		while (source->row < bound);
+	}
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, leader->shared->n_blocks);
+}
+
+Size
+queue_bytes_for(int n_workers)
+{
+	const Size share = static_cast<Size>(maintenance_work_mem) * 1024 / 4 / static_cast<Size>(n_workers);
+
+	return MAXALIGN(Min(Max(share, kMinQueueBytes), kMaxQueueBytes));
+}
+
+void
+init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
+{
+	memset(shared, 0, sizeof(*shared));
+	shared->heap = RelationGetRelid(state->heap);
+	shared->index = RelationGetRelid(state->index);
+	shared->concurrent = state->info->ii_Concurrent;
+	shared->shape = state->shape;
+	shared->queue_bytes = queue_bytes;
+	shared->n_blocks = RelationGetNumberOfBlocks(state->heap);
+	shared->chunk_blocks = Min(static_cast<BlockNumber>(queue_bytes / BLCKSZ), kMaxChunkBlocks);
+	pg_atomic_init_u64(&shared->next_block, 0);
+	SpinLockInit(&shared->mutex);
+}
+
+/// Puts into the segment what a worker needs besides SharedBuild.
+void
+store_extras(ParallelContext *context, int n_workers)
+{
+	BufferUsage *buffer_usage = static_cast<BufferUsage *>(
+		shm_toc_allocate(context->toc, mul_size(sizeof(BufferUsage), n_workers)));
+	WalUsage *wal_usage =
+		static_cast<WalUsage *>(shm_toc_allocate(context->toc, mul_size(sizeof(WalUsage), n_workers)));
+
+	shm_toc_insert(context->toc, kKeyBufferUsage, buffer_usage);
+	shm_toc_insert(context->toc, kKeyWalUsage, wal_usage);
+	if (debug_query_string != nullptr)
+	{
+		char *text = static_cast<char *>(shm_toc_allocate(context->toc, strlen(debug_query_string) + 1));
+
+		strcpy(text, debug_query_string);
+		shm_toc_insert(context->toc, kKeyQueryText, text);
+	}
+}
+
+void
+estimate(ParallelContext *context, int n_workers, Size queue_bytes)
+{
+	shm_toc_estimate_chunk(&context->estimator, sizeof(SharedBuild));
+	shm_toc_estimate_chunk(&context->estimator, mul_size(queue_bytes, n_workers));
+	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(BufferUsage), n_workers));
+	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WalUsage), n_workers));
+	shm_toc_estimate_keys(&context->estimator, 4);
+	if (debug_query_string != nullptr)
+	{
+		shm_toc_estimate_chunk(&context->estimator, strlen(debug_query_string) + 1);
+		shm_toc_estimate_keys(&context->estimator, 1);
+	}
+}
+
+/// Starts workers. Returns false if there is no memory segment or no worker for it.
+bool
+launch(Leader *leader, int n_workers)
+{
+	const Size queue_bytes = queue_bytes_for(n_workers);
+	ParallelContext *context;
+	char *queues;
+
+	EnterParallelMode();
+	context = leader->context = CreateParallelContext("vectorgpu", "vectorgpu_build_worker_main", n_workers);
+	estimate(context, n_workers, queue_bytes);
+	InitializeParallelDSM(context);
+	if (context->seg == nullptr)
+		return false;
+	leader->shared = static_cast<SharedBuild *>(shm_toc_allocate(context->toc, sizeof(SharedBuild)));
+	init_shared(leader->shared, leader->state, queue_bytes);
+	shm_toc_insert(context->toc, kKeyShared, leader->shared);
+	queues = static_cast<char *>(shm_toc_allocate(context->toc, mul_size(queue_bytes, n_workers)));
+	for (int i = 0; i < n_workers; i++)
+		shm_mq_set_receiver(shm_mq_create(queues + i * queue_bytes, queue_bytes), MyProc);
+	shm_toc_insert(context->toc, kKeyQueues, queues);
+	store_extras(context, n_workers);
+
+	LaunchParallelWorkers(context);
+	if (context->nworkers_launched == 0)
+		return false;
+	leader->n_sources = context->nworkers_launched;
+	leader->sources = static_cast<RowSource *>(palloc0(sizeof(RowSource) * context->nworkers_launched));
+	for (int i = 0; i < leader->n_sources; i++)
+		leader->sources[i].queue = shm_mq_attach(reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg,
+			context->worker[i].bgwhandle);
+	// Raises an error if a worker could not be started: the others would wait for ever for the leader to drain their
+	// queues, and the leader for their end.
+	WaitForParallelWorkersToAttach(context);
+	return true;
+}
+
+/// Adds up what the workers counted.
+double
+collect(Leader *leader)
+{
+	const ParallelContext *context = leader->context;
+	BufferUsage *buffer_usage = static_cast<BufferUsage *>(shm_toc_lookup(context->toc, kKeyBufferUsage, false));
+	WalUsage *wal_usage = static_cast<WalUsage *>(shm_toc_lookup(context->toc, kKeyWalUsage, false));
+
+	for (int i = 0; i < context->nworkers_launched; i++)
+		InstrAccumParallelQuery(&buffer_usage[i], &wal_usage[i]);
+	if (leader->shared->broken_hot_chain)
+		leader->state->info->ii_BrokenHotChain = true;
+	return leader->shared->heap_tuples;
+}
+
+} // namespace
+
+bool
+parallel_build_scan(BuildState *state, double *heap_tuples)
+{
+	Leader leader = {};
+	int n_workers;
+	bool launched;
+
+	// Chunks are ranges of a heap's blocks, so only for tables of core's own kind.
+	if (state->heap->rd_tableam != GetHeapamTableAmRoutine())
+		return false;
+	n_workers = plan_create_index_workers(RelationGetRelid(state->heap), RelationGetRelid(state->index));
+	if (n_workers == 0)
+		return false;
+	leader.state = state;
+	leader.padded_bytes = value_format(&state->shape) != nullptr
+		? 0
+		: padded_vector(vector_bytes(state->shape.element, state->shape.dim));
+	launched = launch(&leader, n_workers);
+	if (launched)
+	{
+		merge_rows(&leader);
+		WaitForParallelWorkersToFinish(leader.context);
+		*heap_tuples = collect(&leader);
+	}
+	DestroyParallelContext(leader.context);
+	ExitParallelMode();
+	return launched;
+}
+
+} // namespace vectorgpu::am
+
+/// A worker's main function; runs inside the parallel worker's transaction.
+void
+vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
+{
+	using namespace vectorgpu::am;
+	SharedBuild *shared = static_cast<SharedBuild *>(shm_toc_lookup(toc, kKeyShared, false));
+	char *queues = static_cast<char *>(shm_toc_lookup(toc, kKeyQueues, false));
+	BufferUsage *buffer_usage = static_cast<BufferUsage *>(shm_toc_lookup(toc, kKeyBufferUsage, false));
+	WalUsage *wal_usage = static_cast<WalUsage *>(shm_toc_lookup(toc, kKeyWalUsage, false));
+	shm_mq *queue = reinterpret_cast<shm_mq *>(queues + ParallelWorkerNumber * shared->queue_bytes);
+	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
+	const uint64 end = kEndOfRows;
+	RowSender sender = {};
+	Relation heap;
+	Relation index;
+	IndexInfo *info;
+	double heap_tuples;
+
+	debug_query_string = static_cast<const char *>(shm_toc_lookup(toc, kKeyQueryText, true));
+	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+	shm_mq_set_sender(queue, MyProc);
+	sender.queue = shm_mq_attach(queue, segment, nullptr);
+	sender.vector_bytes = value_format(&shared->shape) != nullptr
+		? 0
+		: vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
+	sender.capacity = kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes);
+	sender.message = static_cast<char *>(palloc(sender.capacity));
+	block_rows_init(rows, &shared->shape, {send_row, &sender});
+
+	// The modes that the leader holds.
+	heap = table_open(shared->heap, shared->concurrent ? ShareUpdateExclusiveLock : ShareLock);
+	index = index_open(shared->index, shared->concurrent ? RowExclusiveLock : AccessExclusiveLock);
+	info = BuildIndexInfo(index);
+	info->ii_Concurrent = shared->concurrent;
+
+	InstrStartParallelQuery();
+	heap_tuples = scan_chunks(shared, heap, index, info, rows);
+	memcpy(sender.message + sender.size, &end, sizeof(end));
+	sender.size += sizeof(end);
+	send_message(&sender);
+	SpinLockAcquire(&shared->mutex);
+	shared->heap_tuples += heap_tuples;
+	if (info->ii_BrokenHotChain)
+		shared->broken_hot_chain = true;
+	SpinLockRelease(&shared->mutex);
+	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber], &wal_usage[ParallelWorkerNumber]);
+
+	shm_mq_detach(sender.queue);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+}

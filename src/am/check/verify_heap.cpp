@@ -1,0 +1,128 @@
+// vectorgpu_check, the table: every row that a fresh snapshot sees is in the index, with the value that it has in the
+// table. Exact, and in one pass: the table's rows come in TID order, and so do the index's. See verify.hpp.
+#include "am/check/verify.hpp"
+
+#include "am/build/build.hpp"
+#include "am/maintain/row_merge.hpp"
+#include "storage/value_format.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "nodes/execnodes.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+struct HeapCheck
+{
+	Relation index;
+	Relation heap;
+	const MetaData *meta;
+	const SegmentFormat *format;
+	RowMerge rows; // of the index
+	MergedRow at;
+	bool at_end;
+	uint64 n_checked;
+};
+
+void
+step(HeapCheck *check)
+{
+	check->at_end = !row_merge_next(&check->rows, &check->at);
+}
+
+bool
+same_value(const HeapCheck *check, const char *vector, const void *stored)
+{
+	if (check->format != nullptr && check->format->matches != nullptr)
+		return check->format->matches(check->meta, vector, static_cast<const char *>(stored));
+	return row_bytes(check->meta, vector) == row_bytes(check->meta, stored) &&
+		memcmp(vector, stored, row_bytes(check->meta, vector)) == 0;
+}
+
+/// The RowSink of the table scan: rows in TID order, vector null for NULL.
+void
+check_row(void *state, RowId row, const char *vector)
+{
+	HeapCheck *check = static_cast<HeapCheck *>(state);
+
+	CHECK_FOR_INTERRUPTS();
+	// Rows of the index that the snapshot does not see are passed over.
+	while (!check->at_end && check->at.row < row)
+		step(check);
+	if (check->at_end || check->at.row != row)
+		ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
+				errdetail("It lacks row (%u,%u) of table \"%s\".", row_id_block(row), row_id_offset(row),
+					RelationGetRelationName(check->heap)),
+				errhint("Rebuild it with REINDEX INDEX.")));
+	if (check->at.is_null != (vector == nullptr) ||
+		(vector != nullptr && !same_value(check, vector, check->at.vector)))
+		ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
+				errdetail("Row (%u,%u) of table \"%s\" has another value in the index.", row_id_block(row),
+					row_id_offset(row), RelationGetRelationName(check->heap)),
+				errhint("Rebuild it with REINDEX INDEX.")));
+	check->n_checked++;
+}
+
+} // namespace
+
+void
+check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot,
+	CheckResult *result)
+{
+	const IndexShape shape = shape_of_meta(meta);
+	HeapCheck *check = static_cast<HeapCheck *>(palloc0(sizeof(HeapCheck)));
+	BlockRows *block = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	IndexInfo *info = BuildIndexInfo(index);
+	uint32 segments[kMaxSegments];
+	RowCounts counts;
+	Tuplesortstate *delta;
+	TableScanDesc scan;
+
+	memset(&counts, 0, sizeof(counts));
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		segments[i] = i;
+	check->index = index;
+	check->heap = heap;
+	check->meta = meta;
+	check->format = access_method(index, meta)->format;
+	delta = sort_delta(index, meta, meta->delta_first_row, delta_end, &counts, nullptr);
+	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
+	step(check);
+
+	// A scan with this snapshot and without synchronisation gives the table's blocks in order. Who brings a scan of their own says that
+	// it may be synchronised, whether it is or not: PostgreSQL asserts that.
+	info->ii_Concurrent = true;
+	info->ii_Unique = false;
+	info->ii_ExclusionOps = nullptr;
+	info->ii_ExclusionProcs = nullptr;
+	info->ii_ExclusionStrats = nullptr;
+	scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
+	block_rows_init(block, &shape, {check_row, check});
+	table_index_build_scan(heap, index, info, true, false, block_rows_callback, block, scan);
+	block_rows_flush(block);
+
+	row_merge_end(&check->rows);
+	if (delta != nullptr)
+		tuplesort_end(delta);
+	result->heap_rows_checked = check->n_checked;
+	FreeAccessStrategy(strategy);
+	block_rows_end(block);
+	pfree(block);
+	pfree(check);
+}
+
+} // namespace vectorgpu::am

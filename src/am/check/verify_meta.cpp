@@ -1,0 +1,214 @@
+// vectorgpu_check, the metapage: its numbers must fit each other, and every block have one owner. See verify.hpp.
+#include "am/check/verify.hpp"
+
+#include "am/method/am_interface.hpp"
+#include "storage/delta.hpp"
+#include "storage/segment_writer.hpp"
+#include "common/limits.hpp"
+#include "engine/distance.hpp"
+
+#include <algorithm>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// A run of blocks and what the metapage says it is for.
+struct Extent
+{
+	uint64 start;
+	uint64 n_blocks;
+	const char *owner;
+	uint32 number;
+};
+
+constexpr uint32 kMaxExtents = kMaxSegments * kMaxStreams + kMaxChunks + kMaxFreeExtents + kPendingSlots;
+
+struct ExtentList
+{
+	uint32 n;
+	Extent extents[kMaxExtents];
+};
+
+void
+require(Relation index, bool holds, const char *what)
+{
+	if (!holds)
+		page_corrupted(index, 0, what);
+}
+
+void
+add_extent(ExtentList *list, uint64 start, uint64 n_blocks, const char *owner, uint32 number)
+{
+	if (n_blocks > 0)
+		list->extents[list->n++] = {start, n_blocks, owner, number};
+}
+
+void
+check_shape(Relation index, const MetaData *meta)
+{
+	const AccessMethod *am = access_method(index, meta);
+	const int max_dim = meta->element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
+	const int32 typmod = TupleDescAttr(RelationGetDescr(index), 0)->atttypmod;
+
+	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
+	const char *problem;
+
+	require(index, am->supports(meta->element, meta->metric), "The metapage names no known kind of index.");
+	// Values of the column are read as what the metapage says.
+	require(index, (code & 0xFFFF) == shape_code(meta->element, meta->metric), "The metapage is of another operator class.");
+	problem = am->check_options != nullptr ? am->check_options(index, meta) : nullptr;
+	require(index, problem == nullptr, problem);
+	if (meta->element == ElementType::kSet)
+	{
+		require(index, meta->dim > sizeof(uint32) && meta->dim <= 1024 && kPayloadBytes % delta_row_bytes(meta) == 0,
+			"The size of a slot in the metapage is out of range.");
+		return;
+	}
+	require(index, meta->dim >= 1 && meta->dim <= static_cast<uint32>(max_dim),
+		"The number of dimensions in the metapage is out of range.");
+	if (typmod >= 1 && static_cast<uint32>(typmod) != meta->dim)
+		page_corrupted(index, 0, psprintf("The metapage has %u dimensions, the column %d.", meta->dim, typmod));
+}
+
+void
+check_stream(Relation index, const SegmentEntry *segment, StreamKind kind, uint64 n_bytes)
+{
+	const StreamEntry *stream = &segment->streams[static_cast<int>(kind)];
+
+	if (stream->n_bytes != n_bytes)
+		page_corrupted(index, 0,
+			psprintf("Stream %d of segment %u has " UINT64_FORMAT " bytes instead of " UINT64_FORMAT ".",
+				static_cast<int>(kind), segment->id, stream->n_bytes, n_bytes));
+}
+
+/// The vectors, and the streams that only the access method knows.
+void
+check_vector_streams(Relation index, const MetaData *meta, const SegmentEntry *segment)
+{
+	const SegmentFormat *format = access_method(index, meta)->format;
+	const char *problem;
+
+	if (format == nullptr)
+	{
+		check_stream(index, segment, StreamKind::kVectors, segment->n_rows * meta_vector_bytes(meta));
+		for (uint32 i = static_cast<uint32>(StreamKind::kFirstAmStream); i < kMaxStreams; i++)
+			check_stream(index, segment, static_cast<StreamKind>(i), 0);
+		return;
+	}
+	problem = format->check_entry(meta, segment);
+	if (problem != nullptr)
+		page_corrupted(index, 0, psprintf("Segment %u: %s", segment->id, problem));
+}
+
+void
+check_segments(Relation index, const MetaData *meta, ExtentList *list)
+{
+	for (uint32 i = 0; i < meta->n_segments; i++)
+	{
+		const SegmentEntry *segment = &meta->segments[i];
+		const uint64 max_bytes = static_cast<uint64>(meta->high_water) * kPayloadBytes;
+
+		require(index, segment->id < meta->next_segment_id, "A segment has an ID that was never given out.");
+		require(index, i == 0 || segment->id > meta->segments[i - 1].id, "The segments are not in the order of their IDs.");
+		for (uint32 j = 0; j < kMaxStreams; j++)
+		{
+			const StreamEntry *stream = &segment->streams[j];
+
+			require(index, stream->n_bytes <= max_bytes, "A stream is larger than the index.");
+			add_extent(list, stream->start_block, stream_blocks(stream->n_bytes), "segment", segment->id);
+		}
+		// Bounded before they are multiplied.
+		require(index, segment->n_rows <= max_bytes && segment->n_null_rows <= max_bytes,
+			"A segment has more rows than the index has room for.");
+		require(index, segment->n_dead <= segment->n_rows + segment->n_null_rows, "A segment has more dead rows than rows.");
+		require(index, segment->tombstone_generation <= meta->tombstone_generation,
+			"A segment's tombstones are newer than the index's.");
+		check_vector_streams(index, meta, segment);
+		check_stream(index, segment, StreamKind::kRowIds, segment->n_rows * sizeof(RowId));
+		check_stream(index, segment, StreamKind::kNullRowIds, segment->n_null_rows * sizeof(RowId));
+		check_stream(index, segment, StreamKind::kTombstones, (segment->n_rows + segment->n_null_rows + 7) / 8);
+	}
+}
+
+void
+check_chunks(Relation index, const MetaData *meta, ExtentList *list)
+{
+	uint64 next_row = 0;
+
+	for (uint32 i = 0; i < meta->n_chunks; i++)
+	{
+		const DeltaChunk *chunk = &meta->chunks[i];
+
+		require(index, chunk->id < meta->next_chunk_id, "A chunk of the delta has an ID that was never given out.");
+		require(index, i == 0 || chunk->first_row == next_row, "The chunks of the delta have gaps.");
+		require(index, chunk_capacity(meta, chunk) > 0, "A chunk of the delta has no room for a row.");
+		next_row = chunk->first_row + chunk_capacity(meta, chunk);
+		add_extent(list, chunk->start_block, chunk->n_blocks, "delta chunk", chunk->id);
+	}
+	if (meta->n_chunks > 0)
+		require(index, meta->delta_first_row >= meta->chunks[0].first_row && meta->delta_first_row <= next_row,
+			"The delta's first row lies outside of its chunks.");
+}
+
+/// Every block behind the metapage and before high_water has one owner, or is counted as leaked.
+void
+check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResult *result)
+{
+	const BlockNumber n_file = RelationGetNumberOfBlocks(index);
+	uint64 next = 1;
+	uint64 owned = 1;
+
+	std::sort(list->extents, list->extents + list->n, [](const Extent &a, const Extent &b) { return a.start < b.start; });
+	for (uint32 i = 0; i < list->n; i++)
+	{
+		const Extent *extent = &list->extents[i];
+		const bool in_use = extent->owner[0] == 's' || extent->owner[0] == 'd';
+
+		if (extent->start < next)
+			page_corrupted(index, 0,
+				psprintf("Block " UINT64_FORMAT " belongs to %s %u and to something else.", extent->start, extent->owner,
+					extent->number));
+		next = extent->start + extent->n_blocks;
+		owned += extent->n_blocks;
+		if (next > meta->high_water)
+			page_corrupted(index, 0,
+				psprintf("Blocks up to " UINT64_FORMAT " of %s %u were never given out.", next, extent->owner,
+					extent->number));
+		if (in_use && next > n_file)
+			page_corrupted(index, n_file,
+				psprintf("The file ends before block " UINT64_FORMAT ", in %s %u.", next, extent->owner, extent->number));
+	}
+	result->leaked_blocks = meta->high_water - owned;
+	if (result->leaked_blocks != meta->leaked_blocks)
+		page_corrupted(index, 0,
+			psprintf(UINT64_FORMAT " blocks have no owner, the metapage says %u.", result->leaked_blocks,
+				meta->leaked_blocks));
+}
+
+} // namespace
+
+void
+check_metapage(Relation index, const MetaData *meta, CheckResult *result)
+{
+	ExtentList *list = static_cast<ExtentList *>(palloc0(sizeof(ExtentList)));
+
+	require(index, meta->high_water >= 1, "The metapage says that no block was ever given out.");
+	check_shape(index, meta);
+	check_segments(index, meta, list);
+	check_chunks(index, meta, list);
+	for (int i = 0; i < kPendingSlots; i++)
+		add_extent(list, meta->pending[i].start_block, meta->pending[i].n_blocks, "pending extent", i);
+	for (uint32 i = 0; i < meta->n_free; i++)
+	{
+		add_extent(list, meta->free_extents[i].start_block, meta->free_extents[i].n_blocks, "free extent", i);
+		result->free_blocks += meta->free_extents[i].n_blocks;
+	}
+	check_extents(index, meta, list, result);
+	result->segments = meta->n_segments;
+	pfree(list);
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,277 @@
+// See knn_graph.hpp.
+#include "am/functions/knn_graph.hpp"
+
+#include "am/method/am_interface.hpp"
+#include "storage/metapage.hpp"
+#include "am/recall/recall.hpp"
+#include "am/scan/scan.hpp"
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// Rows that are asked for together: few first, so that an answer comes soon; sessions are opened for a batch, so then more.
+constexpr uint32 kFirstSources = 256;
+constexpr uint32 kMostSources = 16384;
+constexpr uint32 kGrowthBits = 2;                  // fourfold from batch to batch
+constexpr Size kSourceBytes = 16 * 1024 * 1024;    // of their values, above one row's
+constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
+
+/// Notes for serializable transactions that table and index are read, before they are: neither a scan by ranges of tuple ids nor what the worker answers
+/// does, and the scans of single rows come late and may leave some out.
+void
+note_reading(const IndexAccess *access, Snapshot snapshot)
+{
+	PredicateLockRelation(access->heap, snapshot);
+	PredicateLockRelation(access->index, snapshot);
+}
+
+/// A walk's pass over a part of the table.
+struct RowReader
+{
+	EState *estate;
+	IndexInfo *info;
+	ExprState *predicate;
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+};
+
+void
+reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, RowId first)
+{
+	ItemPointerData low;
+	ItemPointerData high;
+
+	if (access->heap->rd_tableam->scan_getnextslot_tidrange == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(access->heap))));
+	note_reading(access, snapshot);
+	reader->estate = CreateExecutorState();
+	reader->info = BuildIndexInfo(access->index);
+	reader->slot = table_slot_create(access->heap, nullptr);
+	reader->predicate = ExecPrepareQual(reader->info->ii_Predicate, reader->estate);
+	GetPerTupleExprContext(reader->estate)->ecxt_scantuple = reader->slot;
+	ItemPointerSet(&low, row_id_block(first), row_id_offset(first));
+	ItemPointerSet(&high, MaxBlockNumber, PG_UINT16_MAX);
+	reader->scan = table_beginscan_tidrange(access->heap, snapshot, &low, &high);
+}
+
+/// The next row that the index has, with a value. The value is valid until the next call. False at the end.
+bool
+reader_next(RowReader *reader, RowId *row, Datum *value)
+{
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ResetPerTupleExprContext(reader->estate);
+		if (!table_scan_getnextslot_tidrange(reader->scan, ForwardScanDirection, reader->slot))
+			return false;
+		if (!ExecQual(reader->predicate, GetPerTupleExprContext(reader->estate)))
+			continue;
+		FormIndexDatum(reader->info, reader->slot, reader->estate, values, isnull);
+		if (isnull[0])
+			continue;
+		*row = knn_row_of(&reader->slot->tts_tid);
+		*value = values[0];
+		return true;
+	}
+}
+
+void
+reader_end(RowReader *reader)
+{
+	table_endscan(reader->scan);
+	ExecDropSingleTupleTableSlot(reader->slot);
+	FreeExecutorState(reader->estate);
+}
+
+/// Asks one scan of the index after the other.
+struct Asker
+{
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	RecallOperator op;
+	uint32 k;
+};
+
+void
+asker_begin(Asker *asker, const IndexAccess *access, Snapshot snapshot, uint32 k)
+{
+	asker->op = recall_operator(access->index);
+	asker->k = k;
+	asker->slot = table_slot_create(access->heap, nullptr);
+	asker->scan = index_beginscan(access->heap, access->index, snapshot, 0, 1);
+}
+
+void
+asker_end(Asker *asker)
+{
+	index_endscan(asker->scan);
+	ExecDropSingleTupleTableSlot(asker->slot);
+}
+
+/// Writes a row's edges, at most k; returns how many.
+uint32
+ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
+{
+	IndexScanDesc scan = asker->scan;
+	ScanKeyData key;
+	uint32 n = 0;
+
+	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, asker->op.query_type, asker->op.collation,
+		asker->op.function, source->value);
+	index_rescan(scan, nullptr, 0, &key, 1);
+	scan_set_limit(scan, uint64{asker->k} + 1, true); // one is the row itself, as a rule
+	while (n < asker->k && index_getnext_tid(scan, ForwardScanDirection) != nullptr)
+	{
+		RowId target;
+
+		CHECK_FOR_INTERRUPTS();
+		if (scan->xs_orderbynulls[0]) // only rows with NULL are left
+			break;
+		const double distance = DatumGetFloat8(scan->xs_orderbyvals[0]);
+
+		if (!index_fetch_heap(scan, asker->slot))
+			continue;
+		target = knn_row_of(&asker->slot->tts_tid);
+		if (target == source->row)
+			continue;
+		edges[n] = {source->row, target, n + 1, distance};
+		n++;
+	}
+	return n;
+}
+
+/// Those that the worker has not answered many at a time: a scan each, which asks it, or reads pages.
+void
+ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k, KnnEdge *edges,
+	uint32 *counts, const bool *answered)
+{
+	Asker asker;
+
+	asker_begin(&asker, access, snapshot, k);
+	for (uint32 i = 0; i < n_sources; i++)
+	{
+		(void) VG_FAULT("knn_graph_ask");
+		if (!answered[i])
+			counts[i] = ask(&asker, &sources[i], edges + uint64{i} * k);
+	}
+	asker_end(&asker);
+}
+
+} // namespace
+
+void
+knn_check_index(Relation index)
+{
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+
+	meta_read(index, nullptr, meta);
+	if (access_method(index, meta)->values != nullptr)
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+						   errmsg("index \"%s\" is not on vectors", RelationGetRelationName(index)),
+						   errdetail("Only rows that are vectors have a distance to each other."),
+						   errhint("Pass an index with access method gpuflat, gpuivf or gpugraph.")));
+	pfree(meta);
+}
+
+uint32
+knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, RowId *rows, uint32 most)
+{
+	RowReader reader;
+	uint32 n = 0;
+	Datum value;
+
+	reader_begin(&reader, access, snapshot, walk->next);
+	while (n < most && reader_next(&reader, &rows[n], &value))
+		n++;
+	walk->done = n < most;
+	if (n > 0)
+		walk->next = rows[n - 1] + 1;
+	reader_end(&reader);
+	return n;
+}
+
+KnnEdge *
+knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n)
+{
+	const MemoryContext caller = CurrentMemoryContext;
+	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
+	const uint32 sources_allowed = Min(kMostSources, kFirstSources << Min(kGrowthBits * walk->n_batches, 16u));
+	const uint32 most = Max(1u, Min(sources_allowed, kBatchEdges / k));
+	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
+	KnnSource *sources;
+	uint32 *counts;
+	bool *answered;
+	uint32 n_sources = 0;
+	Size n_bytes = 0;
+	RowReader reader;
+	Datum value;
+
+	walk->n_batches++;
+	MemoryContextSwitchTo(scratch);
+	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
+	counts = static_cast<uint32 *>(palloc0(most * sizeof(uint32)));
+	answered = static_cast<bool *>(palloc0(most * sizeof(bool)));
+	reader_begin(&reader, access, snapshot, walk->next);
+	while (n_sources < most && n_bytes < kSourceBytes)
+	{
+		if (!reader_next(&reader, &sources[n_sources].row, &value))
+		{
+			walk->done = true;
+			break;
+		}
+		sources[n_sources].value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		n_bytes += VARSIZE_ANY(DatumGetPointer(sources[n_sources].value));
+		n_sources++;
+	}
+	if (n_sources > 0)
+		walk->next = sources[n_sources - 1].row + 1;
+	reader_end(&reader);
+
+	knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
+	ask_others(access, snapshot, sources, n_sources, k, edges, counts, answered);
+	*n = 0;
+	for (uint32 i = 0; i < n_sources; i++)
+	{
+		if (*n != uint64{i} * k)
+			memmove(edges + *n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
+		*n += counts[i];
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
+	return edges;
+}
+
+void
+knn_pause_walk(KnnWalk *walk)
+{
+	if (walk->lanes != nullptr)
+		bridge::lanes_close(walk->lanes);
+}
+
+RowId
+knn_row_of(const ItemPointerData *tid)
+{
+	return make_row_id(ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
+}
+
+} // namespace vectorgpu::am

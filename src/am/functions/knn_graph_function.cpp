@@ -1,0 +1,208 @@
+// The SQL function vectorgpu_knn_graph(index, k). PG dialect.
+//
+// Value per call where it stands in the select list: its rows go to the client (or to LIMIT, an INSERT, a cursor) as they are found, in the table's order.
+// In FROM the executor wants all of them in a tuplestore, which goes to disk beyond work_mem: they are put there at once, without a call and a tuple of
+// its own for each, and the sessions with the worker stay open for all batches. Between two calls there are the edges of one batch and a place in the table, and nothing that would have to be released.
+#include "am/functions/knn_graph.hpp"
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "storage/itemptr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(vectorgpu_knn_graph);
+}
+
+namespace
+{
+
+using namespace vectorgpu;
+using namespace vectorgpu::am;
+
+enum Column
+{
+	kSource,
+	kTarget,
+	kRank,
+	kDistance,
+	kColumns,
+};
+
+/// Between two calls.
+struct KnnCall
+{
+	Oid index;
+	uint32 k;
+	RelFileNode file; // of the table: its rows are named by where they lie
+	KnnWalk walk;
+	KnnEdge *edges; // [n_edges], in `batch`
+	uint64 n_edges;
+	uint64 at;
+	MemoryContext batch; // reset for each
+};
+
+/// Allocates in the current context, which lives as long as the walk.
+KnnCall *
+make_call(FunctionCallInfo fcinfo)
+{
+	const int32 k = PG_GETARG_INT32(1);
+	KnnCall *call = static_cast<KnnCall *>(palloc0(sizeof(KnnCall)));
+	IndexAccess access;
+
+	if (k < 1 || k > kMaxGraphK)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
+						   errdetail("It is %d.", k)));
+	call->index = PG_GETARG_OID(0);
+	call->k = static_cast<uint32>(k);
+	call->walk.context = CurrentMemoryContext;
+	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph batch", ALLOCSET_DEFAULT_SIZES);
+
+	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+	knn_check_index(access.index);
+	call->file = access.heap->rd_node;
+	// To the end of the transaction, as a plan has them: tuple ids must mean the same in all batches.
+	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
+	LockRelationOid(call->index, AccessShareLock);
+	index_access_close(&access);
+	return call;
+}
+
+void
+check_columns(TupleDesc columns)
+{
+	if (columns->natts != kColumns)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+}
+
+KnnCall *
+first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
+{
+	const MemoryContext old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+	KnnCall *call = make_call(fcinfo);
+
+	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	check_columns(context->tuple_desc);
+	BlessTupleDesc(context->tuple_desc);
+	MemoryContextSwitchTo(old);
+	return call;
+}
+
+/// The lock keeps others from that, and not this transaction.
+void
+check_not_rewritten(const KnnCall *call, Relation heap)
+{
+	if (!RelFileNodeEquals(heap->rd_node, call->file))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						   errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),
+						   errdetail("The graph names rows by their places in the table, and these are others now.")));
+}
+
+/// False at the end.
+bool
+next_batch(KnnCall *call)
+{
+	const MemoryContext old = MemoryContextSwitchTo(call->batch);
+
+	call->at = 0;
+	call->n_edges = 0;
+	do
+	{
+		IndexAccess access;
+
+		MemoryContextReset(call->batch);
+		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+		check_not_rewritten(call, access.heap); // at the end as well: of the last batch
+		if (!call->walk.done)
+			call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
+		index_access_close(&access);
+	} while (call->n_edges == 0 && !call->walk.done);
+	MemoryContextSwitchTo(old);
+	return call->n_edges > 0;
+}
+
+Datum
+tid_datum(RowId row)
+{
+	ItemPointer tid = static_cast<ItemPointer>(palloc(sizeof(ItemPointerData)));
+
+	ItemPointerSet(tid, row_id_block(row), row_id_offset(row));
+	return PointerGetDatum(tid);
+}
+
+/// All rows into a tuplestore, as the caller prefers it.
+void
+collect(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	const MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	KnnCall *call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result->setDesc);
+	old = MemoryContextSwitchTo(context);
+	call = make_call(fcinfo);
+	MemoryContextSwitchTo(old);
+	while (next_batch(call))
+		for (uint64 i = 0; i < call->n_edges; i++)
+		{
+			const KnnEdge *edge = &call->edges[i];
+			ItemPointerData source;
+			ItemPointerData target;
+			Datum values[kColumns] = {
+				PointerGetDatum(&source), PointerGetDatum(&target), Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
+			bool nulls[kColumns] = {};
+
+			CHECK_FOR_INTERRUPTS();
+			ItemPointerSet(&source, row_id_block(edge->source), row_id_offset(edge->source));
+			ItemPointerSet(&target, row_id_block(edge->target), row_id_offset(edge->target));
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		}
+	MemoryContextDelete(context); // which closes the sessions with the worker
+}
+
+} // namespace
+
+/// vectorgpu_knn_graph(index regclass, k int): rows (source tid, target tid, rank int, distance float8).
+Datum
+vectorgpu_knn_graph(PG_FUNCTION_ARGS)
+{
+	const ReturnSetInfo *result = reinterpret_cast<const ReturnSetInfo *>(fcinfo->resultinfo);
+	FuncCallContext *context;
+	KnnCall *call;
+
+	if (result != nullptr && IsA(result, ReturnSetInfo) && (result->allowedModes & SFRM_Materialize_Preferred) != 0)
+	{
+		collect(fcinfo);
+		return static_cast<Datum>(0);
+	}
+	if (SRF_IS_FIRSTCALL())
+	{
+		context = SRF_FIRSTCALL_INIT();
+		context->user_fctx = first_call(fcinfo, context);
+	}
+	context = SRF_PERCALL_SETUP();
+	call = static_cast<KnnCall *>(context->user_fctx);
+	if (call->at >= call->n_edges)
+	{
+		const bool found = next_batch(call);
+
+		knn_pause_walk(&call->walk); // a cursor may be left here, and others need sessions
+		if (!found)
+			SRF_RETURN_DONE(context);
+	}
+
+	const KnnEdge *edge = &call->edges[call->at++];
+	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),
+		Float8GetDatum(edge->distance)};
+	bool nulls[kColumns] = {};
+
+	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));
+}

@@ -1,0 +1,214 @@
+// The k-NN graph by the worker, many searches at a time: a lane (bridge/search_lanes.hpp) takes the next one as soon as its reply has been
+// read, so that the worker always has a batch. Each search is what a scan of LIMIT k + 1 asks first; where such a scan would have to
+// go on (rows that the snapshot does not see, too few found, a copy that is behind), the row is left to one. So the answers are the same.
+// PG dialect.
+#include "am/method/am_interface.hpp"
+#include "am/feed/copy_feed.hpp"
+#include "am/functions/knn_graph.hpp"
+#include "am/method/row_value.hpp"
+#include "am/scan/worker_scan.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
+#include "engine/distance.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kLeastSources = 4; // below that lanes are not worth it
+constexpr uint64 kMostRows = 4000;  // of a search: fit one reply
+constexpr uint32 kLeastLanes = 2;   // one is what a scan has
+
+/// One batch of searches.
+struct Batch
+{
+	const IndexAccess *access;
+	KnnWalk *walk;
+	ScanState *state; // of all of them; the query changes
+	bridge::SearchLanes *lanes;
+	wire::CopyKey key;
+	uint32 k;
+	char *query; // a place for one
+	engine::Neighbor *rows; // a place for one answer
+	IndexFetchTableData *fetch;
+	TupleTableSlot *slot;
+};
+
+/// What a scan of the index knows, for searches of its first round.
+ScanState *
+make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
+{
+	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+
+	state->heap = access->heap;
+	state->snapshot = snapshot;
+	state->context = CurrentMemoryContext;
+	state->batch_context = CurrentMemoryContext;
+	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
+	scan_read_version(access->index, snapshot, state);
+	state->am = access_method(access->index, &state->meta);
+	state->shape = shape_of_meta(&state->meta);
+	state->phase = ScanPhase::kScored;
+	state->batch_size = uint64{k} + 1;
+	return state;
+}
+
+bool
+submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *reason)
+{
+	const Size n_bytes = vector_bytes(batch->state->shape.element, batch->state->shape.dim);
+	RowValue value = row_value_for_query(batch->state->shape.element, batch->state->shape.dim, source->value);
+	wire::SearchRequest search;
+	wire::SegmentProbes probes[kMaxSegments];
+	uint32 n_probes;
+
+	memcpy(batch->query, value.vector, n_bytes);
+	row_value_close(&value);
+	batch->state->query = batch->query;
+	if (!worker_search_request(batch->access->index, batch->state, batch->state->batch_size, &search, probes, &n_probes))
+	{
+		*reason = bridge::Fallback::kLoading;
+		return false;
+	}
+
+	const wire::Part parts[] = {
+		{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)}, {batch->query, n_bytes}};
+
+	return bridge::lane_submit(batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
+}
+
+/// Edges to those rows that the snapshot sees. False if a scan would have to look further.
+bool
+take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdge *edges, uint32 *n_edges)
+{
+	uint32 n = 0;
+	bool fetched = false;
+
+	for (uint64 i = 0; i < n_rows && n < batch->k; i++)
+	{
+		const engine::Neighbor *row = &batch->rows[i];
+		RowId target = row->row;
+
+		if (!knn_sees(batch->walk, batch->access->heap, batch->state->snapshot, target))
+		{
+			ItemPointerData tid;
+			bool call_again = false;
+			bool all_dead = false;
+
+			ItemPointerSet(&tid, row_id_block(row->row), row_id_offset(row->row));
+			fetched = true;
+			if (!table_index_fetch_tuple(batch->fetch, &tid, batch->state->snapshot, batch->slot, &call_again, &all_dead))
+				continue;
+			target = knn_row_of(&batch->slot->tts_tid);
+		}
+		if (target == source->row)
+			continue;
+		edges[n] = {source->row, target, n + 1, engine::finish_score(batch->state->shape.metric, row->score)};
+		n++;
+	}
+	if (fetched)
+	{
+		// No pins while the worker is waited for.
+		ExecClearTuple(batch->slot);
+		table_index_fetch_reset(batch->fetch);
+	}
+	*n_edges = n;
+	return all ? n == batch->k || n_rows < batch->state->batch_size : n == batch->k && n_rows == batch->state->batch_size;
+}
+
+/// All sources. False if the lanes are of no more use: *reason.
+bool
+ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered, bridge::Fallback *reason)
+{
+	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
+	const Size capacity = batch->state->batch_size * sizeof(engine::Neighbor);
+	bool going = true;
+	uint32 n_submitted = 0;
+
+	for (uint32 i = 0; i < n_sources && (going || i < n_submitted); i++)
+	{
+		wire::ReplyHeader header;
+
+		while (going && n_submitted < n_sources && n_submitted < i + n_lanes)
+		{
+			if (!submit(batch, n_submitted % n_lanes, &sources[n_submitted], reason))
+				return false;
+			n_submitted++;
+		}
+		if (!bridge::lane_receive(batch->lanes, i % n_lanes, &header, batch->rows, capacity, reason))
+			return false;
+		if (header.status != wire::ReplyStatus::kOk || header.more != 0)
+		{
+			// The copy is behind, or not there: a scan brings it. What is under way is waited for.
+			going = false;
+			continue;
+		}
+		if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch_size))
+		{
+			*reason = bridge::Fallback::kWrongAnswer;
+			return false;
+		}
+		answered[i] = take_rows(
+			batch, &sources[i], header.n_items, header.coverage == wire::Coverage::kAll, edges + uint64{i} * batch->k, &counts[i]);
+		pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, answered[i] ? 1 : 0);
+	}
+	return true;
+}
+
+/// True if the walk has lanes. Nothing is counted: each scan that follows asks for a session itself.
+bool
+have_lanes(KnnWalk *walk, uint32 n_sources)
+{
+	if (walk->lanes == nullptr)
+		walk->lanes = bridge::lanes_make(walk->context);
+	if (bridge::lanes_count(walk->lanes) == 0)
+		walk->without_worker = !bridge::session_ready(false) || !bridge::lanes_open(walk->lanes, n_sources, kLeastLanes);
+	return !walk->without_worker;
+}
+
+} // namespace
+
+void
+knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources, uint32 k,
+	KnnEdge *edges, uint32 *counts, bool *answered)
+{
+	Batch batch = {};
+	bridge::Fallback reason;
+
+	if (n_sources < kLeastSources || walk->without_worker || uint64{k} + 1 > kMostRows)
+		return;
+	batch.access = access;
+	batch.walk = walk;
+	batch.state = make_state(access, snapshot, k);
+	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk, n_sources))
+		return;
+	batch.lanes = walk->lanes;
+	copy_key(access->index, &batch.state->meta, &batch.key);
+	batch.k = k;
+	batch.query = static_cast<char *>(palloc(vector_bytes(batch.state->shape.element, batch.state->shape.dim)));
+	batch.rows = static_cast<engine::Neighbor *>(palloc((uint64{k} + 1) * sizeof(engine::Neighbor)));
+	batch.fetch = table_index_fetch_begin(access->heap);
+	batch.slot = table_slot_create(access->heap, nullptr);
+	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &reason))
+	{
+		bridge::note_fallback(reason, "The rows of a k-NN graph are searched for one by one.");
+		bridge::count_index_fallback(RelationGetRelid(access->index), reason);
+		knn_pause_walk(walk);
+		walk->without_worker = true;
+	}
+	ExecDropSingleTupleTableSlot(batch.slot);
+	table_index_fetch_end(batch.fetch);
+}
+
+} // namespace vectorgpu::am

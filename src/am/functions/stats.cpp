@@ -1,0 +1,411 @@
+// What the view vectorgpu_indexes shows: one row for each of our indexes that the user may read, from metapages. Waits
+// for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG dialect.
+#include "am/method/am_interface.hpp"
+#include "storage/delta.hpp"
+#include "am/method/index_access.hpp"
+#include "am/maintain/vacuum.hpp"
+#include "pg/fault.hpp"
+#include "pg/privilege.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "funcapi.h"
+#include "storage/lmgr.h"
+#include "utils/resowner.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(vectorgpu_index_stats);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kTries = 4; // the first, and three after pages that a standby saw recycled
+
+enum StatsColumn
+{
+	kIndexOid,
+	kElement,
+	kMetric,
+	kDimensions,
+	kRows,
+	kSegmentRows,
+	kNullRows,
+	kDeltaRows,
+	kDeadRows,
+	kSegments,
+	kDeltaBytes,
+	kIndexBytes,
+	kManifestGeneration,
+	kTombstoneGeneration,
+	kFreeBlocks,
+	kLeakedBlocks,
+	kFormatVersionColumn,
+	kIsValid,
+	kNeedsReindex,
+	kLists,
+	kImbalance,
+	kDrift,
+	kColumns,
+};
+
+struct StatsRow
+{
+	Datum values[kColumns];
+	bool nulls[kColumns];
+};
+
+void
+set_int8(StatsRow *row, StatsColumn column, uint64 value)
+{
+	row->values[column] = Int64GetDatum(static_cast<int64>(value));
+	row->nulls[column] = false;
+}
+
+void
+set_text(StatsRow *row, StatsColumn column, const char *text)
+{
+	row->values[column] = CStringGetTextDatum(text);
+	row->nulls[column] = false;
+}
+
+const char *
+element_name(ElementType element)
+{
+	switch (element)
+	{
+		case ElementType::kFloat32:
+			return "vector";
+		case ElementType::kFloat16:
+			return "halfvec";
+		case ElementType::kBit:
+			return "bit";
+		case ElementType::kSet:
+			return "set";
+	}
+	return "unknown";
+}
+
+const char *
+metric_name(Metric metric)
+{
+	switch (metric)
+	{
+		case Metric::kL2:
+			return "l2";
+		case Metric::kInnerProduct:
+			return "inner_product";
+		case Metric::kCosine:
+			return "cosine";
+		case Metric::kL1:
+			return "l1";
+		case Metric::kHamming:
+			return "hamming";
+		case Metric::kJaccard:
+			return "jaccard";
+		case Metric::kMatchCount:
+			return "match_count";
+		case Metric::kEdit:
+			return "edit";
+	}
+	return "unknown";
+}
+
+/// Looks at block 0 without trusting it. False if it is no metapage of this release; *version is 0 if not even that is known,
+/// as of a damaged one.
+bool
+peek_version(Relation index, uint32 *version)
+{
+	Buffer buffer;
+	Page page;
+	const MetaData *meta;
+	bool intact = false;
+
+	*version = 0;
+	if (RelationGetNumberOfBlocks(index) == 0)
+		return false;
+	(void) VG_FAULT("stats_peek");
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, 0, RBM_NORMAL, nullptr);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	meta = reinterpret_cast<const MetaData *>(page_payload(page));
+	if (!PageIsNew(page) && page_tag(page)->magic == kPageMagic && page_tag(page)->role == PageRole::kMeta &&
+		meta->magic == kMetaMagic && page_checksum_ok(page))
+	{
+		*version = meta->version;
+		intact = meta->version == kFormatVersion && meta->complete == 1;
+	}
+	UnlockReleaseBuffer(buffer);
+	return intact;
+}
+
+void
+set_float8(StatsRow *row, StatsColumn column, double value)
+{
+	row->values[column] = Float8GetDatum(value);
+	row->nulls[column] = false;
+}
+
+/// *foreign: a page was.
+void
+fill_lists(Relation index, const MetaData *meta, StatsRow *row, bool *foreign)
+{
+	const AccessMethod *am = access_method(index, meta);
+	ListStatistics lists = {};
+
+	if (am->describe_lists == nullptr)
+		return;
+	if (!am->describe_lists(index, meta, &lists))
+		*foreign = true;
+	else if (lists.n_lists > 0)
+	{
+		row->values[kLists] = Int32GetDatum(static_cast<int32>(lists.n_lists));
+		row->nulls[kLists] = false;
+		set_float8(row, kImbalance, lists.imbalance);
+		set_float8(row, kDrift, lists.drift);
+	}
+}
+
+void
+fill_from_metapage(Relation index, StatsRow *row)
+{
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	uint64 segment_rows = 0;
+	uint64 null_rows = 0;
+	uint64 delta_rows;
+	uint64 dead_rows;
+	uint64 free_blocks = 0;
+	uint64 end = 0;
+	bool foreign = true;
+
+	for (int i = 0; i < kTries && foreign; i++)
+	{
+		foreign = false;
+		meta_read(index, nullptr, meta);
+		end = delta_end(index, meta, &foreign);
+		if (!foreign)
+			fill_lists(index, meta, row, &foreign);
+	}
+	if (foreign)
+		page_recycled(index, 0);
+
+	if (access_method(index, meta)->needs_reindex != nullptr && access_method(index, meta)->needs_reindex(meta))
+		row->values[kNeedsReindex] = BoolGetDatum(true);
+	delta_rows = delta_count_rows(index, meta, end);
+	dead_rows = meta->delta_dead;
+	for (uint32 i = 0; i < meta->n_segments; i++)
+	{
+		segment_rows += meta->segments[i].n_rows + meta->segments[i].n_null_rows;
+		null_rows += meta->segments[i].n_null_rows;
+		dead_rows += meta->segments[i].n_dead;
+	}
+	for (uint32 i = 0; i < meta->n_free; i++)
+		free_blocks += meta->free_extents[i].n_blocks;
+	set_text(row, kElement, element_name(meta->element));
+	set_text(row, kMetric, metric_name(meta->metric));
+	if (meta->element != ElementType::kSet)
+	{
+		row->values[kDimensions] = Int32GetDatum(meta->dim);
+		row->nulls[kDimensions] = false;
+	}
+	row->values[kSegments] = Int32GetDatum(meta->n_segments);
+	row->nulls[kSegments] = false;
+	// Not below zero, should a crash have lost the count of rows that vacuum was marking.
+	set_int8(row, kRows, segment_rows + delta_rows - Min(dead_rows, segment_rows + delta_rows));
+	set_int8(row, kSegmentRows, segment_rows);
+	set_int8(row, kNullRows, null_rows);
+	set_int8(row, kDeltaRows, delta_rows);
+	set_int8(row, kDeadRows, dead_rows);
+	set_int8(row, kDeltaBytes, (end - meta->delta_first_row) * delta_row_bytes(meta));
+	set_int8(row, kManifestGeneration, meta->manifest_generation);
+	set_int8(row, kTombstoneGeneration, meta->tombstone_generation);
+	set_int8(row, kFreeBlocks, free_blocks);
+	set_int8(row, kLeakedBlocks, meta->leaked_blocks);
+	pfree(meta);
+}
+
+/// Everything that is read from pages. Sets needs_reindex for a metapage of another release or a damaged one.
+void
+fill_from_pages(Relation index, StatsRow *row)
+{
+	uint32 version;
+	const bool intact = peek_version(index, &version);
+
+	if (version != 0)
+	{
+		row->values[kFormatVersionColumn] = Int32GetDatum(static_cast<int32>(version));
+		row->nulls[kFormatVersionColumn] = false;
+	}
+	if (intact)
+		fill_from_metapage(index, row);
+	else
+		row->values[kNeedsReindex] = BoolGetDatum(true);
+}
+
+/// fill_from_pages in a subtransaction, so that one damaged index does not hide the others: false if a page was damaged.
+bool
+try_fill_from_pages(Relation index, StatsRow *row)
+{
+	const MemoryContext context = CurrentMemoryContext;
+	const ResourceOwner owner = CurrentResourceOwner;
+	volatile bool intact = true;
+
+	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		fill_from_pages(index, row);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode != ERRCODE_INDEX_CORRUPTED && error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			ReThrowError(error);
+		FreeErrorData(error);
+		intact = false;
+	}
+	PG_END_TRY();
+	return intact;
+}
+
+/// What can be said about an open index.
+void
+fill_row(Relation index, StatsRow *row)
+{
+	const bool is_valid = index->rd_index->indisvalid && index->rd_index->indisready && index->rd_index->indislive;
+
+	row->values[kIsValid] = BoolGetDatum(is_valid);
+	row->nulls[kIsValid] = false;
+	// A standby has no main fork of an unlogged index.
+	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		return;
+	set_int8(row, kIndexBytes, static_cast<uint64>(RelationGetNumberOfBlocks(index)) * BLCKSZ);
+	row->values[kNeedsReindex] = BoolGetDatum(!is_valid);
+	row->nulls[kNeedsReindex] = false;
+	if (!try_fill_from_pages(index, row))
+		row->values[kNeedsReindex] = BoolGetDatum(true);
+}
+
+/// OIDs of the access methods that are ours.
+List *
+our_access_methods()
+{
+	Relation pg_am = table_open(AccessMethodRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(pg_am, 0, nullptr);
+	HeapTuple tuple;
+	List *found = NIL;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != nullptr)
+	{
+		const Form_pg_am form = reinterpret_cast<Form_pg_am>(GETSTRUCT(tuple));
+
+		if (form->amtype == AMTYPE_INDEX && GetIndexAmRoutineByAmId(form->oid, false)->ambulkdelete == shared_bulkdelete)
+			found = lappend_oid(found, form->oid);
+	}
+	table_endscan(scan);
+	table_close(pg_am, AccessShareLock);
+	return found;
+}
+
+/// OIDs of all indexes of those access methods.
+List *
+our_indexes()
+{
+	const List *access_methods = our_access_methods();
+	Relation pg_class = table_open(RelationRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(pg_class, 0, nullptr);
+	HeapTuple tuple;
+	List *found = NIL;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != nullptr)
+	{
+		const Form_pg_class form = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+
+		if (form->relkind == RELKIND_INDEX && list_member_oid(access_methods, form->relam) &&
+			!isOtherTempNamespace(form->relnamespace))
+			found = lappend_oid(found, form->oid);
+	}
+	table_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return found;
+}
+
+void
+put_index(ReturnSetInfo *result, Oid index_oid)
+{
+	const Oid heap_oid = IndexGetRelation(index_oid, true);
+	StatsRow row;
+
+	if (!OidIsValid(heap_oid) || !pg::may_read_table(heap_oid))
+		return;
+	memset(row.values, 0, sizeof(row.values));
+	memset(row.nulls, true, sizeof(row.nulls));
+	row.values[kIndexOid] = ObjectIdGetDatum(index_oid);
+	row.nulls[kIndexOid] = false;
+	// Being built, moved or dropped by another session: then the row says no more than that.
+	if (ConditionalLockRelationOid(index_oid, AccessShareLock))
+	{
+		Relation index = try_relation_open(index_oid, NoLock);
+
+		if (index == nullptr)
+		{
+			UnlockRelationOid(index_oid, AccessShareLock);
+			return;
+		}
+		fill_row(index, &row);
+		relation_close(index, AccessShareLock);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
+}
+
+} // namespace
+} // namespace vectorgpu::am
+
+/// vectorgpu_index_stats(): the rows of the view vectorgpu_indexes.
+Datum
+vectorgpu_index_stats(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::am;
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	ListCell *cell;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != kColumns)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	foreach (cell, our_indexes())
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_index(result, lfirst_oid(cell));
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,410 @@
+// Live rows in order of row id. See row_merge.hpp.
+//
+// Every source keeps a batch of rows in memory, so that no page stays locked while others are read. The delta's rows are
+// sorted as 16-byte keys (row id, number and NULL flag, both big-endian) under the type uuid, which core sorts by memcmp
+// with abbreviated keys; their vectors are fetched batch by batch.
+#include "am/maintain/row_merge.hpp"
+
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "catalog/pg_type.h"
+#include "commands/vacuum.h"
+#include "port/pg_bitutils.h"
+#include "port/pg_bswap.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr Size kBatchBytes = 256 * 1024; // vectors of one batch
+constexpr uint32 kBatchRows = 1024;      // at most
+constexpr uint32 kHeaderBatch = 1024;    // delta headers read at a time
+
+/// A delta row in the sort.
+struct DeltaKey
+{
+	uint64 row;    // big-endian
+	uint64 number; // big-endian; number << 1 | is NULL
+};
+
+static_assert(sizeof(DeltaKey) == UUID_LEN);
+
+void
+must_not_be_foreign(Relation index, bool intact, BlockNumber block)
+{
+	// Only a standby's reader can meet a recycled page here: a primary's holds a snapshot or the table's lock.
+	if (!intact)
+		page_recycled(index, block);
+}
+
+BlockNumber
+segment_block(const SegmentEntry *segment, StreamKind kind)
+{
+	return segment->streams[static_cast<int>(kind)].start_block;
+}
+
+/// Tombstone bits [first, first + n) of a segment as bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
+void
+read_tombstones(RowMerge *merge, const SegmentEntry *segment, uint64 first, uint32 n, uint8 *dest)
+{
+	uint8 raw[kBatchRows / 8 + 2];
+	const uint64 start = first / 8;
+
+	must_not_be_foreign(merge->index,
+		stream_read(merge->index, merge->meta, segment, StreamKind::kTombstones, start, (first + n + 7) / 8 - start,
+			raw, merge->strategy),
+		segment_block(segment, StreamKind::kTombstones));
+	memset(dest, 0, (n + 7) / 8);
+	for (uint32 i = 0; i < n; i++)
+		if (tombstone_get(raw, first % 8 + i))
+			dest[i / 8] |= static_cast<uint8>(1 << (i % 8));
+}
+
+void
+fill_from_segment(RowMerge *merge, RowSource *source)
+{
+	const SegmentEntry *segment = source->segment;
+	const StreamKind ids = source->null_rows ? StreamKind::kNullRowIds : StreamKind::kRowIds;
+	const uint32 n = static_cast<uint32>(Min(static_cast<uint64>(merge->batch_rows), source->n_rows - source->next));
+	const Size vector_size = meta_vector_bytes(merge->meta);
+
+	must_not_be_foreign(merge->index,
+		stream_read(merge->index, merge->meta, segment, ids, source->next * sizeof(RowId), n * sizeof(RowId),
+			source->rows, merge->strategy),
+		segment_block(segment, ids));
+	read_tombstones(merge, segment, (source->null_rows ? segment->n_rows : 0) + source->next, n, source->dead);
+	if (source->vectors != nullptr)
+		must_not_be_foreign(merge->index,
+			merge->format != nullptr && merge->format->read_vectors != nullptr
+				? merge->format->read_vectors(merge->index, merge->meta, segment, source->next, n, source->vectors,
+					  merge->strategy)
+				: stream_read(merge->index, merge->meta, segment, StreamKind::kVectors, source->next * vector_size,
+					  n * vector_size, source->vectors, merge->strategy),
+			segment_block(segment, StreamKind::kVectors));
+	source->n_batch = n;
+	source->next += n;
+}
+
+void
+fill_from_delta(RowMerge *merge, RowSource *source)
+{
+	const Size vector_size = meta_vector_bytes(merge->meta);
+	uint32 n = 0;
+	Datum datum;
+	bool is_null;
+
+	while (n < merge->batch_rows && tuplesort_getdatum(merge->delta, true, &datum, &is_null, nullptr))
+	{
+		DeltaKey key;
+
+		memcpy(&key, DatumGetPointer(datum), sizeof(key));
+		pfree(DatumGetPointer(datum));
+		source->rows[n] = pg_ntoh64(key.row);
+		source->numbers[n] = pg_ntoh64(key.number) >> 1;
+		source->is_null[n] = (pg_ntoh64(key.number) & 1) != 0;
+		n++;
+	}
+	source->n_batch = n;
+	if (source->vectors == nullptr)
+		return;
+
+	// Rows mostly arrive in TID order: runs of numbers are read together.
+	for (uint32 i = 0; i < n;)
+	{
+		uint64 headers[kBatchRows];
+		uint32 run = 1;
+
+		while (i + run < n && source->numbers[i + run] == source->numbers[i] + run)
+			run++;
+		must_not_be_foreign(merge->index,
+			delta_read(merge->index, merge->meta, source->numbers[i], run, headers, source->vectors + i * vector_size,
+				vector_size),
+			0);
+		i += run;
+	}
+}
+
+/// The stored value of the source's current row.
+const char *
+read_value(RowMerge *merge, const RowSource *source)
+{
+	const MemoryContext old = MemoryContextSwitchTo(merge->context);
+	bool intact;
+
+	if (source->segment != nullptr)
+		intact = merge->values->read_value(merge->index, merge->meta, source->segment,
+			row_origin(source).number, &merge->value, merge->strategy);
+	else
+		intact = delta_read_value(merge->index, merge->meta, source->numbers[source->at], &merge->value);
+	MemoryContextSwitchTo(old);
+	must_not_be_foreign(merge->index, intact,
+		source->segment != nullptr ? segment_block(source->segment, StreamKind::kVectors) : 0);
+	return merge->value.data;
+}
+
+/// Steps to the source's next live row, reading on as needed.
+void
+advance(RowMerge *merge, RowSource *source)
+{
+	source->at++;
+	for (;;)
+	{
+		if (source->segment != nullptr)
+			while (source->at < source->n_batch && tombstone_get(source->dead, source->at))
+				source->at++;
+		if (source->at < source->n_batch)
+			return;
+		if (source->segment != nullptr && source->next == source->n_rows)
+			break;
+		vacuum_delay_point();
+		(void) VG_FAULT("row_merge_fill");
+		source->at = 0;
+		if (source->segment != nullptr)
+			fill_from_segment(merge, source);
+		else
+			fill_from_delta(merge, source);
+		if (source->n_batch == 0)
+			break;
+	}
+	source->finished = true;
+}
+
+void
+add_source(RowMerge *merge, const SegmentEntry *segment, bool null_rows, bool with_vectors)
+{
+	RowSource *source = &merge->sources[merge->n_sources++];
+
+	memset(source, 0, sizeof(*source));
+	source->segment = segment;
+	source->null_rows = null_rows;
+	if (segment != nullptr)
+	{
+		source->n_rows = null_rows ? segment->n_null_rows : segment->n_rows;
+		source->dead = static_cast<uint8 *>(palloc((merge->batch_rows + 7) / 8));
+	}
+	else
+	{
+		source->numbers = static_cast<uint64 *>(palloc(merge->batch_rows * sizeof(uint64)));
+		source->is_null = static_cast<bool *>(palloc(merge->batch_rows * sizeof(bool)));
+	}
+	source->rows = static_cast<RowId *>(palloc(merge->batch_rows * sizeof(RowId)));
+	if (with_vectors && !null_rows && merge->values == nullptr)
+		source->vectors = static_cast<char *>(palloc(merge->batch_rows * meta_vector_bytes(merge->meta)));
+}
+
+const char *
+source_name(const RowSource *source)
+{
+	return source->segment == nullptr ? "the delta" : psprintf("segment %u", source->segment->id);
+}
+
+/// A block to name when a row of the source is wrong: that of its row id, or the metapage for the delta.
+BlockNumber
+source_block(const RowSource *source)
+{
+	uint64 position;
+
+	if (source->segment == nullptr)
+		return 0;
+	position = source->next - source->n_batch + Min(source->at, source->n_batch - 1);
+	return segment_block(source->segment, source->null_rows ? StreamKind::kNullRowIds : StreamKind::kRowIds) +
+		static_cast<BlockNumber>(position * sizeof(RowId) / kPayloadBytes);
+}
+
+bool
+stopped(StopCheck *stop)
+{
+	if (stop != nullptr && !stop->stopped)
+		stop->stopped = stop->should_stop(stop->state);
+	return stop != nullptr && stop->stopped;
+}
+
+} // namespace
+
+void
+count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
+	RowCounts *counts, StopCheck *stop)
+{
+	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
+	uint8 *bits = static_cast<uint8 *>(palloc(kPayloadBytes));
+	uint64 dead = 0;
+	uint64 dead_rows = 0; // among the rows that are not NULL
+
+	for (uint64 first = 0; first < n_bits; first += kPayloadBytes * 8)
+	{
+		const uint64 n = Min(kPayloadBytes * 8, n_bits - first);
+
+		vacuum_delay_point();
+		if (stopped(stop))
+			return;
+		must_not_be_foreign(index,
+			stream_read(index, meta, segment, StreamKind::kTombstones, first / 8, (n + 7) / 8, bits, strategy),
+			segment_block(segment, StreamKind::kTombstones));
+		dead += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n / 8));
+		for (uint64 i = n & ~UINT64CONST(7); i < n; i++)
+			dead += tombstone_get(bits, i);
+		if (first + n <= segment->n_rows)
+			dead_rows = dead;
+		else if (first < segment->n_rows)
+		{
+			// The page where the NULL rows begin.
+			const uint64 n_here = segment->n_rows - first;
+
+			dead_rows += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n_here / 8));
+			for (uint64 i = n_here & ~UINT64CONST(7); i < n_here; i++)
+				dead_rows += tombstone_get(bits, i);
+		}
+	}
+	pfree(bits);
+	counts->rows += segment->n_rows - dead_rows;
+	counts->null_rows += segment->n_null_rows - (dead - dead_rows);
+	counts->dead_rows += dead;
+}
+
+Tuplesortstate *
+sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop)
+{
+	const TypeCacheEntry *type;
+	Tuplesortstate *sort;
+	uint64 *headers;
+
+	if (first >= end)
+		return nullptr;
+	type = lookup_type_cache(UUIDOID, TYPECACHE_LT_OPR);
+	sort = tuplesort_begin_datum(UUIDOID, type->lt_opr, InvalidOid, false, maintenance_work_mem, nullptr,
+		TUPLESORT_NONE);
+	headers = static_cast<uint64 *>(palloc(kHeaderBatch * sizeof(uint64)));
+	for (uint64 row = first; row < end;)
+	{
+		const uint64 n = Min(static_cast<uint64>(kHeaderBatch), end - row);
+
+		vacuum_delay_point();
+		(void) VG_FAULT("sort_delta_read");
+		if (stopped(stop))
+		{
+			tuplesort_end(sort);
+			return nullptr;
+		}
+		must_not_be_foreign(index, delta_read(index, meta, row, n, headers, nullptr, 0), 0);
+		for (uint64 i = 0; i < n; i++)
+		{
+			const bool is_null = (headers[i] & kDeltaNull) != 0;
+			DeltaKey key;
+
+			if (!delta_starts_row(headers[i]))
+				continue;
+			if ((headers[i] & kDeltaDead) != 0)
+			{
+				counts->dead_rows++;
+				continue;
+			}
+			if (is_null)
+				counts->null_rows++;
+			else
+				counts->rows++;
+			key.row = pg_hton64(headers[i] & kDeltaRowIdMask);
+			key.number = pg_hton64((row + i) << 1 | (is_null ? 1 : 0));
+			tuplesort_putdatum(sort, PointerGetDatum(&key), false);
+		}
+		row += n;
+	}
+	pfree(headers);
+	tuplesort_performsort(sort);
+	return sort;
+}
+
+void
+row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uint32 *segments, uint32 n_segments,
+	Tuplesortstate *delta, bool with_vectors, BufferAccessStrategy strategy)
+{
+	MemoryContext old;
+
+	memset(merge, 0, sizeof(*merge));
+	merge->index = index;
+	merge->meta = meta;
+	merge->strategy = strategy;
+	merge->format = access_method(index, meta)->format;
+	merge->values = access_method(index, meta)->values;
+	merge->with_vectors = with_vectors;
+	merge->delta = delta;
+	merge->batch_rows = with_vectors && merge->values == nullptr
+		? static_cast<uint32>(Max(Min(kBatchBytes / meta_vector_bytes(meta), kBatchRows), 1))
+		: kBatchRows;
+	merge->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu row merge", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(merge->context);
+	for (uint32 i = 0; i < n_segments; i++)
+	{
+		const SegmentEntry *segment = &meta->segments[segments[i]];
+
+		if (segment->n_rows > 0)
+			add_source(merge, segment, false, with_vectors);
+		if (segment->n_null_rows > 0)
+			add_source(merge, segment, true, false);
+	}
+	if (delta != nullptr)
+		add_source(merge, nullptr, false, with_vectors);
+	MemoryContextSwitchTo(old);
+
+	for (uint32 i = 0; i < merge->n_sources; i++)
+	{
+		merge->sources[i].at = PG_UINT32_MAX; // before the first row
+		advance(merge, &merge->sources[i]);
+	}
+}
+
+bool
+row_merge_next(RowMerge *merge, MergedRow *row)
+{
+	RowSource *best = nullptr;
+
+	// The source of the row returned last is stepped only now, so that its vector stayed valid.
+	if (merge->last != 0)
+		for (uint32 i = 0; i < merge->n_sources; i++)
+			if (!merge->sources[i].finished && merge->sources[i].rows[merge->sources[i].at] == merge->last)
+			{
+				advance(merge, &merge->sources[i]);
+				break;
+			}
+
+	for (uint32 i = 0; i < merge->n_sources; i++)
+	{
+		RowSource *source = &merge->sources[i];
+
+		if (!source->finished && (best == nullptr || source->rows[source->at] < best->rows[best->at]))
+			best = source;
+	}
+	if (best == nullptr)
+		return false;
+
+	row->row = best->rows[best->at];
+	row->source = best;
+	row->is_null = best->segment != nullptr ? best->null_rows : best->is_null[best->at];
+	row->vector = row->is_null || best->vectors == nullptr
+		? nullptr
+		: best->vectors + best->at * meta_vector_bytes(merge->meta);
+	if (merge->values != nullptr && merge->with_vectors && !row->is_null)
+		row->vector = read_value(merge, best);
+	if (unlikely(row->row <= merge->last))
+		page_corrupted(merge->index, source_block(best),
+			psprintf("Row (%u,%u) of %s is out of order or indexed twice.", row_id_block(row->row),
+				row_id_offset(row->row), source_name(best)));
+	merge->last = row->row;
+	return true;
+}
+
+void
+row_merge_end(RowMerge *merge)
+{
+	MemoryContextDelete(merge->context);
+}
+
+} // namespace vectorgpu::am

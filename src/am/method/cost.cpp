@@ -1,0 +1,196 @@
+// The cost of an exact scan in the planner's units, from the index's size alone. See cost.hpp and README.md ("Cost").
+#include "am/method/cost.hpp"
+
+#include "am/method/am_interface.hpp"
+#include "storage/page.hpp"
+#include "bridge/settings.hpp"
+#include "bridge/shared_state.hpp"
+#include "engine/topk.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "catalog/pg_class.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+#include "utils/spccache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// Measured with test/bench/cost_check.sql, which compares plans with a sequential scan of the same table, cached: cost for
+// each millisecond of processor time. All in units of a planner's parameter, so that they follow the machine's settings.
+constexpr double kScanCost = 3000;   // x cpu_operator_cost: a scan's beginning: metapage, memory, delta's end
+// More, of an approximate access method: its model, and pages here and there. Over 1,000 rows in clusters lists that have to be looked at nearly all take 1.5 times as long as gpuflat with 16 clients.
+constexpr double kModelCost = 3200; // x cpu_operator_cost
+constexpr double kPageCost = 0.6;    // x seq_page_cost: reading, scoring and selecting from a page of vectors
+constexpr double kRowCost = 1;       // x cpu_operator_cost: a row's share that does not depend on its bytes
+constexpr double kFetchCost = 40;    // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
+constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
+
+constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (batch_plan.cpp)
+constexpr double kRecall = 0.95;     // the approximate access methods' default
+constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
+constexpr double kCostPerUs = 240;   // x cpu_operator_cost, where a cached sequential scan costs 0.6 for each us
+constexpr double kGpuExactUs = 75;   // an exact search by an H200, the way included,
+constexpr double kGpuPagesPerUs = 1600; // and what it reads: most rows are narrower there, and several searches read them once
+constexpr double kLeastGpuPages = 128; // of a smaller index the worker is asked only where vectorgpu.worker_min_size was set for tests
+
+/// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).
+double
+passes_for(double rows, double first)
+{
+	const double most = static_cast<double>(work_mem) * 1024 / (2 * sizeof(engine::Neighbor));
+	double batch = first;
+	double passes = 0;
+
+	while (rows > 0 && batch < most)
+	{
+		rows -= batch;
+		batch *= 16;
+		passes++;
+	}
+	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
+}
+
+} // namespace
+
+bool
+common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+	double *correlation, double *pages)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	double seq_page = 0;
+
+	// The share of the table that the index has: less than all where it is partial.
+	*selectivity = index->rel->tuples > index->tuples ? Max(index->tuples, 1.0) / index->rel->tuples : 1;
+	*correlation = 0;
+	*pages = Max(static_cast<double>(index->pages), 1.0);
+	// Core asks for an index-only scan where no column is needed (count(*)). The index returns no tuples, and without pins it
+	// could not trust the visibility map: a row may have been removed, and its page found all-visible, since it was read.
+	// And a scan orders by one distance: two would only be matched by ORDER BY v <-> a, v <-> b.
+	if (path->path.pathtype == T_IndexOnlyScan || list_length(path->indexorderbys) > 1)
+	{
+		*startup_cost = *total_cost = disable_cost * 1e10;
+		return true;
+	}
+	if (path->indexorderbys != NIL)
+		return false;
+	// Row ids alone, in the order of the table.
+	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
+	*startup_cost = 0;
+	*pages = Max(std::ceil(Max(index->tuples, 1.0) * kPagesOfRowIds), 1.0);
+	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost;
+	*correlation = 1;
+	return true;
+}
+
+Cost
+pass_cost(const IndexPath *path, double pages, double rows)
+{
+	double seq_page = 0;
+
+	get_tablespace_page_costs(path->indexinfo->reltablespace, nullptr, &seq_page);
+	return cpu_operator_cost * kScanCost + pages * seq_page * kPageCost + rows * cpu_operator_cost * kRowCost;
+}
+
+Cost
+fetch_cost(double rows)
+{
+	return rows * cpu_tuple_cost * kFetchCost;
+}
+
+double
+wanted_rows(const PlannerInfo *root, double rows)
+{
+	return Max(Min(root->limit_tuples > 0 ? root->limit_tuples : kFirstBatch, rows), 1.0);
+}
+
+bool
+every_row_wanted(const PlannerInfo *root)
+{
+	if (!scan_drops_late_rows())
+		return false;
+	for (; root != nullptr; root = root->parent_root)
+	{
+		const Node *limit = root->parse->limitCount;
+
+		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
+			return false;
+		// A parent that reads all rows before it returns one is not ended by its own LIMIT either.
+		if (root->parent_root != nullptr &&
+			(root->parent_root->parse->hasAggs || root->parent_root->parse->groupClause != NIL || root->parent_root->parse->sortClause != NIL))
+			return true;
+	}
+	return true;
+}
+
+double
+recall_factor(double recall_target)
+{
+	return std::pow((1 - kRecall) / Max(1 - recall_target, 1e-4), kMissesPower);
+}
+
+bool
+gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
+
+	if (index->hypothetical || index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
+		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
+		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
+		return false;
+	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost;
+	return true;
+}
+
+double
+gpu_exact_us(double pages)
+{
+	return kGpuExactUs + pages / kGpuPagesPerUs;
+}
+
+void
+exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages)
+{
+	const double rows = Max(path->indexinfo->tuples, 1.0);
+
+	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+		return;
+	if (!gpu_search_cost(path, kGpuExactUs, *pages, startup_cost))
+		*startup_cost = pass_cost(path, *pages, rows);
+	*total_cost = *startup_cost * passes_for(rows, wanted_rows(root, rows)) + fetch_cost(rows);
+}
+
+MetaData *
+meta_read_for_plan(Relation index, const SegmentEntry **largest)
+{
+	MetaData *meta;
+
+	*largest = nullptr;
+	if (!enable_indexscan)
+		return nullptr;
+	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	meta_read(index, nullptr, meta);
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		if (meta->segments[i].n_rows > (*largest != nullptr ? (*largest)->n_rows : 0))
+			*largest = &meta->segments[i];
+	return meta;
+}
+
+Cost
+model_cost()
+{
+	return kModelCost * cpu_operator_cost;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,205 @@
+// See batch_plan.hpp.
+#include "am/scan/batch_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is known
+constexpr uint64 kBatchGrowth = 16; // and so many times as many in each further batch
+// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that they should
+// end where people's LIMITs do.
+constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
+constexpr uint64 kStepGrowth = 4;   // behind these a step ends at so many times the rank of the one before
+constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
+// Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
+constexpr double kMargin = 1.25;
+constexpr uint64 kMoreRows = 8;
+constexpr uint64 kMostTimes = 4; // a first batch for a LIMIT, whatever the planner expects of its conditions
+constexpr uint64 kMostOfTable = 2; // more than this part of the rows is most of them
+constexpr uint64 kDeadTimes = 8; // with at most so many times as many rows in the index as live
+constexpr double kPriorRows = 8; // the planner's expectation counts as so many rows seen
+
+/// True if so many rows are half of those that live, or more. The index counts dead rows as well, the table's statistics may be old.
+bool
+is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
+{
+	const double live = scan->heapRelation != nullptr ? scan->heapRelation->rd_rel->reltuples : 0;
+
+	return n > n_rows / kMostOfTable ||
+		   (live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
+}
+
+/// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no conditions: the
+/// others were dead. It fades with each further scan, since a vacuum changes it.
+struct LiveShare
+{
+	Oid index;
+	double share;
+};
+
+constexpr int kLiveShares = 16;
+constexpr double kFade = 0.02;
+constexpr double kAllLive = 0.995;
+
+LiveShare live_shares[kLiveShares];
+
+LiveShare *
+live_share(IndexScanDesc scan)
+{
+	return &live_shares[RelationGetRelid(scan->indexRelation) % kLiveShares];
+}
+
+double
+expected_live(IndexScanDesc scan)
+{
+	LiveShare *live = live_share(scan);
+
+	if (live->index != RelationGetRelid(scan->indexRelation))
+		return 1;
+	live->share += (1 - live->share) * kFade;
+	return live->share < kAllLive ? live->share : 1;
+}
+
+/// The share of the scan's rows so far that the Limit has received; what was expected, where that is not known.
+double
+share_so_far(IndexScanDesc scan, const ScanState *state)
+{
+	uint64 received;
+
+	if (state->n_before == 0 || !pg::scan_received(scan, &received))
+		return state->expected_share;
+	return (static_cast<double>(received) + kPriorRows * state->expected_share) / (static_cast<double>(state->n_before) + kPriorRows);
+}
+
+/// The same by what was received alone, so that an ANALYZE between two pages changes nothing.
+bool
+few_pass(IndexScanDesc scan, const ScanState *state)
+{
+	uint64 received;
+
+	if (!pg::scan_received(scan, &received))
+		return state->expected_share < kFewPass;
+	return static_cast<double>(received) < kFewPass * static_cast<double>(state->n_before);
+}
+
+/// Begins the next step of ranks; returns the rows that it asks for.
+uint64
+next_step(IndexScanDesc scan, ScanState *state)
+{
+	state->step_begin = state->step_end;
+	state->step_end = batch_plan_step_end(state->step_begin);
+	if (state->step_begin > 0 && few_pass(scan, state))
+		state->step_end = batch_plan_step_end(state->step_end);
+	state->from_first = !state->relaxed && state->step_end <= Min(state->am->most_from_first, state->max_batch_size);
+	return state->from_first ? state->step_end : state->step_end - state->step_begin;
+}
+
+/// Rows of an exact order for `left` rows that are still to pass.
+uint64
+rows_for(uint64 left, double share)
+{
+	const double rows = std::ceil(static_cast<double>(left) / share * kMargin) + static_cast<double>(kMoreRows);
+
+	return rows < static_cast<double>(PG_INT64_MAX) ? static_cast<uint64>(rows) : PG_INT64_MAX;
+}
+
+uint64
+first_batch(const ScanState *state)
+{
+	if (state->wanted == 0)
+		return kFirstBatch;
+	if (state->expected_share >= 1)
+		return state->wanted;
+	return std::min(rows_for(state->wanted, state->expected_share), kMostTimes * state->wanted + kFirstBatch);
+}
+
+uint64
+next_batch(IndexScanDesc scan, const ScanState *state)
+{
+	const uint64 most = state->batch_size * kBatchGrowth;
+	uint64 received;
+
+	if (state->wanted == 0 || !pg::scan_received(scan, &received) || received >= state->wanted)
+		return most;
+	if (!state->filtered)
+		*live_share(scan) = {RelationGetRelid(scan->indexRelation), share_so_far(scan, state)};
+	return std::clamp(rows_for(state->wanted - received, share_so_far(scan, state)), std::min(state->n_before, most), most);
+}
+
+} // namespace
+
+void
+batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish, bool strict)
+{
+	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
+
+	const uint64 n_rows = scan_rows_at_most(state);
+
+	state->wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;
+	state->filtered = wish->filtered;
+	state->expected_share = wish->selectivity * (state->am->approximate ? 1 : expected_live(scan));
+	state->batch_size = 0;
+	state->from_first = false;
+	state->step_begin = state->step_end = 0;
+	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a bound that
+	// another row has passed, even if late rows are returned.
+	state->all_wanted = approximate && !state->one_search &&
+		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounded)) ||
+			(strict && !wish->shared && is_most(scan, state->wanted, n_rows)) || is_most(scan, kStepEnds[0], n_rows));
+	state->by_rank = approximate && !state->all_wanted && !state->one_search;
+}
+
+uint64
+batch_plan_step_end(uint64 rank)
+{
+	uint64 end = 0;
+
+	for (const uint64 step_end : kStepEnds)
+	{
+		end = step_end;
+		if (rank < end)
+			return end;
+	}
+	while (end <= rank)
+		end *= kStepGrowth;
+	return end;
+}
+
+double
+batch_plan_target(double target, uint64 n_before, uint64 end)
+{
+	uint64 lost_of = 0; // ranks at whose ends rows were lost: a share of 1 - target of each
+
+	for (uint64 step_end = batch_plan_step_end(0); step_end <= n_before; step_end = batch_plan_step_end(step_end))
+		lost_of += step_end;
+	return 1 - (1 - target) * static_cast<double>(end) / static_cast<double>(end + lost_of);
+}
+
+bool
+batch_plan_next_step(double wanted, uint64 *begin, uint64 *end)
+{
+	*begin = *end;
+	if (static_cast<double>(*begin) >= wanted)
+		return false;
+	*end = scan_pages_are_stable() ? batch_plan_step_end(*begin) : static_cast<uint64>(std::ceil(wanted));
+	return true;
+}
+
+uint64
+batch_plan_rows(IndexScanDesc scan, ScanState *state)
+{
+	if (state->by_rank && state->phase == ScanPhase::kScored && !state->exhaustive)
+		return next_step(scan, state);
+	// Once all rows were looked at, and behind those with a value, the order is exact.
+	state->by_rank = false;
+	state->from_first = false;
+	return state->batch_size == 0 ? first_batch(state) : next_batch(scan, state);
+}
+
+} // namespace vectorgpu::am

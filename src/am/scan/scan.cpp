@@ -1,0 +1,500 @@
+// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a batch.
+// Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no pins
+// between two rows.
+#include "am/scan/scan.hpp"
+
+#include "am/scan/batch_plan.hpp"
+#include "am/method/row_value.hpp"
+#include "storage/value_format.hpp"
+#include "engine/distance.hpp"
+#include "pg/define_setting.hpp"
+#include "pg/fault.hpp"
+#include "pg/limit_hook.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+extern "C"
+{
+#include "access/relscan.h"
+#include "nodes/tidbitmap.h"
+#include "pgstat.h"
+#include "utils/guc.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kLeastBatch = 100; // rows whose buffer any work_mem has room for
+
+#ifdef VECTORGPU_ASSERTS
+constexpr bool kRecheckOrder = true; // core compares with the operator's own value: a tripwire
+#else
+constexpr bool kRecheckOrder = false;
+#endif
+
+enum ScanOrder
+{
+	kStrict,
+	kRelaxed,
+};
+
+const struct config_enum_entry kScanOrders[] = {
+	{"strict", kStrict, false},
+	{"relaxed", kRelaxed, false},
+	{nullptr, 0, false},
+};
+
+int scan_order = kStrict;
+bool stable_pages = true;
+
+/// The most rows of a batch whose buffer keeps within work_mem.
+uint64
+rows_in_work_mem()
+{
+	const Size bytes = static_cast<Size>(work_mem) * 1024;
+	uint64 rows = bytes / (2 * sizeof(engine::Neighbor));
+
+	while (rows > kLeastBatch && engine::topk_buffer_bytes(rows) > bytes)
+		rows -= rows / 8;
+	return Max(rows, kLeastBatch);
+}
+
+void
+start_phase(ScanState *state, ScanPhase phase)
+{
+	state->phase = phase;
+	state->phase_done = false;
+	state->has_last = false;
+	state->n_before = 0;
+}
+
+void
+copy_query(IndexScanDesc scan, ScanState *state)
+{
+	const ScanKey key = &scan->orderByData[0];
+	const IndexShape *shape = &state->shape;
+
+	if (state->am->values != nullptr)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->query = static_cast<const char *>(state->am->values->query(shape, key->sk_argument));
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	const Size n_bytes = vector_bytes(shape->element, shape->dim);
+	RowValue value = row_value_for_query(shape->element, shape->dim, key->sk_argument);
+	char *copy = static_cast<char *>(MemoryContextAlloc(state->context, n_bytes));
+
+	memcpy(copy, value.vector, n_bytes);
+	row_value_close(&value);
+	state->query = copy;
+}
+
+/// A condition with NULL holds for no row.
+bool
+any_key_is_null(IndexScanDesc scan)
+{
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		if ((scan->keyData[i].sk_flags & SK_ISNULL) != 0)
+			return true;
+	return false;
+}
+
+/// What the plan wants of the scan, or its caller.
+pg::ScanWish
+wish_for(IndexScanDesc scan, const ScanState *state)
+{
+	if (state->given_limit == 0)
+		return pg::scan_wish(scan);
+	return {pg::ScanEnd::kCount, state->given_limit, false, false, 1};
+}
+
+void
+end_sample(ScanState *state)
+{
+	if (state->sample != nullptr)
+		recall_sample_end(state->sample, state->phase == ScanPhase::kDone);
+	state->sample = nullptr;
+}
+
+/// The first call after a rescan.
+void
+start_scan(IndexScanDesc scan, ScanState *state)
+{
+	Relation index = scan->indexRelation;
+	pg::ScanWish wish;
+
+	if (!IsMVCCSnapshot(scan->xs_snapshot))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
+						   errdetail("A search needs one state of the table from its first row to its last.")));
+	pgstat_count_index_scan(index);
+	(void) VG_FAULT("scan_start");
+	state->heap = scan->heapRelation;
+	state->snapshot = scan->xs_snapshot;
+	scan_read_version(index, scan->xs_snapshot, state);
+	// A scan of all pages must not push everything else out; one of a few lists gains from what was read before.
+	if (!state->am->approximate && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->strategy = GetAccessStrategy(BAS_BULKREAD);
+		MemoryContextSwitchTo(old);
+	}
+	state->shape = shape_of_meta(&state->meta);
+	state->has_worst = scan->numberOfOrderBys == 0 && scan->numberOfKeys > 0;
+	if (any_key_is_null(scan))
+		start_phase(state, ScanPhase::kDone);
+	else if (state->has_worst)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(state->context);
+
+		state->query = static_cast<const char *>(
+			state->am->values->condition(&state->shape, scan->keyData[0].sk_argument, &state->worst));
+		MemoryContextSwitchTo(old);
+		start_phase(state, ScanPhase::kScored);
+	}
+	else if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
+	{
+		copy_query(scan, state);
+		start_phase(state, ScanPhase::kScored);
+	}
+	else
+		start_phase(state, ScanPhase::kAll);
+
+	state->counters->n_searches++;
+	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
+	state->max_batch_size = rows_in_work_mem();
+	state->round = 0;
+	state->exhaustive = false;
+	state->relaxed = !scan_drops_late_rows();
+	state->n_left_out = 0;
+	state->left_out_counted = false;
+	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bound);
+	state->nan_only = false;
+	if (state->bounded && state->bound.none)
+		start_phase(state, ScanPhase::kDone);
+	wish = wish_for(scan, state);
+	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
+	batch_plan_start(scan, state, &wish, !state->relaxed);
+	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 && state->phase == ScanPhase::kScored)
+		state->sample = recall_sample_begin(scan, wish.rows, state->context);
+}
+
+/// Notes the rows of a batch that is about to be returned.
+void
+note_returned(ScanState *state)
+{
+	const uint64 n = state->n_returned + state->n_rows;
+
+	if (n > state->returned_capacity)
+	{
+		const uint64 capacity = Max(n, 2 * state->returned_capacity);
+		RowId *grown =
+			static_cast<RowId *>(MemoryContextAllocHuge(state->context, capacity * sizeof(RowId)));
+
+		std::copy(state->returned, state->returned + state->n_returned, grown);
+		if (state->returned != nullptr)
+			pfree(state->returned);
+		state->returned = grown;
+		state->returned_capacity = capacity;
+	}
+	for (uint64 i = 0; i < state->n_rows; i++)
+		state->returned[state->n_returned + i] = state->rows[i].row;
+	state->n_returned = n;
+	std::sort(state->returned, state->returned + n);
+}
+
+/// Counts the rows of a batch that a row further away was returned before. They come in order within the batch.
+void
+count_late_rows(ScanState *state)
+{
+	if (state->n_before > 0)
+		for (uint64 i = 0; i < state->n_rows && state->rows[i].score < state->furthest; i++)
+			state->counters->n_late++;
+	if (state->n_before == 0 || !(state->rows[state->n_rows - 1].score < state->furthest))
+		state->furthest = state->rows[state->n_rows - 1].score;
+}
+
+/// Where the next batch goes on behind this one.
+void
+note_batch(ScanState *state)
+{
+	const bool scored = state->am->approximate && state->phase == ScanPhase::kScored;
+
+	if (scored && state->relaxed)
+		count_late_rows(state);
+	if (scored && state->relaxed && !state->exhaustive)
+		note_returned(state);
+	else
+	{
+		state->last = state->rows[state->n_rows - 1];
+		state->has_last = true;
+	}
+	state->n_before += state->n_rows;
+}
+
+/// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
+bool
+advance(IndexScanDesc scan, ScanState *state)
+{
+	for (;;)
+	{
+		if (state->phase_done)
+			start_phase(state,
+				state->phase == ScanPhase::kScored && !state->has_worst && !state->bounded ? ScanPhase::kNulls : ScanPhase::kDone);
+		if (state->phase == ScanPhase::kDone)
+			return false;
+		state->batch_size = batch_plan_rows(scan, state);
+		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
+		state->phase_done = !state->batch_full;
+		if (state->n_rows == 0)
+			continue;
+		note_batch(state);
+		return true;
+	}
+}
+
+/// The distance that a score stands for, as the operator returns it.
+double
+distance_of(const ScanState *state, double score)
+{
+	return state->am->values != nullptr ? score : engine::finish_score(state->shape.metric, score);
+}
+
+void
+store_order_value(IndexScanDesc scan, const ScanState *state, double score)
+{
+	const bool has_value = state->phase == ScanPhase::kScored;
+
+	if (scan->numberOfOrderBys == 0)
+		return;
+	scan->xs_recheckorderby = kRecheckOrder;
+	scan->xs_orderbynulls[0] = !has_value;
+	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
+	if (has_value)
+		scan->xs_orderbyvals[0] = Float8GetDatum(distance_of(state, score));
+}
+
+} // namespace
+
+void
+scan_define_gucs()
+{
+	pg::define_enum("vectorgpu.scan_order",
+		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
+		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
+		nullptr, nullptr);
+	pg::define_bool("vectorgpu.stable_pages",
+		"Pages by LIMIT and OFFSET of an approximate index are parts of one sequence.",
+		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more than 32.",
+		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+}
+
+bool
+scan_pages_are_stable()
+{
+	return stable_pages;
+}
+
+bool
+scan_drops_late_rows()
+{
+	return scan_order == kStrict;
+}
+
+IndexScanDesc
+shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(index, n_keys, n_orderbys);
+	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+
+	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
+	if ((n_keys > 0 && (am->values == nullptr || am->values->condition == nullptr)) || n_orderbys > 1)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						   errmsg("access method %s can order by one distance only", am->name),
+						   errhint("Order by the second distance in an outer query.")));
+	if (n_orderbys > 0)
+	{
+		scan->xs_orderbyvals = static_cast<Datum *>(palloc0(sizeof(Datum)));
+		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
+	}
+	state->am = am;
+	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
+	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
+	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);
+	scan->opaque = state;
+	return scan;
+}
+
+void
+shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, int n_orderbys)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	if (keys != nullptr && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+	if (orderbys != nullptr && scan->numberOfOrderBys > 0)
+		memmove(scan->orderByData, orderbys, scan->numberOfOrderBys * sizeof(ScanKeyData));
+	end_sample(state);
+	MemoryContextReset(state->context);
+	state->phase = ScanPhase::kStart;
+	state->query = nullptr;
+	state->am_state = nullptr;
+	state->returned = nullptr;
+	state->n_returned = 0;
+	state->returned_capacity = 0;
+	state->strategy = nullptr;
+	state->phase_done = false;
+	state->has_last = false;
+	state->rows = nullptr;
+	state->row_capacity = 0;
+	state->n_rows = 0;
+	state->next_row = 0;
+	state->given_limit = 0;
+	state->one_search = false;
+	state->bounded = false;
+}
+
+void
+scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	state->given_limit = rows;
+	state->one_search = one_search;
+}
+
+bool
+scan_is_behind_bound(const ScanState *state, double score)
+{
+	const double distance = distance_of(state, score);
+
+	// NaN is above all numbers.
+	if (std::isnan(distance) && state->bound.nan_passes)
+		return false;
+	return !(distance < state->bound.value) && (state->bound.open || !(distance == state->bound.value));
+}
+
+/// Indexes of which a scan of this session has found that no row has a distance that is NaN, and what they had then. For `<=>` that
+/// does not depend on the query; for `<#>` it takes elements whose products are beyond the range of a float.
+struct NoNan
+{
+	IndexUuid uuid;
+	uint64 manifest_generation;
+	uint64 delta_end;
+};
+
+constexpr int kNoNans = 16;
+
+NoNan no_nans[kNoNans];
+
+NoNan *
+no_nan(IndexScanDesc scan)
+{
+	return &no_nans[RelationGetRelid(scan->indexRelation) % kNoNans];
+}
+
+bool
+may_have_nan(IndexScanDesc scan, const ScanState *state)
+{
+	const NoNan *known = no_nan(scan);
+	const Metric metric = state->shape.metric;
+
+	if (state->am->values != nullptr || (metric != Metric::kCosine && metric != Metric::kInnerProduct))
+		return false;
+	return !uuid_equal(known->uuid, state->meta.uuid) || known->manifest_generation != state->meta.manifest_generation ||
+		   known->delta_end != state->delta_end;
+}
+
+/// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there are none.
+bool
+go_on_to_nan(IndexScanDesc scan, ScanState *state)
+{
+	if (!may_have_nan(scan, state))
+		return false;
+	state->nan_only = true;
+	state->by_rank = false;
+	state->exhaustive = true;
+	state->last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
+	state->has_last = true;
+	state->phase_done = false;
+	if (advance(scan, state))
+		return true;
+	*no_nan(scan) = {state->meta.uuid, state->meta.manifest_generation, state->delta_end};
+	return false;
+}
+
+/// No row that follows passes.
+bool
+end_at(ScanState *state)
+{
+	start_phase(state, ScanPhase::kDone);
+	state->next_row = state->n_rows = 0;
+	return false;
+}
+
+bool
+shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+	const engine::Neighbor *row;
+
+	Assert(ScanDirectionIsForward(direction));
+	if (state->phase == ScanPhase::kStart)
+		start_scan(scan, state);
+	if (state->next_row >= state->n_rows && !advance(scan, state))
+		return false;
+
+	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
+	row = &state->rows[state->next_row++];
+	if (state->has_worst && row->score > state->worst)
+		return end_at(state);
+	if (state->bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score))
+	{
+		if (!state->bound.nan_passes || !go_on_to_nan(scan, state))
+			return end_at(state);
+		row = &state->rows[state->next_row++];
+	}
+	if (unlikely(state->sample != nullptr))
+		recall_sample_row(state->sample, row->row);
+	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
+	// One condition is answered as it is; several, or one beside an order, are the executor's to look at again.
+	scan->xs_recheck = scan->numberOfKeys > (state->has_worst ? 1 : 0);
+	store_order_value(scan, state, row->score);
+	return true;
+}
+
+int64
+shared_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+	int64 n = 0;
+
+	for (; shared_get_tuple(scan, ForwardScanDirection); n++)
+		tbm_add_tuples(bitmap, &scan->xs_heaptid, 1, scan->xs_recheck);
+	return n;
+}
+
+void
+shared_end_scan(IndexScanDesc scan)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	end_sample(state);
+	MemoryContextDelete(state->batch_context);
+	MemoryContextDelete(state->context);
+	pfree(state->counters);
+	pfree(state);
+	scan->opaque = nullptr;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,207 @@
+// Scans whose rows the pages find: the worker names the candidates that they look at. See worker_scan.hpp, and README.md.
+#include "am/scan/worker_ask.hpp"
+
+#include "am/scan/row_lookup.hpp"
+#include "bridge/index_fallbacks.hpp"
+#include "bridge/shared_state.hpp"
+
+#include <algorithm>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: from more of the delta the worker is asked for no candidates
+
+/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was foreign.
+bool
+drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, uint64 *n)
+{
+	RowId *sorted;
+	uint64 *numbers;
+	bool *held;
+	uint64 kept = 0;
+
+	if (*n == 0 || state->delta_end <= state->meta.delta_first_row)
+		return true;
+	sorted = static_cast<RowId *>(palloc_extended(*n * sizeof(RowId), MCXT_ALLOC_HUGE));
+	numbers = static_cast<uint64 *>(palloc_extended(*n * sizeof(uint64), MCXT_ALLOC_HUGE));
+	held = static_cast<bool *>(palloc_extended(*n * sizeof(bool), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+	for (uint64 i = 0; i < *n; i++)
+		sorted[i] = rows[i].row;
+	std::sort(sorted, sorted + *n);
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		if (!find_rows(index, &state->meta, &state->meta.segments[i], sorted, *n, numbers, state->strategy))
+			return false;
+		for (uint64 j = 0; j < *n; j++)
+			held[j] |= numbers[j] != kNoRowNumber;
+	}
+	for (uint64 i = 0; i < *n; i++)
+		if (held[std::lower_bound(sorted, sorted + *n, rows[i].row) - sorted])
+			rows[kept++] = rows[i];
+	pfree(sorted);
+	pfree(numbers);
+	pfree(held);
+	*n = kept;
+	return true;
+}
+
+/// The n rows of segments that are first by the copy's metric. False: as ask_worker.
+bool
+ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, uint64 *n_candidates)
+{
+	// n at a time, however few are left to find: among many rows of the delta they may be far apart.
+	engine::Neighbor *rows =
+		static_cast<engine::Neighbor *>(palloc_extended(2 * n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	engine::Neighbor after;
+	Ask ask = {};
+	uint64 kept = 0;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		ask.k = n;
+		ask.rows = rows + kept;
+		ask.capacity = 2 * n - kept;
+		if (!ask_worker(index, state, &ask))
+			return false;
+		if (ask.n_rows > 0)
+			after = ask.rows[ask.n_rows - 1];
+		ask.after = &after;
+
+		uint64 more = ask.n_rows;
+
+		if (!drop_delta_rows(index, state, ask.rows, &more)) // a standby replayed a merge: the pages' way finds out
+		{
+			bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+			return false;
+		}
+		kept += more;
+	} while (kept < n && ask.n_rows == ask.k);
+	kept = Min(kept, n);
+	*candidates = static_cast<RowId *>(palloc_extended(Max(kept, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	for (uint64 i = 0; i < kept; i++)
+		(*candidates)[i] = rows[i].row;
+	std::sort(*candidates, *candidates + kept);
+	*n_candidates = kept;
+	pfree(rows);
+	return true;
+}
+
+/// The candidates that the probes name. False: as ask_worker.
+bool
+ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n, RowId **candidates,
+	uint64 *n_candidates)
+{
+	Ask ask = {};
+	RowId *found;
+
+	ask.k = ask.capacity = n;
+	ask.rows = static_cast<engine::Neighbor *>(palloc_extended(n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	ask.probes = probes;
+	ask.n_probes = n_probes;
+	if (!ask_worker(index, state, &ask))
+		return false;
+	found = static_cast<RowId *>(palloc_extended(Max(ask.n_rows, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	for (uint64 i = 0; i < ask.n_rows; i++)
+		found[i] = ask.rows[i].row;
+	std::sort(found, found + ask.n_rows);
+	*candidates = found;
+	*n_candidates = static_cast<uint64>(std::unique(found, found + ask.n_rows) - found);
+	pfree(ask.rows);
+	return true;
+}
+
+// More candidates than these take a GPU pass after pass over the codes, which the pages' way looks at once.
+constexpr uint64 kMostCandidatesOnGpu = 32768;
+
+/// As many as the probes name, and room for one segment more, that is not named: a merge may have made it.
+uint64
+candidates_named(const wire::SegmentProbes *probes, uint32 n)
+{
+	uint64 sum = 0;
+	uint64 largest = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		sum += probes[i].candidates;
+		largest = Max(largest, probes[i].candidates);
+	}
+	return sum + largest;
+}
+
+/// True if the worker, which looks at the delta as well, though the pass does that itself, is no gain.
+bool
+much_delta(const ScanState *state)
+{
+	uint64 n_rows = 0;
+
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+		n_rows += state->meta.segments[i].n_rows;
+	return state->delta_end > state->meta.delta_first_row &&
+		   state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
+}
+
+/// worker_candidates of a copy that finds those that the probes name.
+bool
+worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
+{
+	const uint64 noted = bridge::own_fallbacks();
+	wire::SegmentProbes probes[kMaxSegments];
+	uint32 n_probes;
+	uint64 n;
+
+	if (!choose_probes(index, state, probes, &n_probes)) // a standby replayed a merge: the pages' way finds out
+	{
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		count_fallback(index, state, noted);
+		return false;
+	}
+	n = candidates_named(probes, n_probes);
+	if (n == 0 || n > wire::kMaxSearchK || (n > kMostCandidatesOnGpu && bridge::worker_on_gpu()))
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		return false;
+	}
+	if (ask_found(index, state, probes, n_probes, n, candidates, n_candidates))
+		return true;
+	count_fallback(index, state, noted);
+	return false;
+}
+
+} // namespace
+
+bool
+worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
+{
+	const uint64 noted = bridge::own_fallbacks();
+	uint64 n;
+
+	*candidates = nullptr;
+	*n_candidates = 0;
+	if (!gives_candidates(state) || bypass_of(index, state) != Bypass::kNone)
+		return false;
+	if (finds_candidates(state))
+		return worker_found(index, state, candidates, n_candidates);
+	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
+	if (n == 0 || n > wire::kMaxSearchK)
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		return false;
+	}
+	if (much_delta(state))
+	{
+		state->counters->bypasses[static_cast<int>(Bypass::kDelta)]++;
+		return false;
+	}
+	if (ask_candidates(index, state, n, candidates, n_candidates))
+		return true;
+	*candidates = nullptr;
+	count_fallback(index, state, noted);
+	return false;
+}
+
+} // namespace vectorgpu::am

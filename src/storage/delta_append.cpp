@@ -1,0 +1,320 @@
+// Appending to the delta: what aminsert does. See delta.hpp.
+//
+// The inserter locks the page that the next row starts on and keeps the lock until the row is visible, so that
+// inserters take turns; pages that the row crosses into are locked after it, in ascending order. The record that makes
+// the row visible (it changes PageTag::used of the first page) is the last one logged, so that neither a crash nor a
+// standby can see half a row: pages written by an insert that did not finish are overwritten by the next one, rows
+// being all of one size.
+#include "storage/delta.hpp"
+
+#include "storage/delta_map.hpp"
+#include "pg/fault.hpp"
+#include "pg/generic_record.hpp"
+#include "pg/maintenance.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/xloginsert.h"
+#include "storage/lmgr.h"
+#include "utils/rel.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kMinChunkBlocks = 8;
+constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
+
+/// A row's bytes as they are laid out: header, vector, zero padding.
+struct RowImage
+{
+	uint64 header;
+	const char *vector; // null: zeros
+	Size vector_bytes;
+	Size row_bytes;
+};
+
+/// Copies bytes [from, from + n) of the row.
+void
+copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
+{
+	memset(out, 0, n);
+	if (from < sizeof(uint64)) // the header never crosses a page border
+		memcpy(out, &row->header, sizeof(uint64));
+	if (row->vector != nullptr)
+	{
+		const Size vector_end = sizeof(uint64) + row->vector_bytes;
+		const Size start = Max(from, sizeof(uint64));
+		const Size end = Min(from + n, vector_end);
+
+		if (start < end)
+			memcpy(out + (start - from), row->vector + (start - sizeof(uint64)), end - start);
+	}
+}
+
+/// Changes part of a page in place: bytes [from, from + n) of the row to `offset` of the payload, and the count of rows
+/// that start here. The page's hole gives way: its lower end is always the end of the data. Call in a critical section.
+pg::ChangedPage
+put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset, uint32 new_rows)
+{
+	constexpr Size header_start = offsetof(PageHeaderData, pd_lower);
+	constexpr Size header_end = kTagOffset + offsetof(PageTag, used) + sizeof(PageTag::used);
+	const Size start = kPayloadOffset + offset;
+	Page page = BufferGetPage(buffer);
+	PageHeader header = reinterpret_cast<PageHeader>(page);
+
+	copy_row_bytes(row, from, n, page + start);
+	if (start + n > header->pd_lower)
+		header->pd_lower = static_cast<LocationIndex>(start + n);
+	page_tag(page)->used += new_rows;
+	page_seal(page);
+	MarkBufferDirty(buffer);
+	return {buffer, 2,
+		{{static_cast<OffsetNumber>(header_start), static_cast<OffsetNumber>(header_end - header_start)},
+			{static_cast<OffsetNumber>(start), static_cast<OffsetNumber>(n)}}};
+}
+
+/// Writes the parts of the row that lie on pages [from, to] of the chunk, behind its first page; one record for each
+/// kMaxPagesPerRecord pages.
+void
+write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, uint32 from,
+	uint32 to, Size first_part)
+{
+	Size done = first_part;
+
+	for (uint32 position = from; position <= to;)
+	{
+		const uint32 n = Min(to - position + 1, kMaxPagesPerRecord);
+		Buffer buffers[kMaxPagesPerRecord];
+		pg::ChangedPage changes[kMaxPagesPerRecord];
+
+		for (uint32 i = 0; i < n; i++)
+			buffers[i] = page_read(index, chunk->start_block + position + i, delta_expect(meta, chunk, position + i),
+				BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
+		(void) VG_FAULT("delta_continuation");
+		START_CRIT_SECTION();
+		for (uint32 i = 0; i < n; i++)
+		{
+			const Size part = Min(row->row_bytes - done, kPayloadBytes);
+
+			changes[i] = put_row_part(buffers[i], row, done, part, 0, 0);
+			done += part;
+		}
+		if (RelationNeedsWAL(index))
+			pg::log_changed_pages(changes, static_cast<int>(n));
+		END_CRIT_SECTION();
+		for (uint32 i = 0; i < n; i++)
+			UnlockReleaseBuffer(buffers[i]);
+		position += n;
+	}
+}
+
+/// Writes the row that starts at `place`; `buffer` (that page) is locked exclusively, and stays so.
+void
+write_row(
+	Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, DeltaPlace place, Buffer buffer)
+{
+	const Size first_part = Min(row->row_bytes, kPayloadBytes - place.offset);
+	const uint32 last = place.position + static_cast<uint32>((place.offset + row->row_bytes - 1) / kPayloadBytes);
+	pg::ChangedPage changes[2];
+	int n_changes = 1;
+
+	if (last > place.position + 1)
+		write_continuation(index, meta, chunk, row, place.position + 1, last, first_part);
+
+	if (last == place.position + 1)
+	{
+		// The common case of a row over two pages is one record.
+		changes[1].buffer = page_read(index, chunk->start_block + last, delta_expect(meta, chunk, last),
+			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
+		n_changes = 2;
+		(void) VG_FAULT("delta_publish_two");
+	}
+	else
+		(void) VG_FAULT("delta_publish");
+
+	START_CRIT_SECTION();
+	changes[0] = put_row_part(buffer, row, 0, first_part, place.offset, 1);
+	if (n_changes == 2)
+		changes[1] = put_row_part(changes[1].buffer, row, first_part, row->row_bytes - first_part, 0, 0);
+	if (RelationNeedsWAL(index))
+		pg::log_changed_pages(changes, n_changes);
+	END_CRIT_SECTION();
+
+	page_note_sealed(index, meta->uuid, buffer);
+	if (n_changes == 2)
+	{
+		page_note_sealed(index, meta->uuid, changes[1].buffer);
+		UnlockReleaseBuffer(changes[1].buffer);
+	}
+}
+
+/// Formats the pages of a new chunk, each logged, so that every page of a chunk in the metapage is a valid one.
+void
+format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber start, uint32 n_blocks)
+{
+	ensure_blocks(index, start + n_blocks);
+	for (uint32 i = 0; i < n_blocks; i++)
+	{
+		Buffer buffer;
+
+		(void) VG_FAULT("chunk_format");
+		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, nullptr);
+		START_CRIT_SECTION();
+		page_init(BufferGetPage(buffer), meta->uuid, PageRole::kDelta, StreamKind::kVectors, chunk_id, i);
+		reinterpret_cast<PageHeader>(BufferGetPage(buffer))->pd_lower = kPayloadOffset; // the log leaves the zeros out
+		page_seal(BufferGetPage(buffer));
+		MarkBufferDirty(buffer);
+		if (RelationNeedsWAL(index))
+			log_newpage_buffer(buffer, true);
+		END_CRIT_SECTION();
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+/// Blocks of the next chunk: a quarter of what the delta has, so that few chunks hold any number of rows.
+uint32
+next_chunk_blocks(const MetaData *meta)
+{
+	const uint32 one_row = static_cast<uint32>(stream_blocks(delta_row_bytes(meta)));
+	uint64 have = 0;
+
+	for (uint32 i = 0; i < meta->n_chunks; i++)
+		have += meta->chunks[i].n_blocks;
+	return Max(Max(kMinChunkBlocks, one_row), static_cast<uint32>(Min(have / 4, UINT64CONST(1) << 20)));
+}
+
+} // namespace
+
+void
+delta_add_chunk(Relation index, Relation heap, uint64 room_end)
+{
+	MetaUpdate update;
+	MetaData meta;
+	FreeExtent taken;
+	uint32 chunk_id;
+
+	LockPage(index, 0, ExclusiveLock);
+	meta_read(index, nullptr, &meta);
+	if (delta_room_end(&meta) != room_end)
+	{
+		UnlockPage(index, 0, ExclusiveLock);
+		return;
+	}
+	if (meta.n_chunks == kMaxChunks)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						   errmsg("index \"%s\" has too many rows that are not merged", RelationGetRelationName(index)),
+						   errdetail("Its delta has grown to the most chunks that it can have, %u.", kMaxChunks),
+						   errhint("Run VACUUM on the table, or vectorgpu_merge on the index.")));
+
+	// In the metapage the blocks are pending until they are formatted: after a crash they can be given back.
+	meta_update_begin(&update, index);
+	extent_give(update.meta, update.meta->pending[kPendingChunk].start_block,
+		update.meta->pending[kPendingChunk].n_blocks, current_parking_xid());
+	taken.n_blocks = next_chunk_blocks(&meta);
+	taken.start_block = extent_take(&update, heap, taken.n_blocks);
+	taken.parked_xid = 0;
+	update.meta->pending[kPendingChunk] = taken;
+	chunk_id = update.meta->next_chunk_id++;
+	meta_update_finish(&update);
+
+	format_chunk(index, &meta, chunk_id, taken.start_block, taken.n_blocks);
+
+	meta_update_begin(&update, index);
+	update.meta->chunks[update.meta->n_chunks] = {room_end, taken.start_block, taken.n_blocks, chunk_id, 0};
+	update.meta->n_chunks++;
+	update.meta->pending[kPendingChunk] = {};
+	meta_update_finish(&update);
+	UnlockPage(index, 0, ExclusiveLock);
+}
+
+void
+delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 end)
+{
+	const uint64 row_bytes = delta_row_bytes(meta);
+	const uint64 before = (first - Min(first, meta->delta_first_row)) * row_bytes;
+	const uint64 after = (end - Min(end, meta->delta_first_row)) * row_bytes;
+
+	if (before / BLCKSZ != after / BLCKSZ)
+		pg::maintenance_request(index, meta->delta_first_row, after);
+}
+
+void
+delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
+{
+	MetaData meta;
+	RowImage row;
+	bool foreign = false;
+	uint32 n_foreign = 0;
+	uint64 number;
+
+	meta_read(index, nullptr, &meta);
+	if (meta.element == ElementType::kSet)
+	{
+		delta_append_value(index, heap, row_id, static_cast<const char *>(vector));
+		return;
+	}
+	row.header = row_id | (vector == nullptr ? kDeltaNull : 0);
+	row.vector = static_cast<const char *>(vector);
+	row.vector_bytes = meta_vector_bytes(&meta);
+	row.row_bytes = delta_row_bytes(&meta);
+
+	number = Max(delta_end_hint(index, meta.uuid), meta.delta_first_row);
+	if (number == meta.delta_first_row)
+		number = delta_end(index, &meta, &foreign);
+	for (;;)
+	{
+		const DeltaChunk *chunk;
+		DeltaPlace place;
+		uint64 first;
+		uint64 visible_end;
+		Buffer buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (foreign)
+		{
+			// A merge has freed the chunk since the metapage was read.
+			if (++n_foreign > kMostMerges)
+				page_recycled(index, 0);
+			foreign = false;
+			meta_read(index, nullptr, &meta);
+			number = delta_end(index, &meta, &foreign);
+			continue;
+		}
+		chunk = delta_find_chunk(&meta, number);
+		if (chunk == nullptr)
+		{
+			if (number >= delta_room_end(&meta))
+				delta_add_chunk(index, heap, delta_room_end(&meta));
+			meta_read(index, nullptr, &meta);
+			number = delta_end(index, &meta, &foreign);
+			continue;
+		}
+		place = delta_place(&meta, chunk, number);
+		buffer = page_read(index, chunk->start_block + place.position, delta_expect(&meta, chunk, place.position),
+			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, &foreign);
+		if (foreign)
+			continue;
+		first = delta_first_start(&meta, chunk, place.position);
+		visible_end = first + page_tag(BufferGetPage(buffer))->used;
+		if (visible_end < delta_first_start(&meta, chunk, place.position + 1))
+		{
+			write_row(index, &meta, chunk, &row, delta_place(&meta, chunk, visible_end), buffer);
+			UnlockReleaseBuffer(buffer);
+			set_delta_end_hint(index, meta.uuid, visible_end + 1);
+			delta_ask_for_merge(index, &meta, visible_end, visible_end + 1);
+			return;
+		}
+		UnlockReleaseBuffer(buffer);
+		if (unlikely(visible_end > delta_first_start(&meta, chunk, place.position + 1)))
+			page_corrupted(index, chunk->start_block + place.position, kTooManyRows);
+		number = visible_end; // other inserters have filled the page
+	}
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,125 @@
+// Stored values in the delta: their slots, reading them, and where the last whole one ends. See delta.hpp.
+#include "storage/delta_map.hpp"
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kHeadersPerRead = 1024;
+
+/// Bytes of a value that lie in one slot.
+Size
+piece_bytes(const MetaData *meta)
+{
+	return meta_vector_bytes(meta);
+}
+
+} // namespace
+
+void
+value_reserve(ValueBuffer *buffer, Size n_bytes)
+{
+	Size capacity = Max(buffer->capacity, Size(1024));
+
+	if (n_bytes <= buffer->capacity)
+		return;
+	while (capacity < n_bytes)
+		capacity *= 2;
+	buffer->data = static_cast<char *>(buffer->data == nullptr
+			? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
+			: repalloc_huge(buffer->data, capacity));
+	buffer->capacity = capacity;
+}
+
+uint64
+delta_slots(const MetaData *meta, const char *value)
+{
+	if (value == nullptr)
+		return 1;
+	return (stored_bytes(value) + piece_bytes(meta) - 1) / piece_bytes(meta);
+}
+
+uint64
+delta_count_rows(Relation index, const MetaData *meta, uint64 end)
+{
+	uint64 n_rows = 0;
+	uint64 *headers;
+
+	if (meta->element != ElementType::kSet)
+		return end - meta->delta_first_row;
+	headers = static_cast<uint64 *>(palloc(kHeadersPerRead * sizeof(uint64)));
+	for (uint64 row = meta->delta_first_row; row < end; row += kHeadersPerRead)
+	{
+		const uint64 n = Min(kHeadersPerRead, end - row);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!delta_read(index, meta, row, n, headers, nullptr, 0))
+			page_recycled(index, 0);
+		for (uint64 i = 0; i < n; i++)
+			n_rows += delta_starts_row(headers[i]);
+	}
+	pfree(headers);
+	return n_rows;
+}
+
+bool
+delta_read_value(Relation index, const MetaData *meta, uint64 first, ValueBuffer *dest)
+{
+	const Size piece = piece_bytes(meta);
+	uint64 headers[64];
+	uint64 n_slots;
+
+	value_reserve(dest, piece);
+	if (!delta_read(index, meta, first, 1, headers, dest->data, piece))
+		return false;
+	n_slots = delta_slots(meta, dest->data);
+	if (n_slots > delta_room_end(meta) - first)
+		page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is longer than the delta.", first));
+	value_reserve(dest, n_slots * piece);
+	for (uint64 slot = 1; slot < n_slots; slot += lengthof(headers))
+	{
+		const uint64 n = Min(static_cast<uint64>(lengthof(headers)), n_slots - slot);
+
+		if (!delta_read(index, meta, first + slot, n, headers, dest->data + slot * piece, piece))
+			return false;
+		for (uint64 i = 0; i < n; i++)
+			if ((headers[i] & (kDeltaContinued | kDeltaRowIdMask)) != (kDeltaContinued | (slot + i)))
+				page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is not whole.", first));
+	}
+	return true;
+}
+
+uint64
+delta_whole_end(Relation index, const MetaData *meta, uint64 visible_end, bool *foreign)
+{
+	char *piece;
+	uint64 header;
+	uint64 first = visible_end - 1;
+	uint64 n_slots;
+
+	if (visible_end <= meta->delta_first_row)
+		return visible_end;
+	piece = static_cast<char *>(palloc(piece_bytes(meta)));
+	*foreign = !delta_read(index, meta, first, 1, &header, piece, 0);
+	if (!*foreign && !delta_starts_row(header))
+	{
+		const uint64 back = header & kDeltaRowIdMask;
+
+		if (back == 0 || back > first - meta->delta_first_row)
+			page_corrupted(index, 0, psprintf("Slot " UINT64_FORMAT " of the delta belongs to no row.", first));
+		first -= back;
+		*foreign = !delta_read(index, meta, first, 1, &header, piece, 0);
+	}
+	if (*foreign)
+	{
+		pfree(piece);
+		return visible_end;
+	}
+	n_slots = (header & kDeltaNull) != 0 ? 1 : delta_slots(meta, piece);
+	pfree(piece);
+	return first + n_slots <= visible_end ? visible_end : first;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,225 @@
+// Reading streams: cursor over runs of items, random access. See stream.hpp.
+#include "storage/stream.hpp"
+
+#include "engine/distance.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr ptrdiff_t kTurnBytes = 1024; // of the next page, asked for when a page is turned
+
+PageExpectation
+expect_page(const IndexUuid &uuid, uint32 segment, StreamKind kind, uint32 position)
+{
+	return {uuid, PageRole::kStream, kind, segment, position};
+}
+
+ChecksumPolicy
+policy_of(StreamKind kind)
+{
+	return kind == StreamKind::kTombstones ? ChecksumPolicy::kAlways : ChecksumPolicy::kFirstRead;
+}
+
+/// Where the page with number `position` of the stream probably lies in memory, or null.
+const char *
+cursor_whereabouts(const StreamCursor *cursor, uint32 position)
+{
+	if (position * static_cast<uint64>(kPayloadBytes) >= cursor->entry.n_bytes)
+		return nullptr;
+	return page_whereabouts(cursor->index, cursor->uuid, cursor->entry.start_block + position);
+}
+
+/// memcpy that asks for what is wanted later as the engine's kernels do.
+void
+copy_reading_ahead(char *dest, const char *source, Size n_bytes, ptrdiff_t read_ahead)
+{
+	for (Size line = 0; line < n_bytes; line += 64)
+		__builtin_prefetch(source + read_ahead + line);
+	memcpy(dest, source, n_bytes);
+}
+
+/// Locks the page with number `position` of the stream; false if it was foreign. The page behind it is asked for from
+/// memory meanwhile: its first bytes here, so that memory does not wait while pages are unpinned and pinned, the others by
+/// those who work on this page, with the help of page_ahead. They run into a third page if that lies behind.
+bool
+cursor_turn_to(StreamCursor *cursor, uint32 position)
+{
+	const BlockNumber block = cursor->entry.start_block + position;
+	const char *next;
+	const char *third;
+
+	if (BufferIsValid(cursor->buffer) && cursor->page_position == position)
+		return true;
+	next = cursor_whereabouts(cursor, position + 1);
+	third = next != nullptr ? cursor_whereabouts(cursor, position + 2) : nullptr;
+	for (Size line = 0; next != nullptr && line < kTurnBytes; line += 64)
+		__builtin_prefetch(next + line);
+
+	if (BufferIsValid(cursor->buffer))
+		UnlockReleaseBuffer(cursor->buffer);
+	cursor->buffer = InvalidBuffer;
+	cursor->buffer = page_read(cursor->index, block,
+		expect_page(cursor->uuid, cursor->segment, cursor->kind, position), BUFFER_LOCK_SHARE, policy_of(cursor->kind),
+		cursor->strategy, &cursor->foreign);
+	cursor->page_position = position;
+	if (!BufferIsValid(cursor->buffer))
+		return false;
+	cursor->page_ahead = engine::kReadAheadBytes;
+	if (next != nullptr)
+		cursor->page_ahead = next - BufferGetPage(cursor->buffer) + (third == next + BLCKSZ ? kTurnBytes : 0);
+	return true;
+}
+
+} // namespace
+
+void
+stream_open(StreamCursor *cursor, Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind,
+	Size item_bytes, uint64 first_item, BufferAccessStrategy strategy)
+{
+	cursor->index = index;
+	cursor->uuid = meta->uuid;
+	cursor->segment = segment->id;
+	cursor->kind = kind;
+	cursor->entry = segment->streams[static_cast<int>(kind)];
+	cursor->item_bytes = item_bytes;
+	cursor->strategy = strategy;
+	cursor->next_byte = first_item * item_bytes;
+	cursor->buffer = InvalidBuffer;
+	cursor->page_position = 0;
+	cursor->page_ahead = cursor->read_ahead = engine::kReadAheadBytes;
+	cursor->scratch = static_cast<char *>(palloc(item_bytes));
+	cursor->foreign = false;
+}
+
+bool
+stream_next_run(StreamCursor *cursor, const void **items, uint64 *n_items)
+{
+	uint32 position;
+	Size offset;
+	Size on_page;
+
+	if (cursor->next_byte + cursor->item_bytes > cursor->entry.n_bytes)
+	{
+		stream_close(cursor);
+		return false;
+	}
+	position = static_cast<uint32>(cursor->next_byte / kPayloadBytes);
+	offset = cursor->next_byte % kPayloadBytes;
+	if (!cursor_turn_to(cursor, position))
+		return false;
+
+	on_page = Min(kPayloadBytes, cursor->entry.n_bytes - static_cast<uint64>(position) * kPayloadBytes) - offset;
+	if (on_page >= cursor->item_bytes)
+	{
+		*items = page_payload(BufferGetPage(cursor->buffer)) + offset;
+		*n_items = on_page / cursor->item_bytes;
+		cursor->next_byte += *n_items * cursor->item_bytes;
+		cursor->read_ahead = cursor->page_ahead;
+		return true;
+	}
+
+	// The next item crosses into the next page (or pages): put it together in the scratch.
+	for (Size have = 0; have < cursor->item_bytes; position++, offset = 0)
+	{
+		const Size part = Min(cursor->item_bytes - have, kPayloadBytes - offset);
+
+		if (!cursor_turn_to(cursor, position))
+			return false;
+		copy_reading_ahead(
+			cursor->scratch + have, page_payload(BufferGetPage(cursor->buffer)) + offset, part, cursor->page_ahead);
+		have += part;
+	}
+	*items = cursor->scratch;
+	*n_items = 1;
+	cursor->read_ahead = 0;
+	cursor->next_byte += cursor->item_bytes;
+	return true;
+}
+
+void
+stream_release(StreamCursor *cursor)
+{
+	if (BufferIsValid(cursor->buffer))
+		UnlockReleaseBuffer(cursor->buffer);
+	cursor->buffer = InvalidBuffer;
+}
+
+void
+stream_close(StreamCursor *cursor)
+{
+	stream_release(cursor);
+	if (cursor->scratch != nullptr)
+		pfree(cursor->scratch);
+	cursor->scratch = nullptr;
+}
+
+bool
+stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, uint64 offset,
+	Size n_bytes, void *dest, BufferAccessStrategy strategy)
+{
+	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
+	char *out = static_cast<char *>(dest);
+
+	Assert(offset + n_bytes <= entry->n_bytes);
+	while (n_bytes > 0)
+	{
+		const uint32 position = static_cast<uint32>(offset / kPayloadBytes);
+		const Size start = offset % kPayloadBytes;
+		const Size part = Min(n_bytes, kPayloadBytes - start);
+		bool foreign = false;
+		Buffer buffer = page_read(index, entry->start_block + position,
+			expect_page(meta->uuid, segment->id, kind, position), BUFFER_LOCK_SHARE, policy_of(kind), strategy,
+			&foreign);
+
+		if (foreign)
+			return false;
+		memcpy(out, page_payload(BufferGetPage(buffer)) + start, part);
+		UnlockReleaseBuffer(buffer);
+		out += part;
+		offset += part;
+		n_bytes -= part;
+	}
+	return true;
+}
+
+bool
+stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, Size item_bytes,
+	const uint64 *items, uint64 n, void *dest, BufferAccessStrategy strategy)
+{
+	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
+	char *out = static_cast<char *>(dest);
+	Buffer buffer = InvalidBuffer;
+	uint32 locked = 0;
+
+	Assert(kPayloadBytes % item_bytes == 0);
+	for (uint64 i = 0; i < n; i++)
+	{
+		const uint64 byte = items[i] * item_bytes;
+		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
+
+		Assert(byte + item_bytes <= entry->n_bytes);
+		if (!BufferIsValid(buffer) || locked != position)
+		{
+			bool foreign = false;
+
+			if (BufferIsValid(buffer))
+				UnlockReleaseBuffer(buffer);
+			buffer = page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
+				BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
+			if (foreign)
+				return false;
+			locked = position;
+		}
+		memcpy(out + i * item_bytes, page_payload(BufferGetPage(buffer)) + byte % kPayloadBytes, item_bytes);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+	return true;
+}
+
+} // namespace vectorgpu::am
