@@ -127,6 +127,15 @@ SELECT c AS condition, with_nan('gpuflat', c), with_nan('gpuivf', c), with_nan('
 	FROM unnest(ARRAY['1 - ($d) > 0.995', '-($d) >= -0.002', '$d < 0.005', '1 - ($d) > 0.995 AND $d < 0.004', '1 - ($d) > 0.995 AND id > 1000', '1 - ($d) > ''Infinity''']) c;
 DELETE FROM zeros WHERE id % 700 = 0;
 SELECT with_nan('gpuflat', '1 - ($d) > 0.995'), with_nan('gpuivf', '1 - ($d) > 0.995');
+-- one that comes later is found, also behind a merge
+CREATE INDEX zeros_v ON zeros USING gpuivf (v vector_cosine_ops);
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT count(*) FROM (SELECT id FROM zeros WHERE 1 - (v <=> '[1,2,3]') > 0.995 ORDER BY v <=> '[1,2,3]' LIMIT 400) s;
+INSERT INTO zeros VALUES (9999, '[0,0,0]');
+SELECT count(*), bool_or(id = 9999) AS late FROM (SELECT id FROM zeros WHERE 1 - (v <=> '[1,2,3]') > 0.995 ORDER BY v <=> '[1,2,3]' LIMIT 400) s;
+SELECT vectorgpu_merge('zeros_v') IS NOT NULL AS merged;
+SELECT count(*), bool_or(id = 9999) AS late FROM (SELECT id FROM zeros WHERE 1 - (v <=> '[1,2,3]') > 0.995 ORDER BY v <=> '[1,2,3]' LIMIT 400) s;
 -- digits that small numbers do not have
 SELECT only_index('ends_flat');
 SELECT count(*) > 0 AS found FROM (SELECT id FROM ends WHERE (v <-> '[1,2,3,4,5,6]') * 1e-320::float8 <= 1e-318::float8 ORDER BY v <-> '[1,2,3,4,5,6]' LIMIT 5) s;

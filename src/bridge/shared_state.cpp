@@ -50,6 +50,8 @@ init_state(void *piece)
 		pg_atomic_init_u64(counter, 0);
 	for (pg_atomic_uint64 &counter : state->fallbacks)
 		pg_atomic_init_u64(&counter, 0);
+	for (pg_atomic_uint64 &hash : state->no_nan)
+		pg_atomic_init_u64(&hash, 0);
 	for (LoaderSlot &slot : state->loaders)
 	{
 		pg_atomic_init_u64(&slot.order, 0);

@@ -56,6 +56,7 @@ struct LoaderSlot
 };
 
 constexpr int kBreakers = 2; // breaker.hpp
+constexpr int kNoNans = 16;  // indexes that scans remember to have no row without a number for a distance
 
 /// Whether scans turn to one of the worker's threads.
 struct Breaker
@@ -90,6 +91,7 @@ struct SharedState
 	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
 	LoaderSlot loaders[kLoaderSlots];
 	Breaker breakers[kBreakers];
+	pg_atomic_uint64 no_nan[kNoNans]; // hashes of segments without a row whose distance is NaN (am/scan/nan_rows.hpp); 0: none
 };
 
 static_assert(sizeof(SharedState) <= 1024);

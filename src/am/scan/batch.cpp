@@ -244,7 +244,7 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 	*coverage = Coverage::kAll;
 	engine::topk_init(&topk, state->batch_size, state->rows, state->row_capacity,
 		state->has_last && !state->from_first ? &state->last : nullptr);
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	for (uint32 i = 0; i < state->meta.n_segments && !state->skips_segments; i++)
 		if (!offer_segment(index, state, &state->meta.segments[i], &search))
 			return false;
 	if (!offer_delta(index, state, &search))
@@ -463,6 +463,7 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 			page_recycled(index, 0);
 		// A standby replayed a merge: what was found so far is thrown away, what was returned stays.
 		scan_read_version(index, snapshot, state);
+		state->skips_segments = false;
 	}
 	end_batch(state);
 	MemoryContextSwitchTo(old);

@@ -4,6 +4,7 @@
 #include "am/scan/scan.hpp"
 
 #include "am/scan/batch_plan.hpp"
+#include "am/scan/nan_rows.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/value_format.hpp"
 #include "engine/distance.hpp"
@@ -180,7 +181,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->n_left_out = 0;
 	state->left_out_counted = false;
 	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bound);
-	state->nan_only = false;
+	state->nan_only = state->skips_segments = false;
 	if (state->bounded && state->bound.none)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
@@ -385,44 +386,14 @@ scan_is_behind_bound(const ScanState *state, double score)
 	return !(distance < state->bound.value) && (state->bound.open || !(distance == state->bound.value));
 }
 
-/// Indexes of which a scan of this session has found that no row has a distance that is NaN, and what they had then. For `<=>` that
-/// does not depend on the query; for `<#>` it takes elements whose products are beyond the range of a float.
-struct NoNan
-{
-	IndexUuid uuid;
-	uint64 manifest_generation;
-	uint64 delta_end;
-};
-
-constexpr int kNoNans = 16;
-
-NoNan no_nans[kNoNans];
-
-NoNan *
-no_nan(IndexScanDesc scan)
-{
-	return &no_nans[RelationGetRelid(scan->indexRelation) % kNoNans];
-}
-
-bool
-may_have_nan(IndexScanDesc scan, const ScanState *state)
-{
-	const NoNan *known = no_nan(scan);
-	const Metric metric = state->shape.metric;
-
-	if (state->am->values != nullptr || (metric != Metric::kCosine && metric != Metric::kInnerProduct))
-		return false;
-	return !uuid_equal(known->uuid, state->meta.uuid) || known->manifest_generation != state->meta.manifest_generation ||
-		   known->delta_end != state->delta_end;
-}
-
 /// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there are none.
 bool
 go_on_to_nan(IndexScanDesc scan, ScanState *state)
 {
-	if (!may_have_nan(scan, state))
+	if (!nan_rows_may_be(state))
 		return false;
 	state->nan_only = true;
+	state->skips_segments = nan_rows_none_in_segments(state);
 	state->by_rank = false;
 	state->exhaustive = true;
 	state->last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
@@ -430,7 +401,7 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	state->phase_done = false;
 	if (advance(scan, state))
 		return true;
-	*no_nan(scan) = {state->meta.uuid, state->meta.manifest_generation, state->delta_end};
+	nan_rows_note_none(state);
 	return false;
 }
 

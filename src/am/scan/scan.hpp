@@ -59,6 +59,7 @@ struct ScanState
 	bool bounded;          // a condition ends the scan at the bound
 	pg::DistanceBound bound;
 	bool nan_only;         // behind the bound: rows without a number for a distance
+	bool skips_segments;   // which no segment has
 	RecallSample *sample;  // recall_sampler.hpp; null: not sampled
 	engine::Neighbor *rows; // [row_capacity]: the batch
 	uint64 row_capacity;

@@ -1,0 +1,60 @@
+// See nan_rows.hpp. A hash of the index's uuid and of its manifest's generation stands for what its segments hold: these do not change.
+#include "am/scan/nan_rows.hpp"
+
+#include "bridge/shared_state.hpp"
+
+extern "C"
+{
+#include "common/hashfn.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// Of the segments as the scan has them; never 0.
+uint64
+hash_of_segments(const ScanState *state)
+{
+	const uint64 parts[] = {state->meta.uuid.high, state->meta.uuid.low, state->meta.manifest_generation};
+
+	return hash_bytes_extended(reinterpret_cast<const unsigned char *>(parts), sizeof(parts), 0) | 1;
+}
+
+/// Where the hash is remembered; null without shared memory.
+pg_atomic_uint64 *
+place_of(const ScanState *state)
+{
+	bridge::SharedState *shared = bridge::shared_state();
+
+	return shared != nullptr ? &shared->no_nan[state->meta.uuid.low % bridge::kNoNans] : nullptr;
+}
+
+} // namespace
+
+bool
+nan_rows_may_be(const ScanState *state)
+{
+	return state->am->values == nullptr && (state->shape.metric == Metric::kCosine || state->shape.metric == Metric::kInnerProduct);
+}
+
+bool
+nan_rows_none_in_segments(const ScanState *state)
+{
+	pg_atomic_uint64 *place = place_of(state);
+
+	return place != nullptr && pg_atomic_read_u64(place) == hash_of_segments(state);
+}
+
+void
+nan_rows_note_none(const ScanState *state)
+{
+	pg_atomic_uint64 *place = place_of(state);
+
+	if (place != nullptr)
+		pg_atomic_write_u64(place, hash_of_segments(state));
+}
+
+} // namespace vectorgpu::am
