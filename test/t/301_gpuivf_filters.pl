@@ -1,5 +1,5 @@
 # gpuivf, with vectors and with codes, and gpugraph on SIFT (VECTORGPU_DATA; unset: skipped). Conditions that 50, 10 and 1 % of the rows pass, whatever
-# the query or correlated with it: recall at 10 is not below the unfiltered one. And after half of the rows were deleted, inserted again elsewhere
+# the query or correlated with it: recall at 10 is not below the target. And after half of the rows were deleted, inserted again elsewhere
 # and all merged, recall is that of a fresh build. From the pages and, some of it, by the worker. What a GPU makes of this: test/gpu/sql_bench, filters and live.
 # VECTORGPU_SHARE=2of4: of the indexes only every fourth, so that four shares run beside each other.
 use strict;
@@ -145,8 +145,8 @@ sub look_by_worker
 }
 
 # Without a condition recall has a standard error of .0025 with 3,000 queries, and two of them may be missing from the target, with .01 for what calibration
-# leaves. Conditions are tried with fewer queries: a recall of .99 has an error of .005 with 60, one of .93 of .014, but what a condition adds to the search
-# finds .05 more, so that nothing need be granted to chance.
+# leaves. Conditions are tried with fewer queries: a recall of .9 has an error of .014 with 60, and two of them are granted. Without a condition more is found
+# than the target says, since the first step is one for 32 rows.
 for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph'))
 {
 	my ($am, $storage) = split /: /, $index;
@@ -166,7 +166,7 @@ for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, re
 			next if $worker eq 'on' && !$long && $condition !~ /10 %/;
 			my ($recall, $time) = recall($condition);
 
-			cmp_ok($recall, '>=', $few - 0.005, sprintf '%s, worker %s: recall of %.3f with a condition, %.3f without, %s, %.2f ms', $label, $worker, $recall, $few, substr($condition, 2), $time);
+			cmp_ok($recall, '>=', $target - 0.01 - 2 * 0.014, sprintf '%s, worker %s: recall of %.3f with a condition, %.3f without, %s, %.2f ms', $label, $worker, $recall, $few, substr($condition, 2), $time);
 		}
 	}
 }
