@@ -434,9 +434,10 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 	reserve_rows(state);
 	// Once all rows were looked at, none that comes later is nearer.
 	state->counts_left_out = state->am->approximate && state->phase == ScanPhase::kScored && !state->relaxed && state->has_last &&
-							 !state->from_first && !state->left_out_counted && pg::explain_analyzes();
+							 !state->from_first && !state->nan_only && !state->left_out_counted && pg::explain_analyzes();
 	state->counters->n_asked += state->batch_size;
 	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
+	state->counters->bypasses[static_cast<int>(Bypass::kNoOrder)] += state->nan_only;
 	if (!state->nan_only && worker_search(index, state))
 	{
 		state->counters->n_worker_batches++;
