@@ -13,6 +13,7 @@ use Test::More;
 use VectorgpuCount;
 use VectorgpuTest;
 use VectorgpuLoad;
+use VectorgpuWorker;
 
 my $folder = $ENV{VECTORGPU_SMALL_FS};
 if (!defined $folder)
@@ -177,6 +178,8 @@ like(slurp_file($wal->logfile), qr/PANIC:.*No space left on device/, 'PostgreSQL
 unlink $ballast or die $!;
 
 # Its own attempts to recover may have failed for want of room, and then it has ended.
+# Before the postmaster notices, it still takes connections.
+ok(wait_until(sub { slurp_file($wal->logfile) =~ /was terminated by signal 6/ }), 'the postmaster has noticed');
 my $up;
 for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 {
