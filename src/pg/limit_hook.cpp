@@ -60,7 +60,7 @@ struct CteVisit
 	uint32 n;
 };
 
-constexpr uint32 kMostCtes = 64; // scans in further ones have no note: they go by steps, and their LIMITs are not known
+constexpr uint32 kMostCtes = 64; // scans in further ones have no note, and are exact
 constexpr uint32 kMostCteReaders = 4;
 
 CteVisit cte_visits[kMostCtes]; // [n_cte_visits] of the plan that is being walked through
@@ -115,7 +115,7 @@ note_children(PlanState *const *children, int n, Place place)
 		note_scans(children[i], place);
 }
 
-/// Below a node that reads all its rows before it returns one, or whose rows come to nobody: no Limit above ends what it reads.
+/// Below a node that reads all its rows before it returns one: no Limit above ends what it reads.
 constexpr Place kReadsAll = {nullptr, nullptr, false, false};
 
 void

@@ -17,7 +17,7 @@ namespace vectorgpu::pg
 /// What can end an ordered scan before its last row.
 enum class ScanEnd : uint8
 {
-	kUnknown, // no executor runs the scan, or its plan was not seen
+	kUnknown, // no executor runs the scan, or its plan was not seen (EvalPlanQual): every row is wanted
 	kNothing, // no Limit up to the root of the plan, or one without a count: every row is wanted
 	kLimit,   // a Limit somewhere above; how many rows of this scan it takes is not known
 	kCount,   // a Limit above, with nothing between that changes how many rows it takes, but for filters

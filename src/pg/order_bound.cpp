@@ -208,7 +208,8 @@ read_condition(IndexScanState *scan, const OpExpr *order, Node *clause)
 	}
 	if (!OidIsValid(opno) || exprType(left) != FLOAT8OID)
 		return nullptr;
-	condition->strategy = static_cast<StrategyNumber>(get_op_opfamily_strategy(opno, lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf));
+	condition->strategy = static_cast<StrategyNumber>(
+		get_op_opfamily_strategy(opno, lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf));
 	if (condition->strategy == InvalidStrategy || !make_operand(&finder, right, &condition->limit) || !take_apart(&finder, left))
 		return nullptr;
 	return condition;

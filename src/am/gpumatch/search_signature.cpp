@@ -63,7 +63,7 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 /// The candidates of a batch's round: SegmentSearch::am_state.
 struct Candidates
 {
-	uint64 wanted; // so many were asked for
+	uint64 wanted; // candidates that were asked for
 	RowId *rows; // [n] ascending
 	uint64 n;
 };

@@ -195,8 +195,8 @@ struct AccessMethod
 	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
 
-	/// Up to so many rows a step of ranks (batch_plan.hpp) looks for all from the first; longer ones go on behind the last row returned.
-	/// What a GPU takes less time for.
+	/// A step of ranks (batch_plan.hpp) that ends at this rank or before searches from the first row; a longer one goes on behind the
+	/// last row returned. Chosen by which takes a GPU less time.
 	uint64 most_from_first;
 
 	/// What of a segment each round has more of, as EXPLAIN calls it (note_width). Null: nothing that can be told.

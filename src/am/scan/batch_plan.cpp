@@ -11,21 +11,21 @@ namespace
 {
 
 constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is known
-constexpr uint64 kBatchGrowth = 16; // and so many times as many in each further batch
+constexpr uint64 kBatchGrowth = 16; // each further batch is larger by this factor
 // Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that they should
 // end where people's LIMITs do.
 constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
-constexpr uint64 kStepGrowth = 4;   // behind these a step ends at so many times the rank of the one before
+constexpr uint64 kStepGrowth = 4;   // behind these each step ends at a rank larger by this factor
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
 // Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
 constexpr uint64 kMostTimes = 4; // a first batch for a LIMIT, whatever the planner expects of its conditions
 constexpr uint64 kMostOfTable = 2; // more than this part of the rows is most of them
-constexpr uint64 kDeadTimes = 8; // with at most so many times as many rows in the index as live
-constexpr double kPriorRows = 8; // the planner's expectation counts as so many rows seen
+constexpr uint64 kDeadTimes = 8; // the index holds at most this multiple of the live rows
+constexpr double kPriorRows = 8; // the planner's expectation counts as this number of rows seen
 
-/// True if so many rows are half of those that live, or more. The index counts dead rows as well, the table's statistics may be old.
+/// True if n rows are half of the live ones, or more. The index counts dead rows as well, the table's statistics may be old.
 bool
 is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
 {
@@ -135,10 +135,10 @@ next_batch(IndexScanDesc scan, const ScanState *state)
 } // namespace
 
 void
-batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish, bool strict)
+batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 {
 	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
-
+	const bool strict = !state->relaxed;
 	const uint64 n_rows = scan_rows_at_most(state);
 
 	state->wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;

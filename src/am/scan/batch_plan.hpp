@@ -1,11 +1,11 @@
 // How many rows a scan asks for at a time, and whether it is exact from its first row on. PG dialect. Used by scan.cpp.
 //
-// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step is one search
-// for all rows up to its end, as wide as that takes; what it finds up to the last row returned is passed over. So a row's place depends on the query and the table alone, and
-// pages by LIMIT and OFFSET are parts of one sequence. How far a step reaches may depend on the share of rows that has passed the
-// conditions so far, which is the same for all pages, but never on the LIMIT; but see the next paragraph.
+// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step
+// searches for all rows up to its end, as wide as that takes, and passes over what it finds up to the last row returned. So a
+// row's place depends on the query and the table alone, and pages by LIMIT and OFFSET are parts of one sequence. The share of
+// rows that has passed the conditions so far may join two steps, since it is the same for all pages; the LIMIT may not.
 //
-// Steps lose the rows that they find too late; so a strict scan that shall return most of the table, or all of it, is exact.
+// Steps lose the rows that they find too late. So a strict scan that shall return most of the table, or all of it, is exact.
 //
 // An exact order is the same however it is cut. Its batches are as large as the LIMIT wants, by the share that has passed.
 #pragma once
@@ -16,8 +16,8 @@
 namespace vectorgpu::am
 {
 
-/// At the scan's start, behind start_phase: what the plan wants of it. strict: vectorgpu.scan_order.
-void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish, bool strict);
+/// At the scan's start, behind start_phase: what the plan wants of it.
+void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish);
 
 /// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access methods.
 uint64 batch_plan_step_end(uint64 rank);

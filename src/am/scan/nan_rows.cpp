@@ -1,10 +1,12 @@
-// See nan_rows.hpp. A hash of the index's uuid and of its manifest's generation stands for what its segments hold: these do not change.
+// See nan_rows.hpp. A hash of the index's file, its uuid and its manifest's generation stands for what its segments hold: these do not
+// change. A file that was rolled back (SET TABLESPACE copies the uuid) may have had others of that generation.
 #include "am/scan/nan_rows.hpp"
 
 #include "bridge/shared_state.hpp"
 
 extern "C"
 {
+#include "access/relscan.h"
 #include "common/hashfn.h"
 }
 
@@ -16,9 +18,11 @@ namespace
 
 /// Of the segments as the scan has them; never 0.
 uint64
-hash_of_segments(const ScanState *state)
+hash_of_segments(IndexScanDesc scan, const ScanState *state)
 {
-	const uint64 parts[] = {state->meta.uuid.high, state->meta.uuid.low, state->meta.manifest_generation};
+	const RelFileNode file = scan->indexRelation->rd_node;
+	const uint64 parts[] = {static_cast<uint64>(file.spcNode) << 32 | file.relNode, state->meta.uuid.high, state->meta.uuid.low,
+		state->meta.manifest_generation};
 
 	return hash_bytes_extended(reinterpret_cast<const unsigned char *>(parts), sizeof(parts), 0) | 1;
 }
@@ -41,20 +45,20 @@ nan_rows_may_be(const ScanState *state)
 }
 
 bool
-nan_rows_none_in_segments(const ScanState *state)
+nan_rows_none_in_segments(IndexScanDesc scan, const ScanState *state)
 {
 	pg_atomic_uint64 *place = place_of(state);
 
-	return place != nullptr && pg_atomic_read_u64(place) == hash_of_segments(state);
+	return place != nullptr && pg_atomic_read_u64(place) == hash_of_segments(scan, state);
 }
 
 void
-nan_rows_note_none(const ScanState *state)
+nan_rows_note_none(IndexScanDesc scan, const ScanState *state)
 {
 	pg_atomic_uint64 *place = place_of(state);
 
 	if (place != nullptr)
-		pg_atomic_write_u64(place, hash_of_segments(state));
+		pg_atomic_write_u64(place, hash_of_segments(scan, state));
 }
 
 } // namespace vectorgpu::am

@@ -12,9 +12,9 @@ bool nan_rows_may_be(const ScanState *state);
 
 /// True if it is known that no row of the segments has one. For `<=>` that does not depend on the query; for `<#>` it takes elements
 /// whose products are beyond the range of a float.
-bool nan_rows_none_in_segments(const ScanState *state);
+bool nan_rows_none_in_segments(IndexScanDesc scan, const ScanState *state);
 
 /// Remembers that there are none.
-void nan_rows_note_none(const ScanState *state);
+void nan_rows_note_none(IndexScanDesc scan, const ScanState *state);
 
 } // namespace vectorgpu::am

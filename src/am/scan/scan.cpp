@@ -180,13 +180,15 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->relaxed = !scan_drops_late_rows();
 	state->n_left_out = 0;
 	state->left_out_counted = false;
-	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bound);
+	// Of an empty index no condition is looked at: computing the bound may be an error.
+	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 &&
+					 pg::scan_bound(scan, &state->bound);
 	state->nan_only = state->skips_segments = false;
 	if (state->bounded && state->bound.none)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
 	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
-	batch_plan_start(scan, state, &wish, !state->relaxed);
+	batch_plan_start(scan, state, &wish);
 	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 && state->phase == ScanPhase::kScored)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
@@ -393,7 +395,7 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	if (!nan_rows_may_be(state))
 		return false;
 	state->nan_only = true;
-	state->skips_segments = nan_rows_none_in_segments(state);
+	state->skips_segments = nan_rows_none_in_segments(scan, state);
 	state->by_rank = false;
 	state->exhaustive = true;
 	state->last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
@@ -401,7 +403,7 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	state->phase_done = false;
 	if (advance(scan, state))
 		return true;
-	nan_rows_note_none(state);
+	nan_rows_note_none(scan, state);
 	return false;
 }
 

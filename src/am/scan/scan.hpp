@@ -84,7 +84,7 @@ struct ScanState
 };
 
 /// Tells a scan that no executor runs how many rows are wanted of it, as a LIMIT would. After index_rescan. `one_search`: by a single
-/// search for so many rows, not by the steps of batch_plan.hpp.
+/// search for all of them, not by the steps of batch_plan.hpp.
 void scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search);
 
 /// Fills state->rows with the next batch_size rows of the phase; n_rows is less when there are no more.
