@@ -11,7 +11,7 @@ DATA = $(wildcard sql/vectorgpu--*.sql)
 
 # The engine of the worker has threads, and its GEMM filter needs OpenBLAS, which starts some when it is loaded: neither
 # belongs in a backend.
-SOURCES := $(filter-out src/engine/cpu/gemm%.cpp src/engine/cpu/cpu_engine%.cpp src/engine/cpu/thread_pool.cpp, \
+SOURCES := $(filter-out src/worker/%.cpp src/engine/cpu/gemm%.cpp src/engine/cpu/cpu_engine%.cpp src/engine/cpu/thread_pool.cpp, \
 	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/*/*.cpp src/am/*/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
 
@@ -38,7 +38,7 @@ WORKER = $(WORKER_BUILD)/bin/vectorgpu_worker
 HAVE_CMAKE := $(shell command -v $(CMAKE) 2>/dev/null)
 NVCC := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(filter 1,$(FAULTS)),0,$(if $(NVCC),1,0))
-ifneq ($(wildcard gpu/worker/main.cpp),)
+ifneq ($(wildcard src/worker/main.cpp),)
 WORKER_TARGETS = worker
 endif
 

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "src/engine": {"src/common"},
     "src/wire": {"src/common"},
     "src/common": set(),
-    "gpu/worker": {"src/wire", "src/engine", "src/common"},
+    "src/worker": {"src/wire", "src/engine", "src/common"},
     "gpu/cuda": {"src/engine", "gpu/kernels", "src/common"},
     "gpu/kernels": {"src/common"},
 }

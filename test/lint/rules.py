@@ -231,11 +231,11 @@ def faults_are_reached(tree):
             elif "check_faults_reached(" not in tree.text(path):
                 problems.append(f"{path}: does not call check_faults_reached, as {FAULT_LIST} wants it to for \"{words[0]}\"")
     in_code = set()
-    for path in tree.matching("gpu/", *includes.SOURCES):
+    for path in tree.matching("src/worker/", *includes.SOURCES) + tree.matching("gpu/", *includes.SOURCES):
         in_code.update(WORKER_FAULT.findall(tree.text(path)))
     listed = [words[0] for _, words in fault_lines(tree, WORKER_FAULT_LIST)]
-    problems += [f"gpu: fault point \"{name}\" is not in {WORKER_FAULT_LIST}" for name in sorted(in_code - set(listed))]
-    problems += [f"{WORKER_FAULT_LIST}: \"{name}\" is nowhere in gpu/" for name in sorted(set(listed) - in_code)]
+    problems += [f"worker: fault point \"{name}\" is not in {WORKER_FAULT_LIST}" for name in sorted(in_code - set(listed))]
+    problems += [f"{WORKER_FAULT_LIST}: \"{name}\" is nowhere in src/worker and gpu" for name in sorted(set(listed) - in_code)]
     for number, words in fault_lines(tree, WORKER_FAULT_LIST):
         for test in words[1].split(",") if len(words) == 3 else ["none"]:
             path = f"test/{test}"
