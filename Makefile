@@ -9,9 +9,9 @@ EXTENSION = vectorgpu
 MODULE_big = vectorgpu
 DATA = $(wildcard sql/vectorgpu--*.sql)
 
-# The engine of the worker has threads, and its GEMM filter needs OpenBLAS, which starts some when it is loaded: neither
-# belongs in a backend.
-SOURCES := $(filter-out src/worker/%.cpp src/engine/cpu/gemm%.cpp src/engine/cpu/cpu_engine%.cpp src/engine/cpu/thread_pool.cpp, \
+# These folders are the worker's: they have threads, and the GEMM filter needs OpenBLAS, which starts some when it is loaded.
+# Neither belongs in a backend.
+SOURCES := $(filter-out src/worker/% src/engine/cpu/% src/engine/copies/%, \
 	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/*/*.cpp src/am/*/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
 
@@ -102,8 +102,8 @@ override CPPFLAGS += -U_FORTIFY_SOURCE
 SHLIB_LINK += -fsanitize=$(SANITIZE)
 endif
 
-src/engine/cpu/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
-src/engine/cpu/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+src/engine/distance/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
+src/engine/distance/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 # Loops over blocks of elements become vector code at -O3 only.
 src/engine/ivf/ivf_%.o: override CXXFLAGS += -O3
 src/engine/ivf/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c

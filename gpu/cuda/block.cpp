@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/half.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::cuda
 {

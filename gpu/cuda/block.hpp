@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "cuda/budget.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda

@@ -5,7 +5,7 @@
 #include "cuda/arena.hpp"
 #include "cuda/device.hpp"
 #include "cuda/ivf_lists.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "kernels/codes.hpp"
 
 namespace vectorgpu::cuda

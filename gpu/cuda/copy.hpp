@@ -15,9 +15,9 @@
 #include "cuda/block.hpp"
 #include "cuda/delta.hpp"
 #include "cuda/device.hpp"
-#include "engine/engine.hpp"
-#include "engine/lists.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/copies/lists.hpp"
+#include "engine/copies/segment_graph.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda

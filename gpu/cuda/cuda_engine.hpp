@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "cuda/device.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "kernels/graph_tuning.hpp"
 #include "kernels/one_pass_tuning.hpp"
 

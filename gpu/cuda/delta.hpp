@@ -11,7 +11,7 @@
 
 #include "cuda/append_lane.hpp"
 #include "cuda/block.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::cuda
 {

@@ -1,11 +1,11 @@
-// Codes of the rows of a sealed segment with lists, on the device (engine/codes_layout.hpp). Made once, never changed.
+// Codes of the rows of a sealed segment with lists, on the device (engine/interface/codes_layout.hpp). Made once, never changed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "cuda/copy.hpp"
-#include "engine/lists.hpp"
+#include "engine/copies/lists.hpp"
 #include "kernels/codes.hpp"
 
 namespace vectorgpu::cuda

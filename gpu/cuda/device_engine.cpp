@@ -1,5 +1,5 @@
 // The CUDA engine as the worker asks for it.
-#include "engine/device_engine.hpp"
+#include "engine/interface/device_engine.hpp"
 
 #include <utility>
 

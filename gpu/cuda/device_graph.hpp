@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/copy.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 #include "kernels/graph.hpp"
 
 namespace vectorgpu::cuda

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "common/half.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "kernels/filter.hpp"
 
 namespace vectorgpu::cuda

@@ -1,5 +1,5 @@
 // How a source is searched through the tensor cores: sizes of samples, stages, candidates and bins, and the room they take.
-// Plain arithmetic on tuning.hpp; the number of bins is src/engine/partial_reduce.hpp's.
+// Plain arithmetic on tuning.hpp; the number of bins is src/engine/distance/partial_reduce.hpp's.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@
 #include "cuda/graph_alone.hpp"
 #include "cuda/staging.hpp"
 #include "cuda/stop.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::cuda

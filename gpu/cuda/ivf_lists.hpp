@@ -7,7 +7,7 @@
 
 #include "cuda/copy.hpp"
 #include "cuda/device_codes.hpp"
-#include "engine/lists.hpp"
+#include "engine/copies/lists.hpp"
 #include "kernels/ivf.hpp"
 
 namespace vectorgpu::cuda

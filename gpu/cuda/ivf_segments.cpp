@@ -20,7 +20,7 @@
 #include "cuda/ivf_lists.hpp"
 #include "cuda/staging.hpp"
 #include "cuda/stop.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "kernels/ivf.hpp"
 
 namespace vectorgpu::cuda

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/copy.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "kernels/kmeans.hpp"
 

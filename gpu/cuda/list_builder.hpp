@@ -1,10 +1,10 @@
-// Builds of inverted lists on the device; see engine/list_builder.hpp.
+// Builds of inverted lists on the device; see engine/interface/list_builder.hpp.
 #pragma once
 
 #include <memory>
 
 #include "cuda/kmeans.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 
 namespace vectorgpu::cuda
 {

@@ -11,7 +11,7 @@
 #include "cuda/budget.hpp"
 #include "cuda/device.hpp"
 #include "cuda/match_texts.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/match/match_index.hpp"
 #include "kernels/match.hpp"
 

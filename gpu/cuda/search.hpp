@@ -10,7 +10,7 @@
 
 #include "cuda/copy.hpp"
 #include "cuda/device.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "kernels/graph_tuning.hpp"
 #include "kernels/one_pass.hpp"
 

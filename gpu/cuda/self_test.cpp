@@ -11,10 +11,10 @@
 #include "common/half.hpp"
 #include "cuda/cuda_engine.hpp"
 #include "cuda/device.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/coarse.hpp"
-#include "engine/list_builder.hpp"
-#include "engine/topk.hpp"
+#include "engine/interface/list_builder.hpp"
+#include "engine/distance/topk.hpp"
 #include "kernels/tuning.hpp"
 
 namespace vectorgpu::cuda

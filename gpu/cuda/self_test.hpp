@@ -1,7 +1,7 @@
 // A GPU that computes wrongly must not be used: every kernel against the CPU's answer, in well under a second.
 #pragma once
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::cuda
 {

@@ -8,8 +8,8 @@
 
 #include "cuda/device.hpp"
 #include "cuda/self_test.hpp"
-#include "engine/distance.hpp"
-#include "engine/partial_reduce.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/distance/partial_reduce.hpp"
 #include "kernels/tuning.hpp"
 
 namespace vectorgpu::cuda

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cuda/device.hpp"
-#include "engine/codes_layout.hpp"
-#include "engine/distance.hpp"
+#include "engine/interface/codes_layout.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 
 namespace vectorgpu::cuda

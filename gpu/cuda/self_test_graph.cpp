@@ -11,7 +11,7 @@
 #include "common/half.hpp"
 #include "cuda/device.hpp"
 #include "engine/graph/search.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::cuda
 {

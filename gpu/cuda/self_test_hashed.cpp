@@ -10,7 +10,7 @@
 #include "cuda/device.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/hash.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::cuda
 {

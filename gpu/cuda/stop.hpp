@@ -1,7 +1,7 @@
 // How a search ends whose caller wants no results any more.
 #pragma once
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::cuda
 {

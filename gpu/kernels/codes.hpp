@@ -97,7 +97,7 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 /// wanted = min(left, kMostPassCandidates), left = candidates.
 [[nodiscard]] cudaError_t launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
 
-/// Codes as the index has them (engine/codes_layout.hpp), n_blocks blocks of 32 rows from `first_block` on, into the device's form or
+/// Codes as the index has them (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from `first_block` on, into the device's form or
 /// back. code_bytes: of a row.
 [[nodiscard]] cudaError_t launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes,
 	uint32_t pitch_bytes, cudaStream_t stream);

@@ -1,7 +1,7 @@
 // Reading streams: cursor over runs of items, random access. See stream.hpp.
 #include "storage/stream.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <cstring>
 

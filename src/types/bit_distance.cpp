@@ -6,7 +6,7 @@ extern "C"
 #include "utils/varbit.h"
 }
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::types
 {

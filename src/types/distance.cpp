@@ -2,7 +2,7 @@
 // values. PG dialect.
 #include "types/sql_function.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::types
 {

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "worker/clock.hpp"
 #include "worker/queue.hpp"
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 #include "wire/codec.hpp"
 #include "worker/graph_job.hpp"
 #include "worker/task_thread.hpp"

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/interface/graph_builder.hpp"
 #include "wire/codec.hpp"
 
 namespace vectorgpu::worker

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "worker/batcher.hpp"
 #include "worker/build_jobs.hpp"
 #include "worker/clock.hpp"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::worker
 {

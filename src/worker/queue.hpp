@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::worker
 {

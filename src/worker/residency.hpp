@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "wire/codec.hpp"
 #include "wire/messages.hpp"
 #include "worker/clock.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/structure.hpp"
+#include "engine/interface/structure.hpp"
 
 namespace vectorgpu::worker
 {

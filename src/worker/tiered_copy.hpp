@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::worker
 {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph_builder.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 #include "worker/tiered_copy.hpp"
 
 namespace vectorgpu::worker

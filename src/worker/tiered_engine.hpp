@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "worker/clock.hpp"
 
 namespace vectorgpu::worker

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/graph/search.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 using namespace vectorgpu;
 using namespace vectorgpu::engine;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "engine/lists.hpp"
+#include "engine/copies/lists.hpp"
 
 using namespace vectorgpu;
 

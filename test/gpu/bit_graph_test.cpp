@@ -3,7 +3,7 @@
 #include <array>
 
 #include "answers.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
 #include "engine/graph_rows.hpp"
 
 namespace vectorgpu::cuda::test

@@ -1,7 +1,7 @@
 // Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context for good, so
 // each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
 #include "engine/graph_rows.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 #include "engine/list_rows.hpp"
 #include "engines.hpp"
 #include "match/copies.hpp"

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 #include "engines.hpp"
 
 namespace vectorgpu::cuda::test

@@ -1,6 +1,6 @@
 // PartialReduce in the kernels against the reduction in plain code: where estimates are exact (whole numbers) the answers are the
 // same; elsewhere the recall is what the number of bins guarantees. A target of 1 changes nothing.
-#include "engine/partial_reduce.hpp"
+#include "engine/distance/partial_reduce.hpp"
 
 #include <set>
 

@@ -5,7 +5,7 @@
 #include "storage/delta.hpp"
 #include "storage/segment_writer.hpp"
 #include "common/limits.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include "am/scan/worker_scan.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 #include "am/gpuflat/gpuflat.hpp"
 
 #include "am/method/cost.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "pg/define_setting.hpp"
 
 extern "C"

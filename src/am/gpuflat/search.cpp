@@ -3,7 +3,7 @@
 #include "am/gpuflat/gpuflat.hpp"
 
 #include "storage/stream.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::am
 {

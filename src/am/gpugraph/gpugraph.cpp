@@ -3,7 +3,7 @@
 
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 extern "C"
 {

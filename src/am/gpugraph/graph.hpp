@@ -5,7 +5,7 @@
 #include "am/method/am_interface.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/hash.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::am

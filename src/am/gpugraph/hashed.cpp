@@ -2,7 +2,7 @@
 // lock at a time.
 #include "am/gpugraph/search.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <algorithm>
 #include <cmath>

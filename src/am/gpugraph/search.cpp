@@ -2,7 +2,7 @@
 // dialect; holds one content lock at a time.
 #include "am/gpugraph/search.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // What the worker's copies of gpugraph need from the pages: how wide a round searches, and the description of a segment's graph
-// (engine/graph_layout.hpp). PG dialect.
+// (engine/interface/graph_layout.hpp). PG dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "storage/stream.hpp"
 #include "engine/graph/search.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::am
 {

@@ -2,10 +2,10 @@
 // many-th list each of these lies. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/list_metric.hpp"
-#include "engine/near_copies.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/near_copies.hpp"
+#include "engine/recall/stratified.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // estimate. Decides how many candidates are refined, and corrects the recall of the calibration. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/halves.hpp"
 #include "engine/ivf/kmeans.hpp"
 

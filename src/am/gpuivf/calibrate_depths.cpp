@@ -2,7 +2,7 @@
 // as far away as the 1,024 nearest of all, and lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as many queries. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/match/hash_family.hpp"
 
 #include <algorithm>

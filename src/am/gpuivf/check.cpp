@@ -2,7 +2,7 @@
 // every row is in the list of its nearest centroid. PG dialect.
 #include "am/gpuivf/codec.hpp"
 #include "am/gpuivf/stored_rows.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,7 @@
 // See codec.hpp. The work is engine/ivf's; here is the memory.
 #include "am/gpuivf/codec.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/ivf.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 extern "C"
 {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "am/method/am_interface.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::am

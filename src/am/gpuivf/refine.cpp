@@ -4,7 +4,7 @@
 
 #include "am/scan/row_lookup.hpp"
 #include "storage/stream.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/halves.hpp"
 
 #include <algorithm>

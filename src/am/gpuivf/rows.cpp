@@ -1,7 +1,7 @@
 // Reading a segment of gpuivf: its model, its vectors by TID. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/list_metric.hpp"
 
 #include <cstring>

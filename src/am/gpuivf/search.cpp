@@ -3,7 +3,7 @@
 #include "am/gpuivf/search.hpp"
 
 #include "am/scan/batch_plan.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
 

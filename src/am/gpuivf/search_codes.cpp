@@ -2,7 +2,7 @@
 // search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "am/gpuivf/codec.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <algorithm>
 #include <cstring>

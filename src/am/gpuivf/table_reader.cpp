@@ -3,7 +3,7 @@
 #include "am/gpuivf/search.hpp"
 
 #include "am/method/row_value.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "pg/fault.hpp"
 
 #include <algorithm>

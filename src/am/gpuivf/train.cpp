@@ -3,7 +3,7 @@
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/ivf/list_metric.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 #include <cstring>
 

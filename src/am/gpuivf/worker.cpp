@@ -1,9 +1,9 @@
 // What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates codes choose, and the
-// description of a segment's lists (engine/lists_layout.hpp) and codes (engine/codes_layout.hpp). PG dialect.
+// description of a segment's lists (engine/interface/lists_layout.hpp) and codes (engine/interface/codes_layout.hpp). PG dialect.
 #include "am/gpuivf/storage.hpp"
 
 #include "storage/stream.hpp"
-#include "engine/codes_layout.hpp"
+#include "engine/interface/codes_layout.hpp"
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 #include "am/gpuivf/assign.hpp"
 #include "am/gpuivf/codec.hpp"
 #include "engine/ivf/kmeans.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::am
 {

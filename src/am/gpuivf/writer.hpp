@@ -5,8 +5,8 @@
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/codec.hpp"
 #include "am/gpuivf/worker_build.hpp"
-#include "engine/near_copies.hpp"
-#include "engine/topk.hpp"
+#include "engine/recall/near_copies.hpp"
+#include "engine/distance/topk.hpp"
 
 extern "C"
 {

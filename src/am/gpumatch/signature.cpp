@@ -4,7 +4,7 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/row_value.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::am
 {

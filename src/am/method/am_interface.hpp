@@ -5,8 +5,8 @@
 #include "storage/segment_format.hpp"
 #include "storage/shape.hpp"
 #include "am/maintain/vacuum.hpp"
-#include "engine/lists_layout.hpp"
-#include "engine/topk.hpp"
+#include "engine/interface/lists_layout.hpp"
+#include "engine/distance/topk.hpp"
 #include "wire/messages.hpp"
 
 extern "C"

@@ -5,7 +5,7 @@
 #include "storage/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 #include <cmath>
 

@@ -6,7 +6,7 @@
 #include "storage/value_format.hpp"
 #include "storage/stream.hpp"
 #include "am/scan/worker_scan.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "pg/explain_hook.hpp"
 
 #include <algorithm>

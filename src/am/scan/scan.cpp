@@ -7,7 +7,7 @@
 #include "am/scan/nan_rows.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/value_format.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "pg/define_setting.hpp"
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"

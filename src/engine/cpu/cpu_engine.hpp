@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {

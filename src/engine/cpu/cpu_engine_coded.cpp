@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/code_query.hpp"
 #include "engine/ivf/kmeans.hpp"
 

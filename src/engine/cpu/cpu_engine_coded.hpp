@@ -6,7 +6,7 @@
 
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {

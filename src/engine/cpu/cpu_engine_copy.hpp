@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "engine/cpu/cpu_engine_rows.hpp"
-#include "engine/cpu/published.hpp"
-#include "engine/engine.hpp"
-#include "engine/lists.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/published.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/copies/lists.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 namespace vectorgpu::engine
 {

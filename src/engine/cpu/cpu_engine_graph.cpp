@@ -9,7 +9,7 @@
 
 #include "engine/cpu/part_search.hpp"
 #include "engine/graph/search.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 namespace vectorgpu::engine
 {

@@ -10,8 +10,8 @@
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/graph/measure.hpp"
-#include "engine/graph_layout.hpp"
-#include "engine/stratified.hpp"
+#include "engine/interface/graph_layout.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine
 {

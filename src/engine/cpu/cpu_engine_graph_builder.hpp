@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/engine.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/interface/graph_builder.hpp"
 
 namespace vectorgpu::engine
 {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "engine/graph/search.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 namespace vectorgpu::engine
 {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 
 namespace vectorgpu::engine
 {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/list_metric.hpp"
 
 namespace vectorgpu::engine

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/cpu/cpu_engine_populate.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {

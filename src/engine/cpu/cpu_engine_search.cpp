@@ -9,8 +9,8 @@
 
 #include "engine/cpu/gemm_filter.hpp"
 #include "engine/cpu/selection.hpp"
-#include "engine/distance.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

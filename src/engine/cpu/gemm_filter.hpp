@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/cpu/gemm_filter_kernels.hpp"
-#include "engine/distance.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

@@ -12,7 +12,7 @@
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine
 {

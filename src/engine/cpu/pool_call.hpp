@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/ivf/call.hpp"
 
 namespace vectorgpu::engine

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/engine.hpp"
-#include "engine/topk.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

@@ -9,9 +9,9 @@
 #include "engine/graph/hold_out.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
-#include "engine/near_copies.hpp"
-#include "engine/stratified.hpp"
-#include "engine/topk.hpp"
+#include "engine/recall/near_copies.hpp"
+#include "engine/recall/stratified.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::graph
 {

@@ -1,6 +1,6 @@
 // What recall how wide a search of a graph has, against an exact search: the queries are rows that the graph was made without, or some of
 // its rows, each left out of its own search as if it were not in the graph. Where rows come as copies of each other but for noise, so are the
-// query's (engine/near_copies.hpp): a query from elsewhere has none. But one may be such a copy itself, so that searches which find the copies are measured as well; the lesser recall
+// query's (engine/recall/near_copies.hpp): a query from elsewhere has none. But one may be such a copy itself, so that searches which find the copies are measured as well; the lesser recall
 // counts. Nor is any above that of the very nearest row, but for chance: one that is hard to find is missed by all who want it alone.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/call.hpp"
 
 namespace vectorgpu::engine::graph

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "engine/match/hash_family.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {

@@ -6,7 +6,7 @@
 
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/work.hpp"
-#include "engine/near_copies.hpp"
+#include "engine/recall/near_copies.hpp"
 
 namespace vectorgpu::engine::graph
 {

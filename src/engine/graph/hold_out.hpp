@@ -27,7 +27,7 @@ struct HoldOutGraph
 	uint32_t *forward = nullptr; // [n_rows, degree] by rank, as prune gave them; they are changed
 };
 
-/// Rows that go out of a graph so that it is measured: some are the queries, the others near copies of these (engine/near_copies.hpp), which would be nearer to them than any row
+/// Rows that go out of a graph so that it is measured: some are the queries, the others near copies of these (engine/recall/near_copies.hpp), which would be nearer to them than any row
 /// is to a query from elsewhere.
 struct HeldOutRows
 {

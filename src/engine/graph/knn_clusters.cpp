@@ -10,7 +10,7 @@
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/work.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {

@@ -11,7 +11,7 @@
 #include "engine/graph/knn_clusters.hpp"
 #include "engine/graph/visited.hpp"
 #include "engine/ivf/work.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {

@@ -1,7 +1,7 @@
 // See measure.hpp.
 #include "engine/graph/measure.hpp"
 
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {

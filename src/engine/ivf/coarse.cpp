@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/assign.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::ivf
 {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "common/limits.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf

@@ -1,7 +1,7 @@
 // Which table of kernels: that of the instruction set of the canonical distance.
 #include <initializer_list>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
 
 namespace vectorgpu::engine::ivf

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine::ivf
 {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 
 namespace vectorgpu::engine::ivf

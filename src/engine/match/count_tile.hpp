@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::match
 {

@@ -11,7 +11,7 @@
 #include "engine/match/element_set.hpp"
 #include "engine/match/run_builder.hpp"
 #include "engine/match/text_distance.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::match
 {

@@ -10,7 +10,7 @@
 #include "engine/match/element_set.hpp"
 #include "engine/match/gram_bound.hpp"
 #include "engine/match/run_builder.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::match
 {

@@ -1,5 +1,5 @@
 // Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description behind the lists
-// (engine/codes_layout.hpp).
+// (engine/interface/codes_layout.hpp).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/codes_layout.hpp"
+#include "engine/interface/codes_layout.hpp"
 #include "engine/ivf/call.hpp"
 
 namespace vectorgpu::bench

@@ -15,8 +15,8 @@
 
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph_builder.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_builder.hpp"
+#include "engine/interface/graph_layout.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "coded_lists.hpp"
 #include "cuda/cuda_engine.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
 

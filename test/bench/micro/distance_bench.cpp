@@ -6,8 +6,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "engine/distance.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

@@ -14,12 +14,12 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/pq.hpp"
 #include "engine/ivf/sq8.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::ivf
 {

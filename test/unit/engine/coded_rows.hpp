@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/codes_layout.hpp"
+#include "engine/interface/codes_layout.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/list_rows.hpp"
 

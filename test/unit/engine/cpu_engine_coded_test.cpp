@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/coded_copy.hpp"
-#include "engine/structure.hpp"
+#include "engine/interface/structure.hpp"
 
 namespace vectorgpu::engine::test
 {

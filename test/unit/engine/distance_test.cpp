@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/oracle.hpp"
 
 namespace vectorgpu::engine

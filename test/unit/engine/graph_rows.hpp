@@ -11,7 +11,7 @@
 #include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/held_rows.hpp"
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 namespace vectorgpu::engine::test
 {

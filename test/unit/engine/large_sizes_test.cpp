@@ -7,15 +7,15 @@
 #include <gtest/gtest.h>
 
 #include "common/limits.hpp"
-#include "engine/codes_layout.hpp"
+#include "engine/interface/codes_layout.hpp"
 #include "engine/graph/smooth_path.hpp"
-#include "engine/graph_builder.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_builder.hpp"
+#include "engine/interface/graph_layout.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
-#include "engine/list_coder.hpp"
-#include "engine/lists_layout.hpp"
-#include "engine/topk.hpp"
+#include "engine/ivf/list_coder.hpp"
+#include "engine/interface/lists_layout.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 
 namespace vectorgpu::engine
 {

@@ -11,7 +11,7 @@
 
 #include "common/half.hpp"
 #include "engine/held_rows.hpp"
-#include "engine/lists.hpp"
+#include "engine/copies/lists.hpp"
 
 namespace vectorgpu::engine::test
 {

@@ -1,5 +1,5 @@
 // Copies of a row among its nearest rows.
-#include "engine/near_copies.hpp"
+#include "engine/recall/near_copies.hpp"
 
 #include <cmath>
 #include <vector>

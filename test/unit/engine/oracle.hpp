@@ -13,7 +13,7 @@
 
 #include "common/half.hpp"
 #include "common/types.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine::test
 {

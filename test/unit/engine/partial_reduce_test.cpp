@@ -1,6 +1,6 @@
 // PartialReduce: the number of bins (equations 13 and 14 of the paper), the reduction, and what recall it really has: on random
 // numbers against the exact expectation, on data sets against the guarantee.
-#include "engine/partial_reduce.hpp"
+#include "engine/distance/partial_reduce.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine
 {

@@ -1,4 +1,4 @@
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 
 #include <vector>
 

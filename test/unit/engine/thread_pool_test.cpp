@@ -14,8 +14,8 @@
 
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/graph_builder.hpp"
-#include "engine/list_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
+#include "engine/interface/list_builder.hpp"
 
 namespace vectorgpu::engine
 {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

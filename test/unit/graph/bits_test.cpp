@@ -6,7 +6,7 @@
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/insert.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
 
 namespace vectorgpu::engine::graph::test
 {

@@ -1,8 +1,8 @@
 // Calibration where rows of the graph are easily taken for easier, or harder, queries than those from elsewhere.
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
 #include "engine/ivf/calibration.hpp"
-#include "engine/stratified.hpp"
+#include "engine/recall/stratified.hpp"
 #include "graph/graph_data.hpp"
 
 namespace vectorgpu::engine::graph::test

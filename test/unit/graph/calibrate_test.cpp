@@ -2,7 +2,7 @@
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/hold_out.hpp"
-#include "engine/graph_builder.hpp"
+#include "engine/interface/graph_builder.hpp"
 #include "graph/graph_data.hpp"
 
 namespace vectorgpu::engine::graph::test

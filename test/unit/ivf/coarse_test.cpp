@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/codec.hpp"
 
 namespace vectorgpu::engine::ivf

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/cpu/thread_pool.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/call.hpp"
 
 namespace vectorgpu::engine::ivf::test

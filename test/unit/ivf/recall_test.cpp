@@ -6,7 +6,7 @@
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/pq.hpp"
 #include "engine/ivf/sq8.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/match/match_layout.hpp"
 #include "match/texts.hpp"
 

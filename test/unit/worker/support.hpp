@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/distance.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/distance/topk.hpp"
 #include "wire/client.hpp"
 #include "wire/codec.hpp"
 #include "worker/worker.hpp"

@@ -8,7 +8,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
-#include "engine/cpu/score_kernels.hpp"
+#include "engine/distance/score_kernels.hpp"
 
 namespace vectorgpu::engine
 {
@@ -96,7 +96,7 @@ struct Lanes
 } // namespace
 } // namespace vectorgpu::engine
 
-#include "engine/cpu/score_loops.hpp"
+#include "engine/distance/score_loops.hpp"
 
 namespace vectorgpu::engine
 {

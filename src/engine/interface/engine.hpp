@@ -11,9 +11,9 @@
 
 #include "common/status.hpp"
 #include "common/types.hpp"
-#include "engine/distance.hpp"
-#include "engine/lists_layout.hpp"
-#include "engine/topk.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/interface/lists_layout.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {

@@ -1,10 +1,10 @@
 // See near_copies.hpp.
-#include "engine/near_copies.hpp"
+#include "engine/recall/near_copies.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine
 {

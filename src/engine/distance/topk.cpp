@@ -1,6 +1,6 @@
 // Selection of the k first (score, row) pairs: a buffer of candidates that is cut back to the k first whenever it is
 // full. Called by scans and engines between two looks at interrupts; no locks, no allocation, no exceptions.
-#include "engine/topk.hpp"
+#include "engine/distance/topk.hpp"
 
 #include <algorithm>
 #include <cstring>

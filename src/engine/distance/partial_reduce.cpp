@@ -1,5 +1,5 @@
 // See partial_reduce.hpp.
-#include "engine/partial_reduce.hpp"
+#include "engine/distance/partial_reduce.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,13 @@
 // The canonical distance: which kernel for which call, and which instruction set for this process.
 // Called by every SQL distance function, the scans and the engines; thread-safe; allocates nothing; never fails.
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 
 #include <atomic>
 #include <cmath>
 #include <cpuid.h>
 #include <limits>
 
-#include "engine/cpu/score_kernels.hpp"
+#include "engine/distance/score_kernels.hpp"
 
 namespace vectorgpu::engine
 {

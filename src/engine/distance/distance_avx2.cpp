@@ -4,7 +4,7 @@
 #include <cstring>
 #include <immintrin.h>
 
-#include "engine/cpu/score_kernels.hpp"
+#include "engine/distance/score_kernels.hpp"
 
 namespace vectorgpu::engine
 {
@@ -112,7 +112,7 @@ struct Lanes
 } // namespace
 } // namespace vectorgpu::engine
 
-#include "engine/cpu/score_loops.hpp"
+#include "engine/distance/score_loops.hpp"
 
 namespace vectorgpu::engine
 {

@@ -1,10 +1,10 @@
 // See segment_graph.hpp.
-#include "engine/segment_graph.hpp"
+#include "engine/copies/segment_graph.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/graph/graph.hpp"
 
 namespace vectorgpu::engine

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "engine/codes_layout.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/codes_layout.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/graph/hash.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 #include "engine/match/match_layout.hpp"
 
 namespace vectorgpu::engine

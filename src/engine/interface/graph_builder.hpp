@@ -9,7 +9,7 @@
 
 #include "common/limits.hpp"
 #include "common/status.hpp"
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/ivf/calibration.hpp"

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/distance.hpp"
+#include "engine/distance/distance.hpp"
 #include "engine/ivf/code_query.hpp"
-#include "engine/lists_layout.hpp"
+#include "engine/interface/lists_layout.hpp"
 
 namespace vectorgpu::engine
 {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/status.hpp"
-#include "engine/codes_layout.hpp"
-#include "engine/lists_layout.hpp"
+#include "engine/interface/codes_layout.hpp"
+#include "engine/interface/lists_layout.hpp"
 
 namespace vectorgpu::engine
 {

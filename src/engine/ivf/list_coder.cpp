@@ -1,5 +1,5 @@
 // See list_coder.hpp.
-#include "engine/list_coder.hpp"
+#include "engine/ivf/list_coder.hpp"
 
 #include <algorithm>
 #include <atomic>

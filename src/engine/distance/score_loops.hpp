@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/cpu/score_kernels.hpp"
+#include "engine/distance/score_kernels.hpp"
 
 namespace vectorgpu::engine
 {

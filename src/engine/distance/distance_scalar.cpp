@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/half.hpp"
-#include "engine/cpu/score_kernels.hpp"
+#include "engine/distance/score_kernels.hpp"
 
 namespace vectorgpu::engine
 {
@@ -109,7 +109,7 @@ struct Lanes
 } // namespace
 } // namespace vectorgpu::engine
 
-#include "engine/cpu/score_loops.hpp"
+#include "engine/distance/score_loops.hpp"
 
 namespace vectorgpu::engine
 {

@@ -8,7 +8,7 @@
 
 #include "common/status.hpp"
 #include "engine/graph/hash.hpp"
-#include "engine/graph_layout.hpp"
+#include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::engine
 {

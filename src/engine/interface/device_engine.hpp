@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/status.hpp"
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {

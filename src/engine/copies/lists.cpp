@@ -1,11 +1,11 @@
 // See lists.hpp.
-#include "engine/lists.hpp"
+#include "engine/copies/lists.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "engine/engine.hpp"
+#include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {

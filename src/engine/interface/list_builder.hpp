@@ -11,12 +11,12 @@
 
 #include "common/limits.hpp"
 #include "common/status.hpp"
-#include "engine/distance.hpp"
-#include "engine/engine.hpp"
+#include "engine/distance/distance.hpp"
+#include "engine/interface/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
-#include "engine/list_coder.hpp"
-#include "engine/topk.hpp"
+#include "engine/ivf/list_coder.hpp"
+#include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
 {
