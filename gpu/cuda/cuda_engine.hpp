@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/device.hpp"
+#include "cuda/device/device.hpp"
 #include "engine/interface/engine.hpp"
-#include "kernels/graph_tuning.hpp"
-#include "kernels/one_pass_tuning.hpp"
+#include "kernels/graph/graph_tuning.hpp"
+#include "kernels/filter/one_pass_tuning.hpp"
 
 namespace vectorgpu::cuda
 {

@@ -7,7 +7,7 @@ tidy_flags() {
 
 	printf '%s\n' -std=c++20 -D_GNU_SOURCE -DVECTORGPU_FAULTS=1 -DUSE_ASSERT_CHECKING=1 -I"$ROOT/src" -I"$ROOT/gpu" -I"$ROOT" -isystem "$TIDY_SERVER"
 	case $1 in
-		gpu/cuda/* | gpu/kernels/*) printf '%s\n' -DVECTORGPU_WITH_CUDA -isystem "$cuda" -isystem "$cuda/cccl" ;;
+		gpu/cuda/* | gpu/kernels/* | gpu/experiments/*) printf '%s\n' -DVECTORGPU_WITH_CUDA -isystem "$cuda" -isystem "$cuda/cccl" ;;
 		*_avx2.cpp) printf '%s\n' -mavx2 -mfma -mf16c ;;
 		*_avx512.cpp) printf '%s\n' -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c ;;
 	esac

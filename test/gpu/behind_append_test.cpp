@@ -13,7 +13,7 @@ using engine::CopyKind;
 using engine::SegmentProbes;
 
 constexpr uint32_t kDim = 512;
-constexpr size_t kEach = 450; // rows of an append: nearly a slot of float32 rows (cuda/append_lane.hpp), which takes longer than launching a search
+constexpr size_t kEach = 450; // rows of an append: nearly a slot of float32 rows (cuda/resident/append_lane.hpp), which takes longer than launching a search
 constexpr size_t kAppends = 6;
 
 Rows

@@ -13,7 +13,7 @@ namespace vectorgpu::cuda::test
 namespace
 {
 
-constexpr uint32_t kWide = 2000; // dimensions: a piece of float32 rows begins with 1,040 rows (cuda/delta.cpp: 8 MiB), of bytes with 4,161
+constexpr uint32_t kWide = 2000; // dimensions: a piece of float32 rows begins with 1,040 rows (cuda/resident/delta.cpp: 8 MiB), of bytes with 4,161
 
 Rows
 make_rows(const DistanceSpec &spec, size_t n, unsigned most, std::mt19937 &rng, RowId first_id)

@@ -1,4 +1,4 @@
-// Few searches of one graph, a block each (cuda/graph_alone.hpp): what the CPU engine answers, bit for bit; by cosine, where nodes are told apart by
+// Few searches of one graph, a block each (cuda/search/graph_alone.hpp): what the CPU engine answers, bit for bit; by cosine, where nodes are told apart by
 // rounded scores, nearly. Batches of 128 queries take that way, 129 do not.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"

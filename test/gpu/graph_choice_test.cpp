@@ -1,4 +1,4 @@
-// Which queries look at all rows of a segment instead of its graph (cuda/gpu_choice.hpp), and that these answers are exact, say so, and do not depend on
+// Which queries look at all rows of a segment instead of its graph (cuda/device/gpu_choice.hpp), and that these answers are exact, say so, and do not depend on
 // the other queries of a batch. Edges are chance here: what a graph finds is not what an exact search does.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"

@@ -6,9 +6,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include "cuda/arena.hpp"
-#include "cuda/device.hpp"
-#include "kernels/graph.hpp"
+#include "cuda/device/arena.hpp"
+#include "cuda/device/device.hpp"
+#include "kernels/graph/graph.hpp"
 #include "tuned_graphs.hpp"
 
 namespace vectorgpu::cuda::test

@@ -10,7 +10,7 @@
 
 #include "engine/graph_rows.hpp"
 #include "engines.hpp"
-#include "kernels/graph_codes.hpp"
+#include "kernels/graph/graph_codes.hpp"
 
 namespace vectorgpu::cuda::test
 {

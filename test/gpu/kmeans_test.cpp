@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/kmeans.hpp"
+#include "cuda/build/kmeans.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans_more.hpp"
 

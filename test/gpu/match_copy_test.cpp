@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "cuda/cuda_engine.hpp"
-#include "cuda/match_index.hpp"
-#include "cuda/self_test.hpp"
+#include "cuda/resident/match_index.hpp"
+#include "cuda/selftest/self_test.hpp"
 #include "match/copies.hpp"
 
 namespace vectorgpu::cuda::test

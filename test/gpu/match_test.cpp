@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/match_index.hpp"
+#include "cuda/resident/match_index.hpp"
 #include "match/sets.hpp"
 
 namespace vectorgpu::cuda::test

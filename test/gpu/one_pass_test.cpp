@@ -9,8 +9,8 @@
 #include <cuda_runtime_api.h>
 
 #include "answers.hpp"
-#include "cuda/staging.hpp"
-#include "kernels/one_pass.hpp"
+#include "cuda/device/staging.hpp"
+#include "kernels/filter/one_pass.hpp"
 
 namespace vectorgpu::cuda::test
 {

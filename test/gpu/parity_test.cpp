@@ -1,6 +1,6 @@
 // The CUDA engine answers what the CPU engine answers: metrics, element types, forms, batches, k, hard data.
 #include "engines.hpp"
-#include "kernels/filter.hpp"
+#include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::cuda::test
 {

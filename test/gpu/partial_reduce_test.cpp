@@ -5,7 +5,7 @@
 #include <set>
 
 #include "engines.hpp"
-#include "kernels/filter.hpp"
+#include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::cuda::test
 {

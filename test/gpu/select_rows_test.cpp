@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/device.hpp"
-#include "kernels/select_rows.hpp"
+#include "cuda/device/device.hpp"
+#include "experiments/select_rows.hpp"
 
 namespace vectorgpu::cuda::test
 {

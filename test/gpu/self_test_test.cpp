@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/self_test.hpp"
+#include "cuda/selftest/self_test.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/search.hpp"
 

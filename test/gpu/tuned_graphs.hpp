@@ -13,7 +13,7 @@
 namespace vectorgpu::cuda::test
 {
 
-/// alone: few searches go by blocks of their own (cuda/graph_alone.hpp).
+/// alone: few searches go by blocks of their own (cuda/search/graph_alone.hpp).
 inline std::unique_ptr<CudaEngine>
 make_tuned_engine(const kernels::GraphTuning &tuning, bool narrow, bool alone)
 {

@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "src/worker": {"src/wire", "src/engine", "src/common"},
     "gpu/cuda": {"src/engine", "gpu/kernels", "src/common"},
     "gpu/kernels": {"src/common"},
+    "gpu/experiments": {"gpu/kernels", "src/common"},
 }
 # vectorgpu.cpp holds _PG_init and starts every part of the server module.
 MODULE_ENTRY = {"src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg", "src/engine", "src/wire", "src/common"}

@@ -1,5 +1,5 @@
 // What searches of a graph by vectors take on a GPU, for those who choose between them and a look at all rows: the CUDA engine
-// (gpu/cuda/gpu_choice.hpp) and the planner. Arithmetic alone.
+// (gpu/cuda/device/gpu_choice.hpp) and the planner. Arithmetic alone.
 #pragma once
 
 #include <algorithm>

@@ -15,12 +15,12 @@
 #include <set>
 #include <vector>
 
-#include "cuda/block.hpp"
-#include "cuda/budget.hpp"
-#include "cuda/ivf_lists.hpp"
-#include "cuda/ivf_search.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/budget.hpp"
+#include "cuda/resident/ivf_lists.hpp"
+#include "cuda/search/ivf_search.hpp"
 #include "engine/ivf/code_query.hpp"
-#include "kernels/codes.hpp"
+#include "kernels/codes/codes.hpp"
 #include "made_lists.hpp"
 #include "u8bin.hpp"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/list_builder.hpp"
+#include "cuda/build/list_builder.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "count_pq/count_pq_search.hpp"
-#include "cuda/match_index.hpp"
+#include "cuda/resident/match_index.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;

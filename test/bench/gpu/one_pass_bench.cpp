@@ -1,4 +1,4 @@
-// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass (kernels/one_pass_tuning.hpp), side
+// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass (kernels/filter/one_pass_tuning.hpp), side
 // by side in one process, round by round, so that a device that gets slower or faster does so for all. Milliseconds from host to host, medians.
 //   gpu_one_pass_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--runs N] [--stamps] [--only NAME BATCH]
 // Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of a search goes, by the
@@ -17,7 +17,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/cuda_engine.hpp"
-#include "cuda/search.hpp"
+#include "cuda/search/search.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device.hpp"
-#include "kernels/select_rows.hpp"
+#include "cuda/device/device.hpp"
+#include "experiments/select_rows.hpp"
 
 using namespace vectorgpu;
 

@@ -1,5 +1,5 @@
 // The choice between graphs and all rows, at the sizes that were measured (test/gpu/REPORT.md).
-#include "cuda/gpu_choice.hpp"
+#include "cuda/device/gpu_choice.hpp"
 
 #include <vector>
 

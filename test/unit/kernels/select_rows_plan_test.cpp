@@ -1,5 +1,5 @@
 // The plan of a selection from rows: its thresholds on random numbers, as the kernel makes them.
-#include "kernels/select_rows_plan.hpp"
+#include "experiments/select_rows_plan.hpp"
 
 #include <algorithm>
 #include <random>

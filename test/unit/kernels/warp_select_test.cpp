@@ -1,5 +1,5 @@
 // WarpSelect's networks and queues, run on the host: the same templates that the kernels instantiate.
-#include "kernels/warp_select.hpp"
+#include "experiments/warp_select.hpp"
 
 #include <algorithm>
 #include <random>

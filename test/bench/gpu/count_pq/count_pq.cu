@@ -1,7 +1,7 @@
 // See count_pq.hpp.
 #include "count_pq/count_pq.hpp"
 
-#include "kernels/match_slices.cuh"
+#include "kernels/match/match_slices.cuh"
 
 namespace vectorgpu::bench
 {

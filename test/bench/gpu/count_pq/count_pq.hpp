@@ -1,5 +1,5 @@
 // c-PQ on the device, the count priority queue of GENIE (Zhou et al., section III-C), to be compared with counting by tiles
-// (kernels/match.hpp): no search of the extension uses it. One increment of a query's bitmap counter for each posting, a gate (zipper array and audit
+// (kernels/match/match.hpp): no search of the extension uses it. One increment of a query's bitmap counter for each posting, a gate (zipper array and audit
 // threshold) and a hash table of what passes it.
 //
 // What differs from the paper, so that answers are exact whatever threads do at the same time, and ties go to the smaller row:
@@ -11,7 +11,7 @@
 //   (In the paper they are any that are in the table.)
 #pragma once
 
-#include "kernels/match.hpp"
+#include "kernels/match/match.hpp"
 
 namespace vectorgpu::bench
 {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "count_pq/count_pq.hpp"
-#include "cuda/match_index.hpp"
+#include "cuda/resident/match_index.hpp"
 
 namespace vectorgpu::bench
 {

@@ -1,0 +1,158 @@
+// k-means on the device: rows and centroids as its kernels want them, and Lloyd's algorithm over them. Labels are those of the
+// canonical distance and means those of src/engine/ivf, bit for bit. Used by list_builder.cpp, tests and the benchmark; one thread at a
+// time per context.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cuda/resident/copy.hpp"
+#include "engine/interface/engine.hpp"
+#include "engine/ivf/kmeans.hpp"
+#include "kernels/kmeans/kmeans.hpp"
+
+namespace vectorgpu::cuda
+{
+
+constexpr uint64_t kTrainingPatienceNs = uint64_t{90} * 1000 * 1000 * 1000; // a pass over a large sample takes longer than a batch
+
+/// What one builder works with.
+struct ClusterContext
+{
+	const Device *device = nullptr;
+	Budget *budget = nullptr;
+	Stream stream;
+	engine::SearchControl *control = nullptr; // may be null
+
+	Status check(cudaError_t error, const char *what) const { return device->check(error, what); }
+
+	/// Waits for the stream, and says that work gets done. kCancelled if nobody wants it any more.
+	Status wait() const;
+};
+
+class ClusterCentroids;
+
+/// Rows on the device, with what is found out about them.
+class ClusterRows
+{
+public:
+	/// most_clusters: of group(); 0 if it is not called.
+	Status create(ClusterContext *context, uint32_t capacity, uint32_t dim, uint32_t most_clusters);
+
+	/// The rows from now on: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
+	Status put(const float *rows, size_t row_stride, uint32_t n);
+
+	/// Labels of all rows, and their scores if wanted; on the stream.
+	Status assign(const ClusterCentroids &centroids, bool want_scores);
+
+	/// Sorts the rows by label: order(), first(); errors of the clusters. On the stream.
+	Status group(const ClusterCentroids &centroids, double *error_sums);
+
+	/// Means of the groups become the centroids. On the stream.
+	Status update(ClusterCentroids *centroids, bool spherical);
+
+	/// kInvalidArgument if some row is not finite. Waits. After put and before or after assign.
+	Status check_finite(const ClusterCentroids &centroids);
+
+	uint32_t n() const { return n_; }
+	uint32_t dim_pad() const { return dim_pad_; }
+	const float *vectors() const { return vectors_.as<float>(); }
+	const uint32_t *labels() const { return labels_.as<uint32_t>(); }
+	const float *scores() const { return scores_.as<float>(); }
+	const uint32_t *order() const { return order_.as<uint32_t>(); }
+	const uint32_t *first() const { return first_.as<uint32_t>(); }
+
+private:
+	Status narrow(const ClusterCentroids &centroids);
+	Status make_groups(uint32_t n_clusters);
+	kernels::AssignArgs arguments(const ClusterCentroids &centroids) const;
+	kernels::UpdateArgs update_arguments(const ClusterCentroids &centroids) const;
+
+	ClusterContext *context_ = nullptr;
+	uint32_t capacity_ = 0;
+	uint32_t n_ = 0;
+	uint32_t dim_ = 0;
+	uint32_t dim_pad_ = 0;
+	uint64_t narrowed_for_ = 0; // ClusterCentroids::id of the shift that the narrow rows were made with
+	Held vectors_;              // [capacity, dim_pad] float32
+	Held narrow_;               // [capacity, narrow_pitch]
+	Held errors_;               // [capacity]
+	Held labels_;               // [capacity]
+	Held scores_;               // [capacity] canonical, to the label's centroid
+	Held doubtful_;             // [capacity]
+	Held counters_;             // 4 numbers
+	// For group().
+	uint32_t most_clusters_ = 0;
+	Held numbers_;       // [capacity]
+	Held sorted_labels_; // [capacity]
+	Held order_;         // [capacity]
+	Held first_;         // [most_clusters + 1]
+	Held temp_;
+	Held means_; // [most_clusters, dim_pad] double
+};
+
+/// Centroids on the device.
+class ClusterCentroids
+{
+public:
+	Status create(ClusterContext *context, uint32_t capacity, uint32_t dim);
+
+	/// centroids [n, dim] float32 in host memory; decides how rows and centroids are narrowed. Waits.
+	Status set(const float *centroids, uint32_t n);
+
+	/// centroids [n, dim]. Waits.
+	Status get(float *centroids) const;
+
+	/// After the centroids have changed on the device, before rows are assigned. On the stream.
+	Status refresh();
+
+	uint32_t n() const { return n_; }
+	uint32_t dim() const { return dim_; }
+	uint64_t id() const { return id_; }
+	float scale() const { return scale_; }
+	float *vectors() const { return vectors_.as<float>(); }
+
+private:
+	friend class ClusterRows;
+
+	ClusterContext *context_ = nullptr;
+	uint32_t capacity_ = 0;
+	uint32_t n_ = 0;
+	uint32_t dim_ = 0;
+	uint32_t dim_pad_ = 0;
+	uint64_t id_ = 0; // of the shift and scale
+	float scale_ = 1;
+	Held vectors_;    // [capacity, dim_pad]
+	Held narrow_;     // [padded, narrow_pitch]
+	Held half_norms_; // [padded]
+	Held shift_;      // [dim_pad]
+	Held largest_;
+};
+
+/// Device memory of a training. Rows [n_rows, dim].
+struct KMeansRoom
+{
+	ClusterRows rows;
+	ClusterCentroids centroids;
+	Held error_sums; // [n_clusters] double
+
+	Status create(ClusterContext *context, uint32_t n_rows, uint32_t dim, uint32_t n_clusters);
+};
+
+/// How long what took.
+struct KMeansTimes
+{
+	double upload_ms = 0;
+	double seeds_ms = 0;
+	double iterations_ms = 0; // of Lloyd over all clusters, with the last assignment
+};
+
+/// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says when to stop.
+/// Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids [n_clusters, dim], sizes
+/// [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits; n_threads of the host draw seeds. room: made before
+/// for the spec's rows, dimensions and clusters, or null. kUnsupported with balance.
+Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows, bool seeds_given,
+	size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report, KMeansTimes *times = nullptr,
+	KMeansRoom *room = nullptr);
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,63 @@
+// Device memory of copies, counted against a budget.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/device.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Device memory for copies, counted against a budget.
+class Budget
+{
+public:
+	Budget(const Device *device, uint64_t most) : device_(device), most_(most) {}
+
+	const Device *device() const { return device_; }
+	uint64_t most() const { return most_; }
+
+	/// Before other threads know of the budget.
+	void set_most(uint64_t most) { most_ = most; }
+	uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+	Status take(uint64_t bytes);
+	void give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+private:
+	const Device *device_;
+	uint64_t most_; // 0: no limit but the device's
+	std::atomic<uint64_t> used_{0};
+};
+
+/// A device buffer that the budget knows of.
+class Held
+{
+public:
+	Held() = default;
+	~Held() { reset(); }
+	Held(const Held &) = delete;
+	Held &operator=(const Held &) = delete;
+
+	/// What it held before goes first. kOutOfMemory, and it is empty, if the budget or the device has too little.
+	Status allocate(Budget *budget, size_t bytes, const char *purpose) { return allocate(budget->device(), budget, bytes, purpose); }
+
+	/// budget: null if nobody counts.
+	Status allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose);
+	void reset() noexcept;
+	size_t bytes() const { return buffer_.bytes(); }
+
+	template <class T>
+	T *
+	as() const
+	{
+		return buffer_.as<T>();
+	}
+
+private:
+	Budget *budget_ = nullptr;
+	DeviceBuffer buffer_;
+};
+
+} // namespace vectorgpu::cuda

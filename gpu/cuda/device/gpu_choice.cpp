@@ -1,0 +1,76 @@
+// See gpu_choice.hpp. Times are of batches of 16, as engine/graph/gpu_times.hpp has them for graphs; test/gpu/REPORT.md has the measurements (one H200,
+// `gpu_search_bench`), microseconds, k = 10:
+//   rows                 1 query   16    64   model
+//   SIFT, bytes             58     71   104    70
+//   SIFT, fp32             144    157   172   157
+//   fashion-mnist, bytes    40     53    81    54
+//   fashion-mnist, fp32     94    109   136   109
+// and between batches of 1 and 64 as above 35 more for k = 100 and 205 more for k = 1000 (SIFT, bytes).
+#include "cuda/device/gpu_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/graph/gpu_times.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+constexpr double kBytesPassUs = 43;      // a pass over bytes, and the way to the device and back
+constexpr double kPassUs = 46;           // over others,
+constexpr double kPassDimUs = 0.024;     // and for each dimension: more of their rows are scored again
+constexpr double kBytesPerUs = 4.25e6;   // that an H200 reads
+constexpr double kMeasuredK = 10;
+constexpr double kDecadeOfKUs = 18;      // for ten times as many results,
+constexpr double kEachOfKUs = 0.175;     // and for each
+constexpr double kExactAhead = 4;        // an exact search that has not been measured counts as so much longer: over bytes the direct way took three times as long
+
+} // namespace
+
+double
+exact_pass_us(const GraphChoice &rows, uint64_t k)
+{
+	const double more = std::max(static_cast<double>(k), kMeasuredK) / kMeasuredK;
+
+	return (rows.is_byte ? kBytesPassUs : kPassUs + kPassDimUs * rows.dim) + kDecadeOfKUs * std::log10(more) + kEachOfKUs * kMeasuredK * (more - 1);
+}
+
+double
+exact_rows_us(const GraphChoice &rows)
+{
+	return static_cast<double>(rows.n_rows) * rows.row_bytes / kBytesPerUs;
+}
+
+uint64_t
+choose_exact(std::span<const GraphChoice> graphs, uint64_t k, const Passes &passes)
+{
+	double pass = 0; // this and the next two: of those that share one
+	double gain = 0;
+	uint64_t together = 0;
+	uint64_t alone = 0;
+
+	for (size_t i = 0; i < graphs.size(); i++)
+	{
+		const GraphChoice &rows = graphs[i];
+		const double factor = rows.measured ? 1 : kExactAhead;
+		const double by_graph = engine::graph::gpu_graph_us(rows.width, rows.dim);
+		const double all = factor * exact_rows_us(rows);
+		const double begin = factor * exact_pass_us(rows, k);
+
+		if (passes.shared && rows.measured)
+		{
+			if (all >= by_graph)
+				continue;
+			together |= uint64_t{1} << i;
+			gain += by_graph - all;
+			pass = passes.begun ? 0 : std::max(pass, begin);
+		}
+		else if (all + begin <= by_graph)
+			alone |= uint64_t{1} << i;
+	}
+	return alone | (gain >= pass ? together : 0);
+}
+
+} // namespace vectorgpu::cuda

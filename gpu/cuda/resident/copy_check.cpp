@@ -1,0 +1,393 @@
+// What a copy on the device holds, read back or looked at for checks: tombstones, and what was made of rows and structures for searches, which is made
+// again on the device, by the same kernels, and compared there. See copy.hpp.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "cuda/resident/copy.hpp"
+#include "cuda/resident/device_graph.hpp"
+#include "cuda/resident/encode.hpp"
+#include "cuda/resident/ivf_lists.hpp"
+#include "engine/cpu/cpu_engine_copy.hpp"
+#include "kernels/canonical/compare.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using kernels::Form;
+
+constexpr size_t kDeltaBytes = size_t{1} << 20; // of the delta's vectors that the host looks at together
+constexpr uint32_t kBitsOfWord = 32;
+
+Status
+not_held()
+{
+	return Status::error(StatusCode::kInvalidArgument, "rows that are not held");
+}
+
+/// Bytes of a row's elements in a form, without its padding.
+uint32_t
+used_bytes(Form form, uint32_t dim)
+{
+	return form == Form::kFloat32 ? dim * 4 : form == Form::kFloat16 ? dim * 2 : form == Form::kByte ? dim : (dim + 7) / 8;
+}
+
+/// What is counted while one thing after the other is looked at. Holds the uploader, whose buffers it uses.
+class Look
+{
+public:
+	Look(const Device *device, Copy::Uploader *uploader) : device_(device), uploader_(uploader), lock_(uploader->mutex) {}
+
+	Status
+	begin()
+	{
+		return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts");
+	}
+
+	/// Adds what was counted on the device. Waits for the stream.
+	Status
+	end(uint64_t *n_different)
+	{
+		uint32_t found;
+
+		VECTORGPU_TRY(receive_bytes(device_, uploader_, reinterpret_cast<uint8_t *>(&found), uploader_->scratch.as<uint8_t>(), sizeof(found)));
+		*n_different += found;
+		return Status::ok();
+	}
+
+	Status
+	padding(const Held &rows, uint64_t first, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used)
+	{
+		return device_->check(
+			kernels::launch_check_padding(rows.as<uint8_t>() + first * pitch_bytes, n_rows, pitch_bytes, used, counter(), stream()), "look at padding");
+	}
+
+	/// make(at, n, to) launches what makes items [at, at + n) again; those that are held lie in `held`.
+	template <class Make>
+	Status
+	items(const Held &held, size_t item_bytes, uint64_t first, uint64_t n_items, Make make)
+	{
+		const uint64_t per_round = uploader_->staging.bytes() / item_bytes;
+
+		for (uint64_t done = 0; done < n_items;)
+		{
+			const uint64_t here = std::min(per_round, n_items - done);
+			uint8_t *staging = uploader_->staging.as<uint8_t>();
+
+			VECTORGPU_TRY(device_->check(make(first + done, here, staging), "make again what was derived"));
+			VECTORGPU_TRY(compare(held.as<uint8_t>() + (first + done) * item_bytes, staging, here * item_bytes));
+			done += here; // the next round goes over the staging buffer in the order of the stream
+		}
+		return Status::ok();
+	}
+
+	Status
+	compare(const uint8_t *a, const uint8_t *b, uint64_t n_bytes)
+	{
+		return device_->check(kernels::launch_compare(reinterpret_cast<const uint32_t *>(a), reinterpret_cast<const uint32_t *>(b),
+								  n_bytes / sizeof(uint32_t), counter(), stream()),
+			"compare what was derived");
+	}
+
+	kernels::RowStats *stats() const { return reinterpret_cast<kernels::RowStats *>(uploader_->scratch.as<uint8_t>() + kStatsAt); }
+	cudaStream_t stream() const { return uploader_->stream.get(); }
+	const Device *device() const { return device_; }
+	Copy::Uploader *uploader() const { return uploader_; }
+
+private:
+	static constexpr size_t kStatsAt = 64;
+	static constexpr size_t kCounterBytes = kStatsAt + sizeof(kernels::RowStats);
+
+	uint32_t *counter() const { return uploader_->scratch.as<uint32_t>(); }
+
+	const Device *const device_;
+	Copy::Uploader *const uploader_;
+	const std::lock_guard<std::mutex> lock_;
+};
+
+/// Norms of a sealed block, and what is known of them all.
+Status
+look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
+{
+	const Block &block = *filled.block;
+	kernels::RowStats found{};
+
+	if (block.values.bytes() == 0)
+		return Status::ok();
+	VECTORGPU_TRY(look->items(block.values, sizeof(float), first, n,
+		[&](uint64_t at, uint64_t here, uint8_t *to)
+		{
+			kernels::Rows rows;
+
+			rows.vectors = block.vectors.as<uint8_t>() + at * block.pitch_bytes;
+			rows.n_rows = static_cast<uint32_t>(here);
+			rows.pitch_bytes = block.pitch_bytes;
+			rows.form = block.form;
+			return kernels::launch_row_values(spec.metric, rows, shape.dim_pad, reinterpret_cast<float *>(to), look->stats(), look->stream());
+		}));
+	VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(&found),
+		reinterpret_cast<const uint8_t *>(look->stats()), sizeof(found)));
+	*n_different += std::bit_cast<float>(found.max_norm_bits) > filled.max_norm || found.n_untrusted > filled.n_untrusted ? 1 : 0;
+	return Status::ok();
+}
+
+/// The same of a piece of the delta, whose norms the host has made.
+Status
+look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
+{
+	const Block &block = *filled.block;
+	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
+	const uint32_t at_once = static_cast<uint32_t>(std::clamp<size_t>(kDeltaBytes / row_bytes, 1, std::max(n, 1u)));
+	std::vector<RowId> row_ids(at_once);
+	std::vector<uint8_t> vectors(at_once * row_bytes);
+	std::vector<float> values(at_once);
+	std::vector<float> scratch(spec.dim);
+	uint32_t n_untrusted = 0;
+
+	if (block.values.bytes() == 0)
+		return Status::ok();
+	for (uint32_t done = 0; done < n;)
+	{
+		const uint32_t here = std::min(at_once, n - done);
+
+		VECTORGPU_TRY(read_block(look->device(), look->uploader()->stream, look->uploader()->pinned, spec, block, first + done, here,
+			row_ids.data(), vectors.data()));
+		VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(values.data()),
+			block.values.as<uint8_t>() + (size_t{first} + done) * sizeof(float), here * sizeof(float)));
+		for (uint32_t i = 0; i < here; i++)
+		{
+			const RowValue value = row_value(spec, vectors.data() + i * row_bytes, scratch.data());
+
+			n_untrusted += value.value != value.value ? 1 : 0;
+			*n_different += std::bit_cast<uint32_t>(value.value) != std::bit_cast<uint32_t>(values[i]) || value.max_norm > filled.max_norm ? 1 : 0;
+		}
+		done += here;
+	}
+	*n_different += n_untrusted > filled.n_untrusted ? 1 : 0;
+	return Status::ok();
+}
+
+/// Codes in the device's order of the rows that begin in [first, first + n): put into the index's order and back again.
+Status
+look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
+{
+	const engine::CodesLayout &layout = codes.layout;
+	const bool pq = layout.spec.kind == engine::ivf::CodeKind::kPq;
+	const uint64_t unit_rows = pq ? kernels::kCodeRows : 1;
+	const uint64_t unit_bytes = unit_rows * codes.code_bytes;
+	const uint64_t last = (first + n + unit_rows - 1) / unit_rows;
+
+	if (layout.spec.kind == engine::ivf::CodeKind::kHalves)
+		return look->padding(codes.codes, first, n, codes.pitch_bytes, codes.code_bytes);
+
+	uint8_t *const in_order = look->uploader()->staging.as<uint8_t>();
+	const size_t half = look->uploader()->staging.bytes() / 2;
+	const uint64_t per_round = std::max<uint64_t>(1, half / (unit_rows * codes.pitch_bytes));
+
+	for (uint64_t unit = (first + unit_rows - 1) / unit_rows; unit < last;)
+	{
+		const uint64_t here = std::min(per_round, last - unit);
+		const uint8_t *all = codes.codes.as<uint8_t>();
+		cudaError_t error = pq ? kernels::launch_pq_layout_back(
+									 all, codes.pitch_bytes, codes.code_bytes, unit * unit_bytes, here * unit_bytes, in_order, look->stream())
+							   : kernels::launch_sq8_layout_back(
+									 all, codes.pitch_bytes, layout.spec.dim, unit * unit_bytes, here * unit_bytes, in_order, look->stream());
+
+		if (error == cudaSuccess)
+			error = pq ? kernels::launch_pq_layout(in_order, codes.code_bytes, 0, here, in_order + half, codes.pitch_bytes, look->stream())
+					   : kernels::launch_sq8_layout(in_order, layout.spec.dim, 0, here, in_order + half, codes.pitch_bytes, look->stream());
+		VECTORGPU_TRY(look->device()->check(error, "lay out codes again"));
+		VECTORGPU_TRY(look->compare(all + unit * unit_rows * codes.pitch_bytes, in_order + half, here * unit_rows * codes.pitch_bytes));
+		unit += here;
+	}
+	return Status::ok();
+}
+
+Status
+look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t first, uint64_t n)
+{
+	VECTORGPU_TRY(look->items(lists.row_ids, sizeof(RowId), first, n,
+		[&](uint64_t at, uint64_t here, uint8_t *to)
+		{
+			return kernels::launch_ivf_row_ids(block.row_ids.as<RowId>(), lists.numbers.as<uint32_t>() + at, static_cast<uint32_t>(here),
+				reinterpret_cast<uint64_t *>(to), look->stream());
+		}));
+	if (first == 0)
+	{
+		VECTORGPU_TRY(look->items(lists.list_ids, sizeof(uint64_t), 0, lists.n_lists(),
+			[&](uint64_t, uint64_t here, uint8_t *to)
+			{ return kernels::launch_ivf_iota(reinterpret_cast<uint64_t *>(to), static_cast<uint32_t>(here), look->stream()); }));
+		VECTORGPU_TRY(look->padding(lists.centroids, 0, lists.n_lists(), lists.dim_pad * static_cast<uint32_t>(sizeof(float)),
+			lists.layout.dim * static_cast<uint32_t>(sizeof(float))));
+	}
+	return lists.codes == nullptr ? Status::ok() : look_at_codes(look, *lists.codes, first, n);
+}
+
+/// The vectors of a graph's entry points.
+Status
+look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
+{
+	kernels::Rows rows;
+
+	rows.vectors = block.vectors.as<uint8_t>();
+	rows.n_rows = static_cast<uint32_t>(graph.layout.n_rows);
+	rows.pitch_bytes = block.pitch_bytes;
+	rows.form = block.form;
+	return look->items(graph.entry_vectors, block.pitch_bytes, 0, graph.layout.header.n_entries,
+		[&](uint64_t at, uint64_t here, uint8_t *to)
+		{
+			return kernels::launch_graph_gather(rows, graph.entry_nodes.as<uint32_t>() + at, static_cast<uint32_t>(here), to, look->stream());
+		});
+}
+
+} // namespace
+
+Status
+Copy::read_tombstones(engine::SegmentId id, uint64_t first, size_t n_rows, uint8_t *bits) const
+{
+	std::shared_ptr<const Held> dead;
+	std::shared_ptr<const DeviceLists> lists;
+	uint64_t dead_first = 0;
+	uint64_t dead_bits = 0;
+
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = segments_.find(id);
+		uint64_t held_first = 0;
+		uint64_t held_last = 0;
+
+		if (id == engine::kDeltaSegment)
+		{
+			dead = delta_dead_.bits;
+			dead_bits = delta_dead_.n_bits;
+			dead_first = delta_dead_.first;
+			held_first = delta_.first();
+			held_last = delta_.last();
+		}
+		else if (found == segments_.end())
+			return Status::error(StatusCode::kNotFound, "no such segment");
+		else
+		{
+			dead = found->second.dead;
+			dead_bits = found->second.dead_bits;
+			lists = found->second.lists;
+			held_last = found->second.n_rows;
+		}
+		if (first < held_first || first > held_last || n_rows > held_last - first)
+			return not_held();
+	}
+
+	// Those bytes of the bitmap that have one of the rows.
+	const uint64_t end = dead_first + dead_bits;
+	const uint64_t from = std::clamp(first, dead_first, end) - dead_first;
+	const uint64_t to = std::clamp(first + n_rows, dead_first, end) - dead_first;
+	engine::Bitmap held(dead == nullptr ? 0 : (to + 7) / 8 - from / 8);
+	const Device *device = budget_->device();
+
+	if (lists == nullptr || held.empty())
+	{
+		if (!held.empty())
+		{
+			const std::lock_guard lock(uploader_->mutex);
+
+			VECTORGPU_TRY(receive_bytes(device, uploader_, held.data(), dead->as<uint8_t>() + from / 8, held.size()));
+		}
+		engine::copy_bits(&held, dead_first + from / 8 * 8, first, n_rows, bits);
+		return Status::ok();
+	}
+
+	// By place: into the order of numbers.
+	const std::lock_guard lock(uploader_->mutex);
+	const size_t per_round = uploader_->staging.bytes() / sizeof(uint32_t) * kBitsOfWord;
+
+	for (size_t done = 0; done < n_rows;)
+	{
+		const size_t here = std::min(per_round, n_rows - done);
+
+		VECTORGPU_TRY(device->check(kernels::launch_ivf_bits_back(dead->as<uint8_t>(), lists->numbers.as<uint32_t>(),
+										static_cast<uint32_t>(lists->layout.n_rows), static_cast<uint32_t>(first + done), static_cast<uint32_t>(here),
+										uploader_->staging.as<uint32_t>(), uploader_->stream.get()),
+			"order tombstones"));
+		VECTORGPU_TRY(receive_bytes(device, uploader_, bits + done / 8, uploader_->staging.as<uint8_t>(), (here + 7) / 8));
+		done += here;
+	}
+	return Status::ok();
+}
+
+Status
+Copy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	struct Part
+	{
+		Filled filled;
+		uint64_t position; // of row `first` of the block
+		uint32_t first;
+		uint32_t n_rows;
+	};
+	std::vector<Part> parts;
+	std::shared_ptr<const DeviceLists> lists;
+	std::shared_ptr<const DeviceGraph> graph;
+	const bool is_delta = id == engine::kDeltaSegment;
+
+	*n_different = 0;
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = segments_.find(id);
+		uint64_t held_first = 0;
+		uint64_t held_last = 0;
+
+		if (is_delta)
+		{
+			for (const Delta::Part &part : delta_.parts())
+				parts.push_back({*part.piece, part.position, part.first, part.n_rows});
+			held_first = delta_.first();
+			held_last = delta_.last();
+		}
+		else if (found == segments_.end())
+			return Status::error(StatusCode::kNotFound, "no such segment");
+		else
+		{
+			const Segment &segment = found->second;
+
+			held_last = segment.n_rows;
+			lists = segment.lists;
+			graph = segment.graph;
+			if (segment.sealed.block != nullptr)
+				parts.push_back({segment.sealed, 0, 0, segment.sealed.n_rows});
+		}
+		if (first < held_first || first > held_last || n_rows > held_last - first)
+			return not_held();
+	}
+	if (is_delta)
+		VECTORGPU_TRY(lane_->stream().synchronize());
+
+	Look look(budget_->device(), uploader_);
+
+	VECTORGPU_TRY(look.begin());
+	for (const Part &part : parts)
+	{
+		const uint64_t from = std::max(first, part.position);
+		const uint64_t to = std::min<uint64_t>(first + n_rows, part.position + part.n_rows);
+		const Block &block = *part.filled.block;
+
+		if (from >= to)
+			continue;
+
+		const uint32_t at = part.first + static_cast<uint32_t>(from - part.position);
+		const uint32_t n = static_cast<uint32_t>(to - from);
+
+		if (block.pitch_bytes > 0)
+			VECTORGPU_TRY(look.padding(block.vectors, at, n, block.pitch_bytes, used_bytes(block.form, spec_.dim)));
+		VECTORGPU_TRY(is_delta ? look_at_delta_values(&look, spec_, part.filled, at, n, n_different)
+							   : look_at_values(&look, spec_, shape_, part.filled, at, n, n_different));
+		if (lists != nullptr)
+			VECTORGPU_TRY(look_at_lists(&look, *lists, block, from, to - from));
+		if (graph != nullptr && from == 0)
+			VECTORGPU_TRY(look_at_graph(&look, *graph, block));
+	}
+	return look.end(n_different);
+}
+
+} // namespace vectorgpu::cuda

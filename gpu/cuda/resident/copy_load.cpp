@@ -1,0 +1,294 @@
+// Segments of a copy: taking rows in, joining them into one block when they are sealed. See copy.hpp.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "cuda/resident/copy.hpp"
+#include "cuda/resident/device_graph.hpp"
+#include "cuda/resident/ivf_lists.hpp"
+#include "kernels/filter/filter.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using kernels::Form;
+
+constexpr size_t kBlockBytes = size_t{32} << 20; // of a part of a segment being loaded
+constexpr uint32_t kLeastBlockRows = 1024;
+constexpr uint64_t kMostSegmentRows = uint64_t{1} << 31; // row numbers are 32 bits in the kernels
+
+Status
+invalid(const char *message)
+{
+	return Status::error(StatusCode::kInvalidArgument, message);
+}
+
+} // namespace
+
+/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for row ids alone.
+Status
+Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags)
+{
+	const Device *device = budget_->device();
+	const std::lock_guard lock(uploader_->mutex);
+	const cudaStream_t stream = uploader_->stream.get();
+	const size_t each = vectors != nullptr ? shape_.row_bytes : 0;
+	const uint32_t per_round = static_cast<uint32_t>(std::clamp<size_t>(uploader_->pinned.bytes() / (each + sizeof(RowId)), 1, n));
+
+	for (uint32_t done = 0; done < n;)
+	{
+		const uint32_t here = std::min(per_round, n - done);
+		const uint32_t at = first + done;
+		uint8_t *pinned = uploader_->pinned.as<uint8_t>();
+		const size_t id_bytes = here * sizeof(RowId);
+		const size_t row_bytes = here * each;
+
+		std::memcpy(pinned, row_ids + done, id_bytes);
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + at, pinned, id_bytes, cudaMemcpyHostToDevice, stream),
+			"send row ids"));
+		if (vectors == nullptr)
+		{
+			VECTORGPU_TRY(uploader_->stream.synchronize());
+			done += here;
+			continue;
+		}
+		std::memcpy(pinned + id_bytes, vectors + done * each, row_bytes);
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream), "send rows"));
+		VECTORGPU_TRY(device->check(
+			kernels::launch_store_rows(uploader_->staging.get(), spec_.element, spec_.dim, here,
+				block.vectors.as<uint8_t>() + static_cast<size_t>(at) * block.pitch_bytes, block.form, block.pitch_bytes, stream),
+			"store rows"));
+		if (narrow_flags != nullptr)
+		{
+			uint32_t *flags = uploader_->scratch.as<uint32_t>();
+
+			VECTORGPU_TRY(device->check(cudaMemsetAsync(flags, 0, sizeof(uint32_t), stream), "clear flags"));
+			VECTORGPU_TRY(device->check(kernels::launch_narrow_check(uploader_->staging.as<float>(),
+											static_cast<uint64_t>(here) * spec_.dim, flags, stream),
+				"look at rows"));
+			VECTORGPU_TRY(device->check(cudaMemcpyAsync(pinned, flags, sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read flags"));
+		}
+		VECTORGPU_TRY(uploader_->stream.synchronize());
+		if (narrow_flags != nullptr)
+		{
+			uint32_t found;
+
+			std::memcpy(&found, pinned, sizeof(found));
+			*narrow_flags |= found;
+		}
+		done += here;
+	}
+	return Status::ok();
+}
+
+/// Room of a new part. A small budget is not to be spent on room that stays empty.
+uint32_t
+Copy::least_block_rows() const
+{
+	const uint64_t bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
+
+	return std::max<uint32_t>(kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
+}
+
+/// Appends rows to the last part with room, and new ones. On failure rows may have been written that nobody knows of.
+Status
+Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags)
+{
+	std::vector<Filled> next = *parts;
+	const RowId *row_ids = rows.row_ids.data();
+	const uint8_t *vectors = with_vectors_ ? static_cast<const uint8_t *>(rows.vectors) : nullptr;
+
+	for (size_t n = rows.n_rows; n > 0;)
+	{
+		if (next.empty() || next.back().n_rows == next.back().block->capacity)
+		{
+			const size_t capacity = std::min<size_t>(std::max<size_t>(least_block_rows(), n), 1u << 30);
+			Filled made;
+
+			VECTORGPU_TRY(
+				with_vectors_ ? make_block(budget_, own_form(spec_.element), spec_.dim, static_cast<uint32_t>(capacity), false, &made.block)
+							  : make_block_of_ids(budget_, own_form(spec_.element), static_cast<uint32_t>(capacity), &made.block));
+			next.push_back(std::move(made));
+		}
+
+		Filled &part = next.back();
+		const uint32_t here = static_cast<uint32_t>(std::min<size_t>(n, part.block->capacity - part.n_rows));
+
+		VECTORGPU_TRY(fill(*part.block, part.n_rows, row_ids, vectors, here, narrow_flags));
+		part.n_rows += here;
+		row_ids += here;
+		if (vectors != nullptr)
+			vectors += static_cast<size_t>(here) * shape_.row_bytes;
+		n -= here;
+	}
+	*parts = std::move(next);
+	return Status::ok();
+}
+
+Status
+Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
+{
+	const std::lock_guard lock(mutex_);
+
+	VECTORGPU_TRY(check_rows(rows, with_vectors_));
+
+	const auto [found, is_new] = segments_.try_emplace(id);
+	Segment &segment = found->second;
+	const bool look = with_vectors_ && narrow_ && spec_.element == ElementType::kFloat32;
+	Status status;
+
+	if (segment.sealed.block != nullptr)
+		return invalid("the segment is sealed");
+	if (segment.n_rows + rows.n_rows >= kMostSegmentRows)
+		status = Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
+	else
+		status = append(&segment.parts, rows, look ? &segment.narrow_flags : nullptr);
+	if (status.is_ok())
+		segment.n_rows += rows.n_rows;
+	else if (is_new)
+		segments_.erase(found);
+	return status;
+}
+
+/// One block from a segment's parts, narrowed where that is exact, with what the filter needs.
+Status
+Copy::merge_parts(const Segment &segment, Filled *sealed) const
+{
+	const Device *device = budget_->device();
+	Form form = own_form(spec_.element);
+	const bool filter = with_vectors_ && filter_serves(spec_);
+	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1));
+	Filled made;
+
+	if (form == Form::kFloat32 && narrow_ && with_vectors_)
+		form = (segment.narrow_flags & 1) == 0 ? Form::kByte : (segment.narrow_flags & 2) == 0 ? Form::kFloat16 : Form::kFloat32;
+	VECTORGPU_TRY(with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made.block)
+								: make_block_of_ids(budget_, form, capacity, &made.block));
+
+	const Block &block = *made.block;
+	const std::lock_guard lock(uploader_->mutex);
+	const cudaStream_t stream = uploader_->stream.get();
+
+	for (const Filled &part : segment.parts)
+	{
+		uint8_t *to = block.vectors.as<uint8_t>() + static_cast<size_t>(made.n_rows) * block.pitch_bytes;
+
+		if (with_vectors_ && part.block->form == form)
+			VECTORGPU_TRY(device->check(cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
+											static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
+				"join rows"));
+		else if (with_vectors_) // the padded row is a row of dim_pad elements
+			VECTORGPU_TRY(device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
+											shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
+				"narrow rows"));
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + made.n_rows, part.block->row_ids.as<RowId>(),
+										part.n_rows * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
+			"join row ids"));
+		made.n_rows += part.n_rows;
+	}
+	if (filter && made.n_rows > 0)
+	{
+		auto *stats = uploader_->scratch.as<kernels::RowStats>();
+		kernels::RowStats found{};
+		Source whole;
+
+		whole.block = made.block;
+		whole.n_rows = made.n_rows;
+		VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
+		VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad, block.values.as<float>(),
+										stats, stream),
+			"compute norms"));
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream), "read counts"));
+		VECTORGPU_TRY(uploader_->stream.synchronize());
+		std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
+		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
+		made.n_untrusted = found.n_untrusted;
+		made.filterable = kernels::filter_fits(form, shape_.dim_pad);
+	}
+	if (made.n_rows > 0 && with_vectors_)
+		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));
+	if (made.n_rows > 0 && filter)
+		VECTORGPU_TRY(device->damage("gpu_flip_norm", block.values.as<uint8_t>(), 1, stream));
+	VECTORGPU_TRY(uploader_->stream.synchronize());
+	*sealed = std::move(made);
+	return Status::ok();
+}
+
+/// Caller holds the mutex.
+Status
+Copy::prepare(Segment *segment)
+{
+	if (segment->sealed.block != nullptr)
+		return Status::ok();
+
+	const bool coded = engine::has_codes(kind_);
+	const bool with_lists = (coded || kind_ == engine::CopyKind::kLists) && segment->n_rows > 0;
+	const bool with_graph = kind_ == engine::CopyKind::kGraph && segment->n_rows > 0;
+	Filled sealed;
+	std::shared_ptr<const DeviceLists> lists;
+	std::shared_ptr<const DeviceGraph> graph;
+
+	if (with_graph && segment->loading_graph == nullptr)
+		return invalid("the segment has no graph");
+	if (with_graph)
+		VECTORGPU_TRY(segment->loading_graph->check(segment->n_rows));
+	if (with_lists && segment->loading == nullptr)
+		return invalid("the segment has no lists");
+	if (with_lists)
+		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows) : segment->loading->check(spec_.dim, segment->n_rows));
+	VECTORGPU_TRY(merge_parts(*segment, &sealed));
+	if (with_lists)
+		VECTORGPU_TRY(make_lists(
+			budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, coded, with_vectors_, &lists));
+	if (with_graph)
+		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
+	segment->sealed = std::move(sealed);
+	segment->lists = std::move(lists);
+	segment->graph = std::move(graph);
+	segment->parts.clear();
+	segment->loading = nullptr;
+	segment->loading_graph = nullptr;
+	return Status::ok();
+}
+
+Status
+Copy::prepare_segment(engine::SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	return found == segments_.end() ? Status::error(StatusCode::kNotFound, "no such segment") : prepare(&found->second);
+}
+
+Status
+Copy::seal_segment(engine::SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	if (found == segments_.end())
+		return Status::error(StatusCode::kNotFound, "no such segment");
+
+	Segment &segment = found->second;
+
+	if (segment.searched)
+		return Status::ok();
+	VECTORGPU_TRY(prepare(&segment));
+	segment.searched = true;
+	try
+	{
+		publish();
+	}
+	catch (...)
+	{
+		segment.searched = false;
+		throw;
+	}
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda

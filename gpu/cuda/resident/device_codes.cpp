@@ -1,0 +1,242 @@
+// See device_codes.hpp.
+#include "cuda/resident/device_codes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+using engine::ivf::CodeKind;
+
+bool
+is_pq(const engine::CodesLayout &layout)
+{
+	return layout.spec.kind == CodeKind::kPq;
+}
+
+/// Codes in the device's form, through the staging buffer.
+Status
+send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
+{
+	const engine::CodesLayout &layout = codes->layout;
+	const cudaStream_t stream = uploader->stream.get();
+	const size_t unit_rows = is_pq(layout) ? kernels::kCodeRows : 1;
+	const size_t unit_bytes = unit_rows * codes->code_bytes;
+	const uint64_t n_units = (layout.n_rows + unit_rows - 1) / unit_rows;
+	const size_t per_round = std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / unit_bytes);
+
+	for (uint64_t done = 0; done < n_units;)
+	{
+		const uint64_t here = std::min<uint64_t>(per_round, n_units - done);
+		const uint8_t *staging = uploader->staging.as<uint8_t>();
+		cudaError_t error = cudaSuccess;
+
+		VECTORGPU_TRY(send_bytes(device, uploader, uploader->staging.get(), lists.codes() + done * unit_bytes, here * unit_bytes));
+		if (is_pq(layout))
+			error = kernels::launch_pq_layout(
+				staging, codes->code_bytes, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
+		else if (layout.spec.kind == CodeKind::kSq8)
+			error = kernels::launch_sq8_layout(staging, layout.spec.dim, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
+		else
+			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes, staging, codes->code_bytes,
+				codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
+		VECTORGPU_TRY(device->check(error, "lay out codes"));
+		VECTORGPU_TRY(uploader->stream.synchronize()); // the staging buffer is used again
+		done += here;
+	}
+	return Status::ok();
+}
+
+} // namespace
+
+Status
+send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes)
+{
+	for (size_t done = 0; done < n_bytes;)
+	{
+		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+
+		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, uploader->pinned.as<uint8_t>(), here,
+										cudaMemcpyHostToDevice, uploader->stream.get()),
+			"send lists"));
+		VECTORGPU_TRY(uploader->stream.synchronize());
+		done += here;
+	}
+	return Status::ok();
+}
+
+Status
+receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+	for (size_t done = 0; done < n_bytes;)
+	{
+		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(), from + done, here, cudaMemcpyDeviceToHost,
+										uploader->stream.get()),
+			"read lists"));
+		VECTORGPU_TRY(uploader->stream.synchronize());
+		std::memcpy(to + done, uploader->pinned.as<uint8_t>(), here);
+		done += here;
+	}
+	return Status::ok();
+}
+
+Status
+count_different(
+	const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host, size_t n_bytes, uint64_t *n_different)
+{
+	std::vector<uint8_t> read(std::min(n_bytes, uploader->pinned.bytes()));
+
+	for (size_t done = 0; done < n_bytes;)
+	{
+		const size_t here = std::min(n_bytes - done, read.size());
+
+		VECTORGPU_TRY(receive_bytes(device, uploader, read.data(), on_device + done, here));
+		for (size_t i = 0; i < here; i++)
+			*n_different += read[i] != on_host[done + i] ? 1 : 0;
+		done += here;
+	}
+	return Status::ok();
+}
+
+kernels::Codes
+DeviceCodes::view() const
+{
+	const engine::ivf::CodeSpec &spec = layout.spec;
+	kernels::Codes view;
+
+	view.form = spec.kind == CodeKind::kHalves ? kernels::CodeForm::kHalves
+				: spec.kind == CodeKind::kSq8  ? kernels::CodeForm::kSq8
+				: spec.pq.bits == 8			   ? kernels::CodeForm::kPq8
+											   : kernels::CodeForm::kPq4;
+	view.codes = codes.as<uint8_t>();
+	view.pitch_bytes = pitch_bytes;
+	view.terms = engine::ivf::code_has_terms(spec) ? terms.as<float>() : nullptr;
+	view.model = model.as<float>();
+	view.dim = spec.dim;
+	view.n_rows = static_cast<uint32_t>(layout.n_rows);
+	if (spec.kind == CodeKind::kPq)
+	{
+		view.m = spec.pq.m;
+		view.sub_dim = engine::ivf::pq_sub_dim(spec.pq);
+		if (spec.pq.opq)
+		{
+			view.rotation = model.as<float>() + engine::ivf::pq_codebook_floats(spec.pq);
+			view.rotation_stride = static_cast<uint32_t>(engine::ivf::pq_rotation_stride(spec.pq));
+		}
+	}
+	return view;
+}
+
+Status
+make_codes(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
+{
+	const Device *device = budget->device();
+	const engine::CodesLayout &layout = lists.codes_layout();
+	const uint32_t code_bytes = static_cast<uint32_t>(engine::ivf::code_bytes(layout.spec));
+	const size_t model_bytes = engine::ivf::code_model_floats(layout.spec) * sizeof(float);
+	const size_t term_bytes = engine::ivf::code_has_terms(layout.spec) ? layout.n_rows * sizeof(float) : 0;
+	auto next = std::make_unique<DeviceCodes>();
+
+	next->layout = layout;
+	next->code_bytes = code_bytes;
+	switch (layout.spec.kind)
+	{
+		case CodeKind::kHalves:
+			next->pitch_bytes = (layout.spec.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes * 2;
+			break;
+		case CodeKind::kSq8:
+			next->pitch_bytes = (layout.spec.dim + kernels::kSq8GroupDims - 1) / kernels::kSq8GroupDims * kernels::kSq8GroupDims;
+			break;
+		case CodeKind::kPq:
+		case CodeKind::kNone:
+			next->pitch_bytes = (code_bytes + 15) / 16 * 16;
+			break;
+	}
+
+	const uint64_t padded_rows = (layout.n_rows + kernels::kCodeRows - 1) / kernels::kCodeRows * kernels::kCodeRows;
+
+	VECTORGPU_TRY(next->model.allocate(budget, std::max<size_t>(model_bytes, 1), "codebooks"));
+	VECTORGPU_TRY(next->terms.allocate(budget, std::max<size_t>(term_bytes, 1), "terms of codes"));
+	VECTORGPU_TRY(next->codes.allocate(budget, padded_rows * next->pitch_bytes, "codes"));
+	if (layout.spec.kind == CodeKind::kHalves)
+		VECTORGPU_TRY(device->check(
+			cudaMemsetAsync(next->codes.as<uint8_t>(), 0, next->codes.bytes(), uploader->stream.get()), "clear codes"));
+	VECTORGPU_TRY(send_bytes(device, uploader, next->model.as<uint8_t>(), lists.codes_bytes() + layout.model_at(), model_bytes));
+	VECTORGPU_TRY(send_bytes(device, uploader, next->terms.as<uint8_t>(), lists.codes_bytes() + layout.terms_at(), term_bytes));
+	VECTORGPU_TRY(send_codes(device, uploader, lists, next.get()));
+	*made = std::move(next);
+	return Status::ok();
+}
+
+Status
+read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes)
+{
+	const engine::CodesLayout &layout = codes.layout;
+	const cudaStream_t stream = uploader->stream.get();
+
+	while (n_bytes > 0)
+	{
+		size_t here = n_bytes;
+
+		if (first < layout.model_at())
+		{
+			const engine::CodesHead head = engine::head_of(layout.spec);
+
+			here = std::min<uint64_t>(here, layout.model_at() - first);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(&head) + first, here);
+		}
+		else if (first < layout.terms_at())
+		{
+			here = std::min<uint64_t>(here, layout.terms_at() - first);
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, codes.model.as<uint8_t>() + (first - layout.model_at()), here));
+		}
+		else if (first < layout.codes_at())
+		{
+			here = std::min<uint64_t>(here, layout.codes_at() - first);
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, codes.terms.as<uint8_t>() + (first - layout.terms_at()), here));
+		}
+		else
+		{
+			const uint64_t at = first - layout.codes_at();
+			uint8_t *staging = uploader->staging.as<uint8_t>();
+			cudaError_t error = cudaSuccess;
+
+			here = std::min(here, uploader->staging.bytes());
+			if (is_pq(layout))
+				error = kernels::launch_pq_layout_back(
+					codes.codes.as<uint8_t>(), codes.pitch_bytes, codes.code_bytes, at, here, staging, stream);
+			else if (layout.spec.kind == CodeKind::kSq8)
+				error = kernels::launch_sq8_layout_back(
+					codes.codes.as<uint8_t>(), codes.pitch_bytes, layout.spec.dim, at, here, staging, stream);
+			else if (const size_t in_row = at % codes.code_bytes; in_row == 0 && here >= codes.code_bytes)
+			{
+				// Rows lie padded: whole ones, as many as there are.
+				const size_t n_rows = here / codes.code_bytes;
+
+				here = n_rows * codes.code_bytes;
+				error = cudaMemcpy2DAsync(staging, codes.code_bytes, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes,
+					codes.pitch_bytes, codes.code_bytes, n_rows, cudaMemcpyDeviceToDevice, stream);
+			}
+			else
+			{
+				here = std::min<size_t>(here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
+				error = cudaMemcpyAsync(staging, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
+					cudaMemcpyDeviceToDevice, stream);
+			}
+			VECTORGPU_TRY(device->check(error, "read codes"));
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, staging, here));
+		}
+		first += here;
+		bytes += here;
+		n_bytes -= here;
+	}
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,144 @@
+// See device_graph.hpp.
+#include "cuda/resident/device_graph.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/resident/device_codes.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+/// n_bytes through the pinned buffer. Caller holds the uploader's mutex.
+Status
+send(const Device *device, Copy::Uploader *uploader, uint8_t *to, const void *from, size_t n_bytes)
+{
+	for (size_t done = 0; done < n_bytes;)
+	{
+		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+
+		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(to + done, uploader->pinned.as<uint8_t>(), here, cudaMemcpyHostToDevice, uploader->stream.get()), "send a graph"));
+		VECTORGPU_TRY(uploader->stream.synchronize());
+		done += here;
+	}
+	return Status::ok();
+}
+
+} // namespace
+
+kernels::Rows
+DeviceGraph::rows_of_entries(const Block &block, const engine::GraphPartLayout &part) const
+{
+	kernels::Rows rows;
+
+	rows.vectors = entry_vectors.as<uint8_t>() + size_t{part.first_entry} * block.pitch_bytes;
+	rows.n_rows = part.n_entries;
+	rows.pitch_bytes = block.pitch_bytes;
+	rows.form = block.form;
+	return rows;
+}
+
+Status
+make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
+	std::shared_ptr<const DeviceGraph> *made)
+{
+	const Device *device = budget->device();
+	auto next = std::make_shared<DeviceGraph>();
+	const std::lock_guard lock(uploader->mutex);
+	const engine::GraphLayout layout = graph.layout();
+	const uint32_t n_entries = layout.header.n_entries;
+	kernels::Rows rows;
+
+	next->layout = layout;
+	next->parts.assign(graph.parts().begin(), graph.parts().end());
+	VECTORGPU_TRY(next->edges.allocate(budget, layout.bytes() - layout.edges_at(), "edges"));
+	VECTORGPU_TRY(next->entry_nodes.allocate(budget, n_entries * sizeof(uint32_t), "entry points"));
+	VECTORGPU_TRY(next->entry_vectors.allocate(budget, size_t{n_entries} * block.pitch_bytes, "vectors of entry points"));
+	VECTORGPU_TRY(send(device, uploader, next->edges.as<uint8_t>(), graph.edges(), next->edges.bytes()));
+	VECTORGPU_TRY(send(device, uploader, next->entry_nodes.as<uint8_t>(), graph.entries(), next->entry_nodes.bytes()));
+	rows.vectors = block.vectors.as<uint8_t>();
+	rows.n_rows = static_cast<uint32_t>(layout.n_rows);
+	rows.pitch_bytes = block.pitch_bytes;
+	rows.form = block.form;
+	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, next->entry_nodes.as<uint32_t>(), n_entries,
+									next->entry_vectors.as<uint8_t>(), uploader->stream.get()),
+		"gather entry points"));
+	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));
+	VECTORGPU_TRY(uploader->stream.synchronize());
+	*made = std::move(next);
+	return Status::ok();
+}
+
+Status
+read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes)
+{
+	const engine::GraphLayout &layout = graph.layout;
+	const std::lock_guard lock(uploader->mutex);
+
+	while (n_bytes > 0)
+	{
+		size_t here = n_bytes;
+
+		if (first < layout.parts_at())
+		{
+			here = std::min<uint64_t>(here, layout.parts_at() - first);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(&layout.header) + first, here);
+		}
+		else if (first < layout.entries_at())
+		{
+			here = std::min<uint64_t>(here, layout.entries_at() - first);
+			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(graph.parts.data()) + (first - layout.parts_at()), here);
+		}
+		else if (first < layout.edges_at())
+		{
+			here = std::min<uint64_t>(here, layout.edges_at() - first);
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.entry_nodes.as<uint8_t>() + (first - layout.entries_at()), here));
+		}
+		else
+			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.edges.as<uint8_t>() + (first - layout.edges_at()), here));
+		first += here;
+		bytes += here;
+		n_bytes -= here;
+	}
+	return Status::ok();
+}
+
+Status
+Copy::load_graph(Segment *segment, uint32_t degree, std::span<const uint8_t> bytes)
+{
+	if (segment->loading_graph == nullptr)
+		segment->loading_graph = std::make_shared<engine::SegmentGraph>();
+	return segment->loading_graph->append(degree, bytes);
+}
+
+Status
+Copy::read_segment_graph(engine::SegmentId id, uint64_t first, size_t n_bytes, uint8_t *bytes) const
+{
+	std::shared_ptr<const DeviceGraph> graph;
+
+	{
+		const std::lock_guard lock(mutex_);
+		const auto found = segments_.find(id);
+
+		if (found == segments_.end() || (found->second.graph == nullptr && found->second.loading_graph == nullptr))
+			return Status::error(StatusCode::kNotFound, "no such graph");
+		graph = found->second.graph;
+
+		const uint64_t held = graph != nullptr ? graph->layout.bytes() : found->second.loading_graph->bytes().size();
+
+		if (first > held || n_bytes > held - first)
+			return Status::error(StatusCode::kInvalidArgument, "bytes that are not held");
+		if (graph == nullptr)
+		{
+			std::copy_n(found->second.loading_graph->bytes().data() + first, n_bytes, bytes);
+			return Status::ok();
+		}
+	}
+	return read_graph(budget_->device(), uploader_, *graph, first, n_bytes, bytes);
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,34 @@
+// The graph of a sealed segment on the device. Made once, never changed; freed with the last holder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/resident/copy.hpp"
+#include "engine/copies/segment_graph.hpp"
+#include "kernels/graph/graph.hpp"
+
+namespace vectorgpu::cuda
+{
+
+struct DeviceGraph
+{
+	engine::GraphLayout layout;
+	std::vector<engine::GraphPartLayout> parts;
+	Held edges;         // [n_rows, degree] uint32
+	Held entry_nodes;   // [n_entries] uint32
+	Held entry_vectors; // [n_entries, pitch_bytes], in the block's form
+
+	/// The entry points of a part as rows; they have no ids.
+	kernels::Rows rows_of_entries(const Block &block, const engine::GraphPartLayout &part) const;
+};
+
+/// From a checked description, of a sealed block. Waits for the upload.
+Status make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
+	std::shared_ptr<const DeviceGraph> *made);
+
+/// Bytes [first, first + n_bytes) of the description.
+Status read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes);
+
+} // namespace vectorgpu::cuda

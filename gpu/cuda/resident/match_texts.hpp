@@ -1,0 +1,58 @@
+// The texts of a segment on the device, for searches by edit distance (kernels/match/match.hpp): each character as a number of the segment's own
+// alphabet, a byte. A part of DeviceMatchIndex.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/device/budget.hpp"
+#include "cuda/device/device.hpp"
+#include "engine/match/match_index.hpp"
+#include "kernels/match/match.hpp"
+
+namespace vectorgpu::cuda
+{
+
+class DeviceTexts
+{
+public:
+	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones, that take at most
+	/// most_bytes there.
+	static bool fits(const engine::match::MatchIndex &index, uint64_t most_bytes);
+
+	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the device has too little.
+	Status load(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
+
+	/// *n_different += what the device has otherwise than it would be made of `index` now, which it was loaded from: of tiles that begin in rows
+	/// [first, first + n).
+	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
+
+	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].
+	std::vector<uint8_t> symbols_of(const uint8_t *codes, size_t n) const;
+
+	/// No row is further from a query of kMatchTextQuery characters or fewer.
+	uint32_t most_distance() const { return most_distance_; }
+
+	uint32_t bits() const { return most_distance_ + 1 <= 255 ? 8 : 16; }
+	bool loaded() const { return n_tiles_ > 0; }
+	uint32_t n_tiles() const { return n_tiles_; }
+
+	/// [n_tiles] symbols of each tile, those included that only fill up groups: so many steps are made for a query.
+	std::span<const uint64_t> tile_symbols() const { return tile_symbols_; }
+	const kernels::MatchTextTile *tiles() const { return tiles_.as<kernels::MatchTextTile>(); }
+	uint64_t device_bytes() const { return texts_.bytes() + tiles_.bytes(); }
+
+private:
+	const Device *device_ = nullptr;
+	std::unordered_map<uint32_t, uint8_t> alphabet_;
+	uint32_t most_distance_ = 0;
+	uint32_t n_tiles_ = 0;
+	std::vector<uint64_t> tile_symbols_;
+	std::vector<uint64_t> tiles_at_; // where each begins in texts_
+	Held texts_;
+	Held tiles_;
+};
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,25 @@
+// What a search has of its own, see search.hpp.
+#include <cstring>
+
+#include "cuda/search/search.hpp"
+#include "kernels/filter/one_pass.hpp"
+
+namespace vectorgpu::cuda
+{
+
+Status
+SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinned_bytes)
+{
+	VECTORGPU_TRY(stream.create(device));
+	VECTORGPU_TRY(workspace.allocate(device, workspace_bytes, "the workspace of a search"));
+	VECTORGPU_TRY(pinned_in.allocate(device, pinned_bytes / 2, "queries"));
+	VECTORGPU_TRY(heads.allocate(device, kMostAnswers * sizeof(kernels::AnswerHead), "results"));
+	std::memset(heads.get(), 0, heads.bytes());
+	VECTORGPU_TRY(counters.allocate(device, kernels::OnePassCounters::kWords * sizeof(uint32_t), "counters of a search"));
+	VECTORGPU_TRY(device->check(cudaMemsetAsync(counters.get(), 0, counters.bytes(), stream.get()), "clear counters"));
+	VECTORGPU_TRY(given_up.allocate(device, sizeof(uint32_t), "counters of a search"));
+	*given_up.as<uint32_t>() = 0;
+	return pinned_out.allocate(device, pinned_bytes, "results");
+}
+
+} // namespace vectorgpu::cuda

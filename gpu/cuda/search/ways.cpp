@@ -1,0 +1,207 @@
+// See ways.hpp.
+#include "cuda/search/ways.hpp"
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "cuda/cuda_engine.hpp"
+#include "cuda/selftest/self_test.hpp"
+#include "kernels/graph/graph.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+class WayTests
+{
+public:
+	WayTests(CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways)
+		: engine_(engine), device_(device), options_(options), ways_(ways)
+	{
+	}
+
+	Status
+	run(StartTimes *times)
+	{
+		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice = false; // until it is their turn
+		VECTORGPU_TRY(self_test(engine_));
+		times->done("self-test of rows and lists");
+		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
+				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists}, {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
+				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
+				 {"of match counts", &WayTests::test_matches}})
+		{
+			VECTORGPU_TRY((this->*test)());
+			times->done(name);
+		}
+		ways_->graph_choice = options_.graph_choice;
+		return Status::ok();
+	}
+
+private:
+	/// *way is left out, and the log says so, where the test has failed; a device that is lost is the engine's end.
+	Status
+	judge(const Status &status, bool *way, const char *without)
+	{
+		if (status.is_ok() || device_.fatal())
+			return status;
+		device_.log((std::string(without) + ": " + status.message).c_str());
+		*way = false;
+		return Status::ok();
+	}
+
+	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other ways answer the same.
+	Status
+	test_one_pass()
+	{
+		if (!options_.one_pass)
+			return Status::ok();
+		ways_->one_pass = true;
+		ways_->filter_min_queries = 0; // no batch is too small for the test
+
+		const Status status = self_test_one_pass(engine_);
+
+		ways_->filter_min_queries = options_.filter_min_queries;
+		return judge(status, &ways_->one_pass, "no searches in one pass");
+	}
+
+	Status
+	test_few_lists()
+	{
+		if (!options_.few_lists)
+			return Status::ok();
+		ways_->few_lists = true;
+		return judge(self_test_few_lists(engine_), &ways_->few_lists, "no searches of lists in two launches");
+	}
+
+	Status
+	test_few_real_lists()
+	{
+		if (!options_.few_real_lists)
+			return Status::ok();
+
+		const bool bytes = std::exchange(ways_->few_lists, false); // bytes are tested as any other numbers here
+
+		ways_->few_real_lists = true;
+		ways_->few_real_pairs = 1e9; // no list is looked at too often for the test
+
+		const Status status = self_test_few_real_lists(engine_);
+
+		ways_->few_lists = bytes;
+		ways_->few_real_pairs = options_.few_real_pairs;
+		return judge(status, &ways_->few_real_lists, "no searches of lists of reals in two launches");
+	}
+
+	/// Exact answers reach every recall target.
+	Status
+	test_bins()
+	{
+		return judge(self_test_bins(engine_), &ways_->bins, "recall targets are taken for 1");
+	}
+
+	uint32_t
+	graph_steps() const
+	{
+		return options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
+	}
+
+	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
+	Status
+	test_graphs()
+	{
+		ways_->graph_alone = options_.graph_alone;
+
+		const uint32_t steps = graph_steps();
+		const bool may_have_clusters = ways_->graph_alone && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0;
+		Status status = self_test_graphs(engine_, steps);
+		const bool had_clusters = engine_->n_graph_blocks() > engine_->n_graph_alone();
+
+		if (!status.is_ok() && had_clusters && !device_.fatal())
+		{
+			device_.log(("no searches of graphs by several blocks each: " + status.message).c_str());
+			ways_->graph_tuning.blocks = 1;
+			status = self_test_graphs(engine_, steps);
+		}
+		else if (may_have_clusters && !had_clusters && !device_.fatal())
+			device_.log("no searches of graphs by several blocks each: the device has no room for clusters of them");
+		if (!status.is_ok() && ways_->graph_alone && !device_.fatal())
+		{
+			device_.log(("no searches of graphs by a block each: " + status.message).c_str());
+			ways_->graph_alone = false;
+			status = self_test_graphs(engine_, steps);
+		}
+		return judge(status, &ways_->holds_graphs, "graphs are not searched on the GPU");
+	}
+
+	Status
+	test_bit_graphs()
+	{
+		if (!ways_->holds_graphs)
+			return Status::ok();
+		return judge(self_test_bit_graphs(engine_, graph_steps()), &ways_->holds_bit_graphs, "graphs of bit strings are not searched on the GPU");
+	}
+
+	Status
+	test_hashed()
+	{
+		uint64_t n_searches = 0;
+		const Status status = self_test_hashed(engine_, &n_searches);
+
+		return judge(on_device(status, engine_->n_hashed(), n_searches), &ways_->holds_hashed, "graphs are not searched by codes on the GPU");
+	}
+
+	Status
+	test_codes()
+	{
+		return judge(self_test_codes(engine_), &ways_->holds_codes, "codes are not searched on the GPU");
+	}
+
+	Status
+	test_matches()
+	{
+		uint64_t n_searches = 0;
+		const Status status = self_test_matches(engine_, &n_searches);
+
+		return judge(on_device(status, engine_->n_matched(), n_searches), &ways_->holds_matches, "matches are not counted on the GPU");
+	}
+
+	/// Right answers of the host say nothing about kernels.
+	static Status
+	on_device(const Status &status, uint64_t n_on_device, uint64_t n_searches)
+	{
+		return status.is_ok() && n_on_device != n_searches ? Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's") : status;
+	}
+
+	CudaEngine *engine_;
+	const Device &device_;
+	const CudaEngineOptions &options_;
+	Ways *ways_;
+};
+
+} // namespace
+
+Ways
+asked_ways(const CudaEngineOptions &options)
+{
+	Ways ways;
+
+	ways.filter_min_queries = options.filter_min_queries;
+	ways.graph_tuning = options.graph;
+	ways.one_pass = options.one_pass;
+	ways.few_lists = options.few_lists;
+	ways.few_real_lists = options.few_real_lists;
+	ways.few_real_pairs = options.few_real_pairs;
+	ways.graph_alone = options.graph_alone;
+	ways.graph_choice = options.graph_choice;
+	return ways;
+}
+
+Status
+test_ways(CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways, StartTimes *times)
+{
+	return WayTests(engine, device, options, ways).run(times);
+}
+
+} // namespace vectorgpu::cuda

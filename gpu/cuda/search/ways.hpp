@@ -1,0 +1,43 @@
+// The ways in which an engine searches: those that its options ask for, less those that the self-test finds wrong on this device.
+#pragma once
+
+#include <cstdint>
+
+#include "common/status.hpp"
+#include "cuda/device/start_times.hpp"
+#include "kernels/graph/graph_tuning.hpp"
+
+namespace vectorgpu::cuda
+{
+
+class CudaEngine;
+struct CudaEngineOptions;
+class Device;
+
+/// Without any of them an engine does what it is asked for in another way, or says that it does not hold such copies.
+struct Ways
+{
+	uint32_t filter_min_queries = 0;
+	kernels::GraphTuning graph_tuning;
+	bool one_pass = false;
+	bool few_lists = false;
+	bool few_real_lists = false;
+	double few_real_pairs = 0;
+	bool bins = true;
+	bool graph_alone = false;
+	bool graph_choice = false;
+	bool holds_graphs = true;
+	bool holds_bit_graphs = true; // graphs of bit strings; none without holds_graphs
+	bool holds_hashed = true; // graphs with codes
+	bool holds_codes = true;
+	bool holds_matches = true;
+};
+
+/// All that the options ask for.
+Ways asked_ways(const CudaEngineOptions &options);
+
+/// Tests the engine's kernels (self_test.hpp) while it searches in *ways, which are its own, and leaves in them what answers rightly. kUnavailable, or what
+/// a call said: the engine is not to be used. times: a part for each test.
+Status test_ways(CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways, StartTimes *times);
+
+} // namespace vectorgpu::cuda

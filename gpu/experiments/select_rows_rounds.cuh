@@ -1,0 +1,265 @@
+// Selection from one row by rounds, for one block: right and bounded in time whatever the numbers and their order. A
+// threshold from the row's first numbers, a comparison per number, survivors to a buffer in shared memory; when that is full,
+// radix selection cuts it back to k and sharpens the threshold. Columns go up, so that after a cut only numbers below the k-th pass.
+#pragma once
+
+#include "kernels/select/block_select.cuh"
+#include "experiments/select_rows.hpp"
+
+namespace vectorgpu::kernels
+{
+
+constexpr int kRoundsPerThread = 16;
+
+/// Shared memory of select_row_by_rounds, before the buffer.
+struct RoundsScratch
+{
+	uint32_t histogram[256];
+	unsigned long long all_ones;
+	unsigned long long any_ones;
+	uint32_t digit;
+	uint32_t rank;
+	uint32_t in_bin;
+	uint32_t fill;
+	uint32_t kept;
+	RadixScratch radix;
+};
+
+/// A number's order, with both zeros one.
+__device__ __forceinline__ uint32_t
+number_order(float value)
+{
+	return float_to_order(value == 0.0f ? 0.0f : value);
+}
+
+/// A number and its column: ascending keys are ascending numbers, NaN last, ties by column. Keys of a row differ.
+__device__ __forceinline__ uint64_t
+pair_key(float value, uint32_t column)
+{
+	return static_cast<uint64_t>(number_order(value)) << 32 | column;
+}
+
+/// The k-th smallest of keys [n], n >= k, or a number between it and the next. All threads call it.
+template <int kThreads>
+__device__ __noinline__ uint64_t
+kth_key(const uint64_t *keys, uint32_t n, uint32_t k, RoundsScratch *scratch)
+{
+	if (threadIdx.x == 0)
+	{
+		scratch->all_ones = ~0ull;
+		scratch->any_ones = 0;
+	}
+	__syncthreads();
+	{
+		uint64_t all = ~uint64_t{0};
+		uint64_t any = 0;
+
+		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
+		{
+			all &= keys[i];
+			any |= keys[i];
+		}
+
+		const uint32_t all_high = __reduce_and_sync(0xFFFFFFFFu, static_cast<uint32_t>(all >> 32));
+		const uint32_t all_low = __reduce_and_sync(0xFFFFFFFFu, static_cast<uint32_t>(all));
+		const uint32_t any_high = __reduce_or_sync(0xFFFFFFFFu, static_cast<uint32_t>(any >> 32));
+		const uint32_t any_low = __reduce_or_sync(0xFFFFFFFFu, static_cast<uint32_t>(any));
+
+		if (threadIdx.x % 32 == 0)
+		{
+			atomicAnd(&scratch->all_ones, static_cast<unsigned long long>(all_high) << 32 | all_low);
+			atomicOr(&scratch->any_ones, static_cast<unsigned long long>(any_high) << 32 | any_low);
+		}
+	}
+	__syncthreads();
+
+	const uint64_t differing = scratch->all_ones ^ scratch->any_ones;
+	const int n_bits = 64 - __clzll(static_cast<long long>(differing));
+	uint64_t mask = n_bits == 64 ? 0 : ~uint64_t{0} << n_bits;
+	uint64_t prefix = scratch->all_ones & mask;
+
+	for (int above = n_bits; above > 0; above -= 8)
+	{
+		const int shift = above > 8 ? above - 8 : 0;
+
+		for (uint32_t i = threadIdx.x; i < 256; i += kThreads)
+			scratch->histogram[i] = 0;
+		__syncthreads();
+		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
+			if ((keys[i] & mask) == prefix)
+				atomicAdd(&scratch->histogram[static_cast<uint32_t>((keys[i] & ~mask) >> shift) & 0xFF], 1u);
+		__syncthreads();
+		if (threadIdx.x < 32)
+		{
+			uint32_t counts[8];
+			uint32_t sum = 0;
+
+#pragma unroll
+			for (int j = 0; j < 8; j++)
+			{
+				counts[j] = scratch->histogram[threadIdx.x * 8 + j];
+				sum += counts[j];
+			}
+
+			uint32_t before = sum;
+
+			for (int offset = 1; offset < 32; offset *= 2)
+			{
+				const uint32_t other = __shfl_up_sync(0xFFFFFFFFu, before, offset);
+
+				if (static_cast<int>(threadIdx.x) >= offset)
+					before += other;
+			}
+			before -= sum;
+#pragma unroll
+			for (int j = 0; j < 8; j++)
+			{
+				if (k > before && k <= before + counts[j])
+				{
+					scratch->digit = threadIdx.x * 8 + j;
+					scratch->rank = k - before;
+					scratch->in_bin = counts[j];
+				}
+				before += counts[j];
+			}
+		}
+		__syncthreads();
+		prefix |= static_cast<uint64_t>(scratch->digit) << shift;
+		mask = ~uint64_t{0} << shift;
+		k = scratch->rank;
+		if (k == scratch->in_bin) // all of the bin: everything with this prefix is among them
+			return prefix | ~mask;
+		__syncthreads();
+	}
+	return prefix;
+}
+
+/// Cuts the buffer back to the k smallest. fill > k. Returns the k-th key's bound.
+template <int kThreads>
+__device__ __noinline__ uint64_t
+cut(uint64_t *keys, uint32_t fill, uint32_t k, RoundsScratch *scratch)
+{
+	const uint64_t bound = kth_key<kThreads>(keys, fill, k, scratch);
+
+	if (threadIdx.x == 0)
+		scratch->kept = 0;
+	__syncthreads();
+	for (uint32_t base = 0; base < fill; base += kThreads)
+	{
+		const uint32_t i = base + threadIdx.x;
+		const uint64_t key = i < fill ? keys[i] : ~uint64_t{0};
+		const bool keep = i < fill && key <= bound;
+
+		__syncthreads(); // all have read this part: places up to it may be written
+		if (keep)
+			keys[atomicAdd(&scratch->kept, 1u)] = key;
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+		scratch->fill = scratch->kept;
+	__syncthreads();
+	return bound;
+}
+
+/// keys[0, k) = the k smallest keys of row [n], in any order; keys [capacity], capacity >= k + 256, k <= n. All threads call it; ends
+/// with a barrier.
+template <int kThreads>
+__device__ __noinline__ void
+select_row_by_rounds(const float *row, uint32_t n, uint32_t k, RoundsScratch *scratch, uint64_t *keys, uint32_t capacity)
+{
+	constexpr uint32_t kRound = kThreads * kRoundsPerThread;
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t n_sample = min(n, max(kRound, 4 * k));
+	// Orders up to it pass.
+	uint32_t limit = block_kth_smallest([&](uint32_t i) { return number_order(row[i]); }, n_sample, k, &scratch->radix);
+
+	if (threadIdx.x == 0)
+		scratch->fill = 0;
+	__syncthreads();
+
+	auto sharpen = [&](uint32_t fill)
+	{
+		// k numbers of smaller columns come before an equal one that is still to come.
+		if (fill > k)
+			limit = static_cast<uint32_t>(cut<kThreads>(keys, fill, k, scratch) >> 32) - 1;
+	};
+
+	for (uint32_t base = 0; base < n; base += kRound)
+	{
+		const uint32_t before = scratch->fill;
+		float value[kRoundsPerThread];
+		uint32_t passed = 0;
+
+#pragma unroll
+		for (int j = 0; j < kRoundsPerThread; j++)
+		{
+			const uint32_t column = base + j * kThreads + threadIdx.x;
+
+			value[j] = column < n ? __ldg(row + column) : 0.0f;
+		}
+#pragma unroll
+		for (int j = 0; j < kRoundsPerThread; j++)
+			passed |= static_cast<uint32_t>(number_order(value[j]) <= limit && base + j * kThreads + threadIdx.x < n) << j;
+		__syncthreads(); // all have read fill
+		if (__any_sync(0xFFFFFFFFu, passed != 0))
+		{
+			const uint32_t mine = __popc(passed);
+			uint32_t at = mine;
+
+#pragma unroll
+			for (int offset = 1; offset < 32; offset *= 2)
+			{
+				const uint32_t other = __shfl_up_sync(0xFFFFFFFFu, at, offset);
+
+				at += lane >= static_cast<uint32_t>(offset) ? other : 0;
+			}
+
+			uint32_t first = 0;
+
+			if (lane == 31)
+				first = atomicAdd(&scratch->fill, at);
+			at += __shfl_sync(0xFFFFFFFFu, first, 31) - mine;
+#pragma unroll
+			for (int j = 0; j < kRoundsPerThread; j++)
+				if (((passed >> j) & 1) != 0)
+				{
+					if (at < capacity)
+						keys[at] = pair_key(value[j], base + j * kThreads + threadIdx.x);
+					at++;
+				}
+		}
+		__syncthreads();
+
+		const uint32_t fill = scratch->fill;
+
+		if (fill > capacity)
+		{
+			// Too many at once: take the round back, and go over it in steps that fit.
+			__syncthreads();
+			if (threadIdx.x == 0)
+				scratch->fill = before;
+			__syncthreads();
+			sharpen(before);
+#pragma unroll 1
+			for (int j = 0; j < kRoundsPerThread; j++)
+			{
+				const uint32_t column = base + j * kThreads + threadIdx.x;
+				const float again = column < n ? __ldg(row + column) : 0.0f;
+
+				if (scratch->fill + kThreads > capacity)
+					sharpen(scratch->fill);
+				__syncthreads();
+				if (column < n && number_order(again) <= limit)
+					keys[atomicAdd(&scratch->fill, 1u)] = pair_key(again, column);
+				__syncthreads();
+			}
+		}
+		else if (fill > capacity / 2 + k / 2)
+			sharpen(fill);
+	}
+	__syncthreads();
+	if (scratch->fill > k)
+		cut<kThreads>(keys, scratch->fill, k, scratch);
+}
+
+} // namespace vectorgpu::kernels

@@ -1,9 +1,0 @@
-// The scan of small sources of one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/bounded_scan.cuh"
-
-namespace vectorgpu::kernels
-{
-
-template cudaError_t launch_bounded_scan_metric<Metric::kL1>(const BoundedScanArgs &args, cudaStream_t stream);
-
-} // namespace vectorgpu::kernels

@@ -1,0 +1,9 @@
+// The scan of small sources of one metric; one file each, so that they build in parallel.
+#include "kernels/canonical/bounded_scan.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_bounded_scan_metric<Metric::kInnerProduct>(const BoundedScanArgs &args, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

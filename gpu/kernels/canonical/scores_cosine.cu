@@ -1,0 +1,12 @@
+// The canonical scores of one metric; one file each, so that they build in parallel.
+#include "kernels/canonical/scores.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_scores_metric<Metric::kCosine>(const ScoreArgs &args, cudaStream_t stream);
+template cudaError_t launch_rescore_metric<Metric::kCosine>(const RescoreArgs &args, cudaStream_t stream);
+template cudaError_t launch_finish_metric<Metric::kCosine>(
+	const FilterSelect &select, const RescoreArgs &args, const Answers &answers, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

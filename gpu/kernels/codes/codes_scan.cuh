@@ -1,0 +1,261 @@
+// Scan of the codes of the lists that a query looks at, a block (or several) to a query; instantiated by codes_scan_{pq,rows}.cu with an
+// estimator for each form of codes. The block makes the query's tables in shared memory and keeps the best candidates there: no threshold
+// has to be found beforehand, and nothing is written but the result.
+//
+// An estimator has kThreads, kBlocks (of a processor, that it is compiled for), prepare(args, query, tables) (all threads; ends with a
+// barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the estimate at place first + lane.
+#pragma once
+
+#include "kernels/canonical/canonical.cuh"
+#include "kernels/codes/codes_launch.hpp"
+#include "kernels/select/merge.cuh"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kCodeSlots = 256; // lists whose places are held at a time
+
+/// Shared memory of a scan beside tables and entries.
+struct alignas(16) CodeSlots
+{
+	uint32_t warp_sums[kCodeSlots / 32];
+	uint32_t first[kCodeSlots];
+	uint32_t end[kCodeSlots];
+	uint32_t chunk_first[kCodeSlots + 1];
+	double constants[kCodeSlots];
+	uint32_t fill;
+};
+
+/// NaN comes behind all numbers, before what does not count.
+constexpr uint64_t kNanEstimateKey = kNanKey - 1;
+
+__device__ __forceinline__ uint64_t
+estimate_to_key(double estimate)
+{
+	return estimate != estimate ? kNanEstimateKey : device_score_to_key(__dadd_rn(estimate, 0.0)); // -0 becomes +0
+}
+
+/// Candidate i of a query, by its estimate and place.
+__device__ __forceinline__ void
+put_candidate(const Candidates &found, uint32_t query, uint32_t i, const Entry &entry)
+{
+	const size_t at = static_cast<size_t>(query) * found.capacity + i;
+
+	found.rows[at] = static_cast<uint32_t>(entry.row);
+	found.keys[at] = entry.key == kNanEstimateKey ? kNanKey : entry.key;
+}
+
+__device__ __forceinline__ double
+device_key_to_score(uint64_t key)
+{
+	if (key >= kNanKey)
+		return __longlong_as_double(0x7FF8000000000000ll);
+	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
+}
+
+/// Places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number of chunks. All threads of the
+/// block call it; the first kCodeSlots work.
+__device__ __forceinline__ uint32_t
+load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSlots *slots)
+{
+	const Entry *ranked = args.probes.ranked + static_cast<size_t>(query) * args.probes.stride;
+	const uint32_t slot = base + threadIdx.x;
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const bool works = threadIdx.x < kCodeSlots;
+	uint32_t first = 0;
+	uint32_t end = 0;
+	double constant = 0.0;
+
+	if (works && slot < args.probes.counts[query])
+	{
+		const Entry entry = ranked[slot];
+
+		first = static_cast<uint32_t>(args.probes.offsets[entry.row]);
+		end = static_cast<uint32_t>(args.probes.offsets[entry.row + 1]);
+		if (args.codes.form == CodeForm::kPq8 || args.codes.form == CodeForm::kPq4)
+		{
+			constant = device_key_to_score(entry.key);
+			if (args.metric == Metric::kCosine)
+				constant = __dsub_rn(constant, 1.0);
+		}
+	}
+
+	uint32_t sum = (end - first + 31) / 32;
+
+#pragma unroll
+	for (int offset = 1; offset < 32; offset *= 2)
+	{
+		const uint32_t other = __shfl_up_sync(0xFFFFFFFFu, sum, offset);
+
+		if (static_cast<int>(lane) >= offset)
+			sum += other;
+	}
+	__syncthreads(); // what was here has been read
+	if (works && lane == 31)
+		slots->warp_sums[warp] = sum;
+	__syncthreads();
+	if (works)
+	{
+		for (uint32_t w = 0; w < warp; w++)
+			sum += slots->warp_sums[w];
+		slots->first[threadIdx.x] = first;
+		slots->end[threadIdx.x] = end;
+		slots->constants[threadIdx.x] = constant;
+		slots->chunk_first[threadIdx.x + 1] = sum;
+		if (threadIdx.x == 0)
+			slots->chunk_first[0] = 0;
+	}
+	__syncthreads();
+	return slots->chunk_first[kCodeSlots];
+}
+
+/// Dynamic shared memory: tables (if Shared), then entries [n_entries].
+template <class Estimator, bool Shared>
+__global__ void __launch_bounds__(Estimator::kThreads, Estimator::kBlocks)
+coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_bytes)
+{
+	extern __shared__ __align__(16) uint8_t dynamic[];
+	__shared__ CodeSlots slots;
+	constexpr uint32_t kWarps = Estimator::kThreads / 32;
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t n_tasks = args.n_queries * args.n_splits;
+	Entry *entries = reinterpret_cast<Entry *>(dynamic + (Shared ? table_bytes : 0));
+	uint8_t *tables = Shared ? dynamic : args.tables + static_cast<size_t>(blockIdx.x) * table_bytes;
+
+	for (uint32_t task = blockIdx.x; task < n_tasks; task += gridDim.x)
+	{
+		const uint32_t query = task / args.n_splits;
+		const uint32_t split = task % args.n_splits;
+		const uint32_t k = args.wanted[query];
+		const bool has_after = args.after != nullptr;
+		const Entry after = has_after && k > 0 ? args.after[query] : Entry{0, 0};
+		const uint32_t n_probes = args.probes.counts[query];
+		Entry threshold = {kExcludedKey, 0};
+		uint32_t fill = 0;
+		Estimator estimator;
+
+		__syncthreads(); // the last task is done with shared memory
+		if (threadIdx.x == 0)
+			slots.fill = 0;
+		if (k > 0)
+			estimator.prepare(args, query, tables);
+		for (uint32_t base = 0; k > 0 && base < n_probes; base += kCodeSlots)
+		{
+			const uint32_t n_chunks = load_code_slots(args, query, base, &slots);
+
+			for (uint32_t round = 0; round < n_chunks; round += args.n_splits * kWarps)
+			{
+				const uint32_t chunk = round + split * kWarps + warp;
+				Entry entry = {kExcludedKey, 0};
+				bool taken = false;
+
+				if (chunk < n_chunks)
+				{
+					uint32_t low = 0; // the last slot whose first chunk is not behind `chunk`
+					uint32_t high = kCodeSlots;
+
+					while (high - low > 1)
+					{
+						const uint32_t middle = (low + high) / 2;
+
+						if (slots.chunk_first[middle] <= chunk)
+							low = middle;
+						else
+							high = middle;
+					}
+
+					const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
+					const uint32_t end = slots.end[low];
+					const double estimate = __dadd_rn(estimator.estimate(args, query, tables, first, end, lane), slots.constants[low]);
+
+					entry = {estimate_to_key(estimate), first + lane};
+					taken = first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
+
+					const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
+
+					if (ballot != 0)
+					{
+						uint32_t at = 0;
+
+						if (lane == 0)
+							at = atomicAdd(&slots.fill, static_cast<uint32_t>(__popc(ballot)));
+						at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
+						if (taken)
+							entries[at] = entry;
+					}
+				}
+				fill += static_cast<uint32_t>(__syncthreads_count(taken));
+				if (fill + Estimator::kThreads > n_entries)
+				{
+					fill = flush_entries(entries, fill, k);
+					if (threadIdx.x == 0)
+						slots.fill = fill;
+					if (fill >= k)
+						threshold = entries[k - 1];
+					__syncthreads();
+				}
+			}
+		}
+		fill = flush_entries(entries, fill, k);
+		if (args.n_splits > 1)
+		{
+			Entry *part = args.parts + (static_cast<size_t>(query) * args.n_splits + split) * args.stride;
+
+			for (uint32_t i = threadIdx.x; i < fill; i += Estimator::kThreads)
+				part[i] = entries[i];
+			if (threadIdx.x == 0)
+				args.part_counts[static_cast<size_t>(query) * args.n_splits + split] = fill;
+			continue;
+		}
+		for (uint32_t i = threadIdx.x; i < fill; i += Estimator::kThreads)
+			put_candidate(args.found, query, i, entries[i]);
+		if (threadIdx.x == 0)
+		{
+			args.found.counts[query] = fill;
+			if (fill > 0)
+				args.last[query] = entries[fill - 1];
+		}
+	}
+}
+
+/// A power of two that holds `stride` candidates and what a round of the block's threads adds.
+inline uint32_t
+code_entries(uint32_t stride, uint32_t threads)
+{
+	uint32_t n = 2 * threads;
+
+	while (n < stride + threads)
+		n *= 2;
+	return n;
+}
+
+template <class Estimator, bool Shared>
+cudaError_t
+launch_code_estimator(const CodedScanArgs &args, cudaStream_t stream)
+{
+	const uint32_t n_entries = code_entries(args.stride, Estimator::kThreads);
+	const uint32_t table_bytes = static_cast<uint32_t>(code_table_bytes(args.codes));
+	const uint32_t n_tasks = args.n_queries * args.n_splits;
+	const uint32_t grid = Shared ? n_tasks : min(n_tasks, args.table_blocks);
+
+	coded_scan_kernel<Estimator, Shared>
+		<<<grid, Estimator::kThreads, n_entries * sizeof(Entry) + (Shared ? table_bytes : 0), stream>>>(args, n_entries, table_bytes);
+	return cudaGetLastError();
+}
+
+template <class Estimator, bool Shared>
+cudaError_t
+prepare_code_estimator()
+{
+	cudaFuncAttributes attributes{};
+	cudaError_t error = cudaFuncGetAttributes(&attributes, coded_scan_kernel<Estimator, Shared>);
+
+	if (error == cudaSuccess)
+		error = cudaFuncSetAttribute(coded_scan_kernel<Estimator, Shared>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+			static_cast<int>(kCodeSharedBytes - attributes.sharedSizeBytes));
+	return error;
+}
+
+} // namespace vectorgpu::kernels

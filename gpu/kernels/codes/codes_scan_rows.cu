@@ -1,0 +1,243 @@
+// Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the order of the canonical
+// distance. And the end of all scans: parts of a query's candidates joined, launchers.
+#include "kernels/codes/codes_scan.cuh"
+
+namespace vectorgpu::kernels
+{
+namespace
+{
+
+constexpr int kRowThreads = 256;
+
+template <Metric metric>
+struct Sq8
+{
+	static constexpr int kThreads = kRowThreads;
+	static constexpr int kBlocks = 2;
+
+	__device__ __forceinline__ void
+	prepare(const CodedScanArgs &, uint32_t, const uint8_t *)
+	{
+	}
+
+	/// As engine/ivf's sq8_scores.
+	__device__ __forceinline__ double
+	estimate(const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
+	{
+		const uint32_t padded = args.prepared.state_stride / 2;
+		const float *offsets = args.prepared.states + static_cast<size_t>(query) * args.prepared.state_stride;
+		const float *weights = offsets + padded;
+		const uint8_t *block = args.codes.codes;
+		const size_t pitch = args.codes.pitch_bytes;
+		float sums[32];
+
+#pragma unroll
+		for (int r = 0; r < 32; r++)
+			sums[r] = 0.0f;
+		for (uint32_t at = 0; at < padded; at += kSq8GroupDims)
+		{
+			float offset[4];
+			float weight[4];
+
+#pragma unroll
+			for (int s = 0; s < 4; s++)
+			{
+				offset[s] = __ldg(offsets + at + s * 32 + lane);
+				weight[s] = __ldg(weights + at + s * 32 + lane);
+			}
+#pragma unroll
+			for (int r = 0; r < 32; r++)
+			{
+				const uint32_t word = __ldg(reinterpret_cast<const uint32_t *>(block + min(first + r, end - 1) * pitch + at) + lane);
+
+#pragma unroll
+				for (int s = 0; s < 4; s++)
+				{
+					// 2^23 + byte, less 2^23: exact, and faster than a conversion.
+					const float code = __fsub_rn(__uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650u + s)), 8388608.0f);
+
+					if constexpr (metric == Metric::kL2)
+					{
+						const float d = __fmaf_rn(-weight[s], code, offset[s]);
+
+						sums[r] = __fmaf_rn(d, d, sums[r]);
+					}
+					else if constexpr (metric == Metric::kL1)
+						sums[r] = __fadd_rn(sums[r], fabsf(__fmaf_rn(-weight[s], code, offset[s])));
+					else
+						sums[r] = __fmaf_rn(weight[s], code, sums[r]);
+				}
+			}
+		}
+
+		const double sum = static_cast<double>(reduce_pairs(sums, lane));
+
+		if constexpr (metric == Metric::kInnerProduct)
+			return -__dadd_rn(sum, args.prepared.constants[query]);
+		else if constexpr (metric == Metric::kCosine)
+			return __dsub_rn(1.0, __dadd_rn(sum, args.prepared.constants[query]));
+		else
+			return sum;
+	}
+};
+
+template <Metric metric>
+struct Halves
+{
+	static constexpr int kThreads = kRowThreads;
+	static constexpr int kBlocks = 1;
+
+	__device__ __forceinline__ void
+	prepare(const CodedScanArgs &, uint32_t, const uint8_t *)
+	{
+	}
+
+	__device__ __forceinline__ double
+	estimate(const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
+	{
+		const float *vector = args.prepared.units + static_cast<size_t>(query) * args.dim_pad;
+		const char *block = reinterpret_cast<const char *>(args.codes.codes);
+		const float aa = metric == Metric::kCosine ? query_square_sum(vector, args.dim_pad, lane) : 0.0f;
+
+		return score_pairs<metric, Float16Form, 32, 1>(
+			[&](int r) { return block + static_cast<size_t>(min(first + r, end - 1)) * args.codes.pitch_bytes; }, vector, 1, args.dim_pad, aa,
+			lane);
+	}
+};
+
+template <template <Metric> class Estimator>
+cudaError_t
+launch_metric(const CodedScanArgs &args, cudaStream_t stream)
+{
+	switch (args.metric)
+	{
+		case Metric::kL2:
+			return launch_code_estimator<Estimator<Metric::kL2>, true>(args, stream);
+		case Metric::kInnerProduct:
+			return launch_code_estimator<Estimator<Metric::kInnerProduct>, true>(args, stream);
+		case Metric::kCosine:
+			return launch_code_estimator<Estimator<Metric::kCosine>, true>(args, stream);
+		case Metric::kL1:
+			return launch_code_estimator<Estimator<Metric::kL1>, true>(args, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
+}
+
+template <template <Metric> class Estimator>
+cudaError_t
+prepare_metrics()
+{
+	cudaError_t error = prepare_code_estimator<Estimator<Metric::kL2>, true>();
+
+	if (error == cudaSuccess)
+		error = prepare_code_estimator<Estimator<Metric::kInnerProduct>, true>();
+	if (error == cudaSuccess)
+		error = prepare_code_estimator<Estimator<Metric::kCosine>, true>();
+	return error != cudaSuccess ? error : prepare_code_estimator<Estimator<Metric::kL1>, true>();
+}
+
+/// Grid n_queries, block 256: the candidates of all blocks of a query into one order.
+__global__ void __launch_bounds__(kMergeThreads)
+join_parts_kernel(const CodedScanArgs args, uint32_t n_entries)
+{
+	extern __shared__ __align__(16) uint8_t dynamic[];
+	const uint32_t query = blockIdx.x;
+	const uint32_t stride = args.stride;
+	const size_t n_parts = static_cast<size_t>(args.n_queries) * args.n_splits;
+	const Entry *parts = args.parts + static_cast<size_t>(query) * args.n_splits * stride;
+	const uint32_t *counts = args.part_counts + static_cast<size_t>(query) * args.n_splits;
+	Best joined;
+
+	joined.entries = args.parts + n_parts * stride;
+	joined.counts = args.part_counts + n_parts;
+	joined.stride = stride;
+	if (threadIdx.x == 0)
+		joined.counts[query] = 0;
+	__syncthreads();
+	if (args.wanted[query] > 0)
+		merge_candidates(
+			args.wanted[query], args.n_splits * stride,
+			[&](uint32_t i, const Entry &) { return i % stride < counts[i / stride] ? parts[i] : Entry{kExcludedKey, 0}; }, joined, query,
+			reinterpret_cast<Entry *>(dynamic), n_entries);
+	__syncthreads();
+
+	const uint32_t n = joined.counts[query];
+	const Entry *entries = joined.entries + static_cast<size_t>(query) * stride;
+
+	for (uint32_t i = threadIdx.x; i < n; i += kMergeThreads)
+		put_candidate(args.found, query, i, entries[i]);
+	if (threadIdx.x == 0)
+	{
+		args.found.counts[query] = n;
+		if (n > 0)
+			args.last[query] = entries[n - 1];
+	}
+}
+
+bool
+is_pq(const Codes &codes)
+{
+	return codes.form == CodeForm::kPq8 || codes.form == CodeForm::kPq4;
+}
+
+} // namespace
+
+cudaError_t
+launch_row_code_scan(const CodedScanArgs &args, cudaStream_t stream)
+{
+	return args.codes.form == CodeForm::kSq8 ? launch_metric<Sq8>(args, stream) : launch_metric<Halves>(args, stream);
+}
+
+cudaError_t
+prepare_row_code_scan()
+{
+	const cudaError_t error = prepare_metrics<Sq8>();
+
+	return error != cudaSuccess ? error : prepare_metrics<Halves>();
+}
+
+size_t
+code_table_bytes(const Codes &codes)
+{
+	return is_pq(codes) ? (pq_table_bytes(codes) + 15) / 16 * 16 : 0;
+}
+
+bool
+code_table_fits(const Codes &codes, uint32_t stride)
+{
+	return !is_pq(codes) ||
+		   code_table_bytes(codes) + code_entries(stride, pq_threads()) * sizeof(Entry) + sizeof(CodeSlots) + 1024 <= kCodeSharedBytes;
+}
+
+cudaError_t
+launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream)
+{
+	if (args.n_queries == 0)
+		return cudaSuccess;
+
+	const cudaError_t error = is_pq(args.codes) ? launch_pq_scan(args, stream) : launch_row_code_scan(args, stream);
+
+	if (error != cudaSuccess || args.n_splits == 1)
+		return error;
+
+	const uint32_t n_entries = code_entries(args.stride, kMergeThreads);
+
+	join_parts_kernel<<<args.n_queries, kMergeThreads, n_entries * sizeof(Entry), stream>>>(args, n_entries);
+	return cudaGetLastError();
+}
+
+cudaError_t
+prepare_code_kernels()
+{
+	cudaError_t error = prepare_pq_scan();
+
+	if (error == cudaSuccess)
+		error = prepare_row_code_scan();
+	if (error == cudaSuccess)
+		error = cudaFuncSetAttribute(join_parts_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+			static_cast<int>(code_entries(kMostPassCandidates, kMergeThreads) * sizeof(Entry)));
+	return error;
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,168 @@
+// The filter's bound, in double and rounded outwards, and the cut of one query's candidates. Used by filter_select.cu and
+// scores.cuh.
+#pragma once
+
+#include "kernels/select/block_select.cuh"
+#include "kernels/filter/filter.hpp"
+
+namespace vectorgpu::kernels
+{
+
+constexpr int kSelectThreads = 256;
+
+__device__ __forceinline__ double
+infinity()
+{
+	return __longlong_as_double(0x7FF0000000000000ll);
+}
+
+/// |estimate - what exact arithmetic gives|, and for inner product and cosine the canonical score's error too.
+__device__ inline double
+estimate_error(const FilterBound &bound, double norm)
+{
+	const double product = norm * bound.max_norm;
+	const double underflow = bound.underflow * (1 + norm + bound.max_norm);
+
+	if (bound.metric == Metric::kL2)
+		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) + underflow;
+	if (bound.metric == Metric::kInnerProduct)
+		return (bound.product + 2 * bound.sums + bound.canonical + 0x1p-23) * product + underflow;
+	return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21);
+}
+
+/// Estimates above the result belong to rows whose canonical score is certainly greater than `score`.
+__device__ inline double
+cut_for_score(const FilterBound &bound, double norm, double score)
+{
+	const double error = estimate_error(bound, norm);
+
+	if (!(score < infinity()))
+		return infinity();
+	if (bound.metric == Metric::kL2)
+	{
+		const double squares = norm * norm * (1 - 0x1p-40);
+
+		return error + ((score + bound.underflow) / (1 - bound.canonical) - squares) / 2 + 0x1p-40 * (score + squares);
+	}
+	if (bound.metric == Metric::kInnerProduct)
+		return score + error + 0x1p-40 * fabs(score);
+	return (score - 1) * norm + error;
+}
+
+/// The same for a row known by its estimate only.
+__device__ inline double
+cut_for_estimate(const FilterBound &bound, double norm, double estimate)
+{
+	const double error = estimate_error(bound, norm);
+
+	if (!(estimate < infinity()))
+		return infinity();
+	if (bound.metric == Metric::kL2)
+	{
+		const double squares = norm * norm * (1 + 0x1p-40);
+		const double most = fmax(squares + 2 * (estimate + error), 0.0);
+
+		return cut_for_score(bound, norm, most * (1 + bound.canonical) + bound.underflow);
+	}
+	return estimate + 2 * error + 0x1p-40 * fabs(estimate);
+}
+
+/// No trusted row's estimate is above it. A threshold is cut down to it, which loses no row: the sums begin at the threshold, so that they
+/// and the estimates made of them are as exact as the bound says only if it is no larger than they can be.
+__device__ inline double
+largest_estimate(const FilterBound &bound, double norm)
+{
+	const double error = estimate_error(bound, norm);
+
+	if (bound.metric == Metric::kL2)
+		return (bound.max_norm / 2 + norm) * bound.max_norm * (1 + 0x1p-20) + error;
+	return (bound.metric == Metric::kInnerProduct ? norm * bound.max_norm : norm) * (1 + 0x1p-20) + error;
+}
+
+__device__ inline double
+key_score(uint64_t key)
+{
+	if (key >= kNanKey)
+		return infinity();
+	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
+}
+
+/// Drops candidates that cannot be among the k first, in place: a thread writes no place that another has yet to read. For a
+/// block of kSelectThreads; ends with a barrier.
+__device__ inline void
+tighten_block(const FilterSelect &args, uint32_t query)
+{
+	__shared__ RadixScratch scratch;
+	__shared__ uint32_t warp_counts[kSelectThreads / 32];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t k = args.queries.k[query];
+	const uint32_t count = args.candidates.counts[query];
+	uint32_t *rows = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
+	float *estimates = args.candidates.estimates + static_cast<size_t>(query) * args.candidates.capacity;
+
+	if (args.prepared.redo[query] != 0 || count > args.candidates.capacity)
+	{
+		__syncthreads();
+		if (threadIdx.x == 0)
+		{
+			args.candidates.counts[query] = 0;
+			args.prepared.redo[query] = 1;
+			args.thresholds[query] = -__int_as_float(0x7F800000);
+		}
+		__syncthreads();
+		return;
+	}
+
+	float cut = args.thresholds[query];
+
+	if (k <= count)
+	{
+		const uint32_t kth = block_kth_smallest([&](uint32_t i) { return float_to_order(estimates[i]); }, count, k, &scratch);
+		const float value = order_to_float(kth);
+
+		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate
+			cut = fminf(cut, __double2float_ru(cut_for_estimate(args.bound, args.prepared.norms[query], value)));
+	}
+
+	uint32_t kept = 0;
+
+	for (uint32_t base = 0; base < count; base += blockDim.x)
+	{
+		const uint32_t i = base + threadIdx.x;
+		const uint32_t row = i < count ? rows[i] : 0;
+		const float estimate = i < count ? estimates[i] : 0.0f;
+		const bool keep = i < count && !(estimate > cut);
+		const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, keep);
+
+		if (lane == 0)
+			warp_counts[warp] = __popc(ballot);
+		__syncthreads();
+
+		uint32_t at = kept + __popc(ballot & ((1u << lane) - 1));
+		uint32_t total = 0;
+
+		for (uint32_t w = 0; w < kSelectThreads / 32; w++)
+		{
+			at += w < warp ? warp_counts[w] : 0;
+			total += warp_counts[w];
+		}
+		if (keep)
+		{
+			rows[at] = row;
+			estimates[at] = estimate;
+		}
+		kept += total;
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+	{
+		args.candidates.counts[query] = kept;
+		args.thresholds[query] = cut;
+		if (args.last)
+			atomicAdd(reinterpret_cast<unsigned long long *>(args.n_rescored), static_cast<unsigned long long>(kept));
+	}
+	__syncthreads();
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,9 @@
+// Searches of graphs by a cluster of blocks for one metric; one file each, so that they build in parallel.
+#include "kernels/graph/graph_cluster_search.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_graph_clusters<Metric::kCosine>(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

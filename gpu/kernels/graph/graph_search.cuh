@@ -1,0 +1,703 @@
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does all of it, or by some lanes of a warp
+// (graph_lanes_search.cuh), for each query. One list in shared memory, ascending, is both of its
+// queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is the first of the queue to expand; that
+// all of the list have one is the end. Stages of a step: locate the unvisited neighbours of the next nodes (a lane an edge), score them (all lanes a
+// row), merge those that belong into the list. A node's score is the same each time, so that one that is in the list already is met at
+// its place and left out: no set of visited nodes has to be exact.
+#pragma once
+
+#include "kernels/graph/graph.hpp"
+#include "kernels/graph/graph_alone.cuh"
+#include "kernels/graph/graph_lanes.cuh"
+#include "kernels/graph/graph_scorers.cuh"
+#include "kernels/graph/graph_visited.cuh"
+
+namespace vectorgpu::kernels
+{
+
+constexpr uint32_t kInfinity = 0xFF800000u; // float_to_order of it
+
+/// An item of the list: score, node, mark. Orders as (score, node).
+__device__ __forceinline__ uint64_t
+graph_item(float score, uint32_t node)
+{
+	return static_cast<uint64_t>(min(float_to_order(score), kInfinity)) << 32 | node << 1; // NaN counts as infinite
+}
+
+__device__ __forceinline__ uint32_t
+node_of(uint64_t item)
+{
+	return static_cast<uint32_t>(item) >> 1;
+}
+
+/// How many of items [n], ascending, are below `item`.
+__device__ __forceinline__ uint32_t
+place_of(const uint64_t *items, uint32_t n, uint64_t item)
+{
+	uint32_t first = 0;
+
+	while (n > 0)
+	{
+		const uint32_t half = n / 2;
+
+		if (items[first + half] < item)
+		{
+			first += half + 1;
+			n -= half + 1;
+		}
+		else
+			n = half;
+	}
+	return first;
+}
+
+/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where it has no warp of its own.
+__host__ __device__ constexpr uint32_t
+graph_scored_nodes(uint32_t warps, uint32_t lanes)
+{
+	return lanes < 32 ? lanes : (warps > 4 ? warps : 4) * 32;
+}
+
+/// Bytes of shared memory of a query by so many warps, or so many lanes of one.
+__host__ __device__ __forceinline__ uint32_t
+graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)
+{
+	const uint32_t list = (width + 1) / 2 * 2 * 8;
+	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
+	const uint32_t row_ids = warps == kGraphAloneWarps ? list : 0;
+
+	return list + candidates + graph_scored_nodes(warps, lanes) * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
+}
+
+/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries, and each goes its own way.
+template <Metric metric, class Scorer, int warps, int lanes = 32>
+class GraphSearch
+{
+	static_assert(lanes == 32 || warps == 1);
+
+public:
+	__device__
+	GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
+		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32), width_(args.widths[query]),
+		  steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)), candidates_(list_ + (args.max_width + 1) / 2 * 2),
+		  sorted_(candidates_ + steps_ * 32), places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)), nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
+		  parents_(places_ + steps_ * 32 + graph_scored_nodes(warps, lanes)), counters_(parents_ + kGraphMostSteps),
+		  visited_(args.tuning.visited, counters_ + 8, args.tuning.table_bits), scorer_(args, query, thread % 32)
+	{
+	}
+
+	__device__ void
+	run()
+	{
+		const uint32_t k = kAlone ? args_.queries.k[query_] : 0; // before all else: it may lie on the host
+
+		if constexpr (kAlone)
+			begin_alone();
+		else
+			begin();
+		for (;;)
+		{
+			const uint32_t n_parents = choose_parents();
+
+			if (n_parents == 0)
+				break;
+			for (uint32_t edge = 0; edge < args_.degree; edge += 32)
+			{
+				const uint32_t n = locate_and_score(n_parents, edge);
+
+				if (n > 0 && (!kAlone || !merge_at_once(n)))
+					merge(n);
+			}
+		}
+		if constexpr (kAlone)
+			answer(k);
+		else
+			write_found();
+	}
+
+protected:
+	static constexpr bool kAlone = warps == kGraphAloneWarps;
+	static constexpr uint32_t kThreads = warps * lanes;
+	static constexpr uint32_t kEach = lanes; // items of the list that a warp, or what the query has of it, looks at together
+	static constexpr uint32_t kChunk = kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
+	static constexpr unsigned kFull = 0xFFFFFFFFu;
+	using Lanes = GraphLanes<lanes>;
+
+	__device__ static void
+	sync()
+	{
+		if constexpr (warps == 1)
+			Lanes::sync();
+		else
+			__syncthreads();
+	}
+
+	/// The entry points nearest to the query, which are in order.
+	__device__ void
+	begin()
+	{
+		visited_.clear(thread_, kThreads);
+		size_ = min(args_.n_begin, width_);
+		sync();
+		for (uint32_t i = thread_; i < size_; i += kThreads)
+		{
+			const Entry entry = args_.begin[static_cast<size_t>(query_) * args_.n_begin + i];
+			const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
+			const float score = entry.key >= kNanKey ? __uint_as_float(0x7F800000u) : static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
+			const uint32_t node = args_.entry_nodes[entry.row];
+
+			list_[i] = graph_item(score, node);
+			(void) visited_.insert(node);
+		}
+		sync();
+	}
+
+	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks at, `most` at a time: score, number of the entry
+	/// point.
+	template <uint32_t most>
+	__device__ __forceinline__ uint64_t
+	nearest_entries(uint32_t number, uint32_t n_warps) const
+	{
+		Scorer scorer = scorer_;
+		uint64_t first = ~uint64_t{0};
+
+		scorer.rows = static_cast<const uint8_t *>(args_.entries.vectors);
+		for (uint32_t base = number * most; base < args_.entries.n_rows; base += n_warps * most)
+		{
+			nodes_[lane_] = base + lane_;
+			__syncwarp();
+
+			const uint32_t n = min(most, args_.entries.n_rows - base);
+			const float score = scorer.template score<most>(nodes_, n, lane_);
+
+			first = warp_first(first, lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0}, args_.n_begin, lane_);
+			__syncwarp();
+		}
+		return first;
+	}
+
+	/// The list begins with the size_ first of all lanes' a and b, which are as nearest_entries has them. By one warp.
+	__device__ __forceinline__ void
+	begin_list(uint64_t a, uint64_t b)
+	{
+		const uint64_t first = warp_first(a, b, size_, lane_);
+
+		if (lane_ < size_)
+		{
+			const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];
+
+			list_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
+			(void) visited_.insert(node);
+		}
+	}
+
+	/// As begin, with those found among all entry points here.
+	__device__ void
+	begin_alone()
+	{
+		const uint64_t first = nearest_entries<32>(warp_, warps);
+
+		if (lane_ < kGraphMostBegin)
+			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
+		if (thread_ == 0)
+			counters_[kFirst] = 0xFFFFFFFFu;
+		visited_.clear(thread_, kThreads);
+		size_ = min(args_.n_begin, width_);
+		sync();
+		if (warp_ == 0)
+			begin_list(candidates_[lane_], candidates_[lane_ + 32]);
+		sync();
+	}
+
+	/// Marks the first nodes that are to be expanded. Every thread gets their number.
+	__device__ uint32_t
+	choose_parents()
+	{
+		if (warp_ == 0)
+		{
+			uint32_t n = 0;
+
+			for (uint32_t base = hint_ / kEach * kEach; base < size_ && n < steps_; base += kEach)
+			{
+				const uint32_t i = base + lane_;
+				const uint64_t item = i < size_ ? list_[i] : 1;
+				const unsigned open = Lanes::ballot((item & 1) == 0);
+				const uint32_t rank = n + __popc(open & ((1u << lane_) - 1));
+
+				if ((item & 1) == 0 && rank < steps_)
+				{
+					parents_[rank] = node_of(item);
+					list_[i] = item | 1;
+				}
+				if (n == 0)
+					hint_ = open != 0 ? base + __ffs(static_cast<int>(open)) - 1 : min(base + kEach, size_);
+				n += __popc(open);
+			}
+			if (lane_ == 0)
+				counters_[0] = min(n, steps_);
+		}
+		sync();
+		return counters_[0];
+	}
+
+	/// Where the search of a query has what all of its warps use to score edges.
+	struct Scoring
+	{
+		const uint32_t *parents;
+		uint32_t n_parents;
+		uint64_t last; // nodes are to be nearer
+		GraphSet &visited;
+		uint64_t *candidates;
+		uint32_t *n_candidates; // counted where a query has several warps
+	};
+
+	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a time. How many this warp has put into
+	/// candidates.
+	template <uint32_t chunk>
+	__device__ __forceinline__ uint32_t
+	score_edges(const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
+	{
+		constexpr uint32_t kChunksOfParent = 32 / chunk;
+		uint32_t count = 0;
+
+		for (uint32_t c = number; c < of.n_parents * kChunksOfParent; c += n_warps)
+		{
+			const uint32_t at = edge + c % kChunksOfParent * chunk + lane_;
+			const bool here = lane_ < chunk && at < args_.degree;
+			const uint32_t node = here ? __ldg(args_.edges + static_cast<size_t>(of.parents[c / kChunksOfParent]) * args_.degree + at) : 0xFFFFFFFFu;
+			bool fresh = node < args_.rows.n_rows;
+
+			if (fresh)
+				fresh = args_.tuning.selected_insertion ? !of.visited.contains(node) : of.visited.insert(node);
+
+			const unsigned fresh_lanes = Lanes::ballot(fresh);
+			const uint32_t n = __popc(fresh_lanes);
+
+			if (n == 0)
+				continue;
+			if (fresh)
+				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
+			Lanes::sync();
+
+			const float score = scorer_.template score<chunk>(nodes_, n, lane_);
+			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
+			const bool take = item < of.last;
+			const unsigned taken = Lanes::ballot(take);
+
+			if (args_.tuning.selected_insertion && take)
+				(void) of.visited.insert(node_of(item));
+			uint32_t to = count;
+
+			if constexpr (warps > 1)
+			{
+				if (lane_ == 0)
+					to = atomicAdd(of.n_candidates, static_cast<uint32_t>(__popc(taken)));
+				to = __shfl_sync(kFull, to, 0);
+			}
+			if constexpr (kAlone)
+				if (take)
+					prefetch_to_l2(args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
+			if (take)
+				of.candidates[to + __popc(taken & ((1u << lane_) - 1))] = item;
+			count += __popc(taken);
+			Lanes::sync(); // nodes_ is used again
+		}
+		return count;
+	}
+
+	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
+	__device__ uint32_t
+	locate_and_score(uint32_t n_parents, uint32_t edge)
+	{
+		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
+		uint32_t *n_candidates = candidate_counter(edge);
+
+		if constexpr (warps > 1)
+		{
+			if (thread_ == 0)
+				*n_candidates = 0;
+			sync();
+		}
+
+		const uint32_t count = score_edges<kChunk>({parents_, n_parents, last, visited_, candidates_, n_candidates}, edge, warp_, warps);
+
+		sync();
+		return warps > 1 ? *n_candidates : count;
+	}
+
+	/// In turn, so that none is set while it is read.
+	__device__ uint32_t *
+	candidate_counter(uint32_t edge) const
+	{
+		return &counters_[4 + edge / 32 % 2];
+	}
+
+	__device__ bool
+	any(bool here) const
+	{
+		if constexpr (warps == 1)
+			return Lanes::any(here);
+		else
+			return __syncthreads_or(here) != 0;
+	}
+
+	/// sorted_ and places_ from candidates_ [n]. True if some are there twice.
+	__device__ bool
+	find_places(uint32_t n)
+	{
+		bool twice = false;
+
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			const uint64_t item = sorted_[i];
+			const uint32_t place = place_of(list_, size_, item);
+
+			places_[i] = place;
+			twice |= (i > 0 && sorted_[i - 1] == item) || (place < size_ && list_[place] >> 1 == item >> 1);
+		}
+		return any(twice);
+	}
+
+	/// Takes out of sorted_ [n] what is there twice, or in the list. How many stay.
+	__device__ uint32_t
+	drop_twins(uint32_t n)
+	{
+		sync();
+		if (thread_ == 0)
+		{
+			uint32_t kept = 0;
+			uint64_t before = ~uint64_t{0};
+
+			for (uint32_t i = 0; i < n; i++)
+			{
+				const uint64_t item = sorted_[i];
+				const uint32_t place = places_[i];
+
+				if (item == before || (place < size_ && list_[place] >> 1 == item >> 1))
+					continue;
+				before = item;
+				places_[kept] = place;
+				sorted_[kept++] = item;
+			}
+			counters_[2] = kept;
+		}
+		sync();
+		return counters_[2];
+	}
+
+	/// How many of candidates_ [n] are below `item`; *same: and how many are it.
+	__device__ uint32_t
+	candidates_below(uint64_t item, uint32_t n, uint32_t *same) const
+	{
+		constexpr uint32_t kTogether = 8; // loads under way
+		uint32_t below = 0;
+
+		*same = 0;
+
+		for (uint32_t j = 0; j < n; j += kTogether)
+		{
+			uint64_t other[kTogether];
+
+#pragma unroll
+			for (uint32_t i = 0; i < kTogether; i++)
+				other[i] = j + i < n ? candidates_[j + i] : ~uint64_t{0};
+#pragma unroll
+			for (uint32_t i = 0; i < kTogether; i++)
+			{
+				below += other[i] < item ? 1 : 0;
+				*same += other[i] == item ? 1 : 0;
+			}
+		}
+		return below;
+	}
+
+	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and nothing has happened, if there are more
+	/// or some are there twice.
+	__device__ bool
+	merge_at_once(uint32_t n)
+	{
+		const uint32_t number = kThreads - 1 - thread_; // of a candidate: those at the end have no item of a short list
+		uint64_t item = 0;
+		uint64_t candidate = 0;
+		uint32_t item_to = width_;
+		uint32_t candidate_to = width_;
+		uint32_t same = 0;
+		bool twin = false;
+
+		if (size_ > kThreads || n > kThreads || args_.tuning.visited_deletion)
+			return false;
+		if (thread_ < size_)
+		{
+			item = list_[thread_];
+			item_to = thread_ + candidates_below(item, n, &same);
+		}
+		if (number < n)
+		{
+			candidate = candidates_[number];
+
+			const uint32_t place = place_of(list_, size_, candidate);
+
+			candidate_to = place + candidates_below(candidate, n, &same);
+			twin = same > 1 || (place < size_ && list_[place] >> 1 == candidate >> 1);
+			atomicMin(&counters_[kFirst], place);
+		}
+		if (any(twin))
+			return false;
+		if (item_to < width_)
+			list_[item_to] = item;
+		if (candidate_to < width_)
+			list_[candidate_to] = candidate;
+		size_ = min(width_, size_ + n);
+		if (warp_ == 0)
+		{
+			hint_ = min(hint_, counters_[kFirst]);
+			__syncwarp();
+			if (lane_ == 0)
+				counters_[kFirst] = 0xFFFFFFFFu; // whoever sets it next is behind the barriers of another step
+		}
+		sync();
+		return true;
+	}
+
+	/// Merges candidates_ [n], in any order, into the list.
+	__device__ void
+	merge(uint32_t n)
+	{
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			const uint64_t item = candidates_[i];
+			uint32_t rank = 0;
+
+			for (uint32_t j = 0; j < n; j++)
+			{
+				const uint64_t other = candidates_[j];
+
+				rank += other < item || (other == item && j < i) ? 1 : 0;
+			}
+			sorted_[rank] = item;
+		}
+		sync();
+		if (find_places(n))
+			n = drop_twins(n);
+		else
+			sync();
+		if (n == 0)
+			return;
+
+		const uint32_t first = places_[0];
+
+		// From the end, so that nothing is written where it has not been read.
+		if (size_ > first)
+			for (uint32_t base = (size_ - 1) / kThreads * kThreads;; base -= kThreads)
+			{
+				const uint32_t i = base + thread_;
+				uint64_t item = 0;
+				uint32_t to = width_;
+
+				if (i >= first && i < size_)
+				{
+					item = list_[i];
+					to = i + place_of(sorted_, n, item);
+				}
+				sync();
+				if (to < width_)
+					list_[to] = item;
+				else if (item != 0 && args_.tuning.visited_deletion)
+					visited_.erase(node_of(item));
+				sync();
+				if (base <= first)
+					break;
+			}
+		for (uint32_t i = thread_; i < n; i += kThreads)
+		{
+			if (places_[i] + i < width_)
+				list_[places_[i] + i] = sorted_[i];
+			else if (args_.tuning.visited_deletion)
+				visited_.erase(node_of(sorted_[i]));
+		}
+		size_ = min(width_, size_ + n);
+		hint_ = min(hint_, first);
+		sync();
+	}
+
+	/// The key of a node that was found; kExcludedKey: it is no result.
+	__device__ uint64_t
+	key_of(double score, uint32_t node) const
+	{
+		if (isnan(score) || (isinf(score) && score > 0) || row_is_dead(args_.rows, node))
+			return kExcludedKey;
+		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
+	}
+
+	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none. All lanes of the query's in a warp call it.
+	__device__ uint64_t
+	key_of_item(uint64_t item, uint32_t base) const
+	{
+		const bool is_item = base + lane_ < size_;
+
+		if constexpr (metric == Metric::kCosine)
+		{
+			nodes_[lane_] = node_of(item);
+			Lanes::sync();
+
+			const double score = scorer_.exact(nodes_, min(kEach, size_ - base), lane_);
+
+			Lanes::sync();
+			return is_item ? key_of(score, node_of(item)) : kExcludedKey;
+		}
+		else
+			return is_item ? key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item)) : kExcludedKey;
+	}
+
+	__device__ void
+	write_found()
+	{
+		if (warp_ != 0)
+			return;
+
+		uint64_t *keys = args_.candidates.keys + static_cast<size_t>(query_) * args_.candidates.capacity;
+		uint32_t *rows = args_.candidates.rows + static_cast<size_t>(query_) * args_.candidates.capacity;
+		uint32_t n = 0;
+
+		for (uint32_t base = 0; base < size_; base += kEach)
+		{
+			const uint32_t i = base + lane_;
+			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
+			const uint64_t key = key_of_item(item, base);
+			const unsigned good = Lanes::ballot(key < kNanKey);
+
+			if (key < kNanKey)
+			{
+				const uint32_t at = n + __popc(good & ((1u << lane_) - 1));
+
+				keys[at] = key;
+				rows[at] = node_of(item);
+			}
+			n += __popc(good);
+		}
+		if (lane_ == 0)
+			args_.candidates.counts[query_] = n;
+	}
+
+	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded scores and nodes.
+	__device__ void
+	answer(uint32_t k)
+	{
+		uint64_t *keys = list_;
+		uint64_t *ids = reinterpret_cast<uint64_t *>(counters_ + 8 + (args_.tuning.visited != GraphVisited::kNone ? 1u << args_.tuning.table_bits : 0));
+
+		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
+		{
+			const uint32_t i = base + lane_;
+			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
+			const uint64_t key = key_of_item(item, base);
+			const unsigned good = __ballot_sync(kFull, key < kNanKey);
+
+			if (i < size_)
+			{
+				keys[i] = key;
+				ids[i] = key < kNanKey ? args_.rows.row_ids[node_of(item)] : 0;
+			}
+			if (lane_ == 0)
+				places_[base / 32] = __popc(good);
+		}
+		sync();
+		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
+		{
+			const uint32_t i = base + lane_;
+			const Entry entry = i < size_ ? Entry{keys[i], ids[i]} : Entry{kExcludedKey, 0};
+			const uint32_t rank = rank_among(entry, i, __ballot_sync(kFull, entry.key < kNanKey), keys, ids);
+
+			if (entry.key < kNanKey && rank < k)
+				args_.answers.entries[static_cast<size_t>(query_) * args_.answers.stride + rank] = entry;
+		}
+		sync();
+		if (thread_ == 0)
+		{
+			volatile AnswerHead *head = args_.answers.heads + query_;
+			uint32_t n = 0;
+
+			for (uint32_t i = 0; i < (size_ + 31) / 32; i++)
+				n += places_[i];
+			head->n_entries = min(k, n);
+			head->n_rescored = 0;
+			head->redo = 0;
+			__threadfence_system(); // what the block has written comes before the mark
+			head->mark = args_.answers.mark;
+		}
+	}
+
+	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are not, of each 32; good: which of these 32 are
+	/// not. By all lanes.
+	__device__ uint32_t
+	rank_among(const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const
+	{
+		uint32_t rank = 0;
+
+		if constexpr (metric == Metric::kCosine) // the list is in order of rounded scores
+		{
+#pragma unroll 4
+			for (uint32_t j = 0; j < size_; j++)
+				rank += entry_less({keys[j], ids[j]}, entry) ? 1 : 0;
+		}
+		else
+		{
+			for (uint32_t chunk = 0; chunk < i / 32; chunk++)
+				rank += places_[chunk];
+			rank += __popc(good & ((1u << lane_) - 1));
+			if (entry.key < kNanKey)
+			{
+				// Of equal scores ids decide, where the list has numbers of rows.
+				for (uint32_t j = i; j > 0 && (keys[j - 1] == entry.key || keys[j - 1] >= kNanKey); j--)
+					rank -= keys[j - 1] == entry.key && ids[j - 1] > entry.row ? 1 : 0;
+				for (uint32_t j = i + 1; j < size_ && (keys[j] == entry.key || keys[j] >= kNanKey); j++)
+					rank += keys[j] == entry.key && ids[j] < entry.row ? 1 : 0;
+			}
+		}
+		return rank;
+	}
+
+	static constexpr uint32_t kFirst = 6; // counter: the first place of the list that a merge has changed
+
+	const GraphArgs &args_;
+	const uint32_t query_;
+	const uint32_t thread_;
+	const uint32_t lane_;
+	const uint32_t warp_;
+	const uint32_t width_;
+	const uint32_t steps_;
+	uint64_t *const list_;       // [width_] ascending; bit 0: expanded
+	uint64_t *const candidates_; // [32 steps_]
+	uint64_t *const sorted_;     // [32 steps_]
+	uint32_t *const places_;     // [32 steps_] items of the list below each of sorted_
+	uint32_t *const nodes_;      // [kEach] of each warp; room for graph_scored_nodes
+	uint32_t *const parents_;    // [kGraphMostSteps]
+	uint32_t *const counters_;   // [8]
+	GraphSet visited_;
+	Scorer scorer_;
+	uint32_t size_ = 0;
+	uint32_t hint_ = 0; // all of the list before it are expanded; warp 0's
+};
+
+/// Of a block.
+__host__ __device__ constexpr uint32_t
+graph_block_threads(int warps)
+{
+	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
+}
+
+/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some by spilling. Shared memory: graph_shared_bytes for each query of the block.
+template <Metric metric, class Scorer, int warps>
+__global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
+graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
+{
+	extern __shared__ __align__(16) uint8_t graph_shared[];
+	constexpr uint32_t kEach = warps * 32;
+	const uint32_t in_block = threadIdx.x / kEach;
+	const uint32_t query = blockIdx.x * (graph_block_threads(warps) / kEach) + in_block;
+
+	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
+		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
+}
+
+} // namespace vectorgpu::kernels

@@ -1,0 +1,9 @@
+// Searches of graphs for one metric; one file each, so that they build in parallel.
+#include "kernels/graph/graph_launch.cuh"
+
+namespace vectorgpu::kernels
+{
+
+template cudaError_t launch_graph_metric<Metric::kInnerProduct>(const GraphArgs &args, bool prepare, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels

@@ -1,9 +1,0 @@
-// Searches of graphs by a cluster of blocks for one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/graph_cluster_search.cuh"
-
-namespace vectorgpu::kernels
-{
-
-template cudaError_t launch_graph_clusters<Metric::kInnerProduct>(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
-
-} // namespace vectorgpu::kernels

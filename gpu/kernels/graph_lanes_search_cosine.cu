@@ -1,9 +1,0 @@
-// Searches of graphs with several queries in one warp for one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/graph_lanes_search.cuh"
-
-namespace vectorgpu::kernels
-{
-
-template cudaError_t launch_graph_lanes<Metric::kCosine>(const GraphArgs &args, cudaStream_t stream);
-
-} // namespace vectorgpu::kernels

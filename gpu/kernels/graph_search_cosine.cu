@@ -1,9 +1,0 @@
-// Searches of graphs for one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/graph_launch.cuh"
-
-namespace vectorgpu::kernels
-{
-
-template cudaError_t launch_graph_metric<Metric::kCosine>(const GraphArgs &args, bool prepare, cudaStream_t stream);
-
-} // namespace vectorgpu::kernels

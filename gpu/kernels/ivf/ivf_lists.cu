@@ -1,0 +1,264 @@
+// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, and which scan kernel
+// for which metric.
+#include "kernels/ivf/ivf_scan.cuh"
+
+namespace vectorgpu::kernels
+{
+
+extern template cudaError_t launch_ivf_metric<Metric::kL2>(IvfKernel, const IvfScanArgs &, cudaStream_t);
+extern template cudaError_t launch_ivf_metric<Metric::kInnerProduct>(IvfKernel, const IvfScanArgs &, cudaStream_t);
+extern template cudaError_t launch_ivf_metric<Metric::kCosine>(IvfKernel, const IvfScanArgs &, cudaStream_t);
+extern template cudaError_t launch_ivf_metric<Metric::kL1>(IvfKernel, const IvfScanArgs &, cudaStream_t);
+
+namespace
+{
+
+constexpr uint32_t kThreads = 256;
+constexpr uint32_t kScanThreads = 1024;
+
+uint32_t
+blocks_for(uint64_t n)
+{
+	return static_cast<uint32_t>(min(uint64_t{1} << 30, (n + kThreads - 1) / kThreads));
+}
+
+/// Grid ceil(n_rows / 256), block 256.
+__global__ void __launch_bounds__(kThreads)
+row_ids_kernel(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place)
+{
+	const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
+
+	if (place < n_rows)
+		by_place[place] = by_number[numbers[place]];
+}
+
+/// Grid ceil(n_rows / 8 / 256), block 256: a thread per byte.
+__global__ void __launch_bounds__(kThreads)
+bits_kernel(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place)
+{
+	const uint32_t byte = blockIdx.x * kThreads + threadIdx.x;
+	uint32_t bits = 0;
+
+	if (byte >= (n_rows + 7) / 8)
+		return;
+	for (uint32_t i = 0; i < 8 && byte * 8 + i < n_rows; i++)
+	{
+		const uint32_t number = numbers[byte * 8 + i];
+
+		bits |= ((by_number[number / 8] >> (number % 8)) & 1u) << i;
+	}
+	by_place[byte] = static_cast<uint8_t>(bits);
+}
+
+/// Grid ceil(n_rows / 256), block 256: a thread per place.
+__global__ void __launch_bounds__(kThreads)
+bits_back_kernel(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number)
+{
+	const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
+
+	if (place >= n_rows || ((by_place[place / 8] >> (place % 8)) & 1) == 0)
+		return;
+
+	const uint32_t at = numbers[place] - first; // large of rows before
+
+	if (at < n)
+		atomicOr(by_number + at / 32, 1u << (at % 32));
+}
+
+__global__ void __launch_bounds__(kThreads)
+iota_kernel(uint64_t *ids, uint32_t n)
+{
+	const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+
+	if (i < n)
+		ids[i] = i;
+}
+
+/// Grid ceil(n_queries * stride / 256), block 256.
+__global__ void __launch_bounds__(kThreads)
+count_kernel(const IvfProbes probes, uint32_t n_queries, const IvfPlan plan)
+{
+	const uint64_t i = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+	const uint32_t query = static_cast<uint32_t>(i / probes.stride);
+
+	if (query < n_queries && i % probes.stride < probes.counts[query])
+		atomicAdd(&plan.counts[probes.ranked[i].row], 1u);
+}
+
+/// One block of 1024: running sums of queries and of tiles over all lists.
+__global__ void __launch_bounds__(kScanThreads)
+firsts_kernel(const IvfProbes probes, const IvfPlan plan)
+{
+	__shared__ uint32_t sums[2][32];
+	__shared__ uint32_t before[2];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+
+	if (threadIdx.x < 2)
+		before[threadIdx.x] = 0;
+	if (threadIdx.x == 0)
+		*plan.next_tile = 0;
+	__syncthreads();
+	for (uint32_t base = 0; base < probes.n_lists; base += kScanThreads)
+	{
+		const uint32_t list = base + threadIdx.x;
+		const uint32_t count = list < probes.n_lists ? plan.counts[list] : 0;
+		const uint32_t rows = list < probes.n_lists ? static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]) : 0;
+		const uint32_t tiles = (count + plan.queries_per_tile - 1) / plan.queries_per_tile * ((rows + kIvfRowsPerTile - 1) / kIvfRowsPerTile);
+		uint32_t sum[2] = {count, tiles};
+
+#pragma unroll
+		for (int offset = 1; offset < 32; offset *= 2)
+		{
+#pragma unroll
+			for (int which = 0; which < 2; which++)
+			{
+				const uint32_t other = __shfl_up_sync(0xFFFFFFFFu, sum[which], offset);
+
+				if (static_cast<int>(lane) >= offset)
+					sum[which] += other;
+			}
+		}
+		if (lane == 31)
+		{
+			sums[0][warp] = sum[0];
+			sums[1][warp] = sum[1];
+		}
+		__syncthreads();
+		for (uint32_t w = 0; w < warp; w++)
+		{
+			sum[0] += sums[0][w];
+			sum[1] += sums[1][w];
+		}
+		sum[0] += before[0];
+		sum[1] += before[1];
+		if (list < probes.n_lists)
+		{
+			plan.firsts[list] = plan.cursors[list] = sum[0] - count;
+			plan.tile_firsts[list] = sum[1] - tiles;
+		}
+		__syncthreads(); // all have read `before`
+		if (threadIdx.x == kScanThreads - 1)
+		{
+			before[0] = sum[0];
+			before[1] = sum[1];
+		}
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+	{
+		plan.firsts[probes.n_lists] = before[0];
+		plan.tile_firsts[probes.n_lists] = before[1];
+	}
+}
+
+/// As count_kernel. The order of a list's queries is not reproducible, and of no consequence.
+__global__ void __launch_bounds__(kThreads)
+fill_kernel(const IvfProbes probes, uint32_t n_queries, const IvfPlan plan)
+{
+	const uint64_t i = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+	const uint32_t query = static_cast<uint32_t>(i / probes.stride);
+
+	if (query < n_queries && i % probes.stride < probes.counts[query])
+		plan.queries[atomicAdd(&plan.cursors[probes.ranked[i].row], 1u)] = query;
+}
+
+cudaError_t
+launch_ivf(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
+{
+	if (args.rows.n_rows == 0 || args.queries.n_queries == 0)
+		return cudaSuccess; // an empty grid is an error
+	switch (args.metric)
+	{
+		case Metric::kL2:
+			return launch_ivf_metric<Metric::kL2>(kernel, args, stream);
+		case Metric::kInnerProduct:
+			return launch_ivf_metric<Metric::kInnerProduct>(kernel, args, stream);
+		case Metric::kCosine:
+			return launch_ivf_metric<Metric::kCosine>(kernel, args, stream);
+		case Metric::kL1:
+			return launch_ivf_metric<Metric::kL1>(kernel, args, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
+}
+
+} // namespace
+
+cudaError_t
+launch_ivf_minima(const IvfScanArgs &args, cudaStream_t stream)
+{
+	return launch_ivf(IvfKernel::kMinima, args, stream);
+}
+
+cudaError_t
+launch_ivf_thresholds(const IvfScanArgs &args, cudaStream_t stream)
+{
+	return launch_ivf(IvfKernel::kThresholds, args, stream);
+}
+
+cudaError_t
+launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream)
+{
+	return launch_ivf(IvfKernel::kScanQueries, args, stream);
+}
+
+cudaError_t
+launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream)
+{
+	return launch_ivf(IvfKernel::kScanLists, args, stream);
+}
+
+cudaError_t
+launch_ivf_plan(const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream)
+{
+	const uint64_t n = static_cast<uint64_t>(n_queries) * probes.stride;
+
+	if (n == 0)
+		return cudaSuccess;
+	count_kernel<<<blocks_for(n), kThreads, 0, stream>>>(probes, n_queries, plan);
+	firsts_kernel<<<1, kScanThreads, 0, stream>>>(probes, plan);
+	fill_kernel<<<blocks_for(n), kThreads, 0, stream>>>(probes, n_queries, plan);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place, cudaStream_t stream)
+{
+	if (n_rows == 0)
+		return cudaSuccess;
+	row_ids_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(by_number, numbers, n_rows, by_place);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place, cudaStream_t stream)
+{
+	if (n_rows == 0)
+		return cudaSuccess;
+	bits_kernel<<<blocks_for((n_rows + 7) / 8), kThreads, 0, stream>>>(by_number, numbers, n_rows, by_place);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number,
+	cudaStream_t stream)
+{
+	if (n == 0 || n_rows == 0)
+		return cudaSuccess;
+	if (const cudaError_t error = cudaMemsetAsync(by_number, 0, (n + size_t{31}) / 32 * sizeof(uint32_t), stream); error != cudaSuccess)
+		return error;
+	bits_back_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(by_place, numbers, n_rows, first, n, by_number);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_iota(uint64_t *ids, uint32_t n, cudaStream_t stream)
+{
+	if (n == 0)
+		return cudaSuccess;
+	iota_kernel<<<blocks_for(n), kThreads, 0, stream>>>(ids, n);
+	return cudaGetLastError();
+}
+
+} // namespace vectorgpu::kernels

@@ -1,9 +1,0 @@
-// Scans of inverted lists for one metric; one file each, so that they build in parallel (instances.cmake).
-#include "kernels/ivf_scan.cuh"
-
-namespace vectorgpu::kernels
-{
-
-template cudaError_t launch_ivf_metric<Metric::kL2>(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream);
-
-} // namespace vectorgpu::kernels
