@@ -25,9 +25,9 @@ extern "C"
 
 extern "C"
 {
-PG_MODULE_MAGIC;
+	PG_MODULE_MAGIC;
 
-PGDLLEXPORT void _PG_init(void);
+	PGDLLEXPORT void _PG_init(void);
 }
 
 void

@@ -1,4 +1,5 @@
-// See cuda_engine.hpp: the registry of copies, the contexts of searches, and the border where exceptions become a Status.
+// See cuda_engine.hpp: the registry of copies, the contexts of searches, and the border where exceptions become a
+// Status.
 #include "cuda/cuda_engine.hpp"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ namespace
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
-constexpr size_t kMostHostThreads = 16;             // that judge what codes have found
-constexpr size_t kReserveBytes = size_t{256} << 20; // of the device, for its driver and other processes
+constexpr size_t kMostHostThreads = 16;                // that judge what codes have found
+constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
 
 class Impl final : public CudaEngine
 {
@@ -66,8 +67,7 @@ public:
 	}
 
 	/// What the constructor would do if it could fail.
-	Status
-	start()
+	Status start()
 	{
 		StartTimes times;
 
@@ -98,7 +98,8 @@ public:
 		if (options_.self_test)
 		{
 			VECTORGPU_TRY(test_ways(this, device_, options_, &ways_, &times));
-			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_blocks_ = n_few_lists_ = n_few_real_lists_ = n_hashed_ = n_matched_ = 0;
+			n_searches_ = n_batches_ = n_rescored_ = n_one_pass_ = n_graph_alone_ = n_graph_blocks_ = n_few_lists_ =
+				n_few_real_lists_ = n_hashed_ = n_matched_ = 0;
 		}
 		if (options_.memory_bytes != 0) // from here on: the self-test's copies are not the caller's
 			budget_->set_most(std::min<uint64_t>(budget_->most(), options_.memory_bytes));
@@ -113,8 +114,7 @@ public:
 	bool fatal() const override { return device_.fatal(); }
 	const char *description() const override { return device_.description().c_str(); }
 
-	Status
-	create(const engine::CopySpec &copy_spec, engine::CopyId *copy) override
+	Status create(const engine::CopySpec &copy_spec, engine::CopyId *copy) override
 	{
 		return guarded(
 			[&]
@@ -135,51 +135,48 @@ public:
 					!(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_graphs) &&
 					!(engine::has_codes(copy_spec.kind) && ways_.holds_codes))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
-				if (spec.element == ElementType::kBit && copy_spec.kind != engine::CopyKind::kRows && !(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
+				if (spec.element == ElementType::kBit && copy_spec.kind != engine::CopyKind::kRows &&
+					!(copy_spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 					return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
 
-				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow), nullptr, nullptr}, copy);
+				return add({std::make_shared<Copy>(copy_spec, budget_.get(), &uploader_, &lane_, options_.narrow),
+							   nullptr, nullptr},
+					copy);
 			});
 	}
 
-	Status
-	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
+	Status load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
 	{
 		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
 	}
 
-	Status
-	load_structure(engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(
+		engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
-	Status
-	seal_segment(engine::CopyId copy, engine::SegmentId segment) override
+	Status seal_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
 	}
 
-	Status
-	prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
+	Status prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
 	}
 
-	Status
-	drop_segment(engine::CopyId copy, engine::SegmentId segment) override
+	Status drop_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
 	}
 
-	Status
-	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
+	Status append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
 	{
 		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
 	}
 
-	bool
-	append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		bool done = true;
 
@@ -194,26 +191,22 @@ public:
 		return done;
 	}
 
-	Status
-	trim_delta(engine::CopyId copy, uint64_t position) override
+	Status trim_delta(engine::CopyId copy, uint64_t position) override
 	{
 		return with(copy, [&](auto &c) { return c.trim_delta(position); });
 	}
 
-	Status
-	set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
 	}
 
-	Status
-	set_delta_tombstones(engine::CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(engine::CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
 		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
-	Status
-	drop(engine::CopyId copy) override
+	Status drop(engine::CopyId copy) override
 	{
 		return guarded(
 			[&]
@@ -230,8 +223,7 @@ public:
 			});
 	}
 
-	Status
-	search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
+	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
 		results->clear();
@@ -252,9 +244,11 @@ public:
 
 				const ContextLease context(this);
 
-				VECTORGPU_TRY(held.match != nullptr	   ? search_match(held.match.get(), context.get(), queries, results, control)
-							  : held.hashed != nullptr ? search_hashed(held.hashed.get(), context.get(), queries, results, control)
-													   : search_rows(held.rows.get(), context.get(), queries, results, control));
+				VECTORGPU_TRY(held.match != nullptr
+						? search_match(held.match.get(), context.get(), queries, results, control)
+						: held.hashed != nullptr
+						? search_hashed(held.hashed.get(), context.get(), queries, results, control)
+						: search_rows(held.rows.get(), context.get(), queries, results, control));
 				if (is_stopped(control))
 					return stopped();
 				n_searches_ += queries.size();
@@ -263,33 +257,31 @@ public:
 			});
 	}
 
-	Status
-	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
+	Status read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,
 		void *vectors) override
 	{
 		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
-	Status
-	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	Status read_structure(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
 		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
-	Status
-	read_tombstones(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	Status read_tombstones(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
 	{
 		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
 	}
 
-	Status
-	check_derived(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	Status check_derived(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
 	{
 		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
 	}
 
-	Status
-	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
+	Status make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
 		std::unique_ptr<engine::ListBuilder> *builder) override
 	{
 		return guarded(
@@ -301,31 +293,32 @@ public:
 			});
 	}
 
-	bool keeps_on_host(engine::CopyKind kind) const override { return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch; }
+	bool keeps_on_host(engine::CopyKind kind) const override
+	{
+		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch;
+	}
 
-	Status
-	attach(engine::CopyId copy) override
+	Status attach(engine::CopyId copy) override
 	{
 		return with_kept(copy, [](auto &c) { return c.attach(); });
 	}
 
-	Status
-	detach(engine::CopyId copy) override
+	Status detach(engine::CopyId copy) override
 	{
 		return with_kept(copy, [](auto &c) { return c.detach(); });
 	}
 
-	uint64_t
-	host_bytes(engine::CopyId copy) const override
+	uint64_t host_bytes(engine::CopyId copy) const override
 	{
 		const AnyCopy held = find(copy);
 
 		// The others lie on the device alone.
-		return held.match != nullptr ? held.match->host_bytes() : held.hashed != nullptr ? held.hashed->memory_bytes() : 0;
+		return held.match != nullptr ? held.match->host_bytes()
+			: held.hashed != nullptr ? held.hashed->memory_bytes()
+									 : 0;
 	}
 
-	engine::EngineStats
-	stats() const override
+	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats;
 		const std::shared_lock lock(mutex_);
@@ -348,33 +341,29 @@ public:
 	uint64_t n_hashed() const override { return n_hashed_; }
 	uint64_t n_matched() const override { return n_matched_; }
 
-	uint64_t
-	n_rescored() const override
-	{
-		return n_rescored_;
-	}
+	uint64_t n_rescored() const override { return n_rescored_; }
 
 	bool computes_elsewhere() const override { return true; }
 
 private:
-	static bool
-	append_small(Copy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	static bool append_small(Copy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
 	{
-		return rows.n_rows * copy->shape().row_bytes <= kSmallAppendBytes && copy->append_at_once(position, rows, status);
+		return rows.n_rows * copy->shape().row_bytes <= kSmallAppendBytes &&
+			copy->append_at_once(position, rows, status);
 	}
 
-	static bool
-	append_small(DeviceMatchCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	static bool append_small(DeviceMatchCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
 	{
-		return rows.n_rows * copy->spec().dim <= kSmallAppendBytes && copy->try_append_delta(position, rows, status); // in host memory
+		return rows.n_rows * copy->spec().dim <= kSmallAppendBytes &&
+			copy->try_append_delta(position, rows, status); // in host memory
 	}
 
-	static bool
-	append_small(HashedCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
+	static bool append_small(HashedCopy *copy, uint64_t position, const engine::RowBlock &rows, Status *status)
 	{
 		const engine::DistanceSpec &spec = copy->spec();
 
-		return rows.n_rows * vector_bytes(spec.element, spec.dim) <= kSmallAppendBytes && copy->try_append_delta(position, rows, status);
+		return rows.n_rows * vector_bytes(spec.element, spec.dim) <= kSmallAppendBytes &&
+			copy->try_append_delta(position, rows, status);
 	}
 
 	/// A copy, of one kind or the other.
@@ -385,21 +374,19 @@ private:
 		std::shared_ptr<HashedCopy> hashed;
 	};
 
-	Status
-	create_hashed(const engine::CopySpec &spec, engine::CopyId *copy)
+	Status create_hashed(const engine::CopySpec &spec, engine::CopyId *copy)
 	{
 		if (spec.distance.element == ElementType::kBit || !engine::graph::hash_supports(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 		if (!ways_.holds_hashed)
 			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
-		std::call_once(pool_made_,
-			[this]
+		std::call_once(pool_made_, [this]
 			{ pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostHostThreads)); });
-		return add({nullptr, nullptr, std::make_shared<HashedCopy>(spec, budget_.get(), &uploader_, pool_.get())}, copy);
+		return add(
+			{nullptr, nullptr, std::make_shared<HashedCopy>(spec, budget_.get(), &uploader_, pool_.get())}, copy);
 	}
 
-	Status
-	create_match(const engine::CopySpec &spec, engine::CopyId *copy)
+	Status create_match(const engine::CopySpec &spec, engine::CopyId *copy)
 	{
 		if (spec.distance.element != ElementType::kSet || !engine::match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
@@ -410,8 +397,7 @@ private:
 		return add({nullptr, std::make_shared<DeviceMatchCopy>(spec, budget_.get()), nullptr}, copy);
 	}
 
-	Status
-	add(AnyCopy made, engine::CopyId *copy)
+	Status add(AnyCopy made, engine::CopyId *copy)
 	{
 		const std::unique_lock lock(mutex_);
 
@@ -420,24 +406,26 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_rows(Copy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+	Status search_rows(Copy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		const std::shared_ptr<const Snapshot> snapshot = copy->snapshot();
 		const bool candidates_only = copy->kind() == engine::CopyKind::kCodes;
-		const SearchOptions search_options = {&lane_, ways_.filter_min_queries, ways_.graph_tuning, ways_.graph_alone, ways_.graph_choice,
-			ways_.one_pass ? &one_pass_ : nullptr, ways_.few_lists, ways_.few_real_lists, ways_.few_real_pairs, candidates_only, ways_.bins};
+		const SearchOptions search_options = {&lane_, ways_.filter_min_queries, ways_.graph_tuning, ways_.graph_alone,
+			ways_.graph_choice, ways_.one_pass ? &one_pass_ : nullptr, ways_.few_lists, ways_.few_real_lists,
+			ways_.few_real_pairs, candidates_only, ways_.bins};
 		const bool has_lists = copy->kind() == engine::CopyKind::kLists || engine::has_codes(copy->kind());
-		const auto search = has_lists									   ? search_lists
-							: copy->kind() == engine::CopyKind::kGraph ? search_graphs
-																	   : search_snapshot;
+		const auto search = has_lists                  ? search_lists
+			: copy->kind() == engine::CopyKind::kGraph ? search_graphs
+													   : search_snapshot;
 		SearchCounts counts;
 
-		if (candidates_only && std::any_of(queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
+		if (candidates_only &&
+			std::any_of(
+				queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
 			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
-		VECTORGPU_TRY(search(
-			&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options, results, &counts, control));
+		VECTORGPU_TRY(search(&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options,
+			results, &counts, control));
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;
@@ -448,8 +436,7 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_match(DeviceMatchCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+	Status search_match(DeviceMatchCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		MatchWorkspace workspace(&context->stream, &context->workspace);
@@ -462,8 +449,7 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_hashed(HashedCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
+	Status search_hashed(HashedCopy *copy, SearchContext *context, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
 	{
 		HashedCounts counts;
@@ -474,9 +460,9 @@ private:
 		return Status::ok();
 	}
 
-	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in the driver.
-	void
-	watch()
+	/// The watchdog's thread: a kernel that never ends is noticed by nobody else, since whoever waits for it waits in
+	/// the driver.
+	void watch()
 	{
 		const uint64_t limit_ns = static_cast<uint64_t>(options_.hang_limit_ms) * 1000 * 1000;
 		const auto pause = std::chrono::milliseconds(std::clamp(options_.hang_limit_ms / 8, 10u, 1000u));
@@ -484,8 +470,9 @@ private:
 
 		while (!watch_ended_.wait_for(lock, pause, [this] { return stopping_; }))
 		{
-			const uint64_t now = static_cast<uint64_t>(
-				std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+			const uint64_t now = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+				std::chrono::steady_clock::now().time_since_epoch())
+					.count());
 			const uint64_t since = device_.waiting_since_ns();
 
 			if (since != 0 && now > since && now - since > limit_ns)
@@ -494,8 +481,7 @@ private:
 	}
 
 	/// What the device has left when all workspaces are made.
-	Status
-	make_budget()
+	Status make_budget()
 	{
 		size_t free_bytes = 0;
 		size_t total_bytes = 0;
@@ -541,16 +527,11 @@ private:
 		SearchContext *context_;
 	};
 
-	static Status
-	not_resident()
-	{
-		return Status::error(StatusCode::kNotFound, "the copy is not resident");
-	}
+	static Status not_resident() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
 	/// Runs what may throw, on our device; no exception passes an Engine call.
 	template <class Work>
-	Status
-	guarded(Work work)
+	Status guarded(Work work)
 	{
 		try
 		{
@@ -572,8 +553,7 @@ private:
 	}
 
 	template <class Work>
-	Status
-	with(engine::CopyId id, Work work)
+	Status with(engine::CopyId id, Work work)
 	{
 		return guarded(
 			[&]
@@ -590,8 +570,7 @@ private:
 
 	/// Of a kind that keeps_on_host().
 	template <class Work>
-	Status
-	with_kept(engine::CopyId id, Work work)
+	Status with_kept(engine::CopyId id, Work work)
 	{
 		return guarded(
 			[&]
@@ -604,8 +583,7 @@ private:
 			});
 	}
 
-	AnyCopy
-	find(engine::CopyId id) const
+	AnyCopy find(engine::CopyId id) const
 	{
 		const std::shared_lock lock(mutex_);
 		const auto found = copies_.find(id);

@@ -12,11 +12,12 @@ constexpr uint32_t kSelectRowsMostK = 2048;
 
 struct SelectRowsArgs
 {
-	const float *values = nullptr;   // [n_rows, n_columns] row-major, device
+	const float *values = nullptr; // [n_rows, n_columns] row-major, device
 	uint32_t n_rows = 0;
 	uint32_t n_columns = 0;
-	uint32_t k = 0;                  // 1 ... kSelectRowsMostK
-	float *out_values = nullptr;     // [n_rows, k] ascending, NaN last, ties by the smaller column; min(k, n_columns) are written
+	uint32_t k = 0; // 1 ... kSelectRowsMostK
+	float *out_values =
+		nullptr; // [n_rows, k] ascending, NaN last, ties by the smaller column; min(k, n_columns) are written
 	uint32_t *out_columns = nullptr; // [n_rows, k]
 };
 

@@ -1,5 +1,5 @@
-// What the threads of a block do together when they select from a row: sums and the like, a range halved until it has the number
-// looked for, the sort of the keys that remain.
+// What the threads of a block do together when they select from a row: sums and the like, a range halved until it has
+// the number looked for, the sort of the keys that remain.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ struct BlockJoin
 	uint32_t round;
 
 	template <class Join>
-	__device__ __forceinline__ uint32_t
-	operator()(uint32_t of_warp, const Join &join, uint32_t neutral)
+	__device__ __forceinline__ uint32_t operator()(uint32_t of_warp, const Join &join, uint32_t neutral)
 	{
 		uint32_t *mine = parts[round++ & 1];
 
@@ -29,8 +28,7 @@ struct BlockJoin
 		return join(threadIdx.x % 32 < kSelectThreads / 32 ? mine[threadIdx.x % 32] : neutral);
 	}
 
-	__device__ __forceinline__ uint32_t
-	sum(uint32_t value)
+	__device__ __forceinline__ uint32_t sum(uint32_t value)
 	{
 		auto add = [](uint32_t v) { return __reduce_add_sync(0xFFFFFFFFu, v); };
 
@@ -38,8 +36,7 @@ struct BlockJoin
 	}
 
 	/// Of the threads before this one.
-	__device__ __forceinline__ uint32_t
-	sum_before(uint32_t value)
+	__device__ __forceinline__ uint32_t sum_before(uint32_t value)
 	{
 		uint32_t up_to = value;
 
@@ -52,22 +49,20 @@ struct BlockJoin
 		}
 
 		const uint32_t of_warps = (*this)(
-			__shfl_sync(0xFFFFFFFFu, up_to, 31),
-			[](uint32_t part) { return __reduce_add_sync(0xFFFFFFFFu, threadIdx.x % 32 < threadIdx.x / 32 ? part : 0); }, 0);
+			__shfl_sync(0xFFFFFFFFu, up_to, 31), [](uint32_t part)
+			{ return __reduce_add_sync(0xFFFFFFFFu, threadIdx.x % 32 < threadIdx.x / 32 ? part : 0); }, 0);
 
 		return of_warps + up_to - value;
 	}
 
-	__device__ __forceinline__ uint32_t
-	least(uint32_t value)
+	__device__ __forceinline__ uint32_t least(uint32_t value)
 	{
 		auto least = [](uint32_t v) { return __reduce_min_sync(0xFFFFFFFFu, v); };
 
 		return (*this)(least(value), least, 0xFFFFFFFFu);
 	}
 
-	__device__ __forceinline__ uint32_t
-	most(uint32_t value)
+	__device__ __forceinline__ uint32_t most(uint32_t value)
 	{
 		auto most = [](uint32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); };
 
@@ -75,12 +70,13 @@ struct BlockJoin
 	}
 };
 
-/// The first number of [low, high] up to which count_up_to finds from rank_least to rank_most numbers; if there is none, the
-/// rank_least-th smallest. At least rank_least are not above high. count_up_to is of one thread. found: how many there are (of all).
+/// The first number of [low, high] up to which count_up_to finds from rank_least to rank_most numbers; if there is
+/// none, the rank_least-th smallest. At least rank_least are not above high. count_up_to is of one thread. found: how
+/// many there are (of all).
 template <class CountUpTo>
 __device__ __forceinline__ uint32_t
-halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most, uint32_t *found, const CountUpTo &count_up_to,
-	BlockJoin *join)
+halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most, uint32_t *found,
+	const CountUpTo &count_up_to, BlockJoin *join)
 {
 	while (low < high)
 	{
@@ -100,9 +96,10 @@ halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most
 	return high;
 }
 
-/// Sorts keys [n] for n = kEach * kSelectThreads, or a smaller power of two where kEach is 1 (then the first n of kSelectThreads). Bitonic,
-/// with kEach neighbouring keys in each thread's registers: strides below that need nobody else, those of a warp are shuffles, and
-/// only the widest go through shared memory. All threads call it behind a barrier; ends with one.
+/// Sorts keys [n] for n = kEach * kSelectThreads, or a smaller power of two where kEach is 1 (then the first n of
+/// kSelectThreads). Bitonic, with kEach neighbouring keys in each thread's registers: strides below that need nobody
+/// else, those of a warp are shuffles, and only the widest go through shared memory. All threads call it behind a
+/// barrier; ends with one.
 template <int kEach>
 __device__ __noinline__ void
 sort_pair_keys(uint64_t *keys, uint32_t n)
@@ -135,8 +132,8 @@ sort_pair_keys(uint64_t *keys, uint32_t n)
 #pragma unroll
 			for (uint32_t j = 0; j < kEach; j++)
 			{
-				const uint64_t other =
-					apart >= 32 ? keys[j * kSelectThreads + (thread ^ apart)] : __shfl_xor_sync(0xFFFFFFFFu, mine[j], static_cast<int>(apart));
+				const uint64_t other = apart >= 32 ? keys[j * kSelectThreads + (thread ^ apart)]
+												   : __shfl_xor_sync(0xFFFFFFFFu, mine[j], static_cast<int>(apart));
 
 				if ((other < mine[j]) == keep_less)
 					mine[j] = other;

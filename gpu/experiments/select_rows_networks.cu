@@ -1,5 +1,6 @@
-// The k smallest of each row of a matrix in the papers' own form: WarpSelect (a warp per row, all in registers) and BlockSelect
-// (several warps per row, their queues joined through shared memory). Built with -DVECTORGPU_WARPSELECT=ON, for comparison.
+// The k smallest of each row of a matrix in the papers' own form: WarpSelect (a warp per row, all in registers) and
+// BlockSelect (several warps per row, their queues joined through shared memory). Built with -DVECTORGPU_WARPSELECT=ON,
+// for comparison.
 #ifdef VECTORGPU_WARPSELECT
 
 #include "kernels/warp_block/order.cuh"
@@ -86,7 +87,8 @@ block_select_kernel(const SelectRowsArgs args)
 	WarpSelect<DeviceWarp, W, T> select;
 
 	select.init();
-	add_columns(&select, args.values + static_cast<size_t>(blockIdx.x) * args.n_columns, args.n_columns, warp * 32, kBlockWarps * 32);
+	add_columns(&select, args.values + static_cast<size_t>(blockIdx.x) * args.n_columns, args.n_columns, warp * 32,
+		kBlockWarps * 32);
 	for (uint32_t left = kBlockWarps / 2; left > 0; left /= 2)
 	{
 		if (warp >= left && warp < 2 * left)

@@ -1,5 +1,5 @@
-// What a sample of a row says about its k smallest numbers: which number of the sample is the threshold, and how much room what passes it
-// takes. Of the host alone, without CUDA.
+// What a sample of a row says about its k smallest numbers: which number of the sample is the threshold, and how much
+// room what passes it takes. Of the host alone, without CUDA.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,21 @@ struct SelectRowsPlan
 };
 
 constexpr uint32_t kSelectMostSampleVectors = 4;
-// Below this k half a sample is taken: it costs less time, and lets more pass. Measured, 10,000 x 128,000, ms, half and whole: k = 10
-// 1.293, 1.417; 316 1.398, 1.459; 1000 1.669, 1.568; 2048 2.522, 2.533.
+// Below this k half a sample is taken: it costs less time, and lets more pass. Measured, 10,000 x 128,000, ms, half and
+// whole: k = 10 1.293, 1.417; 316 1.398, 1.459; 1000 1.669, 1.568; 2048 2.522, 2.533.
 constexpr uint32_t kSelectLargeSampleLeastK = 512;
-constexpr uint32_t kSelectLeastColumnsPerSample = 8;     // columns for each number of the sample, at least
-constexpr double kSelectTooFew = 1e-3;                // how often the threshold lets fewer than k pass: the row is then read again
+constexpr uint32_t kSelectLeastColumnsPerSample = 8; // columns for each number of the sample, at least
+constexpr double kSelectTooFew = 1e-3; // how often the threshold lets fewer than k pass: the row is then read again
 constexpr uint32_t kSelectMostListBytes = 112 * 1024; // with the keys to sort: two blocks a processor
 
-/// Ranks and slots for a sample of n_vectors vectors a thread. Of the k - 1 smallest numbers about k n_sample / n_columns are in the
-/// sample; the threshold has rank numbers of the sample up to it, and fewer than k of the row only if `rank` or more of those are in it.
+/// Ranks and slots for a sample of n_vectors vectors a thread. Of the k - 1 smallest numbers about k n_sample /
+/// n_columns are in the sample; the threshold has rank numbers of the sample up to it, and fewer than k of the row only
+/// if `rank` or more of those are in it.
 inline void
 plan_sample(uint32_t n_columns, uint32_t k, uint32_t n_threads, uint32_t n_vectors, SelectRowsPlan *plan)
 {
-	const double each = static_cast<double>(n_columns) / (n_vectors * n_threads * 4); // columns for a number of the sample
+	const double each =
+		static_cast<double>(n_columns) / (n_vectors * n_threads * 4); // columns for a number of the sample
 	const double mean = k / each;
 	double term = std::exp(-mean); // of Poisson's distribution
 	double rest = 1 - term;        // P(X >= rank)
@@ -48,8 +50,8 @@ plan_sample(uint32_t n_columns, uint32_t k, uint32_t n_threads, uint32_t n_vecto
 	plan->rank_least = rank;
 	plan->rank_most = rank + rank / 16;
 
-	// Numbers up to the rank-th of a sample: their deviation is as that of a sum of `rank` gaps. Room for two deviations, and for
-	// four of one thread's part of so many.
+	// Numbers up to the rank-th of a sample: their deviation is as that of a sum of `rank` gaps. Room for two
+	// deviations, and for four of one thread's part of so many.
 	const double passing = (plan->rank_most + 2 * std::sqrt(static_cast<double>(plan->rank_most))) * each / n_threads;
 
 	plan->n_slots = static_cast<uint32_t>(std::ceil(passing + 4 * std::sqrt(passing))) + 1;

@@ -1,6 +1,7 @@
 // Selection from one row by rounds, for one block: right and bounded in time whatever the numbers and their order. A
-// threshold from the row's first numbers, a comparison per number, survivors to a buffer in shared memory; when that is full,
-// radix selection cuts it back to k and sharpens the threshold. Columns go up, so that after a cut only numbers below the k-th pass.
+// threshold from the row's first numbers, a comparison per number, survivors to a buffer in shared memory; when that is
+// full, radix selection cuts it back to k and sharpens the threshold. Columns go up, so that after a cut only numbers
+// below the k-th pass.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -161,11 +162,12 @@ cut(uint64_t *keys, uint32_t fill, uint32_t k, RoundsScratch *scratch)
 	return bound;
 }
 
-/// keys[0, k) = the k smallest keys of row [n], in any order; keys [capacity], capacity >= k + 256, k <= n. All threads call it; ends
-/// with a barrier.
+/// keys[0, k) = the k smallest keys of row [n], in any order; keys [capacity], capacity >= k + 256, k <= n. All threads
+/// call it; ends with a barrier.
 template <int kThreads>
 __device__ __noinline__ void
-select_row_by_rounds(const float *row, uint32_t n, uint32_t k, RoundsScratch *scratch, uint64_t *keys, uint32_t capacity)
+select_row_by_rounds(
+	const float *row, uint32_t n, uint32_t k, RoundsScratch *scratch, uint64_t *keys, uint32_t capacity)
 {
 	constexpr uint32_t kRound = kThreads * kRoundsPerThread;
 	const uint32_t lane = threadIdx.x % 32;
@@ -199,7 +201,8 @@ select_row_by_rounds(const float *row, uint32_t n, uint32_t k, RoundsScratch *sc
 		}
 #pragma unroll
 		for (int j = 0; j < kRoundsPerThread; j++)
-			passed |= static_cast<uint32_t>(number_order(value[j]) <= limit && base + j * kThreads + threadIdx.x < n) << j;
+			passed |= static_cast<uint32_t>(number_order(value[j]) <= limit && base + j * kThreads + threadIdx.x < n)
+				<< j;
 		__syncthreads(); // all have read fill
 		if (__any_sync(0xFFFFFFFFu, passed != 0))
 		{

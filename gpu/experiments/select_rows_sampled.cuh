@@ -1,7 +1,7 @@
-// Selection from the rows of a matrix, one block per row, each row read once without a barrier: a sample of the row gives a
-// threshold that is likely to let through somewhat more than k numbers; each thread keeps what passes in a list of its own in shared
-// memory; of these the k smallest are found and sorted. Where the threshold let through fewer than k, or more than there is room for
-// (sorted rows, many ties), the row is selected again by rounds.
+// Selection from the rows of a matrix, one block per row, each row read once without a barrier: a sample of the row
+// gives a threshold that is likely to let through somewhat more than k numbers; each thread keeps what passes in a list
+// of its own in shared memory; of these the k smallest are found and sorted. Where the threshold let through fewer than
+// k, or more than there is room for (sorted rows, many ties), the row is selected again by rounds.
 #pragma once
 
 #include "experiments/select_rows_block.cuh"
@@ -26,7 +26,8 @@ sampled_shared_bytes(const SelectRowsPlan &plan)
 {
 	const size_t n_lists = plan.n_sample_vectors == 0 ? 0 : plan.n_slots * size_t{kSelectThreads};
 
-	return sizeof(SampledScratch) + std::max(n_lists + std::max(plan.n_sorted, kSelectThreads), size_t{plan.capacity}) * 8;
+	return sizeof(SampledScratch) +
+		std::max(n_lists + std::max(plan.n_sorted, kSelectThreads), size_t{plan.capacity}) * 8;
 }
 
 __device__ __forceinline__ float4
@@ -34,13 +35,15 @@ load_numbers(const float4 *from)
 {
 	float4 v;
 
-	asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from));
+	asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+		: "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+		: "l"(from));
 	return v;
 }
 
-/// What a thread has found so far: a list in shared memory, a number and its column kSelectThreads words behind it, the next
-/// 2 kSelectThreads words on, so that no two threads meet in a bank. A full list is written over at its end, and says so. Places are
-/// addresses of shared memory, 32 bits each.
+/// What a thread has found so far: a list in shared memory, a number and its column kSelectThreads words behind it, the
+/// next 2 kSelectThreads words on, so that no two threads meet in a bank. A full list is written over at its end, and
+/// says so. Places are addresses of shared memory, 32 bits each.
 struct FoundList
 {
 	static constexpr uint32_t kStep = 8 * kSelectThreads;
@@ -50,15 +53,13 @@ struct FoundList
 	uint32_t last;   // written over again and again: the list is full
 	float threshold; // NaN: nothing passes
 
-	__device__ __forceinline__
-	FoundList(uint32_t *first, uint32_t n_slots, float threshold_)
-		: begin(static_cast<uint32_t>(__cvta_generic_to_shared(first))), next(begin), last(begin + (n_slots - 1) * kStep),
-		  threshold(threshold_)
+	__device__ __forceinline__ FoundList(uint32_t *first, uint32_t n_slots, float threshold_)
+		: begin(static_cast<uint32_t>(__cvta_generic_to_shared(first))), next(begin),
+		  last(begin + (n_slots - 1) * kStep), threshold(threshold_)
 	{
 	}
 
-	__device__ __forceinline__ void
-	take(float value, uint32_t column)
+	__device__ __forceinline__ void take(float value, uint32_t column)
 	{
 		if (value <= threshold)
 		{
@@ -69,8 +70,7 @@ struct FoundList
 	}
 
 	/// Four numbers from `column` on.
-	__device__ __forceinline__ void
-	look_at(const float4 &v, uint32_t column)
+	__device__ __forceinline__ void look_at(const float4 &v, uint32_t column)
 	{
 		if (fminf(fminf(v.x, v.y), fminf(v.z, v.w)) <= threshold) // false for numbers that are none
 		{
@@ -81,17 +81,9 @@ struct FoundList
 		}
 	}
 
-	__device__ __forceinline__ bool
-	is_full() const
-	{
-		return next == last;
-	}
+	__device__ __forceinline__ bool is_full() const { return next == last; }
 
-	__device__ __forceinline__ uint32_t
-	size() const
-	{
-		return (next - begin) / kStep;
-	}
+	__device__ __forceinline__ uint32_t size() const { return (next - begin) / kStep; }
 };
 
 /// A row as vectors of 16 bytes, with up to three numbers before and behind them.
@@ -103,9 +95,7 @@ struct RowVectors
 	uint32_t n_vectors;
 	uint32_t n_tail;
 
-	__device__ __forceinline__
-	RowVectors(const float *row_, uint32_t n)
-		: row(row_)
+	__device__ __forceinline__ RowVectors(const float *row_, uint32_t n) : row(row_)
 	{
 		n_head = (4 - static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row) / 4 % 4)) % 4;
 		vectors = reinterpret_cast<const float4 *>(row + n_head);
@@ -118,7 +108,8 @@ struct RowVectors
 __device__ __forceinline__ uint32_t
 sample_vector(uint32_t j, uint32_t n_vectors, const SelectRowsPlan &plan)
 {
-	const uint32_t stretch = n_vectors / (plan.n_sample_vectors * (kSelectThreads / 8)); // 64 and more: kSelectLeastColumnsPerSample
+	const uint32_t stretch =
+		n_vectors / (plan.n_sample_vectors * (kSelectThreads / 8)); // 64 and more: kSelectLeastColumnsPerSample
 	const uint32_t part = (j * kSelectThreads + threadIdx.x) / 8;
 
 	return part * stretch + (__umulhi(part * 2654435769u, stretch - 7) & ~7u) + threadIdx.x % 8;
@@ -204,7 +195,8 @@ filter_row(const RowVectors &in, float4 (&now)[kSelectLoads], FoundList *list)
 		list->look_at(load_numbers(in.vectors + i), in.n_head + 4 * i);
 }
 
-/// keys[0, k) = the k smallest of what the threads found, in any order. False if fewer were found, or if a list is full.
+/// keys[0, k) = the k smallest of what the threads found, in any order. False if fewer were found, or if a list is
+/// full.
 __device__ __forceinline__ bool
 pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, uint64_t *keys, BlockJoin *join)
 {
@@ -241,7 +233,8 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 
 	uint32_t n_up_to = total;
 	const uint32_t bound = halve_range(
-		least, most, k, k, &n_up_to, [&](uint32_t limit) { return count([&](uint32_t i) { return order_at(i) <= limit; }); }, join);
+		least, most, k, k, &n_up_to,
+		[&](uint32_t limit) { return count([&](uint32_t i) { return order_at(i) <= limit; }); }, join);
 	uint32_t last_column = 0xFFFFFFFFu; // of those that have the bound's order
 
 	if (n_up_to > k)
@@ -250,11 +243,12 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 		const uint32_t n_wanted = k - (n_up_to - ties);
 
 		last_column = halve_range(
-			0, n_columns - 1, n_wanted, n_wanted, &ties,
-			[&](uint32_t limit) { return count([&](uint32_t i) { return order_at(i) == bound && column_at(i) <= limit; }); }, join);
+			0, n_columns - 1, n_wanted, n_wanted, &ties, [&](uint32_t limit)
+			{ return count([&](uint32_t i) { return order_at(i) == bound && column_at(i) <= limit; }); }, join);
 	}
 
-	auto is_wanted = [&](uint32_t i) { return order_at(i) < bound || (order_at(i) == bound && column_at(i) <= last_column); };
+	auto is_wanted = [&](uint32_t i)
+	{ return order_at(i) < bound || (order_at(i) == bound && column_at(i) <= last_column); };
 	uint32_t at = join->sum_before(count(is_wanted));
 
 	for (uint32_t i = 0; i < n_mine; i++)
@@ -263,8 +257,8 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 	return true;
 }
 
-/// Grid n_rows, block kSelectThreads, shared: sampled_shared_bytes. Reproducible. Four blocks of a processor read while others of
-/// them look for thresholds or sort.
+/// Grid n_rows, block kSelectThreads, shared: sampled_shared_bytes. Reproducible. Four blocks of a processor read while
+/// others of them look for thresholds or sort.
 __global__ void __launch_bounds__(kSelectThreads, 4)
 select_rows_sampled_kernel(const SelectRowsArgs args, const SelectRowsPlan plan)
 {

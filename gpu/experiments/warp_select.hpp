@@ -1,9 +1,11 @@
-// WarpSelect in the form of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs", section 4: k-selection by one warp
-// in registers. Thread queues of t keys a lane, a warp queue of k keys across the lanes, odd-size merging networks between them.
+// WarpSelect in the form of Johnson, Douze, Jégou, "Billion-scale similarity search with GPUs", section 4: k-selection
+// by one warp in registers. Thread queues of t keys a lane, a warp queue of k keys across the lanes, odd-size merging
+// networks between them.
 //
-// Written over a vector of one key per lane, so that the same template is a kernel's code (DeviceWarp: a vector is a register) and
-// plain host code (HostWarp: 32 numbers), which the unit tests run. Element i of an array x[N] of vectors ("lane-stride") is lane
-// i % 32 of x[i / 32]. Keys are compared as unsigned numbers; kWarpSelectMost is the sentinel and no key.
+// Written over a vector of one key per lane, so that the same template is a kernel's code (DeviceWarp: a vector is a
+// register) and plain host code (HostWarp: 32 numbers), which the unit tests run. Element i of an array x[N] of vectors
+// ("lane-stride") is lane i % 32 of x[i / 32]. Keys are compared as unsigned numbers; kWarpSelectMost is the sentinel
+// and no key.
 #pragma once
 
 #include <array>
@@ -30,8 +32,7 @@ struct HostWarp
 {
 	using Vec = std::array<uint64_t, 32>;
 
-	static Vec
-	all(uint64_t key)
+	static Vec all(uint64_t key)
 	{
 		Vec v;
 
@@ -39,8 +40,7 @@ struct HostWarp
 		return v;
 	}
 
-	static Vec
-	smaller(const Vec &a, const Vec &b)
+	static Vec smaller(const Vec &a, const Vec &b)
 	{
 		Vec v;
 
@@ -49,8 +49,7 @@ struct HostWarp
 		return v;
 	}
 
-	static Vec
-	larger(const Vec &a, const Vec &b)
+	static Vec larger(const Vec &a, const Vec &b)
 	{
 		Vec v;
 
@@ -60,8 +59,7 @@ struct HostWarp
 	}
 
 	/// Lane i gets lane i ^ mask.
-	static Vec
-	exchange(const Vec &a, int mask)
+	static Vec exchange(const Vec &a, int mask)
 	{
 		Vec v;
 
@@ -71,8 +69,7 @@ struct HostWarp
 	}
 
 	/// a in lanes below their partner lane ^ mask, b in the others.
-	static Vec
-	split(const Vec &a, const Vec &b, int mask)
+	static Vec split(const Vec &a, const Vec &b, int mask)
 	{
 		Vec v;
 
@@ -83,8 +80,7 @@ struct HostWarp
 
 	static uint64_t last_lane(const Vec &a) { return a[31]; }
 
-	static bool
-	any_less(const Vec &a, uint64_t key)
+	static bool any_less(const Vec &a, uint64_t key)
 	{
 		for (const uint64_t one : a)
 			if (one < key)
@@ -103,22 +99,19 @@ struct DeviceWarp
 	static __device__ __forceinline__ Vec smaller(Vec a, Vec b) { return a < b ? a : b; }
 	static __device__ __forceinline__ Vec larger(Vec a, Vec b) { return a < b ? b : a; }
 
-	static __device__ __forceinline__ Vec
-	exchange(Vec a, int mask)
+	static __device__ __forceinline__ Vec exchange(Vec a, int mask)
 	{
 		return __shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(a), mask);
 	}
 
-	static __device__ __forceinline__ Vec
-	split(Vec a, Vec b, int mask)
+	static __device__ __forceinline__ Vec split(Vec a, Vec b, int mask)
 	{
 		const int lane = static_cast<int>(threadIdx.x % 32);
 
 		return lane < (lane ^ mask) ? a : b;
 	}
 
-	static __device__ __forceinline__ uint64_t
-	last_lane(Vec a)
+	static __device__ __forceinline__ uint64_t last_lane(Vec a)
 	{
 		return __shfl_sync(0xFFFFFFFFu, static_cast<unsigned long long>(a), 31);
 	}
@@ -134,8 +127,7 @@ struct Network
 	using Vec = typename Warp::Vec;
 
 	/// The largest power of two below n (n > 1): h of merge-odd-continue, in vectors.
-	static constexpr VECTORGPU_LANES int
-	half(int n)
+	static constexpr VECTORGPU_LANES int half(int n)
 	{
 		int h = 1;
 
@@ -144,8 +136,7 @@ struct Network
 		return h;
 	}
 
-	static VECTORGPU_LANES void
-	compare_swap(Vec &low, Vec &high)
+	static VECTORGPU_LANES void compare_swap(Vec &low, Vec &high)
 	{
 		const Vec a = low;
 
@@ -154,23 +145,21 @@ struct Network
 	}
 
 	/// Compare-swap of lanes i < i ^ mask with their partners.
-	static VECTORGPU_LANES void
-	compare_swap_lanes(Vec &x, int mask)
+	static VECTORGPU_LANES void compare_swap_lanes(Vec &x, int mask)
 	{
 		const Vec other = Warp::exchange(x, mask);
 
 		x = Warp::split(Warp::smaller(x, other), Warp::larger(x, other), mask);
 	}
 
-	/// Algorithm 1, merge-odd-continue: sorts x[N], whose missing elements up to the next power of two are thought of before
-	/// (kLeft) or behind it.
+	/// Algorithm 1, merge-odd-continue: sorts x[N], whose missing elements up to the next power of two are thought of
+	/// before (kLeft) or behind it.
 	template <int N, bool kLeft>
-	static VECTORGPU_LANES void
-	merge_continue(Vec *x)
+	static VECTORGPU_LANES void merge_continue(Vec *x)
 	{
 		if constexpr (N == 1)
 		{
-VECTORGPU_UNROLL
+			VECTORGPU_UNROLL
 			for (int mask = 16; mask >= 1; mask /= 2)
 				compare_swap_lanes(*x, mask);
 		}
@@ -178,7 +167,7 @@ VECTORGPU_UNROLL
 		{
 			constexpr int H = half(N);
 
-VECTORGPU_UNROLL
+			VECTORGPU_UNROLL
 			for (int i = 0; i < N - H; i++)
 				compare_swap(x[i], x[i + H]);
 			if constexpr (kLeft)
@@ -196,13 +185,12 @@ VECTORGPU_UNROLL
 
 	/// Algorithm 1, merge-odd: left [NL] and right [NR], each ascending, become one ascending array across both.
 	template <int NL, int NR>
-	static VECTORGPU_LANES void
-	merge(Vec *left, Vec *right)
+	static VECTORGPU_LANES void merge(Vec *left, Vec *right)
 	{
 		constexpr int N = NL < NR ? NL : NR;
 
 		// The inverted first stage: element NL * 32 - 1 - i meets element i, which are lanes that mirror each other.
-VECTORGPU_UNROLL
+		VECTORGPU_UNROLL
 		for (int i = 0; i < N; i++)
 		{
 			const Vec a = left[NL - 1 - i];
@@ -217,17 +205,16 @@ VECTORGPU_UNROLL
 
 	/// Algorithm 2, sort-odd.
 	template <int N>
-	static VECTORGPU_LANES void
-	sort(Vec *x)
+	static VECTORGPU_LANES void sort(Vec *x)
 	{
 		if constexpr (N == 1)
 		{
 			// Within a vector sizes are powers of two: the first stage of a merge of 2 s elements mirrors them.
-VECTORGPU_UNROLL
+			VECTORGPU_UNROLL
 			for (int size = 2; size <= 32; size *= 2)
 			{
 				compare_swap_lanes(*x, size - 1);
-VECTORGPU_UNROLL
+				VECTORGPU_UNROLL
 				for (int mask = size / 4; mask >= 1; mask /= 2)
 					compare_swap_lanes(*x, mask);
 			}
@@ -248,24 +235,22 @@ class WarpSelect
 public:
 	using Vec = typename Warp::Vec;
 
-	VECTORGPU_LANES void
-	init()
+	VECTORGPU_LANES void init()
 	{
-VECTORGPU_UNROLL
+		VECTORGPU_UNROLL
 		for (int i = 0; i < W; i++)
 			warp_queue[i] = Warp::all(kWarpSelectMost);
-VECTORGPU_UNROLL
+		VECTORGPU_UNROLL
 		for (int i = 0; i < T; i++)
 			thread_queue[i] = Warp::all(kWarpSelectMost);
 		kth = kWarpSelectMost;
 	}
 
 	/// One key a lane; kWarpSelectMost: none.
-	VECTORGPU_LANES void
-	add(const Vec &key)
+	VECTORGPU_LANES void add(const Vec &key)
 	{
 		// Thread queues descend. Without a branch: a key that is not below the largest leaves the queue as it is.
-VECTORGPU_UNROLL
+		VECTORGPU_UNROLL
 		for (int i = 0; i < T; i++)
 		{
 			const Vec kept = Warp::smaller(key, thread_queue[i]);
@@ -282,14 +267,13 @@ VECTORGPU_UNROLL
 	Vec warp_queue[W]; // ascending, lane-stride
 
 private:
-	/// The thread queues, taken as one unsorted lane-stride array, are sorted and merged with the warp queue; what is left over
-	/// goes back, turned round.
-	VECTORGPU_LANES void
-	restore()
+	/// The thread queues, taken as one unsorted lane-stride array, are sorted and merged with the warp queue; what is
+	/// left over goes back, turned round.
+	VECTORGPU_LANES void restore()
 	{
 		Network<Warp>::template sort<T>(thread_queue);
 		Network<Warp>::template merge<W, T>(warp_queue, thread_queue);
-VECTORGPU_UNROLL
+		VECTORGPU_UNROLL
 		for (int i = 0; i < T / 2; i++)
 		{
 			const Vec a = thread_queue[i];

@@ -1,8 +1,9 @@
-// Host side of the kernels: argument structures and launchers. Everything is asynchronous on the given stream; a launcher
-// only launches and returns cudaGetLastError(). Pointers are device memory. Called by gpu/cuda; no locks, no allocation.
+// Host side of the kernels: argument structures and launchers. Everything is asynchronous on the given stream; a
+// launcher only launches and returns cudaGetLastError(). Pointers are device memory. Called by gpu/cuda; no locks, no
+// allocation.
 //
-// Names of dimensions: n_rows of one block of rows ("source"), n_queries of one chunk of a batch, dim_pad = dim rounded up
-// to 32 elements, filled with zeros, in rows and queries alike (canonical lanes beyond the end add zeros).
+// Names of dimensions: n_rows of one block of rows ("source"), n_queries of one chunk of a batch, dim_pad = dim rounded
+// up to 32 elements, filled with zeros, in rows and queries alike (canonical lanes beyond the end add zeros).
 #pragma once
 
 #include <cstddef>
@@ -24,10 +25,10 @@ enum class Form : uint8_t
 	kBit = 3,
 };
 
-constexpr uint32_t kLanes = 32;          // canonical lanes, elements of a padding group
-constexpr uint32_t kBitPadBytes = 16;    // rows of bits are padded to this
-constexpr uint32_t kMaxSelectK = 2048;   // largest k of the selection kernels
-constexpr uint32_t kMaxGroups = 4096;    // groups of rows with a minimum each
+constexpr uint32_t kLanes = 32;        // canonical lanes, elements of a padding group
+constexpr uint32_t kBitPadBytes = 16;  // rows of bits are padded to this
+constexpr uint32_t kMaxSelectK = 2048; // largest k of the selection kernels
+constexpr uint32_t kMaxGroups = 4096;  // groups of rows with a minimum each
 
 constexpr uint64_t kNanKey = 0xFFFFFFFFFFFFFFFEu;      // sorts after all numbers
 constexpr uint64_t kExcludedKey = 0xFFFFFFFFFFFFFFFFu; // dead, or not after `after`: never returned
@@ -59,12 +60,12 @@ struct Rows
 /// A chunk of a batch.
 struct Queries
 {
-	const void *vectors = nullptr;   // [n_queries, dim_pad] float32, or [n_queries, bit pitch]
-	const uint32_t *k = nullptr;     // [n_queries], 1 ... kMaxSelectK
-	const Entry *after = nullptr;    // [n_queries]; null: none. {0, 0} and has_after 0: none for this query
+	const void *vectors = nullptr;      // [n_queries, dim_pad] float32, or [n_queries, bit pitch]
+	const uint32_t *k = nullptr;        // [n_queries], 1 ... kMaxSelectK
+	const Entry *after = nullptr;       // [n_queries]; null: none. {0, 0} and has_after 0: none for this query
 	const uint8_t *has_after = nullptr; // [n_queries]
 	uint32_t n_queries = 0;
-	uint32_t dim_pad = 0;            // elements; bits: bytes of the pitch
+	uint32_t dim_pad = 0; // elements; bits: bytes of the pitch
 };
 
 constexpr uint32_t kMostParts = 4;
@@ -93,7 +94,7 @@ struct Answers
 	AnswerHead *heads = nullptr; // [n_queries]; null: nowhere
 	Entry *entries = nullptr;    // [n_queries, stride]
 	uint32_t stride = 0;
-	uint32_t mark = 0;           // what heads have then
+	uint32_t mark = 0; // what heads have then
 };
 
 /// What a query has found so far, ascending: best [n_queries, stride], n_best [n_queries].
@@ -121,7 +122,7 @@ struct ScoreArgs
 	Metric metric = Metric::kL2;
 	Rows rows;
 	Queries queries;
-	uint64_t *keys = nullptr;   // out [n_queries, key_stride]
+	uint64_t *keys = nullptr; // out [n_queries, key_stride]
 	uint64_t key_stride = 0;
 	uint64_t *minima = nullptr; // out [n_queries, kMaxGroups], smallest key of each group; null: not wanted
 	uint32_t group_rows = 0;    // multiple of 32, ceil(n_rows / group_rows) <= kMaxGroups
@@ -140,8 +141,8 @@ struct BoundedScanArgs
 	Candidates candidates; // keys, rows, counts; capacity >= n_rows. counts are 0 before and after
 };
 
-/// best = the k first of best and the rows: two launches. Worth it where best's k-th rows rule out nearly all; right in any case. Not for
-/// bits. Reproducible.
+/// best = the k first of best and the rows: two launches. Worth it where best's k-th rows rule out nearly all; right in
+/// any case. Not for bits. Reproducible.
 [[nodiscard]] cudaError_t launch_bounded_scan(const BoundedScanArgs &args, uint32_t max_k, cudaStream_t stream);
 
 struct RescoreArgs
@@ -154,9 +155,11 @@ struct RescoreArgs
 
 [[nodiscard]] cudaError_t launch_rescore(const RescoreArgs &args, cudaStream_t stream);
 
-// --- copy.cu: small copies --------------------------------------------------------------------------------------------
+// --- copy.cu: small copies
+// --------------------------------------------------------------------------------------------
 
-/// Copies bytes, rounded up to 16, between device memory and pinned host memory, in the order of the stream. Both aligned to 16.
+/// Copies bytes, rounded up to 16, between device memory and pinned host memory, in the order of the stream. Both
+/// aligned to 16.
 [[nodiscard]] cudaError_t launch_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);
 
 /// From here on the copy engine is as fast (PCIe against its start).
@@ -164,8 +167,8 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 
 // --- select.cu: the k first -----------------------------------------------------------------------------------------
 
-/// thresholds [n_queries]: a key such that at least k rows (or all) are not above it, from the minima of n_groups groups
-/// and from what best holds already. Also sets candidates.counts to 0.
+/// thresholds [n_queries]: a key such that at least k rows (or all) are not above it, from the minima of n_groups
+/// groups and from what best holds already. Also sets candidates.counts to 0.
 [[nodiscard]] cudaError_t launch_thresholds(const Queries &queries, const uint64_t *minima, uint32_t n_groups,
 	const Best &best, uint64_t *thresholds, uint32_t *counts, cudaStream_t stream);
 
@@ -173,19 +176,20 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 [[nodiscard]] cudaError_t launch_compact(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
 	uint32_t n_rows, const uint64_t *thresholds, const Candidates &candidates, cudaStream_t stream);
 
-/// best = the k first of best and the candidates. max_k: largest k of the chunk. redo [n_queries], may be null: set to 1 where there
-/// were more candidates than room. Reproducible (a total order).
+/// best = the k first of best and the candidates. max_k: largest k of the chunk. redo [n_queries], may be null: set to
+/// 1 where there were more candidates than room. Reproducible (a total order).
 [[nodiscard]] cudaError_t launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
 	const Best &best, uint32_t max_k, cudaStream_t stream, uint8_t *redo = nullptr);
 
-/// The same behind launch_bounded_scan's candidates, whose counts it sets back to 0; it costs little where there are none.
-[[nodiscard]] cudaError_t launch_bounded_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
-	const Best &best, uint32_t max_k, cudaStream_t stream);
+/// The same behind launch_bounded_scan's candidates, whose counts it sets back to 0; it costs little where there are
+/// none.
+[[nodiscard]] cudaError_t launch_bounded_merge(const Queries &queries, const Candidates &candidates,
+	const uint64_t *row_ids, const Best &best, uint32_t max_k, cudaStream_t stream);
 
-/// best = the k first of keys [n_queries, key_stride], of which n_rows count (at least k), with their columns as rows. What best held is
-/// forgotten. For few columns: a block reads all of a query. Reproducible.
-[[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows,
-	const Best &best, uint32_t max_k, cudaStream_t stream);
+/// best = the k first of keys [n_queries, key_stride], of which n_rows count (at least k), with their columns as rows.
+/// What best held is forgotten. For few columns: a block reads all of a query. Reproducible.
+[[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
+	uint32_t n_rows, const Best &best, uint32_t max_k, cudaStream_t stream);
 
 /// Sets the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_select_kernels();
@@ -198,22 +202,22 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 	uint64_t *sorted_keys, uint64_t *sorted_rows, uint64_t n, bool rows_ascending, cudaStream_t stream);
 
 /// out [n]: entries of keys and rows.
-[[nodiscard]] cudaError_t launch_zip(const uint64_t *keys, const uint64_t *rows, uint64_t n, Entry *out,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_zip(
+	const uint64_t *keys, const uint64_t *rows, uint64_t n, Entry *out, cudaStream_t stream);
 
 // --- rows.cu: taking rows in ----------------------------------------------------------------------------------------
 
 /// flags[0] |= 1 if some element is no whole number 0 ... 255, |= 2 if some element is not exact in binary16.
 /// vectors [n_rows, dim] float32, dense.
-[[nodiscard]] cudaError_t launch_narrow_check(const float *vectors, uint64_t n_elements, uint32_t *flags,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_narrow_check(
+	const float *vectors, uint64_t n_elements, uint32_t *flags, cudaStream_t stream);
 
 /// to [n_rows, pitch_bytes] in `form`, zeros beyond dim; from [n_rows, row_bytes] dense in `element`.
-[[nodiscard]] cudaError_t launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t n_rows, void *to,
-	Form form, uint32_t pitch_bytes, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t n_rows,
+	void *to, Form form, uint32_t pitch_bytes, cudaStream_t stream);
 
-/// Rows in their form that lie in pinned host memory, and where they go. Vectors are aligned to 16 bytes on both sides, the others
-/// to themselves.
+/// Rows in their form that lie in pinned host memory, and where they go. Vectors are aligned to 16 bytes on both sides,
+/// the others to themselves.
 struct StoredRows
 {
 	uint32_t n_rows = 0;
@@ -232,13 +236,13 @@ struct StoredRows
 /// What the filter needs to know of a source.
 struct RowStats
 {
-	uint32_t max_norm_bits;   // bits of the largest |row| of trusted rows, a float rounded up
+	uint32_t max_norm_bits; // bits of the largest |row| of trusted rows, a float rounded up
 	uint32_t n_untrusted;
 };
 
-/// values [n_rows]: L2: |y|² / 2; inner product: 0; cosine: -1 / |y|; NaN for rows whose norm the filter's bound does not
-/// cover. stats must be zero before.
-[[nodiscard]] cudaError_t launch_row_values(Metric metric, const Rows &rows, uint32_t dim_pad, float *values,
-	RowStats *stats, cudaStream_t stream);
+/// values [n_rows]: L2: |y|² / 2; inner product: 0; cosine: -1 / |y|; NaN for rows whose norm the filter's bound does
+/// not cover. stats must be zero before.
+[[nodiscard]] cudaError_t launch_row_values(
+	Metric metric, const Rows &rows, uint32_t dim_pad, float *values, RowStats *stats, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

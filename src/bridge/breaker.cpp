@@ -11,9 +11,10 @@ namespace
 {
 
 // In units of the server's vectorgpu.worker_timeout.
-constexpr uint32 kMostPauses = 4;       // in a row: the last is of eight, so that at worst one scan of the server waits for a ninth of the time
-constexpr uint64 kTrying = 2;           // for a request that may take one
-constexpr uint64 kForgottenAfter = 16;  // without a request that was waited for in vain: the next pause is of one again
+constexpr uint32 kMostPauses =
+	4; // in a row: the last is of eight, so that at worst one scan of the server waits for a ninth of the time
+constexpr uint64 kTrying = 2;          // for a request that may take one
+constexpr uint64 kForgottenAfter = 16; // without a request that was waited for in vain: the next pause is of one again
 
 constexpr int kSearches = 0;
 constexpr int kLoads = 1;
@@ -105,8 +106,8 @@ breaker_note_silence(wire::RequestType type, uint64 silence_ms)
 		return; // another has opened it, or tries
 	opened = pg_atomic_read_u64(&breaker->opened);
 	pauses = opened != 0 && now < opened + kForgottenAfter * timeout_ms(state)
-				 ? Min(pg_atomic_read_u32(&breaker->pauses) + 1, kMostPauses)
-				 : 1;
+		? Min(pg_atomic_read_u32(&breaker->pauses) + 1, kMostPauses)
+		: 1;
 	if (!pg_atomic_compare_exchange_u64(&breaker->until, &until, now + (timeout_ms(state) << (pauses - 1))))
 		return;
 	pg_atomic_write_u64(&breaker->opened, now);
@@ -125,7 +126,8 @@ breaker_note_reply(wire::RequestType type, wire::ReplyStatus status)
 	until = pg_atomic_read_u64(&state->breakers[which].until);
 	if (until == 0)
 		return;
-	// That there is no copy of that version the dispatcher says, whatever the thread that searches does: then the next scan may try.
+	// That there is no copy of that version the dispatcher says, whatever the thread that searches does: then the next
+	// scan may try.
 	if (which == kLoads || (status != wire::ReplyStatus::kAbsent && status != wire::ReplyStatus::kBehind))
 		(void) pg_atomic_compare_exchange_u64(&state->breakers[which].until, &until, 0);
 	else if (until == trying_until[which])

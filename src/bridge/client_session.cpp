@@ -23,10 +23,10 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kConnectWaitMs = 100; // for the greeting at least,
-constexpr int kConnectShare = 20;	// a twentieth of worker_timeout, which is longer on a busy machine,
+constexpr int kConnectWaitMs = 100;     // for the greeting at least,
+constexpr int kConnectShare = 20;       // a twentieth of worker_timeout, which is longer on a busy machine,
 constexpr int kMostConnectWaitMs = 500; // and at most
-constexpr int kConnectWaitEachMs = 20; // more for each process that connects at the same time: all take their turn
+constexpr int kConnectWaitEachMs = 20;  // more for each process that connects at the same time: all take their turn
 constexpr uint32 kAckWaitUs = 1000;
 constexpr int kLoaderPatienceMs = 400; // without a sign of life
 constexpr uint64 kFirstPauseMs = 100;
@@ -35,8 +35,8 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kNsPerUs = 1000;
 constexpr uint64 kStateSleepNs = 20 * kNsPerMs; // of each wait, before it turns to the latch and the descriptors
 constexpr uint64 kLongYieldNs = 500 * kNsPerUs; // others that sleep now and then are done with their turn before that
-constexpr uint64 kGiveUpFactor = 30; // timeouts after which a silent session is closed
-constexpr int kDescriptors = 3;      // of a session: socket, doorbell, wake-up
+constexpr uint64 kGiveUpFactor = 30;            // timeouts after which a silent session is closed
+constexpr int kDescriptors = 3;                 // of a session: socket, doorbell, wake-up
 
 struct Session
 {
@@ -122,11 +122,14 @@ make_event_set()
 		AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.socket, nullptr, nullptr);
 }
 
-/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer. A loader holds locks that a DROP may be waiting for.
+/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer. A loader
+/// holds locks that a DROP may be waiting for.
 uint64
 connect_limit_ns(SharedState *state)
 {
-	const int alone_ms = session.role == wire::Role::kLoader ? kConnectWaitMs : Max(kConnectWaitMs, Min(settings.worker_timeout_ms / kConnectShare, kMostConnectWaitMs));
+	const int alone_ms = session.role == wire::Role::kLoader
+		? kConnectWaitMs
+		: Max(kConnectWaitMs, Min(settings.worker_timeout_ms / kConnectShare, kMostConnectWaitMs));
 	const uint64 limit_ms = alone_ms + uint64{kConnectWaitEachMs} * (pg_atomic_read_u32(&state->n_connecting) - 1);
 
 	return Min(limit_ms, static_cast<uint64>(Max(settings.worker_timeout_ms, kConnectWaitMs))) * kNsPerMs;
@@ -211,7 +214,7 @@ connect_session(SharedState *state, bool note)
 		session.generation = pg_atomic_read_u64(&state->generation);
 		result = VG_FAULT("bridge_connect") ? wire::ClientResult::kUnavailable
 											: wire::client_connect_start(&session.client, state->epoch,
-												session.large_room ? wire::Role::kLoader : session.role);
+												  session.large_room ? wire::Role::kLoader : session.role);
 		result = wait_for_welcome(state, result);
 	}
 	else
@@ -292,8 +295,9 @@ slot_is_free(SharedState *state, Fallback *reason)
 	return false;
 }
 
-/// The first, short part of a wait: sleeps on the slot alone, which takes half the system calls. Signal handlers end the
-/// sleep; what only sets the latch, and a worker that dies, is noticed when the time is over. The latch is left as it is.
+/// The first, short part of a wait: sleeps on the slot alone, which takes half the system calls. Signal handlers end
+/// the sleep; what only sets the latch, and a worker that dies, is noticed when the time is over. The latch is left as
+/// it is.
 void
 sleep_on_slot(uint64 left_ns)
 {
@@ -468,8 +472,9 @@ session_ready(bool note)
 	return connect_session(state, note);
 }
 
-// Where there is more to do than there are cores, whoever looks lets others run meanwhile: that saves going to sleep and being woken.
-// Among processes that do not sleep by themselves such a turn lasts too long: then looking keeps the processor.
+// Where there is more to do than there are cores, whoever looks lets others run meanwhile: that saves going to sleep
+// and being woken. Among processes that do not sleep by themselves such a turn lasts too long: then looking keeps the
+// processor.
 bool
 session_spin(wire::Client *client)
 {
@@ -488,7 +493,8 @@ session_spin(wire::Client *client)
 	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
 		most_us = kLongSpinUs;
 	may_yield = wire::spin_gate_enter(&yield_gate);
-	replied = wire::client_spin(client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;
+	replied =
+		wire::client_spin(client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;
 	if (may_yield)
 		wire::spin_gate_note(&yield_gate, longest_yield_ns < kLongYieldNs);
 	if (shared != nullptr)

@@ -12,7 +12,8 @@ namespace vectorgpu::bridge
 /// What this process is to the worker. To be called before the session is made; a backend otherwise.
 void session_set_role(wire::Role role);
 
-/// Whether the next session is to have as much room for requests as a loader's. One that is open and has other room is closed.
+/// Whether the next session is to have as much room for requests as a loader's. One that is open and has other room is
+/// closed.
 void session_set_room(bool large);
 
 /// True if requests can be made now. Makes the session if the worker is there; starts a supervisor if there is none.
@@ -32,7 +33,8 @@ bool session_submit(
 	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason);
 bool session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason);
 
-/// Looks for the reply of a client for a moment, if that has been worth it lately for any of this process's. True: it is there.
+/// Looks for the reply of a client for a moment, if that has been worth it lately for any of this process's. True: it
+/// is there.
 bool session_spin(wire::Client *client);
 
 constexpr uint32 kCopiesPerReply = 1024; // room for; the worker's reply area is smaller
@@ -49,7 +51,8 @@ uint64 session_sequence();
 /// The engine of the worker that this session is with.
 wire::EngineKind session_engine();
 
-/// To be called by whoever begins a build with BUILD: a session has one, and an earlier one is forgotten. Returns its number in this process.
+/// To be called by whoever begins a build with BUILD: a session has one, and an earlier one is forgotten. Returns its
+/// number in this process.
 uint64 session_new_build();
 
 /// The number of the last build that was begun.

@@ -1,9 +1,9 @@
-// See drop_hint.hpp. Which files go is known before the commit; that they do, only with it: until then it can be rolled back,
-// and others may read the copy. The supervisor's latch is the whole message, since to look at the files costs no more than to
-// be told which.
+// See drop_hint.hpp. Which files go is known before the commit; that they do, only with it: until then it can be rolled
+// back, and others may read the copy. The supervisor's latch is the whole message, since to look at the files costs no
+// more than to be told which.
 //
-// A session that has used nothing of the extension loads it when it opens the index to drop it, which is early enough: an
-// object access hook would come too late then.
+// A session that has used nothing of the extension loads it when it opens the index to drop it, which is early enough:
+// an object access hook would come too late then.
 #include "bridge/drop_hint.hpp"
 
 #include "bridge/shared_state.hpp"

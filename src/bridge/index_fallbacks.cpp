@@ -1,6 +1,7 @@
-// See index_fallbacks.hpp. Open addressing by (database, index): a slot that was taken once is never free again, so that a look-up ends
-// at its index or at the first free slot, and in a full table, where slots change hands, after all of them. Counting needs the lock
-// shared; giving a slot to an index needs it exclusively, so that no count is another index's.
+// See index_fallbacks.hpp. Open addressing by (database, index): a slot that was taken once is never free again, so
+// that a look-up ends at its index or at the first free slot, and in a full table, where slots change hands, after all
+// of them. Counting needs the lock shared; giving a slot to an index needs it exclusively, so that no count is another
+// index's.
 #include "bridge/index_fallbacks.hpp"
 
 #include "pg/shared_memory.hpp"
@@ -25,7 +26,7 @@ constexpr char kTranche[] = "vectorgpu_fallbacks"; // in pg_stat_activity.wait_e
 
 struct IndexSlot
 {
-	uint64 key; // database << 32 | index; 0: free
+	uint64 key;            // database << 32 | index; 0: free
 	pg_atomic_uint64 last; // value of the clock when it was counted last
 	pg_atomic_uint64 counts[static_cast<int>(Fallback::kCount)];
 };
@@ -33,7 +34,7 @@ struct IndexSlot
 struct FallbackTable
 {
 	LWLock lock;
-	pg_atomic_uint64 clock; // fallbacks counted
+	pg_atomic_uint64 clock;                 // fallbacks counted
 	IndexSlot slots[FLEXIBLE_ARRAY_MEMBER]; // [n_slots]
 };
 
@@ -41,7 +42,8 @@ FallbackTable *attached = nullptr;
 bool unavailable = false;
 uint32 n_slots = kIndexSlots; // the same in all processes: what is preloaded is inherited from the postmaster
 
-static_assert(sizeof(FallbackTable) + kIndexSlots * sizeof(IndexSlot) <= 16384, "taken from the server's spare shared memory");
+static_assert(
+	sizeof(FallbackTable) + kIndexSlots * sizeof(IndexSlot) <= 16384, "taken from the server's spare shared memory");
 
 Size
 table_bytes()

@@ -19,7 +19,8 @@ namespace
 {
 
 constexpr int kLeastWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
-constexpr int kMostTimeoutMs = 60 * 1000; // where the worker may be silent for long, it may be long in coming, as on a GPU that many share
+constexpr int kMostTimeoutMs =
+	60 * 1000; // where the worker may be silent for long, it may be long in coming, as on a GPU that many share
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
@@ -31,20 +32,23 @@ raise_obstacle(Obstacle obstacle)
 	switch (obstacle)
 	{
 		case Obstacle::kOff:
-			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker is switched off"),
-							   errdetail("vectorgpu.worker is off in the server's configuration."),
-							   errhint("Set it to on in postgresql.conf and reload the configuration.")));
+			ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker is switched off"),
+					errdetail("vectorgpu.worker is off in the server's configuration."),
+					errhint("Set it to on in postgresql.conf and reload the configuration.")));
 			break;
 		case Obstacle::kNoProgram:
 			ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
 					errdetail("Its executable is missing or is not one."),
-					errhint("The server log names the file. Install it, or set vectorgpu.worker_program to where it is.")));
+					errhint(
+						"The server log names the file. Install it, or set vectorgpu.worker_program to where it is.")));
 			break;
 		case Obstacle::kNoSlot:
-			ereport(ERROR, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
-							   errdetail("No background worker slot is free for its supervisor."),
-							   errhint("Raise max_worker_processes, and restart the server.")));
+			ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the vectorgpu worker cannot be started"),
+					errdetail("No background worker slot is free for its supervisor."),
+					errhint("Raise max_worker_processes, and restart the server.")));
 			break;
 		case Obstacle::kNone:
 			break;
@@ -79,9 +83,10 @@ require_session()
 		if (obstacle != Obstacle::kNone)
 			raise_obstacle(obstacle);
 		// One that runs, and has no room for a session, say, is not waited for any longer.
-		if (waited_ms >= (worker_is_starting() ? Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs)) : kLeastWaitMs))
+		if (waited_ms >=
+			(worker_is_starting() ? Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs)) : kLeastWaitMs))
 			raise_fallback(pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent
-						   : worker_is_starting()						  ? Fallback::kNotRunning
+					: worker_is_starting()                                ? Fallback::kNotRunning
 																		  : Fallback::kUnreachable);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
@@ -90,8 +95,8 @@ require_session()
 }
 
 void
-require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, wire::ReplyHeader *header, void *body,
-	size_t body_capacity)
+require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts,
+	wire::ReplyHeader *header, void *body, size_t body_capacity)
 {
 	Fallback reason;
 
@@ -113,7 +118,8 @@ session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited)
 	int wait_ms = 0;
 
 	if (!*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting())
-		wait_ms = Max(Min(settings.worker_timeout_ms, kMostTimeoutMs), static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)));
+		wait_ms = Max(Min(settings.worker_timeout_ms, kMostTimeoutMs),
+			static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)));
 	*has_waited = true;
 	return await_session(wait_ms) || session_ready(true);
 }
@@ -125,7 +131,8 @@ await_session(int most_ms)
 
 	for (int waited_ms = 0; !session_ready(false); waited_ms += kStepMs)
 	{
-		if (state == nullptr || waited_ms >= most_ms || pg_atomic_read_u32(&state->obstacle) != static_cast<uint32>(Obstacle::kNone))
+		if (state == nullptr || waited_ms >= most_ms ||
+			pg_atomic_read_u32(&state->obstacle) != static_cast<uint32>(Obstacle::kNone))
 			return false;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
@@ -150,8 +157,9 @@ raise_fallback(Fallback reason)
 					errdetail("%s", fallback_text(reason)), errhint("Raise vectorgpu.worker_memory.")));
 			break;
 		case Fallback::kRequestTooLarge:
-			ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too large for a request to the vectorgpu worker"),
-							   errdetail("%s", fallback_text(reason))));
+			ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too large for a request to the vectorgpu worker"),
+					errdetail("%s", fallback_text(reason))));
 			break;
 		case Fallback::kOutOfMemory:
 			ereport(ERROR,
@@ -160,16 +168,18 @@ raise_fallback(Fallback reason)
 					errhint("Lower vectorgpu.worker_memory, or drop copies with vectorgpu_evict().")));
 			break;
 		case Fallback::kLoading:
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("another session is loading this index"),
-							   errdetail("One session at a time brings an index to the vectorgpu worker."),
-							   errhint("Try again when it has finished.")));
+			ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE), errmsg("another session is loading this index"),
+					errdetail("One session at a time brings an index to the vectorgpu worker."),
+					errhint("Try again when it has finished.")));
 			break;
 		case Fallback::kRefused:
 		case Fallback::kWrongAnswer:
 			ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the vectorgpu worker did not do what it was asked to"),
 					errdetail("%s", fallback_text(reason)),
-					errhint("Worker and module may be of different builds: install both anew, then restart the worker by ending it.")));
+					errhint("Worker and module may be of different builds: install both anew, then restart the worker "
+							"by ending it.")));
 			break;
 		case Fallback::kNotRunning:
 		case Fallback::kSilent:

@@ -28,12 +28,12 @@ struct SearchLanes
 namespace
 {
 
-constexpr int kDescriptors = 3;       // of a session
-constexpr int kConnectMs = 100;       // the worker greets in less than one, if it has time at all
+constexpr int kDescriptors = 3;        // of a session
+constexpr int kConnectMs = 100;        // the worker greets in less than one, if it has time at all
 constexpr uint32 kSleepUs = 20 * 1000; // then it looks for interrupts, and whether the worker is still there
 constexpr uint64 kNsPerMs = 1000 * 1000;
-constexpr uint32 kCallerShare = 4; // of the worker's sessions: a quarter for a caller
-constexpr uint32 kAllShare = 2;    // and half for all of them
+constexpr uint32 kCallerShare = 4;       // of the worker's sessions: a quarter for a caller
+constexpr uint32 kAllShare = 2;          // and half for all of them
 constexpr long kFullPauseUs = 10 * 1000; // till a session that has been closed may have made room
 
 uint32 own_counted; // this process's part of SharedState::n_lanes
@@ -76,7 +76,8 @@ uncount_at_exit([[maybe_unused]] int code, [[maybe_unused]] Datum unused)
 	uncount(own_counted);
 }
 
-/// Takes at most `wanted` of the lanes that all processes may have, but none if that are fewer than `least`. Returns how many.
+/// Takes at most `wanted` of the lanes that all processes may have, but none if that are fewer than `least`. Returns
+/// how many.
 uint32
 count(SharedState *state, uint32 wanted, uint32 least)
 {
@@ -207,8 +208,8 @@ lane_submit(SearchLanes *lanes, uint32 lane, wire::RequestType type, const wire:
 	const wire::ClientResult result = wire::client_submit(&lanes->clients[lane], type, key, parts, n_parts);
 
 	*reason = result == wire::ClientResult::kTooLarge ? Fallback::kRequestTooLarge
-			  : result == wire::ClientResult::kNotReady ? Fallback::kSlotBusy
-														: Fallback::kGone;
+		: result == wire::ClientResult::kNotReady     ? Fallback::kSlotBusy
+													  : Fallback::kGone;
 	return result == wire::ClientResult::kOk;
 }
 
@@ -221,7 +222,8 @@ lane_receive(
 	if (!wait_for_reply(client, static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs, reason))
 		return false;
 	*reason = Fallback::kWrongAnswer;
-	return !VG_FAULT("lane_receive") && wire::client_take_reply(client, header, body, body_capacity) == wire::ClientResult::kOk;
+	return !VG_FAULT("lane_receive") &&
+		wire::client_take_reply(client, header, body, body_capacity) == wire::ClientResult::kOk;
 }
 
 bool
@@ -238,7 +240,7 @@ lanes_ask_last(SearchLanes *lanes, wire::RequestType type, const wire::CopyKey *
 		return false;
 	HOLD_INTERRUPTS();
 	while ((result = connect_client(state, &lanes->clients[0])) == wire::ClientResult::kFull &&
-		   wire::monotonic_ns() - started_ns < limit_ns)
+		wire::monotonic_ns() - started_ns < limit_ns)
 		pg_usleep(kFullPauseUs);
 	if (result == wire::ClientResult::kOk)
 	{

@@ -21,7 +21,8 @@ namespace
 constexpr int kDefaultSpinUs = 20;
 constexpr unsigned kCoresForLongSpins = 8;
 
-/// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds out.
+/// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds
+/// out.
 bool
 check_device(char **value, void **extra, GucSource source)
 {
@@ -34,7 +35,8 @@ check_device(char **value, void **extra, GucSource source)
 		n_digits = strspn(text + 5, "0123456789");
 	if (n_digits >= 1 && n_digits <= 3 && text[5 + n_digits] == '\0')
 		return true;
-	GUC_check_errdetail("Valid values are \"auto\", \"cpu\", and \"cuda:\" followed by the number of a GPU, such as \"cuda:0\".");
+	GUC_check_errdetail(
+		"Valid values are \"auto\", \"cpu\", and \"cuda:\" followed by the number of a GPU, such as \"cuda:0\".");
 	return false;
 }
 
@@ -48,15 +50,14 @@ settings_define()
 	pg::define_bool("vectorgpu.worker", "Lets the worker process answer scans.",
 		"When off, scans are answered from the index's pages. The supervisor goes by the server's own setting.",
 		&settings.worker, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	pg::define_int("vectorgpu.worker_timeout",
-		"Time without a sign of life after which a scan gives the worker up.",
+	pg::define_int("vectorgpu.worker_timeout", "Time without a sign of life after which a scan gives the worker up.",
 		"The scan is then answered from the index's pages.", &settings.worker_timeout_ms, 2000, 10, 3600 * 1000,
 		PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
-	pg::define_int("vectorgpu.spin_time_us",
-		"Microseconds that a scan looks for the worker's answer before it sleeps.",
-		"-1 stands for 20 where there are several processor cores, and 0 where there is one. From 8 cores on, up to a quarter as "
-		"many scans at a time look for 200; three quarters where a GPU searches, unless more scans than cores do.", &settings.spin_time_us,
-		-1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::define_int("vectorgpu.spin_time_us", "Microseconds that a scan looks for the worker's answer before it sleeps.",
+		"-1 stands for 20 where there are several processor cores, and 0 where there is one. From 8 cores on, up to a "
+		"quarter as "
+		"many scans at a time look for 200; three quarters where a GPU searches, unless more scans than cores do.",
+		&settings.spin_time_us, -1, -1, 10000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_int("vectorgpu.worker_min_size",
 		"Smallest index, in bytes of its vectors, that the worker is asked about.",
 		"A smaller one is searched faster than the worker can be asked.", &settings.worker_min_size_kb, 2048, 0,
@@ -75,26 +76,26 @@ settings_define()
 	pg::define_int("vectorgpu.worker_memory", "Memory that the worker's copies of indexes may take.",
 		"The copies that were used longest ago give way. A change restarts the worker.", &settings.worker_memory_mb,
 		4096, 16, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
-	pg::define_int("vectorgpu.worker_max_sessions",
-		"The most server processes that the worker serves at a time.", "A change restarts the worker.",
-		&settings.worker_max_sessions, 1024, 1, 65536, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	pg::define_int("vectorgpu.worker_max_sessions", "The most server processes that the worker serves at a time.",
+		"A change restarts the worker.", &settings.worker_max_sessions, 1024, 1, 65536, PGC_SIGHUP, 0, nullptr, nullptr,
+		nullptr);
 	pg::define_string("vectorgpu.worker_program", "Path of the worker's executable.",
 		"Empty stands for the one that was installed with the module. A change restarts the worker.",
 		&settings.worker_program, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, nullptr, nullptr, nullptr);
 	pg::define_string("vectorgpu.device", "What the worker computes on: auto, cpu, or a GPU such as cuda:0.",
-		"auto stands for the first GPU. Where it cannot be used, the worker computes on the CPU. A change restarts the worker.",
+		"auto stands for the first GPU. Where it cannot be used, the worker computes on the CPU. A change restarts the "
+		"worker.",
 		&settings.device, "auto", PGC_SIGHUP, 0, check_device, nullptr, nullptr);
 	pg::define_int("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
-		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.", &settings.gpu_memory_mb,
-		0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
-	pg::define_int("vectorgpu.worker_sweep_interval",
-		"Pause between two looks for copies of indexes that are gone.",
+		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.",
+		&settings.gpu_memory_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
+	pg::define_int("vectorgpu.worker_sweep_interval", "Pause between two looks for copies of indexes that are gone.",
 		"After DROP, TRUNCATE or REINDEX it looks at once as a rule.", &settings.worker_sweep_interval, 10, 1, 86400,
 		PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	pg::define_int("vectorgpu.worker_restart_delay_max",
 		"Longest wait before a worker that dies early is started again.",
-		"The wait is one second after the first early death and doubles with each.", &settings.worker_restart_delay_max, 60,
-		0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
+		"The wait is one second after the first early death and doubles with each.", &settings.worker_restart_delay_max,
+		60, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }
 
 namespace

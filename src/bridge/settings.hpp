@@ -33,9 +33,10 @@ void settings_define();
 /// Microseconds to look at the slot before sleeping.
 uint32 spin_us();
 
-/// Where cores are many, this many processes at a time may look for kLongSpinUs instead: a GPU takes about 50 us, and waking up
-/// from sleep is a good part of that. has_gpu: so that the worker leaves the cores alone meanwhile; last_batch: searches that were answered together
-/// with this process's last one: more of them than cores say that others need these. 0: none may.
+/// Where cores are many, this many processes at a time may look for kLongSpinUs instead: a GPU takes about 50 us, and
+/// waking up from sleep is a good part of that. has_gpu: so that the worker leaves the cores alone meanwhile;
+/// last_batch: searches that were answered together with this process's last one: more of them than cores say that
+/// others need these. 0: none may.
 uint32 most_long_spins(bool has_gpu, uint32 last_batch);
 constexpr uint32 kLongSpinUs = 200;
 

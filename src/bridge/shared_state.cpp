@@ -44,9 +44,9 @@ init_state(void *piece)
 	pg_atomic_init_u32(&state->n_spinning, 0);
 	pg_atomic_init_u32(&state->n_connecting, 0);
 	pg_atomic_init_u32(&state->n_lanes, 0);
-	for (pg_atomic_uint64 *counter : {&state->generation, &state->n_deaths, &state->supervisor_asked, &state->logged,
-			 &state->n_answered, &state->n_shipped_rows, &state->n_inline_loads, &state->n_background_loads,
-			 &state->n_background_updates})
+	for (pg_atomic_uint64 *counter :
+		{&state->generation, &state->n_deaths, &state->supervisor_asked, &state->logged, &state->n_answered,
+			&state->n_shipped_rows, &state->n_inline_loads, &state->n_background_loads, &state->n_background_updates})
 		pg_atomic_init_u64(counter, 0);
 	for (pg_atomic_uint64 &counter : state->fallbacks)
 		pg_atomic_init_u64(&counter, 0);
@@ -77,9 +77,9 @@ shared_state()
 	if (attached == nullptr)
 	{
 		unavailable = true;
-		ereport(
-			LOG_SERVER_ONLY, (errmsg("no shared memory can be had for vectorgpu: scans are answered without its worker"),
-								 errhint("After an upgrade restart the server; else add \"vectorgpu\" to shared_preload_libraries.")));
+		ereport(LOG_SERVER_ONLY,
+			(errmsg("no shared memory can be had for vectorgpu: scans are answered without its worker"),
+				errhint("After an upgrade restart the server; else add \"vectorgpu\" to shared_preload_libraries.")));
 	}
 	return attached;
 }
@@ -90,7 +90,7 @@ worker_on_gpu()
 	SharedState *state = settings.worker ? shared_state() : nullptr;
 
 	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) != 0 &&
-		   pg_atomic_read_u32(&state->worker_silent) == 0 && pg_atomic_read_u32(&state->worker_on_gpu) != 0;
+		pg_atomic_read_u32(&state->worker_silent) == 0 && pg_atomic_read_u32(&state->worker_on_gpu) != 0;
 }
 
 const char *
@@ -111,8 +111,8 @@ fallback_text(Fallback reason)
 		case Fallback::kNotRunning:
 			return "The worker does not run, or has not finished starting.";
 		case Fallback::kSilent:
-			return psprintf(
-				"The worker has given no sign of life for %d ms (vectorgpu.worker_timeout).", settings.worker_timeout_ms);
+			return psprintf("The worker has given no sign of life for %d ms (vectorgpu.worker_timeout).",
+				settings.worker_timeout_ms);
 		case Fallback::kUnreachable:
 			return "No connection to the worker could be made.";
 		case Fallback::kGone:
@@ -122,7 +122,8 @@ fallback_text(Fallback reason)
 		case Fallback::kLoading:
 			return "The worker's copy of the index is not there or not new enough yet; it is being brought.";
 		case Fallback::kTooLarge:
-			return psprintf("The worker's copies may take %d MB (vectorgpu.worker_memory), and there is no room for the index.",
+			return psprintf(
+				"The worker's copies may take %d MB (vectorgpu.worker_memory), and there is no room for the index.",
 				settings.worker_memory_mb);
 		case Fallback::kRefused:
 			return "The worker has refused the request.";
@@ -171,7 +172,8 @@ log_fallback(Fallback reason, const char *detail)
 		return;
 	ereport(LOG_SERVER_ONLY,
 		(errmsg("vectorgpu scans are answered without the worker"),
-			detail != nullptr ? errdetail("%s %s", fallback_text(reason), detail) : errdetail("%s", fallback_text(reason)),
+			detail != nullptr ? errdetail("%s %s", fallback_text(reason), detail)
+							  : errdetail("%s", fallback_text(reason)),
 			errhint("The view vectorgpu_worker counts the reasons; this line comes once a minute at most.")));
 }
 

@@ -25,7 +25,7 @@ enum class Fallback : uint32
 	kTooLarge = 6,    // over the worker's memory
 	kRefused = 7,     // the worker said invalid, unsupported or internal error
 	kOutOfMemory = 8,
-	kWrongAnswer = 9, // the reply did not hold what it must
+	kWrongAnswer = 9,      // the reply did not hold what it must
 	kRequestTooLarge = 10, // a query, or a row, that is larger than a request
 	kCount = 11,
 };
@@ -68,30 +68,31 @@ struct Breaker
 
 struct SharedState
 {
-	uint64 epoch;                      // random; of this life of the shared memory
-	pg_atomic_uint32 supervisor_pid;   // 0: none
-	pg_atomic_uint32 worker_pid;       // 0: none
-	pg_atomic_uint32 worker_ready;     // 1: it has greeted the supervisor
-	pg_atomic_uint32 worker_on_gpu;    // 1: it computes on a GPU; of the last one that was ready
-	pg_atomic_uint32 worker_silent;    // 1: it does not answer the supervisor
-	pg_atomic_uint32 obstacle;         // an Obstacle
-	pg_atomic_uint32 timeout_ms;       // the server's own vectorgpu.worker_timeout; 0: no supervisor has been there
-	pg_atomic_uint32 n_spinning;       // processes that look for a reply for long
-	pg_atomic_uint32 n_connecting;     // processes that wait for the worker's greeting
-	pg_atomic_uint32 n_lanes;          // further sessions of all processes (search_lanes.hpp)
-	pg_atomic_uint64 generation;       // worker processes started
-	pg_atomic_uint64 n_deaths;         // worker processes that ended by themselves
-	pg_atomic_uint64 supervisor_asked; // pg::monotonic_ms of the last request for a supervisor
-	pg_atomic_uint64 logged;           // pg::monotonic_ms of the last line about a fallback
-	pg_atomic_uint64 n_answered;       // batches of rows that came from the worker
-	pg_atomic_uint64 n_shipped_rows;   // delta rows that scans brought to the worker
-	pg_atomic_uint64 n_inline_loads;   // copies that scans brought to the worker
+	uint64 epoch;                          // random; of this life of the shared memory
+	pg_atomic_uint32 supervisor_pid;       // 0: none
+	pg_atomic_uint32 worker_pid;           // 0: none
+	pg_atomic_uint32 worker_ready;         // 1: it has greeted the supervisor
+	pg_atomic_uint32 worker_on_gpu;        // 1: it computes on a GPU; of the last one that was ready
+	pg_atomic_uint32 worker_silent;        // 1: it does not answer the supervisor
+	pg_atomic_uint32 obstacle;             // an Obstacle
+	pg_atomic_uint32 timeout_ms;           // the server's own vectorgpu.worker_timeout; 0: no supervisor has been there
+	pg_atomic_uint32 n_spinning;           // processes that look for a reply for long
+	pg_atomic_uint32 n_connecting;         // processes that wait for the worker's greeting
+	pg_atomic_uint32 n_lanes;              // further sessions of all processes (search_lanes.hpp)
+	pg_atomic_uint64 generation;           // worker processes started
+	pg_atomic_uint64 n_deaths;             // worker processes that ended by themselves
+	pg_atomic_uint64 supervisor_asked;     // pg::monotonic_ms of the last request for a supervisor
+	pg_atomic_uint64 logged;               // pg::monotonic_ms of the last line about a fallback
+	pg_atomic_uint64 n_answered;           // batches of rows that came from the worker
+	pg_atomic_uint64 n_shipped_rows;       // delta rows that scans brought to the worker
+	pg_atomic_uint64 n_inline_loads;       // copies that scans brought to the worker
 	pg_atomic_uint64 n_background_loads;   // copies that loaders brought to it
 	pg_atomic_uint64 n_background_updates; // copies that loaders brought up to date
 	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
 	LoaderSlot loaders[kLoaderSlots];
 	Breaker breakers[kBreakers];
-	pg_atomic_uint64 no_nan[kNoNans]; // hashes of segments without a row whose distance is NaN (am/scan/nan_rows.hpp); 0: none
+	pg_atomic_uint64
+		no_nan[kNoNans]; // hashes of segments without a row whose distance is NaN (am/scan/nan_rows.hpp); 0: none
 };
 
 static_assert(sizeof(SharedState) <= 1024);
@@ -99,7 +100,8 @@ static_assert(sizeof(SharedState) <= 1024);
 /// Attaches on the first call in a process. Null if there is none: a standalone server, or no shared memory left.
 SharedState *shared_state();
 
-/// True if there is a worker that computes on a GPU, and scans turn to it. For the planner: it may be another a moment later.
+/// True if there is a worker that computes on a GPU, and scans turn to it. For the planner: it may be another a moment
+/// later.
 bool worker_on_gpu();
 
 /// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null; it

@@ -113,8 +113,9 @@ void
 check_columns(int n, int expected)
 {
 	if (n != expected)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 }
 
 /// Upper end of the bucket that holds the given share of all values, in us; *known is false if there are none.
@@ -270,7 +271,8 @@ may_see(const wire::CopyKey *key)
 	// Also of a copy whose index is gone and that is not swept yet.
 	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		return true;
-	index = RelidByRelfilenode(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
+	index =
+		RelidByRelfilenode(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
 	heap = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
 	return OidIsValid(heap) && pg::may_read_table(heap);
 }
@@ -322,7 +324,8 @@ vectorgpu_worker_copies(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/// vectorgpu_index_fallbacks(index): one row; NULLs if the caller may not see it, or nothing is counted for lack of shared memory.
+/// vectorgpu_index_fallbacks(index): one row; NULLs if the caller may not see it, or nothing is counted for lack of
+/// shared memory.
 Datum
 vectorgpu_index_fallbacks(PG_FUNCTION_ARGS)
 {

@@ -44,7 +44,7 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kRestartSeconds = 5;     // of the supervisor itself
+constexpr int kRestartSeconds = 5;        // of the supervisor itself
 constexpr uint64 kAskPauseMs = 10 * 1000; // between two requests for a supervisor
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
@@ -175,9 +175,10 @@ plan_restart(uint64 now)
 	supervisor.early_deaths = early ? supervisor.early_deaths + 1 : 0;
 	supervisor.next_start_ns = now + restart_delay_ms() * kNsPerMs;
 	if (supervisor.early_deaths == kQuietDeaths)
-		ereport(LOG, (errmsg("vectorgpu worker ended early %u times in a row", supervisor.early_deaths),
-						 errdetail("It is started again after longer and longer pauses, up to %d seconds.",
-							 settings.worker_restart_delay_max)));
+		ereport(LOG,
+			(errmsg("vectorgpu worker ended early %u times in a row", supervisor.early_deaths),
+				errdetail("It is started again after longer and longer pauses, up to %d seconds.",
+					settings.worker_restart_delay_max)));
 }
 
 void
@@ -229,9 +230,10 @@ start_worker(uint64 now)
 	{
 		set_obstacle(supervisor.state, Obstacle::kNoProgram);
 		plan_restart(now);
-		ereport(WARNING, (errmsg("could not start the vectorgpu worker \"%s\": %m", path),
-							 errdetail("Scans are answered from the pages of the indexes."),
-							 errhint("Build it with CMake and \"make install\", or set vectorgpu.worker to off.")));
+		ereport(WARNING,
+			(errmsg("could not start the vectorgpu worker \"%s\": %m", path),
+				errdetail("Scans are answered from the pages of the indexes."),
+				errhint("Build it with CMake and \"make install\", or set vectorgpu.worker to off.")));
 		return;
 	}
 	set_obstacle(supervisor.state, Obstacle::kNone);
@@ -311,7 +313,7 @@ ping(uint64 now)
 	wire::ReplyHeader header;
 	Fallback reason;
 	const bool answered = session_ready(false) &&
-						  session_request(wire::RequestType::kPing, nullptr, nullptr, 0, &header, nullptr, 0, &reason);
+		session_request(wire::RequestType::kPing, nullptr, nullptr, 0, &header, nullptr, 0, &reason);
 
 	supervisor.next_ping_ns = now + kPingPauseMs * kNsPerMs;
 	pg_atomic_write_u32(&supervisor.state->worker_silent, answered ? 0 : 1);
@@ -320,11 +322,12 @@ ping(uint64 now)
 	else if (supervisor.silent_since_ns == 0)
 	{
 		supervisor.silent_since_ns = now;
-		ereport(LOG, (errmsg("vectorgpu worker (PID %d) does not answer", static_cast<int>(supervisor.process.pid)),
-						 errdetail("Scans are answered from the pages of the indexes until it does.")));
+		ereport(LOG,
+			(errmsg("vectorgpu worker (PID %d) does not answer", static_cast<int>(supervisor.process.pid)),
+				errdetail("Scans are answered from the pages of the indexes until it does.")));
 	}
 	else if (now - supervisor.silent_since_ns >
-			 kSilenceLimit * static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs)
+		kSilenceLimit * static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs)
 		stop_worker("it has not answered for too long");
 }
 
@@ -350,9 +353,8 @@ bool
 settings_changed()
 {
 	return supervisor.threads != settings.worker_threads || supervisor.memory_mb != settings.worker_memory_mb ||
-		   supervisor.max_sessions != settings.worker_max_sessions || supervisor.gpu_memory_mb != settings.gpu_memory_mb ||
-		   strcmp(supervisor.device, settings.device) != 0 ||
-		   strcmp(supervisor.program, settings.worker_program) != 0;
+		supervisor.max_sessions != settings.worker_max_sessions || supervisor.gpu_memory_mb != settings.gpu_memory_mb ||
+		strcmp(supervisor.device, settings.device) != 0 || strcmp(supervisor.program, settings.worker_program) != 0;
 }
 
 /// Everything that is due. Returns when the next thing will be.
@@ -426,7 +428,8 @@ sleep_until(uint64 due_ns)
 		wanted |= WL_SOCKET_READABLE;
 	// A set latch is the hint of a commit that has removed files (drop_hint.cpp), or a signal, where a sweep too many
 	// does no harm.
-	if ((WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION) & WL_LATCH_SET) != 0)
+	if ((WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION) &
+			WL_LATCH_SET) != 0)
 	{
 		supervisor.hint_sweeps = 0;
 		supervisor.next_hint_sweep_ns = wire::monotonic_ns() + kHintPauseMs * kNsPerMs;
@@ -439,7 +442,8 @@ sleep_until(uint64 due_ns)
 		ProcessConfigFile(PGC_SIGHUP);
 		tell_timeout();
 		supervisor.next_sweep_ns = Min(supervisor.next_sweep_ns, wire::monotonic_ns() + sweep_pause_ns());
-		supervisor.next_start_ns = Min(supervisor.next_start_ns, wire::monotonic_ns()); // what was missing may have been installed
+		supervisor.next_start_ns =
+			Min(supervisor.next_start_ns, wire::monotonic_ns()); // what was missing may have been installed
 	}
 }
 
@@ -456,8 +460,8 @@ supervisor_init()
 	(void) pg::reserve_shared_memory(sizeof(SharedState));
 	fill_registration(&worker);
 	RegisterBackgroundWorker(&worker);
-	// It is only logged if there is no slot left, and the list stays as it is. Scans then ask for one as without preloading, and say
-	// what is missing.
+	// It is only logged if there is no slot left, and the list stays as it is. Scans then ask for one as without
+	// preloading, and say what is missing.
 	preloaded = BackgroundWorkerList.head.next != first;
 }
 

@@ -57,7 +57,7 @@ drop_copy(const wire::CopyKey *key)
 	Fallback reason;
 
 	return session_ready(false) &&
-		   session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);
+		session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);
 }
 
 } // namespace

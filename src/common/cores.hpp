@@ -7,8 +7,8 @@
 namespace vectorgpu
 {
 
-/// At least 1. Counts what the process is bound to (taskset, cgroup cpusets), not what the machine has: threads beyond that wait for each other. Of a machine with more processors
-/// than a cpu_set_t has bits, all that are online.
+/// At least 1. Counts what the process is bound to (taskset, cgroup cpusets), not what the machine has: threads beyond
+/// that wait for each other. Of a machine with more processors than a cpu_set_t has bits, all that are online.
 inline unsigned
 count_cores()
 {

@@ -13,7 +13,7 @@ enum class ElementType : uint8_t
 	kFloat32 = 0,
 	kFloat16 = 1, // IEEE 754 binary16
 	kBit = 2,     // packed, most significant bit first, pad bits zero
-	kSet = 3,     // a stored value of any size (engine/match): no vector; `dim` is what its places in pages are cut into
+	kSet = 3, // a stored value of any size (engine/match): no vector; `dim` is what its places in pages are cut into
 };
 
 enum class Metric : uint8_t

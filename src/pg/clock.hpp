@@ -1,5 +1,5 @@
-// Time that only goes forward, for pauses, deadlines and ages: the wall clock (GetCurrentTimestamp) is set back and forth, and what waits
-// for it would then wait for as long as it was set back. PG dialect.
+// Time that only goes forward, for pauses, deadlines and ages: the wall clock (GetCurrentTimestamp) is set back and
+// forth, and what waits for it would then wait for as long as it was set back. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -78,7 +78,7 @@ struct Definition
 	} of_string;
 };
 
-Definition *postponed;       // in their order
+Definition *postponed; // in their order
 Definition *last_postponed;
 
 void
@@ -87,24 +87,24 @@ define_now(const Definition *d)
 	switch (d->kind)
 	{
 		case Kind::kBool:
-			DefineCustomBoolVariable(d->name, d->summary, d->detail, d->of_bool.value, d->of_bool.initial, d->context, d->flags, d->of_bool.check,
-				d->of_bool.assign, d->show);
+			DefineCustomBoolVariable(d->name, d->summary, d->detail, d->of_bool.value, d->of_bool.initial, d->context,
+				d->flags, d->of_bool.check, d->of_bool.assign, d->show);
 			break;
 		case Kind::kInt:
-			DefineCustomIntVariable(d->name, d->summary, d->detail, d->of_int.value, d->of_int.initial, d->of_int.least, d->of_int.most, d->context,
-				d->flags, d->of_int.check, d->of_int.assign, d->show);
+			DefineCustomIntVariable(d->name, d->summary, d->detail, d->of_int.value, d->of_int.initial, d->of_int.least,
+				d->of_int.most, d->context, d->flags, d->of_int.check, d->of_int.assign, d->show);
 			break;
 		case Kind::kReal:
-			DefineCustomRealVariable(d->name, d->summary, d->detail, d->of_real.value, d->of_real.initial, d->of_real.least, d->of_real.most, d->context,
-				d->flags, d->of_real.check, d->of_real.assign, d->show);
+			DefineCustomRealVariable(d->name, d->summary, d->detail, d->of_real.value, d->of_real.initial,
+				d->of_real.least, d->of_real.most, d->context, d->flags, d->of_real.check, d->of_real.assign, d->show);
 			break;
 		case Kind::kEnum:
-			DefineCustomEnumVariable(d->name, d->summary, d->detail, d->of_enum.value, d->of_enum.initial, d->of_enum.options, d->context, d->flags,
-				d->of_enum.check, d->of_enum.assign, d->show);
+			DefineCustomEnumVariable(d->name, d->summary, d->detail, d->of_enum.value, d->of_enum.initial,
+				d->of_enum.options, d->context, d->flags, d->of_enum.check, d->of_enum.assign, d->show);
 			break;
 		case Kind::kString:
-			DefineCustomStringVariable(d->name, d->summary, d->detail, d->of_string.value, d->of_string.initial, d->context, d->flags,
-				d->of_string.check, d->of_string.assign, d->show);
+			DefineCustomStringVariable(d->name, d->summary, d->detail, d->of_string.value, d->of_string.initial,
+				d->context, d->flags, d->of_string.check, d->of_string.assign, d->show);
 			break;
 		case Kind::kPrefix:
 			MarkGUCPrefixReserved(d->name);
@@ -125,7 +125,8 @@ enum_value(const config_enum_entry *options, const char *text, int *value)
 	return false;
 }
 
-/// What a parameter that is not defined yet was set to, by somebody who may; null: it was not. Before the definition everybody may set it.
+/// What a parameter that is not defined yet was set to, by somebody who may; null: it was not. Before the definition
+/// everybody may set it.
 const char *
 said_of(const Definition *d)
 {
@@ -137,14 +138,16 @@ said_of(const Definition *d)
 
 		if (pg_strcasecmp(setting->name, d->name) != 0)
 			continue;
-		if (d->context == PGC_USERSET || setting->scontext <= PGC_SIGHUP || (d->context == PGC_SUSET && setting->scontext == PGC_SUSET))
+		if (d->context == PGC_USERSET || setting->scontext <= PGC_SIGHUP ||
+			(d->context == PGC_SUSET && setting->scontext == PGC_SUSET))
 			return GetConfigOption(d->name, true, false);
 		break;
 	}
 	return nullptr;
 }
 
-/// Sets a variable, to its initial value if the other one is not possible. What a check leaves for the assignment is kept for good.
+/// Sets a variable, to its initial value if the other one is not possible. What a check leaves for the assignment is
+/// kept for good.
 template <class Value, class Check, class Assign>
 void
 give(Value *variable, bool said, Value value, Value initial, Check check, Assign assign)
@@ -158,7 +161,8 @@ give(Value *variable, bool said, Value value, Value initial, Check check, Assign
 	*variable = value;
 }
 
-/// Sets the variable to what was said of the parameter, or to its initial value. Of something impossible PostgreSQL warns when it is defined.
+/// Sets the variable to what was said of the parameter, or to its initial value. Of something impossible PostgreSQL
+/// warns when it is defined.
 void
 take_value(const Definition *d)
 {
@@ -176,11 +180,13 @@ take_value(const Definition *d)
 			give(d->of_bool.value, said, flag, d->of_bool.initial, d->of_bool.check, d->of_bool.assign);
 			break;
 		case Kind::kInt:
-			said = said && parse_int(text, &number, d->flags, &hint) && number >= d->of_int.least && number <= d->of_int.most;
+			said = said && parse_int(text, &number, d->flags, &hint) && number >= d->of_int.least &&
+				number <= d->of_int.most;
 			give(d->of_int.value, said, number, d->of_int.initial, d->of_int.check, d->of_int.assign);
 			break;
 		case Kind::kReal:
-			said = said && parse_real(text, &real, d->flags, &hint) && real >= d->of_real.least && real <= d->of_real.most;
+			said =
+				said && parse_real(text, &real, d->flags, &hint) && real >= d->of_real.least && real <= d->of_real.most;
 			give(d->of_real.value, said, real, d->of_real.initial, d->of_real.check, d->of_real.assign);
 			break;
 		case Kind::kEnum:
@@ -189,8 +195,9 @@ take_value(const Definition *d)
 			break;
 		case Kind::kString:
 			// malloc'd, as the server has them: it frees one that it replaces.
-			give(d->of_string.value, said, said ? strdup(text) : nullptr, d->of_string.initial != nullptr ? strdup(d->of_string.initial) : nullptr,
-				d->of_string.check, d->of_string.assign);
+			give(d->of_string.value, said, said ? strdup(text) : nullptr,
+				d->of_string.initial != nullptr ? strdup(d->of_string.initial) : nullptr, d->of_string.check,
+				d->of_string.assign);
 			break;
 		case Kind::kPrefix:
 			break;
@@ -230,8 +237,8 @@ define(const Definition &definition)
 } // namespace
 
 void
-define_bool(const char *name, const char *summary, const char *detail, bool *value, bool initial, GucContext context, int flags,
-	GucBoolCheckHook check, GucBoolAssignHook assign, GucShowHook show)
+define_bool(const char *name, const char *summary, const char *detail, bool *value, bool initial, GucContext context,
+	int flags, GucBoolCheckHook check, GucBoolAssignHook assign, GucShowHook show)
 {
 	Definition d = {nullptr, Kind::kBool, name, summary, detail, context, flags, show};
 
@@ -240,8 +247,8 @@ define_bool(const char *name, const char *summary, const char *detail, bool *val
 }
 
 void
-define_int(const char *name, const char *summary, const char *detail, int *value, int initial, int least, int most, GucContext context, int flags,
-	GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
+define_int(const char *name, const char *summary, const char *detail, int *value, int initial, int least, int most,
+	GucContext context, int flags, GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
 {
 	Definition d = {nullptr, Kind::kInt, name, summary, detail, context, flags, show};
 
@@ -250,8 +257,8 @@ define_int(const char *name, const char *summary, const char *detail, int *value
 }
 
 void
-define_real(const char *name, const char *summary, const char *detail, double *value, double initial, double least, double most, GucContext context,
-	int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
+define_real(const char *name, const char *summary, const char *detail, double *value, double initial, double least,
+	double most, GucContext context, int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
 {
 	Definition d = {nullptr, Kind::kReal, name, summary, detail, context, flags, show};
 
@@ -260,8 +267,9 @@ define_real(const char *name, const char *summary, const char *detail, double *v
 }
 
 void
-define_enum(const char *name, const char *summary, const char *detail, int *value, int initial, const config_enum_entry *options, GucContext context,
-	int flags, GucEnumCheckHook check, GucEnumAssignHook assign, GucShowHook show)
+define_enum(const char *name, const char *summary, const char *detail, int *value, int initial,
+	const config_enum_entry *options, GucContext context, int flags, GucEnumCheckHook check, GucEnumAssignHook assign,
+	GucShowHook show)
 {
 	Definition d = {nullptr, Kind::kEnum, name, summary, detail, context, flags, show};
 
@@ -270,8 +278,8 @@ define_enum(const char *name, const char *summary, const char *detail, int *valu
 }
 
 void
-define_string(const char *name, const char *summary, const char *detail, char **value, const char *initial, GucContext context, int flags,
-	GucStringCheckHook check, GucStringAssignHook assign, GucShowHook show)
+define_string(const char *name, const char *summary, const char *detail, char **value, const char *initial,
+	GucContext context, int flags, GucStringCheckHook check, GucStringAssignHook assign, GucShowHook show)
 {
 	Definition d = {nullptr, Kind::kString, name, summary, detail, context, flags, show};
 

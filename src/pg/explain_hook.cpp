@@ -1,6 +1,6 @@
-// See explain_hook.hpp. Two hooks work together: ExplainOneQuery_hook knows where EXPLAIN writes to, and ExecutorEnd_hook
-// sees the plan's scans, with what they have counted, while the query's group is still open (ExplainOnePlan ends the
-// executor behind the plan, before the execution time).
+// See explain_hook.hpp. Two hooks work together: ExplainOneQuery_hook knows where EXPLAIN writes to, and
+// ExecutorEnd_hook sees the plan's scans, with what they have counted, while the query's group is still open
+// (ExplainOnePlan ends the executor behind the plan, before the execution time).
 #include "pg/explain_hook.hpp"
 
 #include <cstring>
@@ -74,7 +74,8 @@ scan_of_node(const PlanState *state, FoundScan *found)
 	return found->scan != nullptr || found->n_workers > 0;
 }
 
-/// planstate_tree_walker callback: collects the scans of our indexes (FoundScan), in the order in which EXPLAIN shows them.
+/// planstate_tree_walker callback: collects the scans of our indexes (FoundScan), in the order in which EXPLAIN shows
+/// them.
 bool
 collect_scans(PlanState *state, void *scans)
 {

@@ -1,5 +1,5 @@
-// EXPLAIN (ANALYZE) tells of each scan of our indexes how it was answered. PostgreSQL 15 lets an index access method say
-// nothing in a plan, so that it comes as a list behind the plan. PG dialect.
+// EXPLAIN (ANALYZE) tells of each scan of our indexes how it was answered. PostgreSQL 15 lets an index access method
+// say nothing in a plan, so that it comes as a list behind the plan. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -62,9 +62,8 @@ parse_action(const char *text, FaultAction *action)
 	{
 		const char *name;
 		FaultAction action;
-	} kActions[] = {{"error", FaultAction::kError}, {"sleep", FaultAction::kSleep},
-		{"lock", FaultAction::kLock}, {"exit", FaultAction::kExit},
-		{"enomem", FaultAction::kEnomem}, {"corrupt", FaultAction::kCorrupt}};
+	} kActions[] = {{"error", FaultAction::kError}, {"sleep", FaultAction::kSleep}, {"lock", FaultAction::kLock},
+		{"exit", FaultAction::kExit}, {"enomem", FaultAction::kEnomem}, {"corrupt", FaultAction::kCorrupt}};
 
 	for (const auto &known : kActions)
 	{
@@ -109,8 +108,8 @@ check_fault_setting(char **value, void **extra, GucSource source)
 	{
 		if (plan.n == kMaxFaults || !parse_fault(item, &plan.faults[plan.n++]))
 		{
-			GUC_check_errdetail("Expected up to %d items of the form name:nth:action, separated by commas.",
-				kMaxFaults);
+			GUC_check_errdetail(
+				"Expected up to %d items of the form name:nth:action, separated by commas.", kMaxFaults);
 			return false;
 		}
 	}
@@ -162,7 +161,8 @@ fault_hit(const char *name)
 			continue;
 		// Tests read in the log which points were reached: not every action shows.
 		ereport(LOG,
-			(errmsg("fault point \"%s\" acts at call " INT64_FORMAT, name, fault->nth), errhidestmt(true), errhidecontext(true)));
+			(errmsg("fault point \"%s\" acts at call " INT64_FORMAT, name, fault->nth), errhidestmt(true),
+				errhidecontext(true)));
 		switch (fault->action)
 		{
 			case FaultAction::kError:
@@ -192,8 +192,8 @@ void
 fault_define_guc()
 {
 	define_string("vectorgpu.fault", "Fault points to trigger, for tests.",
-		"Items name:nth:action separated by commas; actions: error, sleep, lock, exit, enomem, corrupt.", &fault_setting, "",
-		PGC_SUSET, GUC_NOT_IN_SAMPLE, check_fault_setting, assign_fault_setting, nullptr);
+		"Items name:nth:action separated by commas; actions: error, sleep, lock, exit, enomem, corrupt.",
+		&fault_setting, "", PGC_SUSET, GUC_NOT_IN_SAMPLE, check_fault_setting, assign_fault_setting, nullptr);
 }
 
 } // namespace vectorgpu::pg

@@ -1,7 +1,8 @@
-// Fault points for tests. VG_FAULT("name") does nothing in release builds; under VECTORGPU_FAULTS it counts its calls and,
-// when the superuser GUC vectorgpu.fault = 'name:nth:action' (several separated by commas) names it, acts at the nth
-// call: error (ERRCODE_INTERNAL_ERROR), sleep (5 s, interruptible), lock (till no session holds pg_advisory_lock(1), in a
-// transaction, where no page is locked), exit (immediate _exit of the process), enomem (ERRCODE_OUT_OF_MEMORY), corrupt (returns true: the caller damages its data). May ereport: PG dialect only.
+// Fault points for tests. VG_FAULT("name") does nothing in release builds; under VECTORGPU_FAULTS it counts its calls
+// and, when the superuser GUC vectorgpu.fault = 'name:nth:action' (several separated by commas) names it, acts at the
+// nth call: error (ERRCODE_INTERNAL_ERROR), sleep (5 s, interruptible), lock (till no session holds
+// pg_advisory_lock(1), in a transaction, where no page is locked), exit (immediate _exit of the process), enomem
+// (ERRCODE_OUT_OF_MEMORY), corrupt (returns true: the caller damages its data). May ereport: PG dialect only.
 #pragma once
 
 #ifdef VECTORGPU_FAULTS
@@ -11,7 +12,7 @@ bool fault_hit(const char *name);
 
 /// Defines vectorgpu.fault; called by _PG_init.
 void fault_define_guc();
-}
+} // namespace vectorgpu::pg
 #define VG_FAULT(name) (::vectorgpu::pg::fault_hit(name))
 #else
 #define VG_FAULT(name) (false)

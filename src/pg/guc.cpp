@@ -48,9 +48,8 @@ void
 guc_define(const SimdControl &simd)
 {
 	simd_control = simd;
-	define_enum("vectorgpu.simd", "Instruction set of the distance kernels.",
-		"All of them give the same results.", &simd_setting, 0, kSimdLevels, PGC_USERSET, 0, check_simd, assign_simd,
-		nullptr);
+	define_enum("vectorgpu.simd", "Instruction set of the distance kernels.", "All of them give the same results.",
+		&simd_setting, 0, kSimdLevels, PGC_USERSET, 0, check_simd, assign_simd, nullptr);
 #ifdef VECTORGPU_FAULTS
 	fault_define_guc();
 #endif

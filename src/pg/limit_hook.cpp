@@ -158,8 +158,8 @@ note_child(PlanState *state, void *place)
 	return false;
 }
 
-/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan, but for those that change rows:
-/// they run to their end, whether they are read or not.
+/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan, but for those
+/// that change rows: they run to their end, whether they are read or not.
 void
 note_subplans(const List *subplans)
 {
@@ -187,14 +187,13 @@ note_others(PlanState *state, Place place)
 	state->initPlan = NIL;
 	state->subPlan = NIL;
 	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
-	(void) planstate_tree_walker(
-		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
+	(void) planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
 	state->initPlan = initial;
 	state->subPlan = inner;
 }
 
-/// The plan of a WITH, once for each of its readers. They may read each other's plans, so that there are many ways to one: behind a few
-/// it counts as read to its end.
+/// The plan of a WITH, once for each of its readers. They may read each other's plans, so that there are many ways to
+/// one: behind a few it counts as read to its end.
 void
 note_cte(PlanState *state, Place place)
 {
@@ -285,7 +284,8 @@ next_note(const ScanNote *note, IndexScanDesc scan)
 	return nullptr;
 }
 
-/// True if one of the Limits has a count. One above another reader of the same plan may not have begun, and says nothing yet.
+/// True if one of the Limits has a count. One above another reader of the same plan may not have begun, and says
+/// nothing yet.
 bool
 ends_early(const Above *limits)
 {

@@ -1,8 +1,8 @@
 // The maintenance worker and the way to ask for one. See maintenance.hpp.
 //
 // The worker lives for one merge. It connects as the bootstrap superuser, becomes the table's owner for the merge, and
-// runs no user code: a merge copies stored bytes and evaluates neither index expressions nor predicates. It waits for no
-// table lock, and gives way to whoever waits for its own, so that it holds up neither DDL nor DROP DATABASE.
+// runs no user code: a merge copies stored bytes and evaluates neither index expressions nor predicates. It waits for
+// no table lock, and gives way to whoever waits for its own, so that it holds up neither DDL nor DROP DATABASE.
 #include "pg/maintenance.hpp"
 
 #include "pg/clock.hpp"
@@ -32,12 +32,15 @@ namespace
 {
 
 constexpr int kRememberedIndexes = 256;
-constexpr int kMostRequests = 16; // of a backend in a pause, for all indexes: workers that find all tables locked end at once
+constexpr int kMostRequests =
+	16; // of a backend in a pause, for all indexes: workers that find all tables locked end at once
 constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
-constexpr uint64 kMostPauseMs = 60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
+constexpr uint64 kMostPauseMs =
+	60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
 constexpr uint64 kNoSlotPauseMs = 500; // before it asks again after all background workers were taken
-constexpr int kMostRunning = 8; // workers that a backend has asked for,
-constexpr int kRunningShare = 4; // and this share of max_worker_processes: a table of many partitions leaves others their background workers
+constexpr int kMostRunning = 8;        // workers that a backend has asked for,
+constexpr int kRunningShare =
+	4; // and this share of max_worker_processes: a table of many partitions leaves others their background workers
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
@@ -64,7 +67,7 @@ int merge_delta_size = kDefaultDeltaKb; // kB
 MaintenanceTask maintenance_task = nullptr;
 Request recent_requests[kRememberedIndexes];
 BackgroundWorkerHandle *asked_for[kMostRunning]; // workers, in TopMemoryContext; nullptr: none
-uint64 no_slot_until = 0; // monotonic_ms
+uint64 no_slot_until = 0;                        // monotonic_ms
 
 /// A place in asked_for for one worker more; nullptr if as many run, or are about to, as this backend may have.
 BackgroundWorkerHandle **
@@ -134,9 +137,8 @@ maintenance_init(MaintenanceTask task)
 	define_bool("vectorgpu.auto_merge", "Merges the delta of an index in the background when it has grown.",
 		"When off, only VACUUM and vectorgpu_merge() merge.", &auto_merge, true, PGC_SUSET, 0, nullptr, nullptr,
 		nullptr);
-	define_int("vectorgpu.merge_delta_size", "Size of an index's delta that starts a background merge.",
-		nullptr, &merge_delta_size, kDefaultDeltaKb, kMinDeltaKb, INT_MAX, PGC_SUSET, GUC_UNIT_KB, nullptr, nullptr,
-		nullptr);
+	define_int("vectorgpu.merge_delta_size", "Size of an index's delta that starts a background merge.", nullptr,
+		&merge_delta_size, kDefaultDeltaKb, kMinDeltaKb, INT_MAX, PGC_SUSET, GUC_UNIT_KB, nullptr, nullptr, nullptr);
 }
 
 void

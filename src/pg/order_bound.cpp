@@ -1,5 +1,6 @@
-// See order_bound.hpp. A condition is taken apart once, at the executor's start, into steps that lead from the distance d to the
-// compared expression a * d + b; the constants are computed at each start of the scan, when parameters are known.
+// See order_bound.hpp. A condition is taken apart once, at the executor's start, into steps that lead from the distance
+// d to the compared expression a * d + b; the constants are computed at each start of the scan, when parameters are
+// known.
 #include "pg/order_bound.hpp"
 
 #include <cfloat>
@@ -210,7 +211,8 @@ read_condition(IndexScanState *scan, const OpExpr *order, Node *clause)
 		return nullptr;
 	condition->strategy = static_cast<StrategyNumber>(
 		get_op_opfamily_strategy(opno, lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf));
-	if (condition->strategy == InvalidStrategy || !make_operand(&finder, right, &condition->limit) || !take_apart(&finder, left))
+	if (condition->strategy == InvalidStrategy || !make_operand(&finder, right, &condition->limit) ||
+		!take_apart(&finder, left))
 		return nullptr;
 	return condition;
 }
@@ -220,7 +222,7 @@ bool
 only_bounds(const Condition *condition)
 {
 	return condition->steps == NIL && condition->query == nullptr &&
-		   (condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber);
+		(condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber);
 }
 
 /// Computes an operand. False: it is NULL.
@@ -318,7 +320,8 @@ bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *ec
 	bound->none = false;
 	if (std::isnan(limit) || line.a == 0)
 		return false;
-	if (condition->steps != NIL && !(is_precise(line.a) && is_precise(line.b) && is_precise(line.largest) && is_precise(limit)))
+	if (condition->steps != NIL &&
+		!(is_precise(line.a) && is_precise(line.b) && is_precise(line.largest) && is_precise(limit)))
 		return false;
 	is_less = condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber;
 	if (condition->strategy != BTEqualStrategyNumber && is_less != (line.a > 0))

@@ -1,4 +1,5 @@
-// See order_cost.hpp. What is taken off here is what unread_order.cpp leaves out: the conditions are the same, as far as a plan is known yet.
+// See order_cost.hpp. What is taken off here is what unread_order.cpp leaves out: the conditions are the same, as far
+// as a plan is known yet.
 #include "pg/order_cost.hpp"
 
 extern "C"

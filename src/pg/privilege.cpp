@@ -17,7 +17,7 @@ may_read_table(Oid table)
 	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		return true;
 	return pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
-		   check_enable_rls(table, InvalidOid, true) != RLS_ENABLED;
+		check_enable_rls(table, InvalidOid, true) != RLS_ENABLED;
 }
 
 } // namespace vectorgpu::pg

@@ -63,8 +63,8 @@ drop_unread_order(QueryDesc *query, bool (*is_ours)(Relation index))
 		targets = lappend(targets, target);
 	}
 	if (found)
-		scan->ss.ps.ps_ProjInfo = ExecBuildProjectionInfo(targets, scan->ss.ps.ps_ExprContext, scan->ss.ps.ps_ResultTupleSlot,
-			&scan->ss.ps, scan->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		scan->ss.ps.ps_ProjInfo = ExecBuildProjectionInfo(targets, scan->ss.ps.ps_ExprContext,
+			scan->ss.ps.ps_ResultTupleSlot, &scan->ss.ps, scan->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
 	MemoryContextSwitchTo(before);
 }
 

@@ -112,8 +112,8 @@ delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
 }
 
 bool
-delta_read(Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors,
-	Size vector_stride)
+delta_read(
+	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride)
 {
 	const Size vector_size = meta_vector_bytes(meta);
 	const DeltaChunk *chunk = nullptr;
@@ -147,9 +147,9 @@ delta_read(Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 
 			{
 				if (BufferIsValid(buffer))
 					UnlockReleaseBuffer(buffer);
-				buffer = page_read(index, chunk->start_block + place.position,
-					delta_expect(meta, chunk, place.position), BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, nullptr,
-					&foreign);
+				buffer =
+					page_read(index, chunk->start_block + place.position, delta_expect(meta, chunk, place.position),
+						BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, nullptr, &foreign);
 				if (foreign)
 					return false;
 				locked = place.position;

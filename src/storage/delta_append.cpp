@@ -207,10 +207,11 @@ delta_add_chunk(Relation index, Relation heap, uint64 room_end)
 		return;
 	}
 	if (meta.n_chunks == kMaxChunks)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   errmsg("index \"%s\" has too many rows that are not merged", RelationGetRelationName(index)),
-						   errdetail("Its delta has grown to the most chunks that it can have, %u.", kMaxChunks),
-						   errhint("Run VACUUM on the table, or vectorgpu_merge on the index.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("index \"%s\" has too many rows that are not merged", RelationGetRelationName(index)),
+				errdetail("Its delta has grown to the most chunks that it can have, %u.", kMaxChunks),
+				errhint("Run VACUUM on the table, or vectorgpu_merge on the index.")));
 
 	// In the metapage the blocks are pending until they are formatted: after a crash they can be given back.
 	meta_update_begin(&update, index);

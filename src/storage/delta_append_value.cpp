@@ -1,9 +1,10 @@
 // Appending a stored value to the delta. See delta.hpp.
 //
-// A value that fits the tail page and up to three behind it is one record: nobody sees a part of it. A longer one, or one that
-// goes on in another chunk, takes several, and is written under LockPage(index, 1): whoever finds that the delta ends with
-// a part of a value waits for that lock, and if the value is not whole then, its writer has died and the part is marked dead.
-// Lock order: page 1, page 0 (a new chunk), buffers. The tail page is locked while a record is made of it, as in delta_append.
+// A value that fits the tail page and up to three behind it is one record: nobody sees a part of it. A longer one, or
+// one that goes on in another chunk, takes several, and is written under LockPage(index, 1): whoever finds that the
+// delta ends with a part of a value waits for that lock, and if the value is not whole then, its writer has died and
+// the part is marked dead. Lock order: page 1, page 0 (a new chunk), buffers. The tail page is locked while a record is
+// made of it, as in delta_append.
 #include "storage/delta_map.hpp"
 #include "pg/fault.hpp"
 #include "pg/generic_record.hpp"
@@ -31,10 +32,10 @@ struct ValueInsert
 	RowId row;
 	const char *value; // null: NULL
 	uint64 n_slots;
-	uint64 done;   // slots that are visible
-	uint64 number; // of the next slot
+	uint64 done;    // slots that are visible
+	uint64 number;  // of the next slot
 	uint64 checked; // the delta ends with a whole row if it ends here
-	bool locked;   // kTailLock
+	bool locked;    // kTailLock
 };
 
 /// Forms slot i of the value, delta_row_bytes().
@@ -103,7 +104,8 @@ write_slots(ValueInsert *insert, const DeltaChunk *chunk, uint32 position, Buffe
 			buffers[n_pages] = page_read(insert->index, chunk->start_block + at, delta_expect(&insert->meta, chunk, at),
 				BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 			if (page_tag(BufferGetPage(buffers[n_pages]))->used != 0)
-				page_corrupted(insert->index, chunk->start_block + at, "The page has rows behind the end of the delta.");
+				page_corrupted(
+					insert->index, chunk->start_block + at, "The page has rows behind the end of the delta.");
 		}
 		counts[n_pages] = Min(room, left);
 		left -= counts[n_pages];
@@ -189,7 +191,8 @@ end_on_page(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 	return end;
 }
 
-/// Makes sure that the delta ends with a whole row at insert->number, waiting for whoever is writing one. False: look again.
+/// Makes sure that the delta ends with a whole row at insert->number, waiting for whoever is writing one. False: look
+/// again.
 bool
 ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 {
@@ -206,9 +209,9 @@ ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 		insert->checked = whole;
 		return true;
 	}
-	// Others may have gone on meanwhile, with a value over several pages: then the number is the end of one of these only, and
-	// the value that it lies in is whole. All slots of one record appear at once, so that a slot seen above and none behind it
-	// now means that there is none.
+	// Others may have gone on meanwhile, with a value over several pages: then the number is the end of one of these
+	// only, and the value that it lies in is whole. All slots of one record appear at once, so that a slot seen above
+	// and none behind it now means that there is none.
 	end = end_on_page(insert, chunk, foreign);
 	if (*foreign)
 		return false;
@@ -253,8 +256,7 @@ advance(ValueInsert *insert, bool *foreign)
 		foreign);
 	if (*foreign)
 		return;
-	visible_end =
-		delta_first_start(&insert->meta, chunk, place.position) + page_tag(BufferGetPage(buffer))->used;
+	visible_end = delta_first_start(&insert->meta, chunk, place.position) + page_tag(BufferGetPage(buffer))->used;
 	if (unlikely(visible_end > delta_first_start(&insert->meta, chunk, place.position + 1)))
 	{
 		UnlockReleaseBuffer(buffer);

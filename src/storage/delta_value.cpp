@@ -27,9 +27,8 @@ value_reserve(ValueBuffer *buffer, Size n_bytes)
 		return;
 	while (capacity < n_bytes)
 		capacity *= 2;
-	buffer->data = static_cast<char *>(buffer->data == nullptr
-			? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
-			: repalloc_huge(buffer->data, capacity));
+	buffer->data = static_cast<char *>(buffer->data == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
+															   : repalloc_huge(buffer->data, capacity));
 	buffer->capacity = capacity;
 }
 

@@ -1,5 +1,5 @@
-// Free extents: giving blocks out and parking them. Everything here changes a MetaData image under the exclusive lock of
-// the metapage; the caller's WAL record carries it.
+// Free extents: giving blocks out and parking them. Everything here changes a MetaData image under the exclusive lock
+// of the metapage; the caller's WAL record carries it.
 #include "storage/metapage.hpp"
 
 #include <cstring>
@@ -88,9 +88,8 @@ find_free(MetaData *meta, Relation heap, uint32 n_blocks)
 	uint32 best;
 
 	// Neighbours become one extent only when both may be written again: a young one would make the old one young.
-	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b) {
-		return is_free_for_all(heap, a) && is_free_for_all(heap, b);
-	});
+	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b)
+		{ return is_free_for_all(heap, a) && is_free_for_all(heap, b); });
 	best = meta->n_free;
 	for (uint32 i = 0; i < meta->n_free; i++)
 	{
@@ -193,7 +192,8 @@ void
 extent_give_segment(MetaData *meta, const SegmentEntry *segment, uint64 parked_xid)
 {
 	for (uint32 i = 0; i < kMaxStreams; i++)
-		extent_give(meta, segment->streams[i].start_block, static_cast<uint32>(stream_blocks(segment->streams[i].n_bytes)), parked_xid);
+		extent_give(meta, segment->streams[i].start_block,
+			static_cast<uint32>(stream_blocks(segment->streams[i].n_bytes)), parked_xid);
 }
 
 } // namespace vectorgpu::am

@@ -87,8 +87,9 @@ meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 di
 	meta->metric = metric;
 	meta->dim = dim;
 	if (!pg_strong_random(&meta->uuid, sizeof(meta->uuid)))
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random index identifier"),
-						   errhint("The system's source of random numbers failed; try again.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random index identifier"),
+				errhint("The system's source of random numbers failed; try again.")));
 	meta->high_water = 1;
 	meta->next_segment_id = 1;
 	meta->next_chunk_id = 1;

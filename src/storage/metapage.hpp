@@ -46,8 +46,8 @@ struct SegmentEntry
 	uint32 level; // tier: a merge of level n segments makes one of a higher level
 	uint64 n_rows;
 	uint64 n_null_rows;
-	uint64 n_dead;               // tombstones set, as of the last vacuum
-	uint64 tombstone_generation; // the metapage's tombstone_generation when a bit last changed
+	uint64 n_dead;                    // tombstones set, as of the last vacuum
+	uint64 tombstone_generation;      // the metapage's tombstone_generation when a bit last changed
 	StreamEntry streams[kMaxStreams]; // by StreamKind; n_bytes 0: absent
 };
 
@@ -148,8 +148,8 @@ void meta_update_abort(MetaUpdate *update);
 /// high_water. Raises 54000 if the index would be too large.
 BlockNumber extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks);
 
-/// Where a taken extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is there. A guess: others
-/// take and give extents meanwhile.
+/// Where a taken extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is there. A guess:
+/// others take and give extents meanwhile.
 BlockNumber extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks);
 
 /// Parks blocks, merging them with free neighbours.

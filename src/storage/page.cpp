@@ -140,8 +140,8 @@ read_block(Relation index, const IndexUuid &uuid, BlockNumber block, BufferAcces
 {
 	IndexMemory *known = known_memory(index, uuid);
 	Buffer *recent = known != nullptr && block < known->n_recent && !RelationUsesLocalBuffers(index)
-						 ? &recent_buffers(known)[block]
-						 : nullptr;
+		? &recent_buffers(known)[block]
+		: nullptr;
 	Buffer buffer;
 
 	if (recent == nullptr || strategy != nullptr)
@@ -166,7 +166,7 @@ bool
 tag_matches(const PageTag *tag, const PageExpectation &expect)
 {
 	return tag->magic == kPageMagic && tag->role == expect.role && tag->stream == expect.stream &&
-		   tag->owner == expect.owner && tag->position == expect.position && uuid_equal(tag->uuid, expect.uuid);
+		tag->owner == expect.owner && tag->position == expect.position && uuid_equal(tag->uuid, expect.uuid);
 }
 
 } // namespace
@@ -210,9 +210,10 @@ page_checksum_ok(Page page)
 void
 page_corrupted(Relation index, BlockNumber block, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_INDEX_CORRUPTED),
-					   errmsg("index \"%s\" is corrupted at block %u", RelationGetRelationName(index), block),
-					   errdetail("%s", what), errhint("Rebuild it with REINDEX INDEX.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_INDEX_CORRUPTED),
+			errmsg("index \"%s\" is corrupted at block %u", RelationGetRelationName(index), block),
+			errdetail("%s", what), errhint("Rebuild it with REINDEX INDEX.")));
 	pg_unreachable();
 }
 
@@ -223,9 +224,10 @@ page_recycled(Relation index, BlockNumber block)
 	// metapage was read again was not written as it should have been, and running the query again would not help.
 	if (!RecoveryInProgress())
 		page_corrupted(index, block, "This page, or one that it refers to, belongs to something else.");
-	ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					   errmsg("index \"%s\" was reorganized while it was being read", RelationGetRelationName(index)),
-					   errdetail("Block %u has been put to another use.", block), errhint("Run the query again.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			errmsg("index \"%s\" was reorganized while it was being read", RelationGetRelationName(index)),
+			errdetail("Block %u has been put to another use.", block), errhint("Run the query again.")));
 	pg_unreachable();
 }
 

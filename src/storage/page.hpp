@@ -37,8 +37,8 @@ enum class PageRole : uint16
 	kDelta = 3,  // rows inserted since the last merge
 };
 
-/// Which stream of a segment a page belongs to. Stored: never renumber. 0 to 3 are common to all access methods; those from
-/// kFirstAmStream on are what the index's own access method says (AccessMethod::format).
+/// Which stream of a segment a page belongs to. Stored: never renumber. 0 to 3 are common to all access methods; those
+/// from kFirstAmStream on are what the index's own access method says (AccessMethod::format).
 enum class StreamKind : uint16
 {
 	kVectors = 0,    // n_rows vectors, vector_bytes each, in TID order unless the format has another
@@ -53,7 +53,7 @@ constexpr uint32 kMaxStreams = 12; // streams of one segment
 /// What a page is. 40 bytes, right behind the page header.
 struct PageTag
 {
-	uint32 checksum;   // low 32 bits of XXH3 over the page from `role` on
+	uint32 checksum; // low 32 bits of XXH3 over the page from `role` on
 	PageRole role;
 	StreamKind stream; // kStream only, else 0
 	uint32 owner;      // kStream: segment id; kDelta: chunk id
@@ -111,25 +111,26 @@ enum class ChecksumPolicy : uint8
 /// Reads a block and returns it pinned and locked in `lock_mode`. A page that is not intact raises
 /// ERRCODE_INDEX_CORRUPTED. A page that is intact but something else (its extent was recycled; a standby can meet that)
 /// sets *foreign, releases the buffer and returns InvalidBuffer; with foreign == nullptr it raises 40001 instead.
-Buffer page_read(Relation index, BlockNumber block, const PageExpectation &expect, int lock_mode,
-	ChecksumPolicy policy, BufferAccessStrategy strategy, bool *foreign);
+Buffer page_read(Relation index, BlockNumber block, const PageExpectation &expect, int lock_mode, ChecksumPolicy policy,
+	BufferAccessStrategy strategy, bool *foreign);
 
-/// Where the page of a block was in memory when this backend last read it, or null: a place to prefetch from, for it may
-/// be another page's by now. Prefetches what reading the block itself will want.
+/// Where the page of a block was in memory when this backend last read it, or null: a place to prefetch from, for it
+/// may be another page's by now. Prefetches what reading the block itself will want.
 const char *page_whereabouts(Relation index, const IndexUuid &uuid, BlockNumber block);
 
-/// Remembers that this backend has sealed the page of the buffer (pinned and locked): page_read need not compare it again.
+/// Remembers that this backend has sealed the page of the buffer (pinned and locked): page_read need not compare it
+/// again.
 void page_note_sealed(Relation index, const IndexUuid &uuid, Buffer buffer);
 
-/// True if the page need not be compared: it has not been read from disk since pgBufferUsage counted reads_before, and its
-/// checksum is the one that this backend has last compared or made for this block.
+/// True if the page need not be compared: it has not been read from disk since pgBufferUsage counted reads_before, and
+/// its checksum is the one that this backend has last compared or made for this block.
 bool page_known_good(Relation index, const IndexUuid &uuid, Buffer buffer, int64 reads_before);
 
 /// Raises ERRCODE_INDEX_CORRUPTED naming the index and the block. `what` is a full sentence for the detail.
 [[noreturn]] void page_corrupted(Relation index, BlockNumber block, const char *what);
 
-/// Raises 40001: pages were recycled under a reader that could not hold them (a standby). On a primary, where that cannot
-/// be, raises ERRCODE_INDEX_CORRUPTED.
+/// Raises 40001: pages were recycled under a reader that could not hold them (a standby). On a primary, where that
+/// cannot be, raises ERRCODE_INDEX_CORRUPTED.
 [[noreturn]] void page_recycled(Relation index, BlockNumber block);
 
 /// A delta end (see delta.hpp) that this backend once saw for this index life, or 0; a hint to start looking from.

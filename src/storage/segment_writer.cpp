@@ -60,8 +60,8 @@ end_format(SegmentWriter *writer)
 uint64
 segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows)
 {
-	return stream_blocks(n_rows * meta_vector_bytes(meta)) + stream_blocks(n_rows * sizeof(RowId)) + stream_blocks(n_null_rows * sizeof(RowId)) +
-		stream_blocks(tombstone_bytes(n_rows, n_null_rows));
+	return stream_blocks(n_rows * meta_vector_bytes(meta)) + stream_blocks(n_rows * sizeof(RowId)) +
+		stream_blocks(n_null_rows * sizeof(RowId)) + stream_blocks(tombstone_bytes(n_rows, n_null_rows));
 }
 
 void
@@ -78,7 +78,8 @@ segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, const Se
 	{
 		MemoryContext old;
 
-		writer->format_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu segment", ALLOCSET_DEFAULT_SIZES);
+		writer->format_context =
+			AllocSetContextCreate(CurrentMemoryContext, "vectorgpu segment", ALLOCSET_DEFAULT_SIZES);
 		old = MemoryContextSwitchTo(writer->format_context);
 		writer->format_state = format->begin(plan);
 		MemoryContextSwitchTo(old);
@@ -186,8 +187,8 @@ segment_write_end(SegmentWriter *writer)
 	BufFileClose(writer->row_ids);
 	BufFileClose(writer->null_row_ids);
 
-	stream_write_begin(&stream, writer->index, writer->mode, writer->meta->uuid, entry->id, StreamKind::kTombstones,
-		block);
+	stream_write_begin(
+		&stream, writer->index, writer->mode, writer->meta->uuid, entry->id, StreamKind::kTombstones, block);
 	stream_write_zeros(&stream, tombstone_bytes(entry->n_rows, entry->n_null_rows));
 	stream_write_end(&stream, tombstones);
 	return static_cast<BlockNumber>(block + stream_blocks(tombstones->n_bytes));

@@ -16,7 +16,7 @@ struct SegmentWriter
 {
 	Relation index;
 	WriteMode mode;
-	const MetaData *meta; // element, dim, uuid
+	const MetaData *meta;        // element, dim, uuid
 	const SegmentFormat *format; // null: plain
 	void *format_state;
 	MemoryContext format_context;
@@ -32,8 +32,8 @@ struct SegmentWriter
 /// Blocks that a plain segment of so many rows takes in all.
 uint64 segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows);
 
-/// A plain segment is written as its rows come: call segment_write_place before the first one. With a format, the place is
-/// needed after segment_write_prepare only.
+/// A plain segment is written as its rows come: call segment_write_place before the first one. With a format, the place
+/// is needed after segment_write_prepare only.
 void segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, const SegmentPlan *plan);
 
 /// start_block: kBulk: where the file ends now; kBuffers: an extent of as many blocks as the segment will take.

@@ -44,8 +44,8 @@ copy_reading_ahead(char *dest, const char *source, Size n_bytes, ptrdiff_t read_
 }
 
 /// Locks the page with number `position` of the stream; false if it was foreign. The page behind it is asked for from
-/// memory meanwhile: its first bytes here, so that memory does not wait while pages are unpinned and pinned, the others by
-/// those who work on this page, with the help of page_ahead. They run into a third page if that lies behind.
+/// memory meanwhile: its first bytes here, so that memory does not wait while pages are unpinned and pinned, the others
+/// by those who work on this page, with the help of page_ahead. They run into a third page if that lies behind.
 bool
 cursor_turn_to(StreamCursor *cursor, uint32 position)
 {
@@ -63,9 +63,8 @@ cursor_turn_to(StreamCursor *cursor, uint32 position)
 	if (BufferIsValid(cursor->buffer))
 		UnlockReleaseBuffer(cursor->buffer);
 	cursor->buffer = InvalidBuffer;
-	cursor->buffer = page_read(cursor->index, block,
-		expect_page(cursor->uuid, cursor->segment, cursor->kind, position), BUFFER_LOCK_SHARE, policy_of(cursor->kind),
-		cursor->strategy, &cursor->foreign);
+	cursor->buffer = page_read(cursor->index, block, expect_page(cursor->uuid, cursor->segment, cursor->kind, position),
+		BUFFER_LOCK_SHARE, policy_of(cursor->kind), cursor->strategy, &cursor->foreign);
 	cursor->page_position = position;
 	if (!BufferIsValid(cursor->buffer))
 		return false;
@@ -172,9 +171,9 @@ stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, S
 		const Size start = offset % kPayloadBytes;
 		const Size part = Min(n_bytes, kPayloadBytes - start);
 		bool foreign = false;
-		Buffer buffer = page_read(index, entry->start_block + position,
-			expect_page(meta->uuid, segment->id, kind, position), BUFFER_LOCK_SHARE, policy_of(kind), strategy,
-			&foreign);
+		Buffer buffer =
+			page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
+				BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
 
 		if (foreign)
 			return false;
@@ -209,8 +208,9 @@ stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment,
 
 			if (BufferIsValid(buffer))
 				UnlockReleaseBuffer(buffer);
-			buffer = page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
-				BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
+			buffer =
+				page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
+					BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
 			if (foreign)
 				return false;
 			locked = position;

@@ -20,8 +20,8 @@ struct StreamCursor
 	uint64 next_byte; // of the next item
 	Buffer buffer;    // locked, or InvalidBuffer
 	uint32 page_position;
-	char *scratch; // one item, for those that cross a border
-	bool foreign;  // met a recycled page: stop, read the manifest again
+	char *scratch;        // one item, for those that cross a border
+	bool foreign;         // met a recycled page: stop, read the manifest again
 	ptrdiff_t page_ahead; // from a byte of the current page to the one to prefetch meanwhile, on the next page if it is
 						  // known where that lies
 	ptrdiff_t read_ahead; // the same for the current run; for an item in the scratch 0, there is nothing to do
@@ -31,7 +31,8 @@ struct StreamCursor
 void stream_open(StreamCursor *cursor, Relation index, const MetaData *meta, const SegmentEntry *segment,
 	StreamKind kind, Size item_bytes, uint64 first_item, BufferAccessStrategy strategy);
 
-/// The next run: *items points to *n_items whole items, valid until the next call. False at the end (or cursor->foreign).
+/// The next run: *items points to *n_items whole items, valid until the next call. False at the end (or
+/// cursor->foreign).
 bool stream_next_run(StreamCursor *cursor, const void **items, uint64 *n_items);
 
 /// Lets go of the page until the next call of stream_next_run; the last run's items are no longer valid.

@@ -1,9 +1,9 @@
-// Values that are no vectors: of any size, made from datums by functions of the access method. The interface that such an
-// access method fills in (AccessMethod::values). PG dialect.
+// Values that are no vectors: of any size, made from datums by functions of the access method. The interface that such
+// an access method fills in (AccessMethod::values). PG dialect.
 //
-// A stored value is a uint32 length and so many bytes; wherever a vector is handed on, such a value is. In segments a format
-// of the access method lays them out (SegmentFormat); in the delta a value takes as many rows ("slots") of fixed size as it
-// needs, see delta.hpp.
+// A stored value is a uint32 length and so many bytes; wherever a vector is handed on, such a value is. In segments a
+// format of the access method lays them out (SegmentFormat); in the delta a value takes as many rows ("slots") of fixed
+// size as it needs, see delta.hpp.
 #pragma once
 
 #include "storage/shape.hpp"
@@ -38,8 +38,8 @@ struct ValueFormat
 	/// What SegmentSearch::query points to, for the argument of an ordering operator; palloc'd.
 	void *(*query)(const IndexShape *shape, Datum argument);
 
-	/// The same for the argument of a search operator, an index condition; *worst: the condition holds for the rows whose
-	/// score is no greater. Null: there are no such operators.
+	/// The same for the argument of a search operator, an index condition; *worst: the condition holds for the rows
+	/// whose score is no greater. Null: there are no such operators.
 	void *(*condition)(const IndexShape *shape, Datum argument, double *worst);
 
 	/// The score of one stored value.
@@ -70,7 +70,8 @@ stored_bytes(const char *value)
 inline Size
 row_bytes(const MetaData *meta, const void *vector)
 {
-	return meta->element == ElementType::kSet ? stored_bytes(static_cast<const char *>(vector)) : meta_vector_bytes(meta);
+	return meta->element == ElementType::kSet ? stored_bytes(static_cast<const char *>(vector))
+											  : meta_vector_bytes(meta);
 }
 
 } // namespace vectorgpu::am

@@ -16,31 +16,19 @@ namespace
 struct Add
 {
 	static constexpr bool kCanUnderflow = false; // a sum of floats is exact where it is subnormal
-	static float
-	apply(float a, float b)
-	{
-		return a + b;
-	}
+	static float apply(float a, float b) { return a + b; }
 };
 
 struct Subtract
 {
 	static constexpr bool kCanUnderflow = false;
-	static float
-	apply(float a, float b)
-	{
-		return a - b;
-	}
+	static float apply(float a, float b) { return a - b; }
 };
 
 struct Multiply
 {
 	static constexpr bool kCanUnderflow = true;
-	static float
-	apply(float a, float b)
-	{
-		return a * b;
-	}
+	static float apply(float a, float b) { return a * b; }
 };
 
 template <class E, class Operation>

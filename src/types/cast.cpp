@@ -23,8 +23,9 @@ element_from_float<Float16>(float value)
 		char number[FLOAT_SHORTEST_DECIMAL_LEN];
 
 		float_to_shortest_decimal_buf(value, number);
-		ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-						   errmsg("\"%s\" is out of range for type %s", number, Float16::kTypeName)));
+		ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				errmsg("\"%s\" is out of range for type %s", number, Float16::kTypeName)));
 	}
 	return half;
 }
@@ -32,15 +33,17 @@ element_from_float<Float16>(float value)
 namespace
 {
 
-/// check_expected_dim of a coercion (value, typmod, explicit). Who casts a longer vector may expect what a cast to varchar(n) does.
+/// check_expected_dim of a coercion (value, typmod, explicit). Who casts a longer vector may expect what a cast to
+/// varchar(n) does.
 void
 check_cast_dim(FunctionCallInfo fcinfo, int dim)
 {
 	const int32 typmod = PG_GETARG_INT32(1);
 
 	if (PG_GETARG_BOOL(2) && typmod != -1 && dim > typmod)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %d dimensions, not %d", typmod, dim),
-						   errhint("A cast does not shorten a vector; subvector(value, 1, %d) does.", typmod)));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %d dimensions, not %d", typmod, dim),
+				errhint("A cast does not shorten a vector; subvector(value, 1, %d) does.", typmod)));
 	check_expected_dim(typmod, dim);
 }
 

@@ -1,6 +1,6 @@
-// What a distance costs to compute, for the planner: support functions of the distance functions. Core charges a function
-// call the same whether its argument lies in the row or in the TOAST table, so that a sequential scan over long vectors
-// would look many times cheaper than it is, and an exact index scan would never be taken. PG dialect.
+// What a distance costs to compute, for the planner: support functions of the distance functions. Core charges a
+// function call the same whether its argument lies in the row or in the TOAST table, so that a sequential scan over
+// long vectors would look many times cheaper than it is, and an exact index scan would never be taken. PG dialect.
 #include "types/sql_function.hpp"
 
 extern "C"

@@ -40,11 +40,13 @@ template <class E>
 report_syntax_error(const char *literal, const char *at, const char *expected)
 {
 	// characters, not bytes, as users count
-	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-					   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-					   *at == '\0' ? errdetail("Vector contents must end with \"]\".")
-								   : errdetail("Expected %s, but found \"%s\" at character %d.", expected, pnstrdup(at, pg_mblen(at)),
-										 pg_mbstrlen_with_len(literal, static_cast<int>(at - literal)) + 1)));
+	ereport(ERROR,
+		(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
+			*at == '\0'
+				? errdetail("Vector contents must end with \"]\".")
+				: errdetail("Expected %s, but found \"%s\" at character %d.", expected, pnstrdup(at, pg_mblen(at)),
+					  pg_mbstrlen_with_len(literal, static_cast<int>(at - literal)) + 1)));
 	pg_unreachable();
 }
 
@@ -66,8 +68,9 @@ parse_element(const char *literal, const char **at)
 
 	// an infinity that the text does not spell comes from a number that is too large
 	if (unlikely(E::is_infinite(element) && (errno == ERANGE || !std::isinf(number))))
-		ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-						   errmsg("\"%s\" is out of range for type %s", pnstrdup(start, end - start), E::kTypeName)));
+		ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				errmsg("\"%s\" is out of range for type %s", pnstrdup(start, end - start), E::kTypeName)));
 	check_element<E>(element);
 	*at = end;
 	return element;
@@ -97,9 +100,10 @@ in_impl(PG_FUNCTION_ARGS)
 	int dim = 0;
 
 	if (*at != '[')
-		ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-						   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-						   errdetail("Vector contents must start with \"[\".")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
+				errdetail("Vector contents must start with \"[\".")));
 	at = skip_blanks(at + 1);
 	if (*at == ']')
 		check_dim<E>(0);
@@ -124,9 +128,10 @@ in_impl(PG_FUNCTION_ARGS)
 
 	at = skip_blanks(at + 1);
 	if (*at != '\0')
-		ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-						   errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-						   errdetail("Junk after closing right bracket.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
+				errdetail("Junk after closing right bracket.")));
 	check_expected_dim(typmod, dim);
 
 	// commas in junk were refused above, so that every counted element was read
@@ -168,11 +173,13 @@ typmod_in_impl(PG_FUNCTION_ARGS)
 	if (n_modifiers != 1)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid type modifier")));
 	if (*modifier < 1)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						   errmsg("dimensions for type %s must be at least 1", E::kTypeName)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("dimensions for type %s must be at least 1", E::kTypeName)));
 	if (*modifier > kMaxDimensions)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						   errmsg("dimensions for type %s cannot exceed %d", E::kTypeName, kMaxDimensions)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("dimensions for type %s cannot exceed %d", E::kTypeName, kMaxDimensions)));
 	PG_RETURN_INT32(*modifier);
 }
 

@@ -22,16 +22,8 @@ struct VectorValue
 	int16 dim;     // elements, 1 .. kMaxDimensions
 	int16 unused;  // 0
 
-	const void *
-	elements() const
-	{
-		return this + 1;
-	}
-	void *
-	elements()
-	{
-		return this + 1;
-	}
+	const void *elements() const { return this + 1; }
+	void *elements() { return this + 1; }
 };
 
 static_assert(sizeof(VectorValue) == 8, "the elements start at byte 8");
@@ -50,26 +42,10 @@ struct Float32
 	static constexpr ElementType kElement = ElementType::kFloat32;
 	static constexpr const char *kTypeName = "vector";
 
-	static float
-	to_float(Storage value)
-	{
-		return value;
-	}
-	static Storage
-	from_float(float value)
-	{
-		return value;
-	}
-	static bool
-	is_nan(Storage value)
-	{
-		return std::isnan(value);
-	}
-	static bool
-	is_infinite(Storage value)
-	{
-		return std::isinf(value);
-	}
+	static float to_float(Storage value) { return value; }
+	static Storage from_float(float value) { return value; }
+	static bool is_nan(Storage value) { return std::isnan(value); }
+	static bool is_infinite(Storage value) { return std::isinf(value); }
 };
 
 struct Float16
@@ -78,26 +54,10 @@ struct Float16
 	static constexpr ElementType kElement = ElementType::kFloat16;
 	static constexpr const char *kTypeName = "halfvec";
 
-	static float
-	to_float(Storage value)
-	{
-		return half_to_float(value);
-	}
-	static Storage
-	from_float(float value)
-	{
-		return float_to_half(value);
-	}
-	static bool
-	is_nan(Storage value)
-	{
-		return half_is_nan(value);
-	}
-	static bool
-	is_infinite(Storage value)
-	{
-		return half_is_infinite(value);
-	}
+	static float to_float(Storage value) { return half_to_float(value); }
+	static Storage from_float(float value) { return float_to_half(value); }
+	static bool is_nan(Storage value) { return half_is_nan(value); }
+	static bool is_infinite(Storage value) { return half_is_infinite(value); }
 };
 
 /// elements [dim] of a value.
@@ -123,8 +83,9 @@ check_dim(int64 dim)
 	if (dim < 1)
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("%s must have at least 1 dimension", E::kTypeName)));
 	if (dim > kMaxDimensions)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   errmsg("%s cannot have more than %d dimensions", E::kTypeName, kMaxDimensions)));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("%s cannot have more than %d dimensions", E::kTypeName, kMaxDimensions)));
 }
 
 /// Raises an error unless `dim` is what the type modifier asks for; -1 asks for nothing.
@@ -141,8 +102,9 @@ inline void
 check_same_dim(const VectorValue *a, const VectorValue *b)
 {
 	if (a->dim != b->dim)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-						   errmsg("different %s dimensions %d and %d", E::kTypeName, a->dim, b->dim)));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+				errmsg("different %s dimensions %d and %d", E::kTypeName, a->dim, b->dim)));
 }
 
 /// Raises an error if the element is NaN or infinite.
@@ -171,7 +133,8 @@ new_vector(int dim)
 }
 
 /// A float as an element; a finite one that the type has no place for raises the range error, which shows the number.
-template <class E> typename E::Storage element_from_float(float value);
+template <class E>
+typename E::Storage element_from_float(float value);
 
 template <>
 inline float
@@ -180,6 +143,7 @@ element_from_float<Float32>(float value)
 	return value;
 }
 
-template <> uint16_t element_from_float<Float16>(float value); // in cast.cpp
+template <>
+uint16_t element_from_float<Float16>(float value); // in cast.cpp
 
 } // namespace vectorgpu::types

@@ -10,8 +10,8 @@
 namespace vectorgpu::wire
 {
 
-// Of PostgreSQL's programs pg_basebackup leaves out folders and files whose name starts so, and pg_rewind files in folders whose name does: it would
-// try to read a socket, and give up.
+// Of PostgreSQL's programs pg_basebackup leaves out folders and files whose name starts so, and pg_rewind files in
+// folders whose name does: it would try to read a socket, and give up.
 constexpr char kSocketFolder[] = "pgsql_tmp_vectorgpu";
 constexpr char kSocketPrefix[] = "pgsql_tmp_w.";
 constexpr size_t kSocketPathBytes = sizeof(kSocketFolder) + sizeof(kSocketPrefix) + 16;

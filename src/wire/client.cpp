@@ -1,5 +1,5 @@
-// See client.hpp. Everything that may come from the peer is checked: its user, the greeting, the size and the seals of the
-// memory, the length of a reply.
+// See client.hpp. Everything that may come from the peer is checked: its user, the greeting, the size and the seals of
+// the memory, the length of a reply.
 #include "wire/client.hpp"
 
 #include <cerrno>
@@ -89,7 +89,7 @@ peer_is_own_user(int socket)
 	socklen_t length = sizeof(peer);
 
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && length == sizeof(peer) &&
-		   peer.uid == geteuid();
+		peer.uid == geteuid();
 }
 
 ClientResult
@@ -317,9 +317,9 @@ client_connect_start(Client *client, uint64_t epoch, Role role)
 		return ClientResult::kInProgress;
 	}
 	// EAGAIN: the queue of connections is full.
-	return fail(client, errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EACCES
-							? ClientResult::kUnavailable
-							: ClientResult::kSystem);
+	return fail(client,
+		errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EACCES ? ClientResult::kUnavailable
+																					   : ClientResult::kSystem);
 }
 
 ClientResult

@@ -1,12 +1,12 @@
-// A client's side of the protocol: connect, submit, wait, take the reply. One Client holds one session; it belongs to one
-// thread. Called from PostgreSQL backends, whose frames an error can leave by longjmp: plain functions over a plain
+// A client's side of the protocol: connect, submit, wait, take the reply. One Client holds one session; it belongs to
+// one thread. Called from PostgreSQL backends, whose frames an error can leave by longjmp: plain functions over a plain
 // struct, no exceptions, no allocation, no destructors; nothing here blocks but client_connect and client_wait, which
 // take a deadline. The owner calls client_close in the end (twice does no harm).
 //
 // The usual course:
 //   client_init; client_connect (or client_connect_start and client_connect_continue around one's own wait)
-//   client_submit -> client_spin -> client_sleep -> while client_poll says pending: client_wait_begin, sleep on `wakeup` and `socket`,
-//   client_wait_end -> client_take_reply
+//   client_submit -> client_spin -> client_sleep -> while client_poll says pending: client_wait_begin, sleep on
+//   `wakeup` and `socket`, client_wait_end -> client_take_reply
 // A client that gives up calls client_abandon; the slot is usable again when client_poll says idle.
 #pragma once
 
@@ -25,14 +25,14 @@ enum class ClientResult : uint8_t
 	kInProgress = 1,  // connecting: wait for the socket and continue
 	kUnavailable = 2, // nobody listens, or not now
 	kTimeout = 3,
-	kSkew = 4,       // other version of the protocol, or other epoch
-	kFull = 5,       // the worker has no room for another session
-	kProtocol = 6,   // the peer sent what it must not; the session must be closed
-	kForeign = 7,    // the peer belongs to another user
-	kSystem = 8,     // a system call failed: Client::error_number
-	kNotReady = 9,   // no reply yet; or the earlier request is still with the worker
-	kTooLarge = 10,  // the request does not fit the request area
-	kGone = 11,      // the worker has closed the connection
+	kSkew = 4,      // other version of the protocol, or other epoch
+	kFull = 5,      // the worker has no room for another session
+	kProtocol = 6,  // the peer sent what it must not; the session must be closed
+	kForeign = 7,   // the peer belongs to another user
+	kSystem = 8,    // a system call failed: Client::error_number
+	kNotReady = 9,  // no reply yet; or the earlier request is still with the worker
+	kTooLarge = 10, // the request does not fit the request area
+	kGone = 11,     // the worker has closed the connection
 };
 
 enum class ClientPhase : uint8_t
@@ -53,12 +53,12 @@ enum class ClientState : uint8_t
 
 struct Client
 {
-	int socket;  // readable: the worker is gone (or, while connecting, has answered)
+	int socket; // readable: the worker is gone (or, while connecting, has answered)
 	int doorbell;
-	int wakeup;  // readable: there may be a reply
+	int wakeup; // readable: there may be a reply
 	ClientPhase phase;
-	bool pending;   // a request is with the worker
-	bool abandoned; // ... and nobody wants its reply
+	bool pending;     // a request is with the worker
+	bool abandoned;   // ... and nobody wants its reply
 	bool sleep_fails; // client_sleep does not sleep here (the system lets nobody use a futex)
 	Role role;
 	int error_number; // errno of kSystem
@@ -84,8 +84,8 @@ struct Part
 
 void client_init(Client *client);
 
-/// Connects and shakes hands within `timeout_ms`, blocking in poll. The socket's path is relative to the current folder,
-/// which must be the data directory.
+/// Connects and shakes hands within `timeout_ms`, blocking in poll. The socket's path is relative to the current
+/// folder, which must be the data directory.
 ClientResult client_connect(Client *client, uint64_t epoch, Role role, int timeout_ms);
 
 /// The same in steps that do not block: start, and on kInProgress wait until the socket is readable (writable while
@@ -102,19 +102,21 @@ ClientResult client_submit(Client *client, RequestType type, const CopyKey *key,
 /// Looks at the slot; costs a few loads. An abandoned request whose time has come turns to kIdle here.
 ClientState client_poll(Client *client);
 
-/// Looks until the state is not pending or the time is over. With longest_yield_ns it lets others run after kYieldAfterNs, again and
-/// again, and says how long the longest of their turns was: the time may then be over for longer than asked for.
+/// Looks until the state is not pending or the time is over. With longest_yield_ns it lets others run after
+/// kYieldAfterNs, again and again, and says how long the longest of their turns was: the time may then be over for
+/// longer than asked for.
 ClientState client_spin(Client *client, uint32_t microseconds, uint64_t *longest_yield_ns = nullptr);
 
 /// The part of client_spin that keeps the processor in any case.
 constexpr uint64_t kYieldAfterNs = 2000;
 
-/// Sleeps on the slot's state until it changes, a signal's handler has run, or the time is over; then looks at it. Cheaper
-/// than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times only. Not to
-/// be called again once `sleep_fails` is set.
+/// Sleeps on the slot's state until it changes, a signal's handler has run, or the time is over; then looks at it.
+/// Cheaper than the wake-up descriptor, but sees neither other descriptors nor that the worker is gone: for short times
+/// only. Not to be called again once `sleep_fails` is set.
 ClientState client_sleep(Client *client, uint32_t timeout_us);
 
-/// Before sleeping on `wakeup`: true if there is no reply yet, and the worker will then write `wakeup`; false: do not sleep.
+/// Before sleeping on `wakeup`: true if there is no reply yet, and the worker will then write `wakeup`; false: do not
+/// sleep.
 bool client_wait_begin(Client *client);
 
 /// After sleeping, also if client_wait_begin said false: drains `wakeup`.

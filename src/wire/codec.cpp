@@ -1,4 +1,5 @@
-// See codec.hpp. C++ dialect without exceptions; called by the worker's dispatcher, by clients, and by the fuzz targets.
+// See codec.hpp. C++ dialect without exceptions; called by the worker's dispatcher, by clients, and by the fuzz
+// targets.
 #include "wire/codec.hpp"
 
 #include <cstring>
@@ -8,7 +9,8 @@ namespace vectorgpu::wire
 namespace
 {
 
-/// Copies a structure out of memory that may change. The barrier keeps the compiler from reading the source again later.
+/// Copies a structure out of memory that may change. The barrier keeps the compiler from reading the source again
+/// later.
 template <typename T>
 void
 copy_out(const uint8_t *data, T *to)
@@ -54,7 +56,8 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)) ||
 		!(search.recall_target >= 0 && search.recall_target <= 1)) // NaN is neither
 		return ParseResult::kField;
-	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber || (search.n_rows == 0 && search.rows_position != 0))
+	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber ||
+		(search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
 
 	const size_t probe_bytes = search.n_probes * sizeof(SegmentProbes);
@@ -168,7 +171,8 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 		return result;
 	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet)
 		return ParseResult::kType;
-	if (!all_zero(spec.zero, sizeof(spec.zero)) || spec.n_clusters < 1 || spec.n_clusters > kMaxBuildLists || !(spec.tolerance >= 0))
+	if (!all_zero(spec.zero, sizeof(spec.zero)) || spec.n_clusters < 1 || spec.n_clusters > kMaxBuildLists ||
+		!(spec.tolerance >= 0))
 		return ParseResult::kField;
 	return ParseResult::kOk;
 }
@@ -176,12 +180,15 @@ parse_build_spec(const uint8_t *body, size_t length, RequestView *view)
 ParseResult
 check_graph_build_spec(const GraphBuildSpec &spec)
 {
-	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet || (spec.element == ElementType::kBit && spec.hash_bits != 0))
+	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet ||
+		(spec.element == ElementType::kBit && spec.hash_bits != 0))
 		return ParseResult::kType;
-	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows || spec.degree < kMinGraphDegree ||
-		spec.degree > kMaxGraphDegree || spec.zero != 0)
+	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows ||
+		spec.degree < kMinGraphDegree || spec.degree > kMaxGraphDegree || spec.zero != 0)
 		return ParseResult::kField;
-	if (spec.hash_bits != 0 && (spec.hash_bits < kMinHashBits || spec.hash_bits > kMaxHashBits || (spec.hash_bits & (spec.hash_bits - 1)) != 0))
+	if (spec.hash_bits != 0 &&
+		(spec.hash_bits < kMinHashBits || spec.hash_bits > kMaxHashBits ||
+			(spec.hash_bits & (spec.hash_bits - 1)) != 0))
 		return ParseResult::kField;
 	return ParseResult::kOk;
 }
@@ -200,8 +207,10 @@ parse_codes_spec(const uint8_t *body, size_t length, RequestView *view)
 		return ParseResult::kField;
 	if (spec.kind == CodesKind::kSq8)
 		return spec.pq_bits == 0 && spec.opq == 0 && spec.pq_m == 0 ? ParseResult::kOk : ParseResult::kField;
-	return (spec.pq_bits == 4 || spec.pq_bits == 8) && spec.pq_m >= 1 && spec.pq_m <= static_cast<uint32_t>(kMaxDimensions) ? ParseResult::kOk
-																															: ParseResult::kField;
+	return (spec.pq_bits == 4 || spec.pq_bits == 8) && spec.pq_m >= 1 &&
+			spec.pq_m <= static_cast<uint32_t>(kMaxDimensions)
+		? ParseResult::kOk
+		: ParseResult::kField;
 }
 
 ParseResult
@@ -220,7 +229,8 @@ parse_insert_build_spec(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (spec.n_base < 1 || spec.n_base > kMaxBuildRows || spec.n_kept > spec.n_base || spec.n_kept > spec.graph.n_rows || spec.graph.hash_bits != 0)
+	if (spec.n_base < 1 || spec.n_base > kMaxBuildRows || spec.n_kept > spec.n_base ||
+		spec.n_kept > spec.graph.n_rows || spec.graph.hash_bits != 0)
 		return ParseResult::kField;
 	return check_graph_build_spec(spec.graph);
 }
@@ -229,7 +239,8 @@ parse_insert_build_spec(const uint8_t *body, size_t length, RequestView *view)
 bool
 has_position(BuildStep step)
 {
-	return step == BuildStep::kAssign || step == BuildStep::kRows || step == BuildStep::kBaseEdges || step == BuildStep::kBaseNumbers;
+	return step == BuildStep::kAssign || step == BuildStep::kRows || step == BuildStep::kBaseEdges ||
+		step == BuildStep::kBaseNumbers;
 }
 
 ParseResult
@@ -290,9 +301,11 @@ parse_build_read(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (static_cast<uint32_t>(read.result) < 1 || static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodesModel))
+	if (static_cast<uint32_t>(read.result) < 1 ||
+		static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodesModel))
 		return ParseResult::kType;
-	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
+	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField
+																							: ParseResult::kOk;
 }
 
 ParseResult
@@ -310,7 +323,8 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			result = only(body, length, &view->create);
 			if (result == ParseResult::kOk && !shape_valid(view->create.element, view->create.metric, view->create.dim))
 				return ParseResult::kType;
-			if (result == ParseResult::kOk && static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kCodes))
+			if (result == ParseResult::kOk &&
+				static_cast<uint8_t>(view->create.kind) > static_cast<uint8_t>(CopyKind::kCodes))
 				return ParseResult::kType;
 			if (result == ParseResult::kOk && (view->create.zero != 0 || view->create.delta_first > kMaxRowNumber))
 				return ParseResult::kField;
@@ -334,8 +348,9 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 			return result == ParseResult::kOk && view->inventory.zero != 0 ? ParseResult::kField : result;
 		case RequestType::kChecksum:
 			result = only(body, length, &view->checksum);
-			if (result == ParseResult::kOk && (view->checksum.structure > (view->checksum.segment != 0 ? 1u : 0u) ||
-												  view->checksum.first > kMaxRowNumber || view->checksum.n_rows > kMaxRowNumber))
+			if (result == ParseResult::kOk &&
+				(view->checksum.structure > (view->checksum.segment != 0 ? 1u : 0u) ||
+					view->checksum.first > kMaxRowNumber || view->checksum.n_rows > kMaxRowNumber))
 				return ParseResult::kField;
 			return result;
 		case RequestType::kBuild:
@@ -418,11 +433,14 @@ shape_valid(ElementType element, Metric metric, uint32_t dim)
 	{
 		case ElementType::kFloat32:
 		case ElementType::kFloat16:
-			return dim <= static_cast<uint32_t>(kMaxDimensions) && static_cast<uint8_t>(metric) <= static_cast<uint8_t>(Metric::kL1);
+			return dim <= static_cast<uint32_t>(kMaxDimensions) &&
+				static_cast<uint8_t>(metric) <= static_cast<uint8_t>(Metric::kL1);
 		case ElementType::kBit:
-			return dim <= static_cast<uint32_t>(kMaxBitDimensions) && (metric == Metric::kHamming || metric == Metric::kJaccard);
+			return dim <= static_cast<uint32_t>(kMaxBitDimensions) &&
+				(metric == Metric::kHamming || metric == Metric::kJaccard);
 		case ElementType::kSet:
-			return (metric == Metric::kMatchCount || metric == Metric::kEdit) && dim >= kMinSlotBytes && dim <= kMaxSlotBytes;
+			return (metric == Metric::kMatchCount || metric == Metric::kEdit) && dim >= kMinSlotBytes &&
+				dim <= kMaxSlotBytes;
 	}
 	return false;
 }
@@ -469,7 +487,9 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 
 	// Rows that were coded have more than their label: how much the client knows.
 	if (type == RequestType::kBuild && header->status == ReplyStatus::kOk && header->n_items > 0 && header->more == 0)
-		return body_bytes % header->n_items == 0 && body_bytes / header->n_items >= sizeof(RowLabel) ? ParseResult::kOk : ParseResult::kLength;
+		return body_bytes % header->n_items == 0 && body_bytes / header->n_items >= sizeof(RowLabel)
+			? ParseResult::kOk
+			: ParseResult::kLength;
 
 	const BodyShape shape = header->status == ReplyStatus::kOk ? reply_shape(type) : BodyShape{0, 0};
 
@@ -490,7 +510,8 @@ neighbors_valid(const WireNeighbor *items, size_t n, const WireNeighbor *after)
 	{
 		const WireNeighbor *before = i > 0 ? &items[i - 1] : after;
 
-		if (items[i].row > kRowIdMask || (items[i].row & 0xFFFF) == 0 || (before != nullptr && !less(*before, items[i])))
+		if (items[i].row > kRowIdMask || (items[i].row & 0xFFFF) == 0 ||
+			(before != nullptr && !less(*before, items[i])))
 			return false;
 	}
 	return true;

@@ -21,7 +21,8 @@ enum class ParseResult : uint8_t
 	kSequence = 5,  // another request's
 };
 
-/// A request whose lengths are consistent. What the pointers point at stays where it was and is as changeable as it was.
+/// A request whose lengths are consistent. What the pointers point at stays where it was and is as changeable as it
+/// was.
 struct RequestView
 {
 	RequestHeader header;
@@ -45,15 +46,15 @@ struct RequestView
 	CodesSpec codes_spec;                      // BUILD, step kCodes
 	InsertBuildSpec insert_build_spec;         // BUILD, step kBeginInsert
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
-	SegmentProbes probes[kMaxSegmentsPerCopy];    // SEARCH: [n_probes]
+	SegmentProbes probes[kMaxSegmentsPerCopy]; // SEARCH: [n_probes]
 	const uint8_t *vector;                     // SEARCH: [vector_bytes], the query
 	size_t vector_bytes;                       // vector_bytes(element, dim); of kSet whatever it has, from 1
-	const uint8_t *row_ids;                    // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
-	const uint8_t *vectors;                    // LOAD_ROWS, APPEND, SEARCH, BUILD: [n_rows, row_bytes]
-	size_t row_bytes;                          // what the length says that one vector has; the copy knows what it must be
-	const uint8_t *structure_bytes;            // LOAD_STRUCTURE: [n_structure_bytes]
+	const uint8_t *row_ids;         // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
+	const uint8_t *vectors;         // LOAD_ROWS, APPEND, SEARCH, BUILD: [n_rows, row_bytes]
+	size_t row_bytes;               // what the length says that one vector has; the copy knows what it must be
+	const uint8_t *structure_bytes; // LOAD_STRUCTURE: [n_structure_bytes]
 	size_t n_structure_bytes;
-	const uint8_t *bits;                       // TOMBSTONES: [(n_bits + 7) / 8]
+	const uint8_t *bits; // TOMBSTONES: [(n_bits + 7) / 8]
 };
 
 /// data: [length] bytes. On anything but kOk only view->header means something, and only from kLength on.
@@ -63,8 +64,8 @@ ParseResult parse_request(const uint8_t *data, size_t length, uint64_t sequence,
 /// lies at data + sizeof(ReplyHeader).
 ParseResult parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t sequence, ReplyHeader *header);
 
-/// True if items [n] ascend strictly by (score, row), NaN last, begin strictly behind `after` (if not null), and every row
-/// is a possible heap TID.
+/// True if items [n] ascend strictly by (score, row), NaN last, begin strictly behind `after` (if not null), and every
+/// row is a possible heap TID.
 bool neighbors_valid(const WireNeighbor *items, size_t n, const WireNeighbor *after);
 
 /// True if the metric is defined for the element type and dim is within the type's limit.

@@ -19,17 +19,17 @@ constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; 
 constexpr uint32_t kReplyAreaBytes = 64 * 1024;
 constexpr uint32_t kMinAreaBytes = 8 * 1024; // what a client insists on: every structure and a full list of segments
 constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
-constexpr uint32_t kMaxSegmentsPerCopy = 16;  // of a manifest; as many again may be loading
-constexpr uint64_t kMaxSearchK = 1024 * 1024; // of one SEARCH; more by continuing behind the last result
+constexpr uint32_t kMaxSegmentsPerCopy = 16;             // of a manifest; as many again may be loading
+constexpr uint64_t kMaxSearchK = 1024 * 1024;            // of one SEARCH; more by continuing behind the last result
 constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a structure in one CHECKSUM
-constexpr uint32_t kMaxStructureParameter = 65536; // StructureRequest::parameter
-constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
+constexpr uint32_t kMaxStructureParameter = 65536;       // StructureRequest::parameter
+constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48;    // of a delta or a segment
 constexpr uint32_t kMinSlotBytes = 8; // dim of ElementType::kSet: what values are cut into in the delta
 constexpr uint32_t kMaxSlotBytes = 4096;
 
-constexpr uint64_t kRowIdMask = kMaxRowNumber - 1; // row headers of the delta: the row id
-constexpr uint64_t kRowNull = uint64_t{1} << 48;   // ... the value is NULL: the row counts as dead
-constexpr uint64_t kRowDead = uint64_t{1} << 49;   // ... vacuum removed it
+constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;    // row headers of the delta: the row id
+constexpr uint64_t kRowNull = uint64_t{1} << 48;      // ... the value is NULL: the row counts as dead
+constexpr uint64_t kRowDead = uint64_t{1} << 49;      // ... vacuum removed it
 constexpr uint64_t kRowContinued = uint64_t{1} << 50; // ... a further slot of a value (kMatch): no row of its own
 constexpr uint64_t kRowOut = kRowNull | kRowDead | kRowContinued; // counts as dead
 
@@ -106,22 +106,23 @@ enum class RequestType : uint32_t
 /// What a BUILD is: a session has one build at a time, of inverted lists or of a graph.
 enum class BuildStep : uint32_t
 {
-	kBegin = 1,     // BuildSpec; what was begun before is forgotten
-	kTraining = 2,  // rows of the sample, in order
-	kTrain = 3,     // the sample is complete
-	kCentroids = 4, // instead of a training: centroids, in order
-	kQueries = 5,   // whose neighbours are looked for
-	kAssign = 6,    // rows that are assigned to lists
-	kEnd = 7,       // all is forgotten
-	kBeginGraph = 8, // GraphBuildSpec; what was begun before is forgotten
-	kRows = 9,       // rows of the graph, in order, with the number of the first
-	kStart = 10,     // all rows are there: the graph is built, beside; answered at once
+	kBegin = 1,          // BuildSpec; what was begun before is forgotten
+	kTraining = 2,       // rows of the sample, in order
+	kTrain = 3,          // the sample is complete
+	kCentroids = 4,      // instead of a training: centroids, in order
+	kQueries = 5,        // whose neighbours are looked for
+	kAssign = 6,         // rows that are assigned to lists
+	kEnd = 7,            // all is forgotten
+	kBeginGraph = 8,     // GraphBuildSpec; what was begun before is forgotten
+	kRows = 9,           // rows of the graph, in order, with the number of the first
+	kStart = 10,         // all rows are there: the graph is built, beside; answered at once
 	kCodes = 11,         // CodesSpec: behind the centroids; rows that are assigned are coded, too
 	kCodesTraining = 12, // rows of the sample that codes are trained on, in order
 	kTrainCodes = 13,    // that sample is complete
 	kCodesModel = 14,    // instead of a training: float32 of what codes are made with, in order
-	kBeginInsert = 15, // InsertBuildSpec; what was begun before is forgotten
-	kBaseEdges = 16,   // u32 [n, degree]: edges of rows of the graph before, in order, with the number of the first; all ones: none
+	kBeginInsert = 15,   // InsertBuildSpec; what was begun before is forgotten
+	kBaseEdges = 16, // u32 [n, degree]: edges of rows of the graph before, in order, with the number of the first; all
+					 // ones: none
 	kBaseNumbers = 17, // u32 [n]: of these rows, the numbers among the rows of the graph, in order; all ones: it leaves
 	kBaseEntries = 18, // u32 [n]: entry points of the graph before
 };
@@ -129,15 +130,15 @@ enum class BuildStep : uint32_t
 /// What BUILD_READ reads.
 enum class BuildResult : uint32_t
 {
-	kReport = 1,    // BuildReport
-	kCentroids = 2, // float32 [n_used, dim]
-	kNeighbors = 3, // WireNeighbor [n_queries, k], row: number of the row, kNoRow behind the last
-	kGraphState = 4, // GraphBuildState, at any time; what follows when it is done
-	kEdges = 5,      // u32 [n_rows, degree], all ones: none
-	kEntries = 6,    // u32 [n_entries], ascending
-	kRecall = 7,     // WidthRecall [n_points]
-	kHash = 8,       // with codes: what they are made with, as in the description of a hashed graph
-	kCodes = 9,      // with codes: [n_rows, hash_bits / 8]
+	kReport = 1,      // BuildReport
+	kCentroids = 2,   // float32 [n_used, dim]
+	kNeighbors = 3,   // WireNeighbor [n_queries, k], row: number of the row, kNoRow behind the last
+	kGraphState = 4,  // GraphBuildState, at any time; what follows when it is done
+	kEdges = 5,       // u32 [n_rows, degree], all ones: none
+	kEntries = 6,     // u32 [n_entries], ascending
+	kRecall = 7,      // WidthRecall [n_points]
+	kHash = 8,        // with codes: what they are made with, as in the description of a hashed graph
+	kCodes = 9,       // with codes: [n_rows, hash_bits / 8]
 	kCodesModel = 10, // of lists with codes: float32 of what these are made with
 };
 
@@ -145,10 +146,10 @@ enum class BuildResult : uint32_t
 enum class CopyKind : uint8_t
 {
 	kRows = 0,
-	kLists = 1,      // rows in inverted lists
-	kGraph = 2,      // rows and a graph over them
-	kCodedLists = 3, // codes of rows in inverted lists
-	kMatch = 4,      // sets, by element
+	kLists = 1,       // rows in inverted lists
+	kGraph = 2,       // rows and a graph over them
+	kCodedLists = 3,  // codes of rows in inverted lists
+	kMatch = 4,       // sets, by element
 	kHashedGraph = 5, // rows, a graph over them, and codes that its searches compare
 	kCodes = 6,       // row ids in inverted lists, and codes of the rows: a SEARCH finds candidates
 };
@@ -209,8 +210,8 @@ struct ReplyHeader
 	ReplyStatus status;
 	uint32_t body_bytes;
 	uint64_t sequence;
-	uint32_t n_items; // of the body's array
-	uint32_t more;    // 1: SEARCH has further results, ask NEXT; never without an item
+	uint32_t n_items;   // of the body's array
+	uint32_t more;      // 1: SEARCH has further results, ask NEXT; never without an item
 	uint64_t engine_ns; // time that the engine worked on this request's batch
 	uint32_t batch_size;
 	Coverage coverage;   // of SEARCH and its NEXTs
@@ -222,7 +223,7 @@ static_assert(sizeof(ReplyHeader) == 64);
 struct SearchRequest
 {
 	CopyVersion version;
-	uint64_t k; // 1 .. kMaxSearchK
+	uint64_t k;         // 1 .. kMaxSearchK
 	double after_score; // continue strictly behind (after_score, after_row), if has_after
 	uint64_t after_row;
 	uint32_t has_after;
@@ -230,7 +231,7 @@ struct SearchRequest
 	ElementType element;
 	Metric metric;
 	uint8_t zero[2];
-	float recall_target; // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
+	float recall_target;    // in (0, 1): this share of the k nearest is enough, in expectation; 0 or 1: exact
 	uint64_t rows_position; // number of the first delta row that comes along; 0 if none does
 	uint32_t n_rows;        // delta rows that come along: as by APPEND, before the search
 	uint32_t n_probes;      // at most kMaxSegmentsPerCopy; copies with a structure; 0: every row is looked at
@@ -241,8 +242,9 @@ static_assert(sizeof(SearchRequest) == 80);
 struct SegmentProbes
 {
 	uint32_t segment;
-	uint32_t probes; // from 1. Lists: how many, more than there are: all; graphs: the width of the search
-	uint32_t candidates; // kCodedLists, kCodes, from 1: rows of the best estimates, whose scores are computed, or that are found; other kinds: 0
+	uint32_t probes;     // from 1. Lists: how many, more than there are: all; graphs: the width of the search
+	uint32_t candidates; // kCodedLists, kCodes, from 1: rows of the best estimates, whose scores are computed, or that
+						 // are found; other kinds: 0
 	uint32_t zero;
 };
 static_assert(sizeof(SegmentProbes) == 16);
@@ -264,7 +266,7 @@ struct CopyState
 	CopyVersion version;
 	uint64_t delta_first;
 	uint64_t delta_tombstone_generation;
-	uint32_t leased; // 1: some session is loading it
+	uint32_t leased;  // 1: some session is loading it
 	uint32_t current; // 1: MANIFEST has been given: it can be searched
 };
 static_assert(sizeof(CopyState) == 48);
@@ -303,7 +305,8 @@ struct StructureRequest
 {
 	uint64_t position; // of the first byte
 	uint32_t segment;
-	uint32_t parameter; // 1 .. kMaxStructureParameter, the same each time. Lists: how many; graphs: edges of a row; match: 1
+	uint32_t
+		parameter; // 1 .. kMaxStructureParameter, the same each time. Lists: how many; graphs: edges of a row; match: 1
 };
 static_assert(sizeof(StructureRequest) == 16);
 
@@ -380,12 +383,12 @@ struct CodesSpec
 };
 static_assert(sizeof(CodesSpec) == 24);
 
-/// Of a row that ASSIGN brought. With codes there follow, for all rows: a float32 term each where product quantisation has them (L2), then
-/// the codes, row by row.
+/// Of a row that ASSIGN brought. With codes there follow, for all rows: a float32 term each where product quantisation
+/// has them (L2), then the codes, row by row.
 struct RowLabel
 {
 	uint32_t list; // with kRowOutOfRange if an element is beyond what the codes were trained for
-	float score; // squared distance to its centroid (of rows of length 1 for cosine)
+	float score;   // squared distance to its centroid (of rows of length 1 for cosine)
 };
 static_assert(sizeof(RowLabel) == 8);
 
@@ -399,7 +402,7 @@ static_assert(sizeof(BuildReadRequest) == 16);
 
 struct BuildReport
 {
-	double inertia; // of the sample
+	double inertia;  // of the sample
 	uint32_t n_used; // lists that there are
 	uint32_t n_iterations;
 };
@@ -446,12 +449,12 @@ struct GraphBuildState
 	ReplyStatus failure; // of kFailed
 	uint64_t done;       // of the stage, in units of its own
 	uint64_t total;
-	uint64_t progress; // counts up while the build gets on
-	uint32_t n_entries; // of kDone, as all that follow
+	uint64_t progress;    // counts up while the build gets on
+	uint32_t n_entries;   // of kDone, as all that follow
 	uint32_t n_connected; // edges that were added for rows that none led to
 	uint32_t n_points;
-	uint32_t n_queries;    // that the recall was measured with
-	uint32_t exact; // 1: the nearest rows are those of an exact search
+	uint32_t n_queries; // that the recall was measured with
+	uint32_t exact;     // 1: the nearest rows are those of an exact search
 	uint32_t zero;
 };
 static_assert(sizeof(GraphBuildState) == 56);
@@ -494,8 +497,8 @@ struct WorkerStats
 	uint64_t n_refused; // for want of budget
 	uint64_t n_out_of_memory;
 	uint64_t n_internal;
-	uint64_t loaded_bytes; // by LOAD_ROWS and APPEND
-	uint64_t kept_bytes;   // results waiting for NEXT
+	uint64_t loaded_bytes;                         // by LOAD_ROWS and APPEND
+	uint64_t kept_bytes;                           // results waiting for NEXT
 	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
 	char device[64];                               // zero-terminated
 };
@@ -539,7 +542,8 @@ struct ChecksumReply
 	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes
 	uint64_t n_dead;       // tombstones set in the range
 	uint64_t dead_xxh3;    // of their bits, bit 0 that of the first row, spare bits 0
-	uint64_t n_different;  // numbers that the engine has made of these rows and would not make again; these three: of rows only
+	uint64_t n_different;  // numbers that the engine has made of these rows and would not make again; these three: of
+						   // rows only
 };
 static_assert(sizeof(ChecksumReply) == 40);
 

@@ -76,7 +76,8 @@ open_folder(int *folder)
 	if (fstat(fd, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
 	{
 		close(fd);
-		return Status::error(StatusCode::kUnavailable, "the socket folder belongs to another user, or others may enter it");
+		return Status::error(
+			StatusCode::kUnavailable, "the socket folder belongs to another user, or others may enter it");
 	}
 	*folder = fd;
 	return Status::ok();

@@ -38,8 +38,8 @@ slot_reply(const SlotMemory &slot)
 /// Makes the folder if it is missing and opens it. Refuses one that others own or may enter.
 Status open_folder(int *folder);
 
-/// Takes the folder's lock, which the worker holds for life: one worker a data directory. Waits up to `timeout_ms` for an
-/// earlier one to die.
+/// Takes the folder's lock, which the worker holds for life: one worker a data directory. Waits up to `timeout_ms` for
+/// an earlier one to die.
 Status lock_folder(int folder, int timeout_ms);
 
 /// Removes sockets of earlier workers and listens at the path of `epoch`. The caller holds the folder's lock.

@@ -26,11 +26,11 @@ enum class ClientWaits : uint32_t
 	kState = 2,      // a futex on the slot's state
 };
 
-/// Lies at offset 0 of the memory; the areas follow at kSlotHeaderBytes. The client's and the worker's fields are on cache
-/// lines of their own.
+/// Lies at offset 0 of the memory; the areas follow at kSlotHeaderBytes. The client's and the worker's fields are on
+/// cache lines of their own.
 struct SlotHeader
 {
-	std::atomic<uint32_t> state; // SlotState
+	std::atomic<uint32_t> state;        // SlotState
 	std::atomic<uint32_t> client_waits; // ClientWaits
 	std::atomic<uint64_t> request_sequence;
 	std::atomic<uint64_t> cancel;
@@ -59,7 +59,8 @@ full_fence()
 #endif
 }
 
-/// Sleeps until the state is not `seen` any more, a signal's handler has run, or the time is over. False: the system cannot.
+/// Sleeps until the state is not `seen` any more, a signal's handler has run, or the time is over. False: the system
+/// cannot.
 bool sleep_on_state(SlotHeader *slot, SlotState seen, uint32_t timeout_us);
 
 /// Wakes whoever sleeps on the state.

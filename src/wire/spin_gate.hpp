@@ -1,5 +1,5 @@
-// When it is worth looking for a reply before sleeping: a spin that ends in vain (a slow engine, more clients than cores)
-// takes time from somebody else. Plain data and arithmetic, for one client's thread.
+// When it is worth looking for a reply before sleeping: a spin that ends in vain (a slow engine, more clients than
+// cores) takes time from somebody else. Plain data and arithmetic, for one client's thread.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace vectorgpu::wire
 {
 
-constexpr uint32_t kSpinMisses = 4;        // spins in vain, one after the other, before the first is left out
-constexpr uint32_t kFirstSpinPause = 16;   // requests without a spin after that
+constexpr uint32_t kSpinMisses = 4;          // spins in vain, one after the other, before the first is left out
+constexpr uint32_t kFirstSpinPause = 16;     // requests without a spin after that
 constexpr uint32_t kLongestSpinPause = 1024; // the pause doubles with every further miss up to this
 
 struct SpinGate
@@ -42,7 +42,9 @@ spin_gate_note(SpinGate *gate, bool replied)
 		gate->n_missed++;
 		return;
 	}
-	gate->pause = gate->pause == 0 ? kFirstSpinPause : gate->pause < kLongestSpinPause ? 2 * gate->pause : kLongestSpinPause;
+	gate->pause = gate->pause == 0        ? kFirstSpinPause
+		: gate->pause < kLongestSpinPause ? 2 * gate->pause
+										  : kLongestSpinPause;
 	gate->n_left = gate->pause;
 }
 

@@ -110,8 +110,9 @@ Batcher::cancel(Search *search)
 void
 Batcher::stop_if_unwanted()
 {
-	if (!running_.empty() && std::all_of(running_.begin(), running_.end(),
-								 [](const Search *search) { return search->cancelled.load(std::memory_order_relaxed); }))
+	if (!running_.empty() &&
+		std::all_of(running_.begin(), running_.end(),
+			[](const Search *search) { return search->cancelled.load(std::memory_order_relaxed); }))
 		control_.stop.store(true, std::memory_order_relaxed);
 }
 
@@ -195,8 +196,8 @@ Batcher::wait_for_work(std::unique_lock<std::mutex> *lock)
 	return !stopping_;
 }
 
-/// Gives the clients of the last batch a moment to send what they want next. Called with the lock held and something that
-/// waits; so it is afterwards, unless all of it was cancelled.
+/// Gives the clients of the last batch a moment to send what they want next. Called with the lock held and something
+/// that waits; so it is afterwards, unless all of it was cancelled.
 void
 Batcher::gather(std::unique_lock<std::mutex> *lock)
 {
@@ -331,8 +332,8 @@ Batcher::search_batch()
 bool
 Batcher::hand_over(const Status &status, const BatchInfo &info)
 {
-	if (!deliverer_.joinable() || finished_.size() < kLeastHandedOver || n_waiting_.load(std::memory_order_relaxed) == 0 ||
-		delivery_waits_.load(std::memory_order_acquire))
+	if (!deliverer_.joinable() || finished_.size() < kLeastHandedOver ||
+		n_waiting_.load(std::memory_order_relaxed) == 0 || delivery_waits_.load(std::memory_order_acquire))
 		return false;
 	delivery_.searches.swap(finished_);
 	delivery_.results.swap(results_);
@@ -364,7 +365,8 @@ Batcher::deliver()
 		{
 			std::unique_lock lock(delivery_mutex_);
 
-			delivery_changed_.wait(lock, [this] { return delivery_ends_ || delivery_waits_.load(std::memory_order_relaxed); });
+			delivery_changed_.wait(
+				lock, [this] { return delivery_ends_ || delivery_waits_.load(std::memory_order_relaxed); });
 			if (!delivery_waits_.load(std::memory_order_relaxed))
 				return;
 		}

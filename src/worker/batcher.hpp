@@ -1,9 +1,10 @@
-// What goes to the engine, and when. The engine's thread sends what waits to the engine as soon as the engine is free: a lone client never waits for
-// others to come, and while the engine works the next batch gathers by itself. After a batch of several it gives those that
-// were just answered an eighth of the time which that batch took to come back, since a batch of few costs little less than
-// one of many. Where the engine computes elsewhere, on a GPU, and more searches wait already, the answers of a batch are written by
-// a thread of their own while the next batch runs. Between two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at
-// once are not handed over: the dispatcher that took them runs them itself.
+// What goes to the engine, and when. The engine's thread sends what waits to the engine as soon as the engine is free:
+// a lone client never waits for others to come, and while the engine works the next batch gathers by itself. After a
+// batch of several it gives those that were just answered an eighth of the time which that batch took to come back,
+// since a batch of few costs little less than one of many. Where the engine computes elsewhere, on a GPU, and more
+// searches wait already, the answers of a batch are written by a thread of their own while the next batch runs. Between
+// two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at once are not
+// handed over: the dispatcher that took them runs them itself.
 #pragma once
 
 #include <atomic>
@@ -33,8 +34,8 @@ struct BatchInfo
 	uint64_t n_rescored = 0;
 };
 
-/// Searches that one dispatcher took at one look at its slots, and what it needs to run them. Kept from look to look, so
-/// that a search allocates nothing on its way.
+/// Searches that one dispatcher took at one look at its slots, and what it needs to run them. Kept from look to look,
+/// so that a search allocates nothing on its way.
 struct Round
 {
 	explicit Round(size_t most) { searches.reserve(most), batch.reserve(most), queries.reserve(most); }
@@ -49,8 +50,8 @@ struct Round
 class Batcher
 {
 public:
-	/// Takes the results of a batch on the thread that ran it: results[i] is of searches[i] and may be moved from; there are
-	/// none if the status is not ok. Must not throw. A search is the callee's from then on.
+	/// Takes the results of a batch on the thread that ran it: results[i] is of searches[i] and may be moved from;
+	/// there are none if the status is not ok. Must not throw. A search is the callee's from then on.
 	using Done = std::function<void(std::span<Search *const> searches, const Status &status,
 		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)>;
 
@@ -68,15 +69,15 @@ public:
 	/// submitted together.
 	void submit(Search *search);
 
-	/// The dispatcher that filled `round`: runs what the engine answers at once, submits the rest, wakes the engine's thread
-	/// if there is any. Leaves round->searches empty.
+	/// The dispatcher that filled `round`: runs what the engine answers at once, submits the rest, wakes the engine's
+	/// thread if there is any. Leaves round->searches empty.
 	void submit(Round *round);
 
 	/// Any thread: wakes the engine's thread if it sleeps and something waits.
 	void wake();
 
-	/// Any thread: true if the search was still waiting; then it is the caller's again. Otherwise its result will come, and
-	/// an engine that can stop does so once nobody in the batch waits any more.
+	/// Any thread: true if the search was still waiting; then it is the caller's again. Otherwise its result will come,
+	/// and an engine that can stop does so once nobody in the batch waits any more.
 	bool cancel(Search *search);
 
 	/// Any thread: runs `task` between two batches. Throws bad_alloc. The task must not throw.
@@ -122,7 +123,7 @@ private:
 	const Done done_;
 
 	std::shared_mutex between_; // shared by searches outside the engine's thread, held alone by tasks
-	std::mutex mutex_; // queue_, tasks_, running_, sleeping_, stopping_, held_
+	std::mutex mutex_;          // queue_, tasks_, running_, sleeping_, stopping_, held_
 	std::condition_variable work_arrived_;
 	Queue queue_;
 	std::deque<std::function<void()>> tasks_;

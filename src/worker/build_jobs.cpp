@@ -230,7 +230,7 @@ ReplyStatus
 BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
 {
 	static_assert(static_cast<uint32_t>(wire::CodesKind::kSq8) == static_cast<uint32_t>(engine::ivf::CodeKind::kSq8) &&
-				  static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq));
+		static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq));
 	const engine::ListCoder *coder = job->builder->coder();
 	const size_t n = view.build.n_rows;
 	const size_t code_bytes = coder != nullptr ? engine::ivf::code_bytes(coder->spec().codes) : 0;
@@ -246,16 +246,18 @@ BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *
 	job->is_out.resize(coder != nullptr ? n : 0);
 	answer->bytes.resize(label_bytes + term_bytes + n * code_bytes);
 
-	const engine::CodedRows coded = {answer->bytes.data() + label_bytes + term_bytes, job->terms.data(), job->is_out.data()};
-	const Status status = job->builder->assign(view.build.position, view.vectors, n, job->labels.data(), job->scores.data(),
-		coder != nullptr ? coded : engine::CodedRows{});
+	const engine::CodedRows coded = {
+		answer->bytes.data() + label_bytes + term_bytes, job->terms.data(), job->is_out.data()};
+	const Status status = job->builder->assign(view.build.position, view.vectors, n, job->labels.data(),
+		job->scores.data(), coder != nullptr ? coded : engine::CodedRows{});
 
 	if (!status.is_ok())
 		return reply_status(status);
 	job->has_neighbors = false;
 	for (size_t i = 0; i < n; i++)
 	{
-		const wire::RowLabel label = {job->labels[i] | (coder != nullptr && job->is_out[i] != 0 ? wire::kRowOutOfRange : 0), job->scores[i]};
+		const wire::RowLabel label = {
+			job->labels[i] | (coder != nullptr && job->is_out[i] != 0 ? wire::kRowOutOfRange : 0), job->scores[i]};
 
 		memcpy(answer->bytes.data() + i * sizeof(label), &label, sizeof(label));
 	}
@@ -271,7 +273,7 @@ BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answe
 	const wire::BuildRequest &request = view.build;
 	const engine::DistanceSpec &rows = job->builder->spec().rows;
 	const size_t row_bytes = request.step == BuildStep::kCentroids ? rows.dim * sizeof(float)
-		: request.step == BuildStep::kCodesModel                  ? sizeof(float)
+		: request.step == BuildStep::kCodesModel                   ? sizeof(float)
 																   : vector_bytes(rows.element, rows.dim);
 
 	if (request.n_rows > 0 && view.row_bytes != row_bytes)
@@ -283,7 +285,8 @@ BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answe
 		case BuildStep::kTrain:
 			return reply_status(job->builder->train());
 		case BuildStep::kCentroids:
-			return reply_status(job->builder->add_centroids(reinterpret_cast<const float *>(view.vectors), request.n_rows));
+			return reply_status(
+				job->builder->add_centroids(reinterpret_cast<const float *>(view.vectors), request.n_rows));
 		case BuildStep::kCodes:
 			return begin_codes(job, view.codes_spec);
 		case BuildStep::kCodesTraining:
@@ -291,7 +294,8 @@ BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answe
 		case BuildStep::kTrainCodes:
 			return reply_status(job->builder->train_codes());
 		case BuildStep::kCodesModel:
-			return reply_status(job->builder->add_code_model(reinterpret_cast<const float *>(view.vectors), request.n_rows));
+			return reply_status(
+				job->builder->add_code_model(reinterpret_cast<const float *>(view.vectors), request.n_rows));
 		case BuildStep::kQueries:
 			return reply_status(job->builder->add_queries(view.vectors, request.n_rows));
 		case BuildStep::kAssign:
@@ -354,8 +358,8 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 	{
 		case wire::BuildResult::kReport:
 		{
-			const wire::BuildReport report = {
-				builder.report().inertia, static_cast<uint32_t>(centroids.size() / builder.spec().rows.dim), builder.report().n_iterations};
+			const wire::BuildReport report = {builder.report().inertia,
+				static_cast<uint32_t>(centroids.size() / builder.spec().rows.dim), builder.report().n_iterations};
 
 			return copy_part(&report, sizeof(report), request, bytes);
 		}
@@ -364,13 +368,15 @@ BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t 
 		case wire::BuildResult::kCodesModel:
 			if (builder.coder() == nullptr || !builder.coder()->ready())
 				return ReplyStatus::kInvalid;
-			return copy_part(builder.coder()->model().data(), builder.coder()->model().size() * sizeof(float), request, bytes);
+			return copy_part(
+				builder.coder()->model().data(), builder.coder()->model().size() * sizeof(float), request, bytes);
 		case wire::BuildResult::kNeighbors:
 			break;
 		default:
 			return ReplyStatus::kInvalid;
 	}
-	static_assert(sizeof(engine::Neighbor) == sizeof(wire::WireNeighbor) && engine::ListBuilder::kNoNeighbor == wire::kNoRow);
+	static_assert(
+		sizeof(engine::Neighbor) == sizeof(wire::WireNeighbor) && engine::ListBuilder::kNoNeighbor == wire::kNoRow);
 	if (!job.has_neighbors)
 	{
 		const Status status = job.builder->neighbors(&job.neighbors);

@@ -1,5 +1,6 @@
-// Builds of inverted lists and graphs that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one after the other, so that
-// neither searches nor loading wait for a training. A graph is made on a thread of its own (graph_job.hpp).
+// Builds of inverted lists and graphs that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one
+// after the other, so that neither searches nor loading wait for a training. A graph is made on a thread of its own
+// (graph_job.hpp).
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,10 @@ class BuildJobs
 {
 public:
 	/// graph_budget_bytes: host memory that builds of graphs may take, all together.
-	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes) : engine_(engine), graph_budget_bytes_(graph_budget_bytes) {}
+	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes)
+		: engine_(engine), graph_budget_bytes_(graph_budget_bytes)
+	{
+	}
 
 	/// Throws bad_alloc.
 	void start();
@@ -30,8 +34,8 @@ public:
 	/// What runs stops as soon as it can, what waits is dropped.
 	void stop();
 
-	/// Runs work, which answers the session's request, on the thread. Any thread. A session asks for one thing at a time. Throws
-	/// bad_alloc.
+	/// Runs work, which answers the session's request, on the thread. Any thread. A session asks for one thing at a
+	/// time. Throws bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
 	/// What a BUILD is answered with.
@@ -45,7 +49,8 @@ public:
 	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer);
 
 	/// BUILD_READ, on the thread.
-	wire::ReplyStatus read(uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
+	wire::ReplyStatus read(
+		uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
 
 	/// Nobody waits for what the session has asked for: it stops as soon as it can, or is not begun. Any thread.
 	void cancel(uint64_t session);
@@ -68,9 +73,9 @@ private:
 	{
 		std::unique_ptr<engine::ListBuilder> builder; // of lists,
 		std::unique_ptr<GraphJob> graph;              // or a graph
-		std::vector<engine::Neighbor> neighbors; // read in parts, when there
+		std::vector<engine::Neighbor> neighbors;      // read in parts, when there
 		bool has_neighbors = false;
-		uint64_t bytes = 0; // of host memory, that the builder of lists may take
+		uint64_t bytes = 0;           // of host memory, that the builder of lists may take
 		std::vector<uint32_t> labels; // scratch, of a batch
 		std::vector<float> scores;
 		std::vector<float> terms;
@@ -96,13 +101,14 @@ private:
 
 	engine::Engine &engine_;
 	const uint64_t graph_budget_bytes_;
-	std::mutex mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
+	std::mutex
+		mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
 	engine::SearchControl control_; // of the task that runs
 	const Task *running_ = nullptr;
 	bool stopping_ = false;
 	std::map<uint64_t, std::shared_ptr<Task>> tasks_; // by session
-	std::map<uint64_t, Job> jobs_; // by session; the thread's
-	std::vector<std::unique_ptr<GraphJob>> ending_; // nobody's any more, but they have not noticed yet; the thread's
+	std::map<uint64_t, Job> jobs_;                    // by session; the thread's
+	std::vector<std::unique_ptr<GraphJob>> ending_;   // nobody's any more, but they have not noticed yet; the thread's
 	TaskThread thread_;
 };
 

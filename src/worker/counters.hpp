@@ -23,8 +23,7 @@ struct Counters
 	std::atomic<uint64_t> kept_bytes{0};
 	std::atomic<uint64_t> latency_histogram[wire::kHistogramBuckets]{};
 
-	static size_t
-	bucket(uint64_t ns)
+	static size_t bucket(uint64_t ns)
 	{
 		const uint64_t units = ns / 256;
 		const size_t at = units == 0 ? 0 : static_cast<size_t>(std::bit_width(units)) - 1;
@@ -32,8 +31,7 @@ struct Counters
 		return at < wire::kHistogramBuckets ? at : wire::kHistogramBuckets - 1;
 	}
 
-	void
-	count_reply(wire::ReplyStatus status)
+	void count_reply(wire::ReplyStatus status)
 	{
 		switch (status)
 		{

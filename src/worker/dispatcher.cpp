@@ -52,7 +52,8 @@ close_descriptor(int *fd)
 } // namespace
 
 Dispatcher::Dispatcher(const Options &options, Handler &handler, Clock clock)
-	: handler_(handler), clock_(clock), spin_ns_(static_cast<uint64_t>(options.spin_us) * 1000), round_(options.max_batch)
+	: handler_(handler), clock_(clock), spin_ns_(static_cast<uint64_t>(options.spin_us) * 1000),
+	  round_(options.max_batch)
 {
 }
 
@@ -141,7 +142,7 @@ Dispatcher::take_in()
 		{
 			sessions_.emplace(session->id, session);
 			served = watch(session->slot.doorbell, EPOLLIN | EPOLLET, tag_of(kDoorbell, session->id)) &&
-					 watch(session->socket, EPOLLIN | EPOLLRDHUP, tag_of(kSocket, session->id));
+				watch(session->socket, EPOLLIN | EPOLLRDHUP, tag_of(kSocket, session->id));
 		}
 		catch (const std::bad_alloc &)
 		{
@@ -289,8 +290,8 @@ Dispatcher::start_polling(const SessionPtr &session)
 	session->slot.header->worker_polls.store(1, std::memory_order_relaxed);
 }
 
-/// Back to doorbells. The fence pairs with the one in the client's ring(): either the client sees that nobody polls, or what
-/// it stored before is seen by the last look.
+/// Back to doorbells. The fence pairs with the one in the client's ring(): either the client sees that nobody polls, or
+/// what it stored before is seen by the last look.
 void
 Dispatcher::stop_polling()
 {
@@ -318,8 +319,8 @@ Dispatcher::poll_slots()
 	return taken;
 }
 
-/// Signs of life for every request that gets on: searches while the engine moves, loading while the loading thread does.
-/// When one of them hangs, its clients see no heartbeat and answer for themselves.
+/// Signs of life for every request that gets on: searches while the engine moves, loading while the loading thread
+/// does. When one of them hangs, its clients see no heartbeat and answer for themselves.
 void
 Dispatcher::tick(uint64_t now)
 {

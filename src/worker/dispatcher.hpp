@@ -1,6 +1,6 @@
-// A dispatcher: a thread that serves some of the sessions. Sees doorbells, takes requests out of slots, runs searches that the
-// engine answers at once, stamps heartbeats, notices who is gone. Everything here runs on that one thread but start(), stop(),
-// adopt() and n_sessions().
+// A dispatcher: a thread that serves some of the sessions. Sees doorbells, takes requests out of slots, runs searches
+// that the engine answers at once, stamps heartbeats, notices who is gone. Everything here runs on that one thread but
+// start(), stop(), adopt() and n_sessions().
 #pragma once
 
 #include <atomic>

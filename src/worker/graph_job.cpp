@@ -21,7 +21,7 @@ namespace
 {
 
 static_assert(static_cast<uint32_t>(engine::GraphStage::kFailed) == static_cast<uint32_t>(GraphBuildStage::kFailed) &&
-			  static_cast<uint32_t>(engine::GraphStage::kRecall) == static_cast<uint32_t>(GraphBuildStage::kRecall));
+	static_cast<uint32_t>(engine::GraphStage::kRecall) == static_cast<uint32_t>(GraphBuildStage::kRecall));
 
 } // namespace
 
@@ -105,12 +105,13 @@ ReplyStatus
 GraphJob::add_base(const wire::RequestView &view)
 {
 	const bool edges = view.build.step == wire::BuildStep::kBaseEdges;
-	const engine::GraphBasePiece piece = edges ? engine::GraphBasePiece::kEdges
+	const engine::GraphBasePiece piece = edges             ? engine::GraphBasePiece::kEdges
 		: view.build.step == wire::BuildStep::kBaseNumbers ? engine::GraphBasePiece::kNumbers
 														   : engine::GraphBasePiece::kEntries;
 	uint64_t *n = edges ? &n_base_edges_ : piece == engine::GraphBasePiece::kNumbers ? &n_base_numbers_ : nullptr;
 
-	if (thread_.joinable() || view.row_bytes != (edges ? builder_->spec().degree : 1) * sizeof(uint32_t) || (n != nullptr && view.build.position != *n))
+	if (thread_.joinable() || view.row_bytes != (edges ? builder_->spec().degree : 1) * sizeof(uint32_t) ||
+		(n != nullptr && view.build.position != *n))
 		return ReplyStatus::kInvalid;
 
 	const Status status = builder_->add_base(piece, view.vectors, view.build.n_rows);
@@ -141,7 +142,8 @@ GraphJob::run()
 {
 	try
 	{
-		outcome_ = WORKER_FAULT("build_graph") == Fault::kError ? ReplyStatus::kInternal : reply_status(builder_->build());
+		outcome_ =
+			WORKER_FAULT("build_graph") == Fault::kError ? ReplyStatus::kInternal : reply_status(builder_->build());
 	}
 	catch (const std::bad_alloc &)
 	{

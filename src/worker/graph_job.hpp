@@ -1,5 +1,5 @@
-// The build of one graph that a session has under way: rows come in, a thread of its own makes the graph beside, so that the thread of
-// builds goes on answering; then edges, entry points and recall are read in parts.
+// The build of one graph that a session has under way: rows come in, a thread of its own makes the graph beside, so
+// that the thread of builds goes on answering; then edges, entry points and recall are read in parts.
 #pragma once
 
 #include <atomic>
@@ -23,12 +23,14 @@ public:
 	static engine::GraphBuildSpec engine_spec(const wire::InsertBuildSpec &spec);
 
 	/// Throws bad_alloc.
-	static wire::ReplyStatus make(engine::Engine &engine, const engine::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
+	static wire::ReplyStatus make(
+		engine::Engine &engine, const engine::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
 
 	/// Stops what runs, and waits for that.
 	~GraphJob();
 
-	/// Nobody wants it any more: what runs stops as soon as it can, and gives back what it holds. No other call but ended() behind it.
+	/// Nobody wants it any more: what runs stops as soon as it can, and gives back what it holds. No other call but
+	/// ended() behind it.
 	void abandon();
 
 	/// Nothing of it runs (any more): it goes without waiting.
@@ -50,8 +52,8 @@ private:
 	wire::GraphBuildState progress() const;
 
 	uint64_t bytes_ = 0;
-	uint64_t n_rows_ = 0; // that have come
-	uint64_t n_base_edges_ = 0; // rows of the graph before whose edges have come ...
+	uint64_t n_rows_ = 0;         // that have come
+	uint64_t n_base_edges_ = 0;   // rows of the graph before whose edges have come ...
 	uint64_t n_base_numbers_ = 0; // ... and whose numbers have
 	engine::SearchControl control_;
 	std::unique_ptr<engine::GraphBuilder> builder_;

@@ -1,5 +1,5 @@
-// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to the
-// loading thread, builds to theirs; the rest is answered at once.
+// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to
+// the loading thread, builds to theirs; the rest is answered at once.
 #include "worker/handler.hpp"
 
 #include <array>
@@ -60,8 +60,9 @@ Handler::Handler(const Options &options, engine::Engine &engine, Clock clock)
 	: options_(options), engine_(engine), clock_(clock), started_ns_(clock()),
 	  residency_(engine, options.memory_budget_bytes, clock), builds_(engine, options.build_budget_bytes),
 	  batcher_(engine, options.max_batch, options.spin_us, clock,
-		  [this](std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
-			  const BatchInfo &info) { searched(searches, status, results, info); })
+		  [this](std::span<Search *const> searches, const Status &status,
+			  std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
+		  { searched(searches, status, results, info); })
 {
 }
 
@@ -140,7 +141,8 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 			return on_loader(session,
 				[this, session, key]
 				{
-					const ReplyStatus status = guarded([&] { return residency_.create(key, session->view.create, session->id); });
+					const ReplyStatus status =
+						guarded([&] { return residency_.create(key, session->view.create, session->id); });
 
 					if (status == ReplyStatus::kOk)
 						describe(session);
@@ -157,7 +159,10 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 				{
 					const wire::RequestView &load = session->view;
 					const auto work = [&]
-					{ return residency_.load_structure(key, load.structure, {load.structure_bytes, load.n_structure_bytes}, session->id); };
+					{
+						return residency_.load_structure(
+							key, load.structure, {load.structure_bytes, load.n_structure_bytes}, session->id);
+					};
 
 					send_status(session.get(), guarded(work), &counters_);
 				});
@@ -176,7 +181,8 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 					const auto work = [&]
 					{
 						// A private copy: the client may be changing the bits.
-						const Bits bits(session->view.bits, session->view.bits + (static_cast<size_t>(request.n_bits) + 7) / 8);
+						const Bits bits(
+							session->view.bits, session->view.bits + (static_cast<size_t>(request.n_bits) + 7) / 8);
 
 						return residency_.tombstones(key, request, bits, session->id);
 					};
@@ -184,14 +190,13 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 					send_status(session.get(), guarded(work), &counters_);
 				});
 		case RequestType::kDrop:
-			return on_loader(session,
-				[this, session, key]
+			return on_loader(session, [this, session, key]
 				{ send_status(session.get(), guarded([&] { return residency_.drop(key); }), &counters_); });
 		case RequestType::kBuild:
 		case RequestType::kBuildRead:
 			session->stage.store(Stage::kBuild, std::memory_order_relaxed);
-			return builds_.push(session->id,
-				[this, session] { session->view.header.type == RequestType::kBuild ? build(session) : read_build(session); });
+			return builds_.push(session->id, [this, session]
+				{ session->view.header.type == RequestType::kBuild ? build(session) : read_build(session); });
 		case RequestType::kPing:
 			break;
 	}
@@ -231,8 +236,8 @@ Handler::search(const SessionPtr &session, Round *round)
 		});
 }
 
-/// Sends the search to the engine, by way of the dispatcher's round or (null) from another thread. Throws bad_alloc, and
-/// then the session is still the caller's.
+/// Sends the search to the engine, by way of the dispatcher's round or (null) from another thread. Throws bad_alloc,
+/// and then the session is still the caller's.
 void
 Handler::find_and_submit(const SessionPtr &session, Round *round)
 {
@@ -285,8 +290,8 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 		batcher_.submit(round);
 }
 
-/// On the thread that ran the batch. All replies of a few searches are stored before their clients are woken: a client that
-/// runs at once takes the processor from the others' replies.
+/// On the thread that ran the batch. All replies of a few searches are stored before their clients are woken: a client
+/// that runs at once takes the processor from the others' replies.
 void
 Handler::searched(std::span<Search *const> searches, const Status &status,
 	std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
@@ -434,8 +439,8 @@ Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 	loader_.push(std::move(work));
 }
 
-/// The rows of the session's request. Row ids are copied, since they are looked at; vectors go from the slot to the engine,
-/// which copies them once: a client that changes them meanwhile gets them as it deserves.
+/// The rows of the session's request. Row ids are copied, since they are looked at; vectors go from the slot to the
+/// engine, which copies them once: a client that changes them meanwhile gets them as it deserves.
 engine::RowBlock
 Handler::own_rows(Session *session, uint32_t n_rows)
 {
@@ -457,8 +462,8 @@ Handler::rows(const SessionPtr &session)
 	const engine::RowBlock block = own_rows(session.get(), view.rows.n_rows);
 
 	return view.header.type == RequestType::kAppend
-			   ? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
-			   : residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
+		? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
+		: residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
 }
 
 void
@@ -482,7 +487,8 @@ Handler::checksum(const SessionPtr &session)
 	wire::ChecksumReply reply{};
 	const auto work = [&]
 	{
-		return residency_.checksum(session->view.header.key, session->view.checksum, &reply, [this] { loader_.moved(); });
+		return residency_.checksum(
+			session->view.header.key, session->view.checksum, &reply, [this] { loader_.moved(); });
 	};
 	const ReplyStatus status = guarded(work);
 	ReplyBody body;
@@ -518,7 +524,8 @@ Handler::read_build(const SessionPtr &session)
 {
 	const size_t room = session->slot.reply_area_bytes - sizeof(wire::ReplyHeader);
 	std::vector<uint8_t> bytes;
-	const ReplyStatus status = guarded([&] { return builds_.read(session->id, session->view.build_read, room, &bytes); });
+	const ReplyStatus status =
+		guarded([&] { return builds_.read(session->id, session->view.build_read, room, &bytes); });
 	ReplyBody body;
 
 	if (status == ReplyStatus::kOk)

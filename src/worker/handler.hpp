@@ -28,8 +28,8 @@ public:
 	void start();
 	void stop();
 
-	/// The session's slot holds a request of `length` bytes that was just taken (busy is set). It is answered before this
-	/// returns, or later by another thread; a SEARCH goes into the caller's round.
+	/// The session's slot holds a request of `length` bytes that was just taken (busy is set). It is answered before
+	/// this returns, or later by another thread; a SEARCH goes into the caller's round.
 	void handle(const std::shared_ptr<Session> &session, size_t length, Round *round);
 
 	/// Nobody waits for the session's request any more.
@@ -54,8 +54,8 @@ private:
 	void search(const SessionPtr &session, Round *round);
 	void find_and_submit(const SessionPtr &session, Round *round);
 	engine::RowBlock own_rows(Session *session, uint32_t n_rows);
-	void searched(std::span<Search *const> searches, const Status &status, std::vector<std::vector<engine::Neighbor>> *results,
-		const BatchInfo &info);
+	void searched(std::span<Search *const> searches, const Status &status,
+		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info);
 	void answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
 		const BatchInfo &info);
 	void next(const SessionPtr &session);

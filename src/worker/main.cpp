@@ -37,7 +37,7 @@ reset_signals()
 
 	for (int signal = 1; signal < NSIG; signal++)
 		std::signal(signal, SIG_DFL); // fails for SIGKILL and SIGSTOP, which cannot be changed anyway
-	std::signal(SIGPIPE, SIG_IGN);	  // a closed log must not kill the worker
+	std::signal(SIGPIPE, SIG_IGN);    // a closed log must not kill the worker
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, nullptr);
 }
@@ -77,7 +77,8 @@ prefer_in_out_of_memory()
 	if (pread(fd, text, sizeof(text) - 1, 0) > 0)
 	{
 		// Of a server that itself is preferred, as in some containers, it has inherited that.
-		const int bytes = snprintf(text, sizeof(text), "%d", std::min(std::max(atoi(text), 0) + kOomScore, kMostOomScore));
+		const int bytes =
+			snprintf(text, sizeof(text), "%d", std::min(std::max(atoi(text), 0) + kOomScore, kMostOomScore));
 		[[maybe_unused]] const ssize_t written = pwrite(fd, text, static_cast<size_t>(bytes), 0);
 	}
 	close(fd);

@@ -17,15 +17,13 @@ class NullEngine final : public engine::Engine
 public:
 	const char *name() const override { return "null"; }
 
-	Status
-	create(const engine::CopySpec &, CopyId *copy) override
+	Status create(const engine::CopySpec &, CopyId *copy) override
 	{
 		*copy = ++n_created_;
 		return Status::ok();
 	}
 
-	Status
-	load_segment(CopyId copy, SegmentId, const engine::RowBlock &) override
+	Status load_segment(CopyId copy, SegmentId, const engine::RowBlock &) override
 	{
 		has_rows_[copy % kCopies].store(true, std::memory_order_relaxed);
 		return Status::ok();
@@ -34,17 +32,19 @@ public:
 	Status load_structure(CopyId, SegmentId, uint32_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status seal_segment(CopyId, SegmentId) override { return Status::ok(); }
 	Status drop_segment(CopyId, SegmentId) override { return Status::ok(); }
-	Status append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows) override { return load_segment(copy, 1, rows); }
+	Status append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows) override
+	{
+		return load_segment(copy, 1, rows);
+	}
 	Status trim_delta(CopyId, uint64_t) override { return Status::ok(); }
 	Status set_tombstones(CopyId, SegmentId, std::span<const uint8_t>) override { return Status::ok(); }
 	Status set_delta_tombstones(CopyId, uint64_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status drop(CopyId) override { return Status::ok(); }
 
-	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one. A copy that was never given a row
-	/// has none.
-	Status
-	search(CopyId copy, std::span<const engine::SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
-		engine::SearchControl *control) override
+	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one. A copy that was never given
+	/// a row has none.
+	Status search(CopyId copy, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, engine::SearchControl *control) override
 	{
 		results->resize(queries.size());
 		for (size_t i = 0; i < queries.size(); i++)
@@ -65,32 +65,27 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	read_rows(CopyId, SegmentId, uint64_t, size_t, RowId *, void *) override
+	Status read_rows(CopyId, SegmentId, uint64_t, size_t, RowId *, void *) override
 	{
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no rows");
 	}
 
-	Status
-	read_structure(CopyId, SegmentId, uint64_t, size_t, void *) override
+	Status read_structure(CopyId, SegmentId, uint64_t, size_t, void *) override
 	{
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no structure");
 	}
 
-	Status
-	read_tombstones(CopyId, SegmentId, uint64_t, size_t, uint8_t *) override
+	Status read_tombstones(CopyId, SegmentId, uint64_t, size_t, uint8_t *) override
 	{
 		return Status::error(StatusCode::kUnsupported, "the null engine keeps no tombstones");
 	}
 
-	Status
-	check_derived(CopyId, SegmentId, uint64_t, size_t, uint64_t *) override
+	Status check_derived(CopyId, SegmentId, uint64_t, size_t, uint64_t *) override
 	{
 		return Status::error(StatusCode::kUnsupported, "the null engine derives nothing");
 	}
 
-	bool
-	append_at_once(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
+	bool append_at_once(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
 	{
 		*status = load_segment(copy, 1, rows);
 		return true;
@@ -98,8 +93,7 @@ public:
 
 	bool answers_at_once(CopyId, size_t) const override { return true; }
 
-	engine::EngineStats
-	stats() const override
+	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats;
 

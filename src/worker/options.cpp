@@ -16,7 +16,7 @@ namespace
 constexpr unsigned kCoresToSpin = 4; // with fewer, a spinning thread takes the time of the one it waits for
 constexpr uint32_t kSpinUs = 50;
 constexpr unsigned kCoresToSpinLong = 8;
-constexpr uint32_t kLongSpinUs = 200; // a client's way back and forth fits in
+constexpr uint32_t kLongSpinUs = 200;     // a client's way back and forth fits in
 constexpr uint32_t kDispatcherLimit = 64; // that may be asked for
 
 template <typename T>
@@ -52,7 +52,7 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 		return parse_number(value, 10, &options->gpu_memory_bytes);
 	else if (name == "--dispatchers")
 		return parse_number(value, 10, &options->n_dispatchers) && options->n_dispatchers >= 1 &&
-			   options->n_dispatchers <= kDispatcherLimit;
+			options->n_dispatchers <= kDispatcherLimit;
 	else if (name == "--max-sessions")
 		return parse_number(value, 10, &options->max_sessions) && options->max_sessions >= 1;
 	else if (name == "--max-batch")
@@ -97,7 +97,8 @@ parse_options(int argc, char **argv, Options *options)
 		return Status::error(StatusCode::kInvalidArgument, "--data-directory and --epoch are needed");
 	if (options->engine != "auto" && options->engine != "cpu" && options->engine != "null")
 		return Status::error(StatusCode::kInvalidArgument, "--engine is auto, cpu or null");
-	if (int number = 0; options->device != "auto" && options->device != "cpu" && !parse_device(options->device, &number))
+	if (int number = 0;
+		options->device != "auto" && options->device != "cpu" && !parse_device(options->device, &number))
 		return Status::error(StatusCode::kInvalidArgument, "--device is auto, cpu, or cuda: and a number");
 	return Status::ok();
 }

@@ -21,7 +21,7 @@ struct Options
 	uint64_t gpu_memory_bytes = 0;                    // of resident copies on the GPU; 0: what it has left
 	uint64_t kept_budget_bytes = uint64_t{256} << 20; // of results waiting for NEXT, all sessions together
 	uint32_t n_threads = 1;                           // of the engine
-	uint32_t n_dispatchers = 1; // threads that serve sessions; 0: by the cores and the engine
+	uint32_t n_dispatchers = 1;                       // threads that serve sessions; 0: by the cores and the engine
 	uint32_t max_sessions = 1024;
 	uint32_t max_batch = 256; // queries that go to the engine together
 	uint32_t spin_us = 0;     // look at slots this long before sleeping

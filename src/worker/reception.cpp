@@ -256,9 +256,9 @@ Reception::open_session(int socket, const wire::Hello &hello)
 			session->role = hello.role;
 			session->pid = hello.pid;
 			if (handler_.n_sessions() >= options_.max_sessions || WORKER_FAULT("make_slot") != Fault::kNone ||
-				!wire::make_slot(loader ? wire::kLoaderRequestAreaBytes : wire::kRequestAreaBytes, wire::kReplyAreaBytes,
-					&session->slot)
-					 .is_ok())
+				!wire::make_slot(loader ? wire::kLoaderRequestAreaBytes : wire::kRequestAreaBytes,
+					wire::kReplyAreaBytes, &session->slot)
+					.is_ok())
 				welcome.status = wire::WelcomeStatus::kFull;
 		}
 	}

@@ -1,5 +1,6 @@
-// The main thread's work: accepts clients, shakes hands, makes their sessions and gives each to a dispatcher; notices that the
-// parent is gone. It serves no request, so it sleeps nearly always. Everything here runs on one thread but stop().
+// The main thread's work: accepts clients, shakes hands, makes their sessions and gives each to a dispatcher; notices
+// that the parent is gone. It serves no request, so it sleeps nearly always. Everything here runs on one thread but
+// stop().
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ public:
 	Reception(const Reception &) = delete;
 	Reception &operator=(const Reception &) = delete;
 
-	/// Takes the lock of the socket folder below the current folder and listens. `lock_timeout_ms`: for an earlier worker.
+	/// Takes the lock of the socket folder below the current folder and listens. `lock_timeout_ms`: for an earlier
+	/// worker.
 	Status listen(int lock_timeout_ms);
 
 	/// Receives clients until stop() or until the parent is gone.
@@ -60,9 +62,9 @@ private:
 
 	int epoll_ = -1;
 	int stop_event_ = -1;
-	int folder_ = -1;    // its lock is held as long as it is open
+	int folder_ = -1; // its lock is held as long as it is open
 	int listening_ = -1;
-	int reserve_ = -1;   // given up for a moment to send a client away when descriptors run out
+	int reserve_ = -1; // given up for a moment to send a client away when descriptors run out
 	bool parent_gone_ = false;
 	std::atomic<bool> stopping_{false};
 

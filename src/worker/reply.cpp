@@ -12,7 +12,8 @@ namespace vectorgpu::worker
 
 using engine::Neighbor;
 
-static_assert(sizeof(Neighbor) == sizeof(wire::WireNeighbor) && offsetof(Neighbor, row) == offsetof(wire::WireNeighbor, row));
+static_assert(
+	sizeof(Neighbor) == sizeof(wire::WireNeighbor) && offsetof(Neighbor, row) == offsetof(wire::WireNeighbor, row));
 
 wire::Coverage
 wire_coverage(engine::Coverage coverage)
@@ -30,7 +31,8 @@ wire_coverage(engine::Coverage coverage)
 }
 
 void
-store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+store_reply(
+	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
 {
 	wire::SlotHeader *slot = session->slot.header;
 	uint8_t *area = wire::slot_reply(session->slot);
@@ -66,8 +68,8 @@ store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, c
 			memcpy(area + sizeof(header), body.fixed, body.fixed_bytes);
 		if (body.items_bytes > 0)
 			memcpy(area + sizeof(header) + body.fixed_bytes, body.items, body.items_bytes);
-		slot->reply_length.store(static_cast<uint32_t>(sizeof(header) + body.fixed_bytes + body.items_bytes),
-			std::memory_order_relaxed);
+		slot->reply_length.store(
+			static_cast<uint32_t>(sizeof(header) + body.fixed_bytes + body.items_bytes), std::memory_order_relaxed);
 	}
 	else
 		slot->reply_length.store(sizeof(header), std::memory_order_relaxed);
@@ -79,9 +81,9 @@ store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, c
 	slot->state.store(static_cast<uint32_t>(wire::SlotState::kReplied), std::memory_order_release);
 }
 
-/// The fence before it pairs with the client's, between its saying that it waits and its last look at the state: either the
-/// client sees the state before it sleeps, or the load here sees that it waits. The slot may be idle again by now, or hold
-/// the next request; then a wake-up too many does no harm.
+/// The fence before it pairs with the client's, between its saying that it waits and its last look at the state: either
+/// the client sees the state before it sleeps, or the load here sees that it waits. The slot may be idle again by now,
+/// or hold the next request; then a wake-up too many does no harm.
 void
 wake_client(const wire::SlotMemory &slot)
 {
@@ -102,7 +104,8 @@ wake_client(const wire::SlotMemory &slot)
 }
 
 void
-send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+send_reply(
+	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
 {
 	store_reply(session, status, body, batch, counters);
 	wire::full_fence();
@@ -142,8 +145,8 @@ store_kept(Session *session, const BatchInfo &batch, Counters *counters)
 	session->kept_at += n;
 	if (!body.more)
 	{
-		counters->kept_bytes.fetch_sub(session->kept_sequence != 0 ? last.size() * sizeof(Neighbor) : 0,
-			std::memory_order_relaxed);
+		counters->kept_bytes.fetch_sub(
+			session->kept_sequence != 0 ? last.size() * sizeof(Neighbor) : 0, std::memory_order_relaxed);
 		session->kept.clear();
 		session->kept_at = 0;
 		session->kept_sequence = 0;

@@ -29,15 +29,15 @@ wire::Coverage wire_coverage(engine::Coverage coverage);
 
 /// Writes the reply and says in the slot that it is there. The body must fit the reply area. The client must be woken
 /// after it: a full fence, then wake_client.
-void store_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch,
-	Counters *counters);
+void store_reply(
+	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters);
 
 /// Wakes the client if it sleeps. A full fence lies between the store of its reply and this call.
 void wake_client(const wire::SlotMemory &slot);
 
 /// Stores the reply and wakes the client.
-void send_reply(Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch,
-	Counters *counters);
+void send_reply(
+	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters);
 
 /// A reply without a body.
 void send_status(Session *session, wire::ReplyStatus status, Counters *counters);

@@ -19,7 +19,7 @@ bool
 serves(const wire::CopyVersion &held, const wire::CopyVersion &wanted)
 {
 	return held.manifest_generation >= wanted.manifest_generation && held.delta_end >= wanted.delta_end &&
-		   held.tombstone_generation >= wanted.tombstone_generation;
+		held.tombstone_generation >= wanted.tombstone_generation;
 }
 
 bool
@@ -51,13 +51,14 @@ engine_kind(wire::CopyKind kind)
 	return engine::CopyKind::kRows;
 }
 
-/// What codes choose is a number of rows for each segment; other kinds have none. Where there is nothing but codes, they must choose.
+/// What codes choose is a number of rows for each segment; other kinds have none. Where there is nothing but codes,
+/// they must choose.
 bool
 probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
 {
 	return (kind != engine::CopyKind::kCodes || !probes.empty()) &&
-		   std::all_of(probes.begin(), probes.end(),
-			   [kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == engine::has_codes(kind); });
+		std::all_of(probes.begin(), probes.end(),
+			[kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == engine::has_codes(kind); });
 }
 
 /// What a copy costs: while it is being loaded, what its loader announced.
@@ -96,8 +97,7 @@ info_of(const Copy &copy)
 Copy::~Copy()
 {
 	// An engine that cannot drop has lost the copy already.
-	if (created)
-		[[maybe_unused]]
+	if (created) [[maybe_unused]]
 		const Status status = engine.drop(id);
 }
 
@@ -158,8 +158,8 @@ Residency::lookup(const wire::CopyKey &key)
 }
 
 ReplyStatus
-Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search, std::span<const wire::SegmentProbes> probes,
-	uint64_t now_ns, std::shared_ptr<Copy> *copy)
+Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search,
+	std::span<const wire::SegmentProbes> probes, uint64_t now_ns, std::shared_ptr<Copy> *copy)
 {
 	const std::lock_guard lock(mutex_);
 	const auto found = copies_.find(key);
@@ -201,7 +201,8 @@ Residency::describe(const wire::CopyKey &key, wire::CopyState *state, std::vecto
 	state->leased = copy.lease != 0 ? 1 : 0;
 	state->current = copy.current ? 1 : 0;
 	for (const auto &[id, segment] : copy.segments)
-		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.structure_bytes});
+		segments->push_back(
+			{id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.structure_bytes});
 	return ReplyStatus::kOk;
 }
 
@@ -229,8 +230,8 @@ Residency::counters()
 	return now;
 }
 
-/// Makes `bytes` fit the budget by evicting copies that nobody uses, the longest unused first. Evicts nothing if that is
-/// not enough. Caller holds the mutex, and lets `evicted` go once it does not.
+/// Makes `bytes` fit the budget by evicting copies that nobody uses, the longest unused first. Evicts nothing if that
+/// is not enough. Caller holds the mutex, and lets `evicted` go once it does not.
 bool
 Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted)
 {

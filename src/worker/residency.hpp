@@ -29,12 +29,12 @@ struct Segment
 	uint64_t n_rows = 0;
 	uint32_t parameter = 0;       // of LOAD_STRUCTURE
 	uint64_t structure_bytes = 0; // by LOAD_STRUCTURE
-	bool complete = false; // SEAL was given
-	bool live = false;     // of the current manifest: the engine searches it
+	bool complete = false;        // SEAL was given
+	bool live = false;            // of the current manifest: the engine searches it
 	uint64_t tombstone_generation = 0;
 	uint64_t n_dead = 0;
-	Bits dead;         // what holds, or will once the segment is live; empty: nothing is dead
-	Bits arriving;     // parts of the next bitmap
+	Bits dead;             // what holds, or will once the segment is live; empty: nothing is dead
+	Bits arriving;         // parts of the next bitmap
 	uint64_t next_bit = 0; // of `arriving`
 };
 
@@ -50,8 +50,8 @@ struct Copy
 	wire::CopyKey key{};
 	engine::CopySpec spec;
 	engine::CopyId id = 0;
-	bool created = false; // the engine knows it
-	size_t row_bytes = 0; // of one vector, or slot, of the delta
+	bool created = false;         // the engine knows it
+	size_t row_bytes = 0;         // of one vector, or slot, of the delta
 	size_t segment_row_bytes = 0; // of one vector of a segment
 	std::mutex write_mutex;
 
@@ -59,7 +59,7 @@ struct Copy
 	wire::CopyVersion version{};
 	uint64_t delta_first = 0;
 	uint64_t delta_tombstone_generation = 0;
-	Bits delta_dead; // from delta_dead_first on
+	Bits delta_dead;               // from delta_dead_first on
 	uint64_t delta_dead_first = 0; // a multiple of 8
 	uint64_t delta_n_dead = 0;
 	std::map<uint32_t, Segment> segments;
@@ -87,24 +87,25 @@ public:
 	Residency(engine::Engine &engine, uint64_t budget_bytes, Clock clock);
 
 	// Any thread; quick.
-	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search, std::span<const wire::SegmentProbes> probes,
-		uint64_t now_ns, std::shared_ptr<Copy> *copy);
-	wire::ReplyStatus describe(const wire::CopyKey &key, wire::CopyState *state, std::vector<wire::SegmentState> *segments);
+	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search,
+		std::span<const wire::SegmentProbes> probes, uint64_t now_ns, std::shared_ptr<Copy> *copy);
+	wire::ReplyStatus describe(
+		const wire::CopyKey &key, wire::CopyState *state, std::vector<wire::SegmentState> *segments);
 	void inventory(uint32_t first, size_t most, std::vector<wire::CopyInfo> *infos);
 	ResidencyCounters counters();
 	uint64_t budget_bytes() const { return budget_bytes_; }
 
-	/// Rows that came along with a SEARCH, as for append(). False: append() has to be called on the loading thread. Otherwise
-	/// the copy has them now, or it cannot have them, and then the search will say why. Throws bad_alloc.
-	bool append_at_once(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
-		size_t row_bytes);
+	/// Rows that came along with a SEARCH, as for append(). False: append() has to be called on the loading thread.
+	/// Otherwise the copy has them now, or it cannot have them, and then the search will say why. Throws bad_alloc.
+	bool append_at_once(
+		const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes);
 
 	// The loading thread. `session` is who asks. They throw bad_alloc, and then the copy is as before.
 	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
-	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
-		size_t row_bytes, uint64_t session);
-	wire::ReplyStatus load_structure(const wire::CopyKey &key, const wire::StructureRequest &request, std::span<const uint8_t> bytes,
-		uint64_t session);
+	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
+		const engine::RowBlock &rows, size_t row_bytes, uint64_t session);
+	wire::ReplyStatus load_structure(const wire::CopyKey &key, const wire::StructureRequest &request,
+		std::span<const uint8_t> bytes, uint64_t session);
 	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
 
 	/// rows.row_ids are row headers here: flags above the row id.
@@ -113,15 +114,16 @@ public:
 	wire::ReplyStatus tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request,
 		std::span<const uint8_t> bits, uint64_t session);
 	wire::ReplyStatus drop(const wire::CopyKey &key);
-	wire::ReplyStatus checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
-		const std::function<void()> &progress);
+	wire::ReplyStatus checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request,
+		wire::ChecksumReply *reply, const std::function<void()> &progress);
 
-	/// The session is gone: its leases end. Copies that were never current are dropped, segments that were not published too.
+	/// The session is gone: its leases end. Copies that were never current are dropped, segments that were not
+	/// published too.
 	void end_leases(uint64_t session);
 
 	/// The engine's thread, between two batches.
-	wire::ReplyStatus manifest(const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids,
-		uint64_t session);
+	wire::ReplyStatus manifest(
+		const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids, uint64_t session);
 
 private:
 	struct KeyHash
@@ -134,17 +136,21 @@ private:
 	};
 
 	std::shared_ptr<Copy> lookup(const wire::CopyKey &key);
-	wire::ReplyStatus writable(const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy);
+	wire::ReplyStatus writable(
+		const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy);
 	wire::ReplyStatus reserve(Copy *copy, uint64_t bytes);
 	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);
-	wire::ReplyStatus append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done);
-	wire::ReplyStatus segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
-	wire::ReplyStatus delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
+	wire::ReplyStatus append_rows(
+		Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done);
+	wire::ReplyStatus segment_tombstones(
+		Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
+	wire::ReplyStatus delta_tombstones(
+		Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);
-	wire::ReplyStatus structure_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
-		const std::function<void()> &progress);
+	wire::ReplyStatus structure_checksum(const Copy &copy, const wire::ChecksumRequest &request,
+		wire::ChecksumReply *reply, const std::function<void()> &progress);
 	void drop_unpublished(Copy *copy);
 
 	engine::Engine &engine_;

@@ -59,7 +59,8 @@ Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &reque
 		return structure_checksum(*copy, request, reply, progress);
 
 	const size_t row_bytes = request.segment == 0 ? copy->row_bytes : copy->segment_row_bytes;
-	const size_t block_rows = std::max<size_t>(8, kChecksumBlockBytes / copy->row_bytes / 8 * 8); // whole bytes of tombstones
+	const size_t block_rows =
+		std::max<size_t>(8, kChecksumBlockBytes / copy->row_bytes / 8 * 8); // whole bytes of tombstones
 	std::vector<RowId> row_ids(std::min<uint64_t>(block_rows, request.n_rows));
 	std::vector<uint8_t> vectors(row_ids.size() * row_bytes);
 	Bits dead((row_ids.size() + 7) / 8);

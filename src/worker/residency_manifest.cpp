@@ -21,21 +21,20 @@ Residency::drop_unpublished(Copy *copy)
 		}
 
 		// If the engine cannot drop it, it is lost to searches all the same.
-		if (at->second.n_rows > 0)
-			[[maybe_unused]]
+		if (at->second.n_rows > 0) [[maybe_unused]]
 			const Status status = engine_.drop_segment(copy->id, at->first);
 
 		const std::lock_guard lock(mutex_);
 
-		copy->held_bytes -=
-			std::min(copy->held_bytes, rows_bytes(at->second.n_rows, copy->segment_row_bytes) + at->second.structure_bytes);
+		copy->held_bytes -= std::min(
+			copy->held_bytes, rows_bytes(at->second.n_rows, copy->segment_row_bytes) + at->second.structure_bytes);
 		at = copy->segments.erase(at);
 	}
 }
 
 ReplyStatus
-Residency::manifest(const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids,
-	uint64_t session)
+Residency::manifest(
+	const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids, uint64_t session)
 {
 	std::shared_ptr<Copy> copy;
 	ReplyStatus status = writable(key, session, true, &copy);
@@ -59,7 +58,7 @@ Residency::manifest(const wire::CopyKey &key, const wire::ManifestRequest &reque
 	{
 		if (newer)
 			status = WORKER_FAULT("manifest") == Fault::kError ? ReplyStatus::kInternal
-																: publish(copy.get(), request, segment_ids);
+															   : publish(copy.get(), request, segment_ids);
 	}
 	catch (const std::bad_alloc &)
 	{
@@ -118,15 +117,16 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 	if (request.delta_first > copy->delta_first)
 	{
 		const uint64_t gone = std::min(request.delta_first, copy->version.delta_end) - copy->delta_first;
-		const uint64_t bytes = std::min<uint64_t>((request.delta_first - copy->delta_dead_first) / 8, copy->delta_dead.size());
+		const uint64_t bytes =
+			std::min<uint64_t>((request.delta_first - copy->delta_dead_first) / 8, copy->delta_dead.size());
 
 		copy->held_bytes -= std::min(copy->held_bytes, rows_bytes(gone, copy->row_bytes));
 		copy->delta_dead.erase(copy->delta_dead.begin(), copy->delta_dead.begin() + static_cast<ptrdiff_t>(bytes));
 		copy->delta_first = request.delta_first;
 		copy->delta_dead_first = request.delta_first / 8 * 8;
 		copy->version.delta_end = std::max(copy->version.delta_end, request.delta_first);
-		copy->delta_n_dead = count_range(copy->delta_dead, request.delta_first % 8,
-			copy->version.delta_end - copy->delta_first);
+		copy->delta_n_dead =
+			count_range(copy->delta_dead, request.delta_first % 8, copy->version.delta_end - copy->delta_first);
 	}
 	copy->version.manifest_generation = request.manifest_generation;
 	copy->version.tombstone_generation = std::max(copy->version.tombstone_generation, request.tombstone_generation);

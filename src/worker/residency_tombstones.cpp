@@ -9,8 +9,8 @@ namespace vectorgpu::worker
 using wire::ReplyStatus;
 
 ReplyStatus
-Residency::tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request, std::span<const uint8_t> bits,
-	uint64_t session)
+Residency::tombstones(
+	const wire::CopyKey &key, const wire::TombstonesRequest &request, std::span<const uint8_t> bits, uint64_t session)
 {
 	std::shared_ptr<Copy> copy;
 	const ReplyStatus status = writable(key, session, true, &copy);
@@ -26,8 +26,8 @@ Residency::tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &r
 								: segment_tombstones(copy.get(), request, bits);
 }
 
-/// Bits gather until the last part, then the union with what held before holds: rows never rise again, whatever the order
-/// in which several clients bring their views. Caller holds the write mutex.
+/// Bits gather until the last part, then the union with what held before holds: rows never rise again, whatever the
+/// order in which several clients bring their views. Caller holds the write mutex.
 ReplyStatus
 Residency::segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits)
 {

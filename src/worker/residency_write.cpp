@@ -1,5 +1,6 @@
-// See residency.hpp. Here: rows and structures that come in. The order is always the same: check under the mutex, change the engine's
-// copy under the copy's write mutex alone, then say so under the mutex; so a version is never ahead of the rows.
+// See residency.hpp. Here: rows and structures that come in. The order is always the same: check under the mutex,
+// change the engine's copy under the copy's write mutex alone, then say so under the mutex; so a version is never ahead
+// of the rows.
 #include "worker/residency_parts.hpp"
 
 #include <memory>
@@ -71,8 +72,8 @@ Residency::load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
 }
 
 ReplyStatus
-Residency::load_structure(const wire::CopyKey &key, const wire::StructureRequest &request, std::span<const uint8_t> bytes,
-	uint64_t session)
+Residency::load_structure(
+	const wire::CopyKey &key, const wire::StructureRequest &request, std::span<const uint8_t> bytes, uint64_t session)
 {
 	std::shared_ptr<Copy> copy;
 	ReplyStatus status = writable(key, session, true, &copy);
@@ -170,11 +171,11 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 }
 
 bool
-Residency::append_at_once(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
-	size_t row_bytes)
+Residency::append_at_once(
+	const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes)
 {
-	const bool any_dead = std::any_of(rows.row_ids.begin(), rows.row_ids.end(),
-		[](uint64_t header) { return (header & wire::kRowOut) != 0; });
+	const bool any_dead = std::any_of(
+		rows.row_ids.begin(), rows.row_ids.end(), [](uint64_t header) { return (header & wire::kRowOut) != 0; });
 	std::shared_ptr<Copy> copy;
 
 	{
@@ -199,7 +200,8 @@ Residency::append_at_once(const wire::CopyKey &key, const wire::RowsRequest &req
 
 /// Caller holds the write mutex. may_wait false: *done says whether the engine did it without waiting.
 ReplyStatus
-Residency::append_rows(Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done)
+Residency::append_rows(
+	Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done)
 {
 	const uint64_t delta_end = copy->version.delta_end; // its writers hold the write mutex
 	const uint64_t last = request.position + rows.n_rows;

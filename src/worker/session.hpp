@@ -1,6 +1,6 @@
-// One connected client: its socket, its slot, and the request that the worker works on. The dispatcher owns the table of
-// sessions and is the only one to take requests; while `busy` is set, the request's fields belong to whoever works on it.
-// A session is freed when the last of them lets go, so that a reply can be written after the client has gone.
+// One connected client: its socket, its slot, and the request that the worker works on. The dispatcher owns the table
+// of sessions and is the only one to take requests; while `busy` is set, the request's fields belong to whoever works
+// on it. A session is freed when the last of them lets go, so that a reply can be written after the client has gone.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ struct Session
 	uint64_t sequence = 0;
 	uint64_t taken_ns = 0;
 	Search search;
-	std::vector<uint64_t> row_ids; // private copy
+	std::vector<uint64_t> row_ids;      // private copy
 	std::vector<engine::Neighbor> kept; // results for NEXT, from `kept_at` on
 	size_t kept_at = 0;
 	uint64_t kept_sequence = 0; // of their SEARCH; not 0: they count in *kept_total

@@ -1,5 +1,5 @@
-// The loading thread: one queue of tasks, one after the other, beside the searches. Keeps a count that moves as work gets
-// done, for heartbeats.
+// The loading thread: one queue of tasks, one after the other, beside the searches. Keeps a count that moves as work
+// gets done, for heartbeats.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,16 @@ class TaskThread
 public:
 	~TaskThread() { stop(); }
 
-	/// spin_us: how long it looks for another task before it sleeps. A client that loads has its next rows ready in less time than
-	/// a thread takes to go to sleep and to be woken.
-	void
-	start(uint32_t spin_us = 0)
+	/// spin_us: how long it looks for another task before it sleeps. A client that loads has its next rows ready in
+	/// less time than a thread takes to go to sleep and to be woken.
+	void start(uint32_t spin_us = 0)
 	{
 		spin_ns_ = static_cast<uint64_t>(spin_us) * 1000;
 		thread_ = std::thread([this] { run(); });
 	}
 
 	/// Ends the thread after the task that runs; what waits is dropped.
-	void
-	stop()
+	void stop()
 	{
 		{
 			const std::lock_guard lock(mutex_);
@@ -46,8 +44,7 @@ public:
 	}
 
 	/// Any thread. Throws bad_alloc. The task must not throw.
-	void
-	push(std::function<void()> task)
+	void push(std::function<void()> task)
 	{
 		const std::lock_guard lock(mutex_);
 
@@ -66,8 +63,7 @@ public:
 	};
 
 	/// Any thread: false if a task is running and has not moved since *seen, which this brings up to date.
-	bool
-	progressing(Seen *seen) const
+	bool progressing(Seen *seen) const
 	{
 		const bool busy = busy_.load(std::memory_order_acquire);
 		const uint64_t n_moves = n_moves_.load(std::memory_order_relaxed);
@@ -76,8 +72,7 @@ public:
 	}
 
 private:
-	void
-	run()
+	void run()
 	{
 		std::unique_lock lock(mutex_);
 
@@ -102,8 +97,7 @@ private:
 		}
 	}
 
-	void
-	spin() const
+	void spin() const
 	{
 		const uint64_t until = spin_ns_ == 0 ? 0 : monotonic_clock() + spin_ns_;
 

@@ -46,7 +46,8 @@ move_structure(const Place &from, Place *to, SegmentId segment, const SegmentRow
 
 		status = from.engine.read_structure(from.id, segment, first, n, bytes.data());
 		if (status.is_ok())
-			status = to->engine.load_structure(to->id, segment, rows.parameter, std::span<const uint8_t>(bytes).first(n));
+			status =
+				to->engine.load_structure(to->id, segment, rows.parameter, std::span<const uint8_t>(bytes).first(n));
 	}
 	return status;
 }

@@ -47,7 +47,7 @@ struct SegmentRows
 	uint64_t structure_bytes = 0; // by load_structure
 	bool prepared = false;
 	bool sealed = false;
-	std::vector<uint8_t> dead;    // the bitmap given last
+	std::vector<uint8_t> dead; // the bitmap given last
 };
 
 struct TieredCopy
@@ -65,8 +65,9 @@ struct TieredCopy
 	bool has_delta_dead = false;
 	bool dropped = false;
 	bool movable = true; // all above is known
-	bool stays = false;    // in its place, the device's engine, whose keeps_on_host() is true: what moves is the device's part
-	bool attached = true;  // such a copy: the device has what it has room for
+	bool stays =
+		false; // in its place, the device's engine, whose keeps_on_host() is true: what moves is the device's part
+	bool attached = true;   // such a copy: the device has what it has room for
 	bool host_only = false; // the device does not hold such copies
 	uint64_t pause_ns = kLeastPauseNs;
 	uint64_t not_before_ns = 0; // no way back to the device earlier
@@ -78,16 +79,14 @@ struct TieredCopy
 	mutable std::mutex place_mutex;
 	std::shared_ptr<Place> place;
 
-	std::shared_ptr<Place>
-	get_place() const
+	std::shared_ptr<Place> get_place() const
 	{
 		const std::lock_guard lock(place_mutex);
 
 		return place;
 	}
 
-	void
-	set_place(std::shared_ptr<Place> next)
+	void set_place(std::shared_ptr<Place> next)
 	{
 		const std::lock_guard lock(place_mutex);
 

@@ -1,6 +1,6 @@
-// See tiered_engine.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's write mutex:
-// searches go on in the old place and keep it until they end. Copies that the device's engine keeps in host memory anyway
-// (Engine::keeps_on_host) stay there: only the device's part of them comes and goes.
+// See tiered_engine.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's write
+// mutex: searches go on in the old place and keep it until they end. Copies that the device's engine keeps in host
+// memory anyway (Engine::keeps_on_host) stay there: only the device's part of them comes and goes.
 #include "worker/tiered_engine.hpp"
 
 #include <algorithm>
@@ -24,14 +24,16 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr uint64_t kRowExtraBytes = 16;        // row id, norm
+constexpr uint64_t kRowExtraBytes = 16; // row id, norm
 constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
 
-/// A refusal that the other engine may not share. An argument that is wrong is wrong everywhere, a lost GPU ends the process.
+/// A refusal that the other engine may not share. An argument that is wrong is wrong everywhere, a lost GPU ends the
+/// process.
 bool
 host_may_do_better(const Status &status)
 {
-	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kUnsupported || status.code == StatusCode::kInternal;
+	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kUnsupported ||
+		status.code == StatusCode::kInternal;
 }
 
 class Impl final : public TieredEngine
@@ -60,8 +62,7 @@ public:
 	const char *name() const override { return device_->name(); }
 	const char *description() const override { return device_->description(); }
 
-	Status
-	create(const engine::CopySpec &spec, CopyId *copy) override
+	Status create(const engine::CopySpec &spec, CopyId *copy) override
 	{
 		auto made = std::make_shared<TieredCopy>();
 		auto place = std::make_shared<Place>(*device_, true);
@@ -82,7 +83,8 @@ public:
 		place->made = true;
 		made->stays = place->is_device && device_->keeps_on_host(spec.kind);
 		made->spec = spec;
-		made->bytes_per_row = made->bytes_per_segment_row = vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
+		made->bytes_per_row = made->bytes_per_segment_row =
+			vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
 		if (engine::segment_vector_bytes(spec) == 0)
 			made->bytes_per_segment_row = sizeof(RowId);
 		made->place = std::move(place);
@@ -95,17 +97,18 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	load_segment(CopyId id, SegmentId segment, const engine::RowBlock &rows) override
+	Status load_segment(CopyId id, SegmentId segment, const engine::RowBlock &rows) override
 	{
-		return write(id, {.n_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
+		return write(
+			id, {.n_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows); },
 			[&](TieredCopy &copy) { copy.segments[segment].n_rows += rows.n_rows; });
 	}
 
-	Status
-	load_structure(CopyId id, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(CopyId id, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return write(id, {.n_bytes = bytes.size()}, [&](Engine &e, CopyId c) { return e.load_structure(c, segment, parameter, bytes); },
+		return write(
+			id, {.n_bytes = bytes.size()},
+			[&](Engine &e, CopyId c) { return e.load_structure(c, segment, parameter, bytes); },
 			[&](TieredCopy &copy)
 			{
 				copy.segments[segment].parameter = parameter;
@@ -113,36 +116,35 @@ public:
 			});
 	}
 
-	Status
-	seal_segment(CopyId id, SegmentId segment) override
+	Status seal_segment(CopyId id, SegmentId segment) override
 	{
-		return write(id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
+		return write(
+			id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.seal_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments[segment].sealed = true; });
 	}
 
-	Status
-	prepare_segment(CopyId id, SegmentId segment) override
+	Status prepare_segment(CopyId id, SegmentId segment) override
 	{
-		return write(id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.prepare_segment(c, segment); },
+		return write(
+			id, {.indexed = segment}, [&](Engine &e, CopyId c) { return e.prepare_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments[segment].prepared = true; });
 	}
 
-	Status
-	drop_segment(CopyId id, SegmentId segment) override
+	Status drop_segment(CopyId id, SegmentId segment) override
 	{
-		return write(id, {}, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
+		return write(
+			id, {}, [&](Engine &e, CopyId c) { return e.drop_segment(c, segment); },
 			[&](TieredCopy &copy) { copy.segments.erase(segment); });
 	}
 
-	Status
-	append_delta(CopyId id, uint64_t position, const engine::RowBlock &rows) override
+	Status append_delta(CopyId id, uint64_t position, const engine::RowBlock &rows) override
 	{
-		return write(id, {.n_delta_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
+		return write(
+			id, {.n_delta_rows = rows.n_rows}, [&](Engine &e, CopyId c) { return e.append_delta(c, position, rows); },
 			[&](TieredCopy &copy) { copy.delta_last = std::max(copy.delta_last, position + rows.n_rows); });
 	}
 
-	bool
-	append_at_once(CopyId id, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool append_at_once(CopyId id, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -164,7 +166,8 @@ public:
 
 		Status appended;
 
-		if (!place->engine.append_at_once(place->id, position, rows, &appended) || (may_move(*copy, *place) && !appended.is_ok() && host_may_do_better(appended)))
+		if (!place->engine.append_at_once(place->id, position, rows, &appended) ||
+			(may_move(*copy, *place) && !appended.is_ok() && host_may_do_better(appended)))
 			return false;
 		*status = appended;
 		if (appended.is_ok())
@@ -175,10 +178,10 @@ public:
 		return true;
 	}
 
-	Status
-	trim_delta(CopyId id, uint64_t position) override
+	Status trim_delta(CopyId id, uint64_t position) override
 	{
-		return write(id, {}, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
+		return write(
+			id, {}, [&](Engine &e, CopyId c) { return e.trim_delta(c, position); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_first = std::max(copy.delta_first, position);
@@ -186,21 +189,21 @@ public:
 			});
 	}
 
-	Status
-	set_tombstones(CopyId id, SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(CopyId id, SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write(id, {}, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
+		return write(
+			id, {}, [&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, bits); },
 			[&](TieredCopy &copy) { copy.segments[segment].dead = std::move(kept); });
 	}
 
-	Status
-	set_delta_tombstones(CopyId id, uint64_t first_position, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(CopyId id, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
 		std::vector<uint8_t> kept(bits.begin(), bits.end());
 
-		return write(id, {}, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
+		return write(
+			id, {}, [&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, first_position, bits); },
 			[&](TieredCopy &copy)
 			{
 				copy.delta_dead = std::move(kept);
@@ -209,8 +212,7 @@ public:
 			});
 	}
 
-	Status
-	drop(CopyId id) override
+	Status drop(CopyId id) override
 	{
 		std::shared_ptr<TieredCopy> copy;
 
@@ -231,9 +233,8 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	search(CopyId id, std::span<const engine::SearchQuery> queries, std::vector<std::vector<engine::Neighbor>> *results,
-		engine::SearchControl *control) override
+	Status search(CopyId id, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -246,8 +247,8 @@ public:
 		return place->engine.search(place->id, queries, results, control);
 	}
 
-	Status
-	read_rows(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
+	Status read_rows(
+		CopyId id, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -259,8 +260,7 @@ public:
 		return place->engine.read_rows(place->id, segment, first, n_rows, row_ids, vectors);
 	}
 
-	Status
-	read_structure(CopyId id, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	Status read_structure(CopyId id, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -272,8 +272,7 @@ public:
 		return place->engine.read_structure(place->id, segment, first, n_bytes, bytes);
 	}
 
-	Status
-	read_tombstones(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	Status read_tombstones(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -285,8 +284,7 @@ public:
 		return place->engine.read_tombstones(place->id, segment, first, n_rows, bits);
 	}
 
-	Status
-	check_derived(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	Status check_derived(CopyId id, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -299,8 +297,7 @@ public:
 	}
 
 	/// On the device, if it has room.
-	Status
-	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
+	Status make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
 		std::unique_ptr<engine::ListBuilder> *builder) override
 	{
 		const Status status = device_->make_list_builder(spec, control, builder);
@@ -309,8 +306,7 @@ public:
 	}
 
 	/// On the host's threads; the device finds the nearest rows of each.
-	Status
-	make_graph_builder(const engine::GraphBuildSpec &spec, engine::SearchControl *control, engine::Engine *,
+	Status make_graph_builder(const engine::GraphBuildSpec &spec, engine::SearchControl *control, engine::Engine *,
 		std::unique_ptr<engine::GraphBuilder> *builder) override
 	{
 		return host_->make_graph_builder(spec, control, device_.get(), builder);
@@ -318,8 +314,7 @@ public:
 
 	size_t n_threads() const override { return host_->n_threads(); }
 
-	engine::EngineStats
-	stats() const override
+	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats = device_->stats();
 		const engine::EngineStats host = host_->stats();
@@ -337,14 +332,9 @@ public:
 
 	bool computes_elsewhere() const override { return device_->computes_elsewhere(); }
 
-	uint64_t
-	n_rescored() const override
-	{
-		return device_->n_rescored() + host_->n_rescored();
-	}
+	uint64_t n_rescored() const override { return device_->n_rescored() + host_->n_rescored(); }
 
-	void
-	rebalance() override
+	void rebalance() override
 	{
 		const uint64_t now = options_.clock();
 
@@ -352,8 +342,10 @@ public:
 		{
 			const std::unique_lock writing(copy->write_mutex, std::try_to_lock);
 
-			if (!writing.owns_lock() || copy->dropped || copy->host_only || is_complete(*copy) || now < copy->not_before_ns ||
-				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns || (!copy->stays && !copy->movable))
+			if (!writing.owns_lock() || copy->dropped || copy->host_only || is_complete(*copy) ||
+				now < copy->not_before_ns ||
+				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns ||
+				(!copy->stays && !copy->movable))
 				continue;
 			if (const Status status = copy->stays ? attach(copy.get()) : come_back(copy.get()); status.is_ok())
 			{
@@ -366,8 +358,7 @@ public:
 		}
 	}
 
-	bool
-	on_device(CopyId id) override
+	bool on_device(CopyId id) override
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -375,14 +366,9 @@ public:
 	}
 
 private:
-	static Status
-	not_resident()
-	{
-		return Status::error(StatusCode::kNotFound, "the copy is not resident");
-	}
+	static Status not_resident() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
-	std::shared_ptr<TieredCopy>
-	find(CopyId id) const
+	std::shared_ptr<TieredCopy> find(CopyId id) const
 	{
 		const std::lock_guard lock(mutex_);
 		const auto found = copies_.find(id);
@@ -391,8 +377,7 @@ private:
 	}
 
 	/// All copies, the one used last first, or the other way round.
-	std::vector<std::shared_ptr<TieredCopy>>
-	by_last_use(bool latest_first) const
+	std::vector<std::shared_ptr<TieredCopy>> by_last_use(bool latest_first) const
 	{
 		std::vector<std::pair<uint64_t, std::shared_ptr<TieredCopy>>> dated;
 		std::vector<std::shared_ptr<TieredCopy>> copies;
@@ -421,23 +406,23 @@ private:
 		SegmentId indexed = engine::kDeltaSegment; // a segment that becomes ready for searches
 	};
 
-	/// Bytes that a change takes. A match index is made in host memory from its description, and takes about as much once more.
-	static uint64_t
-	bytes_of(const TieredCopy &copy, const Growth &growth)
+	/// Bytes that a change takes. A match index is made in host memory from its description, and takes about as much
+	/// once more.
+	static uint64_t bytes_of(const TieredCopy &copy, const Growth &growth)
 	{
-		uint64_t bytes = growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row;
+		uint64_t bytes =
+			growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row;
 
 		if (const auto found = copy.segments.find(growth.indexed); copy.spec.kind == engine::CopyKind::kMatch &&
-																   found != copy.segments.end() && !found->second.prepared && !found->second.sealed)
+			found != copy.segments.end() && !found->second.prepared && !found->second.sealed)
 			bytes += found->second.structure_bytes;
 		return bytes;
 	}
 
-	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one moves to
-	/// the host. `note` keeps what moves need to know.
+	/// `change` in the copy's place; where the device refuses, copies that are idle give way, and in the end this one
+	/// moves to the host. `note` keeps what moves need to know.
 	template <class Change, class Note>
-	Status
-	write(CopyId id, const Growth &growth, Change change, Note note)
+	Status write(CopyId id, const Growth &growth, Change change, Note note)
 	{
 		const std::shared_ptr<TieredCopy> copy = find(id);
 
@@ -459,7 +444,8 @@ private:
 			status = change(place->engine, place->id);
 		if (may_move(*copy, *place) && !status.is_ok() && host_may_do_better(status))
 		{
-			const Status moved = host_has_room(copy->bytes + bytes) ? move(copy.get(), *host_, false) : out_of_host_memory();
+			const Status moved =
+				host_has_room(copy->bytes + bytes) ? move(copy.get(), *host_, false) : out_of_host_memory();
 
 			if (!moved.is_ok())
 				return moved;
@@ -490,44 +476,32 @@ private:
 	}
 
 	/// After a change: the caller holds the write mutex.
-	void
-	count_bytes(TieredCopy *copy)
+	void count_bytes(TieredCopy *copy)
 	{
 		copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
 		charge_host(copy);
 	}
 
 	/// Copies of which an engine with a device has something, or all, in host memory.
-	static bool
-	kept_on_host(const TieredCopy &copy)
+	static bool kept_on_host(const TieredCopy &copy)
 	{
 		return copy.spec.kind == engine::CopyKind::kMatch || copy.stays;
 	}
 
 	/// True if the copy takes host memory: there all of it lies, or a part.
-	static bool
-	needs_host(const TieredCopy &copy, const Place &place)
+	static bool needs_host(const TieredCopy &copy, const Place &place)
 	{
 		return !place.is_device || kept_on_host(copy);
 	}
 
 	/// From the device to host memory.
-	static bool
-	may_move(const TieredCopy &copy, const Place &place)
-	{
-		return place.is_device && !copy.stays;
-	}
+	static bool may_move(const TieredCopy &copy, const Place &place) { return place.is_device && !copy.stays; }
 
 	/// True if the device has all that it can have of the copy.
-	static bool
-	is_complete(const TieredCopy &copy)
-	{
-		return copy.get_place()->is_device && copy.complete;
-	}
+	static bool is_complete(const TieredCopy &copy) { return copy.get_place()->is_device && copy.complete; }
 
 	/// What the device has of a copy, about; 0: nothing.
-	static uint64_t
-	device_bytes(const TieredCopy &copy)
+	static uint64_t device_bytes(const TieredCopy &copy)
 	{
 		uint64_t bytes = 0;
 
@@ -539,8 +513,7 @@ private:
 	}
 
 	/// Brings the device's part of a copy that stays; copies that are idle give way. Caller holds the write mutex.
-	Status
-	attach(TieredCopy *copy)
+	Status attach(TieredCopy *copy)
 	{
 		const std::shared_ptr<Place> place = copy->get_place();
 		Status status = place->engine.attach(place->id);
@@ -554,8 +527,7 @@ private:
 	}
 
 	/// Any other copy to the device. Caller holds the write mutex.
-	Status
-	come_back(TieredCopy *copy)
+	Status come_back(TieredCopy *copy)
 	{
 		const uint64_t bytes = copy->bytes.load(std::memory_order_relaxed);
 		const uint64_t budget = device_->stats().budget_bytes;
@@ -566,8 +538,7 @@ private:
 	}
 
 	/// Caller holds the write mutex.
-	void
-	charge_host(TieredCopy *copy)
+	void charge_host(TieredCopy *copy)
 	{
 		const std::shared_ptr<Place> place = copy->get_place();
 		uint64_t bytes = 0;
@@ -576,11 +547,11 @@ private:
 			bytes = place->engine.host_bytes(place->id);
 		else if (!place->is_device)
 			bytes = copy->bytes.load(std::memory_order_relaxed);
-		host_bytes_.fetch_add(bytes - std::exchange(copy->host_charged, bytes), std::memory_order_relaxed); // wraps round
+		host_bytes_.fetch_add(
+			bytes - std::exchange(copy->host_charged, bytes), std::memory_order_relaxed); // wraps round
 	}
 
-	static uint64_t
-	bytes_of(const TieredCopy &copy)
+	static uint64_t bytes_of(const TieredCopy &copy)
 	{
 		uint64_t bytes = (copy.delta_last - copy.delta_first) * copy.bytes_per_row;
 
@@ -589,22 +560,20 @@ private:
 		return bytes;
 	}
 
-	bool
-	host_has_room(uint64_t bytes) const
+	bool host_has_room(uint64_t bytes) const
 	{
 		return bytes == 0 || host_bytes_.load(std::memory_order_relaxed) + bytes <= options_.host_bytes;
 	}
 
-	static Status
-	out_of_host_memory()
+	static Status out_of_host_memory()
 	{
 		return Status::error(StatusCode::kOutOfMemory, "neither the device nor the budget of host memory has room");
 	}
 
-	/// Moves the copy that has been idle longest from the device to the host, or the part of it that the device has. False if there is none
-	/// that may go. A copy in use never goes, so that two busy ones do not push each other out in turn.
-	bool
-	give_way(const TieredCopy *to)
+	/// Moves the copy that has been idle longest from the device to the host, or the part of it that the device has.
+	/// False if there is none that may go. A copy in use never goes, so that two busy ones do not push each other out
+	/// in turn.
+	bool give_way(const TieredCopy *to)
 	{
 		const uint64_t now = options_.clock();
 
@@ -617,15 +586,15 @@ private:
 
 			if (!writing.owns_lock() || copy->dropped || device_bytes(*copy) == 0)
 				continue;
-			if (copy->stays ? detach(copy.get()) : host_has_room(copy->bytes) && move(copy.get(), *host_, false).is_ok())
+			if (copy->stays ? detach(copy.get())
+							: host_has_room(copy->bytes) && move(copy.get(), *host_, false).is_ok())
 				return true;
 		}
 		return false;
 	}
 
 	/// Of a copy that stays: caller holds the write mutex.
-	bool
-	detach(TieredCopy *copy)
+	bool detach(TieredCopy *copy)
 	{
 		const std::shared_ptr<Place> place = copy->get_place();
 
@@ -668,14 +637,16 @@ private:
 		bool made_ = false;
 	};
 
-	/// Everything of a copy into another engine. Caller holds the write mutex. After a failure the copy is where it was.
-	Status
-	move(TieredCopy *copy, Engine &to, bool to_device)
+	/// Everything of a copy into another engine. Caller holds the write mutex. After a failure the copy is where it
+	/// was.
+	Status move(TieredCopy *copy, Engine &to, bool to_device)
 	{
 		if (!copy->movable)
-			return Status::error(StatusCode::kOutOfMemory, "out of memory when the copy was changed: it stays where it is");
+			return Status::error(
+				StatusCode::kOutOfMemory, "out of memory when the copy was changed: it stays where it is");
 
-		const Reservation room(&host_bytes_, to_device ? UINT64_MAX : options_.host_bytes, to_device ? 0 : copy->bytes.load(std::memory_order_relaxed));
+		const Reservation room(&host_bytes_, to_device ? UINT64_MAX : options_.host_bytes,
+			to_device ? 0 : copy->bytes.load(std::memory_order_relaxed));
 
 		if (!room.made())
 			return out_of_host_memory();
@@ -695,8 +666,7 @@ private:
 		return status;
 	}
 
-	void
-	run()
+	void run()
 	{
 		std::unique_lock lock(mutex_);
 
@@ -715,8 +685,7 @@ private:
 		}
 	}
 
-	void
-	say(const std::string &line) const
+	void say(const std::string &line) const
 	{
 		if (options_.log)
 			options_.log(line.c_str());

@@ -21,8 +21,8 @@ namespace
 
 constexpr int kExitGpuLost = 3;
 
-// Beside a GPU a dispatcher takes searches and wakes nobody. Measured with 64 clients on 16 cores: of one, two and three dispatchers one
-// answers most beside a GPU, and two with an engine that takes no time (README.md).
+// Beside a GPU a dispatcher takes searches and wakes nobody. Measured with 64 clients on 16 cores: of one, two and
+// three dispatchers one answers most beside a GPU, and two with an engine that takes no time (README.md).
 constexpr unsigned kCoresPerDispatcher = 8;
 constexpr unsigned kCoresPerDispatcherWithGpu = 16;
 constexpr unsigned kMostDispatchers = 8;
@@ -97,7 +97,8 @@ make_engine(const Options &options)
 
 Worker::Worker(const Options &options, std::unique_ptr<engine::Engine> engine, Clock clock)
 	: options_(options), engine_(std::move(engine)), handler_(options_, *engine_, clock),
-	  reception_(options_, handler_, clock, [this](const std::shared_ptr<Session> &session) { least_busy().adopt(session); })
+	  reception_(
+		  options_, handler_, clock, [this](const std::shared_ptr<Session> &session) { least_busy().adopt(session); })
 {
 	for (unsigned i = count_dispatchers(options_, *engine_); i > 0; i--)
 		dispatchers_.push_back(std::make_unique<Dispatcher>(options_, handler_, clock));

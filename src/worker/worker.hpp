@@ -1,4 +1,5 @@
-// The worker as one object: an engine, a handler with its threads, dispatchers, the reception. main makes one; tests too.
+// The worker as one object: an engine, a handler with its threads, dispatchers, the reception. main makes one; tests
+// too.
 #pragma once
 
 #include <memory>

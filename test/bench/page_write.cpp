@@ -48,7 +48,7 @@ write_once(const std::string &folder, int log_fd, size_t n_bytes, double *took_m
 	auto start = std::chrono::steady_clock::now();
 	int fd = open(name.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600);
 	bool good = fd >= 0 && write_file(log_fd, n_bytes, kLogPieceBytes, kLogSegmentBytes) &&
-				write_file(fd, n_bytes, kPageBytes, 0);
+		write_file(fd, n_bytes, kPageBytes, 0);
 	std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
 
 	*took_ms = took.count();

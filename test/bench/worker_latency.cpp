@@ -1,12 +1,15 @@
 // What the way to the worker and back costs, and what batching brings.
 //
-//   worker_latency WORKER_EXECUTABLE [--seconds S] [--rows N] [--dim D] [--k K] [--threads T] [--u8bin FILE] [--part null|cpu|load]
+//   worker_latency WORKER_EXECUTABLE [--seconds S] [--rows N] [--dim D] [--k K] [--threads T] [--u8bin FILE] [--part
+//   null|cpu|load]
 //
-// part null: round trips of SEARCH (128 floats, k = 10) through a worker whose engine answers in no time, for 1, 4, 16 and
+// part null: round trips of SEARCH (128 floats, k = 10) through a worker whose engine answers in no time, for 1, 4, 16
+// and
 //   64 clients, with and without spinning: p50 and p99 of the round trip, and CPU time per request on either side.
 // part cpu: the CPU engine with one client and with 64: searches per second.
 // part load: bytes per second of LOAD_ROWS.
-// Prints one JSON object a line. Rows are random clusters, or those of an uncompressed .u8bin file (u32 n, u32 dim, bytes).
+// Prints one JSON object a line. Rows are random clusters, or those of an uncompressed .u8bin file (u32 n, u32 dim,
+// bytes).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -88,8 +91,8 @@ public:
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (freopen("/dev/null", "w", stderr) == nullptr)
 				_exit(127);
-			execl(settings.worker.c_str(), "vectorgpu_worker", "--data-directory", path, "--epoch", "2a", "--engine", engine,
-				"--spin-us", spin.c_str(), "--threads", threads.c_str(), static_cast<char *>(nullptr));
+			execl(settings.worker.c_str(), "vectorgpu_worker", "--data-directory", path, "--epoch", "2a", "--engine",
+				engine, "--spin-us", spin.c_str(), "--threads", threads.c_str(), static_cast<char *>(nullptr));
 			_exit(127);
 		}
 		if (clock_getcpuclockid(pid_, &clock_) != 0)
@@ -134,7 +137,8 @@ exchange(Client *client, RequestType type, std::initializer_list<Part> parts, un
 
 	if (client_submit(client, type, &kKey, parts.begin(), parts.size()) != ClientResult::kOk)
 		die("submit failed");
-	if (client_spin(client, spin_us, &longest_yield_ns) == ClientState::kPending && client_wait(client, kTimeoutMs) != ClientState::kReplied)
+	if (client_spin(client, spin_us, &longest_yield_ns) == ClientState::kPending &&
+		client_wait(client, kTimeoutMs) != ClientState::kReplied)
 		die("no reply");
 	if (client_take_reply(client, header, body.data(), body.size()) != ClientResult::kOk)
 		die("wrong reply");
@@ -196,7 +200,8 @@ double
 load(const Settings &settings, const std::vector<float> &rows, size_t n_rows)
 {
 	const size_t row_bytes = settings.dim * sizeof(float);
-	const CreateRequest create = {n_rows * (row_bytes + 8), 0, settings.dim, ElementType::kFloat32, Metric::kL2, CopyKind::kRows, 0};
+	const CreateRequest create = {
+		n_rows * (row_bytes + 8), 0, settings.dim, ElementType::kFloat32, Metric::kL2, CopyKind::kRows, 0};
 	const SegmentRequest segment = {1, 0, n_rows};
 	const ManifestRequest manifest = {1, 0, 0, 1, 0};
 	const uint32_t segment_id = 1;
@@ -243,7 +248,8 @@ struct Measured
 
 /// `n_clients` threads search as fast as they can.
 Measured
-search_all(const Settings &settings, const Worker &worker, const std::vector<float> &rows, size_t n_clients, unsigned spin_us)
+search_all(
+	const Settings &settings, const Worker &worker, const std::vector<float> &rows, size_t n_clients, unsigned spin_us)
 {
 	std::vector<std::vector<uint32_t>> times(n_clients);
 	std::vector<std::thread> threads;
@@ -275,7 +281,8 @@ search_all(const Settings &settings, const Worker &worker, const std::vector<flo
 					const float *query = &rows[random() % (rows.size() / settings.dim) * settings.dim];
 					const uint64_t before = monotonic_ns();
 
-					exchange(&client, RequestType::kSearch, {part_of(request), {query, settings.dim * sizeof(float)}}, spin_us, &header);
+					exchange(&client, RequestType::kSearch, {part_of(request), {query, settings.dim * sizeof(float)}},
+						spin_us, &header);
 					times[t].push_back(static_cast<uint32_t>(std::min<uint64_t>(monotonic_ns() - before, UINT32_MAX)));
 					batches += header.batch_size;
 				}
@@ -321,8 +328,9 @@ print(const char *part, size_t n_clients, unsigned spin_us, const Settings &sett
 	printf("{\"part\": \"%s\", \"clients\": %zu, \"spin_us\": %u, \"rows\": %zu, \"dim\": %u, \"k\": %" PRIu64
 		   ", \"engine_threads\": %u, \"cores\": %u, \"per_second\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
 		   "\"max_us\": %.0f, \"client_cpu_us\": %.2f, \"worker_cpu_us\": %.2f, \"batch_seen\": %.1f}\n",
-		part, n_clients, spin_us, n_rows, settings.dim, settings.k, settings.n_threads, std::thread::hardware_concurrency(),
-		static_cast<double>(m.n) / m.seconds, m.p50_us, m.p99_us, m.max_us, m.client_cpu_us, m.worker_cpu_us, m.mean_batch);
+		part, n_clients, spin_us, n_rows, settings.dim, settings.k, settings.n_threads,
+		std::thread::hardware_concurrency(), static_cast<double>(m.n) / m.seconds, m.p50_us, m.p99_us, m.max_us,
+		m.client_cpu_us, m.worker_cpu_us, m.mean_batch);
 	fflush(stdout);
 }
 
@@ -377,7 +385,8 @@ main(int argc, char **argv)
 
 			load(small, rows, std::min<size_t>(n_rows, 1000));
 			for (const size_t n_clients : {1, 4, 16, 64})
-				print("null", n_clients, spin_us, settings, n_rows, search_all(settings, worker, rows, n_clients, spin_us));
+				print("null", n_clients, spin_us, settings, n_rows,
+					search_all(settings, worker, rows, n_clients, spin_us));
 		}
 	if (settings.part.empty() || settings.part == "cpu")
 	{
@@ -393,8 +402,8 @@ main(int argc, char **argv)
 			const Worker worker(settings, engine, 0);
 			const double seconds = load(settings, rows, n_rows);
 
-			printf("{\"part\": \"load\", \"engine\": \"%s\", \"rows\": %zu, \"dim\": %u, \"gb_per_second\": %.2f}\n", engine, n_rows,
-				settings.dim, static_cast<double>(n_rows * (settings.dim * 4 + 8)) * 1e-9 / seconds);
+			printf("{\"part\": \"load\", \"engine\": \"%s\", \"rows\": %zu, \"dim\": %u, \"gb_per_second\": %.2f}\n",
+				engine, n_rows, settings.dim, static_cast<double>(n_rows * (settings.dim * 4 + 8)) * 1e-9 / seconds);
 		}
 	return 0;
 }

@@ -1,5 +1,6 @@
-// Storage parameters and options of operator classes as core hands them on: names, types and bounds as the module has defined them,
-// values drawn from the input of a fuzz target. What core itself refuses (names, bounds, members) is never drawn.
+// Storage parameters and options of operator classes as core hands them on: names, types and bounds as the module has
+// defined them, values drawn from the input of a fuzz target. What core itself refuses (names, bounds, members) is
+// never drawn.
 #pragma once
 
 #include "fake_server.hpp"
@@ -19,8 +20,7 @@ struct Draw
 	size_t size;
 
 	template <class T>
-	T
-	take()
+	T take()
 	{
 		T value = {};
 		const size_t n = size < sizeof(T) ? size : sizeof(T);
@@ -35,8 +35,8 @@ struct Draw
 /// What build_reloptions draws from; set by the target.
 extern Draw options_draw;
 
-/// What core makes of an operator class's options: a function that defines them, called with values drawn from options_draw, palloc'd.
-/// Raises the errors of their validators.
+/// What core makes of an operator class's options: a function that defines them, called with values drawn from
+/// options_draw, palloc'd. Raises the errors of their validators.
 bytea *operator_class_options(PGFunction define);
 
 /// The support function that every index has: the shape function of its operator class.

@@ -1,6 +1,6 @@
-// What of the server the fuzz targets of the module's own sources need: memory, errors, messages, buffers over a file in memory.
-// Nothing here is a server: no locks, no log, no catalogs. What is missing is left unresolved by the linker and crashes the
-// target if it is called, so that a target shows what it reaches.
+// What of the server the fuzz targets of the module's own sources need: memory, errors, messages, buffers over a file
+// in memory. Nothing here is a server: no locks, no log, no catalogs. What is missing is left unresolved by the linker
+// and crashes the target if it is called, so that a target shows what it reaches.
 #pragma once
 
 #include <csetjmp>

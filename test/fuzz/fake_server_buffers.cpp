@@ -1,4 +1,5 @@
-// See fake_server.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server besides.
+// See fake_server.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server
+// besides.
 #include "fake_server.hpp"
 
 #include "pg/define_setting.hpp"
@@ -101,192 +102,160 @@ using namespace vectorgpu::fuzz;
 extern "C"
 {
 
-MemoryContext TopTransactionContext = nullptr;
-char *BufferBlocks;
-Block *LocalBufferBlockPointers;
-BufferDescPadded *BufferDescriptors;
-BufferUsage pgBufferUsage;
-int NBuffers = 16384;
-int NLocBuffer = 0;
-int old_snapshot_threshold = -1;
-int XactIsoLevel = XACT_READ_COMMITTED;
-int maintenance_work_mem = 65536;
-int work_mem = 4096;
-bool pgstat_track_counts = false;
+	MemoryContext TopTransactionContext = nullptr;
+	char *BufferBlocks;
+	Block *LocalBufferBlockPointers;
+	BufferDescPadded *BufferDescriptors;
+	BufferUsage pgBufferUsage;
+	int NBuffers = 16384;
+	int NLocBuffer = 0;
+	int old_snapshot_threshold = -1;
+	int XactIsoLevel = XACT_READ_COMMITTED;
+	int maintenance_work_mem = 65536;
+	int work_mem = 4096;
+	bool pgstat_track_counts = false;
 
-BlockNumber
-RelationGetNumberOfBlocksInFork(Relation relation, ForkNumber fork)
-{
-	return static_cast<BlockNumber>(pages.size() / BLCKSZ);
-}
-
-Buffer
-ReadBufferExtended(Relation relation, ForkNumber fork, BlockNumber block, ReadBufferMode mode, BufferAccessStrategy strategy)
-{
-	if (block >= pages.size() / BLCKSZ)
-		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("could not read block %u", block)));
-	n_pins++;
-	pgBufferUsage.shared_blks_read++; // every checksum is compared
-	return static_cast<Buffer>(block + 1);
-}
-
-bool
-ReadRecentBuffer(RelFileNode node, ForkNumber fork, BlockNumber block, Buffer buffer)
-{
-	return false;
-}
-
-BlockNumber
-BufferGetBlockNumber(Buffer buffer)
-{
-	return static_cast<BlockNumber>(buffer - 1);
-}
-
-void
-LockBuffer(Buffer buffer, int mode)
-{
-}
-
-void
-ReleaseBuffer(Buffer buffer)
-{
-	REQUIRE(n_pins-- > 0);
-}
-
-void
-UnlockReleaseBuffer(Buffer buffer)
-{
-	ReleaseBuffer(buffer);
-}
-
-BufferAccessStrategy
-GetAccessStrategy(BufferAccessStrategyType type)
-{
-	return nullptr;
-}
-
-void
-FreeAccessStrategy(BufferAccessStrategy strategy)
-{
-}
-
-bool
-RecoveryInProgress()
-{
-	return false;
-}
-
-Snapshot
-GetTransactionSnapshot()
-{
-	return nullptr;
-}
-
-Snapshot
-RegisterSnapshot(Snapshot snapshot)
-{
-	return snapshot;
-}
-
-void
-UnregisterSnapshot(Snapshot snapshot)
-{
-}
-
-void
-vacuum_delay_point()
-{
-}
-
-// What is allocated in a context is freed with everything else at the end of the call; its callbacks run when they would in a server.
-MemoryContext
-AllocSetContextCreateInternal(MemoryContext parent, const char *name, Size min_size, Size init_size, Size max_size)
-{
-	contexts.push_back(static_cast<MemoryContext>(palloc0(sizeof(MemoryContextData))));
-	return contexts.back();
-}
-
-void
-MemoryContextRegisterResetCallback(MemoryContext context, MemoryContextCallback *callback)
-{
-	callback->next = context->reset_cbs;
-	context->reset_cbs = callback;
-}
-
-void
-MemoryContextReset(MemoryContext context)
-{
-	while (context->reset_cbs != nullptr)
+	BlockNumber RelationGetNumberOfBlocksInFork(Relation relation, ForkNumber fork)
 	{
-		MemoryContextCallback *callback = context->reset_cbs;
-
-		context->reset_cbs = callback->next;
-		callback->func(callback->arg);
+		return static_cast<BlockNumber>(pages.size() / BLCKSZ);
 	}
-}
 
-void
-MemoryContextDelete(MemoryContext context)
-{
-	MemoryContextReset(context);
-}
+	Buffer ReadBufferExtended(
+		Relation relation, ForkNumber fork, BlockNumber block, ReadBufferMode mode, BufferAccessStrategy strategy)
+	{
+		if (block >= pages.size() / BLCKSZ)
+			ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("could not read block %u", block)));
+		n_pins++;
+		pgBufferUsage.shared_blks_read++; // every checksum is compared
+		return static_cast<Buffer>(block + 1);
+	}
 
-int
-pg_database_encoding_max_length()
-{
-	return 1;
-}
-
-// --- sorting of 16-byte keys ------------------------------------------------------------
-
-TypeCacheEntry *
-lookup_type_cache(Oid type, int flags)
-{
-	static TypeCacheEntry entry;
-
-	return &entry;
-}
-
-Tuplesortstate *
-tuplesort_begin_datum(Oid type, Oid operator_oid, Oid collation, bool nulls_first, int memory_kb, SortCoordinate coordinate,
-	int options)
-{
-	sorts.push_back(new Sort{{}, 0});
-	return reinterpret_cast<Tuplesortstate *>(sorts.back());
-}
-
-void
-tuplesort_putdatum(Tuplesortstate *state, Datum value, bool is_null)
-{
-	reinterpret_cast<Sort *>(state)->keys.push_back(*DatumGetUUIDP(value));
-}
-
-void
-tuplesort_performsort(Tuplesortstate *state)
-{
-	std::vector<pg_uuid_t> &keys = reinterpret_cast<Sort *>(state)->keys;
-
-	std::sort(keys.begin(), keys.end(),
-		[](const pg_uuid_t &a, const pg_uuid_t &b) { return std::memcmp(a.data, b.data, sizeof(a.data)) < 0; });
-}
-
-bool
-tuplesort_getdatum(Tuplesortstate *state, bool forward, Datum *value, bool *is_null, Datum *abbreviated)
-{
-	Sort *sort = reinterpret_cast<Sort *>(state);
-
-	if (sort->next == sort->keys.size())
+	bool ReadRecentBuffer(RelFileNode node, ForkNumber fork, BlockNumber block, Buffer buffer)
+	{
 		return false;
-	*value = PointerGetDatum(palloc(sizeof(pg_uuid_t)));
-	std::memcpy(DatumGetPointer(*value), &sort->keys[sort->next++], sizeof(pg_uuid_t));
-	*is_null = false;
-	return true;
-}
+	}
 
-void
-tuplesort_end(Tuplesortstate *state)
-{
-}
+	BlockNumber BufferGetBlockNumber(Buffer buffer)
+	{
+		return static_cast<BlockNumber>(buffer - 1);
+	}
+
+	void LockBuffer(Buffer buffer, int mode) {}
+
+	void ReleaseBuffer(Buffer buffer)
+	{
+		REQUIRE(n_pins-- > 0);
+	}
+
+	void UnlockReleaseBuffer(Buffer buffer)
+	{
+		ReleaseBuffer(buffer);
+	}
+
+	BufferAccessStrategy GetAccessStrategy(BufferAccessStrategyType type)
+	{
+		return nullptr;
+	}
+
+	void FreeAccessStrategy(BufferAccessStrategy strategy) {}
+
+	bool RecoveryInProgress()
+	{
+		return false;
+	}
+
+	Snapshot GetTransactionSnapshot()
+	{
+		return nullptr;
+	}
+
+	Snapshot RegisterSnapshot(Snapshot snapshot)
+	{
+		return snapshot;
+	}
+
+	void UnregisterSnapshot(Snapshot snapshot) {}
+
+	void vacuum_delay_point() {}
+
+	// What is allocated in a context is freed with everything else at the end of the call; its callbacks run when they
+	// would in a server.
+	MemoryContext AllocSetContextCreateInternal(
+		MemoryContext parent, const char *name, Size min_size, Size init_size, Size max_size)
+	{
+		contexts.push_back(static_cast<MemoryContext>(palloc0(sizeof(MemoryContextData))));
+		return contexts.back();
+	}
+
+	void MemoryContextRegisterResetCallback(MemoryContext context, MemoryContextCallback *callback)
+	{
+		callback->next = context->reset_cbs;
+		context->reset_cbs = callback;
+	}
+
+	void MemoryContextReset(MemoryContext context)
+	{
+		while (context->reset_cbs != nullptr)
+		{
+			MemoryContextCallback *callback = context->reset_cbs;
+
+			context->reset_cbs = callback->next;
+			callback->func(callback->arg);
+		}
+	}
+
+	void MemoryContextDelete(MemoryContext context)
+	{
+		MemoryContextReset(context);
+	}
+
+	int pg_database_encoding_max_length()
+	{
+		return 1;
+	}
+
+	// --- sorting of 16-byte keys ------------------------------------------------------------
+
+	TypeCacheEntry *lookup_type_cache(Oid type, int flags)
+	{
+		static TypeCacheEntry entry;
+
+		return &entry;
+	}
+
+	Tuplesortstate *tuplesort_begin_datum(Oid type, Oid operator_oid, Oid collation, bool nulls_first, int memory_kb,
+		SortCoordinate coordinate, int options)
+	{
+		sorts.push_back(new Sort{{}, 0});
+		return reinterpret_cast<Tuplesortstate *>(sorts.back());
+	}
+
+	void tuplesort_putdatum(Tuplesortstate *state, Datum value, bool is_null)
+	{
+		reinterpret_cast<Sort *>(state)->keys.push_back(*DatumGetUUIDP(value));
+	}
+
+	void tuplesort_performsort(Tuplesortstate *state)
+	{
+		std::vector<pg_uuid_t> &keys = reinterpret_cast<Sort *>(state)->keys;
+
+		std::sort(keys.begin(), keys.end(),
+			[](const pg_uuid_t &a, const pg_uuid_t &b) { return std::memcmp(a.data, b.data, sizeof(a.data)) < 0; });
+	}
+
+	bool tuplesort_getdatum(Tuplesortstate *state, bool forward, Datum *value, bool *is_null, Datum *abbreviated)
+	{
+		Sort *sort = reinterpret_cast<Sort *>(state);
+
+		if (sort->next == sort->keys.size())
+			return false;
+		*value = PointerGetDatum(palloc(sizeof(pg_uuid_t)));
+		std::memcpy(DatumGetPointer(*value), &sort->keys[sort->next++], sizeof(pg_uuid_t));
+		*is_null = false;
+		return true;
+	}
+
+	void tuplesort_end(Tuplesortstate *state) {}
 
 } // extern "C"
 
@@ -296,15 +265,15 @@ namespace vectorgpu::pg
 {
 
 void
-define_real(const char *name, const char *summary, const char *detail, double *value, double initial, double least, double most, GucContext context,
-	int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
+define_real(const char *name, const char *summary, const char *detail, double *value, double initial, double least,
+	double most, GucContext context, int flags, GucRealCheckHook check, GucRealAssignHook assign, GucShowHook show)
 {
 	*value = initial;
 }
 
 void
-define_int(const char *name, const char *summary, const char *detail, int *value, int initial, int least, int most, GucContext context, int flags,
-	GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
+define_int(const char *name, const char *summary, const char *detail, int *value, int initial, int least, int most,
+	GucContext context, int flags, GucIntCheckHook check, GucIntAssignHook assign, GucShowHook show)
 {
 	*value = initial;
 }

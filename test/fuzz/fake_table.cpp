@@ -1,4 +1,5 @@
-// See fake_server.hpp: a table whose visible rows are in memory, as the table scan of a check gives them to its callback.
+// See fake_server.hpp: a table whose visible rows are in memory, as the table scan of a check gives them to its
+// callback.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -21,7 +22,8 @@ namespace
 {
 
 TableScanDesc
-begin_scan(Relation relation, Snapshot snapshot, int n_keys, struct ScanKeyData *keys, ParallelTableScanDesc parallel, uint32 flags)
+begin_scan(Relation relation, Snapshot snapshot, int n_keys, struct ScanKeyData *keys, ParallelTableScanDesc parallel,
+	uint32 flags)
 {
 	TableScanDesc scan = static_cast<TableScanDesc>(palloc0(sizeof(TableScanDescData)));
 
@@ -30,8 +32,8 @@ begin_scan(Relation relation, Snapshot snapshot, int n_keys, struct ScanKeyData 
 }
 
 double
-scan_rows(Relation relation, Relation index, IndexInfo *info, bool allow_sync, bool any_visible, bool progress, BlockNumber first,
-	BlockNumber n_blocks, IndexBuildCallback callback, void *state, TableScanDesc scan)
+scan_rows(Relation relation, Relation index, IndexInfo *info, bool allow_sync, bool any_visible, bool progress,
+	BlockNumber first, BlockNumber n_blocks, IndexBuildCallback callback, void *state, TableScanDesc scan)
 {
 	for (const TableRow &row : table_rows)
 	{
@@ -73,32 +75,28 @@ table_methods()
 extern "C"
 {
 
-IndexInfo *
-BuildIndexInfo(Relation index)
-{
-	return static_cast<IndexInfo *>(palloc0(sizeof(IndexInfo)));
-}
+	IndexInfo *BuildIndexInfo(Relation index)
+	{
+		return static_cast<IndexInfo *>(palloc0(sizeof(IndexInfo)));
+	}
 
-Oid
-get_base_element_type(Oid type)
-{
-	return type == INT4ARRAYOID ? INT4OID : InvalidOid;
-}
+	Oid get_base_element_type(Oid type)
+	{
+		return type == INT4ARRAYOID ? INT4OID : InvalidOid;
+	}
 
-Oid
-getBaseType(Oid type)
-{
-	return type;
-}
+	Oid getBaseType(Oid type)
+	{
+		return type;
+	}
 
-int
-ArrayGetNItems(int n_dimensions, const int *dimensions)
-{
-	int n = n_dimensions > 0 ? 1 : 0;
+	int ArrayGetNItems(int n_dimensions, const int *dimensions)
+	{
+		int n = n_dimensions > 0 ? 1 : 0;
 
-	for (int i = 0; i < n_dimensions; i++)
-		n *= dimensions[i]; // of arrays that a server has made: no overflow
-	return n;
-}
+		for (int i = 0; i < n_dimensions; i++)
+			n *= dimensions[i]; // of arrays that a server has made: no overflow
+		return n;
+	}
 
 } // extern "C"

@@ -1,6 +1,7 @@
-// libFuzzer target: the description of a segment's graph, with codes or without, as the worker's engine gets it from a backend. Bytes: degree, rows
-// (a byte each), bit 0: with codes, where the description is cut in two, then the description. A graph that is accepted is searched, by rows
-// and by codes: what is found are rows of the segment, no row twice, in order.
+// libFuzzer target: the description of a segment's graph, with codes or without, as the worker's engine gets it from a
+// backend. Bytes: degree, rows (a byte each), bit 0: with codes, where the description is cut in two, then the
+// description. A graph that is accepted is searched, by rows and by codes: what is found are rows of the segment, no
+// row twice, in order.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -37,7 +38,8 @@ search(const SegmentGraph &graph, graph::MemoryGraph *memory)
 		graph::SearchStats stats;
 		uint32_t n_found = 0;
 
-		for (uint32_t i = part.first_entry; i < part.first_entry + part.n_entries && entries.size() < graph::kSearchEntries; i++)
+		for (uint32_t i = part.first_entry;
+			i < part.first_entry + part.n_entries && entries.size() < graph::kSearchEntries; i++)
 		{
 			const uint32_t node = graph.entries()[i];
 			double score;
@@ -47,14 +49,15 @@ search(const SegmentGraph &graph, graph::MemoryGraph *memory)
 			graph::score_rows(memory->rows, memory->query, &node, 1, &score);
 			entries.push_back({std::isnan(score) ? INFINITY : score, node});
 		}
-		if (!graph::graph_search(view, spec, entries.data(), entries.size(), found.data(), &n_found, &stats, work.data(), work.size())
-				 .is_ok() ||
+		if (!graph::graph_search(
+				view, spec, entries.data(), entries.size(), found.data(), &n_found, &stats, work.data(), work.size())
+				.is_ok() ||
 			n_found == 0 || n_found > kWidth)
 			std::abort();
 		nodes.clear();
 		for (uint32_t i = 0; i < n_found; i++)
-			if (found[i].node < part.first_row || found[i].node >= part.first_row + part.n_rows || !nodes.insert(found[i].node).second ||
-				(i > 0 && !graph::before(found[i - 1], found[i])))
+			if (found[i].node < part.first_row || found[i].node >= part.first_row + part.n_rows ||
+				!nodes.insert(found[i].node).second || (i > 0 && !graph::before(found[i - 1], found[i])))
 				std::abort();
 	}
 }
@@ -88,7 +91,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (const Metric metric : kMetrics)
 	{
 		const DistanceSpec spec = {metric, ElementType::kFloat32, kDim};
-		graph::MemoryGraph memory = {{spec, rows.data(), kDim * sizeof(float), n_rows}, graph.edges(), degree, query.data()};
+		graph::MemoryGraph memory = {
+			{spec, rows.data(), kDim * sizeof(float), n_rows}, graph.edges(), degree, query.data()};
 
 		search(graph, &memory);
 		if (!hashed)

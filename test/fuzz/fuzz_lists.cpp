@@ -1,6 +1,6 @@
-// libFuzzer target: the description of a segment's inverted lists, with codes or without, as the worker's engine gets it from a backend.
-// Bytes: number of lists, dimensions, rows (a byte each), where the description is cut in two, then the description. Of a description
-// with codes that is accepted, all rows are estimated.
+// libFuzzer target: the description of a segment's inverted lists, with codes or without, as the worker's engine gets
+// it from a backend. Bytes: number of lists, dimensions, rows (a byte each), where the description is cut in two, then
+// the description. Of a description with codes that is accepted, all rows are estimated.
 #include <cstdlib>
 #include <vector>
 
@@ -46,7 +46,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		engine::Lists coded;
 
-		if (coded.append(n_lists, bytes).is_ok() && coded.check_coded({metric, ElementType::kFloat32, dim}, n_rows).is_ok())
+		if (coded.append(n_lists, bytes).is_ok() &&
+			coded.check_coded({metric, ElementType::kFloat32, dim}, n_rows).is_ok())
 			estimate_all(coded, dim, n_rows);
 	}
 	if (!lists.append(n_lists, bytes.first(cut)).is_ok() || !lists.append(n_lists, bytes.subspan(cut)).is_ok() ||

@@ -1,5 +1,6 @@
-// libFuzzer target: input of matchrow and matchquery. The first byte says which type and form (bit 0: matchquery, bit 1: binary).
-// What is read is written and read again, in both forms: the same bytes, since equal values are stored alike.
+// libFuzzer target: input of matchrow and matchquery. The first byte says which type and form (bit 0: matchquery, bit
+// 1: binary). What is read is written and read again, in both forms: the same bytes, since equal values are stored
+// alike.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -82,15 +83,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool has_zero = memchr(rest, 0, n) != nullptr;
 
 	const fuzz::Call one_call;
-	if (!fuzz::no_error([&] { value = binary ? receive(type, rest, n) : call(type.in, CStringGetDatum(pnstrdup(rest, n))); }))
+	if (!fuzz::no_error(
+			[&] { value = binary ? receive(type, rest, n) : call(type.in, CStringGetDatum(pnstrdup(rest, n))); }))
 		return 0;
 	if (!binary || !has_zero)
 		REQUIRE(fuzz::no_error([&] { REQUIRE(same(value, call(type.in, call(type.out, value)))); }));
-	REQUIRE(fuzz::no_error([&] {
-		const bytea *sent = DatumGetByteaPP(call(type.send, value));
+	REQUIRE(fuzz::no_error(
+		[&]
+		{
+			const bytea *sent = DatumGetByteaPP(call(type.send, value));
 
-		REQUIRE(same(value, receive(type, VARDATA_ANY(sent), VARSIZE_ANY_EXHDR(sent))));
-	}));
+			REQUIRE(same(value, receive(type, VARDATA_ANY(sent), VARSIZE_ANY_EXHDR(sent))));
+		}));
 	if (&type == &kTypes[0])
 		REQUIRE(fuzz::no_error([&] { REQUIRE(DatumGetInt32(call(vectorgpu_matchrow_cmp, value, value)) == 0); }));
 	return 0;

@@ -1,7 +1,8 @@
-// libFuzzer target: the description of a segment of sets or texts, as the worker's engine gets it, and a query of it. Bytes: rows, flags (bit 0: with
-// texts), bytes of the query (a byte each), the query, the description. An index that is accepted answers a query that is one with every
-// row, none twice, in order; by counts, and where there are texts by their edit distance too. The description that is made again of it is the one it came from, whole
-// and in pieces, and nothing that was derived from it differs.
+// libFuzzer target: the description of a segment of sets or texts, as the worker's engine gets it, and a query of it.
+// Bytes: rows, flags (bit 0: with texts), bytes of the query (a byte each), the query, the description. An index that
+// is accepted answers a query that is one with every row, none twice, in order; by counts, and where there are texts by
+// their edit distance too. The description that is made again of it is the one it came from, whole and in pieces, and
+// nothing that was derived from it differs.
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -26,7 +27,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool with_texts = (data[1] & 1) != 0;
 	const std::span<const uint8_t> rest(data + 3, size - 3);
 	const size_t query_bytes = std::min<size_t>(data[2], rest.size());
-	const std::vector<uint8_t> query(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(query_bytes)); // of just that size
+	const std::vector<uint8_t> query(
+		rest.begin(), rest.begin() + static_cast<ptrdiff_t>(query_bytes)); // of just that size
 	std::vector<RowId> row_ids;
 
 	for (size_t i = 0; i < n_rows; i++)
@@ -42,13 +44,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	std::vector<uint8_t> again(n_bytes);
 	const size_t piece = 1 + data[2] % 37;
 
-	if (n_bytes != description.size() || !index.read_description(0, n_bytes, again.data()) || !std::equal(again.begin(), again.end(), description.begin()))
+	if (n_bytes != description.size() || !index.read_description(0, n_bytes, again.data()) ||
+		!std::equal(again.begin(), again.end(), description.begin()))
 		std::abort();
 	std::fill(again.begin(), again.end(), uint8_t{0});
 	for (size_t first = 0; first < n_bytes; first += piece)
 		if (!index.read_description(first, std::min(piece, n_bytes - first), again.data() + first))
 			std::abort();
-	if (!std::equal(again.begin(), again.end(), description.begin()) || index.read_description(n_bytes, 1, again.data()) || index.count_different(0, n_rows) != 0)
+	if (!std::equal(again.begin(), again.end(), description.begin()) ||
+		index.read_description(n_bytes, 1, again.data()) || index.count_different(0, n_rows) != 0)
 		std::abort();
 	for (const bool by_distance : {false, true})
 	{
@@ -64,8 +68,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			std::abort();
 		for (size_t i = 0; i < n_rows; i++)
 			if (!seen.insert(results[0][i].row).second || results[0][i].row % 3 != 1 ||
-				(i > 0 && (results[0][i - 1].score > results[0][i].score ||
-							  (results[0][i - 1].score == results[0][i].score && results[0][i - 1].row >= results[0][i].row))))
+				(i > 0 &&
+					(results[0][i - 1].score > results[0][i].score ||
+						(results[0][i - 1].score == results[0][i].score &&
+							results[0][i - 1].row >= results[0][i].row))))
 				std::abort();
 	}
 	return 0;

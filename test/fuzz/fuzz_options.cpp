@@ -1,6 +1,7 @@
-// libFuzzer target: storage parameters of gpuivf and gpugraph and operator class options of gpumatch, as core hands them on once it has parsed
-// names and bounds. What is accepted must be what vectorgpu_check accepts of a metapage, and its sizes must fit the type; a value that
-// gpumatch stores by such options must be one that the check accepts, and at no distance from itself.
+// libFuzzer target: storage parameters of gpuivf and gpugraph and operator class options of gpumatch, as core hands
+// them on once it has parsed names and bounds. What is accepted must be what vectorgpu_check accepts of a metapage, and
+// its sizes must fit the type; a value that gpumatch stores by such options must be one that the check accepts, and at
+// no distance from itself.
 #include "options_shape.hpp"
 
 #include <algorithm>
@@ -18,12 +19,12 @@ using namespace vectorgpu::fuzz;
 
 extern "C"
 {
-Datum vectorgpu_text_gram_options(PG_FUNCTION_ARGS);
-Datum vectorgpu_lsh_options(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_lsh_l1(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_lsh_cosine(PG_FUNCTION_ARGS);
+	Datum vectorgpu_text_gram_options(PG_FUNCTION_ARGS);
+	Datum vectorgpu_lsh_options(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_lsh_l1(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_lsh_cosine(PG_FUNCTION_ARGS);
 }
 
 namespace
@@ -56,7 +57,8 @@ try_ivf(fuzz::Draw draw)
 	const am::IndexShape shape = shape_now();
 
 	fuzz::options_draw = draw;
-	// What does not go together whatever the column is, CREATE INDEX and ALTER INDEX refuse; an index may have it all the same, from a release that did not.
+	// What does not go together whatever the column is, CREATE INDEX and ALTER INDEX refuse; an index may have it all
+	// the same, from a release that did not.
 	if (!fuzz::no_error([&] { index->rd_options = am::ivf_parse_options(0, true); }))
 	{
 		require_refusal();
@@ -137,7 +139,8 @@ try_match(fuzz::Draw draw)
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	memcpy(shape.am_options, meta.am_options, sizeof(shape.am_options));
-	REQUIRE(options.elements.gram_length >= types::kMinGramLength && options.elements.gram_length <= types::kMaxGramLength);
+	REQUIRE(
+		options.elements.gram_length >= types::kMinGramLength && options.elements.gram_length <= types::kMaxGramLength);
 	REQUIRE(options.elements.hashes >= 1 && options.elements.hashes <= types::kMaxHashes);
 	REQUIRE(options.elements.buckets >= 2 && options.elements.buckets <= types::kMaxBuckets);
 	REQUIRE(std::isfinite(options.elements.width) && options.elements.width > 0);
@@ -167,33 +170,31 @@ define_all()
 extern "C"
 {
 
-bytea **
-RelationGetIndexAttOptions(Relation, bool)
-{
-	return class_options;
-}
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	static const bool defined = (define_all(), true);
-	fuzz::Draw draw = {data, size};
-	const fuzz::Call one_call;
-
-	(void) defined;
-	switch (draw.take<uint8_t>() % 3)
+	bytea **RelationGetIndexAttOptions(Relation, bool)
 	{
-		case 0:
-			try_ivf(draw);
-			break;
-		case 1:
-			try_graph(draw);
-			break;
-		default:
-			try_match(draw);
-			break;
+		return class_options;
 	}
-	return 0;
-}
+
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+	{
+		static const bool defined = (define_all(), true);
+		fuzz::Draw draw = {data, size};
+		const fuzz::Call one_call;
+
+		(void) defined;
+		switch (draw.take<uint8_t>() % 3)
+		{
+			case 0:
+				try_ivf(draw);
+				break;
+			case 1:
+				try_graph(draw);
+				break;
+			default:
+				try_match(draw);
+				break;
+		}
+		return 0;
+	}
 
 } // extern "C"

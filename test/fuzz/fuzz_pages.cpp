@@ -1,7 +1,8 @@
-// libFuzzer target: damaged pages whose checksums are right, against vectorgpu_check. The first byte names one of the indexes of
-// test/fuzz/pages (bit 7: not deeply, without the table); each further record changes it: block (bit 7: leave the checksum as it is), uint16
-// offset, length, so many bytes. Length 0 cuts the file, or makes it longer, to `block` blocks. The check must end, either finding damage or
-// finding none, and must find none, and every row of the table, where nothing was changed.
+// libFuzzer target: damaged pages whose checksums are right, against vectorgpu_check. The first byte names one of the
+// indexes of test/fuzz/pages (bit 7: not deeply, without the table); each further record changes it: block (bit 7:
+// leave the checksum as it is), uint16 offset, length, so many bytes. Length 0 cuts the file, or makes it longer, to
+// `block` blocks. The check must end, either finding damage or finding none, and must find none, and every row of the
+// table, where nothing was changed.
 #include "fake_options.hpp"
 
 #include <algorithm>
@@ -23,19 +24,19 @@ extern "C"
 {
 #include "catalog/pg_type.h"
 
-Datum vectorgpu_shape_vector_l2(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_ip(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_cosine(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_l1(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_halfvec_ip(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_bit_hamming(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_bit_jaccard(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_array_match(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_array_minhash(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_matchrow_match(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_tsvector_match(PG_FUNCTION_ARGS);
-Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_l2(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_ip(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_cosine(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_l1(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_halfvec_ip(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_bit_hamming(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_bit_jaccard(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_array_match(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_array_minhash(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_matchrow_match(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_tsvector_match(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
 }
 
 using namespace vectorgpu;
@@ -51,25 +52,25 @@ struct IndexFile
 
 /// Support function 1 of the operator class of each index, in the order of the files.
 constexpr PGFunction kShapes[] = {
-	vectorgpu_shape_vector_l2,     // 00_flat
-	vectorgpu_shape_bit_hamming,   // 01_flat_bit
-	vectorgpu_shape_vector_l2,     // 02_ivf
-	vectorgpu_shape_vector_l2,     // 03_ivf_sq8
-	vectorgpu_shape_vector_l2,     // 04_ivf_pq
-	vectorgpu_shape_halfvec_ip,    // 05_graph
-	vectorgpu_shape_array_match,   // 06_match
+	vectorgpu_shape_vector_l2,      // 00_flat
+	vectorgpu_shape_bit_hamming,    // 01_flat_bit
+	vectorgpu_shape_vector_l2,      // 02_ivf
+	vectorgpu_shape_vector_l2,      // 03_ivf_sq8
+	vectorgpu_shape_vector_l2,      // 04_ivf_pq
+	vectorgpu_shape_halfvec_ip,     // 05_graph
+	vectorgpu_shape_array_match,    // 06_match
 	vectorgpu_shape_matchrow_match, // 07_match_row
-	vectorgpu_shape_text_gram,     // 08_match_text
-	vectorgpu_shape_vector_l2,     // 09_graph_hash
-	vectorgpu_shape_vector_cosine, // 10_ivf_pq_none
-	vectorgpu_shape_vector_ip,     // 11_ivf_sq8_fp16
-	vectorgpu_shape_vector_l1,     // 12_ivf_fp16
-	vectorgpu_shape_vector_lsh_l2, // 13_match_lsh
-	vectorgpu_shape_array_minhash, // 14_match_minhash
+	vectorgpu_shape_text_gram,      // 08_match_text
+	vectorgpu_shape_vector_l2,      // 09_graph_hash
+	vectorgpu_shape_vector_cosine,  // 10_ivf_pq_none
+	vectorgpu_shape_vector_ip,      // 11_ivf_sq8_fp16
+	vectorgpu_shape_vector_l1,      // 12_ivf_fp16
+	vectorgpu_shape_vector_lsh_l2,  // 13_match_lsh
+	vectorgpu_shape_array_minhash,  // 14_match_minhash
 	vectorgpu_shape_tsvector_match, // 15_match_lexemes
-	vectorgpu_shape_bit_hamming,   // 16_ivf_bit
-	vectorgpu_shape_bit_jaccard,   // 17_graph_bit
-	vectorgpu_shape_vector_l2,     // 18_ivf_depths
+	vectorgpu_shape_bit_hamming,    // 16_ivf_bit
+	vectorgpu_shape_bit_jaccard,    // 17_graph_bit
+	vectorgpu_shape_vector_l2,      // 18_ivf_depths
 };
 
 std::vector<IndexFile> indexes;
@@ -110,7 +111,8 @@ std::vector<char>
 read_sparse(const std::filesystem::path &path)
 {
 	const std::vector<char> bytes = read_file(path);
-	auto number = [&](size_t at) {
+	auto number = [&](size_t at)
+	{
 		uint32_t value = 0;
 
 		memcpy(&value, bytes.data() + at, sizeof(value));
@@ -194,7 +196,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	const bool changed = change_pages(data + 1, size - 1);
 	const fuzz::Call one_call;
-	const bool clean = fuzz::no_error([&] { am::check_index(fuzz::the_relation(), fuzz::the_relation(), deep, &result); });
+	const bool clean =
+		fuzz::no_error([&] { am::check_index(fuzz::the_relation(), fuzz::the_relation(), deep, &result); });
 
 	REQUIRE(clean || changed);
 	REQUIRE(clean || fuzz::error_code == ERRCODE_INDEX_CORRUPTED || fuzz::error_code == ERRCODE_DATA_CORRUPTED ||
@@ -202,6 +205,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (clean)
 		REQUIRE(fuzz::pins() == 0);
 	if (!changed)
-		REQUIRE(result.heap_rows_checked == (deep ? index.rows.size() : 0) && result.rows + result.null_rows == index.rows.size());
+		REQUIRE(result.heap_rows_checked == (deep ? index.rows.size() : 0) &&
+			result.rows + result.null_rows == index.rows.size());
 	return 0;
 }

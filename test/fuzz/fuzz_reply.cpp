@@ -1,5 +1,5 @@
-// libFuzzer target: a reply as a client sees it. Byte 0 says which request it answers, the next 8 bytes are its sequence
-// number, the rest is the reply area.
+// libFuzzer target: a reply as a client sees it. Byte 0 says which request it answers, the next 8 bytes are its
+// sequence number, the rest is the reply area.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// libFuzzer target: a request as the worker sees it. The first 8 bytes are the sequence number that the slot names, the rest
-// is the request area. What the parser lets through must hold what it promises.
+// libFuzzer target: a request as the worker sees it. The first 8 bytes are the sequence number that the slot names, the
+// rest is the request area. What the parser lets through must hold what it promises.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -54,7 +54,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{
 		case RequestType::kSearch:
 			require(view.search.k >= 1 && view.search.k <= kMaxSearchK && view.search.dim >= 1);
-			require(view.vector_bytes >= 1 && (view.search.element == ElementType::kSet || view.vector_bytes == vector_bytes(view.search.element, view.search.dim)));
+			require(view.vector_bytes >= 1 &&
+				(view.search.element == ElementType::kSet ||
+					view.vector_bytes == vector_bytes(view.search.element, view.search.dim)));
 			touch(view.vector, view.vector_bytes);
 			require(view.search.n_probes <= kMaxSegmentsPerCopy);
 			for (uint32_t i = 0; i < view.search.n_probes; i++)
@@ -73,10 +75,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			touch(view.structure_bytes, view.n_structure_bytes);
 			break;
 		case RequestType::kBuild:
-			require(view.build.step != BuildStep::kBegin || (view.build_spec.dim > 0 && view.build_spec.n_clusters > 0));
+			require(
+				view.build.step != BuildStep::kBegin || (view.build_spec.dim > 0 && view.build_spec.n_clusters > 0));
 			require(view.build.step != BuildStep::kBeginGraph ||
-					(view.graph_build_spec.dim > 0 && view.graph_build_spec.n_rows > 0 && view.graph_build_spec.degree >= kMinGraphDegree));
-			require(view.build.step != BuildStep::kCodes || view.codes_spec.kind != CodesKind::kPq || view.codes_spec.pq_m > 0);
+				(view.graph_build_spec.dim > 0 && view.graph_build_spec.n_rows > 0 &&
+					view.graph_build_spec.degree >= kMinGraphDegree));
+			require(view.build.step != BuildStep::kCodes || view.codes_spec.kind != CodesKind::kPq ||
+				view.codes_spec.pq_m > 0);
 			if (view.build.n_rows > 0)
 				touch(view.vectors, view.build.n_rows * view.row_bytes);
 			break;

@@ -1,5 +1,5 @@
-// libFuzzer target: input of vector and halfvec. The first byte says which type and form (bit 0: halfvec, bit 1: binary), the second
-// a type modifier. What is read is written and read again: the same bytes.
+// libFuzzer target: input of vector and halfvec. The first byte says which type and form (bit 0: halfvec, bit 1:
+// binary), the second a type modifier. What is read is written and read again: the same bytes.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -85,9 +85,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	const fuzz::Call one_call;
 	typmod = data[1] == 0 ? -1 : data[1];
-	if (!fuzz::no_error([&] {
-			value = binary ? receive(type, rest, n, typmod) : call(type.in, CStringGetDatum(pnstrdup(rest, n)), typmod);
-		}))
+	if (!fuzz::no_error(
+			[&]
+			{
+				value =
+					binary ? receive(type, rest, n, typmod) : call(type.in, CStringGetDatum(pnstrdup(rest, n)), typmod);
+			}))
 		return 0;
 
 	const types::VectorValue *vector = reinterpret_cast<const types::VectorValue *>(DatumGetPointer(value));
@@ -96,10 +99,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(typmod < 0 || vector->dim == typmod);
 	REQUIRE(VARSIZE(vector) == sizeof(*vector) + vector->dim * type.element_bytes);
 	REQUIRE(fuzz::no_error([&] { REQUIRE(same(value, call(type.in, call(type.out, value, -1), typmod))); }));
-	REQUIRE(fuzz::no_error([&] {
-		const bytea *sent = DatumGetByteaPP(call(type.send, value, -1));
+	REQUIRE(fuzz::no_error(
+		[&]
+		{
+			const bytea *sent = DatumGetByteaPP(call(type.send, value, -1));
 
-		REQUIRE(same(value, receive(type, VARDATA_ANY(sent), VARSIZE_ANY_EXHDR(sent), typmod)));
-	}));
+			REQUIRE(same(value, receive(type, VARDATA_ANY(sent), VARSIZE_ANY_EXHDR(sent), typmod)));
+		}));
 	return 0;
 }

@@ -1,4 +1,5 @@
-// What the parts of fuzz_options share. The layouts of gpuivf and gpugraph have names in common, so that each has a file of its own.
+// What the parts of fuzz_options share. The layouts of gpuivf and gpugraph have names in common, so that each has a
+// file of its own.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Instead of libFuzzer: gives a target each file of the folders that are named, one after the other, and says how many there were. A target that
-// something does not hold for aborts.
+// Instead of libFuzzer: gives a target each file of the folders that are named, one after the other, and says how many
+// there were. A target that something does not hold for aborts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

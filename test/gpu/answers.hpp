@@ -29,11 +29,12 @@ add_values(Rows *rows, Values values, unsigned most, size_t n, std::mt19937 &rng
 		rows->add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
 }
 
-/// Where nodes of graphs are told apart by rounded scores (cosine): no row twice, no more than k, scores canonical and in order, and at least
-/// `share` of the rows those of the CPU. score_of(query, row): the canonical score.
+/// Where nodes of graphs are told apart by rounded scores (cosine): no row twice, no more than k, scores canonical and
+/// in order, and at least `share` of the rows those of the CPU. score_of(query, row): the canonical score.
 template <class ScoreOf>
 void
-expect_nearly_same_answers(const Both &both, const std::vector<SearchQuery> &requests, double share, const ScoreOf &score_of)
+expect_nearly_same_answers(
+	const Both &both, const std::vector<SearchQuery> &requests, double share, const ScoreOf &score_of)
 {
 	std::vector<std::vector<Neighbor>> on_gpu;
 	std::vector<std::vector<Neighbor>> on_cpu;
@@ -67,13 +68,12 @@ struct Part
 	size_t n;
 };
 
-/// n_threads threads search parts of the requests at the same time, n_rounds each; every answer must be the expected one. engine_of(thread): which engine
-/// and copy; part_of(thread, round): which requests.
+/// n_threads threads search parts of the requests at the same time, n_rounds each; every answer must be the expected
+/// one. engine_of(thread): which engine and copy; part_of(thread, round): which requests.
 template <class EngineOf, class PartOf>
 void
-expect_answers_side_by_side(
-	size_t n_threads, size_t n_rounds, std::span<const SearchQuery> requests, const std::vector<std::vector<Neighbor>> &expected,
-	const EngineOf &engine_of, const PartOf &part_of)
+expect_answers_side_by_side(size_t n_threads, size_t n_rounds, std::span<const SearchQuery> requests,
+	const std::vector<std::vector<Neighbor>> &expected, const EngineOf &engine_of, const PartOf &part_of)
 {
 	std::vector<std::thread> threads;
 
@@ -107,7 +107,8 @@ expect_answers_side_by_side(
 
 	ASSERT_OK(both.cpu()->search(both.cpu_copy(), requests, &expected, nullptr));
 	expect_answers_side_by_side(
-		n_threads, n_rounds, requests, expected, [&](size_t) { return std::pair<Engine *, CopyId>{both.cuda(), both.cuda_copy()}; }, part_of);
+		n_threads, n_rounds, requests, expected,
+		[&](size_t) { return std::pair<Engine *, CopyId>{both.cuda(), both.cuda_copy()}; }, part_of);
 }
 
 } // namespace vectorgpu::cuda::test

@@ -1,5 +1,5 @@
-// Searches right behind an append, while its rows are on their way to the device: every way of a search that looks at the delta must wait for
-// them, whatever it did before. The rows searched for are the last that were sent.
+// Searches right behind an append, while its rows are on their way to the device: every way of a search that looks at
+// the delta must wait for them, whatever it did before. The rows searched for are the last that were sent.
 #include "engine/graph_rows.hpp"
 #include "engine/list_rows.hpp"
 #include "engines.hpp"
@@ -13,7 +13,8 @@ using engine::CopyKind;
 using engine::SegmentProbes;
 
 constexpr uint32_t kDim = 512;
-constexpr size_t kEach = 450; // rows of an append: nearly a slot of float32 rows (cuda/resident/append_lane.hpp), which takes longer than launching a search
+constexpr size_t kEach = 450; // rows of an append: nearly a slot of float32 rows (cuda/resident/append_lane.hpp), which
+							  // takes longer than launching a search
 constexpr size_t kAppends = 6;
 
 Rows
@@ -28,8 +29,8 @@ make_rows(unsigned most, size_t n, std::mt19937 &rng, RowId first_id)
 	return rows;
 }
 
-/// Appends `rows` part by part, first to the CPU engine, whose answer is known before the GPU has the rows; the batch that make_batch gives for
-/// the number of rows held is then the next that the GPU does.
+/// Appends `rows` part by part, first to the CPU engine, whose answer is known before the GPU has the rows; the batch
+/// that make_batch gives for the number of rows held is then the next that the GPU does.
 template <class MakeBatch>
 void
 expect_right_behind(Both *both, const Rows &rows, MakeBatch make_batch)
@@ -48,7 +49,8 @@ expect_right_behind(Both *both, const Rows &rows, MakeBatch make_batch)
 		ASSERT_EQ(found.size(), expected.size());
 		for (size_t i = 0; i < batch.size(); i++)
 		{
-			SCOPED_TRACE(testing::Message() << at + kEach << " rows, query " << i << " of " << batch.size() << ", k " << batch[i].k);
+			SCOPED_TRACE(testing::Message()
+				<< at + kEach << " rows, query " << i << " of " << batch.size() << ", k " << batch[i].k);
 			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
 		}
 	}
@@ -76,7 +78,8 @@ TEST(BehindAppend, RowsByEveryWay)
 			const Rows segment = make_rows(most, n_segment, rng, 1);
 			const Rows rows = make_rows(most, kAppends * kEach, rng, 1000001);
 
-			for (const auto &[n, k] : {std::pair<size_t, size_t>{1, 1}, {1, 10}, {2, 10}, {9, 10}, {40, 100}, {1, kLarge}})
+			for (const auto &[n, k] :
+				{std::pair<size_t, size_t>{1, 1}, {1, 10}, {2, 10}, {9, 10}, {40, 100}, {1, kLarge}})
 			{
 				SCOPED_TRACE(testing::Message() << "values to " << most << ", segment of " << n_segment << " rows");
 
@@ -86,8 +89,8 @@ TEST(BehindAppend, RowsByEveryWay)
 				{
 					ASSERT_NO_FATAL_FAILURE(both.load(1, segment, 0, n_segment));
 				}
-				ASSERT_NO_FATAL_FAILURE(
-					expect_right_behind(&both, rows, [&, n = n, k = k](size_t held) { return last_rows(rows, held, n, k); }));
+				ASSERT_NO_FATAL_FAILURE(expect_right_behind(
+					&both, rows, [&, n = n, k = k](size_t held) { return last_rows(rows, held, n, k); }));
 			}
 		}
 }

@@ -1,5 +1,6 @@
-// Graphs of bit strings on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit. By Jaccard distance nodes are told apart by rounded
-// scores, which up to 2,000 bits are as different as the scores are; beyond, answers are nearly the same.
+// Graphs of bit strings on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit. By
+// Jaccard distance nodes are told apart by rounded scores, which up to 2,000 bits are as different as the scores are;
+// beyond, answers are nearly the same.
 #include <array>
 
 #include "answers.hpp"
@@ -29,16 +30,15 @@ random_bits(const DistanceSpec &spec, size_t n, std::mt19937 &rng, RowId first_i
 struct BothBitGraphs
 {
 	BothBitGraphs(const DistanceSpec &spec, uint32_t seed, size_t n = 3000, uint32_t degree = 16)
-		: rng(seed), first(random_bits(spec, n, rng, 1), degree), second(random_bits(spec, n / 5, rng, 100001), 8, 2), delta(random_bits(spec, 100, rng, 200001)),
-		  both(engine::CopySpec(spec, CopyKind::kGraph))
+		: rng(seed), first(random_bits(spec, n, rng, 1), degree), second(random_bits(spec, n / 5, rng, 100001), 8, 2),
+		  delta(random_bits(spec, 100, rng, 200001)), both(engine::CopySpec(spec, CopyKind::kGraph))
 	{
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
 		both.change([&](Engine &e, CopyId c) { return second.load(&e, c, 2); });
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	double
-	score_of(const void *query, RowId row) const
+	double score_of(const void *query, RowId row) const
 	{
 		const Rows &rows = row > 200000 ? delta : row > 100000 ? second.rows : first.rows;
 
@@ -46,8 +46,7 @@ struct BothBitGraphs
 	}
 
 	/// One batch in which queries have other k and other widths, and some look at everything.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after = false)
+	void expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after = false)
 	{
 		std::vector<std::array<SegmentProbes, 2>> named(n);
 		std::vector<SearchQuery> requests;
@@ -58,7 +57,8 @@ struct BothBitGraphs
 			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
 			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
 
-			named[i] = {SegmentProbes{1, std::max(1u, widths[0] / divisor)}, SegmentProbes{2, std::max(1u, widths[1] / divisor)}};
+			named[i] = {SegmentProbes{1, std::max(1u, widths[0] / divisor)},
+				SegmentProbes{2, std::max(1u, widths[1] / divisor)}};
 			if (i % 7 != 6)
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
@@ -68,10 +68,11 @@ struct BothBitGraphs
 			}
 			requests.push_back(query);
 		}
-		SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " bits " << spec.dim << " batch " << n << " k " << k << " width " << widths[0]);
+		SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " bits " << spec.dim << " batch " << n << " k "
+										<< k << " width " << widths[0]);
 		if (spec.metric == Metric::kJaccard && spec.dim > kExactJaccardDims)
-			ASSERT_NO_FATAL_FAILURE(
-				expect_nearly_same_answers(both, requests, 0.995, [&](const void *query, RowId row) { return score_of(query, row); }));
+			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
+				both, requests, 0.995, [&](const void *query, RowId row) { return score_of(query, row); }));
 		else
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
 	}
@@ -155,7 +156,8 @@ TEST(BitGraphs, DeadRowsLeadOnAndAreNotFound)
 		for (uint8_t &byte : dead)
 			byte = static_cast<uint8_t>(held.rng() | held.rng());
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
-		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
+		ASSERT_NO_FATAL_FAILURE(
+			held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
 		for (const size_t n : {1u, 40u, 1100u})
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 30, {90, 40}));
 	}
@@ -185,8 +187,8 @@ TEST(BitGraphs, EqualRowsAndRowsWithoutABit)
 		}
 }
 
-/// Of so few rows the host finds the nearest by comparing all pairs: the graph is the same, but for Jaccard distances that are equal, and not whole as floats, at the
-/// end of a list.
+/// Of so few rows the host finds the nearest by comparing all pairs: the graph is the same, but for Jaccard distances
+/// that are equal, and not whole as floats, at the end of a list.
 TEST(BitGraphs, AreBuiltFromNearestRowsOfTheGpu)
 {
 	for (const Metric metric : kBitMetrics)
@@ -205,7 +207,8 @@ TEST(BitGraphs, AreBuiltFromNearestRowsOfTheGpu)
 			build.calibrate = true;
 			for (const bool on_gpu : {false, true})
 			{
-				ASSERT_OK(cpu_engine()->make_graph_builder(build, &control, on_gpu ? cuda_engine() : nullptr, &builders[on_gpu]));
+				ASSERT_OK(cpu_engine()->make_graph_builder(
+					build, &control, on_gpu ? cuda_engine() : nullptr, &builders[on_gpu]));
 				ASSERT_OK(builders[on_gpu]->add_rows(rows.vectors.data(), rows.n()));
 				ASSERT_OK(builders[on_gpu]->build());
 				EXPECT_EQ(builders[on_gpu]->exact_neighbors(), on_gpu);

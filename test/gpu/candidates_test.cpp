@@ -1,4 +1,5 @@
-// Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same estimates, bit for bit.
+// Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same
+// estimates, bit for bit.
 #include "coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
@@ -24,8 +25,7 @@ struct BothCodes : CodedSegments
 	}
 
 	/// One batch, and the same behind a row that was found.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates)
+	void expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates)
 	{
 		Batch batch = make_batch(queries, n, k, most_probes, candidates);
 		std::vector<std::vector<Neighbor>> found;
@@ -64,7 +64,8 @@ TEST(Candidates, EveryMetricAndKindInBatchesOfEverySize)
 					ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 120, 8, 50));
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 2, 1, 1));
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 200, 29, 700));
-				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 5000, 30, 5000)); // more than there are, and in slices
+				ASSERT_NO_FATAL_FAILURE(
+					held.expect_batch(queries, 40, 5000, 30, 5000)); // more than there are, and in slices
 			}
 }
 
@@ -135,7 +136,8 @@ TEST(Candidates, AreGivenBackAsTheyCame)
 		EXPECT_EQ(structure, given);
 		ASSERT_OK(cuda->read_rows(held.both.cuda_copy(), 1, 0, 1001, ids.data(), nullptr));
 		EXPECT_EQ(ids, held.first.rows.ids);
-		ASSERT_OK(cuda->read_rows(held.both.cuda_copy(), engine::kDeltaSegment, 0, held.delta.n(), delta_ids.data(), delta.data()));
+		ASSERT_OK(cuda->read_rows(
+			held.both.cuda_copy(), engine::kDeltaSegment, 0, held.delta.n(), delta_ids.data(), delta.data()));
 		EXPECT_EQ(delta_ids, held.delta.ids);
 		EXPECT_EQ(delta, held.delta.vectors);
 	}
@@ -150,7 +152,8 @@ TEST(Candidates, OfNothing)
 	std::vector<std::vector<Neighbor>> found;
 	SearchQuery query = {vector.data(), 10, false, {}};
 
-	EXPECT_EQ(both.cuda()->search(both.cuda_copy(), {&query, 1}, &found, nullptr).code, StatusCode::kInvalidArgument); // without probes
+	EXPECT_EQ(both.cuda()->search(both.cuda_copy(), {&query, 1}, &found, nullptr).code,
+		StatusCode::kInvalidArgument); // without probes
 	query.probes = probes;
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({query}));
 

@@ -1,4 +1,5 @@
-// Copies that change: segments, delta, tombstones, trimming, reading back, continuation; searches beside writers; budget.
+// Copies that change: segments, delta, tombstones, trimming, reading back, continuation; searches beside writers;
+// budget.
 #include <atomic>
 #include <thread>
 
@@ -53,27 +54,37 @@ TEST(Changes, SegmentsDeltaTombstonesAndTrimsAsTheCpuHasThem)
 		ASSERT_NO_FATAL_FAILURE(look());
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.seal_segment(c, 1); }));
 		ASSERT_NO_FATAL_FAILURE(look());
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.load_segment(c, 1, rows.block(0, 1)); })); // refused
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.load_segment(c, 1, rows.block(0, 1)); })); // refused
 		ASSERT_NO_FATAL_FAILURE(both.load(2, rows, 20000, 17000));
 		for (size_t first = 0; first < 3000; first += 250) // delta in pieces, some sent twice
-			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c)
-				{ return e.append_delta(c, first < 100 ? 0 : first - 100, rows.block(37000 + (first < 100 ? 0 : first - 100), first < 100 ? 250 : 350)); }));
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 9999, rows.block(0, 1)); })); // a gap
+			ASSERT_NO_FATAL_FAILURE(both.change(
+				[&](Engine &e, CopyId c)
+				{
+					return e.append_delta(c, first < 100 ? 0 : first - 100,
+						rows.block(37000 + (first < 100 ? 0 : first - 100), first < 100 ? 250 : 350));
+				}));
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 9999, rows.block(0, 1)); })); // a gap
 		ASSERT_NO_FATAL_FAILURE(look());
 
 		const std::vector<uint8_t> dead_one = random_bits(20000, rng), dead_delta = random_bits(2000, rng);
 
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead_one); }));
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 2, dead_one); })); // wrong size
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 500, dead_delta); }));
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 2, dead_one); })); // wrong size
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 500, dead_delta); }));
 		ASSERT_NO_FATAL_FAILURE(look());
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.trim_delta(c, 1234); }));
 		ASSERT_NO_FATAL_FAILURE(look());
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.drop_segment(c, 1); }));
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.drop_segment(c, 77); }));
 		ASSERT_NO_FATAL_FAILURE(look());
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.trim_delta(c, 5000); })); // beyond the end
-		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 5000, rows.block(0, 40)); }));
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.trim_delta(c, 5000); })); // beyond the end
+		ASSERT_NO_FATAL_FAILURE(
+			both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 5000, rows.block(0, 40)); }));
 		ASSERT_NO_FATAL_FAILURE(look());
 	}
 }
@@ -128,7 +139,8 @@ TEST(Changes, RowsAreReadBackAsTheyCame)
 			ASSERT_OK(engine->read_rows(copy, 0, 0, 1000, ids.data() + 2000, vectors.data() + 2000 * rows.row_bytes));
 			EXPECT_EQ(ids, rows.ids);
 			EXPECT_EQ(vectors, rows.vectors);
-			EXPECT_EQ(engine->read_rows(copy, 1, 1999, 2, ids.data(), vectors.data()).code, StatusCode::kInvalidArgument);
+			EXPECT_EQ(
+				engine->read_rows(copy, 1, 1999, 2, ids.data(), vectors.data()).code, StatusCode::kInvalidArgument);
 			EXPECT_EQ(engine->read_rows(copy, 5, 0, 1, ids.data(), vectors.data()).code, StatusCode::kNotFound);
 		}
 		ASSERT_OK(engine->drop(copy));
@@ -145,7 +157,8 @@ TEST(Changes, ContinuingAfterTheLastWalksAllRowsInOrder)
 	add_whole_numbers(&rows, 18000, 3, rng, 50); // 256 different vectors
 	add_whole_numbers(&queries, 3, 3, rng, 0);
 	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, 17000));
-	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, rows.block(17000, 1000)); }));
+	ASSERT_NO_FATAL_FAILURE(
+		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, rows.block(17000, 1000)); }));
 
 	const std::vector<Neighbor> all = rows.nearest(queries.vector(0), rows.n());
 

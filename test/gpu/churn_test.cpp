@@ -1,5 +1,5 @@
-// Copies of random sizes that come and go, some thousands of them, in a budget that they fill (G8, G12): what is left at the end is what there
-// was at the beginning, and there is room for as large a copy as before.
+// Copies of random sizes that come and go, some thousands of them, in a budget that they fill (G8, G12): what is left
+// at the end is what there was at the beginning, and there is room for as large a copy as before.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -36,8 +36,7 @@ struct Churn
 	}
 
 	/// A copy of the first n rows, the last of them in its delta. Leaves nothing if there is no room.
-	Status
-	add(size_t n)
+	Status add(size_t n)
 	{
 		const size_t n_delta = std::min<size_t>(n / 2, 50);
 		CopyId copy = 0;
@@ -59,8 +58,7 @@ struct Churn
 		return status;
 	}
 
-	void
-	drop_one()
+	void drop_one()
 	{
 		auto gone = copies.begin();
 
@@ -70,8 +68,7 @@ struct Churn
 	}
 
 	/// Any copy finds the nearest of any of its rows: that row.
-	void
-	search_one()
+	void search_one()
 	{
 		auto asked = copies.begin();
 
@@ -87,8 +84,7 @@ struct Churn
 	}
 
 	/// The most rows, to a 64th of all, that a copy may have when it is alone.
-	size_t
-	most_alone()
+	size_t most_alone()
 	{
 		size_t n = 0;
 

@@ -1,4 +1,5 @@
-// Two segments of lists with codes, of one kind of copy or the other (kCodedLists, kCodes), in both engines. Shared by the tests of both.
+// Two segments of lists with codes, of one kind of copy or the other (kCodedLists, kCodes), in both engines. Shared by
+// the tests of both.
 #pragma once
 
 #include <algorithm>
@@ -52,9 +53,11 @@ struct CodedSegments
 	};
 
 	/// twins: every fourth row is the one before it once more, so that estimates are equal.
-	CodedSegments(const DistanceSpec &spec, CopyKind kind, const CodesCase &codes, bool twins, uint32_t seed, size_t n_rows, Data data)
-		: rng(seed), first(coded(spec, codes, twins, n_rows, kLists, 1, data)), second(coded(spec, codes, twins, 333, kFewLists, 1000001, data)),
-		  delta(spec), both(engine::CopySpec(spec, kind))
+	CodedSegments(const DistanceSpec &spec, CopyKind kind, const CodesCase &codes, bool twins, uint32_t seed,
+		size_t n_rows, Data data)
+		: rng(seed), first(coded(spec, codes, twins, n_rows, kLists, 1, data)),
+		  second(coded(spec, codes, twins, 333, kFewLists, 1000001, data)), delta(spec),
+		  both(engine::CopySpec(spec, kind))
 	{
 		delta.add_random(60, data, rng, 2000001);
 		both.change([&](Engine &e, CopyId c) { return first.load_as(kind, &e, c, 1); });
@@ -62,20 +65,20 @@ struct CodedSegments
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	CodedRows
-	coded(const DistanceSpec &spec, const CodesCase &codes, bool twins, size_t n, uint32_t n_lists, RowId first_id, Data data)
+	CodedRows coded(const DistanceSpec &spec, const CodesCase &codes, bool twins, size_t n, uint32_t n_lists,
+		RowId first_id, Data data)
 	{
 		Rows rows(spec);
 
 		rows.add_random(n, data, rng, first_id);
 		for (size_t i = 3; i < n && twins; i += 4)
 			std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vector(i - 1), rows.row_bytes);
-		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+		return CodedRows(
+			ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
 	}
 
 	/// n queries with other k, probes and candidates each; some look at all lists of a segment.
-	Batch
-	make_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates) const
+	Batch make_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates) const
 	{
 		Batch batch(n);
 
@@ -94,12 +97,13 @@ struct CodedSegments
 	}
 
 	/// What a failure of such a batch says of itself.
-	testing::Message
-	about(size_t n, size_t k, uint32_t most_probes, uint32_t candidates) const
+	testing::Message about(size_t n, size_t k, uint32_t most_probes, uint32_t candidates) const
 	{
-		return testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element) << " dim "
-								  << first.rows.spec.dim << " codes " << static_cast<int>(first.spec.kind) << " m " << first.spec.pq.m << " bits "
-								  << first.spec.pq.bits << " batch " << n << " k " << k << " probes " << most_probes << " candidates " << candidates;
+		return testing::Message() << metric_name(first.rows.spec.metric) << " element "
+								  << static_cast<int>(first.rows.spec.element) << " dim " << first.rows.spec.dim
+								  << " codes " << static_cast<int>(first.spec.kind) << " m " << first.spec.pq.m
+								  << " bits " << first.spec.pq.bits << " batch " << n << " k " << k << " probes "
+								  << most_probes << " candidates " << candidates;
 	}
 
 	std::mt19937 rng;

@@ -1,4 +1,5 @@
-// Inverted lists with codes on the GPU: what the CPU engine answers with the same codes, probes and candidates, bit for bit.
+// Inverted lists with codes on the GPU: what the CPU engine answers with the same codes, probes and candidates, bit for
+// bit.
 #include "coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
@@ -6,7 +7,8 @@ namespace vectorgpu::cuda::test
 namespace
 {
 
-/// Parts that do not divide the dimensions, parts that fill words of codes and such that do not, one part, as many as dimensions.
+/// Parts that do not divide the dimensions, parts that fill words of codes and such that do not, one part, as many as
+/// dimensions.
 constexpr CodesCase kCodes[] = {
 	{CodeKind::kHalves, 0, 0, false},
 	{CodeKind::kSq8, 0, 0, false},
@@ -28,8 +30,8 @@ struct BothCoded : CodedSegments
 	}
 
 	/// One batch, in which some look at everything.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates, bool with_after = false)
+	void expect_batch(
+		const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates, bool with_after = false)
 	{
 		Batch batch = make_batch(queries, n, k, most_probes, candidates);
 
@@ -49,7 +51,8 @@ struct BothCoded : CodedSegments
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch.queries));
 		for (size_t i = 0; i < n; i++)
 			EXPECT_EQ(batch.coverage[i] == Coverage::kPart,
-				!batch.queries[i].probes.empty() && (batch.named[i][0].probes < kLists || batch.named[i][1].probes < kFewLists));
+				!batch.queries[i].probes.empty() &&
+					(batch.named[i][0].probes < kLists || batch.named[i][1].probes < kFewLists));
 	}
 };
 
@@ -245,7 +248,8 @@ TEST(Codes, EqualEstimatesGoByPlace)
 		for (size_t i = 0; i < 10; i++)
 			queries.add(1000 + i, same.data());
 
-		const CodedRows lists(ListRows(rows, 12, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+		const CodedRows lists(
+			ListRows(rows, 12, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
@@ -308,7 +312,8 @@ TEST(Codes, DeadRowsTakeThePlaceOfCandidates)
 			byte = static_cast<uint8_t>(held.rng() | held.rng());
 		queries.add_random(40, Data::kGaussian, held.rng, 0);
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
-		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
+		ASSERT_NO_FATAL_FAILURE(
+			held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
 		for (const size_t n : {1u, 40u, 300u})
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 50, 10, 100));
 		std::fill(dead.begin(), dead.end(), 0xFF); // the whole segment
@@ -327,18 +332,21 @@ TEST(Codes, AreGivenBackAsTheyCame)
 
 		rows.add_random(1001, Data::kGaussian, rng, 1);
 
-		const CodedRows lists(ListRows(rows, 9, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+		const CodedRows lists(
+			ListRows(rows, 9, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
 		const Bytes given = lists.coded_description();
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
-		for (const auto &[first, n] : {std::pair{size_t{0}, given.size()}, {given.size() / 2, given.size() / 3}, {given.size() - 7, size_t{7}},
-				 {given.size() / 5, size_t{1}}})
+		for (const auto &[first, n] : {std::pair{size_t{0}, given.size()}, {given.size() / 2, given.size() / 3},
+				 {given.size() - 7, size_t{7}}, {given.size() / 5, size_t{1}}})
 		{
 			Bytes held(n);
 
 			ASSERT_OK(both.cuda()->read_structure(both.cuda_copy(), 1, first, n, held.data()));
-			EXPECT_EQ(held, Bytes(given.begin() + static_cast<ptrdiff_t>(first), given.begin() + static_cast<ptrdiff_t>(first + n)));
+			EXPECT_EQ(held,
+				Bytes(
+					given.begin() + static_cast<ptrdiff_t>(first), given.begin() + static_cast<ptrdiff_t>(first + n)));
 		}
 		EXPECT_FALSE(both.cuda()->read_structure(both.cuda_copy(), 1, given.size(), 1, Bytes(1).data()).is_ok());
 	}
@@ -366,8 +374,8 @@ TEST(Codes, DescriptionsThatAreNoneAreRefused)
 			bytes.resize(lists.description().size()); // lists alone
 		else
 			bytes[lists.description().size()] = 77; // no such kind
-		ASSERT_NO_FATAL_FAILURE(both.change(
-			[&](Engine &e, CopyId c) { return e.load_segment(c, 1, {{rows.ids.data(), rows.n()}, vectors.data(), rows.n()}); }));
+		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c)
+			{ return e.load_segment(c, 1, {{rows.ids.data(), rows.n()}, vectors.data(), rows.n()}); }));
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.load_structure(c, 1, 6, bytes); }));
 		EXPECT_EQ(both.cuda()->seal_segment(both.cuda_copy(), 1).code, StatusCode::kInvalidArgument);
 	}

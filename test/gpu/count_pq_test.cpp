@@ -1,5 +1,5 @@
-// c-PQ on the device, which is only compared with (test/bench/gpu/count_pq), against the index in host memory: counts, rows and ties, at any k,
-// whether or not its tables run over.
+// c-PQ on the device, which is only compared with (test/bench/gpu/count_pq), against the index in host memory: counts,
+// rows and ties, at any k, whether or not its tables run over.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -29,15 +29,11 @@ element(char attribute, uint32_t value)
 class CountPq : public ::testing::Test
 {
 protected:
-	void
-	SetUp() override
-	{
-		ASSERT_TRUE(Device::open(0, nullptr, &device_).is_ok());
-	}
+	void SetUp() override { ASSERT_TRUE(Device::open(0, nullptr, &device_).is_ok()); }
 
 	/// The first k rows of each query by c-PQ and by the host. *n_overflown: queries whose table ran over.
-	void
-	expect_equal(const std::vector<Set> &rows, const std::vector<std::vector<Range>> &queries, size_t k, uint32_t n_buckets, size_t *n_overflown)
+	void expect_equal(const std::vector<Set> &rows, const std::vector<std::vector<Range>> &queries, size_t k,
+		uint32_t n_buckets, size_t *n_overflown)
 	{
 		std::vector<RowId> ids(rows.size());
 		std::vector<std::string> stored;
@@ -76,7 +72,8 @@ protected:
 			for (size_t j = 0; j < found[i].size(); j++)
 			{
 				ASSERT_EQ(found[i][j].row, expected[i][j].row) << "query " << i << " k " << k << " place " << j;
-				ASSERT_EQ(found[i][j].count, static_cast<uint32_t>(-expected[i][j].score)) << "query " << i << " k " << k << " place " << j;
+				ASSERT_EQ(found[i][j].count, static_cast<uint32_t>(-expected[i][j].score))
+					<< "query " << i << " k " << k << " place " << j;
 			}
 		}
 		*n_overflown = search.n_overflown();
@@ -85,8 +82,8 @@ protected:
 	Device device_;
 };
 
-// Counters of 1 to 16 bits, many ties and few, k of one, of where the answers of an earlier try lacked rows (56 to 5,000), and of all rows; tables as
-// large as they should be, and of one bucket.
+// Counters of 1 to 16 bits, many ties and few, k of one, of where the answers of an earlier try lacked rows (56 to
+// 5,000), and of all rows; tables as large as they should be, and of one bucket.
 TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 {
 	struct
@@ -95,7 +92,8 @@ TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 		uint32_t n_attributes;
 		uint32_t n_values;
 		uint32_t n_elements; // of a row, at most
-	} const shapes[] = {{3, 1, 2, 1}, {5000, 1, 3, 1}, {70000, 3, 4, 3}, {140000, 10, 30, 14}, {66000, 2, 3000, 40}, {3000, 1, 2000, 600}};
+	} const shapes[] = {{3, 1, 2, 1}, {5000, 1, 3, 1}, {70000, 3, 4, 3}, {140000, 10, 30, 14}, {66000, 2, 3000, 40},
+		{3000, 1, 2000, 600}};
 
 	for (const auto &shape : shapes)
 	{
@@ -106,7 +104,8 @@ TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 
 		for (Set &row : rows)
 			for (uint32_t n = static_cast<uint32_t>(random() % (shape.n_elements + 1)); n > 0; n--)
-				row.insert(element(attribute(static_cast<uint32_t>(random() % shape.n_attributes)), static_cast<uint32_t>(random() % shape.n_values)));
+				row.insert(element(attribute(static_cast<uint32_t>(random() % shape.n_attributes)),
+					static_cast<uint32_t>(random() % shape.n_values)));
 		for (uint32_t q = 0; q < 24; q++)
 		{
 			std::vector<Range> ranges;
@@ -115,11 +114,14 @@ TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 			{
 				const uint32_t low = static_cast<uint32_t>(random() % shape.n_values);
 
-				ranges.emplace_back(element(attribute(i), low), element(attribute(i), low + 1 + static_cast<uint32_t>(random() % (1 + shape.n_values / (1 + q % 8)))));
+				ranges.emplace_back(element(attribute(i), low),
+					element(
+						attribute(i), low + 1 + static_cast<uint32_t>(random() % (1 + shape.n_values / (1 + q % 8)))));
 			}
 			queries.push_back(std::move(ranges));
 		}
-		for (const size_t k : {size_t{1}, size_t{7}, size_t{56}, size_t{100}, size_t{777}, size_t{5000}, shape.n_rows + 3})
+		for (const size_t k :
+			{size_t{1}, size_t{7}, size_t{56}, size_t{100}, size_t{777}, size_t{5000}, shape.n_rows + 3})
 			for (const uint32_t n_buckets : {0u, 1u})
 			{
 				size_t n_overflown;
@@ -142,7 +144,8 @@ TEST_F(CountPq, AllRowsEqual)
 	size_t n_overflown;
 
 	for (const size_t k : {size_t{1}, size_t{100}, size_t{70000}})
-		ASSERT_NO_FATAL_FAILURE(expect_equal(rows, {both, {both[0]}, {{element('C', 1), element('C', 2)}}}, k, 0, &n_overflown));
+		ASSERT_NO_FATAL_FAILURE(
+			expect_equal(rows, {both, {both[0]}, {{element('C', 1), element('C', 2)}}}, k, 0, &n_overflown));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-// The delta on the device: its pieces at the sizes where they grow, forms that change inside it, tombstones and trims across pieces,
-// rows that the filter's bound does not cover, appends that must not wait, and searches that come right behind an append.
+// The delta on the device: its pieces at the sizes where they grow, forms that change inside it, tombstones and trims
+// across pieces, rows that the filter's bound does not cover, appends that must not wait, and searches that come right
+// behind an append.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -13,7 +14,8 @@ namespace vectorgpu::cuda::test
 namespace
 {
 
-constexpr uint32_t kWide = 2000; // dimensions: a piece of float32 rows begins with 1,040 rows (cuda/resident/delta.cpp: 8 MiB), of bytes with 4,161
+constexpr uint32_t kWide = 2000; // dimensions: a piece of float32 rows begins with 1,040 rows (cuda/resident/delta.cpp:
+								 // 8 MiB), of bytes with 4,161
 
 Rows
 make_rows(const DistanceSpec &spec, size_t n, unsigned most, std::mt19937 &rng, RowId first_id)
@@ -36,7 +38,8 @@ set_element(Rows *rows, size_t row, size_t element, float value)
 void
 append(Both *both, const Rows &rows, size_t first, size_t n, uint64_t position)
 {
-	ASSERT_NO_FATAL_FAILURE(both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
+	ASSERT_NO_FATAL_FAILURE(
+		both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
 }
 
 /// A few batches and ks, and searches that go on behind a row.
@@ -49,10 +52,12 @@ expect_same_all(Both *both, const Rows &queries)
 
 	std::vector<std::vector<Neighbor>> first;
 
-	ASSERT_OK(cpu_engine()->search(both->cpu_copy(), std::vector<SearchQuery>{{queries.vector(0), 7, false, {}}}, &first));
+	ASSERT_OK(
+		cpu_engine()->search(both->cpu_copy(), std::vector<SearchQuery>{{queries.vector(0), 7, false, {}}}, &first));
 	if (first[0].empty())
 		return;
-	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(std::vector<SearchQuery>{{queries.vector(0), 20, true, first[0].back()}}));
+	ASSERT_NO_FATAL_FAILURE(
+		both->expect_same_answers(std::vector<SearchQuery>{{queries.vector(0), 20, true, first[0].back()}}));
 }
 
 TEST(Delta, SizesAroundTheLimitsOfPieces)
@@ -73,7 +78,8 @@ TEST(Delta, SizesAroundTheLimitsOfPieces)
 			}
 			for (size_t size : {1, 31, 128, 129, 1039, 1040, 1041, 4159, 4160, 4161, 4162, 4700})
 			{
-				SCOPED_TRACE(testing::Message() << "values to " << most << ", segment " << with_segment << ", " << size << " rows");
+				SCOPED_TRACE(testing::Message()
+					<< "values to " << most << ", segment " << with_segment << ", " << size << " rows");
 				ASSERT_NO_FATAL_FAILURE(append(&both, rows, held, size - held, held));
 				held = size;
 				ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
@@ -83,16 +89,18 @@ TEST(Delta, SizesAroundTheLimitsOfPieces)
 
 TEST(Delta, EveryMetricAndElementType)
 {
-	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1, Metric::kHamming, Metric::kJaccard})
+	for (Metric metric :
+		{Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1, Metric::kHamming, Metric::kJaccard})
 		for (ElementType element : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBit})
 			for (uint32_t dim : {1u, 24u, 128u, 130u})
 				for (unsigned most : {0u, 255u, 2000u})
 				{
-					if (!engine::metric_supports(metric, element) || (element != ElementType::kFloat32 && most == 255) ||
+					if (!engine::metric_supports(metric, element) ||
+						(element != ElementType::kFloat32 && most == 255) ||
 						(element == ElementType::kBit && most != 0))
 						continue;
-					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element) << " dim " << dim
-													<< " values " << most);
+					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element)
+													<< " dim " << dim << " values " << most);
 
 					std::mt19937 rng(dim);
 					const Rows segment = make_rows({metric, element, dim}, 3000, most, rng, 1);
@@ -113,7 +121,8 @@ TEST(Delta, RowsThatDoNotFitTheFormOfThoseBefore)
 {
 	const float nan = std::numeric_limits<float>::quiet_NaN();
 
-	for (float odd : {0.5f, 256.0f, 0.1f, -0.0f, -1.0f, nan, std::bit_cast<float>(0x7F800001u), std::numeric_limits<float>::infinity(), 1e30f})
+	for (float odd : {0.5f, 256.0f, 0.1f, -0.0f, -1.0f, nan, std::bit_cast<float>(0x7F800001u),
+			 std::numeric_limits<float>::infinity(), 1e30f})
 		for (size_t each : {1, 64}) // rows to an append
 		{
 			SCOPED_TRACE(testing::Message() << "element " << odd << ", " << each << " rows at a time");
@@ -135,7 +144,8 @@ TEST(Delta, RowsThatDoNotFitTheFormOfThoseBefore)
 			std::vector<uint8_t> vectors(rows.vectors.size());
 
 			ASSERT_OK(cuda_engine()->read_rows(both.cuda_copy(), 0, 0, 190, ids.data(), vectors.data()));
-			ASSERT_OK(cuda_engine()->read_rows(both.cuda_copy(), 0, 190, 450, ids.data() + 190, vectors.data() + 190 * rows.row_bytes));
+			ASSERT_OK(cuda_engine()->read_rows(
+				both.cuda_copy(), 0, 190, 450, ids.data() + 190, vectors.data() + 190 * rows.row_bytes));
 			EXPECT_EQ(ids, rows.ids);
 			EXPECT_EQ(vectors, rows.vectors); // the same bits
 		}
@@ -182,7 +192,8 @@ TEST(Delta, AllOfItsRowsAreNearerThanTheSegments)
 	ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
 }
 
-/// What the segment has given is a threshold far above all that rows near the query can be: it must not drown what tells them apart.
+/// What the segment has given is a threshold far above all that rows near the query can be: it must not drown what
+/// tells them apart.
 TEST(Delta, SmallDifferencesBehindASegmentFarAway)
 {
 	for (uint32_t dim : {32u, 512u}) // by canonical scores, by the filter
@@ -246,8 +257,9 @@ TEST(Delta, TombstonesAndTrimsAcrossPieces)
 		std::vector<uint8_t> vectors(n * rows.row_bytes);
 
 		ASSERT_OK(cuda_engine()->read_rows(both.cuda_copy(), 0, first, n, ids.data(), vectors.data()));
-		EXPECT_EQ(ids, std::vector<RowId>(rows.ids.begin() + static_cast<std::ptrdiff_t>(first - 6000),
-						   rows.ids.begin() + static_cast<std::ptrdiff_t>(first - 6000 + n)));
+		EXPECT_EQ(ids,
+			std::vector<RowId>(rows.ids.begin() + static_cast<std::ptrdiff_t>(first - 6000),
+				rows.ids.begin() + static_cast<std::ptrdiff_t>(first - 6000 + n)));
 	}
 }
 
@@ -315,7 +327,8 @@ TEST(Delta, SearchesSeeWhatWasAppendedBeforeThem)
 
 	for (size_t i = 0; i < kRows; i++)
 	{
-		const float row[3] = {static_cast<float>(i % 256), static_cast<float>(i / 256), 255}; // far from the segment, bytes
+		const float row[3] = {
+			static_cast<float>(i % 256), static_cast<float>(i / 256), 255}; // far from the segment, bytes
 
 		rows.add(i, reinterpret_cast<const uint8_t *>(row));
 	}
@@ -334,10 +347,11 @@ TEST(Delta, SearchesSeeWhatWasAppendedBeforeThem)
 					if (n == 0)
 						continue;
 
-					const SearchQuery queries[2] = {{rows.vector(n - 1), 1, false, {}}, {rows.vector(n / 2), 1, false, {}}};
+					const SearchQuery queries[2] = {
+						{rows.vector(n - 1), 1, false, {}}, {rows.vector(n / 2), 1, false, {}}};
 
-					if (!engine->search(copy, queries, &found).is_ok() || found[0].size() != 1 || found[0][0].row != n - 1 || found[0][0].score != 0 ||
-						found[1][0].row != n / 2)
+					if (!engine->search(copy, queries, &found).is_ok() || found[0].size() != 1 ||
+						found[0][0].row != n - 1 || found[0][0].score != 0 || found[1][0].row != n / 2)
 						failures++;
 				}
 			});

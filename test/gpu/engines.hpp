@@ -1,5 +1,5 @@
-// The CUDA engine and the CPU engine side by side, holding the same rows: what one answers the other must answer, bit for
-// bit. Shared by the tests of this folder.
+// The CUDA engine and the CPU engine side by side, holding the same rows: what one answers the other must answer, bit
+// for bit. Shared by the tests of this folder.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,8 @@ cuda_engine(bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
-		options.graph_choice = false; // graphs are searched, as the CPU engine does: graph_choice_test.cpp has an engine of its own
+		options.graph_choice =
+			false; // graphs are searched, as the CPU engine does: graph_choice_test.cpp has an engine of its own
 
 		const Status status = make_cuda_engine(options, &engine);
 
@@ -98,8 +99,7 @@ public:
 
 	/// Does the same to both and expects the same code.
 	template <class Work>
-	void
-	change(Work work)
+	void change(Work work)
 	{
 		const Status on_gpu = work(*static_cast<Engine *>(cuda_), cuda_copy_);
 		const Status on_cpu = work(*cpu_, cpu_copy_);
@@ -107,16 +107,15 @@ public:
 		ASSERT_EQ(on_gpu.code, on_cpu.code) << on_gpu.message << " / " << on_cpu.message;
 	}
 
-	void
-	load(SegmentId segment, const Rows &rows, size_t first, size_t n)
+	void load(SegmentId segment, const Rows &rows, size_t first, size_t n)
 	{
-		ASSERT_NO_FATAL_FAILURE(change([&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows.block(first, n)); }));
+		ASSERT_NO_FATAL_FAILURE(
+			change([&](Engine &e, CopyId c) { return e.load_segment(c, segment, rows.block(first, n)); }));
 		ASSERT_NO_FATAL_FAILURE(change([&](Engine &e, CopyId c) { return e.seal_segment(c, segment); }));
 	}
 
 	/// One batch; results must be the same.
-	void
-	expect_same_answers(const std::vector<SearchQuery> &queries)
+	void expect_same_answers(const std::vector<SearchQuery> &queries)
 	{
 		std::vector<std::vector<Neighbor>> on_gpu;
 		std::vector<std::vector<Neighbor>> on_cpu;
@@ -132,8 +131,7 @@ public:
 	}
 
 	/// The first n of the queries in one batch.
-	void
-	expect_same_answers(const Rows &queries, size_t n, size_t k)
+	void expect_same_answers(const Rows &queries, size_t n, size_t k)
 	{
 		std::vector<SearchQuery> batch;
 

@@ -1,5 +1,5 @@
-// Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context for good, so
-// each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
+// Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context
+// for good, so each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
 #include "engine/graph_rows.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/list_rows.hpp"
@@ -71,16 +71,14 @@ struct Prepared
 		EXPECT_TRUE(engine->seal_segment(copy, 1).is_ok());
 	}
 
-	Status
-	search(std::vector<std::vector<Neighbor>> *results)
+	Status search(std::vector<std::vector<Neighbor>> *results)
 	{
 		const SearchQuery query = {rows.vector(77), 10, false, {}};
 
 		return engine->search(copy, {&query, 1}, results, nullptr);
 	}
 
-	void
-	expect_answers()
+	void expect_answers()
 	{
 		std::vector<std::vector<Neighbor>> results;
 
@@ -115,7 +113,8 @@ TEST_F(GpuFaultDeathTest, AnIllegalAddressEndsTheProcess)
 TEST_F(GpuFaultDeathTest, AMisalignedAddressEndsTheProcess)
 {
 	// Beside other processes that provoke faults the driver calls it illegal now and then.
-	EXPECT_EXIT(search_with("gpu_misaligned"), testing::ExitedWithCode(kExitLost), "GPU lost: .*cudaError(Misaligned|Illegal)Address");
+	EXPECT_EXIT(search_with("gpu_misaligned"), testing::ExitedWithCode(kExitLost),
+		"GPU lost: .*cudaError(Misaligned|Illegal)Address");
 }
 
 TEST_F(GpuFaultDeathTest, ATrapEndsTheProcess)
@@ -130,7 +129,8 @@ TEST_F(GpuFaultDeathTest, AFailedAssertionEndsTheProcess)
 
 TEST_F(GpuFaultDeathTest, MemoryThatCannotBeCorrectedEndsTheProcess)
 {
-	EXPECT_EXIT(search_with("gpu_ecc"), testing::ExitedWithCode(kExitLost), "GPU lost: could not search: cudaErrorECCUncorrectable");
+	EXPECT_EXIT(search_with("gpu_ecc"), testing::ExitedWithCode(kExitLost),
+		"GPU lost: could not search: cudaErrorECCUncorrectable");
 }
 
 TEST_F(GpuFaultDeathTest, AKernelThatNeverEndsIsGivenUpByTheWatchdog)
@@ -155,7 +155,8 @@ assign_with(const char *fault)
 	rows.add_random(300, Data::kGaussian, rng, 1);
 	spec.rows = rows.spec;
 	spec.n_clusters = 20;
-	if (!make_cuda_engine(options_with_faults(), &engine).is_ok() || !engine->make_list_builder(spec, &control, &builder).is_ok() ||
+	if (!make_cuda_engine(options_with_faults(), &engine).is_ok() ||
+		!engine->make_list_builder(spec, &control, &builder).is_ok() ||
 		!builder->add_centroids(reinterpret_cast<const float *>(rows.vectors.data()), 20).is_ok() ||
 		!builder->assign(0, rows.vectors.data(), 300, labels.data(), scores.data()).is_ok())
 		_exit(1);
@@ -169,12 +170,14 @@ TEST_F(GpuFaultDeathTest, TheWatchdogWatchesBuildersOfLists)
 	EXPECT_EXIT(assign_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
 }
 
-// Those after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to cause them or not.
+// Those after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to
+// cause them or not.
 TEST(GpuFault, EachErrorThatLeavesNoContextGivesTheGpuUp)
 {
-	for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress, cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorHardwareStackError,
-			 cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure,
-			 cudaErrorNvlinkUncorrectable, cudaErrorContextIsDestroyed, cudaErrorExternalDevice, cudaErrorDevicesUnavailable, cudaErrorUnknown})
+	for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress, cudaErrorLaunchTimeout,
+			 cudaErrorAssert, cudaErrorHardwareStackError, cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+			 cudaErrorInvalidAddressSpace, cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorNvlinkUncorrectable,
+			 cudaErrorContextIsDestroyed, cudaErrorExternalDevice, cudaErrorDevicesUnavailable, cudaErrorUnknown})
 	{
 		Device device;
 
@@ -407,12 +410,14 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 			return lists.load(engine, copy, 1);
 		if (spec.kind != CopyKind::kMatch)
 			return graph.load(engine, copy, 1);
-		(spec.distance.metric == Metric::kEdit ? static_cast<vectorgpu::test::MatchRows *>(&texts) : &sets)->load(engine, copy);
+		(spec.distance.metric == Metric::kEdit ? static_cast<vectorgpu::test::MatchRows *>(&texts) : &sets)
+			->load(engine, copy);
 		return Status::ok();
 	};
 
-	for (const engine::CopySpec &spec : {engine::CopySpec(prepared.rows.spec, CopyKind::kLists), {prepared.rows.spec, CopyKind::kGraph},
-			 {prepared.rows.spec, CopyKind::kHashedGraph}, vectorgpu::test::match_spec(), vectorgpu::test::match_spec(Metric::kEdit)})
+	for (const engine::CopySpec &spec : {engine::CopySpec(prepared.rows.spec, CopyKind::kLists),
+			 {prepared.rows.spec, CopyKind::kGraph}, {prepared.rows.spec, CopyKind::kHashedGraph},
+			 vectorgpu::test::match_spec(), vectorgpu::test::match_spec(Metric::kEdit)})
 	{
 		if (spec.kind == CopyKind::kHashedGraph)
 			graph.add_codes(64);
@@ -455,7 +460,8 @@ TEST(GpuFault, AfterALaunchThatWasGivenUpThereAreOthers)
 		ASSERT_OK(e->seal_segment(*made, 1));
 		ASSERT_OK(e->append_delta(*made, 0, rows.block(kSealed, 500)));
 	}
-	for (const size_t batch : {2u, 12u, 40u}) // queries among the arguments; thresholds by a block each; queries taken over
+	for (const size_t batch :
+		{2u, 12u, 40u}) // queries among the arguments; thresholds by a block each; queries taken over
 	{
 		std::vector<SearchQuery> all;
 		std::vector<std::vector<Neighbor>> expected, found;

@@ -1,5 +1,5 @@
-// Few queries over inverted lists of bytes in two launches: every size at which the kernels do something else, lists and rows at one distance,
-// tombstones, several segments, what must go other ways, searches side by side.
+// Few queries over inverted lists of bytes in two launches: every size at which the kernels do something else, lists
+// and rows at one distance, tombstones, several segments, what must go other ways, searches side by side.
 #include <array>
 
 #include "answers.hpp"
@@ -24,8 +24,7 @@ struct FewLists
 		both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); });
 	}
 
-	engine::test::ListRows
-	make(const DistanceSpec &spec, size_t n_rows, uint32_t n_lists, unsigned most)
+	engine::test::ListRows make(const DistanceSpec &spec, size_t n_rows, uint32_t n_lists, unsigned most)
 	{
 		Rows rows(spec);
 
@@ -33,10 +32,9 @@ struct FewLists
 		return engine::test::ListRows(rows, n_lists, rng);
 	}
 
-	/// Each query has another k and other probes, up to these. taken: whether all of them go the way of few, as they must if none has to be
-	/// answered again.
-	void
-	expect_batch(size_t n, size_t k, uint32_t n_probes, bool taken = true)
+	/// Each query has another k and other probes, up to these. taken: whether all of them go the way of few, as they
+	/// must if none has to be answered again.
+	void expect_batch(size_t n, size_t k, uint32_t n_probes, bool taken = true)
 	{
 		std::vector<SearchQuery> batch;
 		std::vector<std::array<SegmentProbes, 1>> named(n);
@@ -48,8 +46,8 @@ struct FewLists
 			batch.push_back({queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}});
 			batch.back().probes = named[i];
 		}
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " lists " << lists.n_lists << " batch "
-										<< n << " k " << k << " probes " << n_probes);
+		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " lists "
+										<< lists.n_lists << " batch " << n << " k " << k << " probes " << n_probes);
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 		EXPECT_EQ(both.cuda()->n_few_lists() - before, taken ? n : 0);
 	}
@@ -63,7 +61,8 @@ struct FewLists
 TEST(FewLists, DimensionsAndBatches)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
-		for (const uint32_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 96u, 112u, 127u, 128u, 129u, 160u, 200u, 255u, 256u, 257u, 512u, 784u, 1023u, 1024u, 1025u})
+		for (const uint32_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 96u, 112u, 127u, 128u, 129u, 160u, 200u, 255u, 256u,
+				 257u, 512u, 784u, 1023u, 1024u, 1025u})
 		{
 			if (dim == 1 && metric == Metric::kInnerProduct)
 				continue; // a query of 0 is as far from all rows
@@ -76,7 +75,8 @@ TEST(FewLists, DimensionsAndBatches)
 
 TEST(FewLists, Probes)
 {
-	for (const auto &[n_lists, n_rows] : {std::pair<uint32_t, size_t>{2, 500}, {31, 4000}, {257, 3000}, {1100, 3000}, {1500, 1600}})
+	for (const auto &[n_lists, n_rows] :
+		{std::pair<uint32_t, size_t>{2, 500}, {31, 4000}, {257, 3000}, {1100, 3000}, {1500, 1600}})
 	{
 		FewLists held(Metric::kL2, 24, n_rows, n_lists);
 
@@ -127,7 +127,8 @@ TEST(FewLists, FewDifferentRows)
 						batch.push_back({held.queries.vector(i), k, false, {}});
 						batch.back().probes = probes;
 					}
-					SCOPED_TRACE(testing::Message() << "most " << most << " dim " << dim << " probes " << n_probes << " k " << k);
+					SCOPED_TRACE(testing::Message()
+						<< "most " << most << " dim " << dim << " probes " << n_probes << " k " << k);
 					ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));
 				}
 		}
@@ -225,7 +226,8 @@ TEST(FewLists, SegmentsAndDelta)
 	ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));
 	EXPECT_EQ(held.both.cuda()->n_few_lists() - before, 50u);
 
-	// One query that is none of bytes, one that goes on behind a row: all go the other way, and answers stay what they are.
+	// One query that is none of bytes, one that goes on behind a row: all go the other way, and answers stay what they
+	// are.
 	Rows half(held.queries.spec);
 	const std::vector<float> values(96, 1.5f);
 
@@ -250,8 +252,8 @@ TEST(FewLists, SearchesSideBySide)
 		all.push_back({held.queries.vector(i), 10, false, {}});
 		all.back().probes = probes;
 	}
-	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-		4, 100, held.both, all, [](size_t thread, size_t round) { return Part{0, 1 + (round * 7 + thread * 13) % 100}; }));
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(4, 100, held.both, all,
+		[](size_t thread, size_t round) { return Part{0, 1 + (round * 7 + thread * 13) % 100}; }));
 }
 
 } // namespace

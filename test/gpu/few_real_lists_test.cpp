@@ -1,5 +1,6 @@
-// Few queries over inverted lists of any numbers in two launches: every metric and form, every size at which the kernels do something else, lists and rows at one
-// distance and nearly at one, tombstones, several segments, NaN and infinities, what must go other ways, searches side by side.
+// Few queries over inverted lists of any numbers in two launches: every metric and form, every size at which the
+// kernels do something else, lists and rows at one distance and nearly at one, tombstones, several segments, NaN and
+// infinities, what must go other ways, searches side by side.
 #include <array>
 
 #include "answers.hpp"
@@ -20,7 +21,8 @@ enum class Taken
 	kAny, // where rows at one distance may be too many
 };
 
-/// Made once. It goes this way however many pairs of a query and a list there are: lists here are far fewer than where that would be worth it.
+/// Made once. It goes this way however many pairs of a query and a list there are: lists here are far fewer than where
+/// that would be worth it.
 CudaEngine *
 few_engine(bool narrow)
 {
@@ -46,21 +48,24 @@ few_engine(bool narrow)
 /// One segment in both engines, and queries for it.
 struct FewRealLists
 {
-	FewRealLists(const DistanceSpec &spec, Values values, size_t n_rows, uint32_t n_lists, bool narrow = true, unsigned most = 255)
-		: rng(spec.dim), queries(spec), lists(make(spec, values, most, n_rows, n_lists)), both(engine::CopySpec(spec, CopyKind::kLists), few_engine(narrow))
+	FewRealLists(const DistanceSpec &spec, Values values, size_t n_rows, uint32_t n_lists, bool narrow = true,
+		unsigned most = 255)
+		: rng(spec.dim), queries(spec), lists(make(spec, values, most, n_rows, n_lists)),
+		  both(engine::CopySpec(spec, CopyKind::kLists), few_engine(narrow))
 	{
 		add_values(&queries, values, most, 130, rng, 0);
 		both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); });
 	}
 
-	FewRealLists(const Rows &rows, uint32_t n_lists) : rng(1), queries(rows.spec), lists(rows, n_lists, rng), both(engine::CopySpec(rows.spec, CopyKind::kLists), few_engine(true))
+	FewRealLists(const Rows &rows, uint32_t n_lists)
+		: rng(1), queries(rows.spec), lists(rows, n_lists, rng),
+		  both(engine::CopySpec(rows.spec, CopyKind::kLists), few_engine(true))
 	{
 		queries.add_random(130, Data::kGaussian, rng, 0);
 		both.change([&](Engine &e, CopyId c) { return lists.load(&e, c, 1); });
 	}
 
-	engine::test::ListRows
-	make(const DistanceSpec &spec, Values values, unsigned most, size_t n_rows, uint32_t n_lists)
+	engine::test::ListRows make(const DistanceSpec &spec, Values values, unsigned most, size_t n_rows, uint32_t n_lists)
 	{
 		Rows rows(spec);
 
@@ -69,8 +74,7 @@ struct FewRealLists
 	}
 
 	/// Each query has another k and other probes, up to these.
-	void
-	expect_batch(size_t n, size_t k, uint32_t n_probes, Taken taken = Taken::kAll)
+	void expect_batch(size_t n, size_t k, uint32_t n_probes, Taken taken = Taken::kAll)
 	{
 		std::vector<SearchQuery> batch;
 		std::vector<std::array<SegmentProbes, 1>> named(n);
@@ -82,8 +86,10 @@ struct FewRealLists
 			batch.push_back({queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}});
 			batch.back().probes = named[i];
 		}
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " element " << static_cast<int>(queries.spec.element) << " dim "
-										<< queries.spec.dim << " lists " << lists.n_lists << " batch " << n << " k " << k << " probes " << n_probes);
+		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " element "
+										<< static_cast<int>(queries.spec.element) << " dim " << queries.spec.dim
+										<< " lists " << lists.n_lists << " batch " << n << " k " << k << " probes "
+										<< n_probes);
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 		if (taken != Taken::kAny)
 		{
@@ -103,7 +109,9 @@ TEST(FewRealLists, DimensionsAndBatches)
 		for (const uint32_t dim : {1u, 3u, 31u, 32u, 33u, 64u, 65u, 96u, 100u, 128u, 129u, 200u, 784u, 960u})
 		{
 			FewRealLists held({metric, ElementType::kFloat32, dim}, Values::kReal, dim > 128 ? 900 : 3000, 30);
-			const Taken taken = dim == 1 && metric == Metric::kCosine ? Taken::kAny : Taken::kAll; // all rows are at one of two distances
+			const Taken taken = dim == 1 && metric == Metric::kCosine
+				? Taken::kAny
+				: Taken::kAll; // all rows are at one of two distances
 
 			for (const size_t n : {1u, 2u, 4u, 7u, 8u, 9u, 16u, 17u, 33u, 64u, 128u})
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 10, 7, taken));
@@ -129,11 +137,13 @@ TEST(FewRealLists, HalvesAndBytes)
 		for (const uint32_t dim : {5u, 40u, 64u, 100u, 200u})
 		{
 			// Rows of halves; of bytes; of whole numbers as floats.
-			for (const auto &[element, values, narrow] : {std::tuple{ElementType::kFloat16, Values::kReal, true},
-					 {ElementType::kFloat16, Values::kBytes, true}, {ElementType::kFloat32, Values::kBytes, true}, {ElementType::kFloat32, Values::kBytes, false}})
+			for (const auto &[element, values, narrow] :
+				{std::tuple{ElementType::kFloat16, Values::kReal, true}, {ElementType::kFloat16, Values::kBytes, true},
+					{ElementType::kFloat32, Values::kBytes, true}, {ElementType::kFloat32, Values::kBytes, false}})
 			{
 				FewRealLists held({metric, element, dim}, values, 2000, 30, narrow);
-				const bool for_bytes = element == ElementType::kFloat32 && narrow && (metric == Metric::kL2 || metric == Metric::kInnerProduct);
+				const bool for_bytes = element == ElementType::kFloat32 && narrow &&
+					(metric == Metric::kL2 || metric == Metric::kInnerProduct);
 
 				for (const size_t n : {1u, 9u, 70u})
 					ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 20, 7, for_bytes ? Taken::kNone : Taken::kAny));
@@ -152,7 +162,8 @@ TEST(FewRealLists, HalvesAndBytes)
 TEST(FewRealLists, Probes)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kCosine})
-		for (const auto &[n_lists, n_rows] : {std::pair<uint32_t, size_t>{2, 500}, {31, 4000}, {257, 3000}, {1100, 3000}, {1500, 1600}})
+		for (const auto &[n_lists, n_rows] :
+			{std::pair<uint32_t, size_t>{2, 500}, {31, 4000}, {257, 3000}, {1100, 3000}, {1500, 1600}})
 		{
 			FewRealLists held({metric, ElementType::kFloat32, 24}, Values::kReal, n_rows, n_lists);
 
@@ -188,7 +199,8 @@ TEST(FewRealLists, ManyRowsAndResults)
 
 TEST(FewRealLists, FewDifferentRows)
 {
-	// Many lists at one distance from a query, and many rows: of up to 0 ... 1 there are four different ones. Not narrow: rows are floats.
+	// Many lists at one distance from a query, and many rows: of up to 0 ... 1 there are four different ones. Not
+	// narrow: rows are floats.
 	for (const auto &[most, dim] : {std::pair{1u, 2u}, {1u, 6u}, {3u, 4u}, {0u, 5u}, {1u, 70u}})
 		for (const Metric metric : kFloatMetrics)
 		{
@@ -275,7 +287,8 @@ TEST(FewRealLists, NumbersThatAreNoneAndInfinities)
 
 TEST(FewRealLists, DeadRows)
 {
-	for (const auto &[metric, element, dim] : {std::tuple{Metric::kL2, ElementType::kFloat32, 50u}, {Metric::kCosine, ElementType::kFloat16, 100u}})
+	for (const auto &[metric, element, dim] :
+		{std::tuple{Metric::kL2, ElementType::kFloat32, 50u}, {Metric::kCosine, ElementType::kFloat16, 100u}})
 	{
 		FewRealLists held({metric, element, dim}, Values::kReal, 8000, 20);
 		std::vector<uint8_t> dead(1000);
@@ -317,7 +330,8 @@ TEST(FewRealLists, SegmentsAndDelta)
 
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return second.load(&e, c, 2); }));
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return third.load(&e, c, 3); }));
-		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
+		ASSERT_NO_FATAL_FAILURE(
+			held.both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
 		for (size_t i = 0; i < 50; i++)
 		{
 			batch.push_back({held.queries.vector(i), 1 + i % 30, false, {}});
@@ -385,8 +399,8 @@ TEST(FewRealLists, SearchesSideBySide)
 			all.push_back({held.queries.vector(i), 10, false, {}});
 			all.back().probes = probes;
 		}
-		ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-			4, 100, held.both, all, [](size_t thread, size_t round) { return Part{0, 1 + (round * 7 + thread * 13) % 100}; }));
+		ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(4, 100, held.both, all,
+			[](size_t thread, size_t round) { return Part{0, 1 + (round * 7 + thread * 13) % 100}; }));
 	}
 }
 

@@ -1,5 +1,5 @@
-// Few searches of one graph, a block each (cuda/search/graph_alone.hpp): what the CPU engine answers, bit for bit; by cosine, where nodes are told apart by
-// rounded scores, nearly. Batches of 128 queries take that way, 129 do not.
+// Few searches of one graph, a block each (cuda/search/graph_alone.hpp): what the CPU engine answers, bit for bit; by
+// cosine, where nodes are told apart by rounded scores, nearly. Batches of 128 queries take that way, 129 do not.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"
 
@@ -25,16 +25,18 @@ make_rows(const DistanceSpec &spec, Values values, size_t n, std::mt19937 &rng, 
 /// One segment with one graph, in both engines, and 128 queries and more.
 struct OneGraph
 {
-	OneGraph(const DistanceSpec &spec, Values values, uint32_t seed, size_t n = 2000, uint32_t degree = 16, bool narrow = true)
-		: rng(seed), graph(make_rows(spec, values, n, rng, 1), degree, 1, values == Values::kExtremes ? Edges::kRandom : Edges::kBuilt),
-		  queries(make_rows(spec, values, kMostAlone + 1, rng, 0)), both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
+	OneGraph(const DistanceSpec &spec, Values values, uint32_t seed, size_t n = 2000, uint32_t degree = 16,
+		bool narrow = true)
+		: rng(seed), graph(make_rows(spec, values, n, rng, 1), degree, 1,
+						 values == Values::kExtremes ? Edges::kRandom : Edges::kBuilt),
+		  queries(make_rows(spec, values, kMostAlone + 1, rng, 0)),
+		  both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
 	{
 		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
 	}
 
 	/// The first n of the queries: each with its own k and width, of which the largest are those given.
-	std::vector<SearchQuery>
-	batch(size_t n, size_t k, uint32_t width, bool with_after = false)
+	std::vector<SearchQuery> batch(size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::vector<SearchQuery> requests;
 
@@ -56,17 +58,17 @@ struct OneGraph
 	}
 
 	/// The same on both engines, and that way taken by n_alone of the queries.
-	void
-	expect_same(const std::vector<SearchQuery> &requests, size_t n_alone)
+	void expect_same(const std::vector<SearchQuery> &requests, size_t n_alone)
 	{
 		const uint64_t before = both.cuda()->n_graph_alone();
 
-		SCOPED_TRACE(testing::Message() << metric_name(graph.rows.spec.metric) << " element " << static_cast<int>(graph.rows.spec.element) << " dim "
-										<< graph.rows.spec.dim << " batch " << requests.size() << " k " << requests[0].k << " width "
+		SCOPED_TRACE(testing::Message() << metric_name(graph.rows.spec.metric) << " element "
+										<< static_cast<int>(graph.rows.spec.element) << " dim " << graph.rows.spec.dim
+										<< " batch " << requests.size() << " k " << requests[0].k << " width "
 										<< requests[0].probes[0].probes);
 		if (graph.rows.spec.metric == Metric::kCosine)
-			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
-				both, requests, 0.99, [&](const void *query, RowId row) { return oracle_score(graph.rows.spec, query, graph.rows.vector(row - 1)); }));
+			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(both, requests, 0.99, [&](const void *query, RowId row)
+				{ return oracle_score(graph.rows.spec, query, graph.rows.vector(row - 1)); }));
 		else
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
 		EXPECT_EQ(both.cuda()->n_graph_alone() - before, n_alone);
@@ -121,7 +123,8 @@ TEST(GraphsAlone, NumbersOfEntryPointsAroundAWarpAndABlock)
 	for (const size_t n : {20u, 100u, 256u, 1000u, 4096u, 4500u, 20000u})
 	{
 		OneGraph held({Metric::kL2, ElementType::kFloat32, 6}, Values::kReal, static_cast<uint32_t>(n), n, 8);
-		const uint32_t width = static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40)); // wider ones look at all rows
+		const uint32_t width =
+			static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40)); // wider ones look at all rows
 
 		ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(20, 5, width), 20));
 	}
@@ -193,8 +196,8 @@ TEST(GraphsAlone, SearchesFromManyThreads)
 	OneGraph held({Metric::kL2, ElementType::kFloat32, 32}, Values::kBytes, 17);
 	const std::vector<SearchQuery> requests = held.batch(64, 15, 80);
 
-	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-		8, 60, held.both, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(8, 60, held.both, requests,
+		[](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-// Which queries look at all rows of a segment instead of its graph (cuda/device/gpu_choice.hpp), and that these answers are exact, say so, and do not depend on
-// the other queries of a batch. Edges are chance here: what a graph finds is not what an exact search does.
+// Which queries look at all rows of a segment instead of its graph (cuda/device/gpu_choice.hpp), and that these answers
+// are exact, say so, and do not depend on the other queries of a batch. Edges are chance here: what a graph finds is
+// not what an exact search does.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"
 
@@ -12,8 +13,8 @@ using engine::CopyKind;
 using engine::Coverage;
 using engine::SegmentProbes;
 
-constexpr size_t kRows = 20000; // enough for the filter
-constexpr uint32_t kWide = 64;  // by the model of such rows: 65 us by the graph, 43 for all
+constexpr size_t kRows = 20000;  // enough for the filter
+constexpr uint32_t kWide = 64;   // by the model of such rows: 65 us by the graph, 43 for all
 constexpr uint32_t kNarrow = 10; // 35
 
 CudaEngine *
@@ -44,8 +45,7 @@ struct Chosen
 		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
 	}
 
-	static Rows
-	make_rows(const DistanceSpec &spec, Values values, bool zero_row, std::mt19937 &rng)
+	static Rows make_rows(const DistanceSpec &spec, Values values, bool zero_row, std::mt19937 &rng)
 	{
 		const std::vector<float> zero(spec.dim);
 		Rows rows(spec);
@@ -57,8 +57,7 @@ struct Chosen
 	}
 
 	/// By the GPU, with their coverage. Widths go round.
-	void
-	search(size_t n, size_t k, std::vector<uint32_t> widths, bool with_after = false)
+	void search(size_t n, size_t k, std::vector<uint32_t> widths, bool with_after = false)
 	{
 		std::vector<SearchQuery> batch;
 
@@ -79,8 +78,7 @@ struct Chosen
 	}
 
 	/// What the CPU finds among all rows.
-	void
-	expect_exact(size_t i, size_t k, Coverage expected = Coverage::kAll)
+	void expect_exact(size_t i, size_t k, Coverage expected = Coverage::kAll)
 	{
 		const SearchQuery query = {queries.vector(i), k, false, {}};
 		std::vector<std::vector<Neighbor>> exact;
@@ -121,7 +119,8 @@ TEST(GraphChoice, WideSearchesAreExactInBatchesOfEverySize)
 	if (!chooses())
 		GTEST_SKIP() << "the device has no products by warp groups";
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
-		for (const auto &[element, values] : {std::tuple{ElementType::kFloat32, Values::kBytes}, {ElementType::kFloat32, Values::kReal}, {ElementType::kFloat16, Values::kReal}})
+		for (const auto &[element, values] : {std::tuple{ElementType::kFloat32, Values::kBytes},
+				 {ElementType::kFloat32, Values::kReal}, {ElementType::kFloat16, Values::kReal}})
 		{
 			Chosen held({metric, element, 64}, values);
 

@@ -1,5 +1,5 @@
-// Searches of graphs by a cluster of two or four blocks for each query (GraphTuning::blocks): bit for bit what one block finds, and, but for cosine, where nodes are
-// told apart by rounded scores, what the CPU engine answers.
+// Searches of graphs by a cluster of two or four blocks for each query (GraphTuning::blocks): bit for bit what one
+// block finds, and, but for cosine, where nodes are told apart by rounded scores, what the CPU engine answers.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,11 +47,13 @@ make_engine(uint32_t blocks, bool narrow)
 class Held : public TunedGraph
 {
 public:
-	Held(const Rows &rows, uint32_t degree, bool narrow = true, Edges edges = Edges::kBuilt) : TunedGraph(usual_engines(narrow), rows, degree, 1, edges) {}
+	Held(const Rows &rows, uint32_t degree, bool narrow = true, Edges edges = Edges::kBuilt)
+		: TunedGraph(usual_engines(narrow), rows, degree, 1, edges)
+	{
+	}
 
 	/// As expect_batch, and every query with a score has been searched for by as many blocks as the engine is to take.
-	void
-	expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
+	void expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::array<uint64_t, kBlockCounts.size()> alone, n_blocks;
 		size_t n_scored = 0;
@@ -60,7 +62,8 @@ public:
 		{
 			const void *query = queries.vector(i % queries.n());
 
-			n_scored += queries.spec.metric != Metric::kCosine || !std::isnan(oracle_score(queries.spec, query, query)) ? 1 : 0;
+			n_scored +=
+				queries.spec.metric != Metric::kCosine || !std::isnan(oracle_score(queries.spec, query, query)) ? 1 : 0;
 		}
 		for (size_t i = 0; i < kBlockCounts.size(); i++)
 		{
@@ -71,12 +74,12 @@ public:
 		for (size_t i = 0; i < kBlockCounts.size(); i++)
 		{
 			EXPECT_EQ(both[i]->cuda()->n_graph_alone() - alone[i], n_scored);
-			EXPECT_EQ(both[i]->cuda()->n_graph_blocks() - n_blocks[i], n_scored * (device_has_clusters() ? kBlockCounts[i] : 1));
+			EXPECT_EQ(both[i]->cuda()->n_graph_blocks() - n_blocks[i],
+				n_scored * (device_has_clusters() ? kBlockCounts[i] : 1));
 		}
 	}
 
-	static std::vector<CudaEngine *>
-	usual_engines(bool narrow)
+	static std::vector<CudaEngine *> usual_engines(bool narrow)
 	{
 		static TunedEngines<kBlockCounts.size()> engines;
 
@@ -112,16 +115,19 @@ TEST(GraphsByClusters, WidthsFromOneUpToTheMost)
 		Held held(make_rows(spec, values, 9000, 5), 32);
 		const Rows queries = make_rows(spec, values, 4, 6);
 
-		for (const uint32_t width : {1u, 2u, 7u, 8u, 9u, 10u, 31u, 32u, 33u, 64u, 65u, 100u, 250u, 256u, 512u, 1000u, 1002u, 1017u})
+		for (const uint32_t width :
+			{1u, 2u, 7u, 8u, 9u, 10u, 31u, 32u, 33u, 64u, 65u, 100u, 250u, 256u, 512u, 1000u, 1002u, 1017u})
 			for (const size_t k : {1u, 10u, 1000u, 2000u})
-				ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, width > 1002 ? 2 : 4, k, width)); // the last is 1,024 wide
+				ASSERT_NO_FATAL_FAILURE(
+					held.expect_alone(queries, width > 1002 ? 2 : 4, k, width)); // the last is 1,024 wide
 	}
 }
 
 TEST(GraphsByClusters, DegreesAroundThoseThatAreTakenTogether)
 {
 	for (Metric metric : {Metric::kL2, Metric::kCosine})
-		for (const uint32_t degree : {2u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 48u, 63u, 64u, 65u, 100u})
+		for (const uint32_t degree :
+			{2u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 48u, 63u, 64u, 65u, 100u})
 		{
 			const DistanceSpec spec = {metric, ElementType::kFloat32, 12};
 			Held held(make_rows(spec, Values::kReal, 2000, degree), degree);
@@ -139,7 +145,8 @@ TEST(GraphsByClusters, NumbersOfEntryPointsAroundWarpsAndBlocks)
 			const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 6};
 			Held held(make_rows(spec, values, n, static_cast<unsigned>(n)), 8);
 			const Rows queries = make_rows(spec, values, 20, static_cast<unsigned>(n) + 1);
-			const SegmentProbes probes[] = {{1, static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40))}}; // wider ones look at all rows
+			const SegmentProbes probes[] = {
+				{1, static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40))}}; // wider ones look at all rows
 			std::vector<SearchQuery> requests;
 
 			for (size_t i = 0; i < queries.n(); i++)
@@ -218,10 +225,12 @@ TEST(GraphsByClusters, EveryTuning)
 			requests.back().probes = probes;
 		}
 		for (const auto &[visited, selected, deletion, table_bits, steps] :
-			{std::tuple{GraphVisited::kNone, false, false, 0u, 1u}, {GraphVisited::kNone, false, false, 0u, 8u}, {GraphVisited::kHash, false, false, 6u, 1u},
-				{GraphVisited::kHash, false, false, 13u, 8u}, {GraphVisited::kHash, true, false, 6u, 3u}, {GraphVisited::kHash, true, true, 6u, 8u},
-				{GraphVisited::kHash, true, true, 0u, 1u}, {GraphVisited::kBloom, false, false, 14u, 4u}, {GraphVisited::kBloom, true, false, 14u, 1u},
-				{GraphVisited::kCuckoo, false, false, 14u, 4u}, {GraphVisited::kCuckoo, true, false, 14u, 1u}})
+			{std::tuple{GraphVisited::kNone, false, false, 0u, 1u}, {GraphVisited::kNone, false, false, 0u, 8u},
+				{GraphVisited::kHash, false, false, 6u, 1u}, {GraphVisited::kHash, false, false, 13u, 8u},
+				{GraphVisited::kHash, true, false, 6u, 3u}, {GraphVisited::kHash, true, true, 6u, 8u},
+				{GraphVisited::kHash, true, true, 0u, 1u}, {GraphVisited::kBloom, false, false, 14u, 4u},
+				{GraphVisited::kBloom, true, false, 14u, 1u}, {GraphVisited::kCuckoo, false, false, 14u, 4u},
+				{GraphVisited::kCuckoo, true, false, 14u, 1u}})
 		{
 			std::vector<std::vector<Neighbor>> by_one;
 
@@ -243,8 +252,9 @@ TEST(GraphsByClusters, EveryTuning)
 					by_one = found;
 				for (size_t q = 0; q < requests.size(); q++)
 				{
-					SCOPED_TRACE(testing::Message() << "degree " << degree << " visited " << static_cast<int>(visited) << selected << deletion << " bits "
-													<< table_bits << " steps " << steps << " blocks " << blocks << " query " << q);
+					SCOPED_TRACE(testing::Message()
+						<< "degree " << degree << " visited " << static_cast<int>(visited) << selected << deletion
+						<< " bits " << table_bits << " steps " << steps << " blocks " << blocks << " query " << q);
 					ASSERT_NO_FATAL_FAILURE(test::expect_same(found[q], by_one[q]));
 				}
 			}
@@ -252,7 +262,8 @@ TEST(GraphsByClusters, EveryTuning)
 	}
 }
 
-/// Where nobody has said how many blocks there are to be: four or two for each query of many dimensions, as long as all have room, and one otherwise.
+/// Where nobody has said how many blocks there are to be: four or two for each query of many dimensions, as long as all
+/// have room, and one otherwise.
 TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 {
 	int n_processors = 0;
@@ -273,7 +284,10 @@ TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 			for (const size_t n : {size_t{1}, size_t{16}, kMostAlone})
 			{
 				const size_t n_places = static_cast<size_t>(n_processors) / n;
-				const size_t n_blocks = dim < (values == Values::kBytes ? 384 : 256) || !device_has_clusters() ? 1 : n_places >= 4 ? 4 : n_places >= 2 ? 2 : 1;
+				const size_t n_blocks = dim < (values == Values::kBytes ? 384 : 256) || !device_has_clusters() ? 1
+					: n_places >= 4                                                                            ? 4
+					: n_places >= 2                                                                            ? 2
+																											   : 1;
 				const uint64_t before = unasked->n_graph_blocks();
 
 				ASSERT_NO_FATAL_FAILURE(graph.expect_batch(queries, n, 10, 40));
@@ -299,12 +313,13 @@ TEST(GraphsByClusters, SearchesFromManyThreads)
 			requests.back().probes = probes;
 		}
 		for (const std::unique_ptr<Both> &each : held.both)
-			ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-				8, 40, *each, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
+			ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(8, 40, *each, requests,
+				[](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 	}
 }
 
-/// Blocks of an exact search in one pass wait for one another, so all of them must find a place beside clusters that come and go.
+/// Blocks of an exact search in one pass wait for one another, so all of them must find a place beside clusters that
+/// come and go.
 TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 {
 	constexpr size_t kThreads = 8;
@@ -343,13 +358,18 @@ TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 		requests.push_back({graph_queries.vector(i), 10, false, {}});
 		requests.back().probes = probes;
 	}
-	ASSERT_OK(graph.both[0]->cpu()->search(
-		graph.both[0]->cpu_copy(), std::span<const SearchQuery>(requests).subspan(n_exact), &expected_of_graph, nullptr));
+	ASSERT_OK(graph.both[0]->cpu()->search(graph.both[0]->cpu_copy(),
+		std::span<const SearchQuery>(requests).subspan(n_exact), &expected_of_graph, nullptr));
 	expected.insert(expected.end(), expected_of_graph.begin(), expected_of_graph.end());
 	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
 		kThreads, kRounds, requests, expected,
-		[&](size_t thread) { return std::pair<Engine *, CopyId>{engine.get(), thread % 2 == 0 ? exact.cuda_copy() : graph.both[0]->cuda_copy()}; },
-		[&](size_t thread, size_t round) { return Part{(thread % 2 == 0 ? 0 : n_exact) + (round * 5 + thread) % 8, 1 + round % 16}; }));
+		[&](size_t thread)
+		{
+			return std::pair<Engine *, CopyId>{
+				engine.get(), thread % 2 == 0 ? exact.cuda_copy() : graph.both[0]->cuda_copy()};
+		},
+		[&](size_t thread, size_t round)
+		{ return Part{(thread % 2 == 0 ? 0 : n_exact) + (round * 5 + thread) % 8, 1 + round % 16}; }));
 	if (device_has_clusters())
 	{
 		EXPECT_GT(engine->n_one_pass(), 0u);
@@ -381,8 +401,9 @@ TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 				for (const uint32_t blocks : kBlockCounts)
 				{
 					const DistanceSpec spec = {metric, ElementType::kFloat32, kDim};
-					const ::testing::ScopedTrace trace(
-						__FILE__, __LINE__, testing::Message() << metric_name(metric) << " degree " << degree << " rows " << n_rows << " blocks " << blocks);
+					const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+						testing::Message() << metric_name(metric) << " degree " << degree << " rows " << n_rows
+										   << " blocks " << blocks);
 					Arena arena(memory.as<uint8_t>(), memory.bytes());
 					float *vectors = arena.take<float>(kMostRows * kDim);
 					float *queries = arena.take<float>(kQueries * kDim);
@@ -438,13 +459,15 @@ TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 						std::vector<std::pair<double, uint64_t>> expected;
 
 						for (uint32_t row = 0; row < n_rows; row++)
-							expected.emplace_back(oracle_score(spec, queries + q * kDim, vectors + row * kDim), ids[row]);
+							expected.emplace_back(
+								oracle_score(spec, queries + q * kDim, vectors + row * kDim), ids[row]);
 						std::sort(expected.begin(), expected.end());
 						ASSERT_EQ(heads[q].mark, n_rows > 0 ? 1u : 0u);
 						ASSERT_EQ(heads[q].n_entries, n_rows);
 						for (uint32_t i = 0; i < n_rows; i++)
 						{
-							EXPECT_EQ(bits_of(kernels::key_to_score(entries[q * kWidth + i].key)), bits_of(expected[i].first));
+							EXPECT_EQ(bits_of(kernels::key_to_score(entries[q * kWidth + i].key)),
+								bits_of(expected[i].first));
 							EXPECT_EQ(entries[q * kWidth + i].row, expected[i].second);
 						}
 					}

@@ -1,5 +1,5 @@
-// Searches of graphs with two or four queries in one warp (GraphTuning::lanes): bit for bit what a warp for each query finds, and, but for cosine, where
-// nodes are told apart by rounded scores, what the CPU engine answers.
+// Searches of graphs with two or four queries in one warp (GraphTuning::lanes): bit for bit what a warp for each query
+// finds, and, but for cosine, where nodes are told apart by rounded scores, what the CPU engine answers.
 #include <algorithm>
 #include <array>
 
@@ -36,8 +36,7 @@ public:
 	}
 
 private:
-	static std::vector<CudaEngine *>
-	usual_engines(bool narrow)
+	static std::vector<CudaEngine *> usual_engines(bool narrow)
 	{
 		static TunedEngines<kLaneCounts.size()> engines;
 
@@ -85,7 +84,8 @@ TEST(GraphsByLanes, WidthsFromOneUpToTheMost)
 		Held held(make_rows(spec, values, 9000, 5), 32);
 		const Rows queries = make_rows(spec, values, 13, 6);
 
-		for (const uint32_t width : {1u, 2u, 7u, 8u, 9u, 10u, 15u, 16u, 17u, 24u, 31u, 32u, 33u, 64u, 65u, 100u, 255u, 512u, 1000u, 1002u})
+		for (const uint32_t width :
+			{1u, 2u, 7u, 8u, 9u, 10u, 15u, 16u, 17u, 24u, 31u, 32u, 33u, 64u, 65u, 100u, 255u, 512u, 1000u, 1002u})
 			for (const size_t k : {1u, 10u, 1000u})
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 13, k, width));
 	}
@@ -194,8 +194,9 @@ TEST(GraphsByLanes, EveryTuningWhoseAnswersDoNotDependOnTheOrderOfItsInsertions)
 		requests.back().probes = probes;
 	}
 	for (const auto &[visited, selected, deletion, table_bits, steps] :
-		{std::tuple{GraphVisited::kNone, false, false, 0u, 1u}, {GraphVisited::kNone, false, false, 0u, 8u}, {GraphVisited::kHash, false, false, 6u, 1u},
-			{GraphVisited::kHash, false, false, 13u, 8u}, {GraphVisited::kHash, true, false, 6u, 3u}, {GraphVisited::kHash, true, true, 6u, 8u},
+		{std::tuple{GraphVisited::kNone, false, false, 0u, 1u}, {GraphVisited::kNone, false, false, 0u, 8u},
+			{GraphVisited::kHash, false, false, 6u, 1u}, {GraphVisited::kHash, false, false, 13u, 8u},
+			{GraphVisited::kHash, true, false, 6u, 3u}, {GraphVisited::kHash, true, true, 6u, 8u},
 			{GraphVisited::kHash, true, true, 0u, 1u}})
 	{
 		std::vector<std::vector<Neighbor>> by_warps;
@@ -218,8 +219,9 @@ TEST(GraphsByLanes, EveryTuningWhoseAnswersDoNotDependOnTheOrderOfItsInsertions)
 				by_warps = found;
 			for (size_t q = 0; q < requests.size(); q++)
 			{
-				SCOPED_TRACE(testing::Message() << "visited " << static_cast<int>(visited) << selected << deletion << " bits " << table_bits << " steps "
-												<< steps << " lanes " << lanes << " query " << q);
+				SCOPED_TRACE(testing::Message()
+					<< "visited " << static_cast<int>(visited) << selected << deletion << " bits " << table_bits
+					<< " steps " << steps << " lanes " << lanes << " query " << q);
 				ASSERT_NO_FATAL_FAILURE(test::expect_same(found[q], by_warps[q]));
 			}
 		}

@@ -1,5 +1,5 @@
-// Graphs on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit; by cosine, where nodes are told apart by rounded
-// scores, nearly.
+// Graphs on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit; by cosine, where nodes
+// are told apart by rounded scores, nearly.
 #include <array>
 
 #include "answers.hpp"
@@ -18,8 +18,8 @@ using engine::SegmentProbes;
 struct BothGraphs
 {
 	BothGraphs(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true, uint32_t degree = 16)
-		: rng(seed), values(kind), first(graph(spec, 5000, degree, 1, 1)), second(graph(spec, 900, 8, 2, 10001)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
+		: rng(seed), values(kind), first(graph(spec, 5000, degree, 1, 1)), second(graph(spec, 900, 8, 2, 10001)),
+		  delta(spec), both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
 	{
 		add(&delta, 150, 20001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
@@ -27,14 +27,9 @@ struct BothGraphs
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	void
-	add(Rows *rows, size_t n, RowId first_id)
-	{
-		add_values(rows, values, 30, n, rng, first_id);
-	}
+	void add(Rows *rows, size_t n, RowId first_id) { add_values(rows, values, 30, n, rng, first_id); }
 
-	GraphedRows
-	graph(const DistanceSpec &spec, size_t n, uint32_t degree, uint32_t n_parts, RowId first_id)
+	GraphedRows graph(const DistanceSpec &spec, size_t n, uint32_t degree, uint32_t n_parts, RowId first_id)
 	{
 		Rows rows(spec);
 
@@ -42,8 +37,8 @@ struct BothGraphs
 		return GraphedRows(rows, degree, n_parts, values == Values::kExtremes ? Edges::kRandom : Edges::kBuilt);
 	}
 
-	std::vector<SearchQuery>
-	batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after)
+	std::vector<SearchQuery> batch(
+		const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after)
 	{
 		std::vector<SearchQuery> requests;
 
@@ -53,7 +48,8 @@ struct BothGraphs
 			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
 			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
 
-			named[i] = {SegmentProbes{1, std::max(1u, widths[0] / divisor)}, SegmentProbes{2, std::max(1u, widths[1] / divisor)}};
+			named[i] = {SegmentProbes{1, std::max(1u, widths[0] / divisor)},
+				SegmentProbes{2, std::max(1u, widths[1] / divisor)}};
 			if (i % 7 != 6) // some look at everything
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
@@ -67,13 +63,13 @@ struct BothGraphs
 	}
 
 	/// One batch in which each query has another k and other widths.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after = false)
+	void expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after = false)
 	{
 		const std::vector<SearchQuery> requests = batch(queries, n, k, widths, with_after);
 
-		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
-										<< " dim " << first.rows.spec.dim << " batch " << n << " k " << k << " width " << widths[0]);
+		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element "
+										<< static_cast<int>(first.rows.spec.element) << " dim " << first.rows.spec.dim
+										<< " batch " << n << " k " << k << " width " << widths[0]);
 		if (first.rows.spec.metric == Metric::kCosine)
 			ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
 				both, requests, 0.995, [&](const void *query, RowId row) { return score_of(query, row); }));
@@ -81,8 +77,7 @@ struct BothGraphs
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
 	}
 
-	double
-	score_of(const void *query, RowId row) const
+	double score_of(const void *query, RowId row) const
 	{
 		const Rows &rows = row > 20000 ? delta : row > 10000 ? second.rows : first.rows;
 
@@ -229,7 +224,8 @@ TEST(Graphs, DeadRowsLeadOnAndAreNotFound)
 		byte = static_cast<uint8_t>(held.rng() | held.rng());
 	held.add(&queries, 40, 0);
 	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
-	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
+	ASSERT_NO_FATAL_FAILURE(
+		held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
 	for (const size_t n : {1u, 40u, 1100u})
 		ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 30, {90, 40}));
 }
@@ -259,8 +255,8 @@ TEST(Graphs, SearchesFromManyThreads)
 
 	const std::vector<SearchQuery> requests = held.batch(queries, 64, 15, {80, 40}, false);
 
-	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-		8, 40, held.both, requests, [](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
+	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(8, 40, held.both, requests,
+		[](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 }
 
 TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
@@ -322,7 +318,8 @@ TEST(Graphs, GiveBackTheirDescription)
 	BothGraphs held({Metric::kL2, ElementType::kFloat32, 6}, Values::kReal, 19);
 	const Bytes given = held.second.description();
 
-	for (const auto &[first, n] : {std::pair<size_t, size_t>{0, given.size()}, {0, 7}, {13, 100}, {given.size() - 40, 40}, {given.size(), 0}})
+	for (const auto &[first, n] :
+		{std::pair<size_t, size_t>{0, given.size()}, {0, 7}, {13, 100}, {given.size() - 40, 40}, {given.size(), 0}})
 	{
 		Bytes got(n);
 

@@ -1,5 +1,5 @@
-// Graphs with codes on the GPU: what the CPU engine answers with the same graphs, codes and widths, bit for bit, wherever codes lie; and that it
-// is the GPU that answers.
+// Graphs with codes on the GPU: what the CPU engine answers with the same graphs, codes and widths, bit for bit,
+// wherever codes lie; and that it is the GPU that answers.
 #include <array>
 #include <atomic>
 #include <map>
@@ -26,8 +26,8 @@ struct BothHashed
 {
 	BothHashed(const DistanceSpec &spec, uint32_t bits, uint32_t seed, size_t n_first = 5000, uint32_t degree = 16,
 		CudaEngine *cuda = cuda_engine())
-		: rng(seed), first(graph(spec, n_first, degree, 1, 1, bits)), second(graph(spec, 900, 8, 2, 100001, bits)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kHashedGraph), cuda), n_rows{{1, n_first}, {2, 900}}
+		: rng(seed), first(graph(spec, n_first, degree, 1, 1, bits)), second(graph(spec, 900, 8, 2, 100001, bits)),
+		  delta(spec), both(engine::CopySpec(spec, CopyKind::kHashedGraph), cuda), n_rows{{1, n_first}, {2, 900}}
 	{
 		delta.add_random(150, Data::kGaussian, rng, 200001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
@@ -35,8 +35,8 @@ struct BothHashed
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	GraphedRows
-	graph(const DistanceSpec &spec, size_t n, uint32_t degree, uint32_t n_parts, RowId first_id, uint32_t bits)
+	GraphedRows graph(
+		const DistanceSpec &spec, size_t n, uint32_t degree, uint32_t n_parts, RowId first_id, uint32_t bits)
 	{
 		Rows rows(spec);
 
@@ -48,9 +48,9 @@ struct BothHashed
 		return graphed;
 	}
 
-	/// Searches of all widths in turn, with ones that name none and ones that go on behind a row. The GPU does those of n_rows' segments.
-	void
-	expect_alike(size_t n_queries, std::span<const uint32_t> widths)
+	/// Searches of all widths in turn, with ones that name none and ones that go on behind a row. The GPU does those of
+	/// n_rows' segments.
+	void expect_alike(size_t n_queries, std::span<const uint32_t> widths)
 	{
 		const uint64_t before = both.cuda()->n_hashed();
 		uint64_t n_on_device = 0;
@@ -64,7 +64,8 @@ struct BothHashed
 		{
 			SearchQuery query = {queries.vector(i % queries.n()), 1 + i % 150, false, {}};
 
-			named[i] = {SegmentProbes{1, widths[i % widths.size()]}, SegmentProbes{2, std::max(1u, widths[i % widths.size()] / 3)}};
+			named[i] = {SegmentProbes{1, widths[i % widths.size()]},
+				SegmentProbes{2, std::max(1u, widths[i % widths.size()] / 3)}};
 			if (i % 7 != 6)
 				query.probes = named[i];
 			query.has_after = i % 5 == 4;
@@ -81,8 +82,7 @@ struct BothHashed
 	}
 
 	/// Edges, codes and entry points, in device memory.
-	static uint64_t
-	device_bytes(const GraphedRows &graphed)
+	static uint64_t device_bytes(const GraphedRows &graphed)
 	{
 		return graphed.edges.size() * sizeof(uint32_t) + graphed.codes.size() +
 			graphed.entries.size() * (sizeof(uint32_t) + engine::graph::hash_code_bytes(graphed.hash_bits));
@@ -118,16 +118,8 @@ small_engine(uint64_t memory_bytes, Fault fault = nullptr)
 /// Metric, element, bits.
 struct Hashed : testing::TestWithParam<std::tuple<Metric, ElementType, uint32_t>>
 {
-	DistanceSpec
-	spec(uint32_t dim) const
-	{
-		return {std::get<0>(GetParam()), std::get<1>(GetParam()), dim};
-	}
-	uint32_t
-	bits() const
-	{
-		return std::get<2>(GetParam());
-	}
+	DistanceSpec spec(uint32_t dim) const { return {std::get<0>(GetParam()), std::get<1>(GetParam()), dim}; }
+	uint32_t bits() const { return std::get<2>(GetParam()); }
 };
 
 TEST_P(Hashed, is_searched_as_on_the_cpu)
@@ -178,10 +170,13 @@ TEST(HashedAlone, threads_search_beside_each_other)
 
 	query.probes = named;
 	for (auto &results : found)
-		threads.emplace_back([&] {
-			for (int i = 0; i < 50; i++)
-				EXPECT_TRUE(held.both.cuda()->search(held.both.cuda_copy(), {&query, 1}, &results, nullptr).is_ok());
-		});
+		threads.emplace_back(
+			[&]
+			{
+				for (int i = 0; i < 50; i++)
+					EXPECT_TRUE(
+						held.both.cuda()->search(held.both.cuda_copy(), {&query, 1}, &results, nullptr).is_ok());
+			});
 	for (std::thread &thread : threads)
 		thread.join();
 	for (const auto &results : found)
@@ -204,7 +199,8 @@ TEST(HashedAlone, a_copy_answers_alike_with_its_codes_on_the_device_and_without)
 		held.expect_alike(30, kWidths);
 		ASSERT_OK(cuda->detach(copy));
 		held.n_rows.clear();
-		EXPECT_EQ(cuda->stats().resident_bytes, attached - held.device_bytes(held.first) - held.device_bytes(held.second));
+		EXPECT_EQ(
+			cuda->stats().resident_bytes, attached - held.device_bytes(held.first) - held.device_bytes(held.second));
 		held.expect_alike(30, kWidths);
 		ASSERT_OK(cuda->detach(copy));
 		ASSERT_OK(cuda->attach(copy));
@@ -254,13 +250,15 @@ TEST(HashedAlone, codes_come_and_go_beside_searches)
 			{
 				for (std::vector<std::vector<Neighbor>> found; !stop; n_done++)
 				{
-					if (!held.both.cuda()->search(held.both.cuda_copy(), batch, &found, nullptr).is_ok() || found.size() != batch.size())
+					if (!held.both.cuda()->search(held.both.cuda_copy(), batch, &found, nullptr).is_ok() ||
+						found.size() != batch.size())
 					{
 						n_wrong++;
 						continue;
 					}
 					for (size_t i = 0; i < batch.size(); i++)
-						n_wrong += found[i].size() != 30 || found[i][29].row != expected[i][29].row || found[i][29].score != expected[i][29].score;
+						n_wrong += found[i].size() != 30 || found[i][29].row != expected[i][29].row ||
+							found[i][29].score != expected[i][29].score;
 				}
 			});
 	for (int i = 0; i < 100 || n_done < 100; i++)
@@ -307,8 +305,8 @@ TEST(HashedAlone, want_of_memory_leaves_the_copy_to_the_host)
 {
 	constexpr uint32_t kWidths[] = {1, 40, 200, 511};
 	std::atomic<int> n_until{-1}; // allocations that go well before one that does not; below 0: all do
-	const std::unique_ptr<CudaEngine> engine = small_engine(
-		0, [&](const char *name) { return std::string_view(name) == "gpu_malloc" && n_until >= 0 && n_until.fetch_sub(1) == 0; });
+	const std::unique_ptr<CudaEngine> engine = small_engine(0, [&](const char *name)
+		{ return std::string_view(name) == "gpu_malloc" && n_until >= 0 && n_until.fetch_sub(1) == 0; });
 
 	ASSERT_NE(engine, nullptr);
 	for (int n = 0; n < 4; n++) // edges, codes, entry points and their codes

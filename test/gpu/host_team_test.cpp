@@ -1,4 +1,5 @@
-// The host's threads around large searches: every number is dealt with once, whoever calls at the same time, and nothing that is thrown is lost.
+// The host's threads around large searches: every number is dealt with once, whoever calls at the same time, and
+// nothing that is thrown is lost.
 #include "cuda/device/host_team.hpp"
 
 #include <numeric>

@@ -1,4 +1,5 @@
-// k-means on the device against engine/ivf: labels are the canonical nearest centroids whatever the data, means the same bits.
+// k-means on the device against engine/ivf: labels are the canonical nearest centroids whatever the data, means the
+// same bits.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -93,7 +94,8 @@ make_vectors(Data data, size_t n, uint32_t dim, std::mt19937 *rng, bool centroid
 				break;
 			case Data::kNotFinite:
 				vectors[i] = centroids || (*rng)() % (20 * dim) != 0 ? x
-					: (*rng)() % 2 == 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+					: (*rng)() % 2 == 0                              ? std::numeric_limits<float>::quiet_NaN()
+																	 : std::numeric_limits<float>::infinity();
 				break;
 			case Data::kHuge:
 				vectors[i] = x * 0x1p70f;
@@ -130,8 +132,12 @@ labels_on_device(const std::vector<float> &rows, const std::vector<float> &centr
 	const Status assigned = device_rows.assign(device_centroids, true);
 
 	EXPECT_TRUE(assigned.is_ok()) << assigned.message;
-	EXPECT_EQ(cudaMemcpyAsync(found.labels.data(), device_rows.labels(), n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), cudaSuccess);
-	EXPECT_EQ(cudaMemcpyAsync(found.scores.data(), device_rows.scores(), n * sizeof(float), cudaMemcpyDeviceToHost, stream), cudaSuccess);
+	EXPECT_EQ(cudaMemcpyAsync(
+				  found.labels.data(), device_rows.labels(), n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
+		cudaSuccess);
+	EXPECT_EQ(
+		cudaMemcpyAsync(found.scores.data(), device_rows.scores(), n * sizeof(float), cudaMemcpyDeviceToHost, stream),
+		cudaSuccess);
 
 	const Status waited = f->context.wait();
 
@@ -147,13 +153,14 @@ labels_on_cpu(const std::vector<float> &rows, const std::vector<float> &centroid
 	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(dim, n_clusters));
 	engine::ivf::Coarse coarse;
 
-	EXPECT_TRUE(engine::ivf::coarse_init(centroids.data(), n_clusters, dim, memory.data(), memory.size(), &coarse).is_ok());
+	EXPECT_TRUE(
+		engine::ivf::coarse_init(centroids.data(), n_clusters, dim, memory.data(), memory.size(), &coarse).is_ok());
 
 	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, 1));
 
 	EXPECT_TRUE(engine::ivf::coarse_assign(
 		coarse, rows.data(), dim, n, found.labels.data(), found.scores.data(), work.data(), work.size())
-					.is_ok());
+			.is_ok());
 	return found;
 }
 
@@ -175,7 +182,8 @@ compare_labels(Data data, uint32_t dim, uint32_t n_clusters, size_t n_rows)
 
 	for (size_t i = 0; i < n_rows; i++)
 		n_wrong += device.labels[i] != cpu.labels[i] || !same_bits(device.scores[i], cpu.scores[i]);
-	EXPECT_EQ(n_wrong, 0u) << "data " << static_cast<int>(data) << ", dim " << dim << ", clusters " << n_clusters << ", rows " << n_rows;
+	EXPECT_EQ(n_wrong, 0u) << "data " << static_cast<int>(data) << ", dim " << dim << ", clusters " << n_clusters
+						   << ", rows " << n_rows;
 }
 
 /// Rows around so many centres.
@@ -213,8 +221,8 @@ train_on_device(const KMeansSpec &spec, const std::vector<float> &rows, const st
 	trained.centroids.resize(static_cast<size_t>(spec.n_clusters) * spec.dim);
 	trained.sizes.resize(spec.n_clusters);
 
-	const Status status = train_kmeans(&fixture()->context, spec, {rows.data(), spec.dim}, seeds != nullptr, 4, trained.centroids.data(),
-		trained.sizes.data(), &trained.report);
+	const Status status = train_kmeans(&fixture()->context, spec, {rows.data(), spec.dim}, seeds != nullptr, 4,
+		trained.centroids.data(), trained.sizes.data(), &trained.report);
 
 	EXPECT_TRUE(status.is_ok()) << status.message;
 	return trained;
@@ -232,9 +240,9 @@ train_on_cpu(const KMeansSpec &spec, const std::vector<float> &rows, const std::
 	trained.centroids.resize(static_cast<size_t>(spec.n_clusters) * spec.dim);
 	trained.sizes.resize(spec.n_clusters);
 	more.centroids_given = seeds != nullptr;
-	EXPECT_TRUE(engine::ivf::kmeans_train_more(spec, {rows.data(), spec.dim}, more, trained.centroids.data(), trained.sizes.data(),
-		&trained.report, work.data(), work.size(), {})
-					.is_ok());
+	EXPECT_TRUE(engine::ivf::kmeans_train_more(spec, {rows.data(), spec.dim}, more, trained.centroids.data(),
+		trained.sizes.data(), &trained.report, work.data(), work.size(), {})
+			.is_ok());
 	return trained;
 }
 
@@ -262,8 +270,8 @@ compare_training(KMeansSpec spec, std::vector<float> rows, const std::vector<flo
 
 TEST(KMeans, LabelsAreTheCanonicalNearest)
 {
-	for (const Data data : {Data::kNormal, Data::kBytes, Data::kFarFromOrigin, Data::kFewValues, Data::kWideRange, Data::kNotFinite,
-			 Data::kHuge, Data::kTiny})
+	for (const Data data : {Data::kNormal, Data::kBytes, Data::kFarFromOrigin, Data::kFewValues, Data::kWideRange,
+			 Data::kNotFinite, Data::kHuge, Data::kTiny})
 		for (const uint32_t dim : {1u, 3u, 32u, 128u, 200u, 784u})
 			compare_labels(data, dim, dim == 784 ? 100 : 300, 1000);
 }
@@ -293,7 +301,8 @@ TEST(KMeans, TheSameSeedsGiveTheSameClusters)
 
 			const std::vector<float> rows = make_clustered(spec.n_rows, dim, 60, &rng);
 
-			compare_training(spec, rows, std::vector<float>(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(size_t{90} * dim)));
+			compare_training(
+				spec, rows, std::vector<float>(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(size_t{90} * dim)));
 		}
 }
 
@@ -317,7 +326,8 @@ TEST(KMeans, BalancingIsLeftToTheCpu)
 
 	spec.balance = 2;
 
-	const Status status = train_kmeans(&fixture()->context, spec, {rows.data(), 8}, false, 1, centroids.data(), nullptr, nullptr);
+	const Status status =
+		train_kmeans(&fixture()->context, spec, {rows.data(), 8}, false, 1, centroids.data(), nullptr, nullptr);
 
 	EXPECT_EQ(status.code, StatusCode::kUnsupported);
 }
@@ -359,7 +369,8 @@ TEST(KMeans, RowsThatAreNotFiniteAreRefused)
 
 	rows[777] = std::numeric_limits<float>::infinity();
 
-	const Status status = train_kmeans(&fixture()->context, spec, {rows.data(), 8}, false, 1, centroids.data(), nullptr, nullptr);
+	const Status status =
+		train_kmeans(&fixture()->context, spec, {rows.data(), 8}, false, 1, centroids.data(), nullptr, nullptr);
 
 	EXPECT_EQ(status.code, StatusCode::kInvalidArgument);
 }

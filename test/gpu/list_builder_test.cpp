@@ -1,4 +1,5 @@
-// Builds of inverted lists by both engines: the same centroids give the same labels, scores and neighbours, bit for bit.
+// Builds of inverted lists by both engines: the same centroids give the same labels, scores and neighbours, bit for
+// bit.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,10 +30,12 @@ some_half(uint32_t bits)
 
 struct Rows
 {
-	Rows(const DistanceSpec &spec, size_t n, std::mt19937 *rng) : row_bytes(vector_bytes(spec.element, spec.dim)), bytes(n * row_bytes)
+	Rows(const DistanceSpec &spec, size_t n, std::mt19937 *rng)
+		: row_bytes(vector_bytes(spec.element, spec.dim)), bytes(n * row_bytes)
 	{
 		for (size_t i = 0; i < bytes.size() && spec.element == ElementType::kBit; i++) // pad bits are zero
-			bytes[i] = static_cast<uint8_t>((*rng)() & ((i + 1) % row_bytes == 0 && spec.dim % 8 != 0 ? 0xFF00u >> spec.dim % 8 : 0xFFu));
+			bytes[i] = static_cast<uint8_t>(
+				(*rng)() & ((i + 1) % row_bytes == 0 && spec.dim % 8 != 0 ? 0xFF00u >> spec.dim % 8 : 0xFFu));
 		for (size_t i = 0; i < n * spec.dim && spec.element != ElementType::kBit; i++)
 		{
 			const uint16_t half = some_half((*rng)());
@@ -59,7 +62,8 @@ struct Result
 };
 
 Result
-run(Engine *engine, const ListBuildSpec &spec, const std::vector<float> &centroids, const Rows &rows, size_t n, size_t batch)
+run(Engine *engine, const ListBuildSpec &spec, const std::vector<float> &centroids, const Rows &rows, size_t n,
+	size_t batch)
 {
 	engine::SearchControl control;
 	std::unique_ptr<ListBuilder> builder;
@@ -72,7 +76,8 @@ run(Engine *engine, const ListBuildSpec &spec, const std::vector<float> &centroi
 	for (size_t first = 0; first < n; first += batch)
 	{
 		const size_t here = std::min(batch, n - first);
-		const Status status = builder->assign(first, rows.row(first), here, result.labels.data() + first, result.scores.data() + first);
+		const Status status =
+			builder->assign(first, rows.row(first), here, result.labels.data() + first, result.scores.data() + first);
 
 		EXPECT_TRUE(status.is_ok()) << status.message;
 	}
@@ -190,7 +195,8 @@ TEST(ListBuilder, OtherBitStringsAreUnsupported)
 	EXPECT_TRUE(cpu_engine()->make_list_builder(spec, &control, &builder).is_ok());
 	spec.rows = {Metric::kHamming, ElementType::kBit, 64000};
 	EXPECT_EQ(cuda_engine()->make_list_builder(spec, &control, &builder).code, StatusCode::kUnsupported);
-	EXPECT_EQ(cuda_engine()->create({{Metric::kHamming, ElementType::kBit, 64}, engine::CopyKind::kLists}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(cuda_engine()->create({{Metric::kHamming, ElementType::kBit, 64}, engine::CopyKind::kLists}, &copy).code,
+		StatusCode::kUnsupported);
 }
 
 /// Codes [n] of rows by an engine with these centroids, and a model, which is trained if it is empty.
@@ -204,14 +210,15 @@ struct CodesOfRows
 };
 
 CodesOfRows
-code_rows(Engine *engine, const ListBuildSpec &spec, engine::ListCodeSpec codes, const std::vector<float> &centroids, const Rows &rows, size_t n,
-	size_t batch, const std::vector<float> &model)
+code_rows(Engine *engine, const ListBuildSpec &spec, engine::ListCodeSpec codes, const std::vector<float> &centroids,
+	const Rows &rows, size_t n, size_t batch, const std::vector<float> &model)
 {
 	engine::SearchControl control;
 	std::unique_ptr<ListBuilder> builder;
 	const size_t code_bytes = engine::ivf::code_bytes(codes.codes);
 	const bool has_terms = engine::ivf::code_has_terms(codes.codes);
-	CodesOfRows result = {std::vector<uint32_t>(n), std::vector<uint8_t>(n * code_bytes, 0xAA), std::vector<float>(n), std::vector<uint8_t>(n, 7), {}};
+	CodesOfRows result = {std::vector<uint32_t>(n), std::vector<uint8_t>(n * code_bytes, 0xAA), std::vector<float>(n),
+		std::vector<uint8_t>(n, 7), {}};
 	std::vector<float> scores(n);
 
 	EXPECT_TRUE(engine->make_list_builder(spec, &control, &builder).is_ok());
@@ -228,8 +235,10 @@ code_rows(Engine *engine, const ListBuildSpec &spec, engine::ListCodeSpec codes,
 	for (size_t first = 0; first < n; first += batch)
 	{
 		const size_t here = std::min(batch, n - first);
-		const Status status = builder->assign(first, rows.row(first), here, result.labels.data() + first, scores.data() + first,
-			{result.codes.data() + first * code_bytes, has_terms ? result.terms.data() + first : nullptr, result.is_out.data() + first});
+		const Status status =
+			builder->assign(first, rows.row(first), here, result.labels.data() + first, scores.data() + first,
+				{result.codes.data() + first * code_bytes, has_terms ? result.terms.data() + first : nullptr,
+					result.is_out.data() + first});
 
 		EXPECT_TRUE(status.is_ok()) << status.message;
 	}
@@ -243,8 +252,9 @@ TEST(ListBuilder, BothEnginesMakeTheSameCodes)
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
-			for (const auto &[kind, bits, opq] : {std::tuple{engine::ivf::CodeKind::kSq8, 0u, false}, std::tuple{engine::ivf::CodeKind::kPq, 8u, false},
-					 std::tuple{engine::ivf::CodeKind::kPq, 4u, true}})
+			for (const auto &[kind, bits, opq] :
+				{std::tuple{engine::ivf::CodeKind::kSq8, 0u, false}, std::tuple{engine::ivf::CodeKind::kPq, 8u, false},
+					std::tuple{engine::ivf::CodeKind::kPq, 4u, true}})
 			{
 				constexpr uint32_t kDim = 40;
 				const size_t n = 6000;
@@ -272,7 +282,8 @@ TEST(ListBuilder, BothEnginesMakeTheSameCodes)
 				for (const size_t batch : {size_t{100}, n})
 					for (Engine *engine : {cpu_engine(), static_cast<Engine *>(cuda_engine())})
 					{
-						const CodesOfRows again = code_rows(engine, spec, codes, centroids, rows, n, batch, device.model);
+						const CodesOfRows again =
+							code_rows(engine, spec, codes, centroids, rows, n, batch, device.model);
 
 						EXPECT_EQ(again.labels, device.labels);
 						EXPECT_EQ(again.codes, device.codes);

@@ -1,4 +1,5 @@
-// Inverted lists on the GPU: what the CPU engine answers with the same lists and probes, bit for bit, whatever way was taken.
+// Inverted lists on the GPU: what the CPU engine answers with the same lists and probes, bit for bit, whatever way was
+// taken.
 #include <array>
 
 #include "answers.hpp"
@@ -20,8 +21,8 @@ struct BothLists
 	static constexpr uint32_t kFewLists = 9;
 
 	BothLists(const DistanceSpec &spec, Values kind, uint32_t seed, CudaEngine *cuda = cuda_engine())
-		: rng(seed), values(kind), first(lists(spec, 6000, kLists, 1)), second(lists(spec, 700, kFewLists, 10001)), delta(spec),
-		  both(engine::CopySpec(spec, CopyKind::kLists), cuda)
+		: rng(seed), values(kind), first(lists(spec, 6000, kLists, 1)), second(lists(spec, 700, kFewLists, 10001)),
+		  delta(spec), both(engine::CopySpec(spec, CopyKind::kLists), cuda)
 	{
 		add(&delta, 150, 20001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
@@ -29,14 +30,9 @@ struct BothLists
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
 	}
 
-	void
-	add(Rows *rows, size_t n, RowId first_id)
-	{
-		add_values(rows, values, 4, n, rng, first_id);
-	}
+	void add(Rows *rows, size_t n, RowId first_id) { add_values(rows, values, 4, n, rng, first_id); }
 
-	ListRows
-	lists(const DistanceSpec &spec, size_t n, uint32_t n_lists, RowId first_id)
+	ListRows lists(const DistanceSpec &spec, size_t n, uint32_t n_lists, RowId first_id)
 	{
 		Rows rows(spec);
 
@@ -45,8 +41,8 @@ struct BothLists
 	}
 
 	/// One batch in which each query has another k and other probes.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> most_probes, bool with_after = false)
+	void expect_batch(
+		const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> most_probes, bool with_after = false)
 	{
 		std::vector<SearchQuery> batch;
 		std::vector<std::array<SegmentProbes, 2>> named(n);
@@ -56,7 +52,8 @@ struct BothLists
 			const uint32_t divisor = 1 + static_cast<uint32_t>(i % 3);
 			SearchQuery query = {queries.vector(i % queries.n()), std::max<size_t>(1, k - i % 2), false, {}};
 
-			named[i] = {SegmentProbes{1, std::max(1u, most_probes[0] / divisor)}, SegmentProbes{2, std::max(1u, most_probes[1] / divisor)}};
+			named[i] = {SegmentProbes{1, std::max(1u, most_probes[0] / divisor)},
+				SegmentProbes{2, std::max(1u, most_probes[1] / divisor)}};
 			if (i % 7 != 6) // some look at everything
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
@@ -66,18 +63,14 @@ struct BothLists
 			}
 			batch.push_back(query);
 		}
-		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element " << static_cast<int>(first.rows.spec.element)
-										<< " dim " << first.rows.spec.dim << " batch " << n << " k " << k << " probes "
-										<< most_probes[0]);
+		SCOPED_TRACE(testing::Message() << metric_name(first.rows.spec.metric) << " element "
+										<< static_cast<int>(first.rows.spec.element) << " dim " << first.rows.spec.dim
+										<< " batch " << n << " k " << k << " probes " << most_probes[0]);
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 	}
 
 	/// Of row 17, so that a search goes on in the middle of a tie.
-	double
-	engine_score(const void *query) const
-	{
-		return oracle_score(first.rows.spec, query, first.rows.vector(17));
-	}
+	double engine_score(const void *query) const { return oracle_score(first.rows.spec, query, first.rows.vector(17)); }
 
 	std::mt19937 rng;
 	Values values;
@@ -90,11 +83,13 @@ struct BothLists
 TEST(Lists, EveryMetricAndTypeInBatchesOfEverySize)
 {
 	for (Metric metric : kFloatMetrics)
-		for (const auto &[element, values, cuda] :
-			{std::tuple{ElementType::kFloat32, Values::kReal, cuda_engine()}, {ElementType::kFloat32, Values::kBytes, cuda_engine()},
-				{ElementType::kFloat32, Values::kBytes, cuda_engine(false)}, {ElementType::kFloat16, Values::kReal, cuda_engine()},
-				{ElementType::kFloat32, Values::kReal, chain_engine()}, {ElementType::kFloat32, Values::kBytes, chain_engine()},
-				{ElementType::kFloat16, Values::kReal, chain_engine()}})
+		for (const auto &[element, values, cuda] : {std::tuple{ElementType::kFloat32, Values::kReal, cuda_engine()},
+				 {ElementType::kFloat32, Values::kBytes, cuda_engine()},
+				 {ElementType::kFloat32, Values::kBytes, cuda_engine(false)},
+				 {ElementType::kFloat16, Values::kReal, cuda_engine()},
+				 {ElementType::kFloat32, Values::kReal, chain_engine()},
+				 {ElementType::kFloat32, Values::kBytes, chain_engine()},
+				 {ElementType::kFloat16, Values::kReal, chain_engine()}})
 			for (const uint32_t dim : {7u, 64u, 100u})
 			{
 				BothLists held({metric, element, dim}, values, dim, cuda);
@@ -146,7 +141,8 @@ TEST(Lists, DeadRowsCountByNumber)
 		byte = static_cast<uint8_t>(held.rng() | held.rng());
 	held.add(&queries, 40, 0);
 	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
-	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
+	ASSERT_NO_FATAL_FAILURE(
+		held.both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, delta_dead); }));
 	for (const size_t n : {1u, 40u, 300u})
 		ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 50, {10, 4}));
 	std::fill(dead.begin(), dead.end(), 0xFF); // the whole segment
@@ -216,7 +212,8 @@ TEST(Lists, BytesUpToTheLargestExactSum)
 					const SegmentProbes probes[] = {{1, n_probes}};
 					std::vector<SearchQuery> batch;
 
-					SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim << " batch " << n << " k " << k);
+					SCOPED_TRACE(
+						testing::Message() << metric_name(metric) << " dim " << dim << " batch " << n << " k " << k);
 					for (size_t i = 0; i < n; i++)
 					{
 						batch.push_back({queries.vector(queries.n() - 1 - i), k, i % 5 == 4, {1000.0 * dim, 77}});

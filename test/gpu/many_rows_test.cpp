@@ -1,5 +1,6 @@
-// A segment whose elements no 31 bits number. One block of rows comes again and again under other row ids, so that a copy of the block is all that
-// the oracle needs: each of its answers stands for as many rows as there are blocks, at one distance, in order of their ids.
+// A segment whose elements no 31 bits number. One block of rows comes again and again under other row ids, so that a
+// copy of the block is all that the oracle needs: each of its answers stands for as many rows as there are blocks, at
+// one distance, in order of their ids.
 #include <algorithm>
 #include <vector>
 
@@ -71,7 +72,8 @@ TEST(ManyRows, ElementsBeyondTwoToThe31)
 		ASSERT_OK(cuda_engine()->search(cuda_copy, std::span(all).first(batch), &found, nullptr));
 		ASSERT_EQ(found.size(), batch);
 		for (size_t i = 0; i < batch; i++)
-			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], std::vector<Neighbor>(expected[i].begin(), expected[i].begin() + kNeighbors)));
+			ASSERT_NO_FATAL_FAILURE(
+				expect_same(found[i], std::vector<Neighbor>(expected[i].begin(), expected[i].begin() + kNeighbors)));
 	}
 	for (size_t i = 0; i < 3; i++) // the direct way
 	{
@@ -80,7 +82,8 @@ TEST(ManyRows, ElementsBeyondTwoToThe31)
 	}
 	ASSERT_OK(cuda_engine()->search(cuda_copy, std::span(all).first(3), &found, nullptr));
 	for (size_t i = 0; i < 3; i++)
-		ASSERT_NO_FATAL_FAILURE(expect_same(found[i], std::vector<Neighbor>(expected[i].begin() + kBehind, expected[i].end())));
+		ASSERT_NO_FATAL_FAILURE(
+			expect_same(found[i], std::vector<Neighbor>(expected[i].begin() + kBehind, expected[i].end())));
 	ASSERT_OK(cuda_engine()->drop(cuda_copy));
 	ASSERT_OK(cpu_engine()->drop(cpu_copy));
 }

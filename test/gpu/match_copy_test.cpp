@@ -36,7 +36,8 @@ TEST(MatchCopy, EqualsTheDefinition)
 	EXPECT_EQ(engine->stats().resident_bytes, before);
 }
 
-// Where the device compares every text, all that live count for each query; where the host does, those that it compares. Sets are counted, not compared.
+// Where the device compares every text, all that live count for each query; where the host does, those that it
+// compares. Sets are counted, not compared.
 TEST(MatchCopy, ComparedTextsAreCounted)
 {
 	std::unique_ptr<CudaEngine> engine;
@@ -66,7 +67,7 @@ TEST(MatchCopy, ComparedTextsAreCounted)
 			const uint64_t before_query = engine->n_rescored();
 
 			stored = metric == Metric::kEdit ? vectorgpu::test::stored_text_query(vectorgpu::test::Text(n, 'a'), 3)
-												: vectorgpu::test::stored_query({{"A", "B"}});
+											 : vectorgpu::test::stored_query({{"A", "B"}});
 			query.query = stored.data();
 			query.query_bytes = stored.size();
 			query.k = n == 5 ? 1 : 40000;
@@ -78,8 +79,8 @@ TEST(MatchCopy, ComparedTextsAreCounted)
 	}
 }
 
-// Lists and texts that are larger than the budget: the lists come in parts for large batches, or the host counts and compares. The budget
-// holds, and answers are the same.
+// Lists and texts that are larger than the budget: the lists come in parts for large batches, or the host counts and
+// compares. The budget holds, and answers are the same.
 TEST(MatchCopy, LargerThanTheBudget)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
@@ -109,8 +110,8 @@ TEST(MatchCopy, LargerThanTheBudget)
 	}
 }
 
-// More rows than a tile of marks of 8 bits (no long text), of 16 bits, and characters of which there are too many for the device; queries on both
-// sides of the words of 32 and 64 bits, and longer ones, which the host answers.
+// More rows than a tile of marks of 8 bits (no long text), of 16 bits, and characters of which there are too many for
+// the device; queries on both sides of the words of 32 and 64 bits, and longer ones, which the host answers.
 TEST(MatchCopy, EditDistancesEqualTheDefinition)
 {
 	struct
@@ -118,7 +119,8 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 		size_t n_rows;
 		uint32_t alphabet;
 		size_t long_size;
-	} const cases[] = {{70000, 5, 40}, {70000, 4, 300}, {1, 5, 14}, {31, 5, 14}, {33, 5, 14}, {3000, 400, 300}, {3000, 200, 14}};
+	} const cases[] = {
+		{70000, 5, 40}, {70000, 4, 300}, {1, 5, 14}, {31, 5, 14}, {33, 5, 14}, {3000, 400, 300}, {3000, 200, 14}};
 
 	for (const auto &one : cases)
 	{
@@ -127,7 +129,8 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 		TextRows rows(8, one.n_rows, 400, 150, one.alphabet, one.long_size);
 		engine::CopyId copy = 0;
 
-		SCOPED_TRACE(testing::Message() << one.n_rows << " rows, " << one.alphabet << " characters, up to " << one.long_size);
+		SCOPED_TRACE(
+			testing::Message() << one.n_rows << " rows, " << one.alphabet << " characters, up to " << one.long_size);
 		options.self_test = false;
 		ASSERT_TRUE(make_cuda_engine(options, &engine).is_ok());
 		ASSERT_TRUE(engine->create(match_spec(Metric::kEdit), &copy).is_ok());
@@ -147,7 +150,8 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 	}
 }
 
-// The same for texts, of marks of 8 and of 16 bits, without dead rows: the first rows are those of the definition, however many launches there are.
+// The same for texts, of marks of 8 and of 16 bits, without dead rows: the first rows are those of the definition,
+// however many launches there are.
 TEST(MatchCopy, LaunchesOfTextsAreShort)
 {
 	for (const size_t long_size : {size_t{30}, size_t{300}})
@@ -171,7 +175,8 @@ TEST(MatchCopy, LaunchesOfTextsAreShort)
 			rows[i] = texts.next(i % 1000 == 0 ? long_size : 14);
 			ids[i] = i;
 		}
-		ASSERT_TRUE(on_host.open(vectorgpu::test::description_of(no_grams, vectorgpu::test::described_texts(rows)), ids, true));
+		ASSERT_TRUE(
+			on_host.open(vectorgpu::test::description_of(no_grams, vectorgpu::test::described_texts(rows)), ids, true));
 		ASSERT_TRUE(Device::open(0, nullptr, &device).is_ok());
 		ASSERT_TRUE(index.load_texts(&device, on_host).is_ok());
 		ASSERT_TRUE(stream.create(&device).is_ok());
@@ -181,9 +186,11 @@ TEST(MatchCopy, LaunchesOfTextsAreShort)
 			const vectorgpu::test::Text &text = rows[i * 777 + 1];
 
 			for (uint32_t row = 0; row < rows.size(); row++)
-				expected[i].push_back({index.texts().most_distance() - static_cast<uint32_t>(vectorgpu::test::true_distance(text, rows[row])), row});
-			std::sort(expected[i].begin(), expected[i].end(),
-				[](const MatchFound &a, const MatchFound &b) { return a.count != b.count ? a.count > b.count : a.row < b.row; });
+				expected[i].push_back({index.texts().most_distance() -
+						static_cast<uint32_t>(vectorgpu::test::true_distance(text, rows[row])),
+					row});
+			std::sort(expected[i].begin(), expected[i].end(), [](const MatchFound &a, const MatchFound &b)
+				{ return a.count != b.count ? a.count > b.count : a.row < b.row; });
 			expected[i].resize(i == 0 ? 1 : 50);
 			symbols.push_back(index.texts().symbols_of(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
 		}
@@ -209,7 +216,8 @@ TEST(MatchCopy, LaunchesOfTextsAreShort)
 
 			control.stop = stopped;
 			index.limit_launches(1);
-			EXPECT_EQ(index.search(requests, &workspace, &found, &control).code, stopped ? StatusCode::kCancelled : StatusCode::kOk);
+			EXPECT_EQ(index.search(requests, &workspace, &found, &control).code,
+				stopped ? StatusCode::kCancelled : StatusCode::kOk);
 			EXPECT_EQ(control.progress.load(), stopped ? 1u : index.texts().n_tiles() * requests.size() - 1);
 		}
 	}
@@ -240,8 +248,8 @@ rows_of(Metric metric, size_t n_first, size_t n_second)
 	return std::make_unique<MatchRows>(11, n_first, n_second, 60);
 }
 
-// Detached, the copy answers from host memory and has nothing on the device; attached, the device answers again, without the rows that died
-// meanwhile.
+// Detached, the copy answers from host memory and has nothing on the device; attached, the device answers again,
+// without the rows that died meanwhile.
 TEST(MatchCopy, TheDevicesPartComesAndGoes)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})

@@ -1,5 +1,6 @@
-// Match counts on the device against the index in host memory, which test/unit/match checks against the definition: counts, order
-// and ties are equal, whatever the counters' width, the parts an index is loaded in and the chunks of a batch.
+// Match counts on the device against the index in host memory, which test/unit/match checks against the definition:
+// counts, order and ties are equal, whatever the counters' width, the parts an index is loaded in and the chunks of a
+// batch.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -43,15 +44,13 @@ public:
 		EXPECT_TRUE(memory_.allocate(&device_, workspace_bytes, "test").is_ok());
 	}
 
-	void
-	set_dead(std::vector<uint8_t> bits)
+	void set_dead(std::vector<uint8_t> bits)
 	{
 		dead_ = std::move(bits);
 		ASSERT_TRUE(on_device_.set_dead(dead_).is_ok());
 	}
 
-	void
-	expect_equal(const std::vector<Asked> &asked)
+	void expect_equal(const std::vector<Asked> &asked)
 	{
 		std::vector<std::string> stored;
 		std::vector<std::vector<CodeRange>> ranges;
@@ -89,8 +88,10 @@ public:
 			ASSERT_EQ(found[i].size(), expected[i].size()) << "query " << i << " k " << asked[i].k;
 			for (size_t j = 0; j < found[i].size(); j++)
 			{
-				ASSERT_EQ(found[i][j].count, static_cast<uint32_t>(-expected[i][j].score)) << "query " << i << " k " << asked[i].k << " place " << j;
-				ASSERT_EQ(ids[found[i][j].row], expected[i][j].row) << "query " << i << " k " << asked[i].k << " place " << j;
+				ASSERT_EQ(found[i][j].count, static_cast<uint32_t>(-expected[i][j].score))
+					<< "query " << i << " k " << asked[i].k << " place " << j;
+				ASSERT_EQ(ids[found[i][j].row], expected[i][j].row)
+					<< "query " << i << " k " << asked[i].k << " place " << j;
 			}
 		}
 	}
@@ -99,8 +100,7 @@ public:
 	void limit_launches(uint64_t most_work) { on_device_.limit_launches(most_work); }
 
 	/// The search alone.
-	Status
-	search(std::span<const MatchRequest> requests, engine::SearchControl *control)
+	Status search(std::span<const MatchRequest> requests, engine::SearchControl *control)
 	{
 		std::vector<std::vector<MatchFound>> found;
 
@@ -149,7 +149,8 @@ rows_of(const Shape &shape, std::mt19937 &random)
 
 	for (Set &row : rows)
 		for (int n = static_cast<int>(random() % static_cast<uint32_t>(shape.elements + 1)); n > 0; n--)
-			row.insert(element(static_cast<char>('A' + random() % static_cast<uint32_t>(shape.n_attributes)), random() % shape.n_values));
+			row.insert(element(static_cast<char>('A' + random() % static_cast<uint32_t>(shape.n_attributes)),
+				random() % shape.n_values));
 	return rows;
 }
 
@@ -183,7 +184,8 @@ TEST_P(MatchShapes, EqualTheHostIndex)
 	std::vector<Asked> asked;
 	std::vector<uint8_t> dead(shape.n_rows / 8 + 1);
 
-	for (const size_t k : {size_t{0}, size_t{1}, size_t{7}, size_t{100}, size_t{2048}, size_t{2049}, size_t{5000}, shape.n_rows + 3})
+	for (const size_t k :
+		{size_t{0}, size_t{1}, size_t{7}, size_t{100}, size_t{2048}, size_t{2049}, size_t{5000}, shape.n_rows + 3})
 		for (int i = 0; i < 3; i++)
 			asked.push_back({ranges_of(shape, random), std::min<size_t>(k, 9000), false, {}});
 	asked.push_back({{}, 20, false, {}});
@@ -206,7 +208,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MatchShapes,
 	::testing::Values(Shape{1, 2, 3, 3, 1}, Shape{31, 3, 3, 5, 2}, Shape{5000, 10, 40, 12, 3}, Shape{65536, 4, 5, 4, 4},
 		Shape{140000, 3, 100000, 6, 5}, Shape{70000, 12, 3, 30, 6}, Shape{3000, 1, 2000, 400, 7}));
 
-// A batch of one kind after the other does not see what the others left; chunks of a batch and parts of an index change nothing.
+// A batch of one kind after the other does not see what the others left; chunks of a batch and parts of an index change
+// nothing.
 TEST(Match, ChunksAndPartsChangeNothing)
 {
 	const Shape shape = {200000, 6, 50, 8, 11};
@@ -227,7 +230,8 @@ TEST(Match, ChunksAndPartsChangeNothing)
 	ASSERT_NO_FATAL_FAILURE(in_parts.expect_equal(asked));
 }
 
-// As many launches as there are tiles, and queries, give the answer of one; each is a sign of life, and a search ends between two of them.
+// As many launches as there are tiles, and queries, give the answer of one; each is a sign of life, and a search ends
+// between two of them.
 TEST(Match, LaunchesAreShort)
 {
 	const Shape shape = {200000, 4, 50, 8, 17};
@@ -278,7 +282,8 @@ TEST(Match, AllRowsEqual)
 // Every width of a counter, and more items than are looked up at a time.
 TEST(Match, HugeSets)
 {
-	for (const size_t n_elements : {size_t{14}, size_t{15}, size_t{254}, size_t{255}, size_t{2000}, size_t{65534}, size_t{65535}, size_t{100000}})
+	for (const size_t n_elements :
+		{size_t{14}, size_t{15}, size_t{254}, size_t{255}, size_t{2000}, size_t{65534}, size_t{65535}, size_t{100000}})
 	{
 		Set huge;
 		Set third;
@@ -298,7 +303,8 @@ TEST(Match, HugeSets)
 		MatchPair pair(index_of(rows, ids_for(rows.size())));
 
 		ASSERT_NO_FATAL_FAILURE(pair.expect_equal({{equalities(huge), 5, false, {}}, {equalities(third), 50, false, {}},
-			{{{element('A', 0), element('B', 0)}}, 3, false, {}}, {equalities(huge), 5, true, {-static_cast<double>(third.size()), 5}}}));
+			{{{element('A', 0), element('B', 0)}}, 3, false, {}},
+			{equalities(huge), 5, true, {-static_cast<double>(third.size()), 5}}}));
 	}
 }
 
@@ -310,7 +316,8 @@ TEST(Match, Reduced)
 	MatchPair pair(index_of(rows_of(shape, random), ids_for(shape.n_rows)));
 	std::vector<uint8_t> dead(shape.n_rows / 8 + 1, 0x11);
 
-	ASSERT_NO_FATAL_FAILURE(pair.expect_equal({{ranges_of(shape, random), 10, false, {}}, {ranges_of(shape, random), 300, false, {}}}));
+	ASSERT_NO_FATAL_FAILURE(
+		pair.expect_equal({{ranges_of(shape, random), 10, false, {}}, {ranges_of(shape, random), 300, false, {}}}));
 	ASSERT_NO_FATAL_FAILURE(pair.set_dead(dead));
 	ASSERT_NO_FATAL_FAILURE(pair.expect_equal({{ranges_of(shape, random), 10, true, {-2, 1000}}}));
 }

@@ -1,5 +1,5 @@
-// Small batches over byte rows in one pass: every shape of the kernel, several parts, tombstones, queries and rows that it must leave to
-// other ways, searches side by side.
+// Small batches over byte rows in one pass: every shape of the kernel, several parts, tombstones, queries and rows that
+// it must leave to other ways, searches side by side.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,8 @@ constexpr size_t kRows = 18000; // 141 tiles of 128 rows: more than a GPU has pr
 void
 append(Both *both, const Rows &rows, size_t first, size_t n, uint64_t position)
 {
-	ASSERT_NO_FATAL_FAILURE(both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
+	ASSERT_NO_FATAL_FAILURE(
+		both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
 }
 
 void
@@ -58,8 +59,9 @@ has_one_pass()
 
 TEST(OnePass, BytesOfQueries)
 {
-	const float others[] = {-1.0f, 0.5f, 254.99998f, 255.00002f, 256.0f, 1e30f, -1e30f, std::numeric_limits<float>::infinity(),
-		-std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::denorm_min()};
+	const float others[] = {-1.0f, 0.5f, 254.99998f, 255.00002f, 256.0f, 1e30f, -1e30f,
+		std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf(""),
+		std::numeric_limits<float>::denorm_min()};
 	std::mt19937 rng(9);
 
 	for (uint32_t n = 1; n <= 67; n++)
@@ -106,7 +108,8 @@ TEST(OnePass, EveryShapeMetricAndDimension)
 			add_whole_numbers(&rows, kRows, 255, rng, 100);
 			add_whole_numbers(&queries, 64, 255, rng, 0);
 			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n() - 100));
-			ASSERT_NO_FATAL_FAILURE(both.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes this way
+			ASSERT_NO_FATAL_FAILURE(
+				both.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes this way
 			for (size_t batch : {2, 7, 8, 9, 16, 17, 32, 33, 63, 64})
 				for (size_t k : {1, 10, 60})
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, k));
@@ -197,7 +200,8 @@ TEST(OnePass, SegmentsDeltaAndTombstonesTogether)
 
 			const std::vector<uint8_t> dead((n_delta + 7) / 8, 0x11);
 
-			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, dead); }));
+			ASSERT_NO_FATAL_FAILURE(
+				both.change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 0, dead); }));
 			for (size_t batch : {2, 20})
 				ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, 10));
 			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.trim_delta(c, n_delta / 2); }));
@@ -307,7 +311,8 @@ TEST(OnePass, BlocksShareOutManyTiles)
 	if (!has_one_pass())
 		GTEST_SKIP() << "the device has no products by warp groups";
 	for (uint32_t n_processors : {1u, 4u, 5u})
-		for (size_t n : {size_t{17000}, size_t{128 * 4 * 50}, size_t{128 * 4 * 50 + 1}, size_t{128 * (5 * 40 + 1)}, size_t{128 * 5 * 41}, size_t{26000}})
+		for (size_t n : {size_t{17000}, size_t{128 * 4 * 50}, size_t{128 * 4 * 50 + 1}, size_t{128 * (5 * 40 + 1)},
+				 size_t{128 * 5 * 41}, size_t{26000}})
 			for (size_t n_delta : {0, 129})
 			{
 				SCOPED_TRACE(testing::Message() << n_processors << " blocks, " << n << " and " << n_delta << " rows");
@@ -343,15 +348,20 @@ TEST(OnePass, OtherChoices)
 	constexpr uint64_t kMegabyte = 1 << 20;
 	const kernels::OnePassTuning choices[] = {
 		{.stages_on_the_way = 1, .least_queries_to_share = kNever},
-		{.stages_on_the_way = 20, .least_queries_to_share = 1, .least_tiles_to_share = 2, .shared_tiles = 1, .kept_bytes = 1},
+		{.stages_on_the_way = 20,
+			.least_queries_to_share = 1,
+			.least_tiles_to_share = 2,
+			.shared_tiles = 1,
+			.kept_bytes = 1},
 		{.least_queries_to_share = 1, .shared_tiles = 2, .kept_bytes = kMegabyte, .exact_scores = false},
 		{.least_queries_to_share = 1, .shared_tiles = 3, .kept_bytes = 3 * kMegabyte, .ranked = true},
 		{.stages_on_the_way = 4, .least_queries_to_share = 17, .shared_tiles = 4, .kept_bytes = 1000 * kMegabyte},
 		{.kept_bytes = 0, .ranked = true},
 	};
 
-	for (const auto &[metric, dim, most] : {std::tuple{Metric::kL2, 40u, 255u}, {Metric::kL2, 256u, 255u}, {Metric::kL2, 300u, 255u},
-			 {Metric::kInnerProduct, 256u, 255u}, {Metric::kL2, 12u, 9u}, {Metric::kInnerProduct, 12u, 9u}}) // the last two: many ties
+	for (const auto &[metric, dim, most] : {std::tuple{Metric::kL2, 40u, 255u}, {Metric::kL2, 256u, 255u},
+			 {Metric::kL2, 300u, 255u}, {Metric::kInnerProduct, 256u, 255u}, {Metric::kL2, 12u, 9u},
+			 {Metric::kInnerProduct, 12u, 9u}}) // the last two: many ties
 	{
 		std::mt19937 rng(dim);
 		Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
@@ -376,7 +386,8 @@ TEST(OnePass, OtherChoices)
 		for (uint32_t n_processors : {4u, 0u}) // 0: all
 			for (const kernels::OnePassTuning &choice : choices)
 			{
-				SCOPED_TRACE(testing::Message() << n_processors << " blocks, " << metric_name(metric) << ", dim " << dim << ", choice " << &choice - choices);
+				SCOPED_TRACE(testing::Message() << n_processors << " blocks, " << metric_name(metric) << ", dim " << dim
+												<< ", choice " << &choice - choices);
 
 				CudaEngineOptions options;
 				std::unique_ptr<CudaEngine> engine;
@@ -584,7 +595,8 @@ TEST(OnePass, EnginesSideBySide)
 	const uint64_t given_up = engines[0]->n_one_pass_given_up();
 
 	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-		4, 200, all, expected, [&](size_t thread) { return std::pair<Engine *, CopyId>{engines[thread % 2], copies[thread % 2]}; },
+		4, 200, all, expected,
+		[&](size_t thread) { return std::pair<Engine *, CopyId>{engines[thread % 2], copies[thread % 2]}; },
 		[&](size_t, size_t) { return Part{0, all.size()}; }));
 	EXPECT_EQ(engines[0]->n_one_pass_given_up(), given_up);
 	EXPECT_EQ(other->n_one_pass_given_up(), 0u);

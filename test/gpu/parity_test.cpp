@@ -11,13 +11,15 @@ constexpr size_t kFiltered = 17000; // rows that the filter takes (tuning.hpp: 1
 
 TEST(Parity, EveryMetricElementTypeAndSmallDimension)
 {
-	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1, Metric::kHamming, Metric::kJaccard})
+	for (Metric metric :
+		{Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1, Metric::kHamming, Metric::kJaccard})
 		for (ElementType element : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBit})
 			for (uint32_t dim = 1; dim <= 130; dim += dim < 34 ? 1 : 16)
 			{
 				if (!engine::metric_supports(metric, element))
 					continue;
-				SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element) << " dim " << dim);
+				SCOPED_TRACE(testing::Message()
+					<< metric_name(metric) << " element " << static_cast<int>(element) << " dim " << dim);
 
 				std::mt19937 rng(dim);
 				Rows rows({metric, element, dim}), queries(rows.spec);
@@ -40,8 +42,8 @@ TEST(Parity, FilteredBatchesOfEveryFormMetricAndDimension)
 				{
 					if (element == ElementType::kFloat16 && most == 255)
 						continue;
-					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element) << " dim " << dim
-													<< " values " << most);
+					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element)
+													<< " dim " << dim << " values " << most);
 
 					std::mt19937 rng(dim);
 					Rows rows({metric, element, dim}), queries(rows.spec);
@@ -110,7 +112,8 @@ TEST(Parity, EveryKFromOneToBeyondTheRows)
 		add_whole_numbers(&rows, kFiltered, 9, rng, 5); // ties in plenty
 		add_whole_numbers(&queries, 20, 9, rng, 0);
 		ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
-		for (size_t k : {0, 1, 2, 31, 32, 33, 255, 256, 257, 265, 1000, 2047, 2048, 2049, 5000, 16999, 17000, 17001, 100000})
+		for (size_t k :
+			{0, 1, 2, 31, 32, 33, 255, 256, 257, 265, 1000, 2047, 2048, 2049, 5000, 16999, 17000, 17001, 100000})
 		{
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 1, k));
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 20, k));
@@ -131,8 +134,8 @@ TEST(Parity, HardFloats)
 			for (Data data : kAllData)
 				for (size_t n_ordinary : {size_t{800}, kFiltered})
 				{
-					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element) << " data "
-													<< static_cast<int>(data) << " beside " << n_ordinary);
+					SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element)
+													<< " data " << static_cast<int>(data) << " beside " << n_ordinary);
 
 					std::mt19937 rng(static_cast<unsigned>(data));
 					Rows rows({metric, element, 40}), queries(rows.spec);
@@ -181,7 +184,8 @@ TEST(Parity, TiesAreBrokenByRowIdWhenAllRowsAreEqual)
 		for (size_t k : {1, 10, 1500})
 		{
 			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({SearchQuery{vector, k, false, {}}}));
-			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(std::vector<SearchQuery>(20, SearchQuery{vector, k, false, {}})));
+			ASSERT_NO_FATAL_FAILURE(
+				both.expect_same_answers(std::vector<SearchQuery>(20, SearchQuery{vector, k, false, {}})));
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// PartialReduce in the kernels against the reduction in plain code: where estimates are exact (whole numbers) the answers are the
-// same; elsewhere the recall is what the number of bins guarantees. A target of 1 changes nothing.
+// PartialReduce in the kernels against the reduction in plain code: where estimates are exact (whole numbers) the
+// answers are the same; elsewhere the recall is what the number of bins guarantees. A target of 1 changes nothing.
 #include "engine/distance/partial_reduce.hpp"
 
 #include <set>
@@ -73,20 +73,25 @@ TEST_P(WholeNumbers, GiveTheSameRowsAsPlainCode)
 				{
 					for (uint8_t &byte : dead)
 						byte = static_cast<uint8_t>(rng() & rng());
-					ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
+					ASSERT_NO_FATAL_FAILURE(
+						both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 				}
-				for (const auto &[k, target] : {std::pair<size_t, float>{1, 0.9f}, {10, 0.95f}, {10, 0.5f}, {50, 0.95f}, {200, 0.8f}})
+				for (const auto &[k, target] :
+					{std::pair<size_t, float>{1, 0.9f}, {10, 0.95f}, {10, 0.5f}, {50, 0.95f}, {200, 0.8f}})
 					for (size_t batch : {1, 8, 9, 33, 65, 150})
 					{
-						SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim << " k " << k << " target " << target
-														<< " batch " << batch << " dead " << some_dead);
+						SCOPED_TRACE(testing::Message()
+							<< metric_name(metric) << " dim " << dim << " k " << k << " target " << target << " batch "
+							<< batch << " dead " << some_dead);
 
 						std::vector<std::vector<Neighbor>> results;
 
-						ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, batch, k, target), &results, nullptr));
+						ASSERT_OK(cuda_engine()->search(
+							both.cuda_copy(), batch_of(queries, batch, k, target), &results, nullptr));
 						for (size_t i = 0; i < batch; i++)
 							ASSERT_NO_FATAL_FAILURE(expect_same(results[i],
-								reduced(rows, queries.vector(i), k, target, some_dead ? dead : std::vector<uint8_t>())));
+								reduced(
+									rows, queries.vector(i), k, target, some_dead ? dead : std::vector<uint8_t>())));
 					}
 			}
 		}
@@ -139,7 +144,8 @@ TEST(PartialReduce, RecallOfRealNumbersIsWhatTheBinsGuarantee)
 				rows.add_random(kRows, Data::kGaussian, rng, 100);
 				queries.add_random(kQueries, Data::kGaussian, rng, 0);
 				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
-				ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, kQueries, k, target), &found, nullptr));
+				ASSERT_OK(
+					cuda_engine()->search(both.cuda_copy(), batch_of(queries, kQueries, k, target), &found, nullptr));
 				ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, kQueries, k, 1), &exact, nullptr));
 				for (size_t i = 0; i < kQueries; i++)
 				{
@@ -155,7 +161,8 @@ TEST(PartialReduce, RecallOfRealNumbersIsWhatTheBinsGuarantee)
 
 				const double recall = static_cast<double>(n_found) / static_cast<double>(kQueries * k);
 
-				// Of 200 queries the mean stays within a few standard deviations (0.005) of an expectation above the guarantee.
+				// Of 200 queries the mean stays within a few standard deviations (0.005) of an expectation above the
+				// guarantee.
 				EXPECT_GE(recall, engine::partial_reduce_recall(k, engine::partial_reduce_bins(k, target)) - 0.01);
 			}
 }

@@ -1,5 +1,6 @@
-// What is read back from the GPU for checks is what the CPU engine reads back of the same copy: tombstones and structures in any piece; and nothing
-// that the GPU has derived of it, norms, second orders, padding, lists and texts of sets, is found to differ while nobody damages it (fault_test.cpp does).
+// What is read back from the GPU for checks is what the CPU engine reads back of the same copy: tombstones and
+// structures in any piece; and nothing that the GPU has derived of it, norms, second orders, padding, lists and texts
+// of sets, is found to differ while nobody damages it (fault_test.cpp does).
 #include "answers.hpp"
 #include "coded_segments.hpp"
 #include "engine/graph_rows.hpp"
@@ -31,8 +32,7 @@ struct Looked
 	Looked(Engine *gpu_engine, CopyId gpu_id, CopyId cpu_id) : gpu(gpu_engine), gpu_copy(gpu_id), cpu_copy(cpu_id) {}
 
 	/// Rows [first, last) of a segment, in pieces. to_end: there are no others.
-	void
-	expect_alike(SegmentId segment, uint64_t first_row, uint64_t last_row, bool to_end = true)
+	void expect_alike(SegmentId segment, uint64_t first_row, uint64_t last_row, bool to_end = true)
 	{
 		for (int i = 0; i < 40; i++)
 		{
@@ -63,8 +63,7 @@ struct Looked
 	}
 
 	/// The description of a segment's structure, in pieces.
-	void
-	expect_structure(SegmentId segment, const Bytes &description)
+	void expect_structure(SegmentId segment, const Bytes &description)
 	{
 		for (int i = 0; i < 40; i++)
 		{
@@ -73,7 +72,8 @@ struct Looked
 			Bytes read(n);
 
 			ASSERT_OK(gpu->read_structure(gpu_copy, segment, first, n, read.data()));
-			ASSERT_TRUE(std::equal(read.begin(), read.end(), description.begin() + static_cast<ptrdiff_t>(first))) << first << " " << n;
+			ASSERT_TRUE(std::equal(read.begin(), read.end(), description.begin() + static_cast<ptrdiff_t>(first)))
+				<< first << " " << n;
 		}
 	}
 
@@ -97,12 +97,14 @@ expect_alike(Both *both, std::array<size_t, 2> n_rows, size_t n_delta, std::mt19
 			{
 				const Bytes dead = random_bits(n_rows[segment - 1], *rng);
 
-				ASSERT_NO_FATAL_FAILURE(both->change([&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, dead); }));
+				ASSERT_NO_FATAL_FAILURE(
+					both->change([&](Engine &e, CopyId c) { return e.set_tombstones(c, segment, dead); }));
 			}
 
 			const Bytes dead = random_bits(n_delta / 2, *rng);
 
-			ASSERT_NO_FATAL_FAILURE(both->change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 8, dead); }));
+			ASSERT_NO_FATAL_FAILURE(
+				both->change([&](Engine &e, CopyId c) { return e.set_delta_tombstones(c, 8, dead); }));
 			ASSERT_NO_FATAL_FAILURE(both->change([&](Engine &e, CopyId c) { return e.trim_delta(c, 21); }));
 		}
 		ASSERT_NO_FATAL_FAILURE(looked.expect_alike(1, 0, n_rows[0]));
@@ -113,9 +115,10 @@ expect_alike(Both *both, std::array<size_t, 2> n_rows, size_t n_delta, std::mt19
 
 TEST(GpuReadBack, RowsOfEveryMetricAndForm)
 {
-	for (const auto &[metric, element] : {std::pair{Metric::kL2, ElementType::kFloat32}, {Metric::kCosine, ElementType::kFloat32},
-			 {Metric::kInnerProduct, ElementType::kFloat32}, {Metric::kL1, ElementType::kFloat32}, {Metric::kL2, ElementType::kFloat16},
-			 {Metric::kHamming, ElementType::kBit}})
+	for (const auto &[metric, element] :
+		{std::pair{Metric::kL2, ElementType::kFloat32}, {Metric::kCosine, ElementType::kFloat32},
+			{Metric::kInnerProduct, ElementType::kFloat32}, {Metric::kL1, ElementType::kFloat32},
+			{Metric::kL2, ElementType::kFloat16}, {Metric::kHamming, ElementType::kBit}})
 		for (const unsigned most : {0u, 255u, 2000u}) // reals, bytes, halves on the device
 			for (const uint32_t dim : {1u, 37u, 100u})
 			{
@@ -124,7 +127,8 @@ TEST(GpuReadBack, RowsOfEveryMetricAndForm)
 				Rows rows({metric, element, dim});
 				Both both(rows.spec);
 
-				SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element) << " dim " << dim << " most " << most);
+				SCOPED_TRACE(testing::Message() << metric_name(metric) << " element " << static_cast<int>(element)
+												<< " dim " << dim << " most " << most);
 				if (whole)
 					add_whole_numbers(&rows, 6000, most, rng, 1);
 				else
@@ -132,16 +136,16 @@ TEST(GpuReadBack, RowsOfEveryMetricAndForm)
 				ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, 4001));
 				ASSERT_NO_FATAL_FAILURE(both.load(2, rows, 4001, 999));
 				for (size_t first = 5000; first < 6000; first += 100)
-					ASSERT_NO_FATAL_FAILURE(
-						both.change([&](Engine &e, CopyId c) { return e.append_delta(c, first - 5000, rows.block(first, 100)); }));
+					ASSERT_NO_FATAL_FAILURE(both.change(
+						[&](Engine &e, CopyId c) { return e.append_delta(c, first - 5000, rows.block(first, 100)); }));
 				ASSERT_NO_FATAL_FAILURE(expect_alike(&both, {4001, 999}, 1000, &rng));
 			}
 }
 
 TEST(GpuReadBack, ListsOfEveryElement)
 {
-	for (const auto &[element, values] : {std::pair{ElementType::kFloat32, Values::kReal}, {ElementType::kFloat32, Values::kBytes},
-			 {ElementType::kFloat16, Values::kReal}})
+	for (const auto &[element, values] : {std::pair{ElementType::kFloat32, Values::kReal},
+			 {ElementType::kFloat32, Values::kBytes}, {ElementType::kFloat16, Values::kReal}})
 	{
 		const DistanceSpec spec = {Metric::kL2, element, 45};
 		std::mt19937 rng(8);
@@ -158,28 +162,29 @@ TEST(GpuReadBack, ListsOfEveryElement)
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return second.load(&e, c, 2); }));
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
 		ASSERT_NO_FATAL_FAILURE(expect_alike(&both, {5003, 70}, 150, &rng));
-		ASSERT_NO_FATAL_FAILURE(Looked(both.cuda(), both.cuda_copy(), both.cpu_copy()).expect_structure(1, first.description()));
+		ASSERT_NO_FATAL_FAILURE(
+			Looked(both.cuda(), both.cuda_copy(), both.cpu_copy()).expect_structure(1, first.description()));
 	}
 }
 
 TEST(GpuReadBack, CodesOfEveryKind)
 {
 	for (const CopyKind kind : {CopyKind::kCodedLists, CopyKind::kCodes})
-		for (const CodesCase &codes : {CodesCase{CodeKind::kHalves, 0, 0, false}, {CodeKind::kSq8, 0, 0, false}, {CodeKind::kPq, 9, 8, false},
-				 {CodeKind::kPq, 12, 4, true}})
+		for (const CodesCase &codes : {CodesCase{CodeKind::kHalves, 0, 0, false}, {CodeKind::kSq8, 0, 0, false},
+				 {CodeKind::kPq, 9, 8, false}, {CodeKind::kPq, 12, 4, true}})
 		{
 			CodedSegments held({Metric::kL2, ElementType::kFloat32, 45}, kind, codes, false, 5, 2999, Data::kGaussian);
 
 			ASSERT_NO_FATAL_FAILURE(expect_alike(&held.both, {2999, 333}, 60, &held.rng));
-			ASSERT_NO_FATAL_FAILURE(
-				Looked(held.both.cuda(), held.both.cuda_copy(), held.both.cpu_copy()).expect_structure(1, held.first.coded_description()));
+			ASSERT_NO_FATAL_FAILURE(Looked(held.both.cuda(), held.both.cuda_copy(), held.both.cpu_copy())
+					.expect_structure(1, held.first.coded_description()));
 		}
 }
 
 TEST(GpuReadBack, GraphsWithCodesAndWithout)
 {
-	for (const auto &[kind, element] : {std::pair{CopyKind::kGraph, ElementType::kFloat32}, {CopyKind::kGraph, ElementType::kBit},
-			 {CopyKind::kHashedGraph, ElementType::kFloat32}})
+	for (const auto &[kind, element] : {std::pair{CopyKind::kGraph, ElementType::kFloat32},
+			 {CopyKind::kGraph, ElementType::kBit}, {CopyKind::kHashedGraph, ElementType::kFloat32}})
 	{
 		const DistanceSpec spec = {element == ElementType::kBit ? Metric::kHamming : Metric::kL2, element, 64};
 		std::mt19937 rng(9);
@@ -201,14 +206,16 @@ TEST(GpuReadBack, GraphsWithCodesAndWithout)
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return second.load(&e, c, 2); }));
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
 		ASSERT_NO_FATAL_FAILURE(expect_alike(&both, {3001, 200}, 150, &rng));
-		ASSERT_NO_FATAL_FAILURE(Looked(both.cuda(), both.cuda_copy(), both.cpu_copy()).expect_structure(1, first.description()));
+		ASSERT_NO_FATAL_FAILURE(
+			Looked(both.cuda(), both.cuda_copy(), both.cpu_copy()).expect_structure(1, first.description()));
 	}
 }
 
 // In one part, in parts that the host keeps, and of texts; before a search has sent tombstones and after.
 TEST(GpuReadBack, SetsAndTexts)
 {
-	for (const auto &[metric, memory_bytes] : {std::pair{Metric::kMatchCount, uint64_t{0}}, {Metric::kMatchCount, uint64_t{700000}}, {Metric::kEdit, uint64_t{0}}})
+	for (const auto &[metric, memory_bytes] : {std::pair{Metric::kMatchCount, uint64_t{0}},
+			 {Metric::kMatchCount, uint64_t{700000}}, {Metric::kEdit, uint64_t{0}}})
 	{
 		std::unique_ptr<CudaEngine> engine;
 		CudaEngineOptions options;

@@ -1,5 +1,5 @@
-// The self-tests themselves, with the CPU engine in the GPU's place: right answers pass, and one wrong answer to any query of any batch is
-// found. No GPU is needed.
+// The self-tests themselves, with the CPU engine in the GPU's place: right answers pass, and one wrong answer to any
+// query of any batch is found. No GPU is needed.
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -30,7 +30,10 @@ public:
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "spoils answers"; }
 	Status create(const engine::CopySpec &spec, CopyId *copy) override { return inner_->create(spec, copy); }
-	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override { return inner_->load_segment(copy, segment, rows); }
+	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	{
+		return inner_->load_segment(copy, segment, rows);
+	}
 	Status seal_segment(CopyId copy, SegmentId segment) override { return inner_->seal_segment(copy, segment); }
 	Status drop_segment(CopyId copy, SegmentId segment) override { return inner_->drop_segment(copy, segment); }
 	Status trim_delta(CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
@@ -38,63 +41,54 @@ public:
 	engine::EngineStats stats() const override { return inner_->stats(); }
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
-	Status
-	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		return inner_->load_structure(copy, segment, parameter, bytes);
 	}
 
-	Status
-	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
 		return inner_->append_delta(copy, position, rows);
 	}
 
-	Status
-	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_tombstones(copy, segment, bits);
 	}
 
-	Status
-	set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_delta_tombstones(copy, first, bits);
 	}
 
-	Status
-	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
 		return inner_->read_rows(copy, segment, first, n, ids, vectors);
 	}
 
-	Status
-	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
 	{
 		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
-	Status
-	read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
+	Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
 	{
 		return inner_->read_tombstones(copy, segment, first, n, bits);
 	}
 
-	Status
-	check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
+	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
 	{
 		return inner_->check_derived(copy, segment, first, n, n_different);
 	}
 
-	Status
-	make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control, std::unique_ptr<engine::ListBuilder> *builder) override
+	Status make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
+		std::unique_ptr<engine::ListBuilder> *builder) override
 	{
 		return inner_->make_list_builder(spec, control, builder);
 	}
 
-	Status
-	search(CopyId copy, std::span<const engine::SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
-		engine::SearchControl *control) override
+	Status search(CopyId copy, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, engine::SearchControl *control) override
 	{
 		const Status status = inner_->search(copy, queries, results, control);
 
@@ -146,7 +140,8 @@ TEST(SelfTests, FindAWrongAnswerOfRowsAndLists)
 
 TEST(SelfTests, FindAWrongAnswerOfGraphs)
 {
-	expect_spoiled_answers_are_found([](engine::Engine *engine) { return self_test_graphs(engine, engine::graph::kSearchSteps); });
+	expect_spoiled_answers_are_found(
+		[](engine::Engine *engine) { return self_test_graphs(engine, engine::graph::kSearchSteps); });
 }
 
 TEST(SelfTests, FindAWrongAnswerOfGraphsWithCodes)

@@ -1,5 +1,5 @@
-// One graph in CUDA engines of several tunings (GraphTuning), which are to answer alike, bit for bit, and, but for cosine, where nodes are told apart by rounded
-// scores, as the CPU engine does. Shared by the tests of those tunings.
+// One graph in CUDA engines of several tunings (GraphTuning), which are to answer alike, bit for bit, and, but for
+// cosine, where nodes are told apart by rounded scores, as the CPU engine does. Shared by the tests of those tunings.
 #pragma once
 
 #include <array>
@@ -41,8 +41,7 @@ class TunedEngines
 public:
 	/// make(value, narrow).
 	template <class Make>
-	std::vector<CudaEngine *>
-	of(const std::array<uint32_t, n> &values, bool narrow, Make make)
+	std::vector<CudaEngine *> of(const std::array<uint32_t, n> &values, bool narrow, Make make)
 	{
 		std::vector<CudaEngine *> engines;
 
@@ -63,7 +62,8 @@ class TunedGraph
 {
 public:
 	/// The engines outlive it.
-	TunedGraph(std::span<CudaEngine *const> engines, const Rows &rows, uint32_t degree, uint32_t n_parts = 1, Edges edges = Edges::kBuilt)
+	TunedGraph(std::span<CudaEngine *const> engines, const Rows &rows, uint32_t degree, uint32_t n_parts = 1,
+		Edges edges = Edges::kBuilt)
 		: graph(rows, degree, n_parts, edges)
 	{
 		for (CudaEngine *engine : engines)
@@ -72,16 +72,15 @@ public:
 	}
 
 	template <class Work>
-	void
-	change(Work work)
+	void change(Work work)
 	{
 		for (const std::unique_ptr<Both> &each : both)
 			ASSERT_NO_FATAL_FAILURE(each->change(work));
 	}
 
-	/// The first n of the queries, each with another k and a width from `width` on; queries beyond the last begin again.
-	void
-	expect_batch(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
+	/// The first n of the queries, each with another k and a width from `width` on; queries beyond the last begin
+	/// again.
+	void expect_batch(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::vector<engine::SegmentProbes> probes(n);
 		std::vector<SearchQuery> requests;
@@ -94,14 +93,14 @@ public:
 			if (with_after && i % 2 == 0)
 			{
 				requests.back().has_after = true;
-				requests.back().after = {oracle_score(queries.spec, requests.back().query, graph.rows.vector(17)), graph.rows.ids[17]};
+				requests.back().after = {
+					oracle_score(queries.spec, requests.back().query, graph.rows.vector(17)), graph.rows.ids[17]};
 			}
 		}
 		expect_same_answers(requests);
 	}
 
-	void
-	expect_same_answers(const std::vector<SearchQuery> &requests)
+	void expect_same_answers(const std::vector<SearchQuery> &requests)
 	{
 		std::vector<std::vector<std::vector<Neighbor>>> found(both.size());
 		std::vector<std::vector<Neighbor>> on_cpu;
@@ -112,9 +111,10 @@ public:
 		ASSERT_OK(both[0]->cpu()->search(both[0]->cpu_copy(), requests, &on_cpu, nullptr));
 		for (size_t q = 0; q < requests.size(); q++)
 		{
-			SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " element " << static_cast<int>(spec.element) << " dim " << spec.dim
-											<< ", query " << q << " of " << requests.size() << ", k " << requests[q].k << ", width "
-											<< (requests[q].probes.empty() ? 0 : requests[q].probes[0].probes));
+			SCOPED_TRACE(testing::Message()
+				<< metric_name(spec.metric) << " element " << static_cast<int>(spec.element) << " dim " << spec.dim
+				<< ", query " << q << " of " << requests.size() << ", k " << requests[q].k << ", width "
+				<< (requests[q].probes.empty() ? 0 : requests[q].probes[0].probes));
 			if (spec.metric != Metric::kCosine)
 			{
 				ASSERT_NO_FATAL_FAILURE(test::expect_same(found[0][q], on_cpu[q]));

@@ -1,5 +1,6 @@
-// A defect for each sanitizer, by its name: `heap` writes behind a block, `overflow` adds one to the largest int, `race` writes from two threads. As a
-// program, and with CANARY_MODULE as the SQL function canary(text): scripts/test --only sanitizers has to hear of each before it believes that there is none.
+// A defect for each sanitizer, by its name: `heap` writes behind a block, `overflow` adds one to the largest int,
+// `race` writes from two threads. As a program, and with CANARY_MODULE as the SQL function canary(text): scripts/test
+// --only sanitizers has to hear of each before it believes that there is none.
 #include <climits>
 #include <cstring>
 
@@ -65,16 +66,15 @@ commit(const char *name, int largest)
 #ifdef CANARY_MODULE
 extern "C"
 {
-PG_MODULE_MAGIC;
-PG_FUNCTION_INFO_V1(canary);
+	PG_MODULE_MAGIC;
+	PG_FUNCTION_INFO_V1(canary);
 
-Datum
-canary(PG_FUNCTION_ARGS)
-{
-	if (commit(text_to_cstring(PG_GETARG_TEXT_PP(0)), INT_MAX) != 0)
-		PG_RETURN_NULL();
-	PG_RETURN_VOID();
-}
+	Datum canary(PG_FUNCTION_ARGS)
+	{
+		if (commit(text_to_cstring(PG_GETARG_TEXT_PP(0)), INT_MAX) != 0)
+			PG_RETURN_NULL();
+		PG_RETURN_VOID();
+	}
 }
 #else
 int

@@ -12,8 +12,9 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr int kScaledExponent = 12; // centroids less the shift lie within ±2^12 when scaled: rows may be 16 times as far away
-constexpr int kShiftBits = 8;       // of the shift: rows of bytes are still exact in binary16 when it is subtracted
+constexpr int kScaledExponent =
+	12;                       // centroids less the shift lie within ±2^12 when scaled: rows may be 16 times as far away
+constexpr int kShiftBits = 8; // of the shift: rows of bytes are still exact in binary16 when it is subtracted
 
 uint32_t
 pad_to_lanes(uint32_t dim)
@@ -63,7 +64,8 @@ plan_narrowing(const float *centroids, uint32_t n, uint32_t dim, uint32_t dim_pa
 		plan.shift[d] = static_cast<float>(std::rint(mean[d] / quantum) * quantum);
 	for (size_t c = 0; c < n; c++)
 		for (size_t d = 0; d < dim; d++)
-			most_shifted = std::max(most_shifted, std::abs(static_cast<double>(centroids[c * dim + d]) - static_cast<double>(plan.shift[d])));
+			most_shifted = std::max(most_shifted,
+				std::abs(static_cast<double>(centroids[c * dim + d]) - static_cast<double>(plan.shift[d])));
 
 	const int exponent = exponent_above(most_shifted > most / 256 ? most_shifted : most);
 
@@ -82,7 +84,9 @@ ClusterContext::wait() const
 	if (control == nullptr)
 		return Status::ok();
 	control->progress.fetch_add(1, std::memory_order_relaxed);
-	return control->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "the training was stopped") : Status::ok();
+	return control->stop.load(std::memory_order_relaxed)
+		? Status::error(StatusCode::kCancelled, "the training was stopped")
+		: Status::ok();
 }
 
 Status
@@ -94,7 +98,8 @@ ClusterCentroids::create(ClusterContext *context, uint32_t capacity, uint32_t di
 	capacity_ = capacity;
 	dim_ = dim;
 	dim_pad_ = pad_to_lanes(dim);
-	VECTORGPU_TRY(vectors_.allocate(context->budget, static_cast<size_t>(capacity) * dim_pad_ * sizeof(float), "centroids"));
+	VECTORGPU_TRY(
+		vectors_.allocate(context->budget, static_cast<size_t>(capacity) * dim_pad_ * sizeof(float), "centroids"));
 	VECTORGPU_TRY(narrow_.allocate(context->budget, padded * kernels::narrow_pitch(dim) * sizeof(__half), "centroids"));
 	VECTORGPU_TRY(half_norms_.allocate(context->budget, padded * sizeof(float), "centroids"));
 	VECTORGPU_TRY(shift_.allocate(context->budget, dim_pad_ * sizeof(float), "centroids"));
@@ -113,18 +118,22 @@ ClusterCentroids::set(const float *centroids, uint32_t n)
 	n_ = n;
 	id_ = next_id.fetch_add(1, std::memory_order_relaxed);
 	scale_ = plan.scale;
-	VECTORGPU_TRY(context_->check(cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream), "clear centroids"));
-	VECTORGPU_TRY(context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), centroids, dim_ * sizeof(float),
-									  dim_ * sizeof(float), n, cudaMemcpyHostToDevice, stream),
-		"send centroids"));
 	VECTORGPU_TRY(context_->check(
-		cudaMemcpyAsync(shift_.as<float>(), plan.shift.data(), dim_pad_ * sizeof(float), cudaMemcpyHostToDevice, stream), "send centroids"));
-	VECTORGPU_TRY(context_->check(cudaMemsetAsync(narrow_.as<uint8_t>(), 0,
-									  static_cast<size_t>(padded) * kernels::narrow_pitch(dim_) * sizeof(__half), stream),
+		cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream),
 		"clear centroids"));
+	VECTORGPU_TRY(context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), centroids,
+									  dim_ * sizeof(float), dim_ * sizeof(float), n, cudaMemcpyHostToDevice, stream),
+		"send centroids"));
+	VECTORGPU_TRY(context_->check(cudaMemcpyAsync(shift_.as<float>(), plan.shift.data(), dim_pad_ * sizeof(float),
+									  cudaMemcpyHostToDevice, stream),
+		"send centroids"));
+	VECTORGPU_TRY(
+		context_->check(cudaMemsetAsync(narrow_.as<uint8_t>(), 0,
+							static_cast<size_t>(padded) * kernels::narrow_pitch(dim_) * sizeof(__half), stream),
+			"clear centroids"));
 	if (!behind.empty())
-		VECTORGPU_TRY(context_->check(cudaMemcpyAsync(half_norms_.as<float>() + n, behind.data(), behind.size() * sizeof(float),
-										  cudaMemcpyHostToDevice, stream),
+		VECTORGPU_TRY(context_->check(cudaMemcpyAsync(half_norms_.as<float>() + n, behind.data(),
+										  behind.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
 			"send centroids"));
 	VECTORGPU_TRY(refresh());
 	return context_->wait(); // the host's memory may go
@@ -135,8 +144,9 @@ ClusterCentroids::get(float *centroids) const
 {
 	const GpuWait wait(context_->device, kTrainingPatienceNs);
 
-	VECTORGPU_TRY(context_->check(cudaMemcpy2DAsync(centroids, dim_ * sizeof(float), vectors_.as<float>(), dim_pad_ * sizeof(float),
-									  dim_ * sizeof(float), n_, cudaMemcpyDeviceToHost, context_->stream.get()),
+	VECTORGPU_TRY(context_->check(
+		cudaMemcpy2DAsync(centroids, dim_ * sizeof(float), vectors_.as<float>(), dim_pad_ * sizeof(float),
+			dim_ * sizeof(float), n_, cudaMemcpyDeviceToHost, context_->stream.get()),
 		"read centroids"));
 	return context_->wait();
 }
@@ -147,7 +157,8 @@ ClusterCentroids::refresh()
 	const cudaStream_t stream = context_->stream.get();
 	kernels::NarrowArgs args;
 
-	VECTORGPU_TRY(context_->check(cudaMemsetAsync(largest_.as<uint8_t>(), 0, sizeof(kernels::NarrowError), stream), "clear norms"));
+	VECTORGPU_TRY(context_->check(
+		cudaMemsetAsync(largest_.as<uint8_t>(), 0, sizeof(kernels::NarrowError), stream), "clear norms"));
 	args.vectors = vectors_.as<float>();
 	args.shift = shift_.as<float>();
 	args.scale = scale_;
@@ -190,9 +201,10 @@ ClusterRows::put(const float *rows, size_t row_stride, uint32_t n)
 		return Status::ok();
 	if (dim_ != dim_pad_)
 		VECTORGPU_TRY(context_->check(
-			cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream), "clear rows"));
-	return context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), rows, row_stride * sizeof(float),
-							   dim_ * sizeof(float), n, cudaMemcpyHostToDevice, stream),
+			cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream),
+			"clear rows"));
+	return context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), rows,
+							   row_stride * sizeof(float), dim_ * sizeof(float), n, cudaMemcpyHostToDevice, stream),
 		"send rows");
 }
 
@@ -205,7 +217,8 @@ ClusterRows::narrow(const ClusterCentroids &centroids)
 
 	if (narrowed_for_ == centroids.id())
 		return Status::ok();
-	VECTORGPU_TRY(context_->check(cudaMemsetAsync(counters_.as<uint32_t>() + 3, 0, sizeof(uint32_t), stream), "clear counters"));
+	VECTORGPU_TRY(
+		context_->check(cudaMemsetAsync(counters_.as<uint32_t>() + 3, 0, sizeof(uint32_t), stream), "clear counters"));
 	args.vectors = vectors_.as<float>();
 	args.shift = centroids.shift_.as<float>();
 	args.scale = centroids.scale();
@@ -229,12 +242,13 @@ ClusterRows::check_finite(const ClusterCentroids &centroids)
 	if (n_ == 0)
 		return Status::ok();
 	VECTORGPU_TRY(narrow(centroids));
-	VECTORGPU_TRY(context_->check(cudaMemcpyAsync(&n_not_finite, counters_.as<uint32_t>() + 3, sizeof(uint32_t), cudaMemcpyDeviceToHost,
-									  context_->stream.get()),
+	VECTORGPU_TRY(context_->check(cudaMemcpyAsync(&n_not_finite, counters_.as<uint32_t>() + 3, sizeof(uint32_t),
+									  cudaMemcpyDeviceToHost, context_->stream.get()),
 		"read counters"));
 	VECTORGPU_TRY(context_->wait());
-	return n_not_finite == 0 ? Status::ok()
-							 : Status::error(StatusCode::kInvalidArgument, "a training row has an element that is not finite");
+	return n_not_finite == 0
+		? Status::ok()
+		: Status::error(StatusCode::kInvalidArgument, "a training row has an element that is not finite");
 }
 
 kernels::AssignArgs
@@ -285,14 +299,15 @@ ClusterRows::make_groups(uint32_t n_clusters)
 	VECTORGPU_TRY(numbers_.allocate(context_->budget, capacity_ * sizeof(uint32_t), "rows by cluster"));
 	VECTORGPU_TRY(sorted_labels_.allocate(context_->budget, capacity_ * sizeof(uint32_t), "rows by cluster"));
 	VECTORGPU_TRY(order_.allocate(context_->budget, capacity_ * sizeof(uint32_t), "rows by cluster"));
-	VECTORGPU_TRY(
-		context_->check(kernels::launch_numbers(numbers_.as<uint32_t>(), capacity_, context_->stream.get()), "number rows"));
+	VECTORGPU_TRY(context_->check(
+		kernels::launch_numbers(numbers_.as<uint32_t>(), capacity_, context_->stream.get()), "number rows"));
 	args.n_rows = capacity_;
 	args.n_clusters = n_clusters;
 	VECTORGPU_TRY(context_->check(kernels::group_rows(&args, context_->stream.get()), "ask for the room of a sort"));
 	VECTORGPU_TRY(temp_.allocate(context_->budget, std::max<size_t>(args.temp_bytes, 1), "rows by cluster"));
 	VECTORGPU_TRY(first_.allocate(context_->budget, (n_clusters + size_t{1}) * sizeof(uint32_t), "rows by cluster"));
-	VECTORGPU_TRY(means_.allocate(context_->budget, static_cast<size_t>(n_clusters) * dim_pad_ * sizeof(double), "means"));
+	VECTORGPU_TRY(
+		means_.allocate(context_->budget, static_cast<size_t>(n_clusters) * dim_pad_ * sizeof(double), "means"));
 	most_clusters_ = n_clusters;
 	return Status::ok();
 }

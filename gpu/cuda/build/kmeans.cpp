@@ -59,13 +59,12 @@ class Training
 {
 public:
 	Training(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, size_t n_threads, KMeansRoom *room)
-		: context_(context), spec_(spec), host_rows_(rows), n_threads_(std::max<size_t>(n_threads, 1)), random_{spec.seed},
-		  rows_(room->rows), centroids_(room->centroids), error_sums_(room->error_sums)
+		: context_(context), spec_(spec), host_rows_(rows), n_threads_(std::max<size_t>(n_threads, 1)),
+		  random_{spec.seed}, rows_(room->rows), centroids_(room->centroids), error_sums_(room->error_sums)
 	{
 	}
 
-	Status
-	run(bool seeds_given, float *centroids, uint64_t *sizes, KMeansReport *report, KMeansTimes *times)
+	Status run(bool seeds_given, float *centroids, uint64_t *sizes, KMeansReport *report, KMeansTimes *times)
 	{
 		Clock::time_point start = Clock::now();
 
@@ -92,8 +91,7 @@ private:
 	uint64_t size(size_t c) const { return first_[c + 1] - first_[c]; }
 
 	/// Labels, scores, groups of the rows for the centroids that there are. Waits.
-	Status
-	assign()
+	Status assign()
 	{
 		const uint32_t k = centroids_.n();
 		const cudaStream_t stream = context_->stream.get();
@@ -103,18 +101,19 @@ private:
 		VECTORGPU_TRY(rows_.group(centroids_, error_sums_.as<double>()));
 		read_first_.resize(k + size_t{1});
 		sums_.resize(k);
+		VECTORGPU_TRY(context_->check(cudaMemcpyAsync(read_first_.data(), rows_.first(),
+										  (k + size_t{1}) * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
+			"read sizes"));
 		VECTORGPU_TRY(context_->check(
-			cudaMemcpyAsync(read_first_.data(), rows_.first(), (k + size_t{1}) * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read sizes"));
-		VECTORGPU_TRY(context_->check(
-			cudaMemcpyAsync(sums_.data(), error_sums_.as<double>(), k * sizeof(double), cudaMemcpyDeviceToHost, stream), "read errors"));
+			cudaMemcpyAsync(sums_.data(), error_sums_.as<double>(), k * sizeof(double), cudaMemcpyDeviceToHost, stream),
+			"read errors"));
 		VECTORGPU_TRY(context_->wait());
 		first_.assign(read_first_.begin(), read_first_.end());
 		return Status::ok();
 	}
 
 	/// As run_lloyd of engine/ivf.
-	Status
-	lloyd(uint32_t max_iterations)
+	Status lloyd(uint32_t max_iterations)
 	{
 		double before = 0;
 		bool moved = false;
@@ -138,7 +137,8 @@ private:
 			}
 			report_.n_iterations = iteration;
 			report_.n_used = k - n_empty;
-			report_.converged = iteration > 0 && !moved && before - report_.inertia <= static_cast<double>(spec_.tolerance) * before;
+			report_.converged =
+				iteration > 0 && !moved && before - report_.inertia <= static_cast<double>(spec_.tolerance) * before;
 			if (n_empty == 0 && (last || report_.converged))
 				return Status::ok();
 			if (iteration >= max_iterations + kExtraIterations)
@@ -152,8 +152,7 @@ private:
 		}
 	}
 
-	Status
-	split(bool *moved)
+	Status split(bool *moved)
 	{
 		const SplitPlan plan = {first_.data(), centroids_.n(), sums_.data()};
 		Status status;
@@ -170,8 +169,7 @@ private:
 	}
 
 	/// Puts a centroid on a row of the donor that does not lie on the donor's centroid.
-	Status
-	move_to_row_of(size_t c, size_t donor)
+	Status move_to_row_of(size_t c, size_t donor)
 	{
 		const cudaStream_t stream = context_->stream.get();
 		const uint64_t n = size(donor);
@@ -182,8 +180,8 @@ private:
 		{
 			const GpuWait wait(context_->device, kTrainingPatienceNs);
 
-			VECTORGPU_TRY(context_->check(cudaMemcpyAsync(donor_order_.data(), rows_.order() + first_[donor], n * sizeof(uint32_t),
-											  cudaMemcpyDeviceToHost, stream),
+			VECTORGPU_TRY(context_->check(cudaMemcpyAsync(donor_order_.data(), rows_.order() + first_[donor],
+											  n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
 				"read a cluster"));
 			VECTORGPU_TRY(context_->wait());
 		}
@@ -194,20 +192,22 @@ private:
 			float error = 0;
 
 			VECTORGPU_TRY(context_->check(
-				cudaMemcpyAsync(&error, rows_.scores() + row, sizeof(error), cudaMemcpyDeviceToHost, stream), "read an error"));
+				cudaMemcpyAsync(&error, rows_.scores() + row, sizeof(error), cudaMemcpyDeviceToHost, stream),
+				"read an error"));
 			VECTORGPU_TRY(context_->wait());
 			if (!(error > 0))
 				continue;
 			return context_->check(cudaMemcpyAsync(centroids_.vectors() + c * rows_.dim_pad(),
-									   rows_.vectors() + static_cast<size_t>(row) * rows_.dim_pad(), row_bytes, cudaMemcpyDeviceToDevice, stream),
+									   rows_.vectors() + static_cast<size_t>(row) * rows_.dim_pad(), row_bytes,
+									   cudaMemcpyDeviceToDevice, stream),
 				"move a centroid");
 		}
 		return Status::ok();
 	}
 
 	/// Rows that are drawn as seeds, index: their numbers, or null for all. scratch: [n_rows] each.
-	void
-	draw(const uint32_t *index, size_t n_rows, uint32_t n_clusters, Random *random, uint32_t *numbers, float *distances, float *centroids) const
+	void draw(const uint32_t *index, size_t n_rows, uint32_t n_clusters, Random *random, uint32_t *numbers,
+		float *distances, float *centroids) const
 	{
 		const RowSource source = {host_rows_.rows, host_rows_.row_stride, index};
 		Call call;
@@ -223,14 +223,14 @@ private:
 		};
 		call.progress_context = context_->control;
 		if (n_rows > n_clusters) // stopped: whoever waits for the device next says so
-			(void) seed_plus_plus(source, n_rows, spec_.dim, n_clusters, random, {numbers, distances}, centroids, call, {});
+			(void) seed_plus_plus(
+				source, n_rows, spec_.dim, n_clusters, random, {numbers, distances}, centroids, call, {});
 		else
 			seed_random(source, n_rows, spec_.dim, n_clusters, random, numbers, centroids);
 	}
 
 	/// Draws of k-means++: by two levels for many clusters, the first of which is trained.
-	Status
-	seed(float *centroids)
+	Status seed(float *centroids)
 	{
 		std::vector<uint32_t> numbers(spec_.n_rows);
 		std::vector<float> distances(spec_.n_rows);
@@ -273,15 +273,14 @@ private:
 			[&](size_t i)
 			{
 				if (size(i) > 0)
-					draw(order.data() + first_[i], size(i), static_cast<uint32_t>(shares[i]), &randoms[i], numbers.data() + first_[i],
-						distances.data() + first_[i], begins[i]);
+					draw(order.data() + first_[i], size(i), static_cast<uint32_t>(shares[i]), &randoms[i],
+						numbers.data() + first_[i], distances.data() + first_[i], begins[i]);
 			});
 		return Status::ok();
 	}
 
 	/// As in engine/ivf: clusters with rows first, behind them copies of the first.
-	void
-	put_used_first(float *centroids, uint64_t *sizes) const
+	void put_used_first(float *centroids, uint64_t *sizes) const
 	{
 		const size_t dim = spec_.dim;
 		const size_t k = spec_.n_clusters;
@@ -331,13 +330,14 @@ KMeansRoom::create(ClusterContext *context, uint32_t n_rows, uint32_t dim, uint3
 }
 
 Status
-train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, bool seeds_given, size_t n_threads, float *centroids,
-	uint64_t *sizes, KMeansReport *report, KMeansTimes *times, KMeansRoom *room)
+train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &rows, bool seeds_given, size_t n_threads,
+	float *centroids, uint64_t *sizes, KMeansReport *report, KMeansTimes *times, KMeansRoom *room)
 {
 	KMeansTimes own;
 	KMeansRoom own_room;
 
-	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions) || spec.n_clusters == 0 || spec.n_clusters > kMaxClusters)
+	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions) || spec.n_clusters == 0 ||
+		spec.n_clusters > kMaxClusters)
 		return Status::error(StatusCode::kInvalidArgument, "number of dimensions or clusters is out of range");
 	if (spec.balance != 0) // nobody asks for it: requests do not carry it
 		return Status::error(StatusCode::kUnsupported, "a device does not balance clusters");

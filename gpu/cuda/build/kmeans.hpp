@@ -1,6 +1,6 @@
-// k-means on the device: rows and centroids as its kernels want them, and Lloyd's algorithm over them. Labels are those of the
-// canonical distance and means those of src/engine/ivf, bit for bit. Used by list_builder.cpp, tests and the benchmark; one thread at a
-// time per context.
+// k-means on the device: rows and centroids as its kernels want them, and Lloyd's algorithm over them. Labels are those
+// of the canonical distance and means those of src/engine/ivf, bit for bit. Used by list_builder.cpp, tests and the
+// benchmark; one thread at a time per context.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 namespace vectorgpu::cuda
 {
 
-constexpr uint64_t kTrainingPatienceNs = uint64_t{90} * 1000 * 1000 * 1000; // a pass over a large sample takes longer than a batch
+constexpr uint64_t kTrainingPatienceNs =
+	uint64_t{90} * 1000 * 1000 * 1000; // a pass over a large sample takes longer than a batch
 
 /// What one builder works with.
 struct ClusterContext
@@ -147,12 +148,13 @@ struct KMeansTimes
 	double iterations_ms = 0; // of Lloyd over all clusters, with the last assignment
 };
 
-/// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says when to stop.
-/// Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids [n_clusters, dim], sizes
-/// [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits; n_threads of the host draw seeds. room: made before
-/// for the spec's rows, dimensions and clusters, or null. kUnsupported with balance.
-Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows, bool seeds_given,
-	size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report, KMeansTimes *times = nullptr,
-	KMeansRoom *room = nullptr);
+/// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says
+/// when to stop. Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids
+/// [n_clusters, dim], sizes [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits;
+/// n_threads of the host draw seeds. room: made before for the spec's rows, dimensions and clusters, or null.
+/// kUnsupported with balance.
+Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows,
+	bool seeds_given, size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report,
+	KMeansTimes *times = nullptr, KMeansRoom *room = nullptr);
 
 } // namespace vectorgpu::cuda

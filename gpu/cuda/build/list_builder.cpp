@@ -1,5 +1,7 @@
-// See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found as a direct search
-// of each batch finds them. Codes are made by threads of the host: engine/ivf with the same bits as a backend's. All memory of the device is taken at the start: where the device is short of it, the caller still has another engine.
+// See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found as
+// a direct search of each batch finds them. Codes are made by threads of the host: engine/ivf with the same bits as a
+// backend's. All memory of the device is taken at the start: where the device is short of it, the caller still has
+// another engine.
 #include "cuda/build/list_builder.hpp"
 
 #include <algorithm>
@@ -38,8 +40,7 @@ public:
 	}
 
 	/// kOutOfMemory: nothing of the build will work here.
-	Status
-	start()
+	Status start()
 	{
 		const uint32_t dim = spec().rows.dim;
 
@@ -54,8 +55,7 @@ public:
 		return spec().n_queries > 0 ? make_query_room() : Status::ok();
 	}
 
-	Status
-	neighbors(std::vector<Neighbor> *found) override
+	Status neighbors(std::vector<Neighbor> *found) override
 	{
 		const size_t n = spec().n_queries;
 		const size_t k = spec().k;
@@ -79,8 +79,8 @@ public:
 	}
 
 protected:
-	Status
-	train_rows(const engine::ivf::KMeansSpec &asked, const float *rows, float *centroids, engine::ivf::KMeansReport *report) override
+	Status train_rows(const engine::ivf::KMeansSpec &asked, const float *rows, float *centroids,
+		engine::ivf::KMeansReport *report) override
 	{
 		VECTORGPU_TRY(device_->use());
 
@@ -92,8 +92,7 @@ protected:
 		return status;
 	}
 
-	Status
-	start_lists() override
+	Status start_lists() override
 	{
 		const uint32_t dim = spec().rows.dim;
 		const uint32_t n_lists = static_cast<uint32_t>(centroids().size() / dim);
@@ -102,8 +101,7 @@ protected:
 		return centroids_.set(centroids().data(), n_lists);
 	}
 
-	Status
-	assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
+	Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
 	{
 		VECTORGPU_TRY(device_->use());
 		for (size_t first = 0; first < n; first += kBatchRows)
@@ -121,16 +119,14 @@ protected:
 		return Status::ok();
 	}
 
-	engine::ivf::Call
-	host_call() override
+	engine::ivf::Call host_call() override
 	{
 		if (pool_ == nullptr)
 			pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostThreads));
 		return engine::pool_call(pool_.get(), context_.control);
 	}
 
-	Status
-	start_queries() override
+	Status start_queries() override
 	{
 		const uint32_t n = spec().n_queries;
 		const size_t dim = spec().rows.dim;
@@ -143,9 +139,10 @@ protected:
 
 		const GpuWait wait(device_);
 
-		VECTORGPU_TRY(device_->check(cudaMemsetAsync(vectors_.as<float>(), 0, n * dim_pad * sizeof(float), stream), "clear queries"));
-		VECTORGPU_TRY(device_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad * sizeof(float), queries().data(), dim * sizeof(float),
-										 dim * sizeof(float), n, cudaMemcpyHostToDevice, stream),
+		VECTORGPU_TRY(device_->check(
+			cudaMemsetAsync(vectors_.as<float>(), 0, n * dim_pad * sizeof(float), stream), "clear queries"));
+		VECTORGPU_TRY(device_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad * sizeof(float), queries().data(),
+										 dim * sizeof(float), dim * sizeof(float), n, cudaMemcpyHostToDevice, stream),
 			"send queries"));
 		VECTORGPU_TRY(send(ks_.as<uint32_t>(), ks.data(), n * sizeof(uint32_t)));
 		VECTORGPU_TRY(send(counts_.as<uint32_t>(), no_counts.data(), n * sizeof(uint32_t)));
@@ -163,8 +160,7 @@ protected:
 		return context_.wait(); // the vectors here go
 	}
 
-	Status
-	offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
+	Status offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
 	{
 		const size_t dim = spec().rows.dim;
 
@@ -182,11 +178,13 @@ protected:
 
 private:
 	/// Elements of a query on the device.
-	size_t query_pitch() const { return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes; }
+	size_t query_pitch() const
+	{
+		return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+	}
 
 	/// Room for the queries, what they have found, and the scores of a batch.
-	Status
-	make_query_room()
+	Status make_query_room()
 	{
 		const size_t n = spec().n_queries;
 		const size_t k = spec().k;
@@ -204,8 +202,7 @@ private:
 		return row_ids_.allocate(context_.budget, kBatchRows * sizeof(uint64_t), "row numbers");
 	}
 
-	Status
-	offer_batch(uint64_t first, uint32_t n)
+	Status offer_batch(uint64_t first, uint32_t n)
 	{
 		const cudaStream_t stream = context_.stream.get();
 		const GpuWait wait(device_);
@@ -229,32 +226,33 @@ private:
 		const uint32_t n_groups = (n + score.group_rows - 1) / score.group_rows;
 
 		VECTORGPU_TRY(device_->check(kernels::launch_scores(score, stream), "score rows"));
-		VECTORGPU_TRY(device_->check(kernels::launch_thresholds(queries_, score.minima, n_groups, best_, thresholds_.as<uint64_t>(),
-										 candidates_.counts, stream),
+		VECTORGPU_TRY(device_->check(kernels::launch_thresholds(queries_, score.minima, n_groups, best_,
+										 thresholds_.as<uint64_t>(), candidates_.counts, stream),
 			"find thresholds"));
-		VECTORGPU_TRY(device_->check(
-			kernels::launch_compact(queries_, score.keys, score.key_stride, n, thresholds_.as<uint64_t>(), candidates_, stream), "choose rows"));
+		VECTORGPU_TRY(device_->check(kernels::launch_compact(queries_, score.keys, score.key_stride, n,
+										 thresholds_.as<uint64_t>(), candidates_, stream),
+			"choose rows"));
 		VECTORGPU_TRY(device_->check(
 			kernels::launch_merge(queries_, candidates_, row_ids_.as<uint64_t>(), best_, spec().k, stream), "merge"));
 		return context_.wait();
 	}
 
-	Status
-	send(void *to, const void *from, size_t bytes)
+	Status send(void *to, const void *from, size_t bytes)
 	{
-		return device_->check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context_.stream.get()), "send numbers");
+		return device_->check(
+			cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context_.stream.get()), "send numbers");
 	}
 
-	Status
-	read(void *to, const void *from, size_t bytes)
+	Status read(void *to, const void *from, size_t bytes)
 	{
-		return device_->check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context_.stream.get()), "read numbers");
+		return device_->check(
+			cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context_.stream.get()), "read numbers");
 	}
 
 	const Device *device_;
 	ClusterContext context_;
 	std::unique_ptr<engine::ThreadPool> pool_; // if codes are asked for
-	std::unique_ptr<KMeansRoom> training_; // until the centroids are there
+	std::unique_ptr<KMeansRoom> training_;     // until the centroids are there
 	ClusterCentroids centroids_;
 	ClusterRows rows_; // of the batch
 	kernels::Queries queries_;
@@ -264,7 +262,7 @@ private:
 	Held ks_;
 	Held entries_; // [n_queries, k]
 	Held counts_;
-	Held keys_;    // [n_queries, kBatchRows]
+	Held keys_; // [n_queries, kBatchRows]
 	Held minima_;
 	Held thresholds_;
 	Held candidate_keys_;
@@ -276,12 +274,14 @@ private:
 } // namespace
 
 Status
-make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget, engine::SearchControl *control,
-	std::unique_ptr<engine::ListBuilder> *builder)
+make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget,
+	engine::SearchControl *control, std::unique_ptr<engine::ListBuilder> *builder)
 {
-	// Zeros and ones are as good as other numbers, up to as many as vectors may have, but for Jaccard distances of neighbours.
+	// Zeros and ones are as good as other numbers, up to as many as vectors may have, but for Jaccard distances of
+	// neighbours.
 	if (spec.rows.element == ElementType::kBit &&
-		((spec.rows.metric != Metric::kHamming && spec.n_queries > 0) || spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))
+		((spec.rows.metric != Metric::kHamming && spec.n_queries > 0) ||
+			spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))
 		return Status::error(StatusCode::kUnsupported, "the CUDA engine does not build lists of such bit strings");
 
 	auto made = std::make_unique<Builder>(spec, device, budget, control);

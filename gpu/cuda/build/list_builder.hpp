@@ -10,7 +10,7 @@ namespace vectorgpu::cuda
 {
 
 /// control: progress and stop; outlives the builder, as do device and budget.
-Status make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget, engine::SearchControl *control,
-	std::unique_ptr<engine::ListBuilder> *builder);
+Status make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget,
+	engine::SearchControl *control, std::unique_ptr<engine::ListBuilder> *builder);
 
 } // namespace vectorgpu::cuda

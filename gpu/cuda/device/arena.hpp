@@ -16,8 +16,7 @@ public:
 	Arena(void *data, size_t bytes) : data_(static_cast<uint8_t *>(data)), bytes_(bytes) {}
 
 	template <class T>
-	T *
-	take(size_t n)
+	T *take(size_t n)
 	{
 		const size_t bytes = (n * sizeof(T) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 

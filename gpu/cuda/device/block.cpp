@@ -61,7 +61,9 @@ put_query(const engine::DistanceSpec &spec, const Shape &shape, const void *quer
 Form
 own_form(ElementType element)
 {
-	return element == ElementType::kFloat32 ? Form::kFloat32 : element == ElementType::kFloat16 ? Form::kFloat16 : Form::kBit;
+	return element == ElementType::kFloat32 ? Form::kFloat32
+		: element == ElementType::kFloat16  ? Form::kFloat16
+											: Form::kBit;
 }
 
 uint32_t
@@ -102,7 +104,8 @@ Shape::Shape(const engine::DistanceSpec &spec)
 }
 
 Status
-make_block(Budget *budget, Form form, uint32_t dim, uint32_t capacity, bool with_values, std::shared_ptr<const Block> *block)
+make_block(
+	Budget *budget, Form form, uint32_t dim, uint32_t capacity, bool with_values, std::shared_ptr<const Block> *block)
 {
 	auto made = std::make_shared<Block>();
 
@@ -130,11 +133,12 @@ make_block_of_ids(Budget *budget, Form form, uint32_t capacity, std::shared_ptr<
 }
 
 Status
-read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec, const Block &block,
-	uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors)
+read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec,
+	const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors)
 {
 	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
-	const uint32_t per_round = static_cast<uint32_t>(std::max<size_t>(1, pinned.bytes() / (block.pitch_bytes + sizeof(RowId))));
+	const uint32_t per_round =
+		static_cast<uint32_t>(std::max<size_t>(1, pinned.bytes() / (block.pitch_bytes + sizeof(RowId))));
 
 	while (n > 0)
 	{
@@ -143,12 +147,14 @@ read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinne
 		const size_t id_bytes = here * sizeof(RowId);
 
 		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(to, block.row_ids.as<RowId>() + first, id_bytes, cudaMemcpyDeviceToHost, stream.get()), "read row ids"));
+			cudaMemcpyAsync(to, block.row_ids.as<RowId>() + first, id_bytes, cudaMemcpyDeviceToHost, stream.get()),
+			"read row ids"));
 		if (block.pitch_bytes > 0)
-			VECTORGPU_TRY(device->check(
-				cudaMemcpyAsync(to + id_bytes, block.vectors.as<uint8_t>() + static_cast<size_t>(first) * block.pitch_bytes,
-					static_cast<size_t>(here) * block.pitch_bytes, cudaMemcpyDeviceToHost, stream.get()),
-				"read rows"));
+			VECTORGPU_TRY(
+				device->check(cudaMemcpyAsync(to + id_bytes,
+								  block.vectors.as<uint8_t>() + static_cast<size_t>(first) * block.pitch_bytes,
+								  static_cast<size_t>(here) * block.pitch_bytes, cudaMemcpyDeviceToHost, stream.get()),
+					"read rows"));
 		VECTORGPU_TRY(stream.synchronize());
 		std::memcpy(row_ids, to, id_bytes);
 		first += here;

@@ -56,14 +56,14 @@ struct Filled
 {
 	std::shared_ptr<const Block> block;
 	uint32_t n_rows = 0;
-	double max_norm = 0;      // of trusted rows, or more
+	double max_norm = 0; // of trusted rows, or more
 	uint32_t n_untrusted = 0;
-	bool filterable = false;  // the block's values and the two above hold
+	bool filterable = false; // the block's values and the two above hold
 };
 
-/// Writes rows [first, first + n) of a block back in the element type, exactly: row_ids [n], and where it has vectors, vectors [n,
-/// row_bytes]. pinned: room for at least one row. Waits for the stream.
-Status read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec,
-	const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors);
+/// Writes rows [first, first + n) of a block back in the element type, exactly: row_ids [n], and where it has vectors,
+/// vectors [n, row_bytes]. pinned: room for at least one row. Waits for the stream.
+Status read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned,
+	const engine::DistanceSpec &spec, const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors);
 
 } // namespace vectorgpu::cuda

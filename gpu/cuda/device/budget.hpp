@@ -41,7 +41,10 @@ public:
 	Held &operator=(const Held &) = delete;
 
 	/// What it held before goes first. kOutOfMemory, and it is empty, if the budget or the device has too little.
-	Status allocate(Budget *budget, size_t bytes, const char *purpose) { return allocate(budget->device(), budget, bytes, purpose); }
+	Status allocate(Budget *budget, size_t bytes, const char *purpose)
+	{
+		return allocate(budget->device(), budget, bytes, purpose);
+	}
 
 	/// budget: null if nobody counts.
 	Status allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose);
@@ -49,8 +52,7 @@ public:
 	size_t bytes() const { return buffer_.bytes(); }
 
 	template <class T>
-	T *
-	as() const
+	T *as() const
 	{
 		return buffer_.as<T>();
 	}

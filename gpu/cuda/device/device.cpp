@@ -49,8 +49,8 @@ Device::open(int ordinal, Log log, Device *device)
 	if (properties.major < 8)
 		return Status::error(StatusCode::kUnsupported, "the GPU is older than compute capability 8.0");
 	device->total_bytes_ = properties.totalGlobalMem;
-	device->description_ = std::string(properties.name) + ", compute capability " + std::to_string(properties.major) + "." +
-						   std::to_string(properties.minor) + ", " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";
+	device->description_ = std::string(properties.name) + ", compute capability " + std::to_string(properties.major) +
+		"." + std::to_string(properties.minor) + ", " + std::to_string(properties.totalGlobalMem >> 20) + " MiB";
 	return Status::ok();
 }
 
@@ -68,7 +68,8 @@ Device::check(cudaError_t error, const char *what) const
 	if (error == cudaSuccess)
 		return Status::ok();
 
-	const std::string message = std::string("could not ") + what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
+	const std::string message =
+		std::string("could not ") + what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
 
 	(void) cudaGetLastError(); // clears what is not sticky
 	if (error == cudaErrorMemoryAllocation)
@@ -118,7 +119,8 @@ Device::provoke([[maybe_unused]] cudaStream_t stream) const
 }
 
 Status
-Device::damage([[maybe_unused]] const char *name, [[maybe_unused]] uint8_t *to, [[maybe_unused]] size_t at, [[maybe_unused]] cudaStream_t stream) const
+Device::damage([[maybe_unused]] const char *name, [[maybe_unused]] uint8_t *to, [[maybe_unused]] size_t at,
+	[[maybe_unused]] cudaStream_t stream) const
 {
 #ifdef VECTORGPU_FAULTS
 	if (armed_ && fault(name))
@@ -175,13 +177,15 @@ GpuWait::GpuWait(const Device *device, uint64_t patience_ns) noexcept
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 
-	const uint64_t since = static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec) + patience_ns;
+	const uint64_t since =
+		static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec) + patience_ns;
 
 	for (std::atomic<uint64_t> &slot : device->waits_)
 	{
 		uint64_t unused = 0;
 
-		if (slot.load(std::memory_order_relaxed) == 0 && slot.compare_exchange_strong(unused, since, std::memory_order_relaxed))
+		if (slot.load(std::memory_order_relaxed) == 0 &&
+			slot.compare_exchange_strong(unused, since, std::memory_order_relaxed))
 		{
 			slot_ = &slot;
 			break;

@@ -1,8 +1,8 @@
-// Owners of CUDA resources and the check of every CUDA call. One move-only class per handle; destructors never throw and
-// log what fails. The only place of cudaMalloc and cudaMallocHost.
+// Owners of CUDA resources and the check of every CUDA call. One move-only class per handle; destructors never throw
+// and log what fails. The only place of cudaMalloc and cudaMallocHost.
 //
-// A *sticky* error (illegal address, launch failure, ECC, lost device, ...) leaves the process's context broken for good: it
-// sets `fatal`, from then on every call answers kUnavailable, and the process should leave.
+// A *sticky* error (illegal address, launch failure, ECC, lost device, ...) leaves the process's context broken for
+// good: it sets `fatal`, from then on every call answers kUnavailable, and the process should leave.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ public:
 	/// kUnavailable if there is no such device or its driver does not work.
 	static Status open(int ordinal, Log log, Device *device);
 
-	/// Called once, by the thread that meets the first sticky error from now on, after it is logged. Set before other threads
-	/// use the device. A failed start is no reason to leave, so that opening and the self-test go without.
+	/// Called once, by the thread that meets the first sticky error from now on, after it is logged. Set before other
+	/// threads use the device. A failed start is no reason to leave, so that opening and the self-test go without.
 	void on_fatal(std::function<void()> call) { on_fatal_ = std::move(call); }
 
 	/// Makes it the calling thread's device. Every entry into the engine does so first.
@@ -49,8 +49,7 @@ public:
 	void set_fault(Fault fault) { fault_ = std::move(fault); }
 
 	/// True if the fault is to happen; always false in builds without fault points.
-	bool
-	fault([[maybe_unused]] const char *name) const
+	bool fault([[maybe_unused]] const char *name) const
 	{
 #ifdef VECTORGPU_FAULTS
 		return fault_ && fault_(name);
@@ -59,7 +58,8 @@ public:
 #endif
 	}
 
-	/// From here on provoke() does something, and so do faults that are to meet an engine at work: the self-test runs undisturbed.
+	/// From here on provoke() does something, and so do faults that are to meet an engine at work: the self-test runs
+	/// undisturbed.
 	void arm() { armed_ = true; }
 	bool armed() const { return armed_; }
 
@@ -75,7 +75,8 @@ public:
 	bool fatal() const { return fatal_.load(std::memory_order_acquire); }
 	void log(const char *line) const noexcept;
 
-	/// Since when the one who has been waiting longest for the GPU waits (GpuWait), CLOCK_MONOTONIC in ns; 0: nobody does. Any thread.
+	/// Since when the one who has been waiting longest for the GPU waits (GpuWait), CLOCK_MONOTONIC in ns; 0: nobody
+	/// does. Any thread.
 	uint64_t waiting_since_ns() const;
 
 	int ordinal() const { return ordinal_; }
@@ -98,8 +99,9 @@ private:
 	mutable std::array<std::atomic<uint64_t>, kMostWaits> waits_{}; // since when; 0: free
 };
 
-/// For as long as it lives the watchdog takes its thread for one that waits for the GPU: around calls that do not return before some
-/// work is done. Those are waits for a stream, copies from and to memory that is not pinned, allocations.
+/// For as long as it lives the watchdog takes its thread for one that waits for the GPU: around calls that do not
+/// return before some work is done. Those are waits for a stream, copies from and to memory that is not pinned,
+/// allocations.
 class GpuWait
 {
 public:
@@ -172,8 +174,7 @@ public:
 	DeviceBuffer() = default;
 	~DeviceBuffer() { reset(); }
 	DeviceBuffer(DeviceBuffer &&other) noexcept { swap(other); }
-	DeviceBuffer &
-	operator=(DeviceBuffer &&other) noexcept
+	DeviceBuffer &operator=(DeviceBuffer &&other) noexcept
 	{
 		swap(other);
 		return *this;
@@ -187,8 +188,7 @@ public:
 	size_t bytes() const { return bytes_; }
 
 	template <class T>
-	T *
-	as() const
+	T *as() const
 	{
 		return static_cast<T *>(data_);
 	}
@@ -217,8 +217,7 @@ public:
 	size_t bytes() const { return bytes_; }
 
 	template <class T>
-	T *
-	as() const
+	T *as() const
 	{
 		return static_cast<T *>(data_);
 	}
@@ -232,9 +231,9 @@ private:
 } // namespace vectorgpu::cuda
 
 /// Leaves the function with the status if it is not ok.
-#define VECTORGPU_TRY(expression)                                                                                              \
-	do                                                                                                                         \
-	{                                                                                                                          \
-		if (::vectorgpu::Status vectorgpu_status_ = (expression); !vectorgpu_status_.is_ok())                                  \
-			return vectorgpu_status_;                                                                                          \
+#define VECTORGPU_TRY(expression)                                                                                      \
+	do                                                                                                                 \
+	{                                                                                                                  \
+		if (::vectorgpu::Status vectorgpu_status_ = (expression); !vectorgpu_status_.is_ok())                          \
+			return vectorgpu_status_;                                                                                  \
 	} while (false)

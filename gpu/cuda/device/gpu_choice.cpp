@@ -1,5 +1,5 @@
-// See gpu_choice.hpp. Times are of batches of 16, as engine/graph/gpu_times.hpp has them for graphs; test/gpu/REPORT.md has the measurements (one H200,
-// `gpu_search_bench`), microseconds, k = 10:
+// See gpu_choice.hpp. Times are of batches of 16, as engine/graph/gpu_times.hpp has them for graphs; test/gpu/REPORT.md
+// has the measurements (one H200, `gpu_search_bench`), microseconds, k = 10:
 //   rows                 1 query   16    64   model
 //   SIFT, bytes             58     71   104    70
 //   SIFT, fp32             144    157   172   157
@@ -18,14 +18,15 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr double kBytesPassUs = 43;      // a pass over bytes, and the way to the device and back
-constexpr double kPassUs = 46;           // over others,
-constexpr double kPassDimUs = 0.024;     // and for each dimension: more of their rows are scored again
-constexpr double kBytesPerUs = 4.25e6;   // that an H200 reads
+constexpr double kBytesPassUs = 43;    // a pass over bytes, and the way to the device and back
+constexpr double kPassUs = 46;         // over others,
+constexpr double kPassDimUs = 0.024;   // and for each dimension: more of their rows are scored again
+constexpr double kBytesPerUs = 4.25e6; // that an H200 reads
 constexpr double kMeasuredK = 10;
-constexpr double kDecadeOfKUs = 18;      // for ten times as many results,
-constexpr double kEachOfKUs = 0.175;     // and for each
-constexpr double kExactAhead = 4;        // an exact search that has not been measured counts as so much longer: over bytes the direct way took three times as long
+constexpr double kDecadeOfKUs = 18;  // for ten times as many results,
+constexpr double kEachOfKUs = 0.175; // and for each
+constexpr double kExactAhead = 4; // an exact search that has not been measured counts as so much longer: over bytes the
+								  // direct way took three times as long
 
 } // namespace
 
@@ -34,7 +35,8 @@ exact_pass_us(const GraphChoice &rows, uint64_t k)
 {
 	const double more = std::max(static_cast<double>(k), kMeasuredK) / kMeasuredK;
 
-	return (rows.is_byte ? kBytesPassUs : kPassUs + kPassDimUs * rows.dim) + kDecadeOfKUs * std::log10(more) + kEachOfKUs * kMeasuredK * (more - 1);
+	return (rows.is_byte ? kBytesPassUs : kPassUs + kPassDimUs * rows.dim) + kDecadeOfKUs * std::log10(more) +
+		kEachOfKUs * kMeasuredK * (more - 1);
 }
 
 double

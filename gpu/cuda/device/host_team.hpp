@@ -1,5 +1,5 @@
-// Threads of the host for what surrounds a large search: queries into pinned memory, results out of it. One thread moves a few GB a
-// second, less than the GPU takes.
+// Threads of the host for what surrounds a large search: queries into pinned memory, results out of it. One thread
+// moves a few GB a second, less than the GPU takes.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +28,10 @@ public:
 	/// Threads that take part, the caller's included.
 	size_t n_threads() const { return threads_.size() + 1; }
 
-	/// Calls part(first, last) for pieces that make up 0 … n - 1, at the same time on several threads where they move many bytes
-	/// together. Returns once all are done; what one threw is thrown then.
+	/// Calls part(first, last) for pieces that make up 0 … n - 1, at the same time on several threads where they move
+	/// many bytes together. Returns once all are done; what one threw is thrown then.
 	template <class Part>
-	void
-	share(size_t n, size_t bytes, Part part)
+	void share(size_t n, size_t bytes, Part part)
 	{
 		if (bytes < kLeastBytes || threads_.empty())
 			part(size_t{0}, n);
@@ -42,8 +41,7 @@ public:
 
 	/// The same, for numbers that take long each: one at a time.
 	template <class Part>
-	void
-	share_each(size_t n, Part part)
+	void share_each(size_t n, Part part)
 	{
 		if (n < 2 || threads_.empty())
 			part(size_t{0}, n);

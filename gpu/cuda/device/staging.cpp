@@ -98,7 +98,8 @@ stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<co
 
 				put_query(spec, shape, queries[numbers[i]].query, query);
 				if (all_bytes.load(std::memory_order_relaxed) &&
-					!put_bytes(reinterpret_cast<const float *>(query), shape.dim_pad, bytes + i * shape.dim_pad, norms != nullptr ? norms + i : &norm))
+					!put_bytes(reinterpret_cast<const float *>(query), shape.dim_pad, bytes + i * shape.dim_pad,
+						norms != nullptr ? norms + i : &norm))
 					all_bytes.store(false, std::memory_order_relaxed);
 			}
 		});
@@ -106,8 +107,8 @@ stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<co
 }
 
 void
-take_results(std::span<const uint32_t> numbers, const uint32_t *counts, const kernels::Entry *entries, size_t stride, const uint8_t *skip,
-	std::vector<std::vector<engine::Neighbor>> *results)
+take_results(std::span<const uint32_t> numbers, const uint32_t *counts, const kernels::Entry *entries, size_t stride,
+	const uint8_t *skip, std::vector<std::vector<engine::Neighbor>> *results)
 {
 	HostTeam::get().share(numbers.size(), numbers.size() * stride * sizeof(kernels::Entry),
 		[&](size_t first, size_t last)
@@ -121,8 +122,8 @@ take_results(std::span<const uint32_t> numbers, const uint32_t *counts, const ke
 				const kernels::Entry *from = entries + i * stride;
 
 				result.resize(counts[i]);
-				std::transform(from, from + counts[i], result.begin(),
-					[](const kernels::Entry &entry) { return engine::Neighbor{kernels::key_to_score(entry.key), entry.row}; });
+				std::transform(from, from + counts[i], result.begin(), [](const kernels::Entry &entry)
+					{ return engine::Neighbor{kernels::key_to_score(entry.key), entry.row}; });
 			}
 		});
 }

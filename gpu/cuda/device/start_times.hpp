@@ -13,13 +13,13 @@ class StartTimes
 {
 public:
 	/// A part has ended; the next one begins.
-	void
-	done(const char *part)
+	void done(const char *part)
 	{
 		const auto now = std::chrono::steady_clock::now();
 		char text[64];
 
-		snprintf(text, sizeof(text), "%s %s %.2f s", line_.empty() ? "the GPU is ready:" : ",", part, std::chrono::duration<double>(now - last_).count());
+		snprintf(text, sizeof(text), "%s %s %.2f s", line_.empty() ? "the GPU is ready:" : ",", part,
+			std::chrono::duration<double>(now - last_).count());
 		line_ += text;
 		last_ = now;
 	}

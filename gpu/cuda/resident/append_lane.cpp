@@ -1,5 +1,5 @@
-// See append_lane.hpp. Ticket t uses slot t mod kSlots, so that a slot's event is of the last ticket that used it: waiting for it is
-// waiting for every earlier one.
+// See append_lane.hpp. Ticket t uses slot t mod kSlots, so that a slot's event is of the last ticket that used it:
+// waiting for it is waiting for every earlier one.
 #include "cuda/resident/append_lane.hpp"
 
 #include <algorithm>
@@ -85,7 +85,8 @@ AppendLane::arrived(Ticket ticket)
 {
 	Ticket seen = arrived_.load(std::memory_order_relaxed);
 
-	while (seen < ticket && !arrived_.compare_exchange_weak(seen, ticket, std::memory_order_release, std::memory_order_relaxed))
+	while (seen < ticket &&
+		!arrived_.compare_exchange_weak(seen, ticket, std::memory_order_release, std::memory_order_relaxed))
 		;
 }
 

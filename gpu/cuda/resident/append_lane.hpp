@@ -1,5 +1,6 @@
-// The way of a delta's new rows to the device: pinned memory in slots that are filled in turn, and a stream that takes them over in that
-// order. The writer goes on at once; who searches makes its stream wait for the last slot that it needs.
+// The way of a delta's new rows to the device: pinned memory in slots that are filled in turn, and a stream that takes
+// them over in that order. The writer goes on at once; who searches makes its stream wait for the last slot that it
+// needs.
 #pragma once
 
 #include <array>
@@ -57,8 +58,8 @@ private:
 	std::atomic<Ticket> arrived_{0};
 };
 
-/// What one search waits for on its stream. It awaits new rows in front of the first work that reads them, and not sooner: what the stream has
-/// before that goes on while they are on their way.
+/// What one search waits for on its stream. It awaits new rows in front of the first work that reads them, and not
+/// sooner: what the stream has before that goes on while they are on their way.
 class NewRows
 {
 public:

@@ -1,4 +1,5 @@
-// See copy.hpp. Each writer prepares everything that can fail, then changes the copy. Segments being loaded: copy_load.cpp.
+// See copy.hpp. Each writer prepares everything that can fail, then changes the copy. Segments being loaded:
+// copy_load.cpp.
 #include "cuda/resident/copy.hpp"
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Source::rows() const
 }
 
 Copy::Copy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow)
-	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0), shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), narrow_(narrow),
+	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
+	  shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), narrow_(narrow),
 	  snapshot_(std::make_shared<const Snapshot>())
 {
 }

@@ -1,5 +1,6 @@
-// One resident copy of an index on the device: segments, delta, tombstones. Writers take the copy's mutex and publish a new
-// immutable snapshot; searches take the snapshot, keep it until their stream is idle, and need no lock from then on.
+// One resident copy of an index on the device: segments, delta, tombstones. Writers take the copy's mutex and publish a
+// new immutable snapshot; searches take the snapshot, keep it until their stream is idle, and need no lock from then
+// on.
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,8 @@ struct Source
 	double max_norm = 0;                      // this and the next two: of the block, as Filled has them
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
-	AppendLane::Ticket ticket = 0; // of the delta: new rows that a stream must wait for (NewRows) before it looks at any row of this
+	AppendLane::Ticket ticket =
+		0; // of the delta: new rows that a stream must wait for (NewRows) before it looks at any row of this
 
 	kernels::Rows rows() const;
 };
@@ -54,7 +56,8 @@ struct Snapshot
 	uint64_t n_rows = 0;         // dead ones included
 };
 
-/// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false where there are row ids alone.
+/// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false where there are row ids
+/// alone.
 Status check_rows(const engine::RowBlock &rows, bool with_vectors = true);
 
 class Copy
@@ -99,11 +102,11 @@ public:
 private:
 	struct Segment
 	{
-		std::vector<Filled> parts;    // while loading: in the element's own form
-		Filled sealed;                // no block while loading
-		bool searched = false;        // it is part of snapshots
+		std::vector<Filled> parts; // while loading: in the element's own form
+		Filled sealed;             // no block while loading
+		bool searched = false;     // it is part of snapshots
 		uint64_t n_rows = 0;
-		uint32_t narrow_flags = 0;    // what launch_narrow_check has found
+		uint32_t narrow_flags = 0;              // what launch_narrow_check has found
 		std::shared_ptr<engine::Lists> loading; // while loading, of a copy of lists
 		std::shared_ptr<const DeviceLists> lists;
 		std::shared_ptr<engine::SegmentGraph> loading_graph; // the same of a copy of graphs
@@ -124,7 +127,8 @@ private:
 	static Status load_graph(Segment *segment, uint32_t degree, std::span<const uint8_t> bytes);
 	Status read_segment_graph(engine::SegmentId segment, uint64_t first, size_t n_bytes, uint8_t *bytes) const;
 	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
-	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags);
+	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
+		uint32_t *narrow_flags);
 	Status merge_parts(const Segment &segment, Filled *sealed) const;
 	Status prepare(Segment *segment);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;

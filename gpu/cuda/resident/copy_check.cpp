@@ -1,5 +1,5 @@
-// What a copy on the device holds, read back or looked at for checks: tombstones, and what was made of rows and structures for searches, which is made
-// again on the device, by the same kernels, and compared there. See copy.hpp.
+// What a copy on the device holds, read back or looked at for checks: tombstones, and what was made of rows and
+// structures for searches, which is made again on the device, by the same kernels, and compared there. See copy.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -31,43 +31,43 @@ not_held()
 uint32_t
 used_bytes(Form form, uint32_t dim)
 {
-	return form == Form::kFloat32 ? dim * 4 : form == Form::kFloat16 ? dim * 2 : form == Form::kByte ? dim : (dim + 7) / 8;
+	return form == Form::kFloat32 ? dim * 4
+		: form == Form::kFloat16  ? dim * 2
+		: form == Form::kByte     ? dim
+								  : (dim + 7) / 8;
 }
 
 /// What is counted while one thing after the other is looked at. Holds the uploader, whose buffers it uses.
 class Look
 {
 public:
-	Look(const Device *device, Copy::Uploader *uploader) : device_(device), uploader_(uploader), lock_(uploader->mutex) {}
-
-	Status
-	begin()
+	Look(const Device *device, Copy::Uploader *uploader) : device_(device), uploader_(uploader), lock_(uploader->mutex)
 	{
-		return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts");
 	}
 
+	Status begin() { return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts"); }
+
 	/// Adds what was counted on the device. Waits for the stream.
-	Status
-	end(uint64_t *n_different)
+	Status end(uint64_t *n_different)
 	{
 		uint32_t found;
 
-		VECTORGPU_TRY(receive_bytes(device_, uploader_, reinterpret_cast<uint8_t *>(&found), uploader_->scratch.as<uint8_t>(), sizeof(found)));
+		VECTORGPU_TRY(receive_bytes(
+			device_, uploader_, reinterpret_cast<uint8_t *>(&found), uploader_->scratch.as<uint8_t>(), sizeof(found)));
 		*n_different += found;
 		return Status::ok();
 	}
 
-	Status
-	padding(const Held &rows, uint64_t first, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used)
+	Status padding(const Held &rows, uint64_t first, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used)
 	{
-		return device_->check(
-			kernels::launch_check_padding(rows.as<uint8_t>() + first * pitch_bytes, n_rows, pitch_bytes, used, counter(), stream()), "look at padding");
+		return device_->check(kernels::launch_check_padding(rows.as<uint8_t>() + first * pitch_bytes, n_rows,
+								  pitch_bytes, used, counter(), stream()),
+			"look at padding");
 	}
 
 	/// make(at, n, to) launches what makes items [at, at + n) again; those that are held lie in `held`.
 	template <class Make>
-	Status
-	items(const Held &held, size_t item_bytes, uint64_t first, uint64_t n_items, Make make)
+	Status items(const Held &held, size_t item_bytes, uint64_t first, uint64_t n_items, Make make)
 	{
 		const uint64_t per_round = uploader_->staging.bytes() / item_bytes;
 
@@ -83,15 +83,18 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	compare(const uint8_t *a, const uint8_t *b, uint64_t n_bytes)
+	Status compare(const uint8_t *a, const uint8_t *b, uint64_t n_bytes)
 	{
-		return device_->check(kernels::launch_compare(reinterpret_cast<const uint32_t *>(a), reinterpret_cast<const uint32_t *>(b),
-								  n_bytes / sizeof(uint32_t), counter(), stream()),
+		return device_->check(
+			kernels::launch_compare(reinterpret_cast<const uint32_t *>(a), reinterpret_cast<const uint32_t *>(b),
+				n_bytes / sizeof(uint32_t), counter(), stream()),
 			"compare what was derived");
 	}
 
-	kernels::RowStats *stats() const { return reinterpret_cast<kernels::RowStats *>(uploader_->scratch.as<uint8_t>() + kStatsAt); }
+	kernels::RowStats *stats() const
+	{
+		return reinterpret_cast<kernels::RowStats *>(uploader_->scratch.as<uint8_t>() + kStatsAt);
+	}
 	cudaStream_t stream() const { return uploader_->stream.get(); }
 	const Device *device() const { return device_; }
 	Copy::Uploader *uploader() const { return uploader_; }
@@ -109,7 +112,8 @@ private:
 
 /// Norms of a sealed block, and what is known of them all.
 Status
-look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
+look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape, const Filled &filled, uint32_t first,
+	uint32_t n, uint64_t *n_different)
 {
 	const Block &block = *filled.block;
 	kernels::RowStats found{};
@@ -125,17 +129,20 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 			rows.n_rows = static_cast<uint32_t>(here);
 			rows.pitch_bytes = block.pitch_bytes;
 			rows.form = block.form;
-			return kernels::launch_row_values(spec.metric, rows, shape.dim_pad, reinterpret_cast<float *>(to), look->stats(), look->stream());
+			return kernels::launch_row_values(
+				spec.metric, rows, shape.dim_pad, reinterpret_cast<float *>(to), look->stats(), look->stream());
 		}));
 	VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(&found),
 		reinterpret_cast<const uint8_t *>(look->stats()), sizeof(found)));
-	*n_different += std::bit_cast<float>(found.max_norm_bits) > filled.max_norm || found.n_untrusted > filled.n_untrusted ? 1 : 0;
+	*n_different +=
+		std::bit_cast<float>(found.max_norm_bits) > filled.max_norm || found.n_untrusted > filled.n_untrusted ? 1 : 0;
 	return Status::ok();
 }
 
 /// The same of a piece of the delta, whose norms the host has made.
 Status
-look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
+look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled &filled, uint32_t first, uint32_t n,
+	uint64_t *n_different)
 {
 	const Block &block = *filled.block;
 	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
@@ -152,8 +159,8 @@ look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled 
 	{
 		const uint32_t here = std::min(at_once, n - done);
 
-		VECTORGPU_TRY(read_block(look->device(), look->uploader()->stream, look->uploader()->pinned, spec, block, first + done, here,
-			row_ids.data(), vectors.data()));
+		VECTORGPU_TRY(read_block(look->device(), look->uploader()->stream, look->uploader()->pinned, spec, block,
+			first + done, here, row_ids.data(), vectors.data()));
 		VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(values.data()),
 			block.values.as<uint8_t>() + (size_t{first} + done) * sizeof(float), here * sizeof(float)));
 		for (uint32_t i = 0; i < here; i++)
@@ -161,7 +168,10 @@ look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled 
 			const RowValue value = row_value(spec, vectors.data() + i * row_bytes, scratch.data());
 
 			n_untrusted += value.value != value.value ? 1 : 0;
-			*n_different += std::bit_cast<uint32_t>(value.value) != std::bit_cast<uint32_t>(values[i]) || value.max_norm > filled.max_norm ? 1 : 0;
+			*n_different += std::bit_cast<uint32_t>(value.value) != std::bit_cast<uint32_t>(values[i]) ||
+					value.max_norm > filled.max_norm
+				? 1
+				: 0;
 		}
 		done += here;
 	}
@@ -190,16 +200,19 @@ look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
 	{
 		const uint64_t here = std::min(per_round, last - unit);
 		const uint8_t *all = codes.codes.as<uint8_t>();
-		cudaError_t error = pq ? kernels::launch_pq_layout_back(
-									 all, codes.pitch_bytes, codes.code_bytes, unit * unit_bytes, here * unit_bytes, in_order, look->stream())
-							   : kernels::launch_sq8_layout_back(
-									 all, codes.pitch_bytes, layout.spec.dim, unit * unit_bytes, here * unit_bytes, in_order, look->stream());
+		cudaError_t error = pq ? kernels::launch_pq_layout_back(all, codes.pitch_bytes, codes.code_bytes,
+									 unit * unit_bytes, here * unit_bytes, in_order, look->stream())
+							   : kernels::launch_sq8_layout_back(all, codes.pitch_bytes, layout.spec.dim,
+									 unit * unit_bytes, here * unit_bytes, in_order, look->stream());
 
 		if (error == cudaSuccess)
-			error = pq ? kernels::launch_pq_layout(in_order, codes.code_bytes, 0, here, in_order + half, codes.pitch_bytes, look->stream())
-					   : kernels::launch_sq8_layout(in_order, layout.spec.dim, 0, here, in_order + half, codes.pitch_bytes, look->stream());
+			error = pq ? kernels::launch_pq_layout(
+							 in_order, codes.code_bytes, 0, here, in_order + half, codes.pitch_bytes, look->stream())
+					   : kernels::launch_sq8_layout(
+							 in_order, layout.spec.dim, 0, here, in_order + half, codes.pitch_bytes, look->stream());
 		VECTORGPU_TRY(look->device()->check(error, "lay out codes again"));
-		VECTORGPU_TRY(look->compare(all + unit * unit_rows * codes.pitch_bytes, in_order + half, here * unit_rows * codes.pitch_bytes));
+		VECTORGPU_TRY(look->compare(
+			all + unit * unit_rows * codes.pitch_bytes, in_order + half, here * unit_rows * codes.pitch_bytes));
 		unit += here;
 	}
 	return Status::ok();
@@ -211,16 +224,20 @@ look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t
 	VECTORGPU_TRY(look->items(lists.row_ids, sizeof(RowId), first, n,
 		[&](uint64_t at, uint64_t here, uint8_t *to)
 		{
-			return kernels::launch_ivf_row_ids(block.row_ids.as<RowId>(), lists.numbers.as<uint32_t>() + at, static_cast<uint32_t>(here),
-				reinterpret_cast<uint64_t *>(to), look->stream());
+			return kernels::launch_ivf_row_ids(block.row_ids.as<RowId>(), lists.numbers.as<uint32_t>() + at,
+				static_cast<uint32_t>(here), reinterpret_cast<uint64_t *>(to), look->stream());
 		}));
 	if (first == 0)
 	{
 		VECTORGPU_TRY(look->items(lists.list_ids, sizeof(uint64_t), 0, lists.n_lists(),
 			[&](uint64_t, uint64_t here, uint8_t *to)
-			{ return kernels::launch_ivf_iota(reinterpret_cast<uint64_t *>(to), static_cast<uint32_t>(here), look->stream()); }));
-		VECTORGPU_TRY(look->padding(lists.centroids, 0, lists.n_lists(), lists.dim_pad * static_cast<uint32_t>(sizeof(float)),
-			lists.layout.dim * static_cast<uint32_t>(sizeof(float))));
+			{
+				return kernels::launch_ivf_iota(
+					reinterpret_cast<uint64_t *>(to), static_cast<uint32_t>(here), look->stream());
+			}));
+		VECTORGPU_TRY(
+			look->padding(lists.centroids, 0, lists.n_lists(), lists.dim_pad * static_cast<uint32_t>(sizeof(float)),
+				lists.layout.dim * static_cast<uint32_t>(sizeof(float))));
 	}
 	return lists.codes == nullptr ? Status::ok() : look_at_codes(look, *lists.codes, first, n);
 }
@@ -238,7 +255,8 @@ look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
 	return look->items(graph.entry_vectors, block.pitch_bytes, 0, graph.layout.header.n_entries,
 		[&](uint64_t at, uint64_t here, uint8_t *to)
 		{
-			return kernels::launch_graph_gather(rows, graph.entry_nodes.as<uint32_t>() + at, static_cast<uint32_t>(here), to, look->stream());
+			return kernels::launch_graph_gather(
+				rows, graph.entry_nodes.as<uint32_t>() + at, static_cast<uint32_t>(here), to, look->stream());
 		});
 }
 
@@ -306,11 +324,13 @@ Copy::read_tombstones(engine::SegmentId id, uint64_t first, size_t n_rows, uint8
 	{
 		const size_t here = std::min(per_round, n_rows - done);
 
-		VECTORGPU_TRY(device->check(kernels::launch_ivf_bits_back(dead->as<uint8_t>(), lists->numbers.as<uint32_t>(),
-										static_cast<uint32_t>(lists->layout.n_rows), static_cast<uint32_t>(first + done), static_cast<uint32_t>(here),
-										uploader_->staging.as<uint32_t>(), uploader_->stream.get()),
-			"order tombstones"));
-		VECTORGPU_TRY(receive_bytes(device, uploader_, bits + done / 8, uploader_->staging.as<uint8_t>(), (here + 7) / 8));
+		VECTORGPU_TRY(
+			device->check(kernels::launch_ivf_bits_back(dead->as<uint8_t>(), lists->numbers.as<uint32_t>(),
+							  static_cast<uint32_t>(lists->layout.n_rows), static_cast<uint32_t>(first + done),
+							  static_cast<uint32_t>(here), uploader_->staging.as<uint32_t>(), uploader_->stream.get()),
+				"order tombstones"));
+		VECTORGPU_TRY(
+			receive_bytes(device, uploader_, bits + done / 8, uploader_->staging.as<uint8_t>(), (here + 7) / 8));
 		done += here;
 	}
 	return Status::ok();

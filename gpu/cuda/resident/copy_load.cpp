@@ -27,15 +27,18 @@ invalid(const char *message)
 
 } // namespace
 
-/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for row ids alone.
+/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for
+/// row ids alone.
 Status
-Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n, uint32_t *narrow_flags)
+Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
+	uint32_t *narrow_flags)
 {
 	const Device *device = budget_->device();
 	const std::lock_guard lock(uploader_->mutex);
 	const cudaStream_t stream = uploader_->stream.get();
 	const size_t each = vectors != nullptr ? shape_.row_bytes : 0;
-	const uint32_t per_round = static_cast<uint32_t>(std::clamp<size_t>(uploader_->pinned.bytes() / (each + sizeof(RowId)), 1, n));
+	const uint32_t per_round =
+		static_cast<uint32_t>(std::clamp<size_t>(uploader_->pinned.bytes() / (each + sizeof(RowId)), 1, n));
 
 	for (uint32_t done = 0; done < n;)
 	{
@@ -46,7 +49,8 @@ Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8
 		const size_t row_bytes = here * each;
 
 		std::memcpy(pinned, row_ids + done, id_bytes);
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + at, pinned, id_bytes, cudaMemcpyHostToDevice, stream),
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(block.row_ids.as<RowId>() + at, pinned, id_bytes, cudaMemcpyHostToDevice, stream),
 			"send row ids"));
 		if (vectors == nullptr)
 		{
@@ -56,10 +60,11 @@ Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8
 		}
 		std::memcpy(pinned + id_bytes, vectors + done * each, row_bytes);
 		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream), "send rows"));
-		VECTORGPU_TRY(device->check(
-			kernels::launch_store_rows(uploader_->staging.get(), spec_.element, spec_.dim, here,
-				block.vectors.as<uint8_t>() + static_cast<size_t>(at) * block.pitch_bytes, block.form, block.pitch_bytes, stream),
+			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream),
+			"send rows"));
+		VECTORGPU_TRY(device->check(kernels::launch_store_rows(uploader_->staging.get(), spec_.element, spec_.dim, here,
+										block.vectors.as<uint8_t>() + static_cast<size_t>(at) * block.pitch_bytes,
+										block.form, block.pitch_bytes, stream),
 			"store rows"));
 		if (narrow_flags != nullptr)
 		{
@@ -69,7 +74,8 @@ Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8
 			VECTORGPU_TRY(device->check(kernels::launch_narrow_check(uploader_->staging.as<float>(),
 											static_cast<uint64_t>(here) * spec_.dim, flags, stream),
 				"look at rows"));
-			VECTORGPU_TRY(device->check(cudaMemcpyAsync(pinned, flags, sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read flags"));
+			VECTORGPU_TRY(device->check(
+				cudaMemcpyAsync(pinned, flags, sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read flags"));
 		}
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 		if (narrow_flags != nullptr)
@@ -90,7 +96,8 @@ Copy::least_block_rows() const
 {
 	const uint64_t bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
 
-	return std::max<uint32_t>(kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
+	return std::max<uint32_t>(
+		kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
 }
 
 /// Appends rows to the last part with room, and new ones. On failure rows may have been written that nobody knows of.
@@ -108,9 +115,10 @@ Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t 
 			const size_t capacity = std::min<size_t>(std::max<size_t>(least_block_rows(), n), 1u << 30);
 			Filled made;
 
-			VECTORGPU_TRY(
-				with_vectors_ ? make_block(budget_, own_form(spec_.element), spec_.dim, static_cast<uint32_t>(capacity), false, &made.block)
-							  : make_block_of_ids(budget_, own_form(spec_.element), static_cast<uint32_t>(capacity), &made.block));
+			VECTORGPU_TRY(with_vectors_ ? make_block(budget_, own_form(spec_.element), spec_.dim,
+											  static_cast<uint32_t>(capacity), false, &made.block)
+										: make_block_of_ids(budget_, own_form(spec_.element),
+											  static_cast<uint32_t>(capacity), &made.block));
 			next.push_back(std::move(made));
 		}
 
@@ -164,7 +172,9 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 	Filled made;
 
 	if (form == Form::kFloat32 && narrow_ && with_vectors_)
-		form = (segment.narrow_flags & 1) == 0 ? Form::kByte : (segment.narrow_flags & 2) == 0 ? Form::kFloat16 : Form::kFloat32;
+		form = (segment.narrow_flags & 1) == 0 ? Form::kByte
+			: (segment.narrow_flags & 2) == 0  ? Form::kFloat16
+											   : Form::kFloat32;
 	VECTORGPU_TRY(with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made.block)
 								: make_block_of_ids(budget_, form, capacity, &made.block));
 
@@ -177,16 +187,19 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 		uint8_t *to = block.vectors.as<uint8_t>() + static_cast<size_t>(made.n_rows) * block.pitch_bytes;
 
 		if (with_vectors_ && part.block->form == form)
-			VECTORGPU_TRY(device->check(cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
-											static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
+			VECTORGPU_TRY(device->check(
+				cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
+					static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
 				"join rows"));
 		else if (with_vectors_) // the padded row is a row of dim_pad elements
-			VECTORGPU_TRY(device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
-											shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
-				"narrow rows"));
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + made.n_rows, part.block->row_ids.as<RowId>(),
-										part.n_rows * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
-			"join row ids"));
+			VECTORGPU_TRY(
+				device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
+								  shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
+					"narrow rows"));
+		VECTORGPU_TRY(
+			device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + made.n_rows, part.block->row_ids.as<RowId>(),
+							  part.n_rows * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
+				"join row ids"));
 		made.n_rows += part.n_rows;
 	}
 	if (filter && made.n_rows > 0)
@@ -198,11 +211,12 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 		whole.block = made.block;
 		whole.n_rows = made.n_rows;
 		VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
-		VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad, block.values.as<float>(),
-										stats, stream),
+		VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad,
+										block.values.as<float>(), stats, stream),
 			"compute norms"));
 		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream), "read counts"));
+			cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream),
+			"read counts"));
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 		std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
 		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
@@ -239,11 +253,12 @@ Copy::prepare(Segment *segment)
 	if (with_lists && segment->loading == nullptr)
 		return invalid("the segment has no lists");
 	if (with_lists)
-		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows) : segment->loading->check(spec_.dim, segment->n_rows));
+		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows)
+							: segment->loading->check(spec_.dim, segment->n_rows));
 	VECTORGPU_TRY(merge_parts(*segment, &sealed));
 	if (with_lists)
-		VECTORGPU_TRY(make_lists(
-			budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(), shape_.dim_pad, coded, with_vectors_, &lists));
+		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
+			shape_.dim_pad, coded, with_vectors_, &lists));
 	if (with_graph)
 		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
 	segment->sealed = std::move(sealed);

@@ -71,16 +71,18 @@ Delta::grow(const Place &place, uint64_t n_rows)
 	const cudaStream_t stream = place.lane->stream().get();
 	std::shared_ptr<const Block> to;
 
-	VECTORGPU_TRY(make_block(place.budget, from.form, place.spec.dim, static_cast<uint32_t>(capacity), filter_serves(place.spec), &to));
-	VECTORGPU_TRY(device->check(cudaMemcpyAsync(to->vectors.as<uint8_t>(), from.vectors.as<uint8_t>() + static_cast<size_t>(n_gone) * from.pitch_bytes,
+	VECTORGPU_TRY(make_block(
+		place.budget, from.form, place.spec.dim, static_cast<uint32_t>(capacity), filter_serves(place.spec), &to));
+	VECTORGPU_TRY(device->check(cudaMemcpyAsync(to->vectors.as<uint8_t>(),
+									from.vectors.as<uint8_t>() + static_cast<size_t>(n_gone) * from.pitch_bytes,
 									static_cast<size_t>(n_kept) * from.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
 		"move rows"));
-	VECTORGPU_TRY(device->check(
-		cudaMemcpyAsync(to->row_ids.as<RowId>(), from.row_ids.as<RowId>() + n_gone, n_kept * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
+	VECTORGPU_TRY(device->check(cudaMemcpyAsync(to->row_ids.as<RowId>(), from.row_ids.as<RowId>() + n_gone,
+									n_kept * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
 		"move row ids"));
 	if (filter_serves(place.spec))
-		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(to->values.as<float>(), from.values.as<float>() + n_gone, n_kept * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(to->values.as<float>(), from.values.as<float>() + n_gone,
+										n_kept * sizeof(float), cudaMemcpyDeviceToDevice, stream),
 			"move norms"));
 	VECTORGPU_TRY(place.lane->stream().synchronize()); // the old block may go when its last reader does
 	piece.block = std::move(to);
@@ -108,13 +110,16 @@ Delta::make_room(const Place &place, Form form, uint64_t n_rows)
 	}
 
 	const uint64_t wanted = std::clamp(n_rows, first, most);
-	Status status = make_block(place.budget, form, place.spec.dim, static_cast<uint32_t>(wanted), filter_serves(place.spec), &piece.block);
+	Status status = make_block(
+		place.budget, form, place.spec.dim, static_cast<uint32_t>(wanted), filter_serves(place.spec), &piece.block);
 
 	if (status.code == StatusCode::kOutOfMemory && n_rows < wanted)
-		status = make_block(place.budget, form, place.spec.dim, static_cast<uint32_t>(n_rows), filter_serves(place.spec), &piece.block);
+		status = make_block(
+			place.budget, form, place.spec.dim, static_cast<uint32_t>(n_rows), filter_serves(place.spec), &piece.block);
 	if (!status.is_ok())
 		return status;
-	piece.filterable = filter_serves(place.spec) && kernels::filter_fits(form, (place.spec.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes);
+	piece.filterable = filter_serves(place.spec) &&
+		kernels::filter_fits(form, (place.spec.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes);
 	pieces_.push_back(std::move(piece));
 	return Status::ok();
 }
@@ -140,7 +145,8 @@ Delta::send(const Place &place, const engine::RowBlock &rows, uint8_t *slot)
 	{
 		const uint8_t *row = from + i * row_bytes;
 
-		encode_row(place.spec, row, block.form, block.pitch_bytes, vectors + static_cast<size_t>(i) * block.pitch_bytes);
+		encode_row(
+			place.spec, row, block.form, block.pitch_bytes, vectors + static_cast<size_t>(i) * block.pitch_bytes);
 		row_ids[i] = rows.row_ids[i];
 		if (!with_values)
 			continue;
@@ -171,7 +177,8 @@ Delta::append(const Place &place, Form least, const engine::RowBlock &rows, bool
 {
 	const size_t row_bytes = vector_bytes(place.spec.element, place.spec.dim);
 	const bool look = place.narrow && place.spec.element == ElementType::kFloat32;
-	const uint32_t most_here = static_cast<uint32_t>(AppendLane::kSlotBytes / slot_row_bytes(form_pitch(own_form(place.spec.element), place.spec.dim)));
+	const uint32_t most_here = static_cast<uint32_t>(
+		AppendLane::kSlotBytes / slot_row_bytes(form_pitch(own_form(place.spec.element), place.spec.dim)));
 
 	*waits = false;
 	for (size_t done = 0; done < rows.n_rows;)
@@ -184,8 +191,11 @@ Delta::append(const Place &place, Form least, const engine::RowBlock &rows, bool
 		Form form = own_form(place.spec.element);
 
 		if (look)
-			form = narrowest_form(goes_on ? pieces_.back().block->form : least, reinterpret_cast<const float *>(from), here * place.spec.dim);
-		if (!may_wait && (here < left || !has_room || pieces_.back().block->form != form || pieces_.back().block->capacity - pieces_.back().n_rows < here))
+			form = narrowest_form(goes_on ? pieces_.back().block->form : least, reinterpret_cast<const float *>(from),
+				here * place.spec.dim);
+		if (!may_wait &&
+			(here < left || !has_room || pieces_.back().block->form != form ||
+				pieces_.back().block->capacity - pieces_.back().n_rows < here))
 		{
 			*waits = true;
 			return Status::ok();

@@ -1,9 +1,10 @@
-// The delta of a copy: rows in the order in which they came, by position. They lie in pieces, of which the last one grows; where
-// there are more than one, each is as large as pieces may be or has another form than the next. A piece holds float32 rows in the
-// narrowest form that holds all of them, and what the filter needs beside them, as sealed segments do.
+// The delta of a copy: rows in the order in which they came, by position. They lie in pieces, of which the last one
+// grows; where there are more than one, each is as large as pieces may be or has another form than the next. A piece
+// holds float32 rows in the narrowest form that holds all of them, and what the filter needs beside them, as sealed
+// segments do.
 //
-// A value: a writer changes a copy of it and, once everything went well, puts it in the place of the old one. Rows that were sent
-// and not kept lie behind those that are, and the next ones go over them.
+// A value: a writer changes a copy of it and, once everything went well, puts it in the place of the old one. Rows that
+// were sent and not kept lie behind those that are, and the next ones go over them.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,13 @@ public:
 	uint64_t last() const { return last_; }
 	AppendLane::Ticket ticket() const { return ticket_; }
 
-	/// Appends at last(). least: the form of the copy's segments, since a query that one form cannot take goes another way in all.
-	/// may_wait false: *waits says whether it would have had to wait or to allocate, and then nothing has happened.
+	/// Appends at last(). least: the form of the copy's segments, since a query that one form cannot take goes another
+	/// way in all. may_wait false: *waits says whether it would have had to wait or to allocate, and then nothing has
+	/// happened.
 	Status append(const Place &place, kernels::Form least, const engine::RowBlock &rows, bool may_wait, bool *waits);
 
-	/// Forgets rows before `position`. Beyond last() the delta is empty and goes on there. Waits for what was sent if memory may go.
+	/// Forgets rows before `position`. Beyond last() the delta is empty and goes on there. Waits for what was sent if
+	/// memory may go.
 	Status trim(const Place &place, uint64_t position);
 
 	/// The rows held, in order.

@@ -26,7 +26,8 @@ send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &
 	const size_t unit_rows = is_pq(layout) ? kernels::kCodeRows : 1;
 	const size_t unit_bytes = unit_rows * codes->code_bytes;
 	const uint64_t n_units = (layout.n_rows + unit_rows - 1) / unit_rows;
-	const size_t per_round = std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / unit_bytes);
+	const size_t per_round =
+		std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / unit_bytes);
 
 	for (uint64_t done = 0; done < n_units;)
 	{
@@ -34,15 +35,17 @@ send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &
 		const uint8_t *staging = uploader->staging.as<uint8_t>();
 		cudaError_t error = cudaSuccess;
 
-		VECTORGPU_TRY(send_bytes(device, uploader, uploader->staging.get(), lists.codes() + done * unit_bytes, here * unit_bytes));
+		VECTORGPU_TRY(send_bytes(
+			device, uploader, uploader->staging.get(), lists.codes() + done * unit_bytes, here * unit_bytes));
 		if (is_pq(layout))
 			error = kernels::launch_pq_layout(
 				staging, codes->code_bytes, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
 		else if (layout.spec.kind == CodeKind::kSq8)
-			error = kernels::launch_sq8_layout(staging, layout.spec.dim, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
+			error = kernels::launch_sq8_layout(
+				staging, layout.spec.dim, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
 		else
-			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes, staging, codes->code_bytes,
-				codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
+			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes,
+				staging, codes->code_bytes, codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
 		VECTORGPU_TRY(device->check(error, "lay out codes"));
 		VECTORGPU_TRY(uploader->stream.synchronize()); // the staging buffer is used again
 		done += here;
@@ -60,8 +63,8 @@ send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void 
 		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
 
 		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, uploader->pinned.as<uint8_t>(), here,
-										cudaMemcpyHostToDevice, uploader->stream.get()),
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, uploader->pinned.as<uint8_t>(),
+										here, cudaMemcpyHostToDevice, uploader->stream.get()),
 			"send lists"));
 		VECTORGPU_TRY(uploader->stream.synchronize());
 		done += here;
@@ -76,8 +79,8 @@ receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const
 	{
 		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
 
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(), from + done, here, cudaMemcpyDeviceToHost,
-										uploader->stream.get()),
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(), from + done, here,
+										cudaMemcpyDeviceToHost, uploader->stream.get()),
 			"read lists"));
 		VECTORGPU_TRY(uploader->stream.synchronize());
 		std::memcpy(to + done, uploader->pinned.as<uint8_t>(), here);
@@ -87,8 +90,8 @@ receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const
 }
 
 Status
-count_different(
-	const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host, size_t n_bytes, uint64_t *n_different)
+count_different(const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
+	size_t n_bytes, uint64_t *n_different)
 {
 	std::vector<uint8_t> read(std::min(n_bytes, uploader->pinned.bytes()));
 
@@ -111,8 +114,8 @@ DeviceCodes::view() const
 	kernels::Codes view;
 
 	view.form = spec.kind == CodeKind::kHalves ? kernels::CodeForm::kHalves
-				: spec.kind == CodeKind::kSq8  ? kernels::CodeForm::kSq8
-				: spec.pq.bits == 8			   ? kernels::CodeForm::kPq8
+		: spec.kind == CodeKind::kSq8          ? kernels::CodeForm::kSq8
+		: spec.pq.bits == 8                    ? kernels::CodeForm::kPq8
 											   : kernels::CodeForm::kPq4;
 	view.codes = codes.as<uint8_t>();
 	view.pitch_bytes = pitch_bytes;
@@ -134,7 +137,8 @@ DeviceCodes::view() const
 }
 
 Status
-make_codes(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
+make_codes(
+	Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
 {
 	const Device *device = budget->device();
 	const engine::CodesLayout &layout = lists.codes_layout();
@@ -151,7 +155,8 @@ make_codes(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 			next->pitch_bytes = (layout.spec.dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes * 2;
 			break;
 		case CodeKind::kSq8:
-			next->pitch_bytes = (layout.spec.dim + kernels::kSq8GroupDims - 1) / kernels::kSq8GroupDims * kernels::kSq8GroupDims;
+			next->pitch_bytes =
+				(layout.spec.dim + kernels::kSq8GroupDims - 1) / kernels::kSq8GroupDims * kernels::kSq8GroupDims;
 			break;
 		case CodeKind::kPq:
 		case CodeKind::kNone:
@@ -167,15 +172,18 @@ make_codes(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	if (layout.spec.kind == CodeKind::kHalves)
 		VECTORGPU_TRY(device->check(
 			cudaMemsetAsync(next->codes.as<uint8_t>(), 0, next->codes.bytes(), uploader->stream.get()), "clear codes"));
-	VECTORGPU_TRY(send_bytes(device, uploader, next->model.as<uint8_t>(), lists.codes_bytes() + layout.model_at(), model_bytes));
-	VECTORGPU_TRY(send_bytes(device, uploader, next->terms.as<uint8_t>(), lists.codes_bytes() + layout.terms_at(), term_bytes));
+	VECTORGPU_TRY(
+		send_bytes(device, uploader, next->model.as<uint8_t>(), lists.codes_bytes() + layout.model_at(), model_bytes));
+	VECTORGPU_TRY(
+		send_bytes(device, uploader, next->terms.as<uint8_t>(), lists.codes_bytes() + layout.terms_at(), term_bytes));
 	VECTORGPU_TRY(send_codes(device, uploader, lists, next.get()));
 	*made = std::move(next);
 	return Status::ok();
 }
 
 Status
-read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes)
+read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes,
+	uint8_t *bytes)
 {
 	const engine::CodesLayout &layout = codes.layout;
 	const cudaStream_t stream = uploader->stream.get();
@@ -194,12 +202,14 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 		else if (first < layout.terms_at())
 		{
 			here = std::min<uint64_t>(here, layout.terms_at() - first);
-			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, codes.model.as<uint8_t>() + (first - layout.model_at()), here));
+			VECTORGPU_TRY(
+				receive_bytes(device, uploader, bytes, codes.model.as<uint8_t>() + (first - layout.model_at()), here));
 		}
 		else if (first < layout.codes_at())
 		{
 			here = std::min<uint64_t>(here, layout.codes_at() - first);
-			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, codes.terms.as<uint8_t>() + (first - layout.terms_at()), here));
+			VECTORGPU_TRY(
+				receive_bytes(device, uploader, bytes, codes.terms.as<uint8_t>() + (first - layout.terms_at()), here));
 		}
 		else
 		{
@@ -220,13 +230,16 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 				const size_t n_rows = here / codes.code_bytes;
 
 				here = n_rows * codes.code_bytes;
-				error = cudaMemcpy2DAsync(staging, codes.code_bytes, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes,
-					codes.pitch_bytes, codes.code_bytes, n_rows, cudaMemcpyDeviceToDevice, stream);
+				error = cudaMemcpy2DAsync(staging, codes.code_bytes,
+					codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes, codes.pitch_bytes,
+					codes.code_bytes, n_rows, cudaMemcpyDeviceToDevice, stream);
 			}
 			else
 			{
-				here = std::min<size_t>(here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
-				error = cudaMemcpyAsync(staging, codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
+				here = std::min<size_t>(
+					here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
+				error = cudaMemcpyAsync(staging,
+					codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
 					cudaMemcpyDeviceToDevice, stream);
 			}
 			VECTORGPU_TRY(device->check(error, "read codes"));

@@ -20,8 +20,9 @@ send(const Device *device, Copy::Uploader *uploader, uint8_t *to, const void *fr
 		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
 
 		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
-		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(to + done, uploader->pinned.as<uint8_t>(), here, cudaMemcpyHostToDevice, uploader->stream.get()), "send a graph"));
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(to + done, uploader->pinned.as<uint8_t>(), here,
+										cudaMemcpyHostToDevice, uploader->stream.get()),
+			"send a graph"));
 		VECTORGPU_TRY(uploader->stream.synchronize());
 		done += here;
 	}
@@ -57,7 +58,8 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 	next->parts.assign(graph.parts().begin(), graph.parts().end());
 	VECTORGPU_TRY(next->edges.allocate(budget, layout.bytes() - layout.edges_at(), "edges"));
 	VECTORGPU_TRY(next->entry_nodes.allocate(budget, n_entries * sizeof(uint32_t), "entry points"));
-	VECTORGPU_TRY(next->entry_vectors.allocate(budget, size_t{n_entries} * block.pitch_bytes, "vectors of entry points"));
+	VECTORGPU_TRY(
+		next->entry_vectors.allocate(budget, size_t{n_entries} * block.pitch_bytes, "vectors of entry points"));
 	VECTORGPU_TRY(send(device, uploader, next->edges.as<uint8_t>(), graph.edges(), next->edges.bytes()));
 	VECTORGPU_TRY(send(device, uploader, next->entry_nodes.as<uint8_t>(), graph.entries(), next->entry_nodes.bytes()));
 	rows.vectors = block.vectors.as<uint8_t>();
@@ -74,7 +76,8 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 }
 
 Status
-read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes)
+read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes,
+	uint8_t *bytes)
 {
 	const engine::GraphLayout &layout = graph.layout;
 	const std::lock_guard lock(uploader->mutex);
@@ -91,15 +94,18 @@ read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &gr
 		else if (first < layout.entries_at())
 		{
 			here = std::min<uint64_t>(here, layout.entries_at() - first);
-			std::memcpy(bytes, reinterpret_cast<const uint8_t *>(graph.parts.data()) + (first - layout.parts_at()), here);
+			std::memcpy(
+				bytes, reinterpret_cast<const uint8_t *>(graph.parts.data()) + (first - layout.parts_at()), here);
 		}
 		else if (first < layout.edges_at())
 		{
 			here = std::min<uint64_t>(here, layout.edges_at() - first);
-			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.entry_nodes.as<uint8_t>() + (first - layout.entries_at()), here));
+			VECTORGPU_TRY(receive_bytes(
+				device, uploader, bytes, graph.entry_nodes.as<uint8_t>() + (first - layout.entries_at()), here));
 		}
 		else
-			VECTORGPU_TRY(receive_bytes(device, uploader, bytes, graph.edges.as<uint8_t>() + (first - layout.edges_at()), here));
+			VECTORGPU_TRY(
+				receive_bytes(device, uploader, bytes, graph.edges.as<uint8_t>() + (first - layout.edges_at()), here));
 		first += here;
 		bytes += here;
 		n_bytes -= here;

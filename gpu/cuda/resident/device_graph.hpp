@@ -29,6 +29,7 @@ Status make_graph(Budget *budget, Copy::Uploader *uploader, const engine::Segmen
 	std::shared_ptr<const DeviceGraph> *made);
 
 /// Bytes [first, first + n_bytes) of the description.
-Status read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes);
+Status read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first,
+	size_t n_bytes, uint8_t *bytes);
 
 } // namespace vectorgpu::cuda

@@ -33,7 +33,8 @@ are_bytes(const float *elements, size_t n)
 			const float value = elements[i];
 			const float inside = value >= 0.0f && value <= 255.0f ? value : 0.0f; // NaN: 0, whose bits differ
 
-			differ |= std::bit_cast<uint32_t>(static_cast<float>(static_cast<int>(inside))) ^ std::bit_cast<uint32_t>(value);
+			differ |=
+				std::bit_cast<uint32_t>(static_cast<float>(static_cast<int>(inside))) ^ std::bit_cast<uint32_t>(value);
 		}
 		if (differ != 0)
 			return false;
@@ -46,7 +47,10 @@ are_halves(const float *elements, size_t n)
 {
 	return std::all_of(elements, elements + n,
 		[](float value)
-		{ return value == value && std::bit_cast<uint32_t>(half_to_float(float_to_half(value))) == std::bit_cast<uint32_t>(value); });
+		{
+			return value == value &&
+				std::bit_cast<uint32_t>(half_to_float(float_to_half(value))) == std::bit_cast<uint32_t>(value);
+		});
 }
 
 } // namespace
@@ -112,7 +116,7 @@ row_value(const engine::DistanceSpec &spec, const void *row, float *scratch)
 
 	if (!kernels::filter_trusts(spec.metric, norm))
 		return {std::numeric_limits<float>::quiet_NaN(), 0};
-	return {spec.metric == Metric::kL2		 ? static_cast<float>(sum / 2)
+	return {spec.metric == Metric::kL2       ? static_cast<float>(sum / 2)
 			: spec.metric == Metric::kCosine ? static_cast<float>(-1.0 / norm)
 											 : 0.0f,
 		norm * 1.000001};

@@ -1,5 +1,5 @@
-// See hashed_copy.hpp. A batch goes segment by segment: queries in order of their widths, in chunks that fit the context's buffers; the device
-// finds nodes of each part, the host's threads judge them.
+// See hashed_copy.hpp. A batch goes segment by segment: queries in order of their widths, in chunks that fit the
+// context's buffers; the device finds nodes of each part, the host's threads judge them.
 #include "cuda/resident/hashed_copy.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr size_t kMostQueries = 16384; // of a chunk
-constexpr size_t kQueryBytes = 64;     // of a query in a chunk, beside its code and what is found
+constexpr size_t kMostQueries = 16384;                  // of a chunk
+constexpr size_t kQueryBytes = 64;                      // of a query in a chunk, beside its code and what is found
 constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
 
 static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
@@ -151,7 +151,8 @@ HashedCopy::upload(engine::SegmentId id)
 	{
 		const std::lock_guard lock(mutex_);
 
-		device->log("a segment of a graph with codes has more rows, or more entry points, than the GPU takes: the host searches it");
+		device->log("a segment of a graph with codes has more rows, or more entry points, than the GPU takes: the host "
+					"searches it");
 		segments_[id] = std::move(made);
 		return Status::ok();
 	}
@@ -163,10 +164,13 @@ HashedCopy::upload(engine::SegmentId id)
 		const std::lock_guard uploading(uploader_->mutex);
 
 		VECTORGPU_TRY(send_bytes(device, uploader_, made->edges.as<uint8_t>(), graph->edges(), layout.edge_bytes()));
-		VECTORGPU_TRY(send_bytes(device, uploader_, made->codes.as<uint8_t>(), graph->codes(), layout.n_rows * code_bytes));
-		VECTORGPU_TRY(send_bytes(device, uploader_, made->entry_nodes.as<uint8_t>(), graph->entries(), n_entries * sizeof(uint32_t)));
-		VECTORGPU_TRY(device->check(kernels::launch_code_gather(made->codes.as<uint8_t>(), static_cast<uint32_t>(code_bytes),
-										made->entry_nodes.as<uint32_t>(), n_entries, made->entry_codes.as<uint8_t>(), uploader_->stream.get()),
+		VECTORGPU_TRY(
+			send_bytes(device, uploader_, made->codes.as<uint8_t>(), graph->codes(), layout.n_rows * code_bytes));
+		VECTORGPU_TRY(send_bytes(
+			device, uploader_, made->entry_nodes.as<uint8_t>(), graph->entries(), n_entries * sizeof(uint32_t)));
+		VECTORGPU_TRY(device->check(
+			kernels::launch_code_gather(made->codes.as<uint8_t>(), static_cast<uint32_t>(code_bytes),
+				made->entry_nodes.as<uint32_t>(), n_entries, made->entry_codes.as<uint8_t>(), uploader_->stream.get()),
 			"gather codes of entry points"));
 		VECTORGPU_TRY(device->damage("gpu_flip_derived", made->edges.as<uint8_t>(), 0, uploader_->stream.get()));
 		VECTORGPU_TRY(uploader_->stream.synchronize());
@@ -200,7 +204,10 @@ HashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, u
 	const size_t code_bytes = header.hash_bits / 8;
 	const std::lock_guard lock(uploader_->mutex);
 	const auto look = [&](const Held &held, const void *host, size_t at, size_t n_bytes)
-	{ return count_different(device, uploader_, held.as<uint8_t>() + at, static_cast<const uint8_t *>(host) + at, n_bytes, n_different); };
+	{
+		return count_different(
+			device, uploader_, held.as<uint8_t>() + at, static_cast<const uint8_t *>(host) + at, n_bytes, n_different);
+	};
 
 	VECTORGPU_TRY(look(segment->edges, graph.edges(), first * edge_bytes, n_rows * edge_bytes));
 	VECTORGPU_TRY(look(segment->codes, graph.codes(), first * code_bytes, n_rows * code_bytes));
@@ -222,7 +229,8 @@ HashedCopy::find(const engine::RowsView &view) const
 	const std::lock_guard lock(mutex_);
 	const auto found = segments_.find(view.segment);
 
-	return found != segments_.end() && found->second->graph == view.graph && !found->second->unsupported ? found->second : nullptr;
+	return found != segments_.end() && found->second->graph == view.graph && !found->second->unsupported ? found->second
+																										 : nullptr;
 }
 
 /// A chunk of queries on their way through a segment.
@@ -236,9 +244,9 @@ struct HashedCopy::Wave
 
 /// numbers: queries that search this segment, in order of their widths.
 Status
-HashedCopy::search_device(const Device *device, SearchContext *context, const engine::RowsView &view, const DeviceSegment &segment,
-	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, std::span<std::unique_ptr<engine::HashedAnswer>> answers,
-	engine::SearchControl *control)
+HashedCopy::search_device(const Device *device, SearchContext *context, const engine::RowsView &view,
+	const DeviceSegment &segment, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
+	std::span<std::unique_ptr<engine::HashedAnswer>> answers, engine::SearchControl *control)
 {
 	const engine::SegmentGraph &graph = *segment.graph;
 	const engine::graph::HashModel model = graph.hash_model(spec());
@@ -259,10 +267,13 @@ HashedCopy::search_device(const Device *device, SearchContext *context, const en
 			const size_t width = answers[numbers[n]]->width(view);
 			const size_t each = code_bytes + kQueryBytes + width * sizeof(uint32_t);
 
-			if (n > 0 && ((n + 1) * (code_bytes + kQueryBytes) + 8192 > context->pinned_in.bytes() ||
-							 (n + 1) * each + 8192 > context->pinned_out.bytes() ||
-							 (n + 1) * (each + width * sizeof(uint64_t) + kernels::kCodeGraphMostBegin * sizeof(kernels::Entry)) + 8192 >
-								 context->workspace.bytes()))
+			if (n > 0 &&
+				((n + 1) * (code_bytes + kQueryBytes) + 8192 > context->pinned_in.bytes() ||
+					(n + 1) * each + 8192 > context->pinned_out.bytes() ||
+					(n +
+						1) * (each + width * sizeof(uint64_t) + kernels::kCodeGraphMostBegin * sizeof(kernels::Entry)) +
+							8192 >
+						context->workspace.bytes()))
 				break;
 		}
 		if (is_stopped(control))
@@ -298,13 +309,16 @@ HashedCopy::search_device(const Device *device, SearchContext *context, const en
 				{
 					for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;)
 					{
-						engine::graph::hash_query(model, queries[wave.numbers[i]].query, h_codes + i * code_bytes, work[thread].data());
+						engine::graph::hash_query(
+							model, queries[wave.numbers[i]].query, h_codes + i * code_bytes, work[thread].data());
 						h_widths[i] = answers[wave.numbers[i]]->width(view);
 					}
 				});
 		}
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(d_codes, h_codes, n * code_bytes, cudaMemcpyHostToDevice, stream), "send codes"));
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(d_widths, h_widths, n * sizeof(uint32_t), cudaMemcpyHostToDevice, stream), "send widths"));
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(d_codes, h_codes, n * code_bytes, cudaMemcpyHostToDevice, stream), "send codes"));
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(d_widths, h_widths, n * sizeof(uint32_t), cudaMemcpyHostToDevice, stream), "send widths"));
 		wave.args.query_codes = d_codes;
 		wave.args.code_bytes = code_bytes;
 		wave.args.codes = segment.codes.as<uint8_t>();
@@ -318,14 +332,17 @@ HashedCopy::search_device(const Device *device, SearchContext *context, const en
 			wave.args.entry_nodes = segment.entry_nodes.as<uint32_t>() + part.first_entry;
 			wave.args.n_entries = part.n_entries;
 			wave.args.n_begin = std::min(part.n_entries, kernels::kCodeGraphMostBegin);
-			VECTORGPU_TRY(device->check(kernels::launch_code_graph_search(wave.args, stream), "search a graph by codes"));
 			VECTORGPU_TRY(
-				device->check(cudaMemcpyAsync(wave.h_counts, d_counts, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read counts"));
+				device->check(kernels::launch_code_graph_search(wave.args, stream), "search a graph by codes"));
 			VECTORGPU_TRY(device->check(
-				cudaMemcpyAsync(wave.h_rows, d_rows, n * wave.args.max_width * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read nodes"));
+				cudaMemcpyAsync(wave.h_counts, d_counts, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
+				"read counts"));
+			VECTORGPU_TRY(device->check(cudaMemcpyAsync(wave.h_rows, d_rows, n * wave.args.max_width * sizeof(uint32_t),
+											cudaMemcpyDeviceToHost, stream),
+				"read nodes"));
 			VECTORGPU_TRY(context->stream.synchronize());
-			for_each(pool_, n,
-				[&](size_t i) { answers[wave.numbers[i]]->add(view, wave.h_rows + i * wave.args.max_width, wave.h_counts[i]); });
+			for_each(pool_, n, [&](size_t i)
+				{ answers[wave.numbers[i]]->add(view, wave.h_rows + i * wave.args.max_width, wave.h_counts[i]); });
 			if (is_stopped(control))
 				return stopped();
 		}
@@ -381,7 +398,8 @@ HashedCopy::search(const Device *device, SearchContext *context, std::span<const
 				engine::CodeSearcher searcher;
 				const uint32_t number = on_host[i];
 
-				(void) searcher.search(spec(), *view, queries[number].query, answers[number]->width(*view), control, answers[number].get());
+				(void) searcher.search(spec(), *view, queries[number].query, answers[number]->width(*view), control,
+					answers[number].get());
 			});
 	}
 	if (!status.is_ok())

@@ -1,6 +1,7 @@
-// A resident copy of kind kHashedGraph: all of it is in host memory, where what was found is judged, and edges and codes of its segments
-// lie on the device as well, which finds nodes by them. So an index may be as large as the host's memory. A segment of which the device
-// has nothing, for want of room or while the copy is detached, is searched by the host.
+// A resident copy of kind kHashedGraph: all of it is in host memory, where what was found is judged, and edges and
+// codes of its segments lie on the device as well, which finds nodes by them. So an index may be as large as the host's
+// memory. A segment of which the device has nothing, for want of room or while the copy is detached, is searched by the
+// host.
 #pragma once
 
 #include <map>
@@ -35,10 +36,13 @@ public:
 	const engine::DistanceSpec &spec() const { return host_.spec(); }
 	uint64_t memory_bytes() const { return host_.memory_bytes(); }
 
-	// As Engine's functions of these names. After a failure the copy is as before; what the device refuses is no failure of the first five.
-	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows) { return host_.load_segment(segment, rows); }
-	Status
-	load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes)
+	// As Engine's functions of these names. After a failure the copy is as before; what the device refuses is no
+	// failure of the first five.
+	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows)
+	{
+		return host_.load_segment(segment, rows);
+	}
+	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes)
 	{
 		return host_.load_structure(segment, parameter, bytes);
 	}
@@ -48,31 +52,29 @@ public:
 	Status attach();
 	Status detach();
 	Status append_delta(uint64_t position, const engine::RowBlock &rows) { return host_.append_delta(position, rows); }
-	bool
-	try_append_delta(uint64_t position, const engine::RowBlock &rows, Status *status)
+	bool try_append_delta(uint64_t position, const engine::RowBlock &rows, Status *status)
 	{
 		return host_.try_append_delta(position, rows, status);
 	}
 	Status trim_delta(uint64_t position) { return host_.trim_delta(position); }
-	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits) { return host_.set_tombstones(segment, bits); }
-	Status
-	set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits)
+	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits)
+	{
+		return host_.set_tombstones(segment, bits);
+	}
+	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits)
 	{
 		return host_.set_delta_tombstones(first_position, bits);
 	}
-	Status
-	read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
+	Status read_rows(engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const
 	{
 		return host_.read_rows(segment, first, n_rows, row_ids, vectors);
 	}
-	Status
-	read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const
+	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const
 	{
 		return host_.read_structure(segment, first, n_bytes, bytes);
 	}
 
-	Status
-	read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const
+	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const
 	{
 		return host_.read_tombstones(segment, first, n_rows, bits);
 	}
@@ -89,11 +91,11 @@ private:
 	struct DeviceSegment
 	{
 		std::shared_ptr<const engine::SegmentGraph> graph; // what it was made of
-		bool unsupported = false; // the device never has any of it
-		Held edges;       // [n_rows, degree] uint32
-		Held codes;       // [n_rows, code_bytes]
-		Held entry_nodes; // [n_entries] uint32
-		Held entry_codes; // [n_entries, code_bytes]
+		bool unsupported = false;                          // the device never has any of it
+		Held edges;                                        // [n_rows, degree] uint32
+		Held codes;                                        // [n_rows, code_bytes]
+		Held entry_nodes;                                  // [n_entries] uint32
+		Held entry_codes;                                  // [n_entries, code_bytes]
 	};
 
 	struct Wave;
@@ -101,15 +103,15 @@ private:
 	Status prepare(engine::SegmentId segment);
 	Status upload(engine::SegmentId segment);
 	std::shared_ptr<const DeviceSegment> find(const engine::RowsView &view) const;
-	Status search_device(const Device *device, SearchContext *context, const engine::RowsView &view, const DeviceSegment &segment,
-		std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, std::span<std::unique_ptr<engine::HashedAnswer>> answers,
-		engine::SearchControl *control);
+	Status search_device(const Device *device, SearchContext *context, const engine::RowsView &view,
+		const DeviceSegment &segment, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
+		std::span<std::unique_ptr<engine::HashedAnswer>> answers, engine::SearchControl *control);
 
 	engine::CpuEngineCopy host_;
 	Budget *const budget_;
 	Copy::Uploader *const uploader_;
 	engine::ThreadPool *const pool_;
-	std::mutex device_mutex_; // writers of what the device has: held across uploads, taken before mutex_
+	std::mutex device_mutex_;              // writers of what the device has: held across uploads, taken before mutex_
 	std::set<engine::SegmentId> prepared_; // under device_mutex_, as the next one
 	bool attached_ = true;
 	mutable std::mutex mutex_; // segments_

@@ -19,8 +19,8 @@ DeviceLists::rows_of_centroids() const
 }
 
 Status
-make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
+make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
+	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
 {
 	const Device *device = budget->device();
 	const engine::ListsLayout layout = lists.layout();
@@ -39,25 +39,30 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	VECTORGPU_TRY(next->row_ids.allocate(budget, layout.n_rows * sizeof(uint64_t), "row ids by place"));
 	VECTORGPU_TRY(send_bytes(device, uploader, next->offsets.as<uint8_t>(), lists.offsets(), next->offsets.bytes()));
 	VECTORGPU_TRY(send_bytes(device, uploader, next->numbers.as<uint8_t>(), lists.numbers(), next->numbers.bytes()));
-	VECTORGPU_TRY(device->check(cudaMemsetAsync(next->centroids.as<uint8_t>(), 0, next->centroids.bytes(), stream), "clear centroids"));
+	VECTORGPU_TRY(device->check(
+		cudaMemsetAsync(next->centroids.as<uint8_t>(), 0, next->centroids.bytes(), stream), "clear centroids"));
 
 	// Dense on the host, padded on the device: through the staging buffer, as many rows as fit it.
 	const size_t row_bytes = layout.dim * sizeof(float);
-	const size_t per_round = std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / row_bytes);
+	const size_t per_round =
+		std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / row_bytes);
 
 	for (size_t done = 0; done < layout.n_lists;)
 	{
 		const size_t here = std::min(per_round, layout.n_lists - done);
 
-		VECTORGPU_TRY(send_bytes(device, uploader, uploader->staging.get(), lists.centroids() + done * layout.dim, here * row_bytes));
-		VECTORGPU_TRY(device->check(cudaMemcpy2DAsync(next->centroids.as<float>() + done * dim_pad, dim_pad * sizeof(float),
-										uploader->staging.get(), row_bytes, row_bytes, here, cudaMemcpyDeviceToDevice, stream),
-			"pad centroids"));
+		VECTORGPU_TRY(send_bytes(
+			device, uploader, uploader->staging.get(), lists.centroids() + done * layout.dim, here * row_bytes));
+		VECTORGPU_TRY(
+			device->check(cudaMemcpy2DAsync(next->centroids.as<float>() + done * dim_pad, dim_pad * sizeof(float),
+							  uploader->staging.get(), row_bytes, row_bytes, here, cudaMemcpyDeviceToDevice, stream),
+				"pad centroids"));
 		done += here;
 	}
-	VECTORGPU_TRY(device->check(kernels::launch_ivf_iota(next->list_ids.as<uint64_t>(), layout.n_lists, stream), "number lists"));
-	VECTORGPU_TRY(device->check(
-		kernels::launch_ivf_row_ids(row_ids, next->numbers.as<uint32_t>(), n_rows, next->row_ids.as<uint64_t>(), stream),
+	VECTORGPU_TRY(
+		device->check(kernels::launch_ivf_iota(next->list_ids.as<uint64_t>(), layout.n_lists, stream), "number lists"));
+	VECTORGPU_TRY(device->check(kernels::launch_ivf_row_ids(row_ids, next->numbers.as<uint32_t>(), n_rows,
+									next->row_ids.as<uint64_t>(), stream),
 		"order row ids"));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->row_ids.as<uint8_t>(), 0, stream));
 	VECTORGPU_TRY(uploader->stream.synchronize());
@@ -68,7 +73,8 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 }
 
 Status
-read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes)
+read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes,
+	uint8_t *bytes)
 {
 	const engine::ListsLayout &layout = lists.layout;
 	const size_t row_bytes = layout.dim * sizeof(float);
@@ -118,8 +124,8 @@ permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists,
 	const std::lock_guard lock(uploader->mutex);
 
 	VECTORGPU_TRY(budget->device()->check(
-		kernels::launch_ivf_bits(by_number.as<uint8_t>(), lists.numbers.as<uint32_t>(), static_cast<uint32_t>(lists.layout.n_rows),
-			made->as<uint8_t>(), uploader->stream.get()),
+		kernels::launch_ivf_bits(by_number.as<uint8_t>(), lists.numbers.as<uint32_t>(),
+			static_cast<uint32_t>(lists.layout.n_rows), made->as<uint8_t>(), uploader->stream.get()),
 		"order tombstones"));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	*by_place = std::move(made);

@@ -17,13 +17,13 @@ struct DeviceLists
 {
 	engine::ListsLayout layout;
 	uint32_t dim_pad = 0;
-	Held offsets;   // [n_lists + 1] uint64
-	Held centroids; // [n_lists, dim_pad] float
-	Held list_ids;  // [n_lists] uint64: 0, 1, 2, ...
-	Held numbers;   // [n_rows] uint32, by place
-	Held row_ids;   // [n_rows] by place
+	Held offsets;                             // [n_lists + 1] uint64
+	Held centroids;                           // [n_lists, dim_pad] float
+	Held list_ids;                            // [n_lists] uint64: 0, 1, 2, ...
+	Held numbers;                             // [n_rows] uint32, by place
+	Held row_ids;                             // [n_rows] by place
 	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
-	bool with_vectors = true; // of the segment's rows; false: codes are all that there is
+	bool with_vectors = true;                 // of the segment's rows; false: codes are all that there is
 
 	uint32_t n_lists() const { return layout.n_lists; }
 
@@ -34,13 +34,14 @@ struct DeviceLists
 	kernels::Rows rows_of_centroids() const;
 };
 
-/// From a checked description; coded: with codes; with_vectors: as DeviceLists has it. row_ids [n_rows] by number, on the device. Waits for
-/// the upload.
-Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
+/// From a checked description; coded: with codes; with_vectors: as DeviceLists has it. row_ids [n_rows] by number, on
+/// the device. Waits for the upload.
+Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
+	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
 
 /// Bytes [first, first + n_bytes) of the description.
-Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes);
+Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first,
+	size_t n_bytes, uint8_t *bytes);
 
 /// A bitmap by place from one by number.
 Status permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists, const Held &by_number,

@@ -21,7 +21,8 @@ using engine::match::MatchIndex;
 namespace
 {
 
-constexpr uint64_t kPartsOfBudget = 4; // of what is left of the budget a part of an index that does not fit takes a fourth
+constexpr uint64_t kPartsOfBudget =
+	4; // of what is left of the budget a part of an index that does not fit takes a fourth
 
 /// 0, 1, ... n - 1.
 std::vector<size_t>
@@ -35,7 +36,8 @@ all_numbers(size_t n)
 
 /// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
 void
-continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
+continue_by_distance(
+	const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
 {
 	if (std::isnan(after.score) || after.score > most_distance)
 		request->k = 0; // distances end there, and rows at a NaN would come before
@@ -47,10 +49,11 @@ continue_by_distance(const engine::Neighbor &after, uint32_t most_distance, std:
 		request->has_after = true;
 		if (distance < after.score && distance >= most_distance)
 			request->k = 0;
-		request->after_count = most_distance - static_cast<uint32_t>(std::min<double>(std::ceil(after.score), most_distance));
+		request->after_count =
+			most_distance - static_cast<uint32_t>(std::min<double>(std::ceil(after.score), most_distance));
 		request->after_row = distance < after.score
-								 ? 0
-								 : static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), after.row) - row_ids.begin());
+			? 0
+			: static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), after.row) - row_ids.begin());
 	}
 }
 
@@ -65,14 +68,16 @@ count_dead(const engine::MatchSegmentView &view)
 	return n;
 }
 
-/// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as of equal length.
+/// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as
+/// of equal length.
 bool
 host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 {
 	constexpr double kPostingsPerMs = 7e5; // of a thread
 	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and looked at
 	constexpr double kBytesPerMs = 1.2e7;  // from memory that is not pinned
-	const double list = static_cast<double>(index.n_postings()) / static_cast<double>(std::max<size_t>(index.n_keys(), 1));
+	const double list =
+		static_cast<double>(index.n_postings()) / static_cast<double>(std::max<size_t>(index.n_keys(), 1));
 	const double threads = static_cast<double>(std::min(requests.size(), HostTeam::get().n_threads()));
 	uint64_t n_rounds = 1; // of k in pieces
 	double host_ms = static_cast<double>(requests.size()) * static_cast<double>(index.n_rows()) / kRowsPerMs;
@@ -84,20 +89,22 @@ host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 			host_ms += static_cast<double>(range.last - range.first) * list / kPostingsPerMs;
 	}
 	return host_ms / threads <
-		   static_cast<double>(n_rounds * DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys())) / kBytesPerMs;
+		static_cast<double>(n_rounds * DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys())) / kBytesPerMs;
 }
 
 } // namespace
 
 Status
-DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
-	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found, engine::SearchControl *control)
+DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead,
+	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found,
+	engine::SearchControl *control)
 {
 	const std::lock_guard lock(mutex);
 
 	if (dead != now_dead)
 	{
-		VECTORGPU_TRY(index.set_dead(now_dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*now_dead)));
+		VECTORGPU_TRY(
+			index.set_dead(now_dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*now_dead)));
 		dead = now_dead;
 	}
 	return index.search(requests, workspace, found, control);
@@ -105,14 +112,14 @@ DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &no
 
 DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
 	: MatchCopy(
-		  spec, [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made) { return prepared(id, made); },
-		  [this](engine::SegmentId id) { forget(id); }),
+		  spec, [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
+		  { return prepared(id, made); }, [this](engine::SegmentId id) { forget(id); }),
 	  budget_(budget)
 {
 }
 
-/// What the budget has for a segment if nobody but the copy's other segments takes of it. What does not fit that would not fit if all other
-/// copies left.
+/// What the budget has for a segment if nobody but the copy's other segments takes of it. What does not fit that would
+/// not fit if all other copies left.
 uint64_t
 DeviceMatchCopy::left_beside(engine::SegmentId id) const
 {
@@ -173,7 +180,8 @@ DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine
 	std::shared_ptr<Segment> old; // goes first: the device never has a segment twice
 	const MatchIndex &index = made->index;
 	const uint64_t dead_bytes = (index.n_rows() + 7) / 8;
-	const uint64_t list_bytes = DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + index.tiles().size() * sizeof(kernels::MatchTile);
+	const uint64_t list_bytes =
+		DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + index.tiles().size() * sizeof(kernels::MatchTile);
 	const uint64_t left = left_beside(id);
 
 	{
@@ -256,17 +264,20 @@ DeviceMatchCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_ro
 		return Status::ok();
 
 	// Lists and texts are as they were loaded: searches go on meanwhile.
-	VECTORGPU_TRY(segment->index.count_different(segment->made->index, static_cast<size_t>(first), n_rows, n_different));
+	VECTORGPU_TRY(
+		segment->index.count_different(segment->made->index, static_cast<size_t>(first), n_rows, n_different));
 
 	const std::lock_guard lock(segment->mutex);
-	const std::span<const uint8_t> dead = segment->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*segment->dead);
+	const std::span<const uint8_t> dead =
+		segment->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*segment->dead);
 
 	return segment->index.count_different_dead(dead, static_cast<size_t>(first), n_rows, n_different);
 }
 
 /// The queries `numbers` by the host's index, with all threads.
 Status
-DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const
+DeviceMatchCopy::search_on_host(
+	const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const
 {
 	engine::SearchControl *const control = call.control;
 	std::atomic<bool> refused{false};
@@ -283,8 +294,8 @@ DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, const Call
 					return;
 				uint64_t n_compared = 0;
 
-				if (!view.segment->index.search(
-						{&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows, engine::match_poll(control), &n_compared))
+				if (!view.segment->index.search({&wanted, 1}, view.dead == nullptr ? nullptr : view.dead->data(), &rows,
+						engine::match_poll(control), &n_compared))
 				{
 					refused.store(true, std::memory_order_relaxed);
 					return;
@@ -329,7 +340,8 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 		request.k = query.k;
 		if (query.has_after)
 		{
-			// Scores are minus counts: what comes after a score s counts less than -s, or as much and has a larger row id.
+			// Scores are minus counts: what comes after a score s counts less than -s, or as much and has a larger row
+			// id.
 			const double count = -query.after.score;
 
 			request.has_after = true;
@@ -339,8 +351,9 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 			{
 				request.after_count = static_cast<uint32_t>(std::ceil(count));
 				request.after_row = std::floor(count) < count
-										? static_cast<uint32_t>(row_ids.size())
-										: static_cast<uint32_t>(std::upper_bound(row_ids.begin(), row_ids.end(), query.after.row) - row_ids.begin());
+					? static_cast<uint32_t>(row_ids.size())
+					: static_cast<uint32_t>(
+						  std::upper_bound(row_ids.begin(), row_ids.end(), query.after.row) - row_ids.begin());
 			}
 			else
 				request.has_after = false;
@@ -349,13 +362,16 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 	}
 	if (segment->index.n_parts() > 1 && host_is_faster(index, requests))
 		return search_on_host(view, call, all_numbers(queries.size()));
-	if (const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control); !status.is_ok())
-		return status.code == StatusCode::kOutOfMemory ? search_on_host(view, call, all_numbers(queries.size())) : status;
+	if (const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control);
+		!status.is_ok())
+		return status.code == StatusCode::kOutOfMemory ? search_on_host(view, call, all_numbers(queries.size()))
+													   : status;
 	call.counts->n_on_device += found.size();
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
-			const double score = one.count == 0 ? 0.0 : -static_cast<double>(one.count); // 0.0 - count is -0 with some compilers
+			const double score =
+				one.count == 0 ? 0.0 : -static_cast<double>(one.count); // 0.0 - count is -0 with some compilers
 
 			engine::topk_push(call.topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
 		}
@@ -419,9 +435,11 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &
 	call.counts->n_on_device += found.size();
 	if (!found.empty())
 	{
-		const auto n_asked = std::count_if(requests.begin(), requests.end(), [](const MatchRequest &one) { return one.k > 0; });
+		const auto n_asked =
+			std::count_if(requests.begin(), requests.end(), [](const MatchRequest &one) { return one.k > 0; });
 
-		call.counts->n_compared.fetch_add(static_cast<uint64_t>(n_asked) * (index.n_rows() - count_dead(view)), std::memory_order_relaxed);
+		call.counts->n_compared.fetch_add(
+			static_cast<uint64_t>(n_asked) * (index.n_rows() - count_dead(view)), std::memory_order_relaxed);
 	}
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])

@@ -1,9 +1,9 @@
-// A resident copy of kind kMatch: all of it is in host memory, where items become codes and the delta's values are counted; the lists of its
-// segments, or their texts, lie on the device as well, which counts them or compares them. A segment of which the device has nothing, for want
-// of room or while the copy is detached, is searched by the host.
+// A resident copy of kind kMatch: all of it is in host memory, where items become codes and the delta's values are
+// counted; the lists of its segments, or their texts, lie on the device as well, which counts them or compares them. A
+// segment of which the device has nothing, for want of room or while the copy is detached, is searched by the host.
 //
-// Lists that are larger than the budget, together with the copy's other segments, go to the device in parts for each search (GENIE, section III-E), unless the host
-// counts the batch sooner; such texts are compared by the host.
+// Lists that are larger than the budget, together with the copy's other segments, go to the device in parts for each
+// search (GENIE, section III-E), unless the host counts the batch sooner; such texts are compared by the host.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace vectorgpu::cuda
 /// What searches of such a copy have done.
 struct MatchCounts
 {
-	uint64_t n_on_device = 0;             // searches of a segment, a query's of a segment one, that the device did
+	uint64_t n_on_device = 0;            // searches of a segment, a query's of a segment one, that the device did
 	std::atomic<uint64_t> n_compared{0}; // texts of segments with a query; by the device all that live
 };
 
@@ -75,13 +75,15 @@ private:
 	void forget(engine::SegmentId id);
 	std::shared_ptr<Segment> find(const engine::MatchSegmentView &view) const;
 	uint64_t left_beside(engine::SegmentId id) const;
-	Status search_on_host(const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const;
+	Status search_on_host(
+		const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const;
 	Status search_segment(const engine::MatchSegmentView &view, const Call &call);
 	Status search_texts(const engine::MatchSegmentView &view, const Call &call);
 
 	Budget *const budget_;
 	std::mutex device_mutex_; // writers of what the device has: held across uploads, taken before mutex_
-	std::map<engine::SegmentId, std::shared_ptr<const engine::MatchSegment>> prepared_; // under device_mutex_, as the next one
+	std::map<engine::SegmentId, std::shared_ptr<const engine::MatchSegment>>
+		prepared_; // under device_mutex_, as the next one
 	bool attached_ = true;
 	mutable std::mutex mutex_; // segments_
 	std::map<engine::SegmentId, std::shared_ptr<Segment>> segments_;

@@ -39,8 +39,8 @@ image_bytes(const MatchIndex::Tile &tile, size_t n_codes)
 bool
 same_tile(const kernels::MatchTile &a, const kernels::MatchTile &b)
 {
-	return a.codes == b.codes && a.ends == b.ends && a.places == b.places && a.n_codes == b.n_codes && a.n_rows == b.n_rows &&
-		   a.first_row == b.first_row;
+	return a.codes == b.codes && a.ends == b.ends && a.places == b.places && a.n_codes == b.n_codes &&
+		a.n_rows == b.n_rows && a.first_row == b.first_row;
 }
 
 } // namespace
@@ -152,10 +152,12 @@ DeviceMatchIndex::count_different_of_part(
 			{
 				held.resize(bytes);
 				VECTORGPU_TRY(read_back(device_, held.data(), lists_.as<uint8_t>() + at, bytes, "read match lists"));
-				VECTORGPU_TRY(read_back(device_, &held_tile, tiles_.as<kernels::MatchTile>() + i, sizeof(held_tile), "read match tiles"));
+				VECTORGPU_TRY(read_back(
+					device_, &held_tile, tiles_.as<kernels::MatchTile>() + i, sizeof(held_tile), "read match tiles"));
 			}
 			else
-				held.assign(part.image.begin() + static_cast<ptrdiff_t>(at), part.image.begin() + static_cast<ptrdiff_t>(at + bytes));
+				held.assign(part.image.begin() + static_cast<ptrdiff_t>(at),
+					part.image.begin() + static_cast<ptrdiff_t>(at + bytes));
 			for (size_t j = 0; j < bytes; j++)
 				*n_different += held[j] != image[j] ? 1 : 0;
 			*n_different += same_tile(held_tile, tile) ? 0 : 1;
@@ -178,7 +180,8 @@ DeviceMatchIndex::count_different(const MatchIndex &index, size_t first, size_t 
 }
 
 Status
-DeviceMatchIndex::count_different_dead(std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const
+DeviceMatchIndex::count_different_dead(
+	std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const
 {
 	const size_t first_byte = first / 8;
 	const size_t dead_end = std::min((first + n + 7) / 8, (n_rows_ + 7) / 8);
@@ -198,16 +201,17 @@ Status
 DeviceMatchIndex::send(const Part &part, cudaStream_t stream) const
 {
 	if (!part.image.empty())
-		VECTORGPU_TRY(device_->check(cudaMemcpyAsync(lists_.as<uint8_t>(), part.image.data(), part.image.size(), cudaMemcpyHostToDevice, stream),
+		VECTORGPU_TRY(device_->check(
+			cudaMemcpyAsync(lists_.as<uint8_t>(), part.image.data(), part.image.size(), cudaMemcpyHostToDevice, stream),
 			"send match lists"));
-	return device_->check(cudaMemcpyAsync(tiles_.as<uint8_t>(), part.tiles.data(), part.tiles.size() * sizeof(kernels::MatchTile),
-							  cudaMemcpyHostToDevice, stream),
+	return device_->check(cudaMemcpyAsync(tiles_.as<uint8_t>(), part.tiles.data(),
+							  part.tiles.size() * sizeof(kernels::MatchTile), cudaMemcpyHostToDevice, stream),
 		"send match tiles");
 }
 
 Status
-DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes, uint64_t budget_bytes,
-	Budget *budget)
+DeviceMatchIndex::load(const Device *device, std::span<const MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes,
+	uint64_t budget_bytes, Budget *budget)
 {
 	static_assert(kernels::kMatchTileRows == engine::match::kTileRows);
 	uint64_t most = 0;
@@ -283,7 +287,8 @@ DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 
 	VECTORGPU_TRY(device_->check(cudaMemset(dead_.as<uint8_t>(), 0, bytes), "clear tombstones"));
 	VECTORGPU_TRY(device_->check(
-		cudaMemcpy(dead_.as<uint8_t>(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice), "send tombstones"));
+		cudaMemcpy(dead_.as<uint8_t>(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice),
+		"send tombstones"));
 	// A copy from pageable memory may return before the device has it, and searches' streams do not wait for this one.
 	return device_->check(cudaStreamSynchronize(nullptr), "send tombstones");
 }

@@ -1,5 +1,6 @@
-// The inverted index of a segment on the device, and its search by counting matches (kernels/match/match.hpp). An index that is larger than
-// its budget stays in host memory in parts that are loaded one after another (GENIE, section III-E: multiple loading).
+// The inverted index of a segment on the device, and its search by counting matches (kernels/match/match.hpp). An index
+// that is larger than its budget stays in host memory in parts that are loaded one after another (GENIE, section III-E:
+// multiple loading).
 //
 // Whoever calls must not call anything else of the same object meanwhile.
 #pragma once
@@ -27,13 +28,14 @@ struct MatchRequest
 	bool has_after = false; // only rows that count less than after_count, or the same and come not before after_row
 	uint32_t after_count = 0;
 	uint32_t after_row = 0;
-	std::span<const uint8_t> symbols{}; // of an index of texts, instead of ranges: DeviceTexts::symbols_of, at most kMatchTextQuery
+	std::span<const uint8_t>
+		symbols{}; // of an index of texts, instead of ranges: DeviceTexts::symbols_of, at most kMatchTextQuery
 };
 
 struct MatchFound
 {
 	uint32_t count; // of texts: most_distance less the distance
-	uint32_t row; // of the segment
+	uint32_t row;   // of the segment
 };
 
 class MatchWorkspace;
@@ -41,11 +43,12 @@ class MatchWorkspace;
 class DeviceMatchIndex
 {
 public:
-	/// Tiles as of engine::match::MatchIndex, codes below n_codes. Most of the device's memory that lists may take: budget_bytes (0: no limit;
-	/// a part has one tile at least). All that the device holds counts against the budget, if there is one, before it is allocated. kOutOfMemory
-	/// if that or the device has too little; then the index is of no use.
-	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows, size_t n_codes,
-		uint64_t budget_bytes, Budget *budget = nullptr);
+	/// Tiles as of engine::match::MatchIndex, codes below n_codes. Most of the device's memory that lists may take:
+	/// budget_bytes (0: no limit; a part has one tile at least). All that the device holds counts against the budget,
+	/// if there is one, before it is allocated. kOutOfMemory if that or the device has too little; then the index is of
+	/// no use.
+	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows,
+		size_t n_codes, uint64_t budget_bytes, Budget *budget = nullptr);
 
 	/// An index of texts, which is searched by edit distance: DeviceTexts::load.
 	Status load_texts(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
@@ -55,23 +58,25 @@ public:
 	/// Rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
 	Status set_dead(std::span<const uint8_t> bits);
 
-	/// *n_different += what the device, or the host of an index in parts, has otherwise than it would be made of `index` now, which it was loaded from: of
-	/// tiles that begin in rows [first, first + n). Beside searches.
+	/// *n_different += what the device, or the host of an index in parts, has otherwise than it would be made of
+	/// `index` now, which it was loaded from: of tiles that begin in rows [first, first + n). Beside searches.
 	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
 
 	/// The same of which of the rows are dead. dead: as set_dead was told last, which waits its turn.
 	Status count_different_dead(std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const;
 
 	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
-	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it says stop.
-	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
-		engine::SearchControl *control = nullptr) const;
+	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it
+	/// says stop.
+	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace,
+		std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control = nullptr) const;
 
-	/// Most work of a launch, in symbols of texts that are compared with a query; 8 postings count as one. For tests: the default is some tens of
-	/// milliseconds, a small part of what a caller waits for a sign of life.
+	/// Most work of a launch, in symbols of texts that are compared with a query; 8 postings count as one. For tests:
+	/// the default is some tens of milliseconds, a small part of what a caller waits for a sign of life.
 	void limit_launches(uint64_t most_work) { most_work_ = most_work; }
 
-	/// Of the lists of all tiles together: what load takes without a budget, and what a search of an index in parts sends.
+	/// Of the lists of all tiles together: what load takes without a budget, and what a search of an index in parts
+	/// sends.
 	static uint64_t list_bytes(std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_codes);
 
 	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
@@ -93,21 +98,23 @@ private:
 		size_t first_tile = 0;
 		size_t n_tiles = 0;
 		uint64_t bytes = 0;
-		std::vector<uint8_t> image; // of its lists; empty once it stays on the device
+		std::vector<uint8_t> image;            // of its lists; empty once it stays on the device
 		std::vector<kernels::MatchTile> tiles; // pointers into lists_
 		std::vector<uint64_t> n_postings;      // of each tile
 	};
 
 	struct Chunk;
 
-	kernels::MatchTile pack_tile(const engine::match::MatchIndex::Tile &from, size_t number, const uint8_t *base, uint8_t *image) const;
+	kernels::MatchTile pack_tile(
+		const engine::match::MatchIndex::Tile &from, size_t number, const uint8_t *base, uint8_t *image) const;
 	void pack(std::span<const engine::match::MatchIndex::Tile> tiles, Part *part) const;
-	Status count_different_of_part(
-		const Part &part, std::span<const engine::match::MatchIndex::Tile> tiles, size_t first, size_t n, uint64_t *n_different) const;
+	Status count_different_of_part(const Part &part, std::span<const engine::match::MatchIndex::Tile> tiles,
+		size_t first, size_t n, uint64_t *n_different) const;
 	Status send(const Part &part, cudaStream_t stream) const;
 	Status search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
 		MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const;
-	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const;
+	Status search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
+		engine::SearchControl *control) const;
 	Status count_by_tiles(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const;
 	Status compare_texts(const Chunk &chunk, const Stream &stream, engine::SearchControl *control) const;
 	uint64_t tile_work(size_t tile, uint64_t most_count) const;
@@ -118,16 +125,16 @@ private:
 	size_t n_codes_ = 0;
 	size_t n_tiles_ = 0;
 	std::vector<Part> parts_;
-	Held lists_; // of all tiles, or of the part that was loaded last
-	Held tiles_; // kernels::MatchTile of the same
+	Held lists_;        // of all tiles, or of the part that was loaded last
+	Held tiles_;        // kernels::MatchTile of the same
 	DeviceTexts texts_; // of an index of texts; it has no lists
-	Held dead_; // [ceil(n_rows / 8)]
+	Held dead_;         // [ceil(n_rows / 8)]
 	bool any_dead_ = false;
 	uint64_t most_work_ = kMostWork;
 };
 
-/// What searches use for themselves: a stream and memory, made beforehand. One search at a time. A chunk of a batch is as many queries
-/// as the memory has room for.
+/// What searches use for themselves: a stream and memory, made beforehand. One search at a time. A chunk of a batch is
+/// as many queries as the memory has room for.
 class MatchWorkspace
 {
 public:

@@ -14,7 +14,7 @@ using engine::match::TextView;
 namespace
 {
 
-constexpr size_t kMostSymbols = 254; // kMatchNoSymbol is none of them
+constexpr size_t kMostSymbols = 254;        // kMatchNoSymbol is none of them
 constexpr uint64_t kMostCharacters = 16384; // of a text
 constexpr size_t kGroup = kernels::kMatchTextGroup;
 
@@ -67,7 +67,8 @@ append(std::vector<uint8_t> *image, const std::vector<T> &items)
 }
 
 Packed
-pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<uint32_t, uint8_t> &alphabet, std::vector<uint8_t> *image)
+pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<uint32_t, uint8_t> &alphabet,
+	std::vector<uint8_t> *image)
 {
 	const size_t n_groups = (n + kGroup - 1) / kGroup;
 	std::vector<uint32_t> order(n);
@@ -78,7 +79,8 @@ pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<u
 	Packed packed{};
 
 	std::iota(order.begin(), order.end(), 0u);
-	std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return index.text(first + a).n < index.text(first + b).n; });
+	std::stable_sort(order.begin(), order.end(),
+		[&](uint32_t a, uint32_t b) { return index.text(first + a).n < index.text(first + b).n; });
 	for (size_t group = 0; group < n_groups; group++)
 	{
 		const size_t begin = group * kGroup;
@@ -126,8 +128,8 @@ place(const Packed &packed, const uint8_t *base)
 bool
 same_tile(const kernels::MatchTextTile &a, const kernels::MatchTextTile &b)
 {
-	return a.starts == b.starts && a.places == b.places && a.lengths == b.lengths && a.text == b.text && a.n_groups == b.n_groups &&
-		   a.n_rows == b.n_rows && a.first_row == b.first_row;
+	return a.starts == b.starts && a.places == b.places && a.lengths == b.lengths && a.text == b.text &&
+		a.n_groups == b.n_groups && a.n_rows == b.n_rows && a.first_row == b.first_row;
 }
 
 } // namespace
@@ -159,7 +161,8 @@ DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 	alphabet_.clear();
 	tile_symbols_.clear();
 	tiles_at_.clear();
-	for_each_code(index, [&](uint32_t code) { return alphabet_.emplace(code, static_cast<uint8_t>(alphabet_.size())), true; });
+	for_each_code(
+		index, [&](uint32_t code) { return alphabet_.emplace(code, static_cast<uint8_t>(alphabet_.size())), true; });
 	for (size_t row = 0; row < index.n_rows(); row++)
 		longest = std::max(longest, index.text(row).n);
 	most_distance_ = static_cast<uint32_t>(longest);
@@ -181,9 +184,11 @@ DeviceTexts::load(const Device *device, const MatchIndex &index, Budget *budget)
 
 	const GpuWait wait(device);
 
-	VECTORGPU_TRY(device->check(cudaMemcpy(texts_.as<uint8_t>(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
 	VECTORGPU_TRY(device->check(
-		cudaMemcpy(tiles_.as<uint8_t>(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice), "send tiles of texts"));
+		cudaMemcpy(texts_.as<uint8_t>(), image.data(), image.size(), cudaMemcpyHostToDevice), "send texts"));
+	VECTORGPU_TRY(device->check(
+		cudaMemcpy(tiles_.as<uint8_t>(), tiles.data(), tiles.size() * sizeof(tiles[0]), cudaMemcpyHostToDevice),
+		"send tiles of texts"));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", texts_.as<uint8_t>(), texts_.bytes() / 2, nullptr));
 	VECTORGPU_TRY(device->check(cudaStreamSynchronize(nullptr), "load texts"));
 	n_tiles_ = static_cast<uint32_t>(tiles.size());
@@ -200,12 +205,14 @@ DeviceTexts::count_different(const MatchIndex &index, size_t first, size_t n, ui
 		const size_t first_row = i * tile_rows;
 		const uint8_t *base = texts_.as<uint8_t>() + tiles_at_[i];
 		std::vector<uint8_t> image;
-		const Packed packed = pack(index, first_row, std::min(tile_rows, index.n_rows() - first_row), alphabet_, &image);
+		const Packed packed =
+			pack(index, first_row, std::min(tile_rows, index.n_rows() - first_row), alphabet_, &image);
 		std::vector<uint8_t> held(image.size());
 		kernels::MatchTextTile tile;
 
 		VECTORGPU_TRY(read_back(device_, held.data(), base, held.size(), "read texts"));
-		VECTORGPU_TRY(read_back(device_, &tile, tiles_.as<kernels::MatchTextTile>() + i, sizeof(tile), "read tiles of texts"));
+		VECTORGPU_TRY(
+			read_back(device_, &tile, tiles_.as<kernels::MatchTextTile>() + i, sizeof(tile), "read tiles of texts"));
 		for (size_t j = 0; j < image.size(); j++)
 			*n_different += held[j] != image[j] ? 1 : 0;
 		*n_different += same_tile(tile, place(packed, base)) ? 0 : 1;

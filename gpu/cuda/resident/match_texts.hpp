@@ -1,5 +1,5 @@
-// The texts of a segment on the device, for searches by edit distance (kernels/match/match.hpp): each character as a number of the segment's own
-// alphabet, a byte. A part of DeviceMatchIndex.
+// The texts of a segment on the device, for searches by edit distance (kernels/match/match.hpp): each character as a
+// number of the segment's own alphabet, a byte. A part of DeviceMatchIndex.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@ namespace vectorgpu::cuda
 class DeviceTexts
 {
 public:
-	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones, that take at most
-	/// most_bytes there.
+	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones,
+	/// that take at most most_bytes there.
 	static bool fits(const engine::match::MatchIndex &index, uint64_t most_bytes);
 
-	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the device has too little.
+	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the
+	/// device has too little.
 	Status load(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
-	/// *n_different += what the device has otherwise than it would be made of `index` now, which it was loaded from: of tiles that begin in rows
-	/// [first, first + n).
+	/// *n_different += what the device has otherwise than it would be made of `index` now, which it was loaded from: of
+	/// tiles that begin in rows [first, first + n).
 	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
 
 	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].

@@ -13,7 +13,7 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr uint32_t kLooks = 4096;     // at a mark, about 100 us; then the driver is asked whether all is well
+constexpr uint32_t kLooks = 4096;       // at a mark, about 100 us; then the driver is asked whether all is well
 constexpr uint32_t kMostQuestions = 64; // then the driver waits
 
 void
@@ -51,7 +51,9 @@ wait_for_mark(const Device *device, const Stream &stream, kernels::AnswerHead *h
 		}
 		else
 			VECTORGPU_TRY(stream.synchronize());
-		return seen.load(std::memory_order_acquire) == mark ? Status::ok() : Status::error(StatusCode::kInternal, "the GPU ended without an answer");
+		return seen.load(std::memory_order_acquire) == mark
+			? Status::ok()
+			: Status::error(StatusCode::kInternal, "the GPU ended without an answer");
 	}
 }
 
@@ -62,7 +64,8 @@ begin_answers(SearchContext *context, size_t n_queries, uint32_t stride)
 {
 	kernels::Answers answers;
 
-	if (n_queries > SearchContext::kMostAnswers || n_queries * stride * sizeof(kernels::Entry) > context->pinned_out.bytes())
+	if (n_queries > SearchContext::kMostAnswers ||
+		n_queries * stride * sizeof(kernels::Entry) > context->pinned_out.bytes())
 		return answers;
 	if (++context->last_mark == 0) // what fresh memory has
 		context->last_mark++;
@@ -74,8 +77,9 @@ begin_answers(SearchContext *context, size_t n_queries, uint32_t stride)
 }
 
 Status
-end_answers(const Device *device, SearchContext *context, const kernels::Answers &answers, std::span<const uint32_t> numbers,
-	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo)
+end_answers(const Device *device, SearchContext *context, const kernels::Answers &answers,
+	std::span<const uint32_t> numbers, std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts,
+	std::vector<uint32_t> *redo)
 {
 	const GpuWait wait(device);
 

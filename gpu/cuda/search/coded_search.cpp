@@ -1,4 +1,5 @@
-// See coded_search.hpp. One pass finds up to kMostPassCandidates of a query; more are found by passes that go on behind the last one.
+// See coded_search.hpp. One pass finds up to kMostPassCandidates of a query; more are found by passes that go on behind
+// the last one.
 #include "cuda/search/coded_search.hpp"
 #include "cuda/device/stop.hpp"
 
@@ -11,8 +12,8 @@ namespace
 
 using kernels::Entry;
 
-constexpr uint64_t kFullBlocks = 264;    // that keep a large device busy
-constexpr uint64_t kRowsOfBlock = 1024;  // worth making a query's tables once more
+constexpr uint64_t kFullBlocks = 264;   // that keep a large device busy
+constexpr uint64_t kRowsOfBlock = 1024; // worth making a query's tables once more
 
 uint32_t
 candidates_of_pass(const Source &source, uint32_t most_candidates)
@@ -55,11 +56,12 @@ chosen_by_codes(const engine::SearchQuery &query, const Source &source)
 	if (source.lists->codes == nullptr || !source.lists->with_vectors)
 		return source.lists->codes != nullptr;
 	return engine::probes_of(query.probes, source.segment, source.lists->n_lists()) < source.lists->n_lists() &&
-		   engine::candidates_of(query.probes, source.segment) <= kMostCodedCandidates;
+		engine::candidates_of(query.probes, source.segment) <= kMostCodedCandidates;
 }
 
 Status
-search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRequest &request, engine::SearchControl *control)
+search_codes(
+	const Device *device, const Stream &on, Arena *arena, const CodedRequest &request, engine::SearchControl *control)
 {
 	constexpr uint32_t kPassesBetween = 4; // two waits for the device
 	const cudaStream_t stream = on.get();
@@ -103,7 +105,8 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 		const size_t bytes = kernels::code_table_bytes(scan.codes);
 		const size_t room = arena->left() > kArenaAlignment ? (arena->left() - kArenaAlignment) / bytes : 0;
 
-		scan.table_blocks = static_cast<uint32_t>(std::min({room, static_cast<size_t>(kFullBlocks), n * scan.n_splits}));
+		scan.table_blocks =
+			static_cast<uint32_t>(std::min({room, static_cast<size_t>(kFullBlocks), n * scan.n_splits}));
 		if (scan.table_blocks == 0)
 			return too_small();
 		scan.tables = arena->take<uint8_t>(scan.table_blocks * bytes);
@@ -113,8 +116,9 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 	refine.queries = request.queries;
 	refine.candidates = scan.found;
 
-	VECTORGPU_TRY(device->check(
-		kernels::launch_code_queries(request.metric, scan.codes, request.queries, scan.prepared, stream), "prepare queries for codes"));
+	VECTORGPU_TRY(
+		device->check(kernels::launch_code_queries(request.metric, scan.codes, request.queries, scan.prepared, stream),
+			"prepare queries for codes"));
 	VECTORGPU_TRY(device->check(
 		kernels::launch_code_begin(scan.n_queries, request.candidates, left, wanted, stream), "count candidates"));
 	for (uint64_t done = 0, pass = 0; done < most; done += kernels::kMostPassCandidates, pass++)
@@ -129,12 +133,15 @@ search_codes(const Device *device, const Stream &on, Arena *arena, const CodedRe
 		if (is_stopped(control))
 			return stopped();
 		VECTORGPU_TRY(device->check(kernels::launch_coded_scan(scan, stream), "scan codes"));
-		VECTORGPU_TRY(source.lists->with_vectors ? device->check(kernels::launch_code_refine(refine, stream), "score candidates")
-												 : device->check(kernels::launch_code_keep(refine, stream), "keep candidates"));
+		VECTORGPU_TRY(source.lists->with_vectors
+				? device->check(kernels::launch_code_refine(refine, stream), "score candidates")
+				: device->check(kernels::launch_code_keep(refine, stream), "keep candidates"));
+		VECTORGPU_TRY(device->check(kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids,
+										request.best, request.max_k, stream),
+			"merge"));
 		VECTORGPU_TRY(device->check(
-			kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids, request.best, request.max_k, stream), "merge"));
-		VECTORGPU_TRY(
-			device->check(kernels::launch_code_next(scan.n_queries, scan.found.counts, left, wanted, request.n_scored, stream), "count candidates"));
+			kernels::launch_code_next(scan.n_queries, scan.found.counts, left, wanted, request.n_scored, stream),
+			"count candidates"));
 		scan.after = scan.last;
 	}
 	return Status::ok();

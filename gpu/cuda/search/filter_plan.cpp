@@ -17,12 +17,13 @@ count_tiles(const Source &source)
 	return (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
 }
 
-/// True if what the sources before have given is a good threshold, and one that is bad for some queries does no harm: there is room
-/// for all rows as candidates.
+/// True if what the sources before have given is a good threshold, and one that is bad for some queries does no harm:
+/// there is room for all rows as candidates.
 bool
 goes_without_sample(const Source &source, uint64_t n_before, uint32_t n_queries)
 {
-	return source.n_rows <= n_before && source.n_rows <= kernels::kUnsampledMostRows && n_queries < kernels::kStagedLeastQueries;
+	return source.n_rows <= n_before && source.n_rows <= kernels::kUnsampledMostRows &&
+		n_queries < kernels::kStagedLeastQueries;
 }
 
 } // namespace
@@ -31,7 +32,7 @@ bool
 bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries)
 {
 	return source.block->form != kernels::Form::kBit && goes_without_sample(source, n_before, n_queries) &&
-		   uint64_t{source.n_rows} * shape.dim_pad * std::max(n_queries, 8u) <= kernels::kBoundedMostProducts;
+		uint64_t{source.n_rows} * shape.dim_pad * std::max(n_queries, 8u) <= kernels::kBoundedMostProducts;
 }
 
 size_t
@@ -46,7 +47,7 @@ filter_pays(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 	if (!source.filterable || source.n_untrusted > source.n_rows / 64)
 		return false;
 	return goes_without_sample(source, n_before, n_queries) ||
-		   (source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= k);
+		(source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= k);
 }
 
 FilterPlan
@@ -65,7 +66,9 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		return plan;
 	}
 	plan.n_sampled = std::min(plan.n_tiles,
-		(kernels::filter_sample_groups(k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile) + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
+		(kernels::filter_sample_groups(k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile) +
+			kernels::kFilterGroupsPerTile - 1) /
+			kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
 	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
@@ -79,22 +82,23 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
 	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_minima * sizeof(float) +
-		   plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
+		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
 }
 
 bool
 bins_fit(const Source &source, uint32_t n_bins)
 {
-	return n_bins > 0 && source.filterable && source.n_untrusted == 0 &&
-		   source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kLeastRowsPerBin >= n_bins;
+	return n_bins > 0 && source.filterable && source.n_untrusted == 0 && source.n_rows >= kernels::kFilterLeastRows &&
+		source.n_rows / kernels::kLeastRowsPerBin >= n_bins;
 }
 
 Status
-plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan)
+plan_bins(
+	const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan)
 {
 	plan->n_tiles = count_tiles(source);
-	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.block->form, n_queries, shape.dim_pad, plan->n_tiles,
-									n_bins / kernels::kFilterTileRows, &plan->form),
+	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.block->form, n_queries, shape.dim_pad,
+									plan->n_tiles, n_bins / kernels::kFilterTileRows, &plan->form),
 		"plan bins"));
 	plan->n_places = plan->form.n_stripes * kernels::kFilterTileRows;
 	return Status::ok();
@@ -103,13 +107,14 @@ plan_bins(const Device *device, const Source &source, const Shape &shape, uint32
 size_t
 bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins)
 {
-	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
-		   n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
+	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) +
+		plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
+		n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
 }
 
 size_t
-source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k,
-	uint32_t n_bins)
+source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries,
+	uint32_t k, uint32_t n_bins)
 {
 	BinsPlan plan;
 
@@ -131,8 +136,8 @@ operands_bytes(std::span<const Source> sources, const Shape &shape)
 	size_t bytes = 0;
 
 	for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
-		if (std::any_of(
-				sources.begin(), sources.end(), [form](const Source &source) { return source.filterable && source.block->form == form; }))
+		if (std::any_of(sources.begin(), sources.end(),
+				[form](const Source &source) { return source.filterable && source.block->form == form; }))
 			bytes += kernels::filter_operand_bytes(form, shape.dim_pad);
 	return bytes;
 }

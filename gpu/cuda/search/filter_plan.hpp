@@ -1,5 +1,5 @@
-// How a source is searched through the tensor cores: sizes of samples, stages, candidates and bins, and the room they take.
-// Plain arithmetic on tuning.hpp; the number of bins is src/engine/distance/partial_reduce.hpp's.
+// How a source is searched through the tensor cores: sizes of samples, stages, candidates and bins, and the room they
+// take. Plain arithmetic on tuning.hpp; the number of bins is src/engine/distance/partial_reduce.hpp's.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct FilterPlan
 /// n_before: rows of the sources that were searched before.
 FilterPlan plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
-/// True if the source is small beside those before, and is to be scanned behind what they have given (launch_bounded_scan).
+/// True if the source is small beside those before, and is to be scanned behind what they have given
+/// (launch_bounded_scan).
 bool bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries);
 
 /// Bytes that a query needs for that.
@@ -50,13 +51,15 @@ struct BinsPlan
 bool bins_fit(const Source &source, uint32_t n_bins);
 
 /// bins_fit holds.
-Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan);
+Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins,
+	BinsPlan *plan);
 
 size_t bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins);
 
-/// Device memory that a query of so many needs while the source is searched, the queries' operand left out. n_bins: 0: exactly.
-size_t source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k,
-	uint32_t n_bins);
+/// Device memory that a query of so many needs while the source is searched, the queries' operand left out. n_bins: 0:
+/// exactly.
+size_t source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before,
+	uint32_t n_queries, uint32_t k, uint32_t n_bins);
 
 /// Bytes of a query's operands in all forms that it may meet.
 size_t operands_bytes(std::span<const Source> sources, const Shape &shape);

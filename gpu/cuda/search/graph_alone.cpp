@@ -21,7 +21,8 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
-constexpr uint32_t kClusterDims = 256; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs"),
+constexpr uint32_t kClusterDims =
+	256; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs"),
 constexpr uint32_t kClusterByteDims = 384; // or of so many bytes
 
 static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads
@@ -36,8 +37,7 @@ struct Sent
 	Entry *after;
 	uint8_t *has_after;
 
-	void
-	take(Arena *arena, size_t n, const Shape &shape, bool has_bytes)
+	void take(Arena *arena, size_t n, const Shape &shape, bool has_bytes)
 	{
 		vectors = arena->take<uint8_t>(n * shape.query_bytes);
 		bytes = has_bytes ? arena->take<uint8_t>(n * shape.dim_pad) : nullptr;
@@ -48,17 +48,20 @@ struct Sent
 	}
 };
 
-/// How many blocks each of the queries has, where nobody has said so: several where rows have many dimensions, so that scoring them is most of a step, and all
-/// queries of the batch have theirs at once, a multiprocessor each.
+/// How many blocks each of the queries has, where nobody has said so: several where rows have many dimensions, so that
+/// scoring them is most of a step, and all queries of the batch have theirs at once, a multiprocessor each.
 Status
 choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 {
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (args.rows.form == kernels::Form::kBit || args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
+	if (args.rows.form == kernels::Form::kBit ||
+		args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
 		return Status::ok();
-	VECTORGPU_TRY(device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()), "count multiprocessors"));
+	VECTORGPU_TRY(
+		device->check(cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device->ordinal()),
+			"count multiprocessors"));
 	for (const uint32_t blocks : {4u, 2u})
 	{
 		uint32_t room = 0;
@@ -67,7 +70,8 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 			continue;
 		args.tuning.blocks = blocks;
 		VECTORGPU_TRY(device->check(kernels::graph_cluster_room(args, &room), "ask for room for clusters"));
-		if (args.queries.n_queries <= room) // a cluster lies in one part of the device, so that some multiprocessors may be left over
+		if (args.queries.n_queries <=
+			room) // a cluster lies in one part of the device, so that some multiprocessors may be left over
 		{
 			*n_blocks = blocks;
 			break;
@@ -79,9 +83,9 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 } // namespace
 
 Status
-search_graph_alone(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Source &source,
-	std::span<const SearchQuery> queries, const kernels::GraphTuning &tuning, std::vector<std::vector<engine::Neighbor>> *results,
-	SearchCounts *counts, bool *taken)
+search_graph_alone(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+	const Source &source, std::span<const SearchQuery> queries, const kernels::GraphTuning &tuning,
+	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, bool *taken)
 {
 	const size_t n = queries.size();
 	const DeviceGraph &graph = *source.graph;
@@ -96,8 +100,8 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	kernels::GraphArgs args;
 
 	*taken = false;
-	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) || tuning.lanes != 0 || graph.parts.size() != 1 ||
-		graph.parts[0].n_entries > kernels::kGraphMostEntries)
+	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) ||
+		tuning.lanes != 0 || graph.parts.size() != 1 || graph.parts[0].n_entries > kernels::kGraphMostEntries)
 		return Status::ok();
 	sent.take(&host, n, shape, byte_rows);
 	read.take(&arena, n, shape, byte_rows);
@@ -126,12 +130,14 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	if (answers.heads == nullptr)
 		return Status::ok();
 	*taken = true;
-	// Bytes are read once, into registers: from where they are that is sooner than a copy. What follows an earlier round is looked at again and again.
+	// Bytes are read once, into registers: from where they are that is sooner than a copy. What follows an earlier
+	// round is looked at again and again.
 	if (bytes && !any_after)
 		read = sent;
 	else
 		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(read.vectors, sent.vectors, host.mark(), cudaMemcpyHostToDevice, context->stream.get()), "send queries"));
+			cudaMemcpyAsync(read.vectors, sent.vectors, host.mark(), cudaMemcpyHostToDevice, context->stream.get()),
+			"send queries"));
 	args.metric = spec.metric;
 	args.rows = source.rows();
 	args.queries.vectors = read.vectors;
@@ -151,7 +157,8 @@ search_graph_alone(const Device *device, SearchContext *context, const engine::D
 	args.tuning = tuning;
 	if (tuning.blocks == 0)
 		VECTORGPU_TRY(choose_blocks(device, args, &args.tuning.blocks));
-	VECTORGPU_TRY(device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
+	VECTORGPU_TRY(
+		device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
 	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
 	counts->n_graph_alone += n;
 	counts->n_graph_blocks += n * n_blocks;

@@ -1,6 +1,7 @@
-// See graph_search.hpp. Each query looks at a segment in one of three ways: by its graph; at all rows, where that is cheaper (gpu_choice.hpp) or the search
-// would be wider than the kernel's; not at all, if it has no score with any row. Queries without probes look at every row of everything, as
-// search.cpp does. Few searches of one graph are graph_alone.cpp's. For the graphs else, in chunks of queries, part by part of each segment:
+// See graph_search.hpp. Each query looks at a segment in one of three ways: by its graph; at all rows, where that is
+// cheaper (gpu_choice.hpp) or the search would be wider than the kernel's; not at all, if it has no score with any row.
+// Queries without probes look at every row of everything, as search.cpp does. Few searches of one graph are
+// graph_alone.cpp's. For the graphs else, in chunks of queries, part by part of each segment:
 //   begin       canonical scores of all entry points, the 8 first
 //   search      kernels/graph/graph_search.cuh
 //   merge       into what the query has found
@@ -58,11 +59,12 @@ public:
 	GraphSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
 		std::vector<const Source *> sources, std::span<const SearchQuery> queries, const kernels::GraphTuning &tuning,
 		std::vector<std::vector<Neighbor>> *results, engine::SearchControl *control)
-		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), sources_(std::move(sources)),
-		  queries_(queries), tuning_(tuning), results_(results), control_(control), arena_(context->workspace.get(), context->workspace.bytes())
+		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape),
+		  sources_(std::move(sources)), queries_(queries), tuning_(tuning), results_(results), control_(control),
+		  arena_(context->workspace.get(), context->workspace.bytes())
 	{
-		byte_rows_ = std::any_of(sources_.begin(), sources_.end(),
-			[&](const Source *source) { return kernels::graph_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
+		byte_rows_ = std::any_of(sources_.begin(), sources_.end(), [&](const Source *source)
+			{ return kernels::graph_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
 		for (const Source *source : sources_)
 			for (const engine::GraphPartLayout &part : source->graph->parts)
 			{
@@ -71,8 +73,7 @@ public:
 			}
 	}
 
-	Status
-	run()
+	Status run()
 	{
 		std::vector<uint32_t> numbers(queries_.size());
 
@@ -83,7 +84,8 @@ public:
 			for (const Source *source : sources_)
 				widths_[number] = std::max(widths_[number], width(number, *source));
 		if (!std::is_sorted(widths_.begin(), widths_.end()))
-			std::stable_sort(numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return widths_[a] < widths_[b]; });
+			std::stable_sort(
+				numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return widths_[a] < widths_[b]; });
 		return search_all(numbers);
 	}
 
@@ -93,42 +95,35 @@ private:
 		std::span<const uint32_t> numbers; // of queries_
 		kernels::Queries queries;
 		kernels::Best best;
-		uint32_t *widths = nullptr;      // [n_sources, n_queries]
+		uint32_t *widths = nullptr;             // [n_sources, n_queries]
 		std::map<uint32_t, uint32_t *> begin_k; // by begin_size: [n_queries] of that number
-		uint8_t *byte_queries = nullptr; // [n_queries, dim_pad], if all of them are bytes
+		uint8_t *byte_queries = nullptr;        // [n_queries, dim_pad], if all of them are bytes
 		uint32_t max_width = 0;
 		uint32_t max_k = 0;
 		bool any_after = false;
 	};
 
-	static uint32_t
-	begin_size(const engine::GraphPartLayout &part)
+	static uint32_t begin_size(const engine::GraphPartLayout &part)
 	{
 		return std::min(part.n_entries, engine::graph::kSearchEntries);
 	}
 
-	uint32_t
-	width(uint32_t number, const Source &source) const
+	uint32_t width(uint32_t number, const Source &source) const
 	{
 		return engine::width_of(queries_[number].probes, source.segment);
 	}
 
-	Status
-	check(cudaError_t error, const char *what) const
-	{
-		return device_->check(error, what);
-	}
+	Status check(cudaError_t error, const char *what) const { return device_->check(error, what); }
 
 	/// What is sent of a query.
-	size_t
-	query_in_bytes() const
+	size_t query_in_bytes() const
 	{
-		return shape_.query_bytes + 64 + (sources_.size() + n_begin_.size()) * sizeof(uint32_t) + (byte_rows_ ? shape_.dim_pad : 0);
+		return shape_.query_bytes + 64 + (sources_.size() + n_begin_.size()) * sizeof(uint32_t) +
+			(byte_rows_ ? shape_.dim_pad : 0);
 	}
 
 	/// How many of the queries, in order of their widths, go together.
-	size_t
-	chunk_size(std::span<const uint32_t> numbers) const
+	size_t chunk_size(std::span<const uint32_t> numbers) const
 	{
 		const size_t room = context_->workspace.bytes() / 4 * 3;
 		uint32_t max_k = 1;
@@ -137,11 +132,14 @@ private:
 		for (const uint32_t number : numbers)
 		{
 			const uint32_t k = std::max(max_k, static_cast<uint32_t>(queries_[number].k));
-			const size_t scratch = std::max<size_t>(widths_[number] * (sizeof(uint64_t) + sizeof(uint32_t)), most_entries_ * sizeof(uint64_t));
-			const size_t each = query_in_bytes() + k * sizeof(Entry) + engine::graph::kSearchEntries * sizeof(Entry) + scratch + 64;
+			const size_t scratch = std::max<size_t>(
+				widths_[number] * (sizeof(uint64_t) + sizeof(uint32_t)), most_entries_ * sizeof(uint64_t));
+			const size_t each =
+				query_in_bytes() + k * sizeof(Entry) + engine::graph::kSearchEntries * sizeof(Entry) + scratch + 64;
 
-			if (n > 0 && (n == kMostQueries || (n + 1) * query_in_bytes() + 8192 > context_->pinned_in.bytes() ||
-							 (n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() || (n + 1) * each > room))
+			if (n > 0 &&
+				(n == kMostQueries || (n + 1) * query_in_bytes() + 8192 > context_->pinned_in.bytes() ||
+					(n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() || (n + 1) * each > room))
 				break;
 			max_k = k;
 			n++;
@@ -149,8 +147,7 @@ private:
 		return n;
 	}
 
-	Status
-	search_all(std::span<const uint32_t> numbers)
+	Status search_all(std::span<const uint32_t> numbers)
 	{
 		while (!numbers.empty())
 		{
@@ -176,8 +173,7 @@ private:
 	}
 
 	/// One copy to the device: all pieces lie in both places alike.
-	Status
-	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	Status send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
 	{
 		const size_t n = numbers.size();
 		const size_t n_widths = sources_.size() * n;
@@ -225,9 +221,11 @@ private:
 			}
 		}
 
-		const bool all_bytes = stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, nullptr);
+		const bool all_bytes =
+			stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, nullptr);
 
-		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
+		VECTORGPU_TRY(
+			check(cudaMemcpyAsync(d_vectors, h_vectors, host.mark(), cudaMemcpyHostToDevice, stream_), "send queries"));
 		if (!all_bytes)
 			chunk->byte_queries = nullptr;
 		chunk->numbers = numbers;
@@ -242,8 +240,7 @@ private:
 		return arena_.failed() ? too_small() : Status::ok();
 	}
 
-	Status
-	search_part(size_t s, const engine::GraphPartLayout &part, const Chunk &chunk)
+	Status search_part(size_t s, const engine::GraphPartLayout &part, const Chunk &chunk)
 	{
 		const Source &source = *sources_[s];
 		const DeviceGraph &graph = *source.graph;
@@ -271,12 +268,14 @@ private:
 		if (arena_.failed())
 			return too_small();
 		VECTORGPU_TRY(check(kernels::launch_graph_search(search, stream_), "search a graph"));
-		return check(kernels::launch_merge(chunk.queries, search.candidates, search.rows.row_ids, chunk.best, chunk.max_k, stream_), "merge");
+		return check(kernels::launch_merge(
+						 chunk.queries, search.candidates, search.rows.row_ids, chunk.best, chunk.max_k, stream_),
+			"merge");
 	}
 
 	/// The nearest entry points of a part: their numbers in it.
-	Status
-	choose_entries(const Source &source, const engine::GraphPartLayout &part, const Chunk &chunk, kernels::Best *begin)
+	Status choose_entries(
+		const Source &source, const engine::GraphPartLayout &part, const Chunk &chunk, kernels::Best *begin)
 	{
 		const size_t n = chunk.queries.n_queries;
 		kernels::ScoreArgs score;
@@ -297,13 +296,12 @@ private:
 		if (arena_.failed())
 			return too_small();
 		VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score entry points"));
-		return check(
-			kernels::launch_select_keys(score.queries, score.keys, score.key_stride, part.n_entries, *begin, begin->stride, stream_),
+		return check(kernels::launch_select_keys(
+						 score.queries, score.keys, score.key_stride, part.n_entries, *begin, begin->stride, stream_),
 			"choose entry points");
 	}
 
-	Status
-	read_results(const Chunk &chunk)
+	Status read_results(const Chunk &chunk)
 	{
 		const size_t n = chunk.queries.n_queries;
 		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
@@ -313,7 +311,8 @@ private:
 		if (host.failed())
 			return too_small();
 		// One copy: counts and entries lie in both places alike.
-		VECTORGPU_TRY(check(cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, stream_), "read results"));
+		VECTORGPU_TRY(check(
+			cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, stream_), "read results"));
 		VECTORGPU_TRY(context_->stream.synchronize());
 		if (control_ != nullptr)
 			control_->progress.fetch_add(1, std::memory_order_relaxed);
@@ -334,7 +333,7 @@ private:
 	Arena arena_;
 	bool byte_rows_ = false; // some source's rows are scored as bytes
 	uint32_t most_entries_ = 1;
-	std::set<uint32_t> n_begin_; // begin_size of all parts
+	std::set<uint32_t> n_begin_;   // begin_size of all parts
 	std::vector<uint32_t> widths_; // [queries] the widest
 };
 
@@ -353,22 +352,21 @@ drop_nan(std::vector<Neighbor> *result)
 class Call
 {
 public:
-	Call(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
-		const SearchOptions &options, SearchCounts *counts, engine::SearchControl *control)
-		: device_(device), context_(context), spec_(spec), shape_(shape), snapshot_(snapshot), options_(options), counts_(counts),
-		  control_(control)
+	Call(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+		const Snapshot &snapshot, const SearchOptions &options, SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), spec_(spec), shape_(shape), snapshot_(snapshot), options_(options),
+		  counts_(counts), control_(control)
 	{
 	}
 
-	/// How a query looks at the snapshot: bit i: at source i, of those with a graph, by it. Other sources are looked at as a whole, those with a
-	/// graph not at all under kNoScores.
+	/// How a query looks at the snapshot: bit i: at source i, of those with a graph, by it. Other sources are looked at
+	/// as a whole, those with a graph not at all under kNoScores.
 	using Ways = uint64_t;
 	static constexpr Ways kNoScores = Ways{1} << 63;
 	static constexpr uint32_t kMostGraphs = 63; // more are looked at as a whole
 
 	/// ahead: a query that is looked at soon. Both stay where they are for as long as this is asked.
-	Ways
-	ways(const SearchQuery &query, const SearchQuery &ahead)
+	Ways ways(const SearchQuery &query, const SearchQuery &ahead)
 	{
 		if (query.probes.empty())
 			return 0;
@@ -380,12 +378,13 @@ public:
 			last_graphs_ = graphs_of(query);
 			last_exact_ = last_graphs_ != 0 && options_.graph_choice ? choose(query, last_graphs_, true) : 0;
 		}
-		return last_graphs_ & ~(last_exact_ == 0 || !any_bytes() || query_is_bytes(query, ahead) ? last_exact_ : choose(query, last_graphs_, false));
+		return last_graphs_ &
+			~(last_exact_ == 0 || !any_bytes() || query_is_bytes(query, ahead) ? last_exact_
+																			   : choose(query, last_graphs_, false));
 	}
 
 	/// Queries that look at every source in the same way. Sets their coverage.
-	Status
-	search_alike(std::span<const SearchQuery> queries, Ways ways, std::vector<std::vector<Neighbor>> *results)
+	Status search_alike(std::span<const SearchQuery> queries, Ways ways, std::vector<std::vector<Neighbor>> *results)
 	{
 		Snapshot rows;
 		std::vector<const Source *> graphs;
@@ -414,8 +413,9 @@ public:
 		}
 		for (const SearchQuery &query : queries)
 			if (query.coverage != nullptr)
-				*query.coverage =
-					!graphs.empty() ? engine::Coverage::kPart : left_out ? engine::Coverage::kScored : engine::Coverage::kAll;
+				*query.coverage = !graphs.empty() ? engine::Coverage::kPart
+					: left_out                    ? engine::Coverage::kScored
+												  : engine::Coverage::kAll;
 		if (!graphs.empty())
 			VECTORGPU_TRY(search_graph_sources(std::move(graphs), queries, results));
 		if (rows.n_rows > 0)
@@ -424,17 +424,16 @@ public:
 	}
 
 private:
-	static bool
-	wants_the_same(const SearchQuery &a, const SearchQuery &b)
+	static bool wants_the_same(const SearchQuery &a, const SearchQuery &b)
 	{
 		return a.k == b.k && a.has_after == b.has_after &&
 			std::equal(a.probes.begin(), a.probes.end(), b.probes.begin(), b.probes.end(),
-				[](const engine::SegmentProbes &x, const engine::SegmentProbes &y) { return x.segment == y.segment && x.probes == y.probes; });
+				[](const engine::SegmentProbes &x, const engine::SegmentProbes &y)
+				{ return x.segment == y.segment && x.probes == y.probes; });
 	}
 
 	/// Those that the width alone does not have looked at as a whole.
-	Ways
-	graphs_of(const SearchQuery &query) const
+	Ways graphs_of(const SearchQuery &query) const
 	{
 		uint32_t graph = 0;
 		Ways ways = 0;
@@ -448,9 +447,9 @@ private:
 		return ways;
 	}
 
-	/// The graphs of `ways` all of whose rows the query had better look at. are_bytes: so are the query's elements, if rows are.
-	Ways
-	choose(const SearchQuery &query, Ways ways, bool are_bytes) const
+	/// The graphs of `ways` all of whose rows the query had better look at. are_bytes: so are the query's elements, if
+	/// rows are.
+	Ways choose(const SearchQuery &query, Ways ways, bool are_bytes) const
 	{
 		const bool by_dot = spec_.metric == Metric::kL2 || spec_.metric == Metric::kInnerProduct;
 		std::array<GraphChoice, kMostGraphs> choices;
@@ -461,8 +460,8 @@ private:
 		Ways exact = 0;
 
 		// As search_one_pass takes them.
-		passes.shared = by_dot && are_bytes && options_.one_pass != nullptr && !query.has_after && query.k <= kernels::kFinishMostK &&
-			snapshot_.sources.size() <= kernels::kMostParts;
+		passes.shared = by_dot && are_bytes && options_.one_pass != nullptr && !query.has_after &&
+			query.k <= kernels::kFinishMostK && snapshot_.sources.size() <= kernels::kMostParts;
 		for (const Source &source : snapshot_.sources)
 		{
 			const kernels::Form form = source.block->form;
@@ -482,8 +481,10 @@ private:
 			// A bit string takes the time of so many floats as have its size, as far as the model can tell.
 			const uint32_t dim = form == kernels::Form::kBit ? source.block->pitch_bytes / sizeof(float) : spec_.dim;
 
-			choices[n] = {source.n_rows, dim, source.block->pitch_bytes, by_dot && form == kernels::Form::kByte && are_bytes,
-				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 && filter_pays(source, 0, 1, k),
+			choices[n] = {source.n_rows, dim, source.block->pitch_bytes,
+				by_dot && form == kernels::Form::kByte && are_bytes,
+				options_.one_pass != nullptr && fits && !query.has_after && spec_.metric != Metric::kL1 &&
+					filter_pays(source, 0, 1, k),
 				engine::width_of(query.probes, source.segment)};
 			numbers[n++] = number;
 		}
@@ -495,37 +496,39 @@ private:
 		return exact;
 	}
 
-	bool
-	any_bytes() const
+	bool any_bytes() const
 	{
-		return std::any_of(snapshot_.sources.begin(), snapshot_.sources.end(), [](const Source &source) { return source.block->form == kernels::Form::kByte; });
+		return std::any_of(snapshot_.sources.begin(), snapshot_.sources.end(),
+			[](const Source &source) { return source.block->form == kernels::Form::kByte; });
 	}
 
-	bool
-	query_is_bytes(const SearchQuery &query, const SearchQuery &ahead)
+	bool query_is_bytes(const SearchQuery &query, const SearchQuery &ahead)
 	{
 		int32_t norm = 0;
 
 		if (spec_.element != ElementType::kFloat32)
 			return false;
 		bytes_.resize(spec_.dim);
-		return put_bytes(static_cast<const float *>(query.query), spec_.dim, bytes_.data(), &norm, static_cast<const float *>(ahead.query));
+		return put_bytes(static_cast<const float *>(query.query), spec_.dim, bytes_.data(), &norm,
+			static_cast<const float *>(ahead.query));
 	}
 
-	Status
-	search_graph_sources(std::vector<const Source *> graphs, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_graph_sources(std::vector<const Source *> graphs, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results)
 	{
 		bool taken = false;
 
 		if (options_.graph_alone && graphs.size() == 1)
-			VECTORGPU_TRY(search_graph_alone(device_, context_, spec_, shape_, *graphs[0], queries, options_.graph, results, counts_, &taken));
+			VECTORGPU_TRY(search_graph_alone(
+				device_, context_, spec_, shape_, *graphs[0], queries, options_.graph, results, counts_, &taken));
 		return taken ? Status::ok()
-					 : GraphSearch(device_, context_, spec_, shape_, std::move(graphs), queries, options_.graph, results, control_).run();
+					 : GraphSearch(device_, context_, spec_, shape_, std::move(graphs), queries, options_.graph,
+						   results, control_)
+						   .run();
 	}
 
 	/// A zero vector has no cosine with any row. What has no finite distance is found by no graph either.
-	bool
-	query_has_scores(const SearchQuery &query) const
+	bool query_has_scores(const SearchQuery &query) const
 	{
 		double score;
 
@@ -536,10 +539,10 @@ private:
 	}
 
 	/// Queries that look at every row of every source.
-	Status
-	search_all_rows(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_all_rows(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
-		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
+		VECTORGPU_TRY(search_snapshot(
+			device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
 		for (size_t i = 0; i < queries.size(); i++)
 		{
 			const bool left_out = !queries[i].probes.empty() && drop_nan(&(*results)[i]);
@@ -551,13 +554,14 @@ private:
 	}
 
 	/// Joins the answers from all rows of some sources.
-	Status
-	add_rows(const Snapshot &rows, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status add_rows(
+		const Snapshot &rows, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
 		std::vector<std::vector<Neighbor>> others;
 		std::vector<Neighbor> joined;
 
-		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, rows, queries, options_, &others, counts_, control_));
+		VECTORGPU_TRY(
+			search_snapshot(device_, context_, spec_, shape_, rows, queries, options_, &others, counts_, control_));
 		for (size_t i = 0; i < queries.size(); i++)
 		{
 			const bool approximate = !queries[i].probes.empty();
@@ -565,7 +569,8 @@ private:
 			if (approximate && drop_nan(&others[i]) && queries[i].coverage != nullptr)
 				*queries[i].coverage = std::min(*queries[i].coverage, engine::Coverage::kScored);
 			joined.resize((*results)[i].size() + others[i].size());
-			std::merge((*results)[i].begin(), (*results)[i].end(), others[i].begin(), others[i].end(), joined.begin(), engine::neighbor_less);
+			std::merge((*results)[i].begin(), (*results)[i].end(), others[i].begin(), others[i].end(), joined.begin(),
+				engine::neighbor_less);
 			joined.resize(std::min(joined.size(), queries[i].k));
 			(*results)[i].assign(joined.begin(), joined.end());
 		}
@@ -580,7 +585,7 @@ private:
 	const SearchOptions &options_;
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
-	std::vector<uint8_t> bytes_; // of a query
+	std::vector<uint8_t> bytes_;        // of a query
 	const SearchQuery *last_ = nullptr; // that was chosen for, and how
 	Ways last_graphs_ = 0;
 	Ways last_exact_ = 0;
@@ -628,8 +633,8 @@ search_graphs(const Device *device, SearchContext *context, const engine::Distan
 			*queries[i].coverage = engine::Coverage::kAll;
 	}
 	if (!queries.empty() && snapshot.n_rows > 0 && std::equal(ways.begin() + 1, ways.end(), ways.begin()) &&
-		std::all_of(queries.begin(), queries.end(),
-			[&](const SearchQuery &query) { return query.k > 0 && query.k <= std::min<uint64_t>(snapshot.n_rows, kernels::kMaxSelectK); }))
+		std::all_of(queries.begin(), queries.end(), [&](const SearchQuery &query)
+			{ return query.k > 0 && query.k <= std::min<uint64_t>(snapshot.n_rows, kernels::kMaxSelectK); }))
 	{
 		// As nearly always: nothing has to be sorted and put back.
 		if (status.is_ok())
@@ -650,7 +655,8 @@ search_graphs(const Device *device, SearchContext *context, const engine::Distan
 		for (; end < numbers.size() && ways[numbers[end]] == alike; end++)
 		{
 			group.push_back(queries[numbers[end]]);
-			group.back().k = static_cast<size_t>(std::clamp<uint64_t>(group.back().k, 1, std::max<uint64_t>(snapshot.n_rows, 1)));
+			group.back().k =
+				static_cast<size_t>(std::clamp<uint64_t>(group.back().k, 1, std::max<uint64_t>(snapshot.n_rows, 1)));
 			large = large || (by_graph && group.back().k > kernels::kMaxSelectK);
 		}
 		if (snapshot.n_rows == 0 || large)

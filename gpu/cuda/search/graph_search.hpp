@@ -6,7 +6,8 @@
 namespace vectorgpu::cuda
 {
 
-/// A snapshot of a copy of kind kGraph. results [queries.size()]: see Engine::search; coverage of queries with probes is set.
+/// A snapshot of a copy of kind kGraph. results [queries.size()]: see Engine::search; coverage of queries with probes
+/// is set.
 Status search_graphs(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
 	const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, const SearchOptions &options,
 	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control);

@@ -20,29 +20,33 @@ namespace
 using engine::Neighbor;
 using engine::SearchQuery;
 
-constexpr size_t kMostSources = 4;          // each is waited for
-constexpr size_t kMostFetchedBytes = 4096;  // of queries of reals that blocks of the first launch fetch themselves, each of them up to 8 queries
+constexpr size_t kMostSources = 4; // each is waited for
+constexpr size_t kMostFetchedBytes =
+	4096; // of queries of reals that blocks of the first launch fetch themselves, each of them up to 8 queries
 
 /// True if the kernels can take the source with these queries. reals: those for any numbers.
 bool
-is_for_few(const engine::DistanceSpec &spec, const Shape &shape, bool reals, const Source &source, std::span<const SearchQuery> queries)
+is_for_few(const engine::DistanceSpec &spec, const Shape &shape, bool reals, const Source &source,
+	std::span<const SearchQuery> queries)
 {
 	const DeviceLists &lists = *source.lists;
 	const bool serves = reals ? kernels::ivf_few_serves_reals(spec.metric, source.block->form, shape.dim_pad)
 							  : kernels::ivf_few_serves(spec.metric, source.block->form, shape.dim_pad);
 
-	return serves && lists.with_vectors && lists.n_lists() > 0 && lists.n_lists() <= kernels::kIvfFewMostLists && source.n_rows > 0 &&
-		   std::all_of(queries.begin(), queries.end(),
-			   [&](const SearchQuery &query)
-			   {
-				   const uint32_t n_probes = engine::probes_of(query.probes, source.segment, lists.n_lists());
+	return serves && lists.with_vectors && lists.n_lists() > 0 && lists.n_lists() <= kernels::kIvfFewMostLists &&
+		source.n_rows > 0 &&
+		std::all_of(queries.begin(), queries.end(),
+			[&](const SearchQuery &query)
+			{
+				const uint32_t n_probes = engine::probes_of(query.probes, source.segment, lists.n_lists());
 
-				   return query.k <= kernels::kIvfFewMostK && !query.has_after && n_probes <= kernels::kIvfFewMostProbes && !chosen_by_codes(query, source);
-			   });
+				return query.k <= kernels::kIvfFewMostK && !query.has_after && n_probes <= kernels::kIvfFewMostProbes &&
+					!chosen_by_codes(query, source);
+			});
 }
 
-/// True if it costs less that each query reads its lists of reals by itself, than many launches that read each list once. most: pairs of a query and a list
-/// for each list; 0: tuning.hpp.
+/// True if it costs less that each query reads its lists of reals by itself, than many launches that read each list
+/// once. most: pairs of a query and a list for each list; 0: tuning.hpp.
 bool
 is_worth_it(const Source &source, std::span<const SearchQuery> queries, double most)
 {
@@ -57,7 +61,8 @@ is_worth_it(const Source &source, std::span<const SearchQuery> queries, double m
 
 	if (most != 0)
 		return per_list <= most;
-	return per_list <= kernels::kFewRealsPairsPerList || read_bytes <= static_cast<double>(kernels::kFewRealsLittleBytes);
+	return per_list <= kernels::kFewRealsPairsPerList ||
+		read_bytes <= static_cast<double>(kernels::kFewRealsLittleBytes);
 }
 
 /// Blocks that share a query: each lets at most the k first of its rows go on, and some more at one distance.
@@ -65,7 +70,8 @@ uint32_t
 n_splits(const kernels::IvfFewGrid &grid, const Source &source, size_t n_queries, uint32_t max_probes, uint32_t max_k)
 {
 	const uint64_t rows = uint64_t{source.n_rows} * max_probes / source.lists->n_lists();
-	const uint64_t wanted = std::min({grid.full_blocks / n_queries, rows / grid.rows_of_block, grid.candidates / max_k});
+	const uint64_t wanted =
+		std::min({grid.full_blocks / n_queries, rows / grid.rows_of_block, grid.candidates / max_k});
 
 	return static_cast<uint32_t>(std::max<uint64_t>(wanted, 1));
 }
@@ -103,7 +109,8 @@ class FewSearch
 public:
 	FewSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
 		const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, bool reals)
-		: device_(device), context_(context), spec_(spec), shape_(shape), sources_(sources), queries_(queries), reals_(reals), numbers_(queries.size())
+		: device_(device), context_(context), spec_(spec), shape_(shape), sources_(sources), queries_(queries),
+		  reals_(reals), numbers_(queries.size())
 	{
 		std::iota(numbers_.begin(), numbers_.end(), 0);
 		for (const SearchQuery &query : queries)
@@ -111,8 +118,8 @@ public:
 	}
 
 	/// As search_few has it.
-	Status
-	run(std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+	Status run(
+		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
 	{
 		if (!stage())
 			return Status::ok();
@@ -127,7 +134,8 @@ public:
 			*taken = true;
 			if (source == sources_.front() && args_.vectors_are_there)
 				VECTORGPU_TRY(send());
-			VECTORGPU_TRY(device_->check(kernels::launch_ivf_few(args_, travelling_, context_->stream.get()), "search lists for few queries"));
+			VECTORGPU_TRY(device_->check(
+				kernels::launch_ivf_few(args_, travelling_, context_->stream.get()), "search lists for few queries"));
 			found_.resize(queries_.size());
 			VECTORGPU_TRY(end_answers(device_, context_, args_.answers, numbers_, to, counts, redo));
 			for (size_t i = 0; to == &found_ && i < queries_.size(); i++)
@@ -137,16 +145,18 @@ public:
 	}
 
 private:
-	/// The queries, where they are taken from, and room on the device. False if there is too little, or a query is not of bytes that should be.
-	bool
-	stage()
+	/// The queries, where they are taken from, and room on the device. False if there is too little, or a query is not
+	/// of bytes that should be.
+	bool stage()
 	{
 		const size_t n = queries_.size();
 		const size_t query_bytes = reals_ ? shape_.query_bytes : shape_.dim_pad;
-		const bool travels = n * query_bytes <= kernels::kIvfFewInlineBytes && n <= kernels::kIvfFewInlineQueries; // few bytes travel among the arguments
+		const bool travels = n * query_bytes <= kernels::kIvfFewInlineBytes &&
+			n <= kernels::kIvfFewInlineQueries; // few bytes travel among the arguments
 		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
 		Arena arena(context_->workspace.get(), context_->workspace.bytes());
-		uint8_t *vectors = travels ? reinterpret_cast<uint8_t *>(travelling_.words) : host.take<uint8_t>(n * query_bytes);
+		uint8_t *vectors =
+			travels ? reinterpret_cast<uint8_t *>(travelling_.words) : host.take<uint8_t>(n * query_bytes);
 		uint32_t most_lists = 0;
 
 		heads_ = travels ? travelling_.queries : host.take<kernels::IvfFewQuery>(n);
@@ -175,19 +185,17 @@ private:
 		return true;
 	}
 
-	Status
-	send() const
+	Status send() const
 	{
 		const cudaStream_t stream = context_->stream.get();
 
 		return device_->check(sent_bytes_ <= kernels::kMostCopiedByKernel
-								  ? kernels::launch_copy(args_.vectors, sent_, sent_bytes_, stream)
-								  : cudaMemcpyAsync(args_.vectors, sent_, sent_bytes_, cudaMemcpyHostToDevice, stream),
+				? kernels::launch_copy(args_.vectors, sent_, sent_bytes_, stream)
+				: cudaMemcpyAsync(args_.vectors, sent_, sent_bytes_, cudaMemcpyHostToDevice, stream),
 			"send queries");
 	}
 
-	void
-	put_source(const Source &source)
+	void put_source(const Source &source)
 	{
 		const DeviceLists &lists = *source.lists;
 		uint32_t max_probes = 1;
@@ -204,7 +212,8 @@ private:
 		args_.offsets = lists.offsets.as<uint64_t>();
 		args_.centroids = lists.centroids.as<float>();
 		args_.n_lists = lists.n_lists();
-		args_.n_splits = n_splits(kernels::ivf_few_grid(reals_, shape_.dim_pad), source, queries_.size(), max_probes, max_k_);
+		args_.n_splits =
+			n_splits(kernels::ivf_few_grid(reals_, shape_.dim_pad), source, queries_.size(), max_probes, max_k_);
 	}
 
 	const Device *device_;
@@ -218,7 +227,7 @@ private:
 	uint32_t max_k_ = 1;
 	kernels::IvfFewInline travelling_{};
 	kernels::IvfFewQuery *heads_ = nullptr; // in travelling_, or in pinned memory
-	const uint8_t *sent_ = nullptr; // the queries, in host memory
+	const uint8_t *sent_ = nullptr;         // the queries, in host memory
 	size_t sent_bytes_ = 0;
 	kernels::IvfFewArgs args_;
 	std::vector<std::vector<Neighbor>> found_;
@@ -241,9 +250,13 @@ search_few(const Device *device, SearchContext *context, const engine::DistanceS
 		if (!(reals ? options.few_real_lists : options.few_lists) ||
 			!std::all_of(sources.begin(), sources.end(),
 				[&](const Source *source)
-				{ return is_for_few(spec, shape, reals, *source, queries) && (!reals || is_worth_it(*source, queries, options.few_real_pairs)); }))
+				{
+					return is_for_few(spec, shape, reals, *source, queries) &&
+						(!reals || is_worth_it(*source, queries, options.few_real_pairs));
+				}))
 			continue;
-		VECTORGPU_TRY(FewSearch(device, context, spec, shape, sources, queries, reals).run(results, counts, redo, taken));
+		VECTORGPU_TRY(
+			FewSearch(device, context, spec, shape, sources, queries, reals).run(results, counts, redo, taken));
 		if (!*taken)
 			continue;
 		// A query without an answer from one source has none.

@@ -1,6 +1,6 @@
-// See ivf_search.hpp. Queries that look at every row go the way of search.cpp, over the same rows, the others that of ivf_segments.cpp. The
-// delta is searched as search.cpp does, and joined on the host. Where segments have codes and no vectors (kCodes), every query goes by codes, and
-// the delta is not looked at.
+// See ivf_search.hpp. Queries that look at every row go the way of search.cpp, over the same rows, the others that of
+// ivf_segments.cpp. The delta is searched as search.cpp does, and joined on the host. Where segments have codes and no
+// vectors (kCodes), every query goes by codes, and the delta is not looked at.
 #include "cuda/search/ivf_search.hpp"
 
 #include <algorithm>
@@ -35,10 +35,10 @@ drop_nan(std::vector<Neighbor> *result)
 class Call
 {
 public:
-	Call(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
-		const SearchOptions &options, SearchCounts *counts, engine::SearchControl *control)
-		: device_(device), context_(context), spec_(spec), shape_(shape), snapshot_(snapshot), options_(options), counts_(counts),
-		  control_(control)
+	Call(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+		const Snapshot &snapshot, const SearchOptions &options, SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), spec_(spec), shape_(shape), snapshot_(snapshot), options_(options),
+		  counts_(counts), control_(control)
 	{
 		for (const Source &source : snapshot.sources)
 		{
@@ -54,8 +54,7 @@ public:
 		}
 	}
 
-	bool
-	looks_at_all(const SearchQuery &query) const
+	bool looks_at_all(const SearchQuery &query) const
 	{
 		if (options_.candidates_only)
 			return false;
@@ -69,10 +68,10 @@ public:
 	}
 
 	/// Queries that look at every row.
-	Status
-	search_all(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_all(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
-		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
+		VECTORGPU_TRY(search_snapshot(
+			device_, context_, spec_, shape_, snapshot_, queries, options_, results, counts_, control_));
 		for (size_t i = 0; i < queries.size(); i++)
 			if (!queries[i].probes.empty() && drop_nan(&(*results)[i]) && queries[i].coverage != nullptr)
 				*queries[i].coverage = engine::Coverage::kScored;
@@ -80,8 +79,7 @@ public:
 	}
 
 	/// Queries that look at some of the lists, k up to kMaxSelectK.
-	Status
-	search_some(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_some(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
 		std::vector<std::vector<Neighbor>> others;
 		std::vector<Neighbor> joined;
@@ -94,12 +92,14 @@ public:
 		VECTORGPU_TRY(search_by_segments(queries, results));
 		if (delta_.n_rows == 0)
 			return Status::ok();
-		VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, delta_, queries, options_, &others, counts_, control_));
+		VECTORGPU_TRY(
+			search_snapshot(device_, context_, spec_, shape_, delta_, queries, options_, &others, counts_, control_));
 		for (size_t i = 0; i < queries.size(); i++)
 		{
 			(void) drop_nan(&others[i]);
 			joined.resize((*results)[i].size() + others[i].size());
-			std::merge((*results)[i].begin(), (*results)[i].end(), others[i].begin(), others[i].end(), joined.begin(), engine::neighbor_less);
+			std::merge((*results)[i].begin(), (*results)[i].end(), others[i].begin(), others[i].end(), joined.begin(),
+				engine::neighbor_less);
 			joined.resize(std::min(joined.size(), queries[i].k));
 			(*results)[i].assign(joined.begin(), joined.end());
 		}
@@ -107,8 +107,7 @@ public:
 	}
 
 	/// The same for one query with a larger k: each part behind the one before.
-	Status
-	search_in_slices(SearchQuery query, std::vector<Neighbor> *result)
+	Status search_in_slices(SearchQuery query, std::vector<Neighbor> *result)
 	{
 		const size_t k = query.k;
 		std::vector<std::vector<Neighbor>> slice;
@@ -128,8 +127,7 @@ public:
 
 private:
 	/// Segments whose codes choose rows for the query.
-	std::vector<bool>
-	coded_segments(const SearchQuery &query) const
+	std::vector<bool> coded_segments(const SearchQuery &query) const
 	{
 		std::vector<bool> coded;
 
@@ -138,19 +136,18 @@ private:
 		return coded;
 	}
 
-	Status
-	search_together(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_together(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
 		return search_segments(device_, context_, spec_, shape_, lists_, queries, options_, results, counts_, control_);
 	}
 
 	/// Segments with lists: queries whose rows are chosen by codes in the same segments go together.
-	Status
-	search_by_segments(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
+	Status search_by_segments(std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results)
 	{
 		std::map<std::vector<bool>, std::vector<uint32_t>> groups;
 
-		if (std::none_of(lists_.begin(), lists_.end(), [](const Source *source) { return source->lists->codes != nullptr; }))
+		if (std::none_of(
+				lists_.begin(), lists_.end(), [](const Source *source) { return source->lists->codes != nullptr; }))
 			return search_together(queries, results);
 		for (uint32_t i = 0; i < queries.size(); i++)
 			groups[coded_segments(queries[i])].push_back(i);

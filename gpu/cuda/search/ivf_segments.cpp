@@ -1,13 +1,14 @@
 // See ivf_segments.hpp. In chunks, over one segment after another:
 //   coarse      canonical scores of all centroids, the n_probes first
 //   threshold   from the smallest scores of groups of rows of the nearest lists, and from what was found before
-//   scan        canonical scores of all rows of the lists; those up to the threshold are candidates. Few queries go one by one, many
+//   scan        canonical scores of all rows of the lists; those up to the threshold are candidates. Few queries go one
+//   by one, many
 //               list by list
 //   merge       into what the query has found
-// Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp), but for segments all of whose lists a query
-// looks at, or of which it wants very many candidates. Where there are no vectors beside codes, what these choose is the answer.
-// A query with more candidates than there is room for is answered again in windows of places. Few queries go the way of
-// ivf_few.hpp first.
+// Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp), but for segments all of
+// whose lists a query looks at, or of which it wants very many candidates. Where there are no vectors beside codes,
+// what these choose is the answer. A query with more candidates than there is room for is answered again in windows of
+// places. Few queries go the way of ivf_few.hpp first.
 #include "cuda/search/ivf_segments.hpp"
 
 #include <algorithm>
@@ -32,13 +33,14 @@ using engine::Neighbor;
 using engine::SearchQuery;
 using kernels::Entry;
 
-constexpr size_t kMostQueries = 16384;      // of a chunk
-constexpr size_t kCarefulQueries = 16;      // of a chunk that goes in windows
-constexpr double kLeastQueriesPerList = 1.25; // on average, from which the scan goes list by list (gpu/kernels/README.md, "Inverted lists")
-constexpr size_t kLeastByteQueries = 16;    // ... on the integer units, where queries cost next to nothing
-constexpr size_t kManyQueries = 128;        // a block for each keeps the device busy
-constexpr uint32_t kFewGroups = 128;        // that a block for a query samples in no time
-constexpr uint32_t kProbesRatio = 4;        // of the queries of a chunk at most: each has room for the most
+constexpr size_t kMostQueries = 16384; // of a chunk
+constexpr size_t kCarefulQueries = 16; // of a chunk that goes in windows
+constexpr double kLeastQueriesPerList =
+	1.25; // on average, from which the scan goes list by list (gpu/kernels/README.md, "Inverted lists")
+constexpr size_t kLeastByteQueries = 16; // ... on the integer units, where queries cost next to nothing
+constexpr size_t kManyQueries = 128;     // a block for each keeps the device busy
+constexpr uint32_t kFewGroups = 128;     // that a block for a query samples in no time
+constexpr uint32_t kProbesRatio = 4;     // of the queries of a chunk at most: each has room for the most
 
 Status
 too_small()
@@ -50,19 +52,19 @@ class ListSearch
 {
 public:
 	ListSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-		std::vector<const Source *> sources, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
-		SearchCounts *counts, engine::SearchControl *control)
-		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), sources_(std::move(sources)),
-		  queries_(queries), results_(results), counts_(counts), control_(control),
+		std::vector<const Source *> sources, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
+		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape),
+		  sources_(std::move(sources)), queries_(queries), results_(results), counts_(counts), control_(control),
 		  arena_(context->workspace.get(), context->workspace.bytes())
 	{
-		byte_rows_ = std::any_of(sources_.begin(), sources_.end(),
-			[&](const Source *source) { return kernels::ivf_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
+		byte_rows_ = std::any_of(sources_.begin(), sources_.end(), [&](const Source *source)
+			{ return kernels::ivf_bytes_are_exact(spec.metric, source->block->form, shape.dim_pad); });
 	}
 
-	/// All queries have probes and 1 ... kMaxSelectK as k. Where lists have codes, these choose the rows for all queries in the same segments.
-	Status
-	run()
+	/// All queries have probes and 1 ... kMaxSelectK as k. Where lists have codes, these choose the rows for all
+	/// queries in the same segments.
+	Status run()
 	{
 		const std::vector<uint32_t> numbers = prepare();
 
@@ -75,21 +77,20 @@ public:
 	}
 
 	/// The queries of these numbers alone, in windows of places.
-	Status
-	run_carefully(std::vector<uint32_t> numbers)
+	Status run_carefully(std::vector<uint32_t> numbers)
 	{
 		if (numbers.empty())
 			return Status::ok();
 		(void) prepare();
-		std::stable_sort(numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
+		std::stable_sort(numbers.begin(), numbers.end(),
+			[this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
 		counts_->n_redone += numbers.size();
 		return search_all(numbers, true);
 	}
 
 private:
 	/// The queries' numbers in order of their probes.
-	std::vector<uint32_t>
-	prepare()
+	std::vector<uint32_t> prepare()
 	{
 		for (const Source *source : sources_)
 			by_codes_.push_back(!queries_.empty() && chosen_by_codes(queries_[0], *source));
@@ -106,8 +107,8 @@ private:
 					most_candidates_[number] = std::max(most_candidates_[number], candidates(number, *sources_[s]));
 		}
 		if (!std::is_sorted(most_probes_.begin(), most_probes_.end()))
-			std::stable_sort(
-				numbers.begin(), numbers.end(), [this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
+			std::stable_sort(numbers.begin(), numbers.end(),
+				[this](uint32_t a, uint32_t b) { return most_probes_[a] < most_probes_[b]; });
 		return numbers;
 	}
 
@@ -116,27 +117,25 @@ private:
 		std::span<const uint32_t> numbers; // of queries_
 		kernels::Queries queries;
 		kernels::Best best;
-		uint32_t *probes = nullptr; // [n_sources, n_queries]
+		uint32_t *probes = nullptr;   // [n_sources, n_queries]
 		uint32_t *n_scored = nullptr; // [n_queries]: rows that codes named
 		uint8_t *redo = nullptr;
-		uint8_t *byte_queries = nullptr; // [n_queries, dim_pad], if all of them are bytes
-		int32_t *byte_norms = nullptr;   // [n_queries]
-		std::vector<uint64_t> n_pairs;     // [n_sources]: lists looked at by all queries together
-		std::vector<uint32_t> max_probes;  // [n_sources]
-		uint32_t *candidates = nullptr;    // [n_sources, n_queries]
+		uint8_t *byte_queries = nullptr;      // [n_queries, dim_pad], if all of them are bytes
+		int32_t *byte_norms = nullptr;        // [n_queries]
+		std::vector<uint64_t> n_pairs;        // [n_sources]: lists looked at by all queries together
+		std::vector<uint32_t> max_probes;     // [n_sources]
+		uint32_t *candidates = nullptr;       // [n_sources, n_queries]
 		std::vector<uint32_t> max_candidates; // [n_sources]
 		uint32_t max_k = 0;
 		bool any_after = false;
 	};
 
-	uint32_t
-	probes(uint32_t number, const Source &source) const
+	uint32_t probes(uint32_t number, const Source &source) const
 	{
 		return engine::probes_of(queries_[number].probes, source.segment, source.lists->n_lists());
 	}
 
-	uint32_t
-	most_probes(uint32_t number) const
+	uint32_t most_probes(uint32_t number) const
 	{
 		uint32_t most = 1;
 
@@ -145,33 +144,22 @@ private:
 		return most;
 	}
 
-	Status
-	check(cudaError_t error, const char *what) const
-	{
-		return device_->check(error, what);
-	}
+	Status check(cudaError_t error, const char *what) const { return device_->check(error, what); }
 
-	static uint32_t
-	n_groups(uint32_t max_k)
-	{
-		return std::min(kernels::kMaxGroups, std::max(64u, 4 * max_k));
-	}
+	static uint32_t n_groups(uint32_t max_k) { return std::min(kernels::kMaxGroups, std::max(64u, 4 * max_k)); }
 
-	static uint32_t
-	capacity(const Source &source, uint32_t max_k)
+	static uint32_t capacity(const Source &source, uint32_t max_k)
 	{
 		return std::min(source.n_rows, 32 * max_k + 2048);
 	}
 
-	uint32_t
-	candidates(uint32_t number, const Source &source) const
+	uint32_t candidates(uint32_t number, const Source &source) const
 	{
 		return engine::candidates_of(queries_[number].probes, source.segment);
 	}
 
 	/// Device memory that a query of a chunk needs.
-	size_t
-	query_bytes(uint32_t max_probes, uint32_t max_candidates, uint32_t max_k, bool careful) const
+	size_t query_bytes(uint32_t max_probes, uint32_t max_candidates, uint32_t max_k, bool careful) const
 	{
 		size_t scratch = 0;
 
@@ -181,26 +169,25 @@ private:
 			const size_t n_probes = std::min(max_probes, source->lists->n_lists());
 			const size_t coarse = source->lists->n_lists() * sizeof(uint64_t);
 			const size_t scan = by_codes_[s] ? coded_query_bytes(*source, shape_.dim_pad, max_candidates)
-								: careful	 ? 0
+				: careful                    ? 0
 											 : capacity(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t));
 
 			scratch = std::max(scratch, n_probes * (sizeof(Entry) + sizeof(uint32_t)) + std::max(coarse, scan));
 		}
-		if (careful || n_groups(max_k) > kernels::kIvfMostSampled) // fewer are sampled without them, or by a few queries
+		if (careful ||
+			n_groups(max_k) > kernels::kIvfMostSampled) // fewer are sampled without them, or by a few queries
 			scratch += kernels::kMaxGroups * sizeof(uint64_t);
 		return query_in_bytes() + 128 + 2 * sources_.size() * sizeof(uint32_t) + max_k * sizeof(Entry) + scratch;
 	}
 
 	/// What is sent of a query.
-	size_t
-	query_in_bytes() const
+	size_t query_in_bytes() const
 	{
 		return shape_.query_bytes + 64 + 2 * sources_.size() * sizeof(uint32_t) + (byte_rows_ ? shape_.dim_pad : 0);
 	}
 
 	/// How many of the queries, in order of their probes, go together.
-	size_t
-	chunk_size(std::span<const uint32_t> numbers, bool careful) const
+	size_t chunk_size(std::span<const uint32_t> numbers, bool careful) const
 	{
 		const uint32_t least_probes = most_probes_[numbers.front()];
 		const size_t room = context_->workspace.bytes() / 4 * 3; // the rest: per list, and candidates of windows
@@ -233,10 +220,10 @@ private:
 				each = query_bytes(max_probes, max_candidates, k, careful);
 			}
 
-			if (n > 0 && (n == most || n_probes / kProbesRatio > least_probes ||
-							 (n + 1) * in_each + 8192 > context_->pinned_in.bytes() ||
-							 (n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() ||
-							 (n + 1) * each > room))
+			if (n > 0 &&
+				(n == most || n_probes / kProbesRatio > least_probes ||
+					(n + 1) * in_each + 8192 > context_->pinned_in.bytes() ||
+					(n + 1) * (k * sizeof(Entry) + 16) + 8192 > context_->pinned_out.bytes() || (n + 1) * each > room))
 				break;
 			max_k = k;
 			n++;
@@ -245,8 +232,7 @@ private:
 	}
 
 	/// careful: in windows of places, so that there is always room.
-	Status
-	search_all(std::span<const uint32_t> numbers, bool careful)
+	Status search_all(std::span<const uint32_t> numbers, bool careful)
 	{
 		while (!numbers.empty())
 		{
@@ -271,8 +257,7 @@ private:
 	}
 
 	/// One copy to the device: all pieces lie in both places alike.
-	Status
-	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	Status send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
 	{
 		const size_t n = numbers.size();
 		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
@@ -334,8 +319,10 @@ private:
 			}
 		}
 
-		const bool all_bytes = stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, h_norms);
-		const size_t result_bytes = (n * chunk->max_k * sizeof(Entry) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+		const bool all_bytes =
+			stage_queries(spec_, shape_, queries_, numbers, h_vectors, byte_rows_ ? h_bytes : nullptr, h_norms);
+		const size_t result_bytes =
+			(n * chunk->max_k * sizeof(Entry) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 		size_t sent_bytes = host.mark();
 
 		// Whole arrays of results are read back, so places that no result fills are zeros, few of them from here.
@@ -343,14 +330,17 @@ private:
 		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
 		if (arena_.failed())
 			return too_small();
-		if (Entry *h_entries = result_bytes <= kernels::kMostCopiedByKernel ? host.take<Entry>(n * chunk->max_k) : nullptr; h_entries != nullptr)
+		if (Entry *h_entries =
+				result_bytes <= kernels::kMostCopiedByKernel ? host.take<Entry>(n * chunk->max_k) : nullptr;
+			h_entries != nullptr)
 		{
 			std::memset(h_entries, 0, result_bytes);
 			sent_bytes = host.mark();
 		}
 		else
 			VECTORGPU_TRY(check(cudaMemsetAsync(chunk->best.entries, 0, result_bytes, stream_), "clear results"));
-		VECTORGPU_TRY(check(cudaMemcpyAsync(d_vectors, h_vectors, sent_bytes, cudaMemcpyHostToDevice, stream_), "send queries"));
+		VECTORGPU_TRY(
+			check(cudaMemcpyAsync(d_vectors, h_vectors, sent_bytes, cudaMemcpyHostToDevice, stream_), "send queries"));
 		if (!all_bytes)
 			chunk->byte_queries = nullptr;
 		chunk->numbers = numbers;
@@ -363,8 +353,7 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_source(size_t s, const Chunk &chunk, bool careful)
+	Status search_source(size_t s, const Chunk &chunk, bool careful)
 	{
 		const Source &source = *sources_[s];
 		const size_t n = chunk.queries.n_queries;
@@ -395,7 +384,7 @@ private:
 		}
 
 		const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries &&
-						   kernels::ivf_bytes_are_exact(spec_.metric, source.block->form, shape_.dim_pad);
+			kernels::ivf_bytes_are_exact(spec_.metric, source.block->form, shape_.dim_pad);
 
 		if (!bytes && static_cast<double>(chunk.n_pairs[s]) < kLeastQueriesPerList * source.lists->n_lists())
 			VECTORGPU_TRY(check(kernels::launch_ivf_scan_queries(scan, stream_), "scan lists"));
@@ -405,8 +394,7 @@ private:
 	}
 
 	/// The candidates of codes.
-	Status
-	scan_codes(size_t s, const Chunk &chunk, const kernels::IvfProbes &ranked)
+	Status scan_codes(size_t s, const Chunk &chunk, const kernels::IvfProbes &ranked)
 	{
 		CodedRequest request;
 
@@ -424,8 +412,7 @@ private:
 	}
 
 	/// probes->ranked: the first lists of each query. Scratch is given back.
-	Status
-	rank_lists(size_t s, const Chunk &chunk, kernels::IvfProbes *probes)
+	Status rank_lists(size_t s, const Chunk &chunk, kernels::IvfProbes *probes)
 	{
 		const DeviceLists &lists = *sources_[s]->lists;
 		const size_t n = chunk.queries.n_queries;
@@ -457,22 +444,22 @@ private:
 		if (ranked.stride > kernels::kMaxSelectK)
 			VECTORGPU_TRY(sort_lists(lists, score, ranked));
 		else
-			VECTORGPU_TRY(check(kernels::launch_select_keys(score.queries, score.keys, score.key_stride, lists.n_lists(), ranked,
-									ranked.stride, stream_),
+			VECTORGPU_TRY(check(kernels::launch_select_keys(score.queries, score.keys, score.key_stride,
+									lists.n_lists(), ranked, ranked.stride, stream_),
 				"rank lists"));
 		arena_.release(mark);
 		return Status::ok();
 	}
 
 	/// More lists than the selection gives: all of them in order.
-	Status
-	sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked)
+	Status sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked)
 	{
 		const uint32_t n_lists = lists.n_lists();
 		uint64_t *ids = lists.list_ids.as<uint64_t>();
 		size_t temp_bytes = 0;
 
-		VECTORGPU_TRY(check(kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n_lists, true, stream_),
+		VECTORGPU_TRY(check(
+			kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n_lists, true, stream_),
 			"ask for the room of a sort"));
 
 		uint64_t *sorted_keys = arena_.take<uint64_t>(n_lists);
@@ -483,18 +470,18 @@ private:
 			return too_small();
 		for (size_t q = 0; q < score.queries.n_queries; q++)
 		{
-			VECTORGPU_TRY(check(kernels::sort_entries(temp, &temp_bytes, score.keys + q * score.key_stride, ids, sorted_keys,
-									sorted_lists, n_lists, true, stream_),
+			VECTORGPU_TRY(check(kernels::sort_entries(temp, &temp_bytes, score.keys + q * score.key_stride, ids,
+									sorted_keys, sorted_lists, n_lists, true, stream_),
 				"sort lists"));
-			VECTORGPU_TRY(check(
-				kernels::launch_zip(sorted_keys, sorted_lists, ranked.stride, ranked.entries + q * ranked.stride, stream_), "rank lists"));
+			VECTORGPU_TRY(check(kernels::launch_zip(sorted_keys, sorted_lists, ranked.stride,
+									ranked.entries + q * ranked.stride, stream_),
+				"rank lists"));
 		}
 		return Status::ok();
 	}
 
 	/// The smallest keys of groups of rows; for find_thresholds.
-	Status
-	sample(size_t n, kernels::IvfScanArgs *scan)
+	Status sample(size_t n, kernels::IvfScanArgs *scan)
 	{
 		scan->minima = arena_.take<uint64_t>(n * kernels::kMaxGroups);
 		if (arena_.failed())
@@ -502,16 +489,14 @@ private:
 		return check(kernels::launch_ivf_minima(*scan, stream_), "sample lists");
 	}
 
-	Status
-	find_thresholds(const Chunk &chunk, const kernels::IvfScanArgs &scan)
+	Status find_thresholds(const Chunk &chunk, const kernels::IvfScanArgs &scan)
 	{
 		return check(kernels::launch_thresholds(chunk.queries, scan.minima, scan.n_groups, chunk.best, scan.thresholds,
 						 scan.candidates.counts, stream_),
 			"find thresholds");
 	}
 
-	Status
-	take_candidates(size_t n, uint32_t room, kernels::Candidates *candidates)
+	Status take_candidates(size_t n, uint32_t room, kernels::Candidates *candidates)
 	{
 		candidates->capacity = room;
 		candidates->keys = arena_.take<uint64_t>(n * room);
@@ -520,8 +505,7 @@ private:
 		return arena_.failed() ? too_small() : Status::ok();
 	}
 
-	Status
-	scan_list_by_list(const Source &source, const Chunk &chunk, bool bytes, kernels::IvfScanArgs *scan)
+	Status scan_list_by_list(const Source &source, const Chunk &chunk, bool bytes, kernels::IvfScanArgs *scan)
 	{
 		const size_t n_lists = source.lists->n_lists();
 
@@ -533,10 +517,12 @@ private:
 		scan->plan.queries = arena_.take<uint32_t>(size_t{chunk.queries.n_queries} * scan->probes.stride);
 		if (arena_.failed())
 			return too_small();
-		VECTORGPU_TRY(check(cudaMemsetAsync(scan->plan.counts, 0, n_lists * sizeof(uint32_t), stream_), "clear counts"));
+		VECTORGPU_TRY(
+			check(cudaMemsetAsync(scan->plan.counts, 0, n_lists * sizeof(uint32_t), stream_), "clear counts"));
 		if (bytes)
 			scan->plan.queries_per_tile = kernels::kIvfByteQueriesPerTile;
-		VECTORGPU_TRY(check(kernels::launch_ivf_plan(scan->probes, chunk.queries.n_queries, scan->plan, stream_), "sort queries by lists"));
+		VECTORGPU_TRY(check(kernels::launch_ivf_plan(scan->probes, chunk.queries.n_queries, scan->plan, stream_),
+			"sort queries by lists"));
 		if (bytes)
 		{
 			scan->byte_queries = chunk.byte_queries;
@@ -547,16 +533,15 @@ private:
 		return check(kernels::launch_ivf_scan_lists(*scan, stream_), "scan lists");
 	}
 
-	Status
-	merge(const Chunk &chunk, const kernels::IvfScanArgs &scan, uint8_t *redo)
+	Status merge(const Chunk &chunk, const kernels::IvfScanArgs &scan, uint8_t *redo)
 	{
-		return check(
-			kernels::launch_merge(chunk.queries, scan.candidates, scan.rows.row_ids, chunk.best, chunk.max_k, stream_, redo), "merge");
+		return check(kernels::launch_merge(
+						 chunk.queries, scan.candidates, scan.rows.row_ids, chunk.best, chunk.max_k, stream_, redo),
+			"merge");
 	}
 
 	/// Each window has room for all of its rows.
-	Status
-	scan_in_windows(const Source &source, const Chunk &chunk, kernels::IvfScanArgs *scan)
+	Status scan_in_windows(const Source &source, const Chunk &chunk, kernels::IvfScanArgs *scan)
 	{
 		constexpr size_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
 		const size_t n = chunk.queries.n_queries;
@@ -582,8 +567,7 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	read_results(const Chunk &chunk)
+	Status read_results(const Chunk &chunk)
 	{
 		const size_t n = chunk.queries.n_queries;
 		Arena host(context_->pinned_out.as<uint8_t>(), context_->pinned_out.bytes());
@@ -620,8 +604,8 @@ private:
 	SearchCounts *counts_;
 	engine::SearchControl *control_;
 	Arena arena_;
-	bool byte_rows_ = false; // some source's rows are scanned as bytes
-	std::vector<bool> by_codes_; // [n_sources]: codes choose the rows
+	bool byte_rows_ = false;                // some source's rows are scanned as bytes
+	std::vector<bool> by_codes_;            // [n_sources]: codes choose the rows
 	std::vector<uint32_t> most_probes_;     // [queries]
 	std::vector<uint32_t> most_candidates_; // [queries]
 	std::vector<uint32_t> redo_;
@@ -631,9 +615,8 @@ private:
 
 Status
 search_segments(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const std::vector<const Source *> &sources, std::span<const SearchQuery> queries,
-	const SearchOptions &options, std::vector<std::vector<Neighbor>> *results,
-	SearchCounts *counts, engine::SearchControl *control)
+	const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, const SearchOptions &options,
+	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
 {
 	ListSearch search(device, context, spec, shape, sources, queries, results, counts, control);
 	std::vector<uint32_t> redo;

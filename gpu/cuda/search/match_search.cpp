@@ -26,8 +26,7 @@ public:
 	explicit Pieces(uint8_t *base) : base_(base) {}
 
 	template <class T>
-	T *
-	take(uint64_t n)
+	T *take(uint64_t n)
 	{
 		T *piece = base_ == nullptr ? nullptr : reinterpret_cast<T *>(base_ + used_);
 
@@ -66,12 +65,13 @@ struct DeviceMatchIndex::Chunk
 	uint8_t *zeros = nullptr; // what must be zero at first lies together
 	uint64_t zero_bytes = 0;
 
-	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles, bool texts);
+	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows,
+		size_t n_tiles, bool texts);
 	void place(Pieces *pieces);
 };
 
-DeviceMatchIndex::Chunk::Chunk(
-	std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows, size_t n_tiles, bool texts)
+DeviceMatchIndex::Chunk::Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits,
+	size_t n_rows, size_t n_tiles, bool texts)
 	: requests(all), numbers(some), by_texts(texts)
 {
 	for (const uint32_t i : numbers)
@@ -85,7 +85,8 @@ DeviceMatchIndex::Chunk::Chunk(
 	queries.n_queries = static_cast<uint32_t>(numbers.size());
 	queries.bits = bits;
 	candidates.zipper_shift = kernels::match_zipper_shift(most_count + 1);
-	n_parts = texts ? kernels::match_text_parts(queries.n_queries, static_cast<uint32_t>(n_tiles)) : kernels::match_parts(bits);
+	n_parts = texts ? kernels::match_text_parts(queries.n_queries, static_cast<uint32_t>(n_tiles))
+					: kernels::match_parts(bits);
 	candidates.capacity = static_cast<uint32_t>(std::min<uint64_t>(n_rows, uint64_t{max_k} * n_tiles * n_parts));
 }
 
@@ -135,7 +136,8 @@ DeviceMatchIndex::tile_work(size_t tile, uint64_t most_count) const
 	return 0;
 }
 
-/// So many tiles from `first` on, up to `end`, make a launch. One at least, which is little enough: search_once sees to that.
+/// So many tiles from `first` on, up to `end`, make a launch. One at least, which is little enough: search_once sees to
+/// that.
 size_t
 DeviceMatchIndex::tiles_of_launch(size_t first, size_t end, const Chunk &chunk) const
 {
@@ -219,8 +221,8 @@ DeviceMatchIndex::compare_texts(const Chunk &chunk, const Stream &stream, engine
 }
 
 Status
-DeviceMatchIndex::search_chunk(
-	Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
+DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
+	engine::SearchControl *control) const
 {
 	Pieces pieces(workspace->data());
 	const cudaStream_t stream = workspace->stream().get();
@@ -232,8 +234,8 @@ DeviceMatchIndex::search_chunk(
 	std::vector<uint32_t> n_out(n);
 	auto send_array = [&](const void *to, const auto &from)
 	{
-		return device_->check(
-			cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice, stream),
+		return device_->check(cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]),
+								  cudaMemcpyHostToDevice, stream),
 			"send match queries");
 	};
 
@@ -251,8 +253,9 @@ DeviceMatchIndex::search_chunk(
 		sizes.push_back(static_cast<uint32_t>(request.symbols.size()));
 		ends.push_back(static_cast<uint32_t>(ranges.size()));
 		ks.push_back(static_cast<uint32_t>(request.k));
-		after_marks.push_back(
-			request.has_after ? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX)) : UINT32_MAX);
+		after_marks.push_back(request.has_after
+				? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX))
+				: UINT32_MAX);
 		after_rows.push_back(request.has_after ? request.after_row : 0);
 	}
 	{
@@ -279,25 +282,29 @@ DeviceMatchIndex::search_chunk(
 
 	const GpuWait wait(device_); // copies to memory that is not pinned
 
-	VECTORGPU_TRY(device_->check(
-		kernels::launch_match_merge(chunk->queries, chunk->candidates, chunk->max_k, chunk->out, chunk->n_out, chunk->max_k, stream),
+	VECTORGPU_TRY(device_->check(kernels::launch_match_merge(chunk->queries, chunk->candidates, chunk->max_k,
+									 chunk->out, chunk->n_out, chunk->max_k, stream),
 		"select by count"));
 	VECTORGPU_TRY(device_->check(
-		cudaMemcpyAsync(out.data(), chunk->out, out.size() * sizeof(uint64_t), cudaMemcpyDeviceToHost, stream), "read match results"));
+		cudaMemcpyAsync(out.data(), chunk->out, out.size() * sizeof(uint64_t), cudaMemcpyDeviceToHost, stream),
+		"read match results"));
 	VECTORGPU_TRY(device_->check(
-		cudaMemcpyAsync(n_out.data(), chunk->n_out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read match results"));
+		cudaMemcpyAsync(n_out.data(), chunk->n_out, n * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream),
+		"read match results"));
 	VECTORGPU_TRY(workspace->stream().synchronize());
 	for (size_t q = 0; q < n; q++)
 		for (uint32_t i = 0; i < n_out[q]; i++)
 		{
 			const uint64_t entry = out[q * chunk->max_k + i];
 
-			(*results)[chunk->numbers[q]].push_back({~static_cast<uint32_t>(entry >> 32) - 1, static_cast<uint32_t>(entry)});
+			(*results)[chunk->numbers[q]].push_back(
+				{~static_cast<uint32_t>(entry >> 32) - 1, static_cast<uint32_t>(entry)});
 		}
 	return {};
 }
 
-/// Requests `numbers`, which have k from 1 to kMaxSelectK and counters of `bits`: appends what they find to their results.
+/// Requests `numbers`, which have k from 1 to kMaxSelectK and counters of `bits`: appends what they find to their
+/// results.
 Status
 DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
 	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
@@ -313,7 +320,8 @@ DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<
 	at_a_time = std::clamp<size_t>(most_work_ / most_work, 1, at_a_time);
 	for (size_t first = 0; first < numbers.size();)
 	{
-		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_, n_tiles_, texts_.loaded());
+		Chunk chunk(requests, numbers.subspan(first, std::min(at_a_time, numbers.size() - first)), bits, n_rows_,
+			n_tiles_, texts_.loaded());
 		Pieces wanted(nullptr);
 		const size_t n = chunk.numbers.size();
 
@@ -336,9 +344,8 @@ DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<
 }
 
 Status
-DeviceMatchIndex::search(
-	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results,
-	engine::SearchControl *control) const
+DeviceMatchIndex::search(std::span<const MatchRequest> requests, MatchWorkspace *workspace,
+	std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
 {
 	std::vector<MatchRequest> pieces(requests.begin(), requests.end());
 	std::vector<size_t> wanted(requests.size()); // rows still to come
@@ -372,7 +379,8 @@ DeviceMatchIndex::search(
 		}
 		for (size_t width = 0; width < kWidths; width++)
 			if (!by_width[width].empty())
-				VECTORGPU_TRY(search_once(pieces, by_width[width], texts_.loaded() ? texts_.bits() : 4u << width, workspace, results, control));
+				VECTORGPU_TRY(search_once(pieces, by_width[width], texts_.loaded() ? texts_.bits() : 4u << width,
+					workspace, results, control));
 		for (const uint32_t i : pending)
 		{
 			const std::vector<MatchFound> &found = (*results)[i];

@@ -34,7 +34,8 @@ one_at_a_time(int device)
 
 /// The snapshot's sources one behind the other, if one kernel can take them all.
 bool
-join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::RowParts *parts, uint32_t *n_tiles, double *max_norm)
+join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::RowParts *parts, uint32_t *n_tiles,
+	double *max_norm)
 {
 	constexpr uint64_t kMostTiles = uint64_t{1} << 24; // numbers of rows are 32 bits
 
@@ -46,7 +47,8 @@ join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::
 
 	for (const Source &source : snapshot.sources)
 	{
-		if (source.block->form != Form::kByte || !source.filterable || source.n_untrusted > 0 || source.n_rows == 0 || tiles >= kMostTiles)
+		if (source.block->form != Form::kByte || !source.filterable || source.n_untrusted > 0 || source.n_rows == 0 ||
+			tiles >= kMostTiles)
 			return false;
 		parts->rows[parts->n] = source.rows();
 		parts->values[parts->n] = source.block->values.as<float>() + source.first;
@@ -61,8 +63,8 @@ join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::
 
 /// The queries' bytes and what else the kernel reads; false if one is not of bytes.
 bool
-stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint64_t n_rows,
-	size_t pitch, uint8_t *bytes, kernels::OnePassQuery *heads)
+stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
+	uint64_t n_rows, size_t pitch, uint8_t *bytes, kernels::OnePassQuery *heads)
 {
 	constexpr size_t kBytesAhead = 4096; // as many as a core can ask memory for while it makes bytes of others
 	const size_t n_ahead = std::max<size_t>(1, kBytesAhead / (spec.dim * sizeof(float)));
@@ -74,10 +76,12 @@ stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> que
 		uint8_t *to = bytes + i * pitch;
 		int32_t squares = 0;
 
-		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares, static_cast<const float *>(queries[numbers[next]].query)))
+		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares,
+				static_cast<const float *>(queries[numbers[next]].query)))
 			return false;
 		std::fill(to + spec.dim, to + pitch, uint8_t{0});
-		heads[i] = {std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(std::min<uint64_t>(query.k, n_rows))};
+		heads[i] = {
+			std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(std::min<uint64_t>(query.k, n_rows))};
 	}
 	return true;
 }
@@ -94,9 +98,10 @@ drained(const SearchContext &context, const Status &status)
 } // namespace
 
 Status
-search_one_pass(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape, const Snapshot &snapshot,
-	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, const SearchOptions &options,
-	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+search_one_pass(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
+	const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
+	const SearchOptions &options, std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts,
+	std::vector<uint32_t> *redo, bool *taken)
 {
 	const size_t n = numbers.size();
 	const size_t pitch = kernels::filter_operand_bytes(Form::kByte, shape.dim_pad);
@@ -108,7 +113,8 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	const auto begun = steady_clock::now();
 
 	*taken = false;
-	if (options.one_pass == nullptr || n < options.filter_min_queries || begun < options.one_pass->not_before.load(std::memory_order_relaxed))
+	if (options.one_pass == nullptr || n < options.filter_min_queries ||
+		begun < options.one_pass->not_before.load(std::memory_order_relaxed))
 		return Status::ok();
 
 	uint32_t max_k = 0;
@@ -119,14 +125,16 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 			return Status::ok();
 		max_k = std::max(max_k, static_cast<uint32_t>(std::min<uint64_t>(queries[number].k, snapshot.n_rows)));
 	}
-	if (n == 0 || n > kernels::kOnePassMostQueries || max_k > kernels::kFinishMostK || snapshot.n_rows < kernels::kFilterLeastRows ||
-		snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k || !join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
+	if (n == 0 || n > kernels::kOnePassMostQueries || max_k > kernels::kFinishMostK ||
+		snapshot.n_rows < kernels::kFilterLeastRows || snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k ||
+		!join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
 		return Status::ok();
 
 	args.n_queries = static_cast<uint32_t>(n);
 
 	OnePassTrace *const trace = options.one_pass->trace;
-	const kernels::OnePassPlan plan = kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles, options.one_pass->tuning);
+	const kernels::OnePassPlan plan =
+		kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles, options.one_pass->tuning);
 
 	// A block finishes a query with so many candidates, and a random order of rows is not certain.
 	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
@@ -202,8 +210,8 @@ search_one_pass(const Device *device, SearchContext *context, const engine::Dist
 	{
 		options.one_pass->not_before.store(steady_clock::now() + options.one_pass->pause, std::memory_order_relaxed);
 		device->log(("a search in one pass was given up, since others use the GPU: there will be none for " +
-					 std::to_string(options.one_pass->pause.count()) + " ms")
-						.c_str());
+			std::to_string(options.one_pass->pause.count()) + " ms")
+				.c_str());
 		counts->n_given_up += n;
 		redo->resize(n_redo);
 		for (const uint32_t number : numbers)

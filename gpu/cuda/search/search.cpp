@@ -1,10 +1,11 @@
 // See search.hpp. A batch is cut into chunks that fit the workspace and the pinned buffers. Each chunk goes over the
-// sources (segments, blocks of the delta) one after another; what a query has found so far (Best) stays on the device and
-// sharpens the thresholds of the sources to come. Ways over a source:
-//   bounded canonical scores of all rows of a small source, those kept that are not behind what was found before -> merge
-//   direct  canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
+// sources (segments, blocks of the delta) one after another; what a query has found so far (Best) stays on the device
+// and sharpens the thresholds of the sources to come. Ways over a source:
+//   bounded canonical scores of all rows of a small source, those kept that are not behind what was found before ->
+//   merge direct  canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
 //   filter  tensor-core estimates of a sample -> threshold -> of all rows, keeping those below it -> rescore -> merge
-//   bins    tensor-core estimates of all rows, keeping the smallest of each bin -> rescore the k first -> merge (PartialReduce)
+//   bins    tensor-core estimates of all rows, keeping the smallest of each bin -> rescore the k first -> merge
+//   (PartialReduce)
 // Queries that the filter cannot take (and those it could not finish) are answered again by the direct way.
 // k beyond kMaxSelectK is answered by sorting all scores, or in slices where the workspace is too small for that.
 #include "cuda/search/search.hpp"
@@ -55,14 +56,14 @@ public:
 	Search(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
 		const Snapshot &snapshot, std::span<const SearchQuery> queries, const SearchOptions &options,
 		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control)
-		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape), snapshot_(snapshot),
-		  queries_(queries), options_(options), results_(results), counts_(counts), control_(control),
-		  arena_(context->workspace.get(), context->workspace.bytes()), new_rows_(options.lane, context->stream.get())
+		: device_(device), context_(context), stream_(context->stream.get()), spec_(spec), shape_(shape),
+		  snapshot_(snapshot), queries_(queries), options_(options), results_(results), counts_(counts),
+		  control_(control), arena_(context->workspace.get(), context->workspace.bytes()),
+		  new_rows_(options.lane, context->stream.get())
 	{
 	}
 
-	Status
-	run()
+	Status run()
 	{
 		std::map<uint32_t, std::vector<uint32_t>> by_bins; // 0: exact
 
@@ -85,8 +86,8 @@ public:
 			bool taken = false;
 
 			if (n_bins == 0 && !is_stopped(control_))
-				VECTORGPU_TRY(search_one_pass(
-					device_, context_, spec_, shape_, snapshot_, queries_, numbers, options_, results_, counts_, &redo_, &taken));
+				VECTORGPU_TRY(search_one_pass(device_, context_, spec_, shape_, snapshot_, queries_, numbers, options_,
+					results_, counts_, &redo_, &taken));
 			if (taken)
 				progress();
 			else
@@ -111,49 +112,40 @@ private:
 		float *thresholds = nullptr;
 		uint64_t *n_rescored = nullptr;
 		uint32_t *n_bounded = nullptr; // [queries] candidates of a bounded scan; 0 between two of them
-		kernels::Answers answers; // that the last kernel of the chunk is to give; none: the results are copied
+		kernels::Answers answers;      // that the last kernel of the chunk is to give; none: the results are copied
 		uint32_t max_k = 0;
 		bool any_after = false;
 	};
 
 	/// Bins of PartialReduce for a query; 0: it is answered exactly. It does not depend on the rest of the batch.
-	uint32_t
-	bins_of(const SearchQuery &query, uint64_t k) const
+	uint32_t bins_of(const SearchQuery &query, uint64_t k) const
 	{
 		if (!options_.bins || !(query.recall_target > 0 && query.recall_target < 1) || query.has_after)
 			return 0;
 		return static_cast<uint32_t>(std::min<uint64_t>(engine::partial_reduce_bins(k, query.recall_target), 1u << 30));
 	}
 
-	uint32_t
-	k_of(uint32_t number) const
+	uint32_t k_of(uint32_t number) const
 	{
 		return static_cast<uint32_t>(std::min<uint64_t>(queries_[number].k, snapshot_.n_rows));
 	}
 
-	void
-	progress()
+	void progress()
 	{
 		if (control_ != nullptr)
 			control_->progress.fetch_add(1, std::memory_order_relaxed);
 	}
 
-	Status
-	check(cudaError_t error, const char *what) const
-	{
-		return device_->check(error, what);
-	}
+	Status check(cudaError_t error, const char *what) const { return device_->check(error, what); }
 
-	Status
-	to_device(void *to, const void *from, size_t bytes)
+	Status to_device(void *to, const void *from, size_t bytes)
 	{
 		if (bytes <= kernels::kMostCopiedByKernel)
 			return check(kernels::launch_copy(to, from, bytes, stream_), "send queries");
 		return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "send queries");
 	}
 
-	Status
-	to_host(void *to, const void *from, size_t bytes)
+	Status to_host(void *to, const void *from, size_t bytes)
 	{
 		if (bytes <= kernels::kMostCopiedByKernel)
 			return check(kernels::launch_copy(to, from, bytes, stream_), "read results");
@@ -161,8 +153,7 @@ private:
 	}
 
 	/// n_bins: of PartialReduce, the same for all; 0: exact.
-	Status
-	search_all(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
+	Status search_all(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
 	{
 		while (!numbers.empty())
 		{
@@ -178,8 +169,7 @@ private:
 	}
 
 	/// How many of the queries fit the buffers together, and no more after a stop has been asked for than that.
-	size_t
-	chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
+	size_t chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
 	{
 		constexpr size_t kMostQueries = 16384;
 		const size_t in_each = shape_.query_bytes + 64;
@@ -197,17 +187,19 @@ private:
 			for (const Source &source : snapshot_.sources)
 			{
 				if (may_filter)
-					scratch_each =
-						std::max(scratch_each, source_bytes(device_, source, shape_, n_before, static_cast<uint32_t>(n + 1), static_cast<uint32_t>(k), n_bins));
+					scratch_each = std::max(scratch_each,
+						source_bytes(device_, source, shape_, n_before, static_cast<uint32_t>(n + 1),
+							static_cast<uint32_t>(k), n_bins));
 				n_before += source.n_rows;
 			}
 
 			const size_t device_each = in_each + out_each + 64 + operands + scratch_each;
 
 			// A quarter of the workspace is kept for the direct way.
-			if (n > 0 && (n == kMostQueries || (n + 1) * in_each + 4096 > context_->pinned_in.bytes() ||
-							 (n + 1) * out_each + 4096 > context_->pinned_out.bytes() ||
-							 (n + 1) * device_each + 65536 > context_->workspace.bytes() / 4 * 3))
+			if (n > 0 &&
+				(n == kMostQueries || (n + 1) * in_each + 4096 > context_->pinned_in.bytes() ||
+					(n + 1) * out_each + 4096 > context_->pinned_out.bytes() ||
+					(n + 1) * device_each + 65536 > context_->workspace.bytes() / 4 * 3))
 				break;
 			max_k = k;
 			n++;
@@ -215,36 +207,36 @@ private:
 		return n;
 	}
 
-	bool
-	wants_filter(const Source &source, uint64_t n_before, const Chunk &chunk) const
+	bool wants_filter(const Source &source, uint64_t n_before, const Chunk &chunk) const
 	{
 		const kernels::Form form = source.block->form;
-		const uint32_t least = options_.filter_min_queries != 0 ? options_.filter_min_queries : kernels::filter_min_queries(form);
+		const uint32_t least =
+			options_.filter_min_queries != 0 ? options_.filter_min_queries : kernels::filter_min_queries(form);
 
 		return !chunk.any_after && chunk.queries.n_queries >= least &&
-			   filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
+			filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
 	}
 
 	/// The chunk's queries as the products of this form take them, made once for all sources of the form.
-	Status
-	prepare_operand(kernels::Form form, Chunk *chunk)
+	Status prepare_operand(kernels::Form form, Chunk *chunk)
 	{
 		void *&operand = chunk->operands[static_cast<size_t>(form)];
 
 		if (operand == nullptr)
 		{
-			operand = arena_.take<uint8_t>(chunk->queries.n_queries * kernels::filter_operand_bytes(form, shape_.dim_pad));
+			operand =
+				arena_.take<uint8_t>(chunk->queries.n_queries * kernels::filter_operand_bytes(form, shape_.dim_pad));
 			if (arena_.failed())
 				return too_small();
 			chunk->prepared.operand = operand;
-			return check(kernels::launch_prepare_queries(spec_.metric, form, chunk->queries, chunk->prepared, stream_), "prepare queries");
+			return check(kernels::launch_prepare_queries(spec_.metric, form, chunk->queries, chunk->prepared, stream_),
+				"prepare queries");
 		}
 		chunk->prepared.operand = operand;
 		return Status::ok();
 	}
 
-	Status
-	search_chunk(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
+	Status search_chunk(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins)
 	{
 		Chunk chunk;
 
@@ -258,7 +250,8 @@ private:
 			VECTORGPU_TRY(new_rows_.await(source.ticket));
 
 			const bool bins = may_filter && !chunk.any_after && bins_fit(source, n_bins); // first: whatever the batch
-			const bool bounded = may_filter && !bins && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
+			const bool bounded =
+				may_filter && !bins && bounded_scan_pays(source, shape_, n_before, chunk.queries.n_queries);
 			const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, chunk);
 
 			if (bins || filter)
@@ -282,8 +275,7 @@ private:
 	}
 
 	/// One copy to the device: vectors, k, after, has_after and zeros lie in both places alike.
-	Status
-	send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	Status send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
 	{
 		const size_t n = numbers.size();
 		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
@@ -350,8 +342,7 @@ private:
 		kernels::RescoreArgs rescore;
 	};
 
-	Status
-	begin_passes(const Source &source, uint32_t capacity, Chunk *chunk, Passes *passes)
+	Status begin_passes(const Source &source, uint32_t capacity, Chunk *chunk, Passes *passes)
 	{
 		const kernels::Rows rows = source.rows();
 		const size_t n = chunk->queries.n_queries;
@@ -390,8 +381,7 @@ private:
 	}
 
 	/// Cuts the candidates back, rescores them, and merges.
-	Status
-	end_passes(Passes *passes, Chunk *chunk)
+	Status end_passes(Passes *passes, Chunk *chunk)
 	{
 		passes->select.last = true;
 		if (chunk->max_k <= kernels::kFinishMostK)
@@ -399,17 +389,17 @@ private:
 			// Of one source its end is the search's, and the candidates counted there are all.
 			if (snapshot_.sources.size() == 1)
 				chunk->answers = begin_answers(context_, chunk->queries.n_queries, chunk->max_k);
-			return check(kernels::launch_finish(passes->select, passes->rescore, stream_, chunk->answers), "rescore and merge rows");
+			return check(kernels::launch_finish(passes->select, passes->rescore, stream_, chunk->answers),
+				"rescore and merge rows");
 		}
 		VECTORGPU_TRY(check(kernels::launch_filter_tighten(passes->select, stream_), "tighten thresholds"));
 		VECTORGPU_TRY(check(kernels::launch_rescore(passes->rescore, stream_), "rescore rows"));
-		return check(kernels::launch_merge(chunk->queries, passes->rescore.candidates, passes->rescore.rows.row_ids, chunk->best,
-						 chunk->max_k, stream_),
+		return check(kernels::launch_merge(chunk->queries, passes->rescore.candidates, passes->rescore.rows.row_ids,
+						 chunk->best, chunk->max_k, stream_),
 			"merge");
 	}
 
-	Status
-	search_filter(const Source &source, uint64_t n_before, Chunk *chunk)
+	Status search_filter(const Source &source, uint64_t n_before, Chunk *chunk)
 	{
 		const FilterPlan plan = plan_filter(source, n_before, chunk->queries.n_queries, chunk->max_k);
 		float *minima = arena_.take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
@@ -429,7 +419,8 @@ private:
 			VECTORGPU_TRY(check(kernels::launch_filter_minima(filter, stream_), "sample rows"));
 		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(passes.select, stream_), "find thresholds"));
 		filter.tile_stride = 1;
-		for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles; first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
+		for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles;
+			first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
 		{
 			filter.first_tile = first;
 			filter.n_tiles = end - first;
@@ -442,8 +433,7 @@ private:
 	}
 
 	/// PartialReduce: one pass, the nearest row of each bin, of which the k first are rescored.
-	Status
-	search_bins(const Source &source, Chunk *chunk, uint32_t n_bins)
+	Status search_bins(const Source &source, Chunk *chunk, uint32_t n_bins)
 	{
 		const size_t n = chunk->queries.n_queries;
 		BinsPlan plan;
@@ -462,13 +452,13 @@ private:
 		passes.filter.n_stripes = plan.form.n_stripes;
 		passes.filter.key_tile_bits = plan.form.key_tile_bits;
 		VECTORGPU_TRY(check(kernels::launch_filter_bins(passes.filter, stream_), "reduce rows to bins"));
-		VECTORGPU_TRY(check(kernels::launch_collect_bins(passes.select, passes.filter, n_bins, stream_), "collect bins"));
+		VECTORGPU_TRY(
+			check(kernels::launch_collect_bins(passes.select, passes.filter, n_bins, stream_), "collect bins"));
 		return end_passes(&passes, chunk);
 	}
 
 	/// A source that is small beside those before it.
-	Status
-	search_bounded(const Source &source, const Chunk &chunk)
+	Status search_bounded(const Source &source, const Chunk &chunk)
 	{
 		const size_t n = chunk.queries.n_queries;
 		kernels::BoundedScanArgs scan;
@@ -487,12 +477,13 @@ private:
 	}
 
 	/// Queries [first, first + n) of a chunk.
-	static void
-	cut(const Chunk &chunk, uint32_t first, uint32_t n, const Shape &shape, kernels::Queries *queries, kernels::Best *best)
+	static void cut(const Chunk &chunk, uint32_t first, uint32_t n, const Shape &shape, kernels::Queries *queries,
+		kernels::Best *best)
 	{
 		*queries = chunk.queries;
 		*best = chunk.best;
-		queries->vectors = static_cast<const uint8_t *>(queries->vectors) + static_cast<size_t>(first) * shape.query_bytes;
+		queries->vectors =
+			static_cast<const uint8_t *>(queries->vectors) + static_cast<size_t>(first) * shape.query_bytes;
 		queries->k += first;
 		if (queries->after != nullptr)
 			queries->after += first;
@@ -502,8 +493,7 @@ private:
 		best->counts += first;
 	}
 
-	Status
-	search_direct(const Source &source, const Chunk &chunk)
+	Status search_direct(const Source &source, const Chunk &chunk)
 	{
 		constexpr size_t kEachRow = 2 * sizeof(uint64_t) + sizeof(uint32_t);       // key; candidate's key and row
 		constexpr size_t kEachQuery = kernels::kMaxGroups * sizeof(uint64_t) + 64; // minima, threshold, count
@@ -553,21 +543,21 @@ private:
 				if (is_stopped(control_))
 					return stopped();
 				VECTORGPU_TRY(check(kernels::launch_scores(score, stream_), "score rows"));
-				VECTORGPU_TRY(check(
-					kernels::launch_thresholds(score.queries, minima, n_groups, best, thresholds, candidates.counts, stream_),
+				VECTORGPU_TRY(check(kernels::launch_thresholds(
+										score.queries, minima, n_groups, best, thresholds, candidates.counts, stream_),
 					"find thresholds"));
-				VECTORGPU_TRY(check(
-					kernels::launch_compact(score.queries, keys, n_range, score.rows.n_rows, thresholds, candidates, stream_),
+				VECTORGPU_TRY(check(kernels::launch_compact(score.queries, keys, n_range, score.rows.n_rows, thresholds,
+										candidates, stream_),
 					"collect rows"));
 				VECTORGPU_TRY(check(
-					kernels::launch_merge(score.queries, candidates, score.rows.row_ids, best, chunk.max_k, stream_), "merge"));
+					kernels::launch_merge(score.queries, candidates, score.rows.row_ids, best, chunk.max_k, stream_),
+					"merge"));
 			}
 		return Status::ok();
 	}
 
 	/// Rows [first, first + n) of a block of rows.
-	static kernels::Rows
-	part(kernels::Rows rows, uint32_t first, uint32_t n)
+	static kernels::Rows part(kernels::Rows rows, uint32_t first, uint32_t n)
 	{
 		rows.vectors = static_cast<const uint8_t *>(rows.vectors) + static_cast<size_t>(first) * rows.pitch_bytes;
 		rows.row_ids += first;
@@ -576,14 +566,9 @@ private:
 		return rows;
 	}
 
-	static Neighbor
-	neighbor(const Entry &entry)
-	{
-		return {kernels::key_to_score(entry.key), entry.row};
-	}
+	static Neighbor neighbor(const Entry &entry) { return {kernels::key_to_score(entry.key), entry.row}; }
 
-	Status
-	read_results(const Chunk &chunk)
+	Status read_results(const Chunk &chunk)
 	{
 		if (chunk.answers.heads != nullptr)
 		{
@@ -620,14 +605,14 @@ private:
 	}
 
 	/// One query with a k that the selection does not reach.
-	Status
-	search_large(uint32_t number, uint64_t k)
+	Status search_large(uint32_t number, uint64_t k)
 	{
 		const uint64_t n = snapshot_.n_rows;
 		size_t temp_bytes = 0;
 
-		VECTORGPU_TRY(check(kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n, false, stream_),
-			"ask for the room of a sort"));
+		VECTORGPU_TRY(
+			check(kernels::sort_entries(nullptr, &temp_bytes, nullptr, nullptr, nullptr, nullptr, n, false, stream_),
+				"ask for the room of a sort"));
 		if (4 * n * sizeof(uint64_t) + temp_bytes + shape_.query_bytes + 65536 > context_->workspace.bytes())
 			return search_in_slices(number, k);
 
@@ -667,8 +652,9 @@ private:
 		const bool ascending = snapshot_.sources.size() == 1 && snapshot_.sources.front().rows_ascending;
 		Entry *zipped = reinterpret_cast<Entry *>(keys); // keys and rows together, not needed after the sort
 
-		VECTORGPU_TRY(check(
-			kernels::sort_entries(temp, &temp_bytes, keys, rows, sorted_keys, sorted_rows, n, ascending, stream_), "sort rows"));
+		VECTORGPU_TRY(
+			check(kernels::sort_entries(temp, &temp_bytes, keys, rows, sorted_keys, sorted_rows, n, ascending, stream_),
+				"sort rows"));
 		VECTORGPU_TRY(check(kernels::launch_zip(sorted_keys, sorted_rows, k, zipped, stream_), "collect rows"));
 
 		const size_t per_round = context_->pinned_out.bytes() / sizeof(Entry);
@@ -696,8 +682,7 @@ private:
 	}
 
 	/// send_queries for one query without results to keep.
-	Status
-	send_one(std::span<const uint32_t> numbers, Chunk *chunk)
+	Status send_one(std::span<const uint32_t> numbers, Chunk *chunk)
 	{
 		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
 		const SearchQuery &query = queries_[numbers[0]];
@@ -723,8 +708,7 @@ private:
 	}
 
 	/// kMaxSelectK results at a time, each time after the last.
-	Status
-	search_in_slices(uint32_t number, uint64_t k)
+	Status search_in_slices(uint32_t number, uint64_t k)
 	{
 		SearchQuery query = queries_[number];
 		std::vector<Neighbor> &result = (*results_)[number];
@@ -734,7 +718,8 @@ private:
 			std::vector<std::vector<Neighbor>> slice;
 
 			query.k = static_cast<size_t>(std::min<uint64_t>(kernels::kMaxSelectK, k - result.size()));
-			VECTORGPU_TRY(search_snapshot(device_, context_, spec_, shape_, snapshot_, {&query, 1}, options_, &slice, counts_, control_));
+			VECTORGPU_TRY(search_snapshot(
+				device_, context_, spec_, shape_, snapshot_, {&query, 1}, options_, &slice, counts_, control_));
 			result.insert(result.end(), slice[0].begin(), slice[0].end());
 			if (slice[0].size() < query.k)
 				break;

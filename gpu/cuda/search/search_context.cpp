@@ -15,7 +15,8 @@ SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinne
 	VECTORGPU_TRY(pinned_in.allocate(device, pinned_bytes / 2, "queries"));
 	VECTORGPU_TRY(heads.allocate(device, kMostAnswers * sizeof(kernels::AnswerHead), "results"));
 	std::memset(heads.get(), 0, heads.bytes());
-	VECTORGPU_TRY(counters.allocate(device, kernels::OnePassCounters::kWords * sizeof(uint32_t), "counters of a search"));
+	VECTORGPU_TRY(
+		counters.allocate(device, kernels::OnePassCounters::kWords * sizeof(uint32_t), "counters of a search"));
 	VECTORGPU_TRY(device->check(cudaMemsetAsync(counters.get(), 0, counters.bytes(), stream.get()), "clear counters"));
 	VECTORGPU_TRY(given_up.allocate(device, sizeof(uint32_t), "counters of a search"));
 	*given_up.as<uint32_t>() = 0;

@@ -22,15 +22,17 @@ public:
 	{
 	}
 
-	Status
-	run(StartTimes *times)
+	Status run(StartTimes *times)
 	{
-		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice = false; // until it is their turn
+		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice =
+			false; // until it is their turn
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
-				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists}, {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
-				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
+				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists},
+				 {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
+				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs},
+				 {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
 				 {"of match counts", &WayTests::test_matches}})
 		{
 			VECTORGPU_TRY((this->*test)());
@@ -42,8 +44,7 @@ public:
 
 private:
 	/// *way is left out, and the log says so, where the test has failed; a device that is lost is the engine's end.
-	Status
-	judge(const Status &status, bool *way, const char *without)
+	Status judge(const Status &status, bool *way, const char *without)
 	{
 		if (status.is_ok() || device_.fatal())
 			return status;
@@ -52,9 +53,9 @@ private:
 		return Status::ok();
 	}
 
-	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other ways answer the same.
-	Status
-	test_one_pass()
+	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other
+	/// ways answer the same.
+	Status test_one_pass()
 	{
 		if (!options_.one_pass)
 			return Status::ok();
@@ -67,8 +68,7 @@ private:
 		return judge(status, &ways_->one_pass, "no searches in one pass");
 	}
 
-	Status
-	test_few_lists()
+	Status test_few_lists()
 	{
 		if (!options_.few_lists)
 			return Status::ok();
@@ -76,8 +76,7 @@ private:
 		return judge(self_test_few_lists(engine_), &ways_->few_lists, "no searches of lists in two launches");
 	}
 
-	Status
-	test_few_real_lists()
+	Status test_few_real_lists()
 	{
 		if (!options_.few_real_lists)
 			return Status::ok();
@@ -95,26 +94,21 @@ private:
 	}
 
 	/// Exact answers reach every recall target.
-	Status
-	test_bins()
-	{
-		return judge(self_test_bins(engine_), &ways_->bins, "recall targets are taken for 1");
-	}
+	Status test_bins() { return judge(self_test_bins(engine_), &ways_->bins, "recall targets are taken for 1"); }
 
-	uint32_t
-	graph_steps() const
+	uint32_t graph_steps() const
 	{
 		return options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
 	}
 
 	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
-	Status
-	test_graphs()
+	Status test_graphs()
 	{
 		ways_->graph_alone = options_.graph_alone;
 
 		const uint32_t steps = graph_steps();
-		const bool may_have_clusters = ways_->graph_alone && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0;
+		const bool may_have_clusters =
+			ways_->graph_alone && options_.graph.blocks + options_.graph.warps + options_.graph.lanes == 0;
 		Status status = self_test_graphs(engine_, steps);
 		const bool had_clusters = engine_->n_graph_blocks() > engine_->n_graph_alone();
 
@@ -135,43 +129,43 @@ private:
 		return judge(status, &ways_->holds_graphs, "graphs are not searched on the GPU");
 	}
 
-	Status
-	test_bit_graphs()
+	Status test_bit_graphs()
 	{
 		if (!ways_->holds_graphs)
 			return Status::ok();
-		return judge(self_test_bit_graphs(engine_, graph_steps()), &ways_->holds_bit_graphs, "graphs of bit strings are not searched on the GPU");
+		return judge(self_test_bit_graphs(engine_, graph_steps()), &ways_->holds_bit_graphs,
+			"graphs of bit strings are not searched on the GPU");
 	}
 
-	Status
-	test_hashed()
+	Status test_hashed()
 	{
 		uint64_t n_searches = 0;
 		const Status status = self_test_hashed(engine_, &n_searches);
 
-		return judge(on_device(status, engine_->n_hashed(), n_searches), &ways_->holds_hashed, "graphs are not searched by codes on the GPU");
+		return judge(on_device(status, engine_->n_hashed(), n_searches), &ways_->holds_hashed,
+			"graphs are not searched by codes on the GPU");
 	}
 
-	Status
-	test_codes()
+	Status test_codes()
 	{
 		return judge(self_test_codes(engine_), &ways_->holds_codes, "codes are not searched on the GPU");
 	}
 
-	Status
-	test_matches()
+	Status test_matches()
 	{
 		uint64_t n_searches = 0;
 		const Status status = self_test_matches(engine_, &n_searches);
 
-		return judge(on_device(status, engine_->n_matched(), n_searches), &ways_->holds_matches, "matches are not counted on the GPU");
+		return judge(on_device(status, engine_->n_matched(), n_searches), &ways_->holds_matches,
+			"matches are not counted on the GPU");
 	}
 
 	/// Right answers of the host say nothing about kernels.
-	static Status
-	on_device(const Status &status, uint64_t n_on_device, uint64_t n_searches)
+	static Status on_device(const Status &status, uint64_t n_on_device, uint64_t n_searches)
 	{
-		return status.is_ok() && n_on_device != n_searches ? Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's") : status;
+		return status.is_ok() && n_on_device != n_searches
+			? Status::error(StatusCode::kUnavailable, "the host did searches that were the GPU's")
+			: status;
 	}
 
 	CudaEngine *engine_;

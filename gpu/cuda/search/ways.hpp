@@ -1,4 +1,5 @@
-// The ways in which an engine searches: those that its options ask for, less those that the self-test finds wrong on this device.
+// The ways in which an engine searches: those that its options ask for, less those that the self-test finds wrong on
+// this device.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct Ways
 	bool graph_choice = false;
 	bool holds_graphs = true;
 	bool holds_bit_graphs = true; // graphs of bit strings; none without holds_graphs
-	bool holds_hashed = true; // graphs with codes
+	bool holds_hashed = true;     // graphs with codes
 	bool holds_codes = true;
 	bool holds_matches = true;
 };
@@ -36,8 +37,9 @@ struct Ways
 /// All that the options ask for.
 Ways asked_ways(const CudaEngineOptions &options);
 
-/// Tests the engine's kernels (self_test.hpp) while it searches in *ways, which are its own, and leaves in them what answers rightly. kUnavailable, or what
-/// a call said: the engine is not to be used. times: a part for each test.
-Status test_ways(CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways, StartTimes *times);
+/// Tests the engine's kernels (self_test.hpp) while it searches in *ways, which are its own, and leaves in them what
+/// answers rightly. kUnavailable, or what a call said: the engine is not to be used. times: a part for each test.
+Status test_ways(
+	CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways, StartTimes *times);
 
 } // namespace vectorgpu::cuda

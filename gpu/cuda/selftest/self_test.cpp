@@ -1,5 +1,5 @@
-// See self_test.hpp. Rows are chosen so that each way of search is taken: direct and filter, each form of rows, delta and
-// tombstones, large k. The oracle is compute_scores and TopK, not the CPU engine.
+// See self_test.hpp. Rows are chosen so that each way of search is taken: direct and filter, each form of rows, delta
+// and tombstones, large k. The oracle is compute_scores and TopK, not the CPU engine.
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ using engine::Neighbor;
 constexpr uint32_t kRows = kernels::kFilterLeastRows + 1000;
 constexpr uint32_t kDeltaRows = 100;
 constexpr uint32_t kQueries = 12;
-constexpr uint32_t kDistinct = 13; // queries of a batch; larger ones ask them again, at other places of the kernels' tiles
+constexpr uint32_t kDistinct =
+	13; // queries of a batch; larger ones ask them again, at other places of the kernels' tiles
 
 enum class Values : uint8_t
 {
@@ -64,7 +65,8 @@ constexpr Case kCases[] = {
 	{Metric::kInnerProduct, ElementType::kFloat16, 24, Values::kHalves, 10, 130},
 	{Metric::kCosine, ElementType::kFloat32, 40, Values::kReal, 10, 70},
 	{Metric::kL2, ElementType::kFloat32, 24, Values::kReal, 10, 130},
-	{Metric::kL2, ElementType::kFloat32, 360, Values::kReal, 10, kQueries}, // queries of so many dimensions come with the rows
+	{Metric::kL2, ElementType::kFloat32, 360, Values::kReal, 10,
+		kQueries}, // queries of so many dimensions come with the rows
 	{Metric::kCosine, ElementType::kFloat32, 360, Values::kReal, 10, 70},
 	{Metric::kInnerProduct, ElementType::kFloat32, 360, Values::kReal, 10, 130},
 	{Metric::kHamming, ElementType::kBit, 200, Values::kReal, 10, 2},
@@ -75,8 +77,7 @@ constexpr Case kCases[] = {
 class Numbers
 {
 public:
-	uint64_t
-	next()
+	uint64_t next()
 	{
 		uint64_t z = state_ += 0x9E3779B97F4A7C15u;
 
@@ -108,9 +109,9 @@ make_vectors(const Case &test, size_t n, Numbers *numbers)
 			{
 				const float real = numbers->unit();
 				const uint16_t half = float_to_half(real);
-				const float value = test.values == Values::kBytes	 ? static_cast<float>(numbers->next() % 256)
-									: test.values == Values::kHalves ? half_to_float(half)
-																	 : real;
+				const float value = test.values == Values::kBytes ? static_cast<float>(numbers->next() % 256)
+					: test.values == Values::kHalves              ? half_to_float(half)
+																  : real;
 
 				if (test.element == ElementType::kFloat16)
 					std::memcpy(row + e * 2, &half, 2);
@@ -125,8 +126,8 @@ std::string
 describe(const Case &test)
 {
 	return "metric " + std::to_string(static_cast<int>(test.metric)) + ", element type " +
-		   std::to_string(static_cast<int>(test.element)) + ", " + std::to_string(test.dim) + " dimensions, values " +
-		   std::to_string(static_cast<int>(test.values)) + ", " + std::to_string(test.n_queries) + " queries";
+		std::to_string(static_cast<int>(test.element)) + ", " + std::to_string(test.dim) + " dimensions, values " +
+		std::to_string(static_cast<int>(test.values)) + ", " + std::to_string(test.n_queries) + " queries";
 }
 
 Status
@@ -147,13 +148,15 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 		ids[i] = i * 3 + 7;
 	for (size_t i = 0; i < kRows; i += 5)
 		all_dead[i / 8] |= dead[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
-	if (Status status = engine->load_segment(copy, 1, {std::span(ids).first(kRows), rows.data(), kRows}); !status.is_ok())
+	if (Status status = engine->load_segment(copy, 1, {std::span(ids).first(kRows), rows.data(), kRows});
+		!status.is_ok())
 		return status;
 	if (Status status = engine->seal_segment(copy, 1); !status.is_ok())
 		return status;
 	if (Status status = engine->set_tombstones(copy, 1, dead); !status.is_ok())
 		return status;
-	if (Status status = engine->append_delta(copy, 0, {std::span(ids).last(kDeltaRows), rows.data() + kRows * row_bytes, kDeltaRows});
+	if (Status status = engine->append_delta(
+			copy, 0, {std::span(ids).last(kDeltaRows), rows.data() + kRows * row_bytes, kDeltaRows});
 		!status.is_ok())
 		return status;
 
@@ -183,9 +186,11 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 			bool same = n == found[q].size();
 
 			for (size_t i = 0; same && i < n; i++)
-				same = std::memcmp(&buffer[i].score, &found[q][i].score, sizeof(double)) == 0 && buffer[i].row == found[q][i].row;
+				same = std::memcmp(&buffer[i].score, &found[q][i].score, sizeof(double)) == 0 &&
+					buffer[i].row == found[q][i].row;
 			if (!same)
-				return Status::error(StatusCode::kUnavailable, "the GPU's answer differs from the CPU's: " + describe(test));
+				return Status::error(
+					StatusCode::kUnavailable, "the GPU's answer differs from the CPU's: " + describe(test));
 		}
 	}
 	return Status::ok();
@@ -194,7 +199,8 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 constexpr uint32_t kLists = 16;
 constexpr uint32_t kListRows = 4000;
 
-/// Lists of every 16th row each, around their first rows, with some dead ones: one query goes alone, many go list by list.
+/// Lists of every 16th row each, around their first rows, with some dead ones: one query goes alone, many go list by
+/// list.
 Status
 run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
 {
@@ -260,7 +266,8 @@ run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
 			engine::widen_halves(batch[q].query, test.dim, query.data());
 		else
 			std::memcpy(query.data(), batch[q].query, row_bytes);
-		engine::compute_scores(coarse, query.data(), centroids.data(), test.dim * sizeof(float), kLists, list_scores.data());
+		engine::compute_scores(
+			coarse, query.data(), centroids.data(), test.dim * sizeof(float), kLists, list_scores.data());
 		for (uint32_t list = 0; list < kLists; list++)
 			ranked.push_back({list_scores[list], list});
 		std::sort(ranked.begin(), ranked.end(), engine::neighbor_less);
@@ -275,9 +282,11 @@ run_lists(engine::Engine *engine, const Case &test, engine::CopyId copy)
 		bool same = expected.size() == found[q].size();
 
 		for (size_t i = 0; same && i < expected.size(); i++)
-			same = std::memcmp(&expected[i].score, &found[q][i].score, sizeof(double)) == 0 && expected[i].row == found[q][i].row;
+			same = std::memcmp(&expected[i].score, &found[q][i].score, sizeof(double)) == 0 &&
+				expected[i].row == found[q][i].row;
 		if (!same)
-			return Status::error(StatusCode::kUnavailable, "the GPU's answer from lists differs from the CPU's: " + describe(test));
+			return Status::error(
+				StatusCode::kUnavailable, "the GPU's answer from lists differs from the CPU's: " + describe(test));
 	}
 	return Status::ok();
 }
@@ -292,8 +301,8 @@ constexpr Case kListCases[] = {
 	{Metric::kL1, ElementType::kFloat32, 48, Values::kReal, 10, 30},
 };
 
-/// Labels of k-means against those of engine/ivf, and what queries find among the rows: whole numbers, so that there are ties, and numbers
-/// between.
+/// Labels of k-means against those of engine/ivf, and what queries find among the rows: whole numbers, so that there
+/// are ties, and numbers between.
 Status
 run_list_builder(engine::Engine *engine)
 {
@@ -333,7 +342,8 @@ run_list_builder(engine::Engine *engine)
 	VECTORGPU_TRY(builder->neighbors(&nearest));
 
 	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(kDim, kClusters));
-	engine::ivf::Outcome outcome = engine::ivf::coarse_init(centroids, kClusters, kDim, memory.data(), memory.size(), &coarse);
+	engine::ivf::Outcome outcome =
+		engine::ivf::coarse_init(centroids, kClusters, kDim, memory.data(), memory.size(), &coarse);
 	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, 1));
 
 	if (outcome.is_ok())
@@ -351,14 +361,17 @@ run_list_builder(engine::Engine *engine)
 		std::vector<double> distances(kAssigned);
 		std::vector<Neighbor> wanted;
 
-		engine::compute_scores(spec.rows, centroids + q * kDim, vectors.data(), kDim * sizeof(float), kAssigned, distances.data());
+		engine::compute_scores(
+			spec.rows, centroids + q * kDim, vectors.data(), kDim * sizeof(float), kAssigned, distances.data());
 		for (size_t row = 0; row < kAssigned; row++)
 			wanted.push_back({distances[row], row});
 		std::sort(wanted.begin(), wanted.end(), engine::neighbor_less);
 		for (size_t i = 0; i < kNearest; i++)
-			same = same && nearest[q * kNearest + i].score == wanted[i].score && nearest[q * kNearest + i].row == wanted[i].row;
+			same = same && nearest[q * kNearest + i].score == wanted[i].score &&
+				nearest[q * kNearest + i].row == wanted[i].row;
 	}
-	return same ? Status::ok() : Status::error(StatusCode::kUnavailable, "the GPU finds other neighbours beside a build than the CPU");
+	return same ? Status::ok()
+				: Status::error(StatusCode::kUnavailable, "the GPU finds other neighbours beside a build than the CPU");
 }
 
 /// A right answer that says nothing of the way under test.

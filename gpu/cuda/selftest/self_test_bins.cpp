@@ -1,5 +1,5 @@
-// See self_test.hpp. Bytes, whose estimates are exact: what the kernels keep of each bin is what the reduction in plain code keeps. Some of the
-// answers are not the exact ones, so that an exact way does not pass for this one.
+// See self_test.hpp. Bytes, whose estimates are exact: what the kernels keep of each bin is what the reduction in plain
+// code keeps. Some of the answers are not the exact ones, so that an exact way does not pass for this one.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -94,12 +94,16 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy)
 		any_inexact = any_inexact || n_before + 1 != wanted.size();
 		for (uint32_t q = distinct; q < test.n_queries; q += kDistinct)
 			if (!std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
-					[](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; }))
+					[](const Neighbor &a, const Neighbor &b)
+					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; }))
 				return Status::error(StatusCode::kUnavailable,
-					"the GPU keeps other rows of bins than the CPU: metric " + std::to_string(static_cast<int>(test.metric)) + ", " +
-						std::to_string(test.n_queries) + " queries");
+					"the GPU keeps other rows of bins than the CPU: metric " +
+						std::to_string(static_cast<int>(test.metric)) + ", " + std::to_string(test.n_queries) +
+						" queries");
 	}
-	return any_inexact ? Status::ok() : Status::error(StatusCode::kUnavailable, "no answer differs from the exact one: bins may not have been used");
+	return any_inexact
+		? Status::ok()
+		: Status::error(StatusCode::kUnavailable, "no answer differs from the exact one: bins may not have been used");
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// The part of the self-test about lists with codes: codes and codebooks by chance, candidates by engine/ivf's estimates.
+// The part of the self-test about lists with codes: codes and codebooks by chance, candidates by engine/ivf's
+// estimates.
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
@@ -74,10 +75,12 @@ put(std::vector<uint8_t> *bytes, const T *values, size_t n)
 	bytes->insert(bytes->end(), from, from + n * sizeof(T));
 }
 
-/// What engine/ivf chooses, but for every fifth row, which is dead. Place i is row i; lists are of the same number of rows.
+/// What engine/ivf chooses, but for every fifth row, which is dead. Place i is row i; lists are of the same number of
+/// rows.
 std::vector<Neighbor>
-expected(const Case &test, engine::CopyKind kind, const ivf::CodeModel &model, const std::vector<float> &rows, const std::vector<float> &centroids,
-	const std::vector<float> &terms, const std::vector<uint8_t> &codes, const float *query)
+expected(const Case &test, engine::CopyKind kind, const ivf::CodeModel &model, const std::vector<float> &rows,
+	const std::vector<float> &centroids, const std::vector<float> &terms, const std::vector<uint8_t> &codes,
+	const float *query)
 {
 	const engine::DistanceSpec spec = {test.metric, ElementType::kFloat32, test.dim};
 	const size_t row_bytes = test.dim * sizeof(float);
@@ -105,8 +108,9 @@ expected(const Case &test, engine::CopyKind kind, const ivf::CodeModel &model, c
 		const uint64_t from = first / unit_rows * unit_rows;
 
 		scores.resize(end - from);
-		ivf::code_scores(prepared, ivf::code_list_constant(model.spec, ranked[i].score), codes.data() + from * ivf::code_bytes(model.spec),
-			terms.empty() ? nullptr : terms.data() + from, end - from, scores.data());
+		ivf::code_scores(prepared, ivf::code_list_constant(model.spec, ranked[i].score),
+			codes.data() + from * ivf::code_bytes(model.spec), terms.empty() ? nullptr : terms.data() + from,
+			end - from, scores.data());
 		for (uint64_t place = first; place < end; place++)
 			estimates.push_back({scores[place - from], place});
 	}
@@ -130,8 +134,8 @@ expected(const Case &test, engine::CopyKind kind, const ivf::CodeModel &model, c
 Status
 run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::CopyId copy)
 {
-	const engine::CodesHead head = {static_cast<uint32_t>(test.kind), test.pq.m, test.kind == ivf::CodeKind::kPq ? test.pq.bits : 0,
-		test.pq.opq ? 1u : 0u};
+	const engine::CodesHead head = {static_cast<uint32_t>(test.kind), test.pq.m,
+		test.kind == ivf::CodeKind::kPq ? test.pq.bits : 0, test.pq.opq ? 1u : 0u};
 	const engine::SegmentProbes probes[] = {{1, kProbes, test.n_candidates}};
 	uint64_t state = 20170228;
 	engine::CodesLayout layout;
@@ -146,7 +150,8 @@ run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::Cop
 	std::vector<engine::SearchQuery> batch;
 	std::vector<std::vector<Neighbor>> found;
 
-	if (const char *error = engine::code_spec_of(head, {test.metric, ElementType::kFloat32, test.dim}, &layout.spec); error != nullptr)
+	if (const char *error = engine::code_spec_of(head, {test.metric, ElementType::kFloat32, test.dim}, &layout.spec);
+		error != nullptr)
 		return Status::error(StatusCode::kInternal, error);
 	layout.n_rows = kRows;
 
@@ -158,7 +163,8 @@ run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::Cop
 		for (float &value : *values)
 			value = next_real(&state);
 	for (uint8_t &code : codes)
-		code = static_cast<uint8_t>(next(&state) % (test.kind == ivf::CodeKind::kHalves ? 64 : 256)); // small halves are finite
+		code = static_cast<uint8_t>(
+			next(&state) % (test.kind == ivf::CodeKind::kHalves ? 64 : 256)); // small halves are finite
 	if (test.kind == ivf::CodeKind::kSq8)
 		for (uint32_t d = 0; d < test.dim; d++)
 			model[test.dim + d] = (model[test.dim + d] + 1.0f) / 128.0f;
@@ -193,16 +199,19 @@ run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::Cop
 
 	for (size_t distinct = 0; distinct < std::min<size_t>(batch.size(), kDistinct); distinct++)
 	{
-		const std::vector<Neighbor> wanted =
-			expected(test, kind, made, rows, centroids, terms, codes, static_cast<const float *>(batch[distinct].query));
+		const std::vector<Neighbor> wanted = expected(
+			test, kind, made, rows, centroids, terms, codes, static_cast<const float *>(batch[distinct].query));
 		bool same = !wanted.empty();
 
 		for (size_t q = distinct; q < batch.size(); q += kDistinct)
-			same = same && std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
-							   [](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
+			same = same &&
+				std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
+					[](const Neighbor &a, const Neighbor &b)
+					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
 		if (!same)
 			return Status::error(StatusCode::kUnavailable,
-				"the GPU's answer from codes differs from the CPU's: metric " + std::to_string(static_cast<int>(test.metric)) + ", codes " +
+				"the GPU's answer from codes differs from the CPU's: metric " +
+					std::to_string(static_cast<int>(test.metric)) + ", codes " +
 					std::to_string(static_cast<int>(test.kind)) + ", " + std::to_string(test.dim) + " dimensions, " +
 					std::to_string(test.n_queries) + " queries");
 	}
@@ -210,8 +219,9 @@ run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::Cop
 	std::vector<uint8_t> held(description.size());
 
 	VECTORGPU_TRY(engine->read_structure(copy, 1, 0, held.size(), held.data()));
-	return held == description ? Status::ok()
-							   : Status::error(StatusCode::kUnavailable, "the GPU does not give back the codes that it was given");
+	return held == description
+		? Status::ok()
+		: Status::error(StatusCode::kUnavailable, "the GPU does not give back the codes that it was given");
 }
 
 } // namespace

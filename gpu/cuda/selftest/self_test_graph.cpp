@@ -1,4 +1,5 @@
-// The part of the self-test about graphs: searches of a graph of edges by chance, against engine/graph's search of the same.
+// The part of the self-test about graphs: searches of a graph of edges by chance, against engine/graph's search of the
+// same.
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
@@ -93,7 +94,8 @@ make_vectors(const Case &test, size_t n, uint64_t *state)
 
 	for (size_t i = 0; i < n * test.dim; i++)
 	{
-		const float value = test.bytes ? static_cast<float>(next(state) % 256) : static_cast<float>(next(state) % 65536) * 0x1p-15f - 1.0f;
+		const float value = test.bytes ? static_cast<float>(next(state) % 256)
+									   : static_cast<float>(next(state) % 65536) * 0x1p-15f - 1.0f;
 		const uint16_t half = float_to_half(value);
 
 		if (element_bytes == 2)
@@ -106,8 +108,8 @@ make_vectors(const Case &test, size_t n, uint64_t *state)
 
 /// What engine/graph finds, but for every fifth row, which is dead.
 std::vector<Neighbor>
-expected(const graph::GraphRows &rows, const std::vector<uint32_t> &edges, const std::vector<uint32_t> &entries, const void *query,
-	uint32_t steps)
+expected(const graph::GraphRows &rows, const std::vector<uint32_t> &edges, const std::vector<uint32_t> &entries,
+	const void *query, uint32_t steps)
 {
 	graph::MemoryGraph memory = {rows, edges.data(), kDegree, query};
 	const graph::GraphView view = graph::memory_view(&memory);
@@ -151,7 +153,8 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	std::vector<uint32_t> edges;
 	std::vector<RowId> ids;
 	std::vector<uint8_t> dead((kRows + 7) / 8);
-	std::vector<uint8_t> description(sizeof(header) + sizeof(part) + (kEntries + size_t{kRows} * kDegree) * sizeof(uint32_t));
+	std::vector<uint8_t> description(
+		sizeof(header) + sizeof(part) + (kEntries + size_t{kRows} * kDegree) * sizeof(uint32_t));
 	std::vector<engine::SearchQuery> batch;
 	std::vector<std::vector<Neighbor>> found;
 
@@ -168,7 +171,8 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	std::memcpy(description.data(), &header, sizeof(header));
 	std::memcpy(description.data() + sizeof(header), &part, sizeof(part));
 	std::memcpy(description.data() + sizeof(header) + sizeof(part), entries.data(), kEntries * sizeof(uint32_t));
-	std::memcpy(description.data() + sizeof(header) + sizeof(part) + kEntries * sizeof(uint32_t), edges.data(), edges.size() * sizeof(uint32_t));
+	std::memcpy(description.data() + sizeof(header) + sizeof(part) + kEntries * sizeof(uint32_t), edges.data(),
+		edges.size() * sizeof(uint32_t));
 	VECTORGPU_TRY(engine->load_segment(copy, 1, {ids, vectors.data(), kRows}));
 	VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, description));
 	VECTORGPU_TRY(engine->seal_segment(copy, 1));
@@ -185,12 +189,14 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 		bool same = true;
 
 		for (size_t q = distinct; q < batch.size(); q += kDistinct)
-			same = same && std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
-							   [](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
+			same = same &&
+				std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
+					[](const Neighbor &a, const Neighbor &b)
+					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
 		if (!same)
 			return Status::error(StatusCode::kUnavailable,
-				"the GPU's answer from a graph differs from the CPU's: metric " + std::to_string(static_cast<int>(test.metric)) + ", " +
-					std::to_string(test.dim) + " dimensions");
+				"the GPU's answer from a graph differs from the CPU's: metric " +
+					std::to_string(static_cast<int>(test.metric)) + ", " + std::to_string(test.dim) + " dimensions");
 	}
 	return Status::ok();
 }

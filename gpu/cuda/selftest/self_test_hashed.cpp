@@ -1,4 +1,5 @@
-// The part of the self-test about graphs with codes: searches of a graph of edges by chance, against the CPU engine's of the same copy.
+// The part of the self-test about graphs with codes: searches of a graph of edges by chance, against the CPU engine's
+// of the same copy.
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
@@ -115,7 +116,8 @@ describe(const Case &test, const std::vector<float> &vectors, uint64_t *state)
 struct Made
 {
 	explicit Made(const Case &test)
-		: vectors(make_vectors(test.n_rows, &state)), queries(make_vectors(std::min<size_t>(test.n_queries, kDifferent), &state)),
+		: vectors(make_vectors(test.n_rows, &state)),
+		  queries(make_vectors(std::min<size_t>(test.n_queries, kDifferent), &state)),
 		  description(describe(test, vectors, &state))
 	{
 	}
@@ -128,7 +130,8 @@ struct Made
 
 /// The answers of an engine to the first n_queries of the case's queries.
 Status
-answers(engine::Engine *engine, const Case &test, const Made &made, size_t n_queries, std::vector<std::vector<Neighbor>> *found)
+answers(engine::Engine *engine, const Case &test, const Made &made, size_t n_queries,
+	std::vector<std::vector<Neighbor>> *found)
 {
 	const std::vector<float> &vectors = made.vectors;
 	const std::vector<float> &queries = made.queries;
@@ -187,12 +190,14 @@ self_test_hashed(engine::Engine *engine, uint64_t *n_searches)
 		VECTORGPU_TRY(answers(engine, test, made, test.n_queries, &found));
 		VECTORGPU_TRY(answers(host.get(), test, made, std::min<size_t>(test.n_queries, kDifferent), &wanted));
 		for (size_t q = 0; q < found.size(); q++)
-			same = same && std::equal(wanted[q % kDifferent].begin(), wanted[q % kDifferent].end(), found[q].begin(), found[q].end(),
-							   [](const Neighbor &a, const Neighbor &b) { return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
+			same = same &&
+				std::equal(wanted[q % kDifferent].begin(), wanted[q % kDifferent].end(), found[q].begin(),
+					found[q].end(), [](const Neighbor &a, const Neighbor &b)
+					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
 		if (!same)
 			return Status::error(StatusCode::kUnavailable,
-				"the GPU's answer from a graph with codes differs from the CPU's: " + std::to_string(test.bits) + " bits, " +
-					std::to_string(test.n_queries) + " queries");
+				"the GPU's answer from a graph with codes differs from the CPU's: " + std::to_string(test.bits) +
+					" bits, " + std::to_string(test.n_queries) + " queries");
 	}
 	return Status::ok();
 }

@@ -53,8 +53,9 @@ query_bytes(uint64_t size, const std::vector<uint8_t> &items)
 
 /// Loads the segment, makes every fifth row dead, searches, and compares with scores [query][row].
 Status
-expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &description, const std::vector<std::vector<uint8_t>> &queries,
-	const std::vector<std::vector<double>> &scores, const char *what, uint64_t *n_searches)
+expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &description,
+	const std::vector<std::vector<uint8_t>> &queries, const std::vector<std::vector<double>> &scores, const char *what,
+	uint64_t *n_searches)
 {
 	std::vector<RowId> ids(kRows);
 	std::vector<uint8_t> dead((kRows + 7) / 8);
@@ -105,7 +106,8 @@ expect(engine::Engine *engine, Metric metric, const std::vector<uint8_t> &descri
 		for (size_t j = 0; same && j < expected.size(); j++)
 			same = expected[j].score == found[i][j].score && expected[j].row == found[i][j].row;
 		if (!same)
-			return Status::error(StatusCode::kUnavailable, std::string("the GPU's answer differs from the CPU's: ") + what);
+			return Status::error(
+				StatusCode::kUnavailable, std::string("the GPU's answer differs from the CPU's: ") + what);
 	}
 	return Status::ok();
 }
@@ -202,7 +204,8 @@ run_texts(engine::Engine *engine, uint32_t longest, uint64_t *n_searches)
 		append(&query, codes.data(), codes.size());
 		match::text_pattern_init(&pattern, match::heap_memory(), codes.data(), size);
 		for (uint32_t row = 0; row < kRows; row++)
-			by_row[row] = static_cast<double>(match::text_distance(&pattern, {texts[row].data(), texts[row].size(), 1}, INT64_MAX / 2, {}));
+			by_row[row] = static_cast<double>(
+				match::text_distance(&pattern, {texts[row].data(), texts[row].size(), 1}, INT64_MAX / 2, {}));
 		match::text_pattern_free(&pattern);
 		queries.push_back(std::move(query));
 		scores.push_back(std::move(by_row));

@@ -55,8 +55,8 @@ bit_scores_kernel(const ScoreArgs args)
 		if (lane % kTeam == 0 && row < end)
 		{
 			const uint64_t key = row_is_dead(rows, row)
-									 ? kExcludedKey
-									 : key_after(bits_score<metric>(first, second), args.queries, query, rows.row_ids, row);
+				? kExcludedKey
+				: key_after(bits_score<metric>(first, second), args.queries, query, rows.row_ids, row);
 
 			args.keys[query * args.key_stride + row] = key;
 			smallest = min(smallest, key);

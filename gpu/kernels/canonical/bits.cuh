@@ -8,7 +8,8 @@
 namespace vectorgpu::kernels
 {
 
-/// Adds what two words have: Hamming: first, the bits that differ; Jaccard: first, those in both, and second, those in either.
+/// Adds what two words have: Hamming: first, the bits that differ; Jaccard: first, those in both, and second, those in
+/// either.
 template <Metric metric>
 __device__ __forceinline__ void
 count_bits(uint32_t a, uint32_t b, uint32_t &first, uint32_t &second)

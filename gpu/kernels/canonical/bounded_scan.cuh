@@ -1,6 +1,6 @@
-// Few rows behind many: canonical scores of all rows of a small source, of which those become candidates that are not behind the
-// k-th row that a query has found in the sources before. No threshold has to be looked for and no score is written but theirs, so
-// that it is one kernel, and another that merges. See README.md, "Small sources".
+// Few rows behind many: canonical scores of all rows of a small source, of which those become candidates that are not
+// behind the k-th row that a query has found in the sources before. No threshold has to be looked for and no score is
+// written but theirs, so that it is one kernel, and another that merges. See README.md, "Small sources".
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -17,7 +17,8 @@ constexpr uint32_t kBoundedMostBlocks = 132 * 4; // along the rows
 /// As score_pairs, with the loads of four steps on the way at a time: few warps have nothing else to hide them behind.
 template <Metric metric, class FormT, int R, int Q, class RowAt>
 __device__ __forceinline__ double
-score_pairs_ahead(const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)
+score_pairs_ahead(
+	const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	float sums[32];
 	float squares[R];
@@ -80,7 +81,8 @@ bounded_scan_kernel(const BoundedScanArgs args)
 	const uint32_t n_queries = min(static_cast<uint32_t>(Q), args.queries.n_queries - first_query);
 	const uint32_t query = first_query + lane % Q;
 	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *queries = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(first_query) * dim_pad;
+	const float *queries =
+		static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(first_query) * dim_pad;
 	const Rows &rows = args.rows;
 	const char *vectors = static_cast<const char *>(rows.vectors);
 	const bool query_used = lane % Q < n_queries;
@@ -93,7 +95,9 @@ bounded_scan_kernel(const BoundedScanArgs args)
 	{
 		const uint32_t k = args.queries.k[query];
 
-		threshold = args.best.counts[query] >= k ? args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key : kNanKey;
+		threshold = args.best.counts[query] >= k
+			? args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key
+			: kNanKey;
 	}
 	if constexpr (metric == Metric::kCosine)
 	{
@@ -104,11 +108,12 @@ bounded_scan_kernel(const BoundedScanArgs args)
 			aa = q == lane % Q ? sum : aa;
 		}
 	}
-	for (uint32_t base = (blockIdx.x * kBoundedWarps + threadIdx.x / 32) * R; base < rows.n_rows; base += gridDim.x * kBoundedWarps * R)
+	for (uint32_t base = (blockIdx.x * kBoundedWarps + threadIdx.x / 32) * R; base < rows.n_rows;
+		base += gridDim.x * kBoundedWarps * R)
 	{
-		const double score = score_pairs_ahead<metric, FormT, R, Q>(
-			[&](int r) { return vectors + static_cast<size_t>(min(base + r, rows.n_rows - 1)) * rows.pitch_bytes; }, queries, n_queries,
-			dim_pad, aa, lane);
+		const double score = score_pairs_ahead<metric, FormT, R, Q>([&](int r)
+			{ return vectors + static_cast<size_t>(min(base + r, rows.n_rows - 1)) * rows.pitch_bytes; }, queries,
+			n_queries, dim_pad, aa, lane);
 		const uint32_t row = base + lane / Q;
 
 		if (!query_used || row >= rows.n_rows || row_is_dead(rows, row))
@@ -133,7 +138,8 @@ launch_bounded_scan_form(const BoundedScanArgs &args, cudaStream_t stream)
 	auto launch = [&]<int Q>()
 	{
 		const uint32_t wanted = (args.rows.n_rows + kBoundedWarps * (32 / Q) - 1) / (kBoundedWarps * (32 / Q));
-		const dim3 grid(wanted < kBoundedMostBlocks ? wanted : kBoundedMostBlocks, (args.queries.n_queries + Q - 1) / Q);
+		const dim3 grid(
+			wanted < kBoundedMostBlocks ? wanted : kBoundedMostBlocks, (args.queries.n_queries + Q - 1) / Q);
 
 		return launch_after(bounded_scan_kernel<metric, FormT, Q>, grid, kBoundedThreads, 0, stream, args);
 	};

@@ -4,6 +4,7 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_bounded_scan_metric<Metric::kInnerProduct>(const BoundedScanArgs &args, cudaStream_t stream);
+template cudaError_t launch_bounded_scan_metric<Metric::kInnerProduct>(
+	const BoundedScanArgs &args, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -1,8 +1,8 @@
 // The canonical distance on the device: a warp is the 32 lanes of src/engine/README.md ("Canonical distance").
-// A warp computes 32 (row, query) pairs at a time, R rows by Q queries: each thread holds its lane of all 32 sums, and one
-// transposed butterfly reduces them, so that thread i ends with pair i (row i / Q, query i % Q). The butterfly adds lane j
-// and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes.
-// Every operation is an explicit intrinsic: the result does not depend on the compiler's contraction.
+// A warp computes 32 (row, query) pairs at a time, R rows by Q queries: each thread holds its lane of all 32 sums, and
+// one transposed butterfly reduces them, so that thread i ends with pair i (row i / Q, query i % Q). The butterfly adds
+// lane j and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes. Every
+// operation is an explicit intrinsic: the result does not depend on the compiler's contraction.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,16 @@ namespace vectorgpu::kernels
 struct Float32Form
 {
 	using Element = float;
-	static __device__ __forceinline__ float load(const void *row, uint32_t i) { return __ldg(static_cast<const float *>(row) + i); }
+	static __device__ __forceinline__ float load(const void *row, uint32_t i)
+	{
+		return __ldg(static_cast<const float *>(row) + i);
+	}
 };
 
 struct Float16Form
 {
 	using Element = __half;
-	static __device__ __forceinline__ float
-	load(const void *row, uint32_t i)
+	static __device__ __forceinline__ float load(const void *row, uint32_t i)
 	{
 		return __half2float(__ushort_as_half(__ldg(static_cast<const unsigned short *>(row) + i)));
 	}
@@ -33,8 +35,7 @@ struct Float16Form
 struct ByteForm
 {
 	using Element = uint8_t;
-	static __device__ __forceinline__ float
-	load(const void *row, uint32_t i)
+	static __device__ __forceinline__ float load(const void *row, uint32_t i)
 	{
 		return static_cast<float>(__ldg(static_cast<const unsigned char *>(row) + i));
 	}
@@ -124,8 +125,8 @@ query_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 	return sum;
 }
 
-/// Scores of R rows x Q queries, R * Q = 32. row_at(r): pointer to row r. query_at(q): pointer to query q [dim_pad]. aa: Σ a² of this
-/// thread's query (cosine).
+/// Scores of R rows x Q queries, R * Q = 32. row_at(r): pointer to row r. query_at(q): pointer to query q [dim_pad].
+/// aa: Σ a² of this thread's query (cosine).
 template <Metric metric, class FormT, int R, int Q, class RowAt, class QueryAt>
 __device__ __forceinline__ double
 score_pairs_at(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
@@ -184,9 +185,15 @@ template <Metric metric, class FormT, int R, int Q, class RowAt>
 __device__ __forceinline__ double
 score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)
 {
-	return score_pairs_at<metric, FormT, R, Q>(row_at,
+	return score_pairs_at<metric, FormT, R, Q>(
+		row_at,
 		[&](int q)
-		{ return queries + static_cast<size_t>(Q == 1 || static_cast<uint32_t>(q) < n_queries ? static_cast<uint32_t>(q) : n_queries - 1) * dim_pad; },
+		{
+			return queries +
+				static_cast<size_t>(
+					Q == 1 || static_cast<uint32_t>(q) < n_queries ? static_cast<uint32_t>(q) : n_queries - 1) *
+				dim_pad;
+		},
 		dim_pad, aa, lane);
 }
 

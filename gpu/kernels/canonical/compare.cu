@@ -42,7 +42,8 @@ padding_kernel(const uint8_t *rows, uint64_t n_rows, uint32_t pitch_bytes, uint3
 	const uint32_t n_padding = pitch_bytes - used_bytes;
 	uint32_t found = 0;
 
-	for (uint64_t i = blockIdx.x * uint64_t{kThreads} + threadIdx.x; i < n_rows * n_padding; i += uint64_t{gridDim.x} * kThreads)
+	for (uint64_t i = blockIdx.x * uint64_t{kThreads} + threadIdx.x; i < n_rows * n_padding;
+		i += uint64_t{gridDim.x} * kThreads)
 		found += rows[i / n_padding * pitch_bytes + used_bytes + i % n_padding] != 0 ? 1 : 0;
 	add(found, n_different);
 }
@@ -59,12 +60,13 @@ launch_compare(const uint32_t *a, const uint32_t *b, uint64_t n_words, uint32_t 
 }
 
 cudaError_t
-launch_check_padding(
-	const uint8_t *rows, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used_bytes, uint32_t *n_different, cudaStream_t stream)
+launch_check_padding(const uint8_t *rows, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used_bytes,
+	uint32_t *n_different, cudaStream_t stream)
 {
 	if (n_rows == 0 || used_bytes >= pitch_bytes)
 		return cudaSuccess;
-	padding_kernel<<<blocks_for(n_rows * (pitch_bytes - used_bytes)), kThreads, 0, stream>>>(rows, n_rows, pitch_bytes, used_bytes, n_different);
+	padding_kernel<<<blocks_for(n_rows * (pitch_bytes - used_bytes)), kThreads, 0, stream>>>(
+		rows, n_rows, pitch_bytes, used_bytes, n_different);
 	return cudaGetLastError();
 }
 

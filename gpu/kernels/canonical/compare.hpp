@@ -1,5 +1,5 @@
-// Host side of the kernels that check what lies on the device: what was derived of rows, against what is derived of them now. Launchers as in
-// kernels.hpp. counters are added to.
+// Host side of the kernels that check what lies on the device: what was derived of rows, against what is derived of
+// them now. Launchers as in kernels.hpp. counters are added to.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,12 @@ namespace vectorgpu::kernels
 {
 
 /// *n_different += words that differ. a, b [n_words]. Grid-stride, block 256.
-[[nodiscard]] cudaError_t launch_compare(const uint32_t *a, const uint32_t *b, uint64_t n_words, uint32_t *n_different, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_compare(
+	const uint32_t *a, const uint32_t *b, uint64_t n_words, uint32_t *n_different, cudaStream_t stream);
 
-/// *n_different += bytes that are not 0 behind the first used_bytes of each row of rows [n_rows, pitch_bytes]. Grid-stride, block 256.
-[[nodiscard]] cudaError_t launch_check_padding(
-	const uint8_t *rows, uint64_t n_rows, uint32_t pitch_bytes, uint32_t used_bytes, uint32_t *n_different, cudaStream_t stream);
+/// *n_different += bytes that are not 0 behind the first used_bytes of each row of rows [n_rows, pitch_bytes].
+/// Grid-stride, block 256.
+[[nodiscard]] cudaError_t launch_check_padding(const uint8_t *rows, uint64_t n_rows, uint32_t pitch_bytes,
+	uint32_t used_bytes, uint32_t *n_different, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

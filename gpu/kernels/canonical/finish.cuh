@@ -1,5 +1,6 @@
-// What follows the filter for small k, 256 threads to a query: cutting its candidates back, canonical scores of those that are left,
-// the merge into what the query has found. Few candidates (nearly always) stay in registers and shared memory all the way.
+// What follows the filter for small k, 256 threads to a query: cutting its candidates back, canonical scores of those
+// that are left, the merge into what the query has found. Few candidates (nearly always) stay in registers and shared
+// memory all the way.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -12,9 +13,9 @@ namespace vectorgpu::kernels
 constexpr uint32_t kFewCandidates = kFewEach * kSelectThreads;
 static_assert(kFewCandidates == kFinishMostCandidates);
 
-/// Canonical scores of n_rows <= kRows rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any r.
-/// query_at(e): the query's element e. The same sums in the same order as score_pairs; fewer rows at a time, for a few rows that many warps share, with the loads of many steps
-/// on the way together.
+/// Canonical scores of n_rows <= kRows rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any
+/// r. query_at(e): the query's element e. The same sums in the same order as score_pairs; fewer rows at a time, for a
+/// few rows that many warps share, with the loads of many steps on the way together.
 template <Metric metric, class FormT, int kRows, class RowAt, class QueryAt>
 __device__ __forceinline__ double
 score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
@@ -79,11 +80,11 @@ score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float 
 struct FewCandidates
 {
 	uint32_t k = 0;
-	uint32_t count = 0; // kFewCandidates at most
-	const uint32_t *rows = nullptr;    // [count]
-	const float *estimates = nullptr;  // [count]
+	uint32_t count = 0;               // kFewCandidates at most
+	const uint32_t *rows = nullptr;   // [count]
+	const float *estimates = nullptr; // [count]
 	float threshold = 0.0f;
-	double norm = 0.0; // |x|
+	double norm = 0.0;           // |x|
 	const Entry *best = nullptr; // [n_best]
 	uint32_t n_best = 0;
 };
@@ -113,13 +114,15 @@ struct NoFinishStamps
 	__device__ __forceinline__ void sorted() const {}
 };
 
-/// All of it for a query with few candidates, by the kSelectThreads of Threads: scratch->entries has the result. False if there are too many for
-/// it. candidates and the result are the same in all threads. place_of(number, &rows): the row of these that a candidate is; key_of(score,
-/// rows, row): its key.
-template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf, class Stamps = NoFinishStamps>
+/// All of it for a query with few candidates, by the kSelectThreads of Threads: scratch->entries has the result. False
+/// if there are too many for it. candidates and the result are the same in all threads. place_of(number, &rows): the
+/// row of these that a candidate is; key_of(score, rows, row): its key.
+template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf,
+	class Stamps = NoFinishStamps>
 __device__ inline bool
-finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, float aa, const PlaceOf &place_of, const QueryAt &query_at,
-	const KeyOf &key_of, FinishScratch *scratch, FewFound *found, const Stamps &stamps = {})
+finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, float aa,
+	const PlaceOf &place_of, const QueryAt &query_at, const KeyOf &key_of, FinishScratch *scratch, FewFound *found,
+	const Stamps &stamps = {})
 {
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp = threadIdx.x / 32;
@@ -179,15 +182,18 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 			const Rows *rows;
 			const uint32_t row = place_of(scratch->rows[min(base + lane % kRows, n_kept - 1)], &rows);
 			const uint64_t row_id = rows->row_ids[row];
-			const uint64_t address = reinterpret_cast<uint64_t>(rows->vectors) + static_cast<uint64_t>(row) * rows->pitch_bytes;
-			const double score = score_few<metric, FormT, kRows>(
-				[&](int r) { return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, query_at, dim_pad, aa, lane);
+			const uint64_t address =
+				reinterpret_cast<uint64_t>(rows->vectors) + static_cast<uint64_t>(row) * rows->pitch_bytes;
+			const double score = score_few<metric, FormT, kRows>([&](int r)
+				{ return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, query_at, dim_pad, aa,
+				lane);
 
 			if (lane < kRows && base + lane < n_kept)
 			{
 				const uint64_t key = key_of(score, *rows, row);
 
-				scratch->entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
+				scratch->entries[base + lane] =
+					key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
 				if (key != kExcludedKey)
 					atomicAdd(&scratch->n_valid, 1u);
 			}
@@ -204,16 +210,19 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 
 	stamps.scored();
 
-	const uint32_t n_sorted = flush_entries<Threads>(scratch->entries, n_kept + candidates.n_best, candidates.k); // begins with a barrier
+	const uint32_t n_sorted =
+		flush_entries<Threads>(scratch->entries, n_kept + candidates.n_best, candidates.k); // begins with a barrier
 
 	stamps.sorted();
 	*found = {min(n_sorted, scratch->n_valid + candidates.n_best), n_kept, cut};
 	return true;
 }
 
-constexpr uint32_t kRankedCandidates = 512; // so few are ranked by counting those before each, instead of halving ranges
+constexpr uint32_t kRankedCandidates =
+	512; // so few are ranked by counting those before each, instead of halving ranges
 
-/// Sorts entries [n] in shared memory, n at most Threads::size(): each is counted to its place. Begins with a barrier, and one must follow.
+/// Sorts entries [n] in shared memory, n at most Threads::size(): each is counted to its place. Begins with a barrier,
+/// and one must follow.
 template <class Threads>
 __device__ inline void
 rank_entries(Entry *entries, uint32_t n)
@@ -237,8 +246,8 @@ rank_entries(Entry *entries, uint32_t n)
 		entries[rank] = mine;
 }
 
-/// Of count <= kRankedCandidates orders, one or two of them a thread's (j * kSelectThreads + threadIdx.x): how many others are smaller. orders
-/// [kRankedCandidates] in shared memory, at a multiple of 16.
+/// Of count <= kRankedCandidates orders, one or two of them a thread's (j * kSelectThreads + threadIdx.x): how many
+/// others are smaller. orders [kRankedCandidates] in shared memory, at a multiple of 16.
 template <class Threads>
 __device__ inline void
 count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint32_t (&smaller)[2])
@@ -265,12 +274,13 @@ count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint3
 	}
 }
 
-/// The same where estimates say exactly what scores are: nothing is rescored, and what is cut off is what is not among the k first or tied with them.
-/// score_of(estimate): the score. No estimate is NaN, nothing was found before. ranked: few candidates are ranked by counting.
+/// The same where estimates say exactly what scores are: nothing is rescored, and what is cut off is what is not among
+/// the k first or tied with them. score_of(estimate): the score. No estimate is NaN, nothing was found before. ranked:
+/// few candidates are ranked by counting.
 template <class Threads, class PlaceOf, class ScoreOf, class Stamps = NoFinishStamps>
 __device__ inline bool
-finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, bool ranked, FinishScratch *scratch,
-	FewFound *found, const Stamps &stamps = {})
+finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, bool ranked,
+	FinishScratch *scratch, FewFound *found, const Stamps &stamps = {})
 {
 	const uint32_t count = candidates.count;
 	const bool by_count = ranked && count <= kRankedCandidates;
@@ -332,7 +342,8 @@ finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const Sco
 	return true;
 }
 
-/// What a query has found goes to the host: entries [n] in shared or global memory, then its head. All of Threads; begins with a barrier.
+/// What a query has found goes to the host: entries [n] in shared or global memory, then its head. All of Threads;
+/// begins with a barrier.
 template <class Threads>
 __device__ inline void
 give_answer(const Answers &answers, uint32_t query, const Entry *entries, uint32_t n, uint32_t n_rescored, bool redo)

@@ -19,12 +19,12 @@ narrow_check_kernel(const float *vectors, uint64_t n, uint32_t *flags)
 	uint32_t found = 0;
 
 	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-		 i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+		i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
 	{
 		const float value = vectors[i];
 		const uint32_t bits = __float_as_uint(value);
 		const bool is_byte = value >= 0.0f && value <= 255.0f &&
-							 __float_as_uint(static_cast<float>(static_cast<unsigned int>(value))) == bits;
+			__float_as_uint(static_cast<float>(static_cast<unsigned int>(value))) == bits;
 		const bool is_half = __float_as_uint(__half2float(__float2half_rn(value))) == bits && value == value;
 
 		found |= (is_byte ? 0u : 1u) | (is_half ? 0u : 2u);
@@ -69,18 +69,19 @@ template <class From, class To>
 cudaError_t
 store(const void *from, uint32_t dim, uint32_t n_rows, void *to, uint32_t pitch_bytes, cudaStream_t stream)
 {
-	store_kernel<From, To><<<n_rows < 65536u ? n_rows : 65536u, kThreads, 0, stream>>>(
-		static_cast<const From *>(from), dim, n_rows, static_cast<char *>(to), pitch_bytes);
+	store_kernel<From, To> < <<n_rows<65536u ? n_rows : 65536u, kThreads, 0, stream>>>(
+								 static_cast<const From *>(from), dim, n_rows, static_cast<char *>(to), pitch_bytes);
 	return cudaGetLastError();
 }
 
-/// Grid-stride over 16 bytes of vectors each, block 256; the first n_rows threads also take a row's id and value. All reads, from the host's memory,
-/// are under way before the first write waits for one.
+/// Grid-stride over 16 bytes of vectors each, block 256; the first n_rows threads also take a row's id and value. All
+/// reads, from the host's memory, are under way before the first write waits for one.
 __global__ void __launch_bounds__(kThreads)
 take_rows_kernel(const StoredRows rows)
 {
 	const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes / sizeof(uint4); // n_rows at least: a pitch is 16 bytes or more
+	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes /
+		sizeof(uint4); // n_rows at least: a pitch is 16 bytes or more
 
 	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_pieces; i += step)
 	{
@@ -186,12 +187,14 @@ launch_take_rows(const StoredRows &rows, cudaStream_t stream)
 
 	if (rows.n_rows == 0)
 		return cudaSuccess;
-	take_rows_kernel<<<static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0, stream>>>(rows);
+	take_rows_kernel<<<static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0, stream>>>(
+		rows);
 	return cudaGetLastError();
 }
 
 cudaError_t
-launch_row_values(Metric metric, const Rows &rows, uint32_t dim_pad, float *values, RowStats *stats, cudaStream_t stream)
+launch_row_values(
+	Metric metric, const Rows &rows, uint32_t dim_pad, float *values, RowStats *stats, cudaStream_t stream)
 {
 	if (rows.n_rows == 0)
 		return cudaSuccess;

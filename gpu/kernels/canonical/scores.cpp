@@ -66,8 +66,9 @@ launch_bounded_scan(const BoundedScanArgs &args, uint32_t max_k, cudaStream_t st
 		error = launch_bounded_scan_metric<Metric::kCosine>(args, stream);
 	else if (args.metric == Metric::kL1)
 		error = launch_bounded_scan_metric<Metric::kL1>(args, stream);
-	return error != cudaSuccess ? error
-								: launch_bounded_merge(args.queries, args.candidates, args.rows.row_ids, args.best, max_k, stream);
+	return error != cudaSuccess
+		? error
+		: launch_bounded_merge(args.queries, args.candidates, args.rows.row_ids, args.best, max_k, stream);
 }
 
 cudaError_t

@@ -29,7 +29,8 @@ scores_kernel(const ScoreArgs args)
 	const uint32_t end = static_cast<uint32_t>(min(static_cast<uint64_t>(rows.n_rows), first + args.group_rows));
 	const uint32_t n_queries = min(static_cast<uint32_t>(Q), args.queries.n_queries - first_query);
 	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *queries = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(first_query) * dim_pad;
+	const float *queries =
+		static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(first_query) * dim_pad;
 	const uint32_t query = lane % Q;
 	const bool query_used = query < n_queries;
 	float aa = 0.0f;
@@ -48,16 +49,16 @@ scores_kernel(const ScoreArgs args)
 	for (uint32_t base = static_cast<uint32_t>(first); base < end; base += R)
 	{
 		const char *block = static_cast<const char *>(rows.vectors);
-		const double score = score_pairs<metric, FormT, R, Q>(
-			[&](int r) { return block + static_cast<size_t>(min(base + r, end - 1)) * rows.pitch_bytes; }, queries, n_queries,
+		const double score = score_pairs<metric, FormT, R, Q>([&](int r)
+			{ return block + static_cast<size_t>(min(base + r, end - 1)) * rows.pitch_bytes; }, queries, n_queries,
 			dim_pad, aa, lane);
 		const uint32_t row = base + lane / Q;
 
 		if (query_used && row < end)
 		{
 			const uint64_t key = row_is_dead(rows, row)
-									 ? kExcludedKey
-									 : key_after(score, args.queries, first_query + query, rows.row_ids, row);
+				? kExcludedKey
+				: key_after(score, args.queries, first_query + query, rows.row_ids, row);
 
 			args.keys[(first_query + query) * args.key_stride + row] = key;
 			smallest = min(smallest, key);
@@ -67,7 +68,8 @@ scores_kernel(const ScoreArgs args)
 		return;
 #pragma unroll
 	for (int width = 16; width >= Q; width /= 2)
-		smallest = min(smallest, static_cast<uint64_t>(__shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(smallest), width)));
+		smallest = min(smallest,
+			static_cast<uint64_t>(__shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(smallest), width)));
 	if (lane < n_queries)
 		args.minima[static_cast<size_t>(first_query + lane) * kMaxGroups + group] = smallest;
 }
@@ -93,10 +95,9 @@ rescore_candidates(const RescoreArgs &args, uint32_t query, uint32_t warp, uint3
 	for (uint32_t base = warp * 32; base < count; base += n_warps * 32)
 	{
 		const uint32_t mine = candidate_rows[min(base + lane, count - 1)];
-		const double score = score_pairs<metric, FormT, 32, 1>(
-			[&](int r)
-			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; },
-			vector, 1, dim_pad, aa, lane);
+		const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
+			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector,
+			1, dim_pad, aa, lane);
 
 		if (base + lane < count)
 			keys[base + lane] = key_after(score, args.queries, query, args.rows.row_ids, mine);
@@ -116,7 +117,8 @@ template <Metric metric, class FormT>
 __device__ __forceinline__ bool
 finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, FinishScratch *scratch)
 {
-	const float *vector = static_cast<const float *>(select.queries.vectors) + static_cast<size_t>(query) * select.queries.dim_pad;
+	const float *vector =
+		static_cast<const float *>(select.queries.vectors) + static_cast<size_t>(query) * select.queries.dim_pad;
 	Entry *best = select.best.entries + static_cast<size_t>(query) * select.best.stride;
 	FewCandidates candidates;
 	FewFound found;
@@ -130,7 +132,8 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 	candidates.norm = select.prepared.norms[query];
 	candidates.best = best;
 	candidates.n_best = select.best.counts[query];
-	if (select.prepared.redo[query] != 0 || candidates.count > select.candidates.capacity || candidates.count > kFewCandidates)
+	if (select.prepared.redo[query] != 0 || candidates.count > select.candidates.capacity ||
+		candidates.count > kFewCandidates)
 		return false;
 	if constexpr (metric == Metric::kCosine)
 		aa = query_square_sum(vector, select.queries.dim_pad, threadIdx.x % 32);
@@ -141,8 +144,8 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 				*of = &rows;
 				return number;
 			},
-			[&](uint32_t e) { return __ldg(vector + e); },
-			[&](double score, const Rows &of, uint32_t row) { return key_after(score, select.queries, query, of.row_ids, row); }, scratch, &found))
+			[&](uint32_t e) { return __ldg(vector + e); }, [&](double score, const Rows &of, uint32_t row)
+			{ return key_after(score, select.queries, query, of.row_ids, row); }, scratch, &found))
 		return false;
 	for (uint32_t i = threadIdx.x; i < found.n_found; i += kMergeThreads)
 		best[i] = scratch->entries[i];
@@ -151,7 +154,8 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 		select.best.counts[query] = found.n_found;
 		select.candidates.counts[query] = found.n_kept;
 		select.thresholds[query] = found.cut;
-		atomicAdd(reinterpret_cast<unsigned long long *>(select.n_rescored), static_cast<unsigned long long>(found.n_kept));
+		atomicAdd(
+			reinterpret_cast<unsigned long long *>(select.n_rescored), static_cast<unsigned long long>(found.n_kept));
 	}
 	return true;
 }
@@ -176,12 +180,14 @@ finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answer
 		tighten_block(select, query);
 		rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
 		__syncthreads();
-		merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, scratch.entries, kMergeLeast);
+		merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, scratch.entries,
+			kMergeLeast);
 	}
 	if (answers.heads != nullptr)
 	{
 		__syncthreads(); // the counts are there
-		give_answer<WholeBlock>(answers, query, few ? scratch.entries : select.best.entries + static_cast<size_t>(query) * select.best.stride,
+		give_answer<WholeBlock>(answers, query,
+			few ? scratch.entries : select.best.entries + static_cast<size_t>(query) * select.best.stride,
 			select.best.counts[query], select.candidates.counts[query], select.prepared.redo[query] != 0);
 	}
 }

@@ -1,4 +1,5 @@
-// Codes on the device: their layout, queries made ready for them, passes over many candidates, canonical scores of candidates.
+// Codes on the device: their layout, queries made ready for them, passes over many candidates, canonical scores of
+// candidates.
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/codes/codes.hpp"
 
@@ -18,7 +19,8 @@ blocks_for(uint64_t n)
 
 /// A thread for each 16 bytes of the result.
 __global__ void __launch_bounds__(kThreads)
-pq_layout_kernel(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes, uint32_t pitch_bytes)
+pq_layout_kernel(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes,
+	uint32_t pitch_bytes)
 {
 	const uint32_t n_groups = pitch_bytes / 16;
 	const uint64_t n = n_blocks * n_groups * kCodeRows;
@@ -31,14 +33,17 @@ pq_layout_kernel(const uint8_t *from, uint32_t code_bytes, uint64_t first_block,
 		uint32_t words[4] = {};
 
 		for (uint32_t b = 0; b < 16 && group * 16 + b < code_bytes; b++)
-			words[b / 4] |= static_cast<uint32_t>(from[(block * code_bytes + group * 16 + b) * kCodeRows + row]) << (b % 4 * 8);
-		reinterpret_cast<uint4 *>(codes)[first_block * n_groups * kCodeRows + i] = make_uint4(words[0], words[1], words[2], words[3]);
+			words[b / 4] |= static_cast<uint32_t>(from[(block * code_bytes + group * 16 + b) * kCodeRows + row])
+				<< (b % 4 * 8);
+		reinterpret_cast<uint4 *>(codes)[first_block * n_groups * kCodeRows + i] =
+			make_uint4(words[0], words[1], words[2], words[3]);
 	}
 }
 
 /// A thread for each byte of the result.
 __global__ void __launch_bounds__(kThreads)
-pq_layout_back_kernel(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to)
+pq_layout_back_kernel(
+	const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to)
 {
 	for (uint64_t i = blockIdx.x * uint64_t{kThreads} + threadIdx.x; i < n_bytes; i += uint64_t{gridDim.x} * kThreads)
 	{
@@ -59,7 +64,8 @@ sq8_place(uint32_t d)
 }
 
 __global__ void __launch_bounds__(kThreads)
-sq8_layout_kernel(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows, uint8_t *codes, uint32_t pitch_bytes)
+sq8_layout_kernel(
+	const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows, uint8_t *codes, uint32_t pitch_bytes)
 {
 	const uint64_t n = n_rows * pitch_bytes;
 
@@ -73,7 +79,8 @@ sq8_layout_kernel(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_
 }
 
 __global__ void __launch_bounds__(kThreads)
-sq8_layout_back_kernel(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim, uint64_t first_byte, uint64_t n_bytes, uint8_t *to)
+sq8_layout_back_kernel(
+	const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim, uint64_t first_byte, uint64_t n_bytes, uint8_t *to)
 {
 	for (uint64_t i = blockIdx.x * uint64_t{kThreads} + threadIdx.x; i < n_bytes; i += uint64_t{gridDim.x} * kThreads)
 	{
@@ -83,7 +90,8 @@ sq8_layout_back_kernel(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim,
 	}
 }
 
-/// Σ x² as engine/ivf's square_norm has it: 32 sums in double, the rest one by one, then the sums in order. All threads of a warp get it.
+/// Σ x² as engine/ivf's square_norm has it: 32 sums in double, the rest one by one, then the sums in order. All threads
+/// of a warp get it.
 __device__ double
 square_norm(const float *x, uint32_t dim, uint32_t lane)
 {
@@ -149,7 +157,9 @@ code_queries_kernel(Metric metric, const Codes codes, const Queries queries, con
 			const double q = d < dim ? static_cast<double>(unit[d]) : 0.0;
 
 			state[d] = d < dim ? __double2float_rn(__dsub_rn(q, static_cast<double>(low[d]))) : 0.0f;
-			state[padded + d] = d >= dim ? 0.0f : product ? __double2float_rn(__dmul_rn(q, static_cast<double>(step[d]))) : step[d];
+			state[padded + d] = d >= dim ? 0.0f
+				: product                ? __double2float_rn(__dmul_rn(q, static_cast<double>(step[d])))
+										 : step[d];
 		}
 		if (threadIdx.x == 0)
 		{
@@ -169,7 +179,8 @@ code_queries_kernel(Metric metric, const Codes codes, const Queries queries, con
 				sum = j < dim ? unit[j] : 0.0f;
 			else if (j < dim)
 				for (uint32_t d = 0; d < dim; d++)
-					sum = __fmaf_rn(unit[d], __ldg(codes.rotation + static_cast<size_t>(d) * codes.rotation_stride + j), sum);
+					sum = __fmaf_rn(
+						unit[d], __ldg(codes.rotation + static_cast<size_t>(d) * codes.rotation_stride + j), sum);
 			state[j] = sum;
 		}
 }
@@ -247,9 +258,9 @@ code_refine_kernel(const RescoreArgs args)
 	for (uint32_t base = warp * 32; base < count; base += n_warps * 32)
 	{
 		const uint32_t mine = places[min(base + lane, count - 1)];
-		const double score = score_pairs<metric, FormT, 32, 1>(
-			[&](int r) { return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector, 1,
-			dim_pad, aa, lane);
+		const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
+			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector,
+			1, dim_pad, aa, lane);
 
 		if (base + lane >= count)
 			continue;
@@ -302,7 +313,8 @@ code_state_floats(const Codes &codes)
 }
 
 cudaError_t
-launch_code_queries(Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream)
+launch_code_queries(
+	Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream)
 {
 	if (queries.n_queries == 0)
 		return cudaSuccess;
@@ -318,7 +330,8 @@ launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left
 }
 
 cudaError_t
-launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found, cudaStream_t stream)
+launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found,
+	cudaStream_t stream)
 {
 	code_next_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, counts, left, wanted, n_found);
 	return cudaGetLastError();
@@ -329,7 +342,8 @@ launch_code_keep(const RescoreArgs &args, cudaStream_t stream)
 {
 	if (args.queries.n_queries == 0)
 		return cudaSuccess;
-	code_keep_kernel<<<dim3(args.queries.n_queries, args.queries.n_queries >= 512 ? 1 : 8), kRefineThreads, 0, stream>>>(args);
+	code_keep_kernel<<<dim3(args.queries.n_queries, args.queries.n_queries >= 512 ? 1 : 8), kRefineThreads, 0,
+		stream>>>(args);
 	return cudaGetLastError();
 }
 
@@ -354,8 +368,8 @@ launch_code_refine(const RescoreArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
-launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes, uint32_t pitch_bytes,
-	cudaStream_t stream)
+launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes,
+	uint32_t pitch_bytes, cudaStream_t stream)
 {
 	if (n_blocks == 0)
 		return cudaSuccess;
@@ -365,32 +379,35 @@ launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block,
 }
 
 cudaError_t
-launch_pq_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to,
-	cudaStream_t stream)
+launch_pq_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes, uint64_t first_byte,
+	uint64_t n_bytes, uint8_t *to, cudaStream_t stream)
 {
 	if (n_bytes == 0)
 		return cudaSuccess;
-	pq_layout_back_kernel<<<blocks_for(n_bytes), kThreads, 0, stream>>>(codes, pitch_bytes, code_bytes, first_byte, n_bytes, to);
+	pq_layout_back_kernel<<<blocks_for(n_bytes), kThreads, 0, stream>>>(
+		codes, pitch_bytes, code_bytes, first_byte, n_bytes, to);
 	return cudaGetLastError();
 }
 
 cudaError_t
-launch_sq8_layout(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows, uint8_t *codes, uint32_t pitch_bytes,
-	cudaStream_t stream)
+launch_sq8_layout(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows, uint8_t *codes,
+	uint32_t pitch_bytes, cudaStream_t stream)
 {
 	if (n_rows == 0)
 		return cudaSuccess;
-	sq8_layout_kernel<<<blocks_for(n_rows * pitch_bytes), kThreads, 0, stream>>>(from, dim, first_row, n_rows, codes, pitch_bytes);
+	sq8_layout_kernel<<<blocks_for(n_rows * pitch_bytes), kThreads, 0, stream>>>(
+		from, dim, first_row, n_rows, codes, pitch_bytes);
 	return cudaGetLastError();
 }
 
 cudaError_t
-launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim, uint64_t first_byte, uint64_t n_bytes, uint8_t *to,
-	cudaStream_t stream)
+launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim, uint64_t first_byte, uint64_t n_bytes,
+	uint8_t *to, cudaStream_t stream)
 {
 	if (n_bytes == 0)
 		return cudaSuccess;
-	sq8_layout_back_kernel<<<blocks_for(n_bytes), kThreads, 0, stream>>>(codes, pitch_bytes, dim, first_byte, n_bytes, to);
+	sq8_layout_back_kernel<<<blocks_for(n_bytes), kThreads, 0, stream>>>(
+		codes, pitch_bytes, dim, first_byte, n_bytes, to);
 	return cudaGetLastError();
 }
 

@@ -1,5 +1,5 @@
-// Host side of the kernels that search inverted lists by codes (README.md, "Codes"): estimates of the rows of the lists that a query
-// looks at, the rows with the best of them, and canonical scores of those. Launchers as in kernels.hpp.
+// Host side of the kernels that search inverted lists by codes (README.md, "Codes"): estimates of the rows of the lists
+// that a query looks at, the rows with the best of them, and canonical scores of those. Launchers as in kernels.hpp.
 #pragma once
 
 #include "kernels/ivf/ivf.hpp"
@@ -16,18 +16,18 @@ enum class CodeForm : uint8_t
 	kPq4 = 3,    // as kPq8, two parts a byte, the low half first
 };
 
-constexpr uint32_t kCodeRows = 32;          // of a block of product quantiser's codes
-constexpr uint32_t kMostPassCandidates = 2048;  // of a query, that one pass finds
+constexpr uint32_t kCodeRows = 32;             // of a block of product quantiser's codes
+constexpr uint32_t kMostPassCandidates = 2048; // of a query, that one pass finds
 constexpr uint32_t kSq8GroupDims = 128;
 
 /// Codes of a source, by place.
 struct Codes
 {
 	CodeForm form = CodeForm::kPq8;
-	const uint8_t *codes = nullptr; // 16-byte aligned
-	uint32_t pitch_bytes = 0;       // of a row; PQ: a multiple of 16
-	const float *terms = nullptr;   // [n_rows], or null
-	const float *model = nullptr;   // SQ8: low [dim], step [dim]; PQ: codebook [m, sub_dim, 2^bits]
+	const uint8_t *codes = nullptr;  // 16-byte aligned
+	uint32_t pitch_bytes = 0;        // of a row; PQ: a multiple of 16
+	const float *terms = nullptr;    // [n_rows], or null
+	const float *model = nullptr;    // SQ8: low [dim], step [dim]; PQ: codebook [m, sub_dim, 2^bits]
 	const float *rotation = nullptr; // [dim, rotation_stride], or null
 	uint32_t rotation_stride = 0;
 	uint32_t dim = 0;
@@ -42,15 +42,16 @@ uint32_t code_state_floats(const Codes &codes);
 /// What estimates need of each query.
 struct CodeQueries
 {
-	float *units = nullptr;      // [n_queries, dim_pad] the query; for cosine of length 1
-	float *states = nullptr;     // [n_queries, state_stride] SQ8: offset, weight, each padded to 128; PQ: the query in the quantiser's space
+	float *units = nullptr;  // [n_queries, dim_pad] the query; for cosine of length 1
+	float *states = nullptr; // [n_queries, state_stride] SQ8: offset, weight, each padded to 128; PQ: the query in the
+							 // quantiser's space
 	uint32_t state_stride = 0;
 	double *constants = nullptr; // [n_queries] SQ8
 };
 
 /// The same bits as engine/ivf has them (code_query_prepare). Grid n_queries.
-[[nodiscard]] cudaError_t launch_code_queries(Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_code_queries(
+	Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream);
 
 struct CodedScanArgs
 {
@@ -64,11 +65,11 @@ struct CodedScanArgs
 	const Entry *after = nullptr;     // [n_queries]: only what comes behind; null: all
 	uint32_t n_splits = 1;            // blocks that share a query
 	uint32_t stride = 0;              // largest of wanted
-	Entry *parts = nullptr;           // [n_queries, n_splits, stride], and merged [n_queries, stride] behind them; n_splits > 1
-	uint32_t *part_counts = nullptr;  // [n_queries, n_splits + 1]
-	Candidates found;                 // capacity >= stride; keys: of the estimates, NaN is kNanKey
-	Entry *last = nullptr;            // [n_queries] out: estimate and place of the last candidate
-	uint8_t *tables = nullptr;        // [table_blocks, code_table_bytes]: where code_table_fits says no
+	Entry *parts = nullptr; // [n_queries, n_splits, stride], and merged [n_queries, stride] behind them; n_splits > 1
+	uint32_t *part_counts = nullptr; // [n_queries, n_splits + 1]
+	Candidates found;                // capacity >= stride; keys: of the estimates, NaN is kNanKey
+	Entry *last = nullptr;           // [n_queries] out: estimate and place of the last candidate
+	uint8_t *tables = nullptr;       // [table_blocks, code_table_bytes]: where code_table_fits says no
 	uint32_t table_blocks = 0;
 };
 
@@ -78,36 +79,37 @@ size_t code_table_bytes(const Codes &codes);
 /// True if tables and the selection of `stride` candidates fit shared memory.
 bool code_table_fits(const Codes &codes, uint32_t stride);
 
-/// found = the `wanted` rows of the lists looked at with the best (estimate, place), NaN last, dead ones included. Estimates have the bits
-/// of engine/ivf's code_scores. Reproducible; the order of found is not of the rows.
+/// found = the `wanted` rows of the lists looked at with the best (estimate, place), NaN last, dead ones included.
+/// Estimates have the bits of engine/ivf's code_scores. Reproducible; the order of found is not of the rows.
 [[nodiscard]] cudaError_t launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream);
 
-/// candidates.keys, of estimates: kExcludedKey for dead rows and what is not after `after`. Nothing else of rows than dead and row_ids is
-/// looked at. Grid (n_queries, blocks of a query).
+/// candidates.keys, of estimates: kExcludedKey for dead rows and what is not after `after`. Nothing else of rows than
+/// dead and row_ids is looked at. Grid (n_queries, blocks of a query).
 [[nodiscard]] cudaError_t launch_code_keep(const RescoreArgs &args, cudaStream_t stream);
 
 /// candidates.keys from candidates.rows: canonical scores; kExcludedKey for dead rows, not after `after`, and NaN.
 [[nodiscard]] cudaError_t launch_code_refine(const RescoreArgs &args, cudaStream_t stream);
 
-/// left -= what was found, 0 if that was less than wanted; wanted = min(left, kMostPassCandidates). n_found [n_queries] += what was found; null: nobody
-/// counts.
-[[nodiscard]] cudaError_t launch_code_next(
-	uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found, cudaStream_t stream);
+/// left -= what was found, 0 if that was less than wanted; wanted = min(left, kMostPassCandidates). n_found [n_queries]
+/// += what was found; null: nobody counts.
+[[nodiscard]] cudaError_t launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted,
+	uint32_t *n_found, cudaStream_t stream);
 
 /// wanted = min(left, kMostPassCandidates), left = candidates.
-[[nodiscard]] cudaError_t launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_code_begin(
+	uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
 
-/// Codes as the index has them (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from `first_block` on, into the device's form or
-/// back. code_bytes: of a row.
-[[nodiscard]] cudaError_t launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block, uint64_t n_blocks, uint8_t *codes,
-	uint32_t pitch_bytes, cudaStream_t stream);
-[[nodiscard]] cudaError_t launch_pq_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes, uint64_t first_byte,
-	uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
+/// Codes as the index has them (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from `first_block` on,
+/// into the device's form or back. code_bytes: of a row.
+[[nodiscard]] cudaError_t launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block,
+	uint64_t n_blocks, uint8_t *codes, uint32_t pitch_bytes, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_pq_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes,
+	uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
 /// The same for rows of SQ8 [n_rows, dim].
-[[nodiscard]] cudaError_t launch_sq8_layout(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows, uint8_t *codes,
-	uint32_t pitch_bytes, cudaStream_t stream);
-[[nodiscard]] cudaError_t launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim, uint64_t first_byte,
-	uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_sq8_layout(const uint8_t *from, uint32_t dim, uint64_t first_row, uint64_t n_rows,
+	uint8_t *codes, uint32_t pitch_bytes, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim,
+	uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
 
 /// Sets the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_code_kernels();

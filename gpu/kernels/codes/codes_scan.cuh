@@ -1,9 +1,10 @@
-// Scan of the codes of the lists that a query looks at, a block (or several) to a query; instantiated by codes_scan_{pq,rows}.cu with an
-// estimator for each form of codes. The block makes the query's tables in shared memory and keeps the best candidates there: no threshold
-// has to be found beforehand, and nothing is written but the result.
+// Scan of the codes of the lists that a query looks at, a block (or several) to a query; instantiated by
+// codes_scan_{pq,rows}.cu with an estimator for each form of codes. The block makes the query's tables in shared memory
+// and keeps the best candidates there: no threshold has to be found beforehand, and nothing is written but the result.
 //
-// An estimator has kThreads, kBlocks (of a processor, that it is compiled for), prepare(args, query, tables) (all threads; ends with a
-// barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the estimate at place first + lane.
+// An estimator has kThreads, kBlocks (of a processor, that it is compiled for), prepare(args, query, tables) (all
+// threads; ends with a barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the
+// estimate at place first + lane.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -53,8 +54,8 @@ device_key_to_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
-/// Places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number of chunks. All threads of the
-/// block call it; the first kCodeSlots work.
+/// Places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number of
+/// chunks. All threads of the block call it; the first kCodeSlots work.
 __device__ __forceinline__ uint32_t
 load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSlots *slots)
 {
@@ -168,10 +169,12 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 
 					const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
 					const uint32_t end = slots.end[low];
-					const double estimate = __dadd_rn(estimator.estimate(args, query, tables, first, end, lane), slots.constants[low]);
+					const double estimate =
+						__dadd_rn(estimator.estimate(args, query, tables, first, end, lane), slots.constants[low]);
 
 					entry = {estimate_to_key(estimate), first + lane};
-					taken = first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
+					taken =
+						first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
 
 					const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
 
@@ -241,7 +244,8 @@ launch_code_estimator(const CodedScanArgs &args, cudaStream_t stream)
 	const uint32_t grid = Shared ? n_tasks : min(n_tasks, args.table_blocks);
 
 	coded_scan_kernel<Estimator, Shared>
-		<<<grid, Estimator::kThreads, n_entries * sizeof(Entry) + (Shared ? table_bytes : 0), stream>>>(args, n_entries, table_bytes);
+		<<<grid, Estimator::kThreads, n_entries * sizeof(Entry) + (Shared ? table_bytes : 0), stream>>>(
+			args, n_entries, table_bytes);
 	return cudaGetLastError();
 }
 

@@ -1,5 +1,5 @@
-// Scan of product quantiser's codes. Tables of a query: 8 bits, [m, 256] floats, added in the order of the parts as engine/ivf adds them,
-// so that estimates have its bits; 4 bits, [m, 16] bytes by one scale, whose sums are exact.
+// Scan of product quantiser's codes. Tables of a query: 8 bits, [m, 256] floats, added in the order of the parts as
+// engine/ivf adds them, so that estimates have its bits; 4 bits, [m, 16] bytes by one scale, whose sums are exact.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -18,7 +18,8 @@ table_entry(const CodedScanArgs &args, const float *rotated, uint32_t j, uint32_
 	float sum = 0.0f;
 
 	for (uint32_t d = j * sub_dim; d < (j + 1) * sub_dim; d++)
-		sum = __fmaf_rn(__fmul_rn(factor, __ldg(rotated + d)), __ldg(args.codes.model + static_cast<size_t>(d) * n_codewords + i), sum);
+		sum = __fmaf_rn(__fmul_rn(factor, __ldg(rotated + d)),
+			__ldg(args.codes.model + static_cast<size_t>(d) * n_codewords + i), sum);
 	return sum;
 }
 
@@ -34,8 +35,7 @@ struct Pq8
 	static constexpr int kThreads = kPqThreads;
 	static constexpr int kBlocks = 2;
 
-	__device__ __forceinline__ void
-	prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
+	__device__ __forceinline__ void prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
 	{
 		float *table = reinterpret_cast<float *>(tables);
 		const float *rotated = args.prepared.states + static_cast<size_t>(query) * args.prepared.state_stride;
@@ -47,8 +47,7 @@ struct Pq8
 	}
 
 	/// sum += the entries of four parts, in their order.
-	static __device__ __forceinline__ float
-	add_word(const uint8_t *table, uint32_t word, float sum)
+	static __device__ __forceinline__ float add_word(const uint8_t *table, uint32_t word, float sum)
 	{
 		sum = __fadd_rn(sum, *reinterpret_cast<const float *>(table + ((word << 2) & 0x3FC)));
 		sum = __fadd_rn(sum, *reinterpret_cast<const float *>(table + 1024 + ((word >> 6) & 0x3FC)));
@@ -56,14 +55,14 @@ struct Pq8
 		return __fadd_rn(sum, *reinterpret_cast<const float *>(table + 3072 + ((word >> 22) & 0x3FC)));
 	}
 
-	__device__ __forceinline__ double
-	estimate(const CodedScanArgs &args, uint32_t, const uint8_t *tables, uint32_t first, uint32_t end, uint32_t lane)
+	__device__ __forceinline__ double estimate(
+		const CodedScanArgs &args, uint32_t, const uint8_t *tables, uint32_t first, uint32_t end, uint32_t lane)
 	{
 		const uint32_t place = min(first + lane, end - 1);
 		const uint32_t n_words = (args.codes.m + 3) / 4;
-		const uint4 *codes = reinterpret_cast<const uint4 *>(
-								 args.codes.codes + static_cast<size_t>(place / kCodeRows) * kCodeRows * args.codes.pitch_bytes) +
-							 place % kCodeRows;
+		const uint4 *codes = reinterpret_cast<const uint4 *>(args.codes.codes +
+								 static_cast<size_t>(place / kCodeRows) * kCodeRows * args.codes.pitch_bytes) +
+			place % kCodeRows;
 		float sum = 0.0f;
 		uint32_t w = 0;
 
@@ -101,8 +100,7 @@ struct Pq4
 	double base;
 
 	/// As engine/ivf's make_byte_table.
-	__device__ __forceinline__ void
-	prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
+	__device__ __forceinline__ void prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
 	{
 		__shared__ double widest_of[kThreads / 32];
 		__shared__ double shared_base;
@@ -157,8 +155,10 @@ struct Pq4
 
 			if (scale > 0.0 && at < m * 16)
 			{
-				const double level = rint(__ddiv_rn(
-					__dsub_rn(static_cast<double>(table_entry(args, rotated, at / 16, at % 16, 16)), static_cast<double>(lows[at / 16])), scale));
+				const double level =
+					rint(__ddiv_rn(__dsub_rn(static_cast<double>(table_entry(args, rotated, at / 16, at % 16, 16)),
+									   static_cast<double>(lows[at / 16])),
+						scale));
 
 				byte = level < 255.0 ? static_cast<uint32_t>(level) : 255; // NaN: 255
 			}
@@ -168,8 +168,7 @@ struct Pq4
 		base = shared_base;
 	}
 
-	static __device__ __forceinline__ uint32_t
-	add_word(const uint8_t *table, uint32_t word, uint32_t sum)
+	static __device__ __forceinline__ uint32_t add_word(const uint8_t *table, uint32_t word, uint32_t sum)
 	{
 #pragma unroll
 		for (int i = 0; i < 8; i++)
@@ -177,14 +176,14 @@ struct Pq4
 		return sum;
 	}
 
-	__device__ __forceinline__ double
-	estimate(const CodedScanArgs &args, uint32_t, const uint8_t *tables, uint32_t first, uint32_t end, uint32_t lane)
+	__device__ __forceinline__ double estimate(
+		const CodedScanArgs &args, uint32_t, const uint8_t *tables, uint32_t first, uint32_t end, uint32_t lane)
 	{
 		const uint32_t place = min(first + lane, end - 1);
 		const uint32_t n_words = (args.codes.m + 7) / 8;
-		const uint4 *codes = reinterpret_cast<const uint4 *>(
-								 args.codes.codes + static_cast<size_t>(place / kCodeRows) * kCodeRows * args.codes.pitch_bytes) +
-							 place % kCodeRows;
+		const uint4 *codes = reinterpret_cast<const uint4 *>(args.codes.codes +
+								 static_cast<size_t>(place / kCodeRows) * kCodeRows * args.codes.pitch_bytes) +
+			place % kCodeRows;
 		uint32_t sum = 0;
 
 		for (uint32_t w = 0; w < n_words; w += 4, codes += kCodeRows, tables += 512)
@@ -228,7 +227,8 @@ launch_pq_scan(const CodedScanArgs &args, cudaStream_t stream)
 	const bool shared = code_table_fits(args.codes, args.stride);
 
 	if (args.codes.form == CodeForm::kPq8)
-		return shared ? launch_code_estimator<Pq8, true>(args, stream) : launch_code_estimator<Pq8, false>(args, stream);
+		return shared ? launch_code_estimator<Pq8, true>(args, stream)
+					  : launch_code_estimator<Pq8, false>(args, stream);
 	return shared ? launch_code_estimator<Pq4, true>(args, stream) : launch_code_estimator<Pq4, false>(args, stream);
 }
 

@@ -1,5 +1,5 @@
-// Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the order of the canonical
-// distance. And the end of all scans: parts of a query's candidates joined, launchers.
+// Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the
+// order of the canonical distance. And the end of all scans: parts of a query's candidates joined, launchers.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -15,14 +15,11 @@ struct Sq8
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 2;
 
-	__device__ __forceinline__ void
-	prepare(const CodedScanArgs &, uint32_t, const uint8_t *)
-	{
-	}
+	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
 	/// As engine/ivf's sq8_scores.
-	__device__ __forceinline__ double
-	estimate(const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
+	__device__ __forceinline__ double estimate(
+		const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
 	{
 		const uint32_t padded = args.prepared.state_stride / 2;
 		const float *offsets = args.prepared.states + static_cast<size_t>(query) * args.prepared.state_stride;
@@ -48,13 +45,15 @@ struct Sq8
 #pragma unroll
 			for (int r = 0; r < 32; r++)
 			{
-				const uint32_t word = __ldg(reinterpret_cast<const uint32_t *>(block + min(first + r, end - 1) * pitch + at) + lane);
+				const uint32_t word =
+					__ldg(reinterpret_cast<const uint32_t *>(block + min(first + r, end - 1) * pitch + at) + lane);
 
 #pragma unroll
 				for (int s = 0; s < 4; s++)
 				{
 					// 2^23 + byte, less 2^23: exact, and faster than a conversion.
-					const float code = __fsub_rn(__uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650u + s)), 8388608.0f);
+					const float code =
+						__fsub_rn(__uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650u + s)), 8388608.0f);
 
 					if constexpr (metric == Metric::kL2)
 					{
@@ -87,21 +86,18 @@ struct Halves
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 1;
 
-	__device__ __forceinline__ void
-	prepare(const CodedScanArgs &, uint32_t, const uint8_t *)
-	{
-	}
+	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
-	__device__ __forceinline__ double
-	estimate(const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
+	__device__ __forceinline__ double estimate(
+		const CodedScanArgs &args, uint32_t query, const uint8_t *, uint32_t first, uint32_t end, uint32_t lane)
 	{
 		const float *vector = args.prepared.units + static_cast<size_t>(query) * args.dim_pad;
 		const char *block = reinterpret_cast<const char *>(args.codes.codes);
 		const float aa = metric == Metric::kCosine ? query_square_sum(vector, args.dim_pad, lane) : 0.0f;
 
-		return score_pairs<metric, Float16Form, 32, 1>(
-			[&](int r) { return block + static_cast<size_t>(min(first + r, end - 1)) * args.codes.pitch_bytes; }, vector, 1, args.dim_pad, aa,
-			lane);
+		return score_pairs<metric, Float16Form, 32, 1>([&](int r)
+			{ return block + static_cast<size_t>(min(first + r, end - 1)) * args.codes.pitch_bytes; }, vector, 1,
+			args.dim_pad, aa, lane);
 	}
 };
 
@@ -157,8 +153,8 @@ join_parts_kernel(const CodedScanArgs args, uint32_t n_entries)
 	__syncthreads();
 	if (args.wanted[query] > 0)
 		merge_candidates(
-			args.wanted[query], args.n_splits * stride,
-			[&](uint32_t i, const Entry &) { return i % stride < counts[i / stride] ? parts[i] : Entry{kExcludedKey, 0}; }, joined, query,
+			args.wanted[query], args.n_splits * stride, [&](uint32_t i, const Entry &)
+			{ return i % stride < counts[i / stride] ? parts[i] : Entry{kExcludedKey, 0}; }, joined, query,
 			reinterpret_cast<Entry *>(dynamic), n_entries);
 	__syncthreads();
 
@@ -207,7 +203,8 @@ bool
 code_table_fits(const Codes &codes, uint32_t stride)
 {
 	return !is_pq(codes) ||
-		   code_table_bytes(codes) + code_entries(stride, pq_threads()) * sizeof(Entry) + sizeof(CodeSlots) + 1024 <= kCodeSharedBytes;
+		code_table_bytes(codes) + code_entries(stride, pq_threads()) * sizeof(Entry) + sizeof(CodeSlots) + 1024 <=
+		kCodeSharedBytes;
 }
 
 cudaError_t

@@ -85,8 +85,10 @@ cudaError_t
 launch_collect_bins(const FilterSelect &args, const FilterArgs &bins, uint32_t n_bins, cudaStream_t stream)
 {
 	if (bins.bin_keys != nullptr)
-		return launch_after(collect_bins_kernel<true>, args.queries.n_queries, kSelectThreads, 0, stream, args, bins, n_bins);
-	return launch_after(collect_bins_kernel<false>, args.queries.n_queries, kSelectThreads, 0, stream, args, bins, n_bins);
+		return launch_after(
+			collect_bins_kernel<true>, args.queries.n_queries, kSelectThreads, 0, stream, args, bins, n_bins);
+	return launch_after(
+		collect_bins_kernel<false>, args.queries.n_queries, kSelectThreads, 0, stream, args, bins, n_bins);
 }
 
 } // namespace vectorgpu::kernels

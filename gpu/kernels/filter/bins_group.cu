@@ -1,6 +1,6 @@
-// PartialReduce by warp groups (sm_90a), rows of bytes: the pass over the rows with what each bin keeps as one number. Twice the
-// estimate is a whole number; shifted left, with the tile's number within the block's stripe below, the smaller of two such keys is the
-// nearer row, of equals the earlier: a multiplication and a minimum for each score.
+// PartialReduce by warp groups (sm_90a), rows of bytes: the pass over the rows with what each bin keeps as one number.
+// Twice the estimate is a whole number; shifted left, with the tile's number within the block's stripe below, the
+// smaller of two such keys is the nearer row, of equals the earlier: a multiplication and a minimum for each score.
 #include <climits>
 
 #include "kernels/filter/filter_group_launch.cuh"
@@ -12,20 +12,22 @@ namespace
 
 using BinsShape = GroupShape<Form::kByte, 8, true>; // keys need the registers that sums of more queries would take
 
-/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared as filter_group_kernel, boxes likewise. Metrics L2 and inner
-/// product.
+/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared as filter_group_kernel, boxes likewise. Metrics L2
+/// and inner product.
 __global__ void __launch_bounds__(BinsShape::kThreads, 1)
-bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows, const __grid_constant__ CUtensorMap queries,
-	uint32_t n_query_tiles, uint32_t n_stages)
+bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows,
+	const __grid_constant__ CUtensorMap queries, uint32_t n_query_tiles, uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = BinsShape::NT;
 	extern __shared__ unsigned char shared[];
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+	const uint32_t warp =
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
 	const uint32_t first_query = blockIdx.x % n_query_tiles * BinsShape::kQueries;
 	const uint32_t stripe = blockIdx.x / n_query_tiles;
-	const uint32_t n_tiles = (args.n_tiles - stripe + args.n_stripes - 1) / args.n_stripes; // n_stripes <= n_tiles: at least one
+	const uint32_t n_tiles =
+		(args.n_tiles - stripe + args.n_stripes - 1) / args.n_stripes; // n_stripes <= n_tiles: at least one
 	const GroupPipeline<BinsShape> pipeline(shared, args.rows.pitch_bytes, n_stages);
 	auto tile_row = [&](uint32_t i) { return (stripe + i * args.n_stripes) * kFilterTileRows; };
 
@@ -46,7 +48,8 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 
 	const uint32_t group = warp / 4;
 	const uint32_t my_operand = pipeline.operand + group * NT * 8 * kChunkBytes;
-	auto row_of = [&](uint32_t tile, int i) { return tile_row(tile) + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 + lane / 4; };
+	auto row_of = [&](uint32_t tile, int i)
+	{ return tile_row(tile) + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 + lane / 4; };
 	float next_values[4];
 	uint32_t next_dead[4]; // its lowest bit
 
@@ -62,7 +65,8 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 			next_dead[i] = 0;
 			if (args.rows.dead != nullptr)
 			{
-				const uint64_t bit = static_cast<uint64_t>(args.rows.dead_start + static_cast<int64_t>(row)); // negative: huge
+				const uint64_t bit =
+					static_cast<uint64_t>(args.rows.dead_start + static_cast<int64_t>(row)); // negative: huge
 
 				if (bit < args.rows.dead_bits)
 					next_dead[i] = static_cast<uint32_t>(args.rows.dead[bit / 8]) >> (bit % 8);
@@ -143,7 +147,8 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 		{
 			const bool counts = values[i] == values[i] && (dead[i] & 1) == 0;
 			const int factor = counts ? -(2 << args.key_tile_bits) : 0;
-			const int base = counts ? (__float2int_rn(2.0f * values[i]) << args.key_tile_bits) + static_cast<int>(tile) : INT_MAX;
+			const int base =
+				counts ? (__float2int_rn(2.0f * values[i]) << args.key_tile_bits) + static_cast<int>(tile) : INT_MAX;
 
 #pragma unroll
 			for (int q = 0; q < 2 * NT; q++)
@@ -161,7 +166,8 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 		if (query < args.n_queries)
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				args.bin_keys[query * n_places + stripe * kFilterTileRows + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 + lane / 4] = best[i][q];
+				args.bin_keys[query * n_places + stripe * kFilterTileRows + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 +
+					lane / 4] = best[i][q];
 	}
 #endif
 }
@@ -191,12 +197,13 @@ launch_bins_group(const FilterArgs &args, cudaStream_t stream)
 			args.rows.vectors, args.rows.n_rows, args.rows.pitch_bytes, kChunkBytes, kFilterTileRows, &rows);
 		error != cudaSuccess)
 		return error;
-	if (cudaError_t error = describe_rows(args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad), kChunkBytes,
-			BinsShape::kQueries, &queries);
+	if (cudaError_t error = describe_rows(args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad),
+			kChunkBytes, BinsShape::kQueries, &queries);
 		error != cudaSuccess)
 		return error;
 	return launch_after(bins_group_kernel, args.n_stripes * n_query_tiles, BinsShape::kThreads,
-		group_fixed_bytes<BinsShape>(args.dim_pad) + n_stages * kGroupStageBytes, stream, args, rows, queries, n_query_tiles, n_stages);
+		group_fixed_bytes<BinsShape>(args.dim_pad) + n_stages * kGroupStageBytes, stream, args, rows, queries,
+		n_query_tiles, n_stages);
 }
 
 cudaError_t

@@ -31,7 +31,8 @@ namespace
 {
 
 constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
-constexpr size_t kStagesBytes = 4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
+constexpr size_t kStagesBytes =
+	4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
 constexpr size_t kLeastQueries = 8;
 constexpr uint32_t kGroupBinsQueries = 128; // of a block: bins_group.cu
 
@@ -46,8 +47,10 @@ cudaError_t
 launch_form(const FilterArgs &args, cudaStream_t stream)
 {
 	if constexpr (kPass != FilterPass::kBins)
-		if (const uint32_t n_slots = group_slots.load(std::memory_order_relaxed); n_slots > 0 && groups_allowed.load(std::memory_order_relaxed))
-			if (const cudaError_t error = launch_group_form<form, kPass>(args, n_slots, stream); error != cudaErrorNotSupported)
+		if (const uint32_t n_slots = group_slots.load(std::memory_order_relaxed);
+			n_slots > 0 && groups_allowed.load(std::memory_order_relaxed))
+			if (const cudaError_t error = launch_group_form<form, kPass>(args, n_slots, stream);
+				error != cudaErrorNotSupported)
 				return error;
 	return launch_filter_form<form, kPass>(args, stream);
 }
@@ -120,7 +123,8 @@ filter_most_shared()
 bool
 filter_fits(Form form, uint32_t dim_pad)
 {
-	return form != Form::kBit && kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
+	return form != Form::kBit &&
+		kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
 }
 
 cudaError_t
@@ -146,7 +150,8 @@ launch_filter_bins(const FilterArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
-plan_filter_bins(Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan)
+plan_filter_bins(
+	Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan)
 {
 	constexpr uint32_t kWaves = 4; // where queries need several tiles: for balance
 	uint32_t slots = group_slots.load(std::memory_order_relaxed);
@@ -157,7 +162,8 @@ plan_filter_bins(Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad,
 		if (const uint32_t bits = bins_group_tile_bits(dim_pad); bits > 0)
 		{
 			const uint32_t tiles = (n_queries + kGroupBinsQueries - 1) / kGroupBinsQueries;
-			const uint32_t least = (n_tiles + (1u << bits) - 1) >> bits; // a stripe's tiles have numbers of so many bits
+			const uint32_t least =
+				(n_tiles + (1u << bits) - 1) >> bits; // a stripe's tiles have numbers of so many bits
 			const uint32_t wanted = std::max(least, (tiles == 1 ? slots : kWaves * slots) / tiles);
 			const uint32_t parts = std::min((wanted + unit - 1) / unit, n_tiles / unit);
 
@@ -231,7 +237,8 @@ prepare_filter_kernels()
 		error = prepare_bins_group();
 	if (error == cudaSuccess)
 		error = prepare_one_pass(has_groups ? static_cast<uint32_t>(n_processors) : 0);
-	group_slots.store(error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
+	group_slots.store(
+		error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
 	return error;
 }
 

@@ -1,8 +1,8 @@
-// The tensor-core filter of batches: estimates of all scores with a proven bound, of which only those survive that may be
-// among the k first. Survivors are rescored canonically. Proof of the bound: README.md, "The filter".
+// The tensor-core filter of batches: estimates of all scores with a proven bound, of which only those survive that may
+// be among the k first. Survivors are rescored canonically. Proof of the bound: README.md, "The filter".
 //
-// Estimate a of row y for query x: L2: |y|² / 2 - x·y; inner product: -x·y; cosine: -x·y / |y|. Within one query a orders
-// as the score does.
+// Estimate a of row y for query x: L2: |y|² / 2 - x·y; inner product: -x·y; cosine: -x·y / |y|. Within one query a
+// orders as the score does.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -16,7 +16,7 @@
 namespace vectorgpu::kernels
 {
 
-constexpr double kFilterLargestNorm = 0x1p60;        // sums of squares stay far below overflow
+constexpr double kFilterLargestNorm = 0x1p60;         // sums of squares stay far below overflow
 constexpr double kFilterSmallestCosineNorm = 0x1p-40; // below, a cosine loses its digits
 
 /// True if the bound holds for a vector of this norm; false for NaN.
@@ -30,11 +30,11 @@ filter_trusts(Metric metric, double norm)
 struct FilterBound
 {
 	Metric metric = Metric::kL2;
-	double max_norm = 0;   // of the source's trusted rows
-	double product = 0;    // |estimated - true x·y|
-	double sums = 0;       // rounding of sums that begin at a threshold, relative to max_norm² + |x| max_norm
-	double canonical = 0;  // canonical sum, relative to Σ|terms|
-	double underflow = 0;  // absolute
+	double max_norm = 0;  // of the source's trusted rows
+	double product = 0;   // |estimated - true x·y|
+	double sums = 0;      // rounding of sums that begin at a threshold, relative to max_norm² + |x| max_norm
+	double canonical = 0; // canonical sum, relative to Σ|terms|
+	double underflow = 0; // absolute
 };
 
 /// dim: true number of dimensions; max_norm: from RowStats.
@@ -49,14 +49,15 @@ size_t filter_operand_bytes(Form form, uint32_t dim_pad);
 /// The batch as the tensor cores take it.
 struct FilterQueries
 {
-	void *operand = nullptr;   // [n_queries, filter_operand_bytes]
-	double *norms = nullptr;   // [n_queries] |x|
-	uint8_t *redo = nullptr;   // [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow)
+	void *operand = nullptr; // [n_queries, filter_operand_bytes]
+	double *norms = nullptr; // [n_queries] |x|
+	uint8_t *redo =
+		nullptr; // [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow)
 };
 
 /// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.
-[[nodiscard]] cudaError_t launch_prepare_queries(Metric metric, Form form, const Queries &queries,
-	const FilterQueries &out, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_prepare_queries(
+	Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream);
 
 /// What a pass over the tiles is for.
 enum class FilterPass : uint8_t
@@ -81,7 +82,7 @@ struct FilterArgs
 	uint32_t tile_stride = 1;
 
 	// Minima pass.
-	float *minima = nullptr;           // out [n_queries, minima_stride], one per kFilterGroupRows rows
+	float *minima = nullptr; // out [n_queries, minima_stride], one per kFilterGroupRows rows
 	uint32_t minima_stride = 0;
 
 	// Candidates pass.
@@ -89,19 +90,19 @@ struct FilterArgs
 	Candidates candidates;             // rows, estimates, counts
 
 	// Bins pass, over all tiles: tile t is of stripe t mod n_stripes.
-	uint32_t n_stripes = 0;            // 1 ... n_tiles
-	float *bin_estimates = nullptr;    // out [n_queries, n_stripes * kFilterTileRows]
-	uint32_t *bin_rows = nullptr;      // out, as many; kNoBinRow: no row
-	int32_t *bin_keys = nullptr;       // out, as many, instead of both: BinsForm::keys
-	uint32_t key_tile_bits = 0;        // of BinsForm
+	uint32_t n_stripes = 0;         // 1 ... n_tiles
+	float *bin_estimates = nullptr; // out [n_queries, n_stripes * kFilterTileRows]
+	uint32_t *bin_rows = nullptr;   // out, as many; kNoBinRow: no row
+	int32_t *bin_keys = nullptr;    // out, as many, instead of both: BinsForm::keys
+	uint32_t key_tile_bits = 0;     // of BinsForm
 };
 
 /// What the bins pass leaves of each place.
 struct BinsForm
 {
 	uint32_t n_stripes = 0;
-	/// Not 0: keys, of twice the estimate << key_tile_bits | number of the tile within its stripe; INT_MAX: no row. Else estimates and
-	/// rows.
+	/// Not 0: keys, of twice the estimate << key_tile_bits | number of the tile within its stripe; INT_MAX: no row.
+	/// Else estimates and rows.
 	uint32_t key_tile_bits = 0;
 };
 
@@ -116,14 +117,14 @@ constexpr uint32_t kNoBinRow = 0xFFFFFFFFu;
 /// Appends all rows whose estimate is not above the threshold. Order not reproducible, the set is.
 [[nodiscard]] cudaError_t launch_filter_candidates(const FilterArgs &args, cudaStream_t stream);
 
-/// Of each stripe and place in a tile the row with the smallest estimate, the first of equals; dead rows do not count. Rows
-/// whose norm the bound does not cover (values NaN) are never taken: not for sources that have some. Reproducible.
+/// Of each stripe and place in a tile the row with the smallest estimate, the first of equals; dead rows do not count.
+/// Rows whose norm the bound does not cover (values NaN) are never taken: not for sources that have some. Reproducible.
 [[nodiscard]] cudaError_t launch_filter_bins(const FilterArgs &args, cudaStream_t stream);
 
-/// Stripes for launch_filter_bins that keep the device busy, a multiple of `unit`, at most n_tiles, and the form of what it leaves.
-/// n_tiles >= unit.
-[[nodiscard]] cudaError_t plan_filter_bins(Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit,
-	BinsForm *plan);
+/// Stripes for launch_filter_bins that keep the device busy, a multiple of `unit`, at most n_tiles, and the form of
+/// what it leaves. n_tiles >= unit.
+[[nodiscard]] cudaError_t plan_filter_bins(
+	Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan);
 
 struct FilterSelect
 {
@@ -133,7 +134,7 @@ struct FilterSelect
 	Best best;
 	const float *minima = nullptr; // [n_queries, n_minima]
 	uint32_t n_minima = 0;
-	float *thresholds = nullptr;   // out of thresholds, in and out of tighten
+	float *thresholds = nullptr; // out of thresholds, in and out of tighten
 	Candidates candidates;
 	uint64_t *n_rescored = nullptr; // one counter, the last tighten adds to it
 	bool last = true;               // no candidates are to come from this source
@@ -142,22 +143,26 @@ struct FilterSelect
 /// thresholds: no row with an estimate above can be among the k first. Zeroes candidates.counts.
 [[nodiscard]] cudaError_t launch_filter_thresholds(const FilterSelect &args, cudaStream_t stream);
 
-/// Drops candidates that the k-th best estimate among them rules out, and sharpens thresholds for more to come. Marks a query whose candidates overflowed for redo.
+/// Drops candidates that the k-th best estimate among them rules out, and sharpens thresholds for more to come. Marks a
+/// query whose candidates overflowed for redo.
 [[nodiscard]] cudaError_t launch_filter_tighten(const FilterSelect &args, cudaStream_t stream);
 
-/// What the bins pass has found becomes candidates: of the n_stripes * kFilterTileRows places those with the same number
-/// mod n_bins (a divisor) are one bin. Sets candidates.rows, estimates, counts, and thresholds so that tighten or finish can
-/// follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins. bins: as given to the pass.
-[[nodiscard]] cudaError_t launch_collect_bins(const FilterSelect &args, const FilterArgs &bins, uint32_t n_bins, cudaStream_t stream);
+/// What the bins pass has found becomes candidates: of the n_stripes * kFilterTileRows places those with the same
+/// number mod n_bins (a divisor) are one bin. Sets candidates.rows, estimates, counts, and thresholds so that tighten
+/// or finish can follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins. bins:
+/// as given to the pass.
+[[nodiscard]] cudaError_t launch_collect_bins(
+	const FilterSelect &args, const FilterArgs &bins, uint32_t n_bins, cudaStream_t stream);
 
 /// The largest k of launch_finish.
 constexpr uint32_t kFinishMostK = 128;
 
-/// Candidates of a query that a block of launch_finish holds; with more it takes the way of three launches. One pass answers no query with more.
+/// Candidates of a query that a block of launch_finish holds; with more it takes the way of three launches. One pass
+/// answers no query with more.
 constexpr uint32_t kFinishMostCandidates = 2048;
 
-/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. answers: what the queries have found goes
-/// there, too.
+/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. answers: what the queries
+/// have found goes there, too.
 [[nodiscard]] cudaError_t launch_finish(
 	const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const Answers &answers = {});
 

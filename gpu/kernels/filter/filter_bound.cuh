@@ -1,5 +1,5 @@
-// The filter's bound, in double and rounded outwards, and the cut of one query's candidates. Used by filter_select.cu and
-// scores.cuh.
+// The filter's bound, in double and rounded outwards, and the cut of one query's candidates. Used by filter_select.cu
+// and scores.cuh.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -24,7 +24,8 @@ estimate_error(const FilterBound &bound, double norm)
 	const double underflow = bound.underflow * (1 + norm + bound.max_norm);
 
 	if (bound.metric == Metric::kL2)
-		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) + underflow;
+		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) +
+			underflow;
 	if (bound.metric == Metric::kInnerProduct)
 		return (bound.product + 2 * bound.sums + bound.canonical + 0x1p-23) * product + underflow;
 	return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21);
@@ -67,8 +68,9 @@ cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 	return estimate + 2 * error + 0x1p-40 * fabs(estimate);
 }
 
-/// No trusted row's estimate is above it. A threshold is cut down to it, which loses no row: the sums begin at the threshold, so that they
-/// and the estimates made of them are as exact as the bound says only if it is no larger than they can be.
+/// No trusted row's estimate is above it. A threshold is cut down to it, which loses no row: the sums begin at the
+/// threshold, so that they and the estimates made of them are as exact as the bound says only if it is no larger than
+/// they can be.
 __device__ inline double
 largest_estimate(const FilterBound &bound, double norm)
 {
@@ -87,8 +89,8 @@ key_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
-/// Drops candidates that cannot be among the k first, in place: a thread writes no place that another has yet to read. For a
-/// block of kSelectThreads; ends with a barrier.
+/// Drops candidates that cannot be among the k first, in place: a thread writes no place that another has yet to read.
+/// For a block of kSelectThreads; ends with a barrier.
 __device__ inline void
 tighten_block(const FilterSelect &args, uint32_t query)
 {
@@ -118,7 +120,8 @@ tighten_block(const FilterSelect &args, uint32_t query)
 
 	if (k <= count)
 	{
-		const uint32_t kth = block_kth_smallest([&](uint32_t i) { return float_to_order(estimates[i]); }, count, k, &scratch);
+		const uint32_t kth =
+			block_kth_smallest([&](uint32_t i) { return float_to_order(estimates[i]); }, count, k, &scratch);
 		const float value = order_to_float(kth);
 
 		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate

@@ -4,7 +4,8 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_group_form<Form::kByte, FilterPass::kMinima>(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream);
+template cudaError_t launch_group_form<Form::kByte, FilterPass::kMinima>(
+	const FilterArgs &args, uint32_t n_slots, cudaStream_t stream);
 template cudaError_t launch_group_form<Form::kByte, FilterPass::kCandidates>(
 	const FilterArgs &args, uint32_t n_slots, cudaStream_t stream);
 template cudaError_t prepare_group_form<Form::kByte>();

@@ -4,10 +4,13 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_filter_form<Form::kFloat16, FilterPass::kMinima>(const FilterArgs &args, cudaStream_t stream);
-template cudaError_t launch_filter_form<Form::kFloat16, FilterPass::kCandidates>(const FilterArgs &args, cudaStream_t stream);
+template cudaError_t launch_filter_form<Form::kFloat16, FilterPass::kMinima>(
+	const FilterArgs &args, cudaStream_t stream);
+template cudaError_t launch_filter_form<Form::kFloat16, FilterPass::kCandidates>(
+	const FilterArgs &args, cudaStream_t stream);
 template cudaError_t launch_filter_form<Form::kFloat16, FilterPass::kBins>(const FilterArgs &args, cudaStream_t stream);
-template cudaError_t bins_slots_form<Form::kFloat16>(uint32_t n_queries, uint32_t dim_pad, uint32_t *slots, uint32_t *n_query_tiles);
+template cudaError_t bins_slots_form<Form::kFloat16>(
+	uint32_t n_queries, uint32_t dim_pad, uint32_t *slots, uint32_t *n_query_tiles);
 template cudaError_t prepare_filter_form<Form::kFloat16>();
 
 } // namespace vectorgpu::kernels

@@ -1,4 +1,5 @@
-// Which shape of the warp-group filter kernel for which batch, and its launch. Instantiated per form by filter_<form>_group.cu.
+// Which shape of the warp-group filter kernel for which batch, and its launch. Instantiated per form by
+// filter_<form>_group.cu.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +22,21 @@ group_stages(uint32_t dim_pad)
 	const size_t fixed = group_fixed_bytes<Shape>(dim_pad);
 	const size_t most = filter_most_shared();
 
-	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / Shape::kStageBytes, kMostGroupStages));
+	return most < fixed
+		? 0
+		: static_cast<uint32_t>(std::min<size_t>((most - fixed) / Shape::kStageBytes, kMostGroupStages));
 }
 
-/// Calls use(shape) with the shape for so many queries, if one fits; else false. Batches that need several tiles of queries may take the
-/// smaller of two; for less, fewer queries a tile would read the rows more often. Where the queries of a tile have no room in shared memory, or have more
-/// chunks than there are stages, they come with the rows.
+/// Calls use(shape) with the shape for so many queries, if one fits; else false. Batches that need several tiles of
+/// queries may take the smaller of two; for less, fewer queries a tile would read the rows more often. Where the
+/// queries of a tile have no room in shared memory, or have more chunks than there are stages, they come with the rows.
 template <Form form, class Use>
 bool
 with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 {
-	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not from the one behind that:
-	// a group may wait for a stage only where the last use but one is certainly over, and that is so if a tile has fewer chunks than there
-	// are stages.
+	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not
+	// from the one behind that: a group may wait for a stage only where the last use but one is certainly over, and
+	// that is so if a tile has fewer chunks than there are stages.
 	auto fits = [&]<class Shape>(Shape)
 	{
 		const uint32_t n_stages = group_stages<Shape>(dim_pad);
@@ -68,8 +71,8 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 	return n_queries > 32 ? try_shape(GroupShape<form, 4, true, true>{}) : try_shape(GroupShape<form, 2, true, true>{});
 }
 
-/// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs n_slots blocks at
-/// a time.
+/// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs
+/// n_slots blocks at a time.
 inline uint32_t
 tiles_per_block(uint32_t n_tiles, uint32_t n_query_tiles, uint32_t n_slots)
 {
@@ -109,15 +112,15 @@ launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream
 			args.rows.vectors, args.rows.n_rows, args.rows.pitch_bytes, kChunkBytes, kFilterTileRows, &rows);
 		error != cudaSuccess)
 		return error;
-	if (cudaError_t error = describe_rows(
-			args.operand, args.n_queries, operand_bytes(Shape::form, args.dim_pad), kChunkBytes, Shape::kQueries, &queries);
+	if (cudaError_t error = describe_rows(args.operand, args.n_queries, operand_bytes(Shape::form, args.dim_pad),
+			kChunkBytes, Shape::kQueries, &queries);
 		error != cudaSuccess)
 		return error;
 
 	auto launch = [&](auto kernel)
 	{
-		return launch_after(kernel, (args.n_tiles + tiles - 1) / tiles * n_query_tiles, Shape::kThreads, shared, stream, args, rows, queries,
-			n_query_tiles, tiles, n_stages);
+		return launch_after(kernel, (args.n_tiles + tiles - 1) / tiles * n_query_tiles, Shape::kThreads, shared, stream,
+			args, rows, queries, n_query_tiles, tiles, n_stages);
 	};
 
 	if constexpr (Shape::form == Form::kByte && kPass == FilterPass::kCandidates)
@@ -143,7 +146,8 @@ cudaError_t
 prepare_group_shape()
 {
 	const int most = static_cast<int>(filter_most_shared());
-	auto prepare = [&](auto kernel) { return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most); };
+	auto prepare = [&](auto kernel)
+	{ return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most); };
 	cudaError_t error = prepare(filter_group_kernel<Shape, FilterPass::kMinima, false>);
 
 	if (error == cudaSuccess)

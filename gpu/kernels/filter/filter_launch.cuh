@@ -9,11 +9,16 @@ namespace vectorgpu::kernels
 {
 
 /// Least number of queries first: shapes for few, some and many.
-template <Form form> using FilterShape8 = FilterShape<form, 2, 1, 4, 1, 3>;
-template <Form form> using FilterShape16 = FilterShape<form, 2, 1, 4, 2, 4>;
-template <Form form> using FilterShape32 = FilterShape<form, 2, 2, 4, 2, 4>;
-template <Form form> using FilterShape64 = FilterShape<form, 2, 4, 4, 2, 4>;
-template <Form form> using FilterShape128 = FilterShape<form, 2, 8, 4, 2, 4>;
+template <Form form>
+using FilterShape8 = FilterShape<form, 2, 1, 4, 1, 3>;
+template <Form form>
+using FilterShape16 = FilterShape<form, 2, 1, 4, 2, 4>;
+template <Form form>
+using FilterShape32 = FilterShape<form, 2, 2, 4, 2, 4>;
+template <Form form>
+using FilterShape64 = FilterShape<form, 2, 4, 4, 2, 4>;
+template <Form form>
+using FilterShape128 = FilterShape<form, 2, 8, 4, 2, 4>;
 
 /// Blocks of a kernel that the device runs at a time. Asking takes microseconds, so the last answer is kept.
 template <class Shape, FilterPass kPass>
@@ -55,7 +60,8 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 	if constexpr (kPass == FilterPass::kBins)
 	{
 		// The stripes are the caller's: bins depend on them.
-		return launch_after(filter_kernel<Shape, kPass>, args.n_stripes * n_query_tiles, Shape::kThreads, shared, stream, args, n_query_tiles, 0u);
+		return launch_after(filter_kernel<Shape, kPass>, args.n_stripes * n_query_tiles, Shape::kThreads, shared,
+			stream, args, n_query_tiles, 0u);
 	}
 
 	uint32_t slots = 0;
@@ -72,11 +78,12 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 	const uint32_t per_stripe = (args.n_tiles + stripes - 1) / stripes;
 
 	stripes = (args.n_tiles + per_stripe - 1) / per_stripe;
-	return launch_after(filter_kernel<Shape, kPass>, stripes * n_query_tiles, Shape::kThreads, shared, stream, args, n_query_tiles, per_stripe);
+	return launch_after(filter_kernel<Shape, kPass>, stripes * n_query_tiles, Shape::kThreads, shared, stream, args,
+		n_query_tiles, per_stripe);
 }
 
-/// Calls use(shape) with the largest shape that the batch fills and whose queries fit. Bins need the registers that sums of
-/// many queries would take: at most 64 queries.
+/// Calls use(shape) with the largest shape that the batch fills and whose queries fit. Bins need the registers that
+/// sums of many queries would take: at most 64 queries.
 template <Form form, FilterPass kPass, class Use>
 cudaError_t
 with_filter_shape(uint32_t n_queries, uint32_t dim_pad, Use use)

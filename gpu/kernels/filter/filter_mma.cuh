@@ -1,9 +1,10 @@
-// The matrix product of the filter: rows stream through shared memory, the queries stay there, sums stay in registers and
-// are judged there; the matrix of estimates never reaches memory. Warp-level mma (sm_80 and later).
+// The matrix product of the filter: rows stream through shared memory, the queries stay there, sums stay in registers
+// and are judged there; the matrix of estimates never reaches memory. Warp-level mma (sm_80 and later).
 //
-// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16): fragments of both have the same bytes in the same
-// places. float32 rows are multiplied as TF32, which cuts off their low bits; queries are rounded to it beforehand. For these, the
-// 16 elements of two steps are permuted, in rows and queries alike, so that a thread's elements are 16 consecutive bytes.
+// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16): fragments of both have the same bytes in the
+// same places. float32 rows are multiplied as TF32, which cuts off their low bits; queries are rounded to it
+// beforehand. For these, the 16 elements of two steps are permuted, in rows and queries alike, so that a thread's
+// elements are 16 consecutive bytes.
 #pragma once
 
 #include "kernels/filter/filter_sums.cuh"
@@ -22,33 +23,39 @@ __device__ __forceinline__ void
 load_matrix_x4(uint32_t (&r)[4], uint32_t address)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-				 : "r"(address)
-				 : "memory");
+		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		: "r"(address)
+		: "memory");
 }
 
 __device__ __forceinline__ void
 load_matrix_x2(uint32_t &r0, uint32_t &r1, uint32_t address)
 {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(address) : "memory");
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+		: "=r"(r0), "=r"(r1)
+		: "r"(address)
+		: "memory");
 }
 
 template <Form form>
-__device__ __forceinline__ void
-multiply(typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+__device__ __forceinline__ void multiply(
+	typename Accumulator<form>::Type (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
 	if constexpr (form == Form::kByte)
-		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+		asm volatile(
+			"mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			: "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+			: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 	else if constexpr (form == Form::kFloat16)
-		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+		asm volatile(
+			"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+			: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 	else
-		asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-					 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-					 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+		asm volatile(
+			"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+			: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 /// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
@@ -58,11 +65,10 @@ struct FilterShape
 	static constexpr Form form = form_;
 	static constexpr int MT = MT_, NT = NT_, WM = WM_, WN = WN_, kStages = kStages_;
 	static constexpr int kThreads = 32 * WM * WN;
-	static constexpr int kRows = MT * 16 * WM;    // of a tile
+	static constexpr int kRows = MT * 16 * WM; // of a tile
 	static constexpr int kQueries = NT * 8 * WN;
 	/// Of a processor, for the register limit. Bins are kept in registers, two a sum.
-	static constexpr int
-	blocks(FilterPass pass)
+	static constexpr int blocks(FilterPass pass)
 	{
 		return (form == Form::kFloat32 && NT == 8) || (pass == FilterPass::kBins && NT >= 4) ? 1 : 2;
 	}
@@ -71,8 +77,8 @@ struct FilterShape
 	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
 };
 
-/// Where a unit of 16 bytes lies among the eight of its 128 bytes, for row or query `at`: fragments are read without bank conflicts,
-/// by ldmatrix, or, of float32, by loads of 16 bytes.
+/// Where a unit of 16 bytes lies among the eight of its 128 bytes, for row or query `at`: fragments are read without
+/// bank conflicts, by ldmatrix, or, of float32, by loads of 16 bytes.
 template <Form form>
 __device__ __forceinline__ uint32_t
 unit_place(uint32_t unit, uint32_t at)
@@ -89,7 +95,7 @@ size_t
 filter_shared_bytes(uint32_t dim_pad)
 {
 	return Shape::kStages * Shape::kStageBytes + Shape::kQueries * operand_bytes(Shape::form, dim_pad) +
-		   kMostStaged * sizeof(Staged) + 16;
+		kMostStaged * sizeof(Staged) + 16;
 }
 
 /// Starts the copy of one chunk of a tile's rows into a stage. See unit_place.
@@ -115,8 +121,9 @@ load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
 }
 
 /// Grid (stripes * query tiles), query tile fastest, so that blocks that run together read the same rows; block
-/// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries: consecutive
-/// tiles, or, for bins, every n_stripes-th tile, so that a thread's rows of all its tiles are of the same bins.
+/// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries:
+/// consecutive tiles, or, for bins, every n_stripes-th tile, so that a thread's rows of all its tiles are of the same
+/// bins.
 template <class Shape, FilterPass kPass>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::blocks(kPass))
 filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_stripe)
@@ -145,8 +152,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	const uint32_t stages = shared_address(shared);
 	const uint32_t operand = stages + Shape::kStages * static_cast<uint32_t>(Shape::kStageBytes);
 
-	uint32_t *n_staged = reinterpret_cast<uint32_t *>(
-		shared + Shape::kStages * Shape::kStageBytes + Shape::kQueries * bytes_of_query);
+	uint32_t *n_staged =
+		reinterpret_cast<uint32_t *>(shared + Shape::kStages * Shape::kStageBytes + Shape::kQueries * bytes_of_query);
 	Staged *staged = reinterpret_cast<Staged *>(n_staged + 4);
 
 	let_next_start();
@@ -263,8 +270,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	for (uint32_t step = 0; step < n_steps; step++)
 	{
 		asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 2) : "memory");
-		// The stage has arrived for all, and all have left the stage that is loaded next. The threads must agree on a flush,
-		// whenever they read the count: the barrier takes the vote.
+		// The stage has arrived for all, and all have left the stage that is loaded next. The threads must agree on a
+		// flush, whenever they read the count: the barrier takes the vote.
 		if constexpr (kEstimates)
 			__syncthreads();
 		else if (__syncthreads_or(*reinterpret_cast<volatile uint32_t *>(n_staged) > kFlushStaged))
@@ -290,7 +297,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		}
 
 		// Queries' fragments: 32 bytes of K at byte k.
-		auto load_queries = [&](uint32_t (&b)[NT][2], uint32_t k)
+		auto load_queries = [&](uint32_t(&b)[NT][2], uint32_t k)
 		{
 			const uint32_t segment = k / kChunkBytes * kChunkBytes;
 			const uint32_t unit = k % kChunkBytes / 16;
@@ -299,7 +306,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 			{
 				const uint32_t q = warp_n * 8 + lane % 8;
 
-				load_matrix_x2(b[0][0], b[0][1], operand + q * bytes_of_query + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
+				load_matrix_x2(
+					b[0][0], b[0][1], operand + q * bytes_of_query + segment + (((unit + lane / 8 % 2) ^ q) & 7) * 16);
 			}
 			else
 			{
@@ -390,7 +398,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 			continue;
 		chunk = 0;
 
-		// The tile's sums are complete: thread has rows group + 8 half of each m, queries 2 (lane % 4) + {0, 1} of each n.
+		// The tile's sums are complete: thread has rows group + 8 half of each m, queries 2 (lane % 4) + {0, 1} of each
+		// n.
 		float smallest[2 * NT];
 
 #pragma unroll
@@ -409,7 +418,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 				const float value = values[m][half];
 
 				if constexpr (kMinima)
-					take_smallest<NT>(smallest, sums[m], half, value, row < args.rows.n_rows && !row_is_dead(args.rows, row), is_cosine);
+					take_smallest<NT>(smallest, sums[m], half, value,
+						row < args.rows.n_rows && !row_is_dead(args.rows, row), is_cosine);
 				else if constexpr (kBins)
 				{
 					const bool counts = row < args.rows.n_rows && !row_is_dead(args.rows, row);
@@ -457,7 +467,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 
 						if (lane < 4 && query < args.n_queries)
 							args.minima[static_cast<size_t>(query) * args.minima_stride + tile * kFilterGroupsPerTile +
-										warp_m * (MT / 2) + m / 2] = least;
+								warp_m * (MT / 2) + m / 2] = least;
 					}
 				}
 			}
@@ -488,7 +498,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 						const size_t at = static_cast<size_t>(query) * n_stripes * kFilterTileRows + place;
 
 						args.bin_estimates[at] = best[m][half][i];
-						args.bin_rows[at] = best_tile[m][half][i] == kNoTile ? kNoBinRow : row_of(best_tile[m][half][i], m, half);
+						args.bin_rows[at] =
+							best_tile[m][half][i] == kNoTile ? kNoBinRow : row_of(best_tile[m][half][i], m, half);
 					}
 				}
 			}

@@ -1,5 +1,5 @@
-// The filter's other kernels: preparing a batch, thresholds from sampled minima, cutting candidates back before they are
-// rescored. All bounds are computed in double and rounded outwards.
+// The filter's other kernels: preparing a batch, thresholds from sampled minima, cutting candidates back before they
+// are rescored. All bounds are computed in double and rounded outwards.
 #include <cuda_fp16.h>
 
 #include "kernels/filter/filter_bound.cuh"
@@ -19,8 +19,10 @@ prepare_kernel(Metric metric, const Queries queries, uint32_t operand_bytes, con
 {
 	__shared__ double sums[kPrepareThreads / 32];
 	__shared__ uint32_t shared_bad;
-	const float *query = static_cast<const float *>(queries.vectors) + static_cast<size_t>(blockIdx.x) * queries.dim_pad;
-	unsigned char *operand = static_cast<unsigned char *>(out.operand) + static_cast<size_t>(blockIdx.x) * operand_bytes;
+	const float *query =
+		static_cast<const float *>(queries.vectors) + static_cast<size_t>(blockIdx.x) * queries.dim_pad;
+	unsigned char *operand =
+		static_cast<unsigned char *>(out.operand) + static_cast<size_t>(blockIdx.x) * operand_bytes;
 	uint32_t bad = 0;
 	double sum = 0.0;
 
@@ -112,14 +114,16 @@ filter_thresholds_kernel(const FilterSelect args)
 			kth = block_kth_of_few(mine, k, &scratch.few);
 		}
 		else
-			kth = block_kth_smallest([&](uint32_t i) { return float_to_order(minima[i]); }, args.n_minima, k, &scratch.radix);
+			kth = block_kth_smallest(
+				[&](uint32_t i) { return float_to_order(minima[i]); }, args.n_minima, k, &scratch.radix);
 		cut = cut_for_estimate(args.bound, norm, order_to_float(kth));
 	}
 	if (threadIdx.x != 0)
 		return;
 	if (args.best.counts[query] >= k)
-		cut = fmin(cut, cut_for_score(args.bound, norm,
-							key_score(args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key)));
+		cut = fmin(cut,
+			cut_for_score(args.bound, norm,
+				key_score(args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key)));
 	cut = fmin(cut, largest_estimate(args.bound, norm));
 	args.candidates.counts[query] = 0;
 	args.thresholds[query] = args.prepared.redo[query] != 0 ? -__int_as_float(0x7F800000) : __double2float_ru(cut);
@@ -140,7 +144,8 @@ cudaError_t
 launch_prepare_queries(Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream)
 {
 	const uint32_t bytes = static_cast<uint32_t>(filter_operand_bytes(form, queries.dim_pad));
-	auto launch = [&](auto kernel) { return launch_after(kernel, queries.n_queries, kPrepareThreads, 0, stream, metric, queries, bytes, out); };
+	auto launch = [&](auto kernel)
+	{ return launch_after(kernel, queries.n_queries, kPrepareThreads, 0, stream, metric, queries, bytes, out); };
 
 	if (form == Form::kByte)
 		return launch(prepare_kernel<Form::kByte>);

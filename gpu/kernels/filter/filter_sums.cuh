@@ -1,6 +1,6 @@
-// What the filter's kernels share besides the products: how sums begin, and what is made of them where they lie, in registers in the
-// layout of mma's accumulators. Thread `lane` of a warp has, of each 16 x 8 block of sums, rows lane / 4 + {0, 8} and queries
-// 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
+// What the filter's kernels share besides the products: how sums begin, and what is made of them where they lie, in
+// registers in the layout of mma's accumulators. Thread `lane` of a warp has, of each 16 x 8 block of sums, rows lane /
+// 4 + {0, 8} and queries 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
 #pragma once
 
 #include <type_traits>
@@ -19,8 +19,16 @@ shared_address(const void *p)
 	return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-template <Form form> struct Accumulator { using Type = float; };
-template <> struct Accumulator<Form::kByte> { using Type = int; };
+template <Form form>
+struct Accumulator
+{
+	using Type = float;
+};
+template <>
+struct Accumulator<Form::kByte>
+{
+	using Type = int;
+};
 
 constexpr int kLargestByteThreshold = 1 << 30; // with any sum of products of bytes and any |y|² / 2 still an int
 
@@ -42,12 +50,14 @@ kept_threshold(float threshold, bool is_cosine)
 	return __float_as_uint(threshold);
 }
 
-/// What a sum of products of bytes begins at so that it ends negative if and only if the estimate is above the threshold: threshold
-/// minus what the estimate has besides the products. norm: |y|, cosine only. Other forms: see start_sums.
+/// What a sum of products of bytes begins at so that it ends negative if and only if the estimate is above the
+/// threshold: threshold minus what the estimate has besides the products. norm: |y|, cosine only. Other forms: see
+/// start_sums.
 __device__ __forceinline__ int
 start_byte_sum(uint32_t kept, float norm, float value, bool is_cosine)
 {
-	return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f)) : static_cast<int>(kept) - __float2int_rd(value);
+	return is_cosine ? byte_start(fmaf(__uint_as_float(kept), norm, 1.0f))
+					 : static_cast<int>(kept) - __float2int_rd(value);
 }
 
 /// The estimate of a row that passed.
@@ -60,7 +70,8 @@ estimate_of(typename Accumulator<form>::Type sum, float threshold, float value, 
 	if constexpr (form == Form::kByte)
 	{
 		const uint32_t kept = kept_threshold<form>(threshold, is_cosine);
-		const float products = static_cast<float>(sum - start_byte_sum(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
+		const float products =
+			static_cast<float>(sum - start_byte_sum(kept, is_cosine ? -1.0f / value : 1.0f, value, is_cosine));
 
 		return is_cosine ? products * value : value - products;
 	}
@@ -100,8 +111,8 @@ operand_bytes(Form form, uint32_t dim_pad)
 	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
 }
 
-/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs memory to
-/// be read, its estimate and whether it is dead, is left for when many are looked at together.
+/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs
+/// memory to be read, its estimate and whether it is dead, is left for when many are looked at together.
 struct Staged
 {
 	uint32_t row;
@@ -110,7 +121,8 @@ struct Staged
 };
 
 static __device__ __noinline__ void
-append(uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, uint32_t query, uint32_t row, float estimate)
+append(
+	uint32_t *counts, uint32_t *rows, float *estimates, uint32_t capacity, uint32_t query, uint32_t row, float estimate)
 {
 	const uint32_t at = atomicAdd(&counts[query], 1u);
 
@@ -132,16 +144,16 @@ pass_on(const FilterArgs &args, const Staged &candidate)
 	const float estimate = estimate_of<form>(bits_sum<typename Accumulator<form>::Type>(candidate.sum),
 		args.thresholds[candidate.query], __ldg(args.row_values + candidate.row), args.metric == Metric::kCosine);
 
-	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query,
-		candidate.row, estimate);
+	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity,
+		candidate.query, candidate.row, estimate);
 }
 
-/// Of a thread's two rows of an m: sums before the first product. thresholds: kept_threshold of its queries; at_zero: sums are to
-/// be the products alone; byte_cosine: for bytes, that the metric is cosine (known when it is compiled: a branch here would keep
-/// products of warp groups from following each other).
+/// Of a thread's two rows of an m: sums before the first product. thresholds: kept_threshold of its queries; at_zero:
+/// sums are to be the products alone; byte_cosine: for bytes, that the metric is cosine (known when it is compiled: a
+/// branch here would keep products of warp groups from following each other).
 template <Form form, bool at_zero, bool byte_cosine, int NT>
-__device__ __forceinline__ void
-start_sums(typename Accumulator<form>::Type (&sums)[NT][4], const uint32_t (&thresholds)[2 * NT], const float (&values)[2], bool is_cosine)
+__device__ __forceinline__ void start_sums(typename Accumulator<form>::Type (&sums)[NT][4],
+	const uint32_t (&thresholds)[2 * NT], const float (&values)[2], bool is_cosine)
 {
 	using Sum = typename Accumulator<form>::Type;
 
@@ -160,7 +172,8 @@ start_sums(typename Accumulator<form>::Type (&sums)[NT][4], const uint32_t (&thr
 			if constexpr (at_zero)
 				sum = Sum{0};
 			else if constexpr (form != Form::kByte)
-				sum = __fmaf_rn(__uint_as_float(thresholds[i]), norm, -besides); // rounds once: one of the two changes nothing
+				sum = __fmaf_rn(
+					__uint_as_float(thresholds[i]), norm, -besides); // rounds once: one of the two changes nothing
 			else if constexpr (byte_cosine)
 				sum = start_byte_sum(thresholds[i], norm, 0.0f, true);
 			else
@@ -211,8 +224,8 @@ select_sum(const Sum (&sums)[NT][4], int half, int i)
 	return left[0];
 }
 
-/// Calls found(i, sum) for each of the thread's queries i that the row passes for. Sums began at what makes them negative unless the row
-/// passes: the signs say all.
+/// Calls found(i, sum) for each of the thread's queries i that the row passes for. Sums began at what makes them
+/// negative unless the row passes: the signs say all.
 template <int NT, class Sum, class Found>
 __device__ __forceinline__ void
 find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found found)

@@ -1,6 +1,8 @@
-// The matrix product of the filter by warp groups (sm_90a). A block stays on a processor: one warp brings rows by bulk tensor copies,
-// two groups of four warps multiply and judge, each at its own pace, so that one judges while the other multiplies. The queries stay in
-// shared memory, or, where they have too many dimensions for that, come again with every tile of rows, from L2. What is made of the sums: filter_sums.cuh; the same estimates by other devices: filter_mma.cuh.
+// The matrix product of the filter by warp groups (sm_90a). A block stays on a processor: one warp brings rows by bulk
+// tensor copies, two groups of four warps multiply and judge, each at its own pace, so that one judges while the other
+// multiplies. The queries stay in shared memory, or, where they have too many dimensions for that, come again with
+// every tile of rows, from L2. What is made of the sums: filter_sums.cuh; the same estimates by other devices:
+// filter_mma.cuh.
 //
 // A group of rows of a sampled tile (FilterPass::kMinima) is here rows 16 w ... 16 w + 15 of both halves of the tile.
 #pragma once
@@ -12,13 +14,13 @@
 namespace vectorgpu::kernels
 {
 
-/// kSplit: both warp groups take all tiles, each half of the block's queries, so that a row is fetched once for twice as many; else they
-/// take turns with the tiles, for all queries of the block. kStreamed: a stage has a chunk of the queries behind the rows'.
+/// kSplit: both warp groups take all tiles, each half of the block's queries, so that a row is fetched once for twice
+/// as many; else they take turns with the tiles, for all queries of the block. kStreamed: a stage has a chunk of the
+/// queries behind the rows'.
 template <Form form_, int NT_, bool kSplit_, bool kStreamed_ = false>
 struct GroupShape
 {
 	static_assert(kSplit_ || !kStreamed_); // groups that take turns with tiles are at different chunks
-
 
 	static constexpr Form form = form_;
 	static constexpr int NT = NT_;
@@ -26,74 +28,79 @@ struct GroupShape
 	static constexpr bool kStreamed = kStreamed_;
 	static constexpr int kGroups = 2;
 	static constexpr int kQueries = NT * 8 * (kSplit ? kGroups : 1);
-	static constexpr int kWarps = 4 * kGroups;          // that multiply
-	static constexpr int kThreads = 32 * (kWarps + 4);  // a group gives up its registers as a whole, so that the copying warp has three idle ones
+	static constexpr int kWarps = 4 * kGroups; // that multiply
+	static constexpr int kThreads =
+		32 * (kWarps + 4); // a group gives up its registers as a whole, so that the copying warp has three idle ones
 	static constexpr uint32_t kStageBytes = (kFilterTileRows + (kStreamed ? kQueries : 0)) * kChunkBytes;
 };
 
 constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes; // the rows of a stage
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
-constexpr uint32_t kStagesOnTheWay = 4;   // copies of a block: enough for memory to give what it can, more only hold up other loads
+constexpr uint32_t kStagesOnTheWay =
+	4; // copies of a block: enough for memory to give what it can, more only hold up other loads
 constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
 constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once so many wait
 constexpr uint32_t kWarpRows = 32;        // of a tile: a warp's
-constexpr uint32_t kValueSlots = 4;       // tiles, a power of two, whose values lie in shared memory or are on their way there
+constexpr uint32_t kValueSlots =
+	4; // tiles, a power of two, whose values lie in shared memory or are on their way there
 
-/// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count of each warp (WarpMemory).
+/// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count of each warp
+/// (WarpMemory).
 template <class Shape>
 size_t
 group_fixed_bytes(uint32_t dim_pad)
 {
-	return 1024 + (Shape::kStreamed ? 0 : Shape::kQueries * operand_bytes(Shape::form, dim_pad)) + (2 * kMostGroupStages + 1) * sizeof(uint64_t) +
-		   Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
+	return 1024 + (Shape::kStreamed ? 0 : Shape::kQueries * operand_bytes(Shape::form, dim_pad)) +
+		(2 * kMostGroupStages + 1) * sizeof(uint64_t) +
+		Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
 }
 
 /// What a warp has to itself of the shared memory behind the pipeline's.
 template <class Shape>
 struct WarpMemory
 {
-	uint32_t *count;  // of all warps first, to be cleared by somebody
-	Staged *staged;   // [kWarpStaged]
-	float *values;    // [kValueSlots, kWarpRows]
+	uint32_t *count; // of all warps first, to be cleared by somebody
+	Staged *staged;  // [kWarpStaged]
+	float *values;   // [kValueSlots, kWarpRows]
 
-	__device__ __forceinline__
-	WarpMemory(unsigned char *behind, uint32_t warp)
+	__device__ __forceinline__ WarpMemory(unsigned char *behind, uint32_t warp)
 		: count(reinterpret_cast<uint32_t *>(behind) + warp),
 		  staged(reinterpret_cast<Staged *>(behind + Shape::kWarps * sizeof(uint32_t)) + warp * kWarpStaged),
-		  values(reinterpret_cast<float *>(behind + Shape::kWarps * (sizeof(uint32_t) + kWarpStaged * sizeof(Staged))) + warp * kValueSlots * kWarpRows)
+		  values(reinterpret_cast<float *>(behind + Shape::kWarps * (sizeof(uint32_t) + kWarpStaged * sizeof(Staged))) +
+			  warp * kValueSlots * kWarpRows)
 	{
 	}
 };
 
-/// The values (launch_row_values) of the rows that a warp judges, asked for tiles ahead: while rows come as fast as memory gives them, a load
-/// takes longer than a tile. Each lane asks for one of the 32 rows, 16 w ... 16 w + 15 of both halves of the tile. All lanes call together.
+/// The values (launch_row_values) of the rows that a warp judges, asked for tiles ahead: while rows come as fast as
+/// memory gives them, a load takes longer than a tile. Each lane asks for one of the 32 rows, 16 w ... 16 w + 15 of
+/// both halves of the tile. All lanes call together.
 class ValueRing
 {
 public:
-	__device__ __forceinline__
-	ValueRing(float *slots, uint32_t warp, uint32_t lane)
-		: own_(static_cast<uint32_t>(__cvta_generic_to_shared(slots)) + lane * sizeof(float)), slots_(slots), lane_(lane),
-		  row_(lane / 16 * 64 + warp % 4 * 16 + lane % 16)
+	__device__ __forceinline__ ValueRing(float *slots, uint32_t warp, uint32_t lane)
+		: own_(static_cast<uint32_t>(__cvta_generic_to_shared(slots)) + lane * sizeof(float)), slots_(slots),
+		  lane_(lane), row_(lane / 16 * 64 + warp % 4 * 16 + lane % 16)
 	{
 	}
 
 	/// The row that this lane asks for, of a tile.
 	__device__ __forceinline__ uint32_t row() const { return row_; }
 
-	/// The next tile's, at `from`; 0 where it is not there. At most kValueSlots - 1 more often than take, which takes so many for granted.
-	__device__ __forceinline__ void
-	ask(const float *from, bool is_there)
+	/// The next tile's, at `from`; 0 where it is not there. At most kValueSlots - 1 more often than take, which takes
+	/// so many for granted.
+	__device__ __forceinline__ void ask(const float *from, bool is_there)
 	{
-		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\ncp.async.commit_group;" ::"r"(own_ + asked_ % kValueSlots * kWarpRows * 4),
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\ncp.async.commit_group;" ::"r"(
+						 own_ + asked_ % kValueSlots * kWarpRows * 4),
 			"l"(from), "r"(is_there ? 4 : 0)
 			: "memory");
 		asked_++;
 	}
 
 	/// values[i]: of the thread's row lane / 4 + 8 (i mod 2) of the half i / 2.
-	__device__ __forceinline__ void
-	take(float (&values)[4])
+	__device__ __forceinline__ void take(float (&values)[4])
 	{
 		const volatile float *slot = slots_ + taken_ % kValueSlots * kWarpRows;
 
@@ -114,24 +121,25 @@ private:
 	uint32_t taken_ = 0;
 };
 
-/// Where a block's shared memory has what: stages of rows, the queries' operand, a barrier pair for each stage and one for the operand.
+/// Where a block's shared memory has what: stages of rows, the queries' operand, a barrier pair for each stage and one
+/// for the operand.
 template <class Shape>
 struct GroupPipeline
 {
 	uint32_t n_chunks; // of a row
 	uint32_t n_stages;
-	uint32_t start;    // the stages
+	uint32_t start; // the stages
 	uint32_t operand;
 	uint32_t barriers;
 	uint32_t queries_here;
 	unsigned char *behind; // what is left
 
-	__device__ __forceinline__
-	GroupPipeline(unsigned char *shared, uint32_t pitch_bytes, uint32_t stages)
-		: n_chunks((pitch_bytes + kChunkBytes - 1) / kChunkBytes), n_stages(stages), start((shared_address(shared) + 1023) / 1024 * 1024),
-		  operand(start + n_stages * Shape::kStageBytes)
+	__device__ __forceinline__ GroupPipeline(unsigned char *shared, uint32_t pitch_bytes, uint32_t stages)
+		: n_chunks((pitch_bytes + kChunkBytes - 1) / kChunkBytes), n_stages(stages),
+		  start((shared_address(shared) + 1023) / 1024 * 1024), operand(start + n_stages * Shape::kStageBytes)
 	{
-		unsigned char *places = shared + (operand + (Shape::kStreamed ? 0 : n_chunks * Shape::kQueries * kChunkBytes) - shared_address(shared));
+		unsigned char *places = shared +
+			(operand + (Shape::kStreamed ? 0 : n_chunks * Shape::kQueries * kChunkBytes) - shared_address(shared));
 
 		barriers = shared_address(places);
 		queries_here = barriers + 2 * kMostGroupStages * 8;
@@ -141,8 +149,7 @@ struct GroupPipeline
 	__device__ __forceinline__ uint32_t rows_of(uint32_t stage) const { return start + stage * Shape::kStageBytes; }
 
 	/// The queries' chunk that goes with the rows' in a stage.
-	__device__ __forceinline__ uint32_t
-	queries_of(uint32_t stage, uint32_t chunk) const
+	__device__ __forceinline__ uint32_t queries_of(uint32_t stage, uint32_t chunk) const
 	{
 		return Shape::kStreamed ? rows_of(stage) + kGroupStageBytes : operand + chunk * Shape::kQueries * kChunkBytes;
 	}
@@ -151,8 +158,7 @@ struct GroupPipeline
 	__device__ __forceinline__ uint32_t empty(uint32_t stage) const { return barriers + stage * 16 + 8; }
 
 	/// One thread, before a barrier of all.
-	__device__ __forceinline__ void
-	init() const
+	__device__ __forceinline__ void init() const
 	{
 		for (uint32_t i = 0; i < n_stages; i++)
 		{
@@ -164,12 +170,13 @@ struct GroupPipeline
 	}
 
 	/// The copying thread, before a step's copy: the stage is free, and no more than so many are on the way.
-	__device__ __forceinline__ void
-	wait_for_turn(uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way = kStagesOnTheWay) const
+	__device__ __forceinline__ void wait_for_turn(
+		uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way = kStagesOnTheWay) const
 	{
 		if (n_stages > most_on_the_way && step >= most_on_the_way)
 		{
-			const uint32_t before = stage >= most_on_the_way ? stage - most_on_the_way : stage + n_stages - most_on_the_way;
+			const uint32_t before =
+				stage >= most_on_the_way ? stage - most_on_the_way : stage + n_stages - most_on_the_way;
 
 			barrier_wait(full(before), (stage >= most_on_the_way ? round : round - 1) & 1);
 		}
@@ -179,8 +186,8 @@ struct GroupPipeline
 
 	/// One thread: brings n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
 	template <class RowOfTile>
-	__device__ __forceinline__ void
-	bring(const CUtensorMap *rows, const CUtensorMap *queries, uint32_t first_query, uint32_t n_tiles, RowOfTile row_of_tile) const
+	__device__ __forceinline__ void bring(const CUtensorMap *rows, const CUtensorMap *queries, uint32_t first_query,
+		uint32_t n_tiles, RowOfTile row_of_tile) const
 	{
 		const uint32_t n_steps = n_tiles * n_chunks;
 		uint32_t tile = 0;
@@ -196,7 +203,8 @@ struct GroupPipeline
 				wait_for_stream();
 				barrier_expect(queries_here, n_chunks * Shape::kQueries * kChunkBytes);
 				for (uint32_t i = 0; i < n_chunks; i++)
-					copy_box(operand + i * Shape::kQueries * kChunkBytes, queries, i * kChunkBytes, first_query, queries_here);
+					copy_box(operand + i * Shape::kQueries * kChunkBytes, queries, i * kChunkBytes, first_query,
+						queries_here);
 			}
 			wait_for_turn(step, stage, round);
 			barrier_expect(full(stage), Shape::kStageBytes);
@@ -236,8 +244,7 @@ struct WarpStaging
 	Staged *staged;
 	uint32_t *n_staged;
 
-	__device__ __forceinline__ void
-	add(const Staged &candidate)
+	__device__ __forceinline__ void add(const Staged &candidate)
 	{
 		const uint32_t at = atomicAdd(n_staged, 1u);
 
@@ -248,8 +255,7 @@ struct WarpStaging
 	}
 
 	/// All lanes.
-	__device__ __forceinline__ void
-	flush(uint32_t at_least)
+	__device__ __forceinline__ void flush(uint32_t at_least)
 	{
 		__syncwarp();
 
@@ -266,13 +272,14 @@ struct WarpStaging
 	}
 };
 
-/// Grid and tiles as filter_kernel (filter_mma.cuh), candidates and minima only; block Shape::kThreads; shared group_fixed_bytes and the
-/// stages, Shape::kStageBytes each. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x kFilterTileRows; queries: [n_queries, operand_bytes], boxes of
-/// kChunkBytes x Shape::kQueries; both with 128B swizzle. kByteCosine: see start_sums.
+/// Grid and tiles as filter_kernel (filter_mma.cuh), candidates and minima only; block Shape::kThreads; shared
+/// group_fixed_bytes and the stages, Shape::kStageBytes each. rows: [n_rows, pitch_bytes], boxes of kChunkBytes x
+/// kFilterTileRows; queries: [n_queries, operand_bytes], boxes of kChunkBytes x Shape::kQueries; both with 128B
+/// swizzle. kByteCosine: see start_sums.
 template <class Shape, FilterPass kPass, bool kByteCosine>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows, const __grid_constant__ CUtensorMap queries,
-	uint32_t n_query_tiles, uint32_t tiles_per_stripe, uint32_t n_stages)
+filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows,
+	const __grid_constant__ CUtensorMap queries, uint32_t n_query_tiles, uint32_t tiles_per_stripe, uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr bool kMinima = kPass == FilterPass::kMinima;
@@ -280,7 +287,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	using Sum = typename Accumulator<Shape::form>::Type;
 	extern __shared__ unsigned char shared[];
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+	const uint32_t warp =
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
 	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
 	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
 	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
@@ -335,7 +343,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 #pragma unroll
 	for (int i = 0; i < 2 * NT; i++)
 		thresholds[i] = kept_threshold<Shape::form>(
-			!kMinima && query_of(i) < args.n_queries ? args.thresholds[query_of(i)] : -__int_as_float(0x7F800000), is_cosine);
+			!kMinima && query_of(i) < args.n_queries ? args.thresholds[query_of(i)] : -__int_as_float(0x7F800000),
+			is_cosine);
 	if constexpr (!Shape::kStreamed)
 		barrier_wait(pipeline.queries_here, 0);
 
@@ -366,8 +375,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			const uint64_t a = operand_descriptor(pipeline.rows_of(stage));
 			const uint64_t b = operand_descriptor(pipeline.queries_of(stage, chunk) + my_queries);
 
-			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a barrier cannot tell that
-			// phase from the one that is waited for here.
+			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a
+			// barrier cannot tell that phase from the one that is waited for here.
 			if constexpr (!Shape::kSplit)
 				if (round > 0)
 					barrier_wait(pipeline.empty(stage), (round - 1) & 1);
@@ -411,8 +420,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			{
 				const uint32_t row = row_of(tile, i / 2, i % 2);
 
-				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i], row < args.rows.n_rows && !row_is_dead(args.rows, row),
-					is_cosine);
+				take_smallest<NT>(smallest, sums[i / 2], i % 2, values[i],
+					row < args.rows.n_rows && !row_is_dead(args.rows, row), is_cosine);
 			}
 #pragma unroll
 			for (int i = 0; i < 2 * NT; i++)
@@ -420,7 +429,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 				const float least = smallest_of_rows(smallest[i]);
 
 				if (lane < 4 && query_of(i) < args.n_queries)
-					args.minima[static_cast<size_t>(query_of(i)) * args.minima_stride + tile * kFilterGroupsPerTile + warp % 4] = least;
+					args.minima[static_cast<size_t>(query_of(i)) * args.minima_stride + tile * kFilterGroupsPerTile +
+						warp % 4] = least;
 			}
 		}
 		else

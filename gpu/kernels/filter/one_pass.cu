@@ -1,12 +1,14 @@
-// See one_pass.hpp. A block stays on a processor, as filter_group_kernel's (filter_wgmma.cuh) do, whose pipeline it shares: one warp
-// brings rows, two groups of four warps take turns with the tiles. Rows are on their way from the start. Of the first tile of each
-// group the products are made before there is a threshold; the smallest estimates of its rows are the sample. They stay in registers
-// until the thresholds are there, and are judged then, so that no row is read or multiplied twice.
-// In the end a block takes each query, once all of them have passed on their candidates, and writes its answer to the host.
+// See one_pass.hpp. A block stays on a processor, as filter_group_kernel's (filter_wgmma.cuh) do, whose pipeline it
+// shares: one warp brings rows, two groups of four warps take turns with the tiles. Rows are on their way from the
+// start. Of the first tile of each group the products are made before there is a threshold; the smallest estimates of
+// its rows are the sample. They stay in registers until the thresholds are there, and are judged then, so that no row
+// is read or multiplied twice. In the end a block takes each query, once all of them have passed on their candidates,
+// and writes its answer to the host.
 //
-// Blocks wait for each other up to four times, by counters in memory: for the queries, unless they are among the arguments, for the sample, of
-// more than kAloneQueries queries for the thresholds, which then are found by a block each, and for the candidates. Where they cannot all be on
-// the device at a time (another process has some of its processors), those that wait give up.
+// Blocks wait for each other up to four times, by counters in memory: for the queries, unless they are among the
+// arguments, for the sample, of more than kAloneQueries queries for the thresholds, which then are found by a block
+// each, and for the candidates. Where they cannot all be on the device at a time (another process has some of its
+// processors), those that wait give up.
 #include "kernels/filter/one_pass.hpp"
 
 #include <atomic>
@@ -24,9 +26,10 @@ namespace
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
 constexpr uint32_t kConsumers = 256;     // threads that multiply
-constexpr uint32_t kExactDims = 256;     // 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded
-constexpr uint32_t kMostHeld = 4;        // tiles of a group whose sums wait for thresholds
-constexpr uint32_t kAloneQueries = 16;   // so many thresholds every block finds by itself
+constexpr uint32_t kExactDims =
+	256; // 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded
+constexpr uint32_t kMostHeld = 4;      // tiles of a group whose sums wait for thresholds
+constexpr uint32_t kAloneQueries = 16; // so many thresholds every block finds by itself
 
 /// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
 __device__ __forceinline__ void
@@ -51,7 +54,8 @@ infinity_f()
 
 /// A query for all blocks, by the threads that multiply. bytes [n_operand_bytes], given: on the host.
 __device__ __forceinline__ void
-take_query(const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const OnePassQuery &given, uint32_t n_operand_bytes)
+take_query(
+	const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const OnePassQuery &given, uint32_t n_operand_bytes)
 {
 	const uint4 *from = reinterpret_cast<const uint4 *>(bytes);
 	uint4 *operand = reinterpret_cast<uint4 *>(args.operand + static_cast<size_t>(query) * n_operand_bytes);
@@ -66,10 +70,12 @@ take_query(const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const 
 	}
 }
 
-/// The queries among the arguments become the block's operand, as a copy of them would lie there, by the threads that multiply.
+/// The queries among the arguments become the block's operand, as a copy of them would lie there, by the threads that
+/// multiply.
 template <class Shape>
 __device__ __forceinline__ void
-place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, const OnePassInline &given, uint32_t n_queries)
+place_operand(
+	const GroupPipeline<Shape> &pipeline, unsigned char *operand, const OnePassInline &given, uint32_t n_queries)
 {
 	constexpr uint32_t kUnits = kChunkBytes / 16;
 
@@ -81,23 +87,27 @@ place_operand(const GroupPipeline<Shape> &pipeline, unsigned char *operand, cons
 		uint4 part = {0, 0, 0, 0};
 
 		if (query < n_queries)
-			part = *reinterpret_cast<const uint4 *>(given.bytes + (query * pipeline.n_chunks + chunk) * kChunkBytes + unit * 16);
-		*reinterpret_cast<uint4 *>(operand + (chunk * Shape::kQueries + query) * kChunkBytes + (unit ^ query % 8) * 16) = part;
+			part = *reinterpret_cast<const uint4 *>(
+				given.bytes + (query * pipeline.n_chunks + chunk) * kChunkBytes + unit * 16);
+		*reinterpret_cast<uint4 *>(
+			operand + (chunk * Shape::kQueries + query) * kChunkBytes + (unit ^ query % 8) * 16) = part;
 	}
 	show_to_copies(); // and to products
 	Consumers::sync();
 }
 
-/// One thread: brings the rows of the block's tiles, and the queries, if they are wanted, as soon as they are there. Stages as GroupPipeline::bring.
+/// One thread: brings the rows of the block's tiles, and the queries, if they are wanted, as soon as they are there.
+/// Stages as GroupPipeline::bring.
 template <class Shape>
 __device__ __forceinline__ void
-bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps, const OnePassPlan &plan, bool queries_wanted,
-	BlockTiles &tiles)
+bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps,
+	const OnePassPlan &plan, bool queries_wanted, BlockTiles &tiles)
 {
 	const uint32_t on_the_way = plan.tuning.stages_on_the_way;
 	const uint64_t making_way = l2_policy_first();
 	const uint64_t staying = l2_policy_normal();
-	const uint32_t last_chance = min(pipeline.n_stages, tiles.n_own() * pipeline.n_chunks) - 1; // later steps wait for products
+	const uint32_t last_chance =
+		min(pipeline.n_stages, tiles.n_own() * pipeline.n_chunks) - 1; // later steps wait for products
 	const uint32_t all_taken_over = args.counters.before[OnePassCounters::kTakenOver] + args.n_queries;
 	uint32_t step = 0;
 	uint32_t stage = 0;
@@ -128,12 +138,13 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 				show_to_copies();
 				barrier_expect(pipeline.queries_here, pipeline.n_chunks * Shape::kQueries * kChunkBytes);
 				for (uint32_t i = 0; i < pipeline.n_chunks; i++)
-					copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0, pipeline.queries_here);
+					copy_box(pipeline.operand + i * Shape::kQueries * kChunkBytes, &maps.queries, i * kChunkBytes, 0,
+						pipeline.queries_here);
 			}
 			pipeline.wait_for_turn(step, stage, round, on_the_way);
 			barrier_expect(pipeline.full(stage), kGroupStageBytes);
-			copy_box_for(
-				pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes, place.row, pipeline.full(stage), policy);
+			copy_box_for(pipeline.start + stage * kGroupStageBytes, maps.rows + place.part, chunk * kChunkBytes,
+				place.row, pipeline.full(stage), policy);
 			if (++stage == pipeline.n_stages)
 			{
 				stage = 0;
@@ -144,7 +155,8 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 	stamp(args.stamps, OnePassStamps::kLastCopy);
 }
 
-/// sums += the products of one tile, the `tile_at`-th of the block. As in filter_group_kernel, for groups that take turns.
+/// sums += the products of one tile, the `tile_at`-th of the block. As in filter_group_kernel, for groups that take
+/// turns.
 template <class Shape>
 __device__ __forceinline__ void
 multiply_tile(const GroupPipeline<Shape> &pipeline, uint32_t tile_at, uint32_t lane, int (&sums)[2][Shape::NT][4])
@@ -193,8 +205,8 @@ multiply_tile(const GroupPipeline<Shape> &pipeline, uint32_t tile_at, uint32_t l
 		barrier_arrive(pipeline.empty(last_stage));
 }
 
-/// A number that at least k of what a warp's lanes hold are not above, the k-th smallest or little more; infinity where fewer than k are
-/// below that. All lanes get it.
+/// A number that at least k of what a warp's lanes hold are not above, the k-th smallest or little more; infinity where
+/// fewer than k are below that. All lanes get it.
 __device__ inline float
 warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
 {
@@ -247,7 +259,8 @@ sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double no
 	for (uint32_t j = 0; j < kMostMinimaEach; j++)
 		mine[j] = j * 32 + lane < n_minima ? __ldcg(minima + j * 32 + lane) : infinity_f();
 
-	const double cut = fmin(cut_for_estimate(args.bound, norm, warp_kth_or_more(mine, k)), largest_estimate(args.bound, norm));
+	const double cut =
+		fmin(cut_for_estimate(args.bound, norm, warp_kth_or_more(mine, k)), largest_estimate(args.bound, norm));
 
 	return __double2float_ru(cut);
 }
@@ -261,7 +274,8 @@ pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thre
 
 	if (row_is_dead(args.parts.rows[part], row))
 		return;
-	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity, candidate.query, candidate.row,
+	append(args.candidates.counts, args.candidates.rows, args.candidates.estimates, args.candidates.capacity,
+		candidate.query, candidate.row,
 		estimate_of<Form::kByte>(
 			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
 }
@@ -271,8 +285,7 @@ struct FinishStamps
 {
 	const OnePassStamps &stamps;
 
-	__device__ __forceinline__ void
-	at(OnePassStamps::What what) const
+	__device__ __forceinline__ void at(OnePassStamps::What what) const
 	{
 		if (threadIdx.x == 0)
 			stamp(stamps, what);
@@ -282,13 +295,13 @@ struct FinishStamps
 	__device__ __forceinline__ void sorted() const { at(OnePassStamps::kSorted); }
 };
 
-/// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh. operand: the block's, as
-/// copies leave it. is_whole: all candidates are there; else the query has no answer. is_exact: estimates are scores but for what the query has
-/// to itself.
+/// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh.
+/// operand: the block's, as copies leave it. is_whole: all candidates are there; else the query has no answer.
+/// is_exact: estimates are scores but for what the query has to itself.
 template <class Shape>
 __device__ __forceinline__ void
-finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked, uint32_t query, uint32_t k, double norm, float threshold,
-	const unsigned char *operand, FinishScratch *scratch)
+finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked, uint32_t query, uint32_t k,
+	double norm, float threshold, const unsigned char *operand, FinishScratch *scratch)
 {
 	const FinishStamps stamps{args.stamps};
 	FewCandidates candidates;
@@ -304,19 +317,24 @@ finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked,
 	{
 		const uint32_t unit = e % kChunkBytes / 16 ^ query % 8;
 
-		return static_cast<float>(operand[(e / kChunkBytes * Shape::kQueries + query) * kChunkBytes + unit * 16 + e % 16]);
+		return static_cast<float>(
+			operand[(e / kChunkBytes * Shape::kQueries + query) * kChunkBytes + unit * 16 + e % 16]);
 	};
-	auto key_of = [&](double score, const Rows &rows, uint32_t row) { return key_after(score, Queries{}, query, rows.row_ids, row); };
+	auto key_of = [&](double score, const Rows &rows, uint32_t row)
+	{ return key_after(score, Queries{}, query, rows.row_ids, row); };
 	auto finish = [&]<Metric metric>()
 	{
 		if (is_exact)
 		{
-			const double squares = metric == Metric::kL2 ? rint(norm * norm) : 0.0; // norm is the root of a whole number
-			auto score_of = [&](float estimate) { return metric == Metric::kL2 ? squares + 2.0 * estimate : estimate + 0.0; };
+			const double squares =
+				metric == Metric::kL2 ? rint(norm * norm) : 0.0; // norm is the root of a whole number
+			auto score_of = [&](float estimate)
+			{ return metric == Metric::kL2 ? squares + 2.0 * estimate : estimate + 0.0; };
 
 			return finish_exact<Consumers>(candidates, place_of, score_of, ranked, scratch, &found, stamps);
 		}
-		return finish_few<metric, ByteForm, Consumers>(args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
+		return finish_few<metric, ByteForm, Consumers>(
+			args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
 	};
 
 	candidates.k = k;
@@ -327,18 +345,21 @@ finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked,
 	candidates.norm = norm;
 
 	const bool few = is_whole && candidates.count <= min(args.candidates.capacity, kFewCandidates) &&
-					 (args.metric == Metric::kL2 ? finish.template operator()<Metric::kL2>() : finish.template operator()<Metric::kInnerProduct>());
+		(args.metric == Metric::kL2 ? finish.template operator()<Metric::kL2>()
+									: finish.template operator()<Metric::kInnerProduct>());
 
-	give_answer<Consumers>(args.answers, query, scratch->entries, few ? found.n_found : 0, few ? found.n_kept : 0, !few);
+	give_answer<Consumers>(
+		args.answers, query, scratch->entries, few ? found.n_found : 0, few ? found.n_kept : 0, !few);
 	stamps.at(OnePassStamps::kAnswered);
 }
 
-/// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes and the stages.
-/// maps: as filter_group_kernel's.
+/// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes
+/// and the stages. maps: as filter_group_kernel's.
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps, const __grid_constant__ OnePassInline given,
-	const __grid_constant__ OnePassPlan plan, uint32_t n_tiles_all, uint32_t n_stages)
+one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant__ OnePassMaps maps,
+	const __grid_constant__ OnePassInline given, const __grid_constant__ OnePassPlan plan, uint32_t n_tiles_all,
+	uint32_t n_stages)
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = Shape::NT;
@@ -348,13 +369,15 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	__shared__ float thresholds_of[Shape::kQueries];
 	__shared__ bool all_passed_on;
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+	const uint32_t warp =
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
 	__shared__ uint32_t tile_list[BlockTiles::kPlaces];
 	BlockTiles tiles(args, n_tiles_all, plan, tile_list);
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
 	uint32_t *counters = args.counters.counters;
 	const uint32_t n_operand_bytes = pipeline.n_chunks * kChunkBytes;
-	const bool is_given = OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
+	const bool is_given =
+		OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
 
 	static_assert(!Shape::kSplit && Shape::kWarps * 32 == kConsumers);
 	auto stamp_one = [&](OnePassStamps::What what) // of the threads that multiply
@@ -412,7 +435,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	else
 		for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
 		{
-			take_query(args, query, args.host_bytes + static_cast<size_t>(query) * n_operand_bytes, args.host_queries[query], n_operand_bytes);
+			take_query(args, query, args.host_bytes + static_cast<size_t>(query) * n_operand_bytes,
+				args.host_queries[query], n_operand_bytes);
 			show_to_copies();
 			Consumers::sync();
 			if (threadIdx.x == 0)
@@ -422,7 +446,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	int held[kHeld][2][NT][4];
 	float held_values[kHeld][4];
 	// Sums that begin at zero, of the h-th tile of the group, if there is one.
-	auto multiply_ahead = [&](uint32_t h, int (&sums)[2][NT][4], float (&values)[4])
+	auto multiply_ahead = [&](uint32_t h, int(&sums)[2][NT][4], float(&values)[4])
 	{
 		const uint32_t at = group + 2 * h;
 
@@ -460,8 +484,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			{
 				const uint32_t row = place.row + row_at(i);
 
-				take_smallest<NT>(
-					smallest, held[0][i / 2], i % 2, held_values[0][i], row < rows.n_rows && !row_is_dead(rows, row), false);
+				take_smallest<NT>(smallest, held[0][i / 2], i % 2, held_values[0][i],
+					row < rows.n_rows && !row_is_dead(rows, row), false);
 			}
 		}
 #pragma unroll
@@ -470,7 +494,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 			const float least = smallest_of_rows(smallest[i]);
 
 			if (lane < 4 && query_of(i) < args.n_queries)
-				args.minima[static_cast<size_t>(query_of(i)) * n_minima + blockIdx.x * 8 + group * 4 + warp % 4] = least;
+				args.minima[static_cast<size_t>(query_of(i)) * n_minima + blockIdx.x * 8 + group * 4 + warp % 4] =
+					least;
 		}
 	}
 	Consumers::sync();
@@ -577,7 +602,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		flush(kFlushWarpStaged);
 	};
 
-	auto start = [&](int (&sums)[2][NT][4], const float (&values)[4])
+	auto start = [&](int(&sums)[2][NT][4], const float(&values)[4])
 	{
 #pragma unroll
 		for (int m = 0; m < 2; m++)
@@ -621,16 +646,19 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		count_up(counters + OnePassCounters::kPassedOn * OnePassCounters::kStride);
 	stamp_one(OnePassStamps::kPassedOn);
 
-	FinishScratch *scratch = reinterpret_cast<FinishScratch *>(shared + (pipeline.start - shared_address(shared))); // the stages are not needed any more
+	FinishScratch *scratch = reinterpret_cast<FinishScratch *>(
+		shared + (pipeline.start - shared_address(shared))); // the stages are not needed any more
 
 	static_assert(sizeof(FinishScratch) <= kGroupStageBytes);
 	for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
 	{
 		if (threadIdx.x == 0)
-			all_passed_on = wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
+			all_passed_on =
+				wait_for_count(args.counters, OnePassCounters::kPassedOn, args.counters.before[3] + gridDim.x);
 		stamp_one(OnePassStamps::kAllPassedOn);
 		Consumers::sync();
-		finish_query<Shape>(args, all_passed_on, plan.tuning.exact_scores && args.dim_pad <= kExactDims, plan.tuning.ranked, query, k_of(query), norm_of(query), thresholds_of[query],
+		finish_query<Shape>(args, all_passed_on, plan.tuning.exact_scores && args.dim_pad <= kExactDims,
+			plan.tuning.ranked, query, k_of(query), norm_of(query), thresholds_of[query],
 			shared + (pipeline.operand - shared_address(shared)), scratch);
 		Consumers::sync();
 	}
@@ -649,7 +677,8 @@ one_pass_stages(uint32_t dim_pad)
 	const size_t fixed = group_fixed_bytes<Shape>(dim_pad) + kStaticShared;
 	const size_t most = filter_most_shared();
 
-	return most < fixed ? 0 : static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
+	return most < fixed ? 0
+						: static_cast<uint32_t>(std::min<size_t>((most - fixed) / kGroupStageBytes, kMostGroupStages));
 }
 
 template <class Shape>
@@ -667,13 +696,14 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 	{
 		const Rows &rows = args.parts.rows[i];
 
-		if (const cudaError_t error = describe_rows(rows.vectors, rows.n_rows, rows.pitch_bytes, kChunkBytes, kFilterTileRows, &maps.rows[i]);
+		if (const cudaError_t error =
+				describe_rows(rows.vectors, rows.n_rows, rows.pitch_bytes, kChunkBytes, kFilterTileRows, &maps.rows[i]);
 			error != cudaSuccess)
 			return error;
 		n_tiles = args.parts.first_row[i] / kFilterTileRows + (rows.n_rows + kFilterTileRows - 1) / kFilterTileRows;
 	}
-	if (const cudaError_t error = describe_rows(
-			args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad), kChunkBytes, Shape::kQueries, &maps.queries);
+	if (const cudaError_t error = describe_rows(args.operand, args.n_queries, operand_bytes(Form::kByte, args.dim_pad),
+			kChunkBytes, Shape::kQueries, &maps.queries);
 		error != cudaSuccess)
 		return error;
 	if (OnePassInline::holds(args.n_queries, pitch))
@@ -681,7 +711,8 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 		std::memcpy(given.bytes, args.host_bytes, args.n_queries * pitch);
 		std::copy_n(args.host_queries, args.n_queries, given.queries);
 	}
-	one_pass_kernel<Shape><<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, plan, n_tiles, n_stages);
+	one_pass_kernel<Shape>
+		<<<plan.n_blocks, Shape::kThreads, shared, stream>>>(args, maps, given, plan, n_tiles, n_stages);
 	return cudaGetLastError();
 }
 
@@ -694,7 +725,8 @@ with_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 	{
 		const uint32_t n_stages = one_pass_stages<Shape>(dim_pad);
 
-		if (n_stages >= kLeastGroupStages && operand_bytes(Form::kByte, dim_pad) / kChunkBytes < n_stages) // see with_group_shape
+		if (n_stages >= kLeastGroupStages &&
+			operand_bytes(Form::kByte, dim_pad) / kChunkBytes < n_stages) // see with_group_shape
 			use(shape);
 	};
 
@@ -726,20 +758,25 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OneP
 			// Tiles are shared out of what is certainly left when a block is half done; few are not worth it.
 			plan.n_own = plan.tiles_per_block;
 			if (n_queries >= tuning.least_queries_to_share &&
-				plan.tiles_per_block >= std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
+				plan.tiles_per_block >=
+					std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
 			{
 				const uint32_t n_groups = plan.tiles_per_block / 2 / tuning.shared_tiles;
 
 				plan.n_own -= n_groups * tuning.shared_tiles;
 				// Each block takes one in vain, but for a last one that is short.
-				plan.n_shared = (n_groups + 1) * plan.n_blocks - (n_tiles - (plan.n_blocks - 1) * plan.tiles_per_block < plan.n_own ? 1 : 0);
+				plan.n_shared = (n_groups + 1) * plan.n_blocks -
+					(n_tiles - (plan.n_blocks - 1) * plan.tiles_per_block < plan.n_own ? 1 : 0);
 			}
 			if (tuning.kept_bytes > 0)
-				plan.kept_of_16 = static_cast<uint32_t>(
-					std::min<uint64_t>(16, tuning.kept_bytes * 16 / (uint64_t{n_tiles} * kFilterTileRows * operand_bytes(Form::kByte, dim_pad))));
+				plan.kept_of_16 = static_cast<uint32_t>(std::min<uint64_t>(16,
+					tuning.kept_bytes * 16 /
+						(uint64_t{n_tiles} * kFilterTileRows * operand_bytes(Form::kByte, dim_pad))));
 			plan.tuning = tuning;
 			plan.n_minima = plan.n_blocks * 8;
-			plan.n_sampled = plan.tiles_per_block == 1 ? plan.n_blocks : 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
+			plan.n_sampled = plan.tiles_per_block == 1
+				? plan.n_blocks
+				: 2 * plan.n_blocks - (n_tiles % plan.tiles_per_block == 1 ? 1 : 0);
 		});
 	return plan;
 }
@@ -761,7 +798,8 @@ launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t s
 {
 	cudaError_t error = cudaErrorNotSupported;
 
-	with_shape(args.n_queries, args.dim_pad, [&](auto shape) { error = launch_shape<decltype(shape)>(args, plan, stream); });
+	with_shape(
+		args.n_queries, args.dim_pad, [&](auto shape) { error = launch_shape<decltype(shape)>(args, plan, stream); });
 	return error;
 }
 

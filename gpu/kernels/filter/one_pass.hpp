@@ -1,5 +1,5 @@
-// A small batch over byte rows in one pass and one launch: the kernel takes the queries over, samples, finds thresholds, filters, and
-// finishes. Everything else goes through the chain of filter.hpp. See README.md, "One pass".
+// A small batch over byte rows in one pass and one launch: the kernel takes the queries over, samples, finds
+// thresholds, filters, and finishes. Everything else goes through the chain of filter.hpp. See README.md, "One pass".
 #pragma once
 
 #include "kernels/filter/filter.hpp"
@@ -15,10 +15,11 @@ struct OnePassPlan
 {
 	uint32_t n_blocks = 0; // no more than processors, perhaps fewer than queries; 0: there is no kernel for this
 	uint32_t tiles_per_block = 0;
-	uint32_t n_own = 0;     // of these are the block's for certain; the others, a multiple of shared_tiles, go to whoever comes first
-	uint32_t n_shared = 0;  // what a launch adds to kShared
-	uint32_t n_minima = 0;  // of the sample, each of 32 rows
-	uint32_t n_sampled = 0; // tiles
+	uint32_t n_own =
+		0; // of these are the block's for certain; the others, a multiple of shared_tiles, go to whoever comes first
+	uint32_t n_shared = 0;    // what a launch adds to kShared
+	uint32_t n_minima = 0;    // of the sample, each of 32 rows
+	uint32_t n_sampled = 0;   // tiles
 	uint32_t kept_of_16 = 16; // of so many tiles, spread evenly, rows stay in L2
 	OnePassTuning tuning;
 };
@@ -43,11 +44,11 @@ struct OnePassInline
 	static bool holds(size_t n_queries, size_t pitch) { return n_queries <= kQueries && n_queries * pitch <= kBytes; }
 };
 
-/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before a launch, given up
-/// or not.
+/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before
+/// a launch, given up or not.
 struct OnePassCounters
 {
-	static constexpr uint32_t kStride = 32;  // words from one to the next
+	static constexpr uint32_t kStride = 32;    // words from one to the next
 	static constexpr uint32_t kTakenOver = 0;  // queries
 	static constexpr uint32_t kSampled = 1;    // blocks
 	static constexpr uint32_t kThresholds = 2; // that were found
@@ -63,7 +64,8 @@ struct OnePassCounters
 	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
 };
 
-/// What a launch leaves of itself where it is given room: for each block when it got where, in ns of the device's clock.
+/// What a launch leaves of itself where it is given room: for each block when it got where, in ns of the device's
+/// clock.
 struct OnePassStamps
 {
 	enum What
@@ -71,7 +73,7 @@ struct OnePassStamps
 		kBegin,
 		kQueriesHere,
 		kFirstProduct,
-		kSampled,     // and said so
+		kSampled, // and said so
 		kAllSampled,
 		kThresholds,
 		kRowsDone,
@@ -85,8 +87,9 @@ struct OnePassStamps
 		kLastCopy,
 		kCount,
 	};
-	static constexpr const char *kNames[kCount] = {"begin", "queries here", "first product", "sampled", "all sampled", "thresholds", "rows done",
-		"passed on", "all passed on", "cut", "scored", "sorted", "answered", "first copy", "last copy"};
+	static constexpr const char *kNames[kCount] = {"begin", "queries here", "first product", "sampled", "all sampled",
+		"thresholds", "rows done", "passed on", "all passed on", "cut", "scored", "sorted", "answered", "first copy",
+		"last copy"};
 
 	uint64_t *times = nullptr; // [blocks, kCount] in device memory; null: nobody wants them
 };
@@ -107,7 +110,7 @@ struct OnePassArgs
 	uint8_t *operand = nullptr; // [n_queries, filter_operand_bytes(kByte)]
 	uint32_t *k = nullptr;
 	double *norms = nullptr;
-	float *minima = nullptr;    // [n_queries, n_minima]
+	float *minima = nullptr; // [n_queries, n_minima]
 	float *thresholds = nullptr;
 	Candidates candidates; // no keys
 
@@ -123,8 +126,9 @@ OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles
 uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 
-/// Answers all queries. Blocks wait for each other: of launches that do so, two on the device at the same time may both be given up. Then
-/// *args.counters.given_up says so, before the last answer is there, and the answers mean nothing. plan: of plan_one_pass, with a kernel.
+/// Answers all queries. Blocks wait for each other: of launches that do so, two on the device at the same time may both
+/// be given up. Then *args.counters.given_up says so, before the last answer is there, and the answers mean nothing.
+/// plan: of plan_one_pass, with a kernel.
 [[nodiscard]] cudaError_t launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream);
 
 /// Sets shared-memory limits; once per device. n_processors: with warp-group products; 0: there are none.

@@ -1,4 +1,5 @@
-// What the blocks of one_pass.cu have to do with each other: counters on which they wait, and tiles that they share out. And where tiles lie.
+// What the blocks of one_pass.cu have to do with each other: counters on which they wait, and tiles that they share
+// out. And where tiles lie.
 #pragma once
 
 #include "kernels/filter/filter_wgmma.cuh"
@@ -26,7 +27,8 @@ count_up(uint32_t *counter)
 __device__ __forceinline__ void
 give_up(const OnePassCounters &counters)
 {
-	*const_cast<volatile uint32_t *>(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) = counters.launch;
+	*const_cast<volatile uint32_t *>(counters.counters + OnePassCounters::kGivenUp * OnePassCounters::kStride) =
+		counters.launch;
 	*const_cast<volatile uint32_t *>(counters.given_up) = counters.launch;
 	__threadfence_system();
 }
@@ -37,8 +39,9 @@ has_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 	return static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0;
 }
 
-/// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is given up, and its
-/// results are nobody's, and the answer is false. Whoever goes on all the same stays within its memory and counts up what others wait for.
+/// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is
+/// given up, and its results are nobody's, and the answer is false. Whoever goes on all the same stays within its
+/// memory and counts up what others wait for.
 __device__ __forceinline__ bool
 wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 {
@@ -92,19 +95,23 @@ stamp(const OnePassStamps &stamps, OnePassStamps::What what)
 	stamps.times[blockIdx.x * OnePassStamps::kCount + what] = now;
 }
 
-/// The tiles of a block, in the order in which it takes them: first its own, then those of all blocks' ranges that nobody has taken yet, since
-/// processors do not get the same share of the memory's bandwidth. Only the copying thread takes; it says so in shared memory kAhead tiles
-/// before the tile comes, so that others know when they ask for its values. A block whose range is shorter than n_own takes none of others.
+/// The tiles of a block, in the order in which it takes them: first its own, then those of all blocks' ranges that
+/// nobody has taken yet, since processors do not get the same share of the memory's bandwidth. Only the copying thread
+/// takes; it says so in shared memory kAhead tiles before the tile comes, so that others know when they ask for its
+/// values. A block whose range is shorter than n_own takes none of others.
 class BlockTiles
 {
 public:
 	static constexpr uint32_t kNone = 0xFFFFFFFFu;
-	static constexpr uint32_t kAhead = 2 * kValueSlots; // of the values, which each of two groups asks for kValueSlots - 1 tiles ahead
-	static constexpr uint32_t kPlaces = 32;             // that the shared list has: more than are between the first taken and the last read
+	static constexpr uint32_t kAhead =
+		2 * kValueSlots; // of the values, which each of two groups asks for kValueSlots - 1 tiles ahead
+	static constexpr uint32_t kPlaces =
+		32; // that the shared list has: more than are between the first taken and the last read
 
-	__device__ __forceinline__
-	BlockTiles(const OnePassArgs &args, uint32_t n_tiles_all, const OnePassPlan &plan, volatile uint32_t *list)
-		: args_(args), plan_(plan), n_tiles_all_(n_tiles_all), first_(blockIdx.x * plan.tiles_per_block), n_own_(min(plan.n_own, n_tiles_all - first_)),
+	__device__ __forceinline__ BlockTiles(
+		const OnePassArgs &args, uint32_t n_tiles_all, const OnePassPlan &plan, volatile uint32_t *list)
+		: args_(args), plan_(plan), n_tiles_all_(n_tiles_all), first_(blockIdx.x * plan.tiles_per_block),
+		  n_own_(min(plan.n_own, n_tiles_all - first_)),
 		  are_shared_(plan.n_own < plan.tiles_per_block && plan.n_own <= n_tiles_all - first_), list_(list)
 	{
 	}
@@ -112,15 +119,13 @@ public:
 	__device__ __forceinline__ uint32_t n_own() const { return n_own_; }
 
 	/// Whether the rows of a tile are to stay in L2; the same whoever takes it.
-	__device__ __forceinline__ bool
-	stays(uint32_t tile) const
+	__device__ __forceinline__ bool stays(uint32_t tile) const
 	{
 		return tile % plan_.tiles_per_block * plan_.kept_of_16 % 16 < plan_.kept_of_16;
 	}
 
 	/// The at-th tile, or kNone. at: less than kAhead behind one that has come.
-	__device__ __forceinline__ uint32_t
-	operator[](uint32_t at) const
+	__device__ __forceinline__ uint32_t operator[](uint32_t at) const
 	{
 		if (at < n_own_)
 			return first_ + at;
@@ -130,8 +135,7 @@ public:
 	}
 
 	/// The copying thread, before the first tile.
-	__device__ __forceinline__ void
-	begin()
+	__device__ __forceinline__ void begin()
 	{
 		n_known_ = n_own_;
 		if (are_shared_)
@@ -139,13 +143,13 @@ public:
 	}
 
 	/// The copying thread, before it brings the at-th: all up to kAhead behind it are known then.
-	__device__ __forceinline__ void
-	look_ahead(uint32_t at)
+	__device__ __forceinline__ void look_ahead(uint32_t at)
 	{
 		while (are_shared_ && n_known_ <= at + kAhead)
 		{
 			const uint32_t group = next_ - args_.counters.before[OnePassCounters::kShared];
-			const uint32_t tile = group % gridDim.x * plan_.tiles_per_block + plan_.n_own + group / gridDim.x * plan_.tuning.shared_tiles;
+			const uint32_t tile =
+				group % gridDim.x * plan_.tiles_per_block + plan_.n_own + group / gridDim.x * plan_.tuning.shared_tiles;
 
 			if (is_over_ || group >= (plan_.tiles_per_block - plan_.n_own) / plan_.tuning.shared_tiles * gridDim.x)
 			{
@@ -161,7 +165,10 @@ public:
 	}
 
 private:
-	__device__ __forceinline__ uint32_t take() { return atomicAdd(args_.counters.counters + OnePassCounters::kShared * OnePassCounters::kStride, 1u); }
+	__device__ __forceinline__ uint32_t take()
+	{
+		return atomicAdd(args_.counters.counters + OnePassCounters::kShared * OnePassCounters::kStride, 1u);
+	}
 
 	const OnePassArgs &args_;
 	const OnePassPlan &plan_;

@@ -9,8 +9,8 @@
 namespace vectorgpu::kernels
 {
 
-/// From this many queries on the filter is used. It is faster than the direct scan even for one query, in every form: it
-/// reads the rows once as well, and tensor cores leave the other units to the loads.
+/// From this many queries on the filter is used. It is faster than the direct scan even for one query, in every form:
+/// it reads the rows once as well, and tensor cores leave the other units to the loads.
 constexpr uint32_t
 filter_min_queries(Form /*form*/)
 {
@@ -21,17 +21,17 @@ filter_min_queries(Form /*form*/)
 constexpr uint32_t kFilterLeastRows = 16384;
 constexpr uint32_t kFilterLeastRowsPerK = 40; // the sample has a group per 32 rows and needs more groups than k
 
-/// A small source behind larger ones goes without a sample: what was found before cuts its rows off. So many rows at most, since any
-/// of them may then be a candidate of every query (16 bytes each).
+/// A small source behind larger ones goes without a sample: what was found before cuts its rows off. So many rows at
+/// most, since any of them may then be a candidate of every query (16 bytes each).
 constexpr uint32_t kUnsampledMostRows = 128 * 1024;
 
-/// Below so many products (rows x dimensions x queries) such a source is scored canonically straight away: fewer launches than the
-/// filter, and no more time for so few.
+/// Below so many products (rows x dimensions x queries) such a source is scored canonically straight away: fewer
+/// launches than the filter, and no more time for so few.
 constexpr uint64_t kBoundedMostProducts = uint64_t{20} << 20;
 
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
-/// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are too small for
-/// stages, more are worth their time, as long as they are few of all.
+/// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are
+/// too small for stages, more are worth their time, as long as they are few of all.
 constexpr uint32_t
 filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
 {
@@ -40,8 +40,8 @@ filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
 	return std::max(least, std::max(4 * k, std::min(16 * k, 2048u)));
 }
 
-/// Batches from here on go over the rows in stages, each with thresholds sharpened by the stages before: candidates are what
-/// costs then. For fewer queries the launches cost more.
+/// Batches from here on go over the rows in stages, each with thresholds sharpened by the stages before: candidates are
+/// what costs then. For fewer queries the launches cost more.
 constexpr uint32_t kStagedLeastQueries = 128;
 constexpr uint32_t kStageGrowth = 4;
 
@@ -62,12 +62,14 @@ filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampl
 	const uint64_t in_first = static_cast<uint64_t>(k) * n_first / std::max(n_sampled, 1u);
 	const uint64_t likely = std::max<uint64_t>(in_first, uint64_t{k} * kStageGrowth);
 
-	return static_cast<uint32_t>(std::min<uint64_t>(2 * likely + 1024 + n_untrusted, uint64_t{n_tiles} * kFilterTileRows));
+	return static_cast<uint32_t>(
+		std::min<uint64_t>(2 * likely + 1024 + n_untrusted, uint64_t{n_tiles} * kFilterTileRows));
 }
 
-/// Few queries read lists of reals each by itself (ivf_few.hpp), where the chain of launches reads a list once for all of its queries: up to so many pairs
-/// of a query and a list for each list (SIFT, gpu_ivf_bench --few-pairs: at 2 faster by 2 to 16 %, at 4 slower by 28 to 31 %), or up to so many bytes of rows
-/// that all pairs read, which is estimated.
+/// Few queries read lists of reals each by itself (ivf_few.hpp), where the chain of launches reads a list once for all
+/// of its queries: up to so many pairs of a query and a list for each list (SIFT, gpu_ivf_bench --few-pairs: at 2
+/// faster by 2 to 16 %, at 4 slower by 28 to 31 %), or up to so many bytes of rows that all pairs read, which is
+/// estimated.
 constexpr double kFewRealsPairsPerList = 2.5;
 constexpr uint64_t kFewRealsLittleBytes = uint64_t{128} << 20;
 

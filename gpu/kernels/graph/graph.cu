@@ -17,7 +17,8 @@ constexpr uint32_t kManyQueries = 1024; // a warp each keeps the device busy
 __global__ void
 gather_kernel(const uint4 *from, uint32_t pieces, const uint32_t *nodes, uint32_t n, uint4 *to)
 {
-	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * pieces; i += size_t{gridDim.x} * kGatherThreads)
+	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * pieces;
+		i += size_t{gridDim.x} * kGatherThreads)
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / pieces]) * pieces + i % pieces);
 }
 
@@ -46,7 +47,8 @@ with_metric(Metric metric, const Launch &launch)
 bool
 graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad)
 {
-	return form == Form::kByte && dim_pad <= kGraphMostByteDims && (metric == Metric::kL2 || metric == Metric::kInnerProduct);
+	return form == Form::kByte && dim_pad <= kGraphMostByteDims &&
+		(metric == Metric::kL2 || metric == Metric::kInnerProduct);
 }
 
 cudaError_t
@@ -62,7 +64,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	const bool alone = args.answers.heads != nullptr;
 	const bool bits = args.rows.form == Form::kBit;
 
-	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 || (!alone && args.candidates.capacity < args.max_width) ||
+	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 ||
+		(!alone && args.candidates.capacity < args.max_width) ||
 		(alone && (args.n_begin > kGraphMostBegin || args.entries.n_rows > kGraphMostEntries)))
 		return cudaErrorInvalidValue;
 	if (tuning.steps == 0)
@@ -73,38 +76,46 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (alone)
 		tuning.warps = kGraphAloneWarps;
 	else if (tuning.lanes != 0)
-		tuning.warps = 1; // the set of visited nodes is as small: it is what limits how many queries a multiprocessor has
+		tuning.warps =
+			1; // the set of visited nodes is as small: it is what limits how many queries a multiprocessor has
 	else if (tuning.warps != 1 && tuning.warps != 4)
 		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
-	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some twice (README.md).
+	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some
+	// twice (README.md).
 	if (tuning.table_bits == 0 && alone) // nobody shares it, and a slot that is taken is a step more of all
-		tuning.table_bits = static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 128, 2048u, 1u << kGraphAloneTableBits) - 1));
+		tuning.table_bits = static_cast<uint32_t>(
+			std::bit_width(std::clamp(args.max_width * 128, 2048u, 1u << kGraphAloneTableBits) - 1));
 	else if (tuning.table_bits == 0)
-		tuning.table_bits = tuning.warps == 1 ? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
-											  : static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
+		tuning.table_bits = tuning.warps == 1
+			? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
+			: static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
 	if (bits)
 		return launch_graph_bits(complete, false, stream);
 	if (tuning.lanes != 0)
-		return with_metric(args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
+		return with_metric(
+			args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
 	if (alone && (tuning.blocks == 2 || tuning.blocks == 4))
 	{
 		uint32_t room = 0;
 		bool launched = false;
-		const cudaError_t error = with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(complete, &room, &launched, stream); });
+		const cudaError_t error = with_metric(args.metric,
+			[&](auto metric) { return launch_graph_clusters<metric.value>(complete, &room, &launched, stream); });
 
 		if (launched && n_blocks != nullptr)
 			*n_blocks = tuning.blocks;
 		if (launched || error != cudaSuccess)
 			return error;
 	}
-	return with_metric(args.metric, [&](auto metric) { return launch_graph_metric<metric.value>(complete, false, stream); });
+	return with_metric(
+		args.metric, [&](auto metric) { return launch_graph_metric<metric.value>(complete, false, stream); });
 }
 
 cudaError_t
 graph_cluster_room(const GraphArgs &args, uint32_t *room)
 {
-	return with_metric(args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(args, room, nullptr, nullptr); });
+	return with_metric(
+		args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(args, room, nullptr, nullptr); });
 }
 
 cudaError_t
@@ -114,8 +125,8 @@ launch_graph_gather(const Rows &rows, const uint32_t *nodes, uint32_t n, void *t
 
 	if (n == 0)
 		return cudaSuccess;
-	gather_kernel<<<std::min<uint32_t>(1024, (n * pieces + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0, stream>>>(
-		static_cast<const uint4 *>(rows.vectors), pieces, nodes, n, static_cast<uint4 *>(to));
+	gather_kernel<<<std::min<uint32_t>(1024, (n * pieces + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0,
+		stream>>>(static_cast<const uint4 *>(rows.vectors), pieces, nodes, n, static_cast<uint4 *>(to));
 	return cudaGetLastError();
 }
 
@@ -127,9 +138,12 @@ prepare_graph_kernels()
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
 	{
-		if (const cudaError_t error = with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>({}, true, nullptr); }); error != cudaSuccess)
+		if (const cudaError_t error =
+				with_metric(metric, [&](auto m) { return launch_graph_metric<m.value>({}, true, nullptr); });
+			error != cudaSuccess)
 			return error;
-		for (const Form form : {Form::kFloat32, Form::kFloat16, Form::kByte}) // those scored by integers have no use for them (cuda/search/graph_alone.cpp)
+		for (const Form form : {Form::kFloat32, Form::kFloat16,
+				 Form::kByte}) // those scored by integers have no use for them (cuda/search/graph_alone.cpp)
 			for (const uint32_t blocks : {2u, 4u})
 			{
 				args.metric = metric;

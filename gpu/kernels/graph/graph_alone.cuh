@@ -1,4 +1,5 @@
-// What a search of a graph by a block of its own does beside (graph_search.cuh): the nearest entry points, within warps.
+// What a search of a graph by a block of its own does beside (graph_search.cuh): the nearest entry points, within
+// warps.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,14 @@ __device__ __forceinline__ uint64_t
 warp_least(uint64_t item)
 {
 	const uint32_t high = __reduce_min_sync(0xFFFFFFFFu, static_cast<uint32_t>(item >> 32));
-	const uint32_t low = __reduce_min_sync(0xFFFFFFFFu, static_cast<uint32_t>(item >> 32) == high ? static_cast<uint32_t>(item) : 0xFFFFFFFFu);
+	const uint32_t low = __reduce_min_sync(
+		0xFFFFFFFFu, static_cast<uint32_t>(item >> 32) == high ? static_cast<uint32_t>(item) : 0xFFFFFFFFu);
 
 	return static_cast<uint64_t>(high) << 32 | low;
 }
 
-/// Lane i < n gets the i-th of all lanes' a and b, ascending; others get all ones. Items are different, but for all ones, which is none.
+/// Lane i < n gets the i-th of all lanes' a and b, ascending; others get all ones. Items are different, but for all
+/// ones, which is none.
 __device__ __forceinline__ uint64_t
 warp_first(uint64_t a, uint64_t b, uint32_t n, uint32_t lane)
 {

@@ -1,12 +1,15 @@
-// The search of a query alone (graph_search.cuh) by a thread-block cluster of two or four blocks, on devices that have them (sm_90 on). Block 0 of a cluster has the
-// list, the candidates, the set of visited nodes and the counters in its shared memory; it chooses what is expanded, merges and answers. All blocks score entry
-// points and edges, with fewer rows a warp and more of each row under way at once (score_few_rows): for wide rows, where a step is a chain of loads. They put what
-// they find into block 0's shared memory, and it tells them what comes next by writing into theirs.
-// The same answers as by one block: candidates may come in any order.
+// The search of a query alone (graph_search.cuh) by a thread-block cluster of two or four blocks, on devices that have
+// them (sm_90 on). Block 0 of a cluster has the list, the candidates, the set of visited nodes and the counters in its
+// shared memory; it chooses what is expanded, merges and answers. All blocks score entry points and edges, with fewer
+// rows a warp and more of each row under way at once (score_few_rows): for wide rows, where a step is a chain of loads.
+// They put what they find into block 0's shared memory, and it tells them what comes next by writing into theirs. The
+// same answers as by one block: candidates may come in any order.
 //
-// Barriers of the cluster, each passed by all of its threads: one when all blocks have their entry points; then, for each step, A when all have been told of it, and B
-// when each 32 edges of all parents have been scored, and between two such C, when all have been told of the new end of the list. Numbers of turns depend on
-// what all have been told and on the graph's degree. Behind an A without parents nobody looks at another's shared memory, and the others leave before block 0.
+// Barriers of the cluster, each passed by all of its threads: one when all blocks have their entry points; then, for
+// each step, A when all have been told of it, and B when each 32 edges of all parents have been scored, and between two
+// such C, when all have been told of the new end of the list. Numbers of turns depend on what all have been told and on
+// the graph's degree. Behind an A without parents nobody looks at another's shared memory, and the others leave before
+// block 0.
 #pragma once
 
 #include <atomic>
@@ -28,8 +31,8 @@ struct GraphClusterStep
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-/// One query's search by `blocks` blocks of kGraphAloneWarps warps. The base's pointers are of the block's own shared memory, and all of its work but scoring is
-/// block 0's alone.
+/// One query's search by `blocks` blocks of kGraphAloneWarps warps. The base's pointers are of the block's own shared
+/// memory, and all of its work but scoring is block 0's alone.
 template <Metric metric, class Scorer, int blocks>
 class GraphClusterSearch : GraphSearch<metric, Scorer, kGraphAloneWarps>
 {
@@ -38,16 +41,16 @@ class GraphClusterSearch : GraphSearch<metric, Scorer, kGraphAloneWarps>
 	using Base = GraphSearch<metric, Scorer, kGraphAloneWarps>;
 
 public:
-	__device__
-	GraphClusterSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t shared_bytes, uint32_t thread)
-		: Base(args, query, shared, thread), rank_(cooperative_groups::this_cluster().block_rank()), number_(warp_ * blocks + rank_),
-		  step_(reinterpret_cast<GraphClusterStep *>(shared + shared_bytes)), found_(of_first(candidates_)),
+	__device__ GraphClusterSearch(
+		const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t shared_bytes, uint32_t thread)
+		: Base(args, query, shared, thread), rank_(cooperative_groups::this_cluster().block_rank()),
+		  number_(warp_ * blocks + rank_), step_(reinterpret_cast<GraphClusterStep *>(shared + shared_bytes)),
+		  found_(of_first(candidates_)),
 		  visited_by_all_(args.tuning.visited, of_first(counters_ + 8), args.tuning.table_bits)
 	{
 	}
 
-	__device__ void
-	run()
+	__device__ void run()
 	{
 		const bool first = rank_ == 0;
 		const uint32_t k = first ? args_.queries.k[query_] : 0; // before all else: it may lie on the host
@@ -71,8 +74,9 @@ public:
 						tell(n_parents, edge);
 					sync_all(); // C
 				}
-				(void) Base::template score_edges<kRows>(
-					{step_->parents, n_parents, step_->last, visited_by_all_, found_, of_first(Base::candidate_counter(edge))}, edge, number_, kWarps);
+				(void) Base::template score_edges<kRows>({step_->parents, n_parents, step_->last, visited_by_all_,
+															 found_, of_first(Base::candidate_counter(edge))},
+					edge, number_, kWarps);
 				sync_all(); // B
 				if (first)
 					merge_found(edge);
@@ -100,23 +104,17 @@ private:
 
 	static_assert(blocks * kGraphMostBegin <= 32 && blocks * kGraphMostSteps <= 32); // lanes of a warp
 
-	__device__ static void
-	sync_all()
-	{
-		cooperative_groups::this_cluster().sync();
-	}
+	__device__ static void sync_all() { cooperative_groups::this_cluster().sync(); }
 
 	/// What is there in block 0's shared memory.
 	template <class T>
-	__device__ T *
-	of_first(T *own) const
+	__device__ T *of_first(T *own) const
 	{
 		return rank_ == 0 ? own : cooperative_groups::this_cluster().map_shared_rank(own, 0);
 	}
 
 	/// The entry points nearest to the query: each block finds its first, block 0 the first of those.
-	__device__ void
-	begin()
+	__device__ void begin()
 	{
 		// Integers are scored soon, and what else a turn costs counts; for others it is the chain of loads.
 		uint64_t item = Base::template nearest_entries<Scorer::kByIntegers ? 32 : kRows>(number_, kWarps);
@@ -145,20 +143,21 @@ private:
 		{
 			item = ~uint64_t{0};
 			if (lane_ < blocks * kGraphMostBegin)
-				item = cooperative_groups::this_cluster().map_shared_rank(candidates_, lane_ / kGraphMostBegin)[lane_ % kGraphMostBegin];
+				item = cooperative_groups::this_cluster().map_shared_rank(
+					candidates_, lane_ / kGraphMostBegin)[lane_ % kGraphMostBegin];
 			Base::begin_list(item, ~uint64_t{0});
 		}
 		Base::sync();
 	}
 
-	/// Block 0 tells all, itself as well, what is expanded, and counts candidates of the edges from `edge` on from zero. All that its threads have done before the
-	/// last barrier of the block is known to them.
-	__device__ void
-	tell(uint32_t n_parents, uint32_t edge)
+	/// Block 0 tells all, itself as well, what is expanded, and counts candidates of the edges from `edge` on from
+	/// zero. All that its threads have done before the last barrier of the block is known to them.
+	__device__ void tell(uint32_t n_parents, uint32_t edge)
 	{
 		if (thread_ < blocks * kGraphMostSteps)
 		{
-			GraphClusterStep *step = cooperative_groups::this_cluster().map_shared_rank(step_, thread_ / kGraphMostSteps);
+			GraphClusterStep *step =
+				cooperative_groups::this_cluster().map_shared_rank(step_, thread_ / kGraphMostSteps);
 			const uint32_t i = thread_ % kGraphMostSteps;
 
 			if (i < n_parents)
@@ -173,8 +172,7 @@ private:
 			*Base::candidate_counter(edge) = 0;
 	}
 
-	__device__ void
-	merge_found(uint32_t edge)
+	__device__ void merge_found(uint32_t edge)
 	{
 		const uint32_t n = *Base::candidate_counter(edge);
 
@@ -182,17 +180,17 @@ private:
 			Base::merge(n);
 	}
 
-	const uint32_t rank_;            // of the block
-	const uint32_t number_;          // of the warp: neighbours are in different blocks, so that few parents are the work of all
-	GraphClusterStep *const step_;   // this block's
-	uint64_t *const found_;          // block 0's candidates_
-	GraphSet visited_by_all_;        // block 0's visited_
+	const uint32_t rank_;   // of the block
+	const uint32_t number_; // of the warp: neighbours are in different blocks, so that few parents are the work of all
+	GraphClusterStep *const step_; // this block's
+	uint64_t *const found_;        // block 0's candidates_
+	GraphSet visited_by_all_;      // block 0's visited_
 };
 
 #endif
 
-/// args.tuning is complete. Grid n_queries * blocks, block kGraphAloneWarps * 32, clusters of `blocks`. Shared memory: shared_bytes (graph_shared_bytes) and a
-/// GraphClusterStep. Writes args.answers. Reproducible.
+/// args.tuning is complete. Grid n_queries * blocks, block kGraphAloneWarps * 32, clusters of `blocks`. Shared memory:
+/// shared_bytes (graph_shared_bytes) and a GraphClusterStep. Writes args.answers. Reproducible.
 template <Metric metric, class Scorer, int blocks>
 __global__ void __launch_bounds__(kGraphAloneWarps * 32, 1)
 graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
@@ -200,7 +198,8 @@ graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 // others have no clusters, and it is not launched there
 	extern __shared__ __align__(16) uint8_t graph_shared[];
 
-	GraphClusterSearch<metric, Scorer, blocks>(args, blockIdx.x / blocks, graph_shared, shared_bytes, threadIdx.x).run();
+	GraphClusterSearch<metric, Scorer, blocks>(args, blockIdx.x / blocks, graph_shared, shared_bytes, threadIdx.x)
+		.run();
 #endif
 }
 
@@ -212,8 +211,9 @@ struct GraphClusterRooms
 	std::atomic<uint32_t> plus_one[kMost]; // 0: not asked yet
 };
 
-/// *room: how many such clusters this device holds at a time, whatever the queries are; 0: none. Also prepares the kernel, which loads it. config: for any query.
-/// What cannot be found out now, for want of memory for instance, counts as none and is asked again.
+/// *room: how many such clusters this device holds at a time, whatever the queries are; 0: none. Also prepares the
+/// kernel, which loads it. config: for any query. What cannot be found out now, for want of memory for instance, counts
+/// as none and is asked again.
 template <class Kernel>
 cudaError_t
 find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRooms *rooms, uint32_t *room)
@@ -233,7 +233,8 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 		*room = plus_one - 1;
 		return cudaSuccess;
 	}
-	if (const cudaError_t error = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device); error != cudaSuccess)
+	if (const cudaError_t error = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device);
+		error != cudaSuccess)
 		return error;
 	if (has_clusters != 0)
 	{
@@ -241,7 +242,8 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 
 		config.gridDim = config.attrs->val.clusterDim.x; // whatever is launched: of nothing, it is an error to ask
 		config.dynamicSmemBytes =
-			graph_shared_bytes(kGraphMostWidth, kGraphMostSteps, kGraphAloneTableBits, true, kGraphAloneWarps) + sizeof(GraphClusterStep);
+			graph_shared_bytes(kGraphMostWidth, kGraphMostSteps, kGraphAloneTableBits, true, kGraphAloneWarps) +
+			sizeof(GraphClusterStep);
 		if (error == cudaSuccess)
 			error = cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config);
 		if (error != cudaSuccess)
@@ -258,7 +260,8 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 
 /// The launch of a kernel for args' queries; `cluster` outlives it.
 inline cudaLaunchConfig_t
-graph_cluster_config(const GraphArgs &args, uint32_t shared_bytes, uint32_t blocks, cudaLaunchAttribute *cluster, cudaStream_t stream)
+graph_cluster_config(
+	const GraphArgs &args, uint32_t shared_bytes, uint32_t blocks, cudaLaunchAttribute *cluster, cudaStream_t stream)
 {
 	cudaLaunchConfig_t config = {};
 
@@ -276,24 +279,28 @@ graph_cluster_config(const GraphArgs &args, uint32_t shared_bytes, uint32_t bloc
 	return config;
 }
 
-/// *room as above. launched: null, or whether the kernel was launched: not if the device has no room for such clusters; nothing has happened then.
+/// *room as above. launched: null, or whether the kernel was launched: not if the device has no room for such clusters;
+/// nothing has happened then.
 template <Metric metric, class Scorer, int blocks>
 cudaError_t
 launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
 {
 	static GraphClusterRooms rooms;
-	const uint32_t shared_bytes = graph_shared_bytes(
-		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
+	const uint32_t shared_bytes = graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits,
+		args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
 	cudaLaunchAttribute cluster;
 	const cudaLaunchConfig_t config = graph_cluster_config(args, shared_bytes, blocks, &cluster, stream);
 
-	if (const cudaError_t error = find_graph_cluster_room(graph_cluster_kernel<metric, Scorer, blocks>, config, &rooms, room);
+	if (const cudaError_t error =
+			find_graph_cluster_room(graph_cluster_kernel<metric, Scorer, blocks>, config, &rooms, room);
 		error != cudaSuccess || *room == 0 || launched == nullptr)
 		return error;
 
-	const cudaError_t error = cudaLaunchKernelEx(&config, graph_cluster_kernel<metric, Scorer, blocks>, args, shared_bytes);
+	const cudaError_t error =
+		cudaLaunchKernelEx(&config, graph_cluster_kernel<metric, Scorer, blocks>, args, shared_bytes);
 
-	if (error == cudaErrorInvalidClusterSize || error == cudaErrorInvalidConfiguration || error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported)
+	if (error == cudaErrorInvalidClusterSize || error == cudaErrorInvalidConfiguration ||
+		error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported)
 	{
 		int device = 0;
 
@@ -313,8 +320,9 @@ launch_graph_clusters(const GraphArgs &args, uint32_t *room, bool *launched, cud
 	return with_graph_scorer<metric, 32, GraphScorer>(args,
 		[&]<class Scorer>(Scorer *)
 		{
-			return args.tuning.blocks == 4 ? launch_graph_cluster_kernel<metric, Scorer, 4>(args, room, launched, stream)
-										   : launch_graph_cluster_kernel<metric, Scorer, 2>(args, room, launched, stream);
+			return args.tuning.blocks == 4
+				? launch_graph_cluster_kernel<metric, Scorer, 4>(args, room, launched, stream)
+				: launch_graph_cluster_kernel<metric, Scorer, 2>(args, room, launched, stream);
 		});
 }
 

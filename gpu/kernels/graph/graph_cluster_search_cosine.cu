@@ -4,6 +4,7 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_graph_clusters<Metric::kCosine>(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
+template cudaError_t launch_graph_clusters<Metric::kCosine>(
+	const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -1,5 +1,5 @@
-// Searches of graphs by codes: the search of graph_search.cuh with Hamming distances for scores, whole numbers up to 512, and the entry points
-// nearest to each query.
+// Searches of graphs by codes: the search of graph_search.cuh with Hamming distances for scores, whole numbers up to
+// 512, and the entry points nearest to each query.
 #include <algorithm>
 #include <bit>
 
@@ -22,8 +22,7 @@ struct Code
 {
 	uint32_t word[words];
 
-	__device__
-	Code(const uint8_t *codes, size_t number)
+	__device__ Code(const uint8_t *codes, size_t number)
 	{
 		if constexpr (words % 4 == 0)
 		{
@@ -50,8 +49,7 @@ struct Code
 		}
 	}
 
-	__device__ uint32_t
-	distance(const Code &other) const
+	__device__ uint32_t distance(const Code &other) const
 	{
 		uint32_t sum = 0;
 
@@ -69,22 +67,21 @@ struct GraphCodeScorer
 	const uint8_t *rows;
 	Code<words> query;
 
-	__device__
-	GraphCodeScorer(const GraphArgs &args, uint32_t number, uint32_t)
+	__device__ GraphCodeScorer(const GraphArgs &args, uint32_t number, uint32_t)
 		: rows(static_cast<const uint8_t *>(args.rows.vectors)), query(args.byte_queries, number)
 	{
 	}
 
 	/// However many of them at most.
 	template <uint32_t>
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		return static_cast<float>(query.distance(Code<words>(rows, nodes[min(lane, n - 1)])));
 	}
 };
 
-/// begin [n_begin] of each query: the entry points nearest to it by (distance, number). Grid n_queries, block kEntryThreads, shared 4 n_entries bytes.
+/// begin [n_begin] of each query: the entry points nearest to it by (distance, number). Grid n_queries, block
+/// kEntryThreads, shared 4 n_entries bytes.
 template <int words>
 __global__ void __launch_bounds__(kEntryThreads)
 code_entries_kernel(CodeGraphArgs args)
@@ -123,7 +120,8 @@ code_entries_kernel(CodeGraphArgs args)
 __global__ void
 code_gather_kernel(const uint32_t *from, uint32_t words, const uint32_t *nodes, uint32_t n, uint32_t *to)
 {
-	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * words; i += size_t{gridDim.x} * kGatherThreads)
+	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * words;
+		i += size_t{gridDim.x} * kGatherThreads)
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / words]) * words + i % words);
 }
 
@@ -165,7 +163,8 @@ launch_words(const CodeGraphArgs &args, bool prepare, cudaStream_t stream)
 	if (prepare)
 	{
 		error = launch_graph_kernel<Metric::kL2, GraphCodeScorer<words>, 1>(graph, true, stream);
-		return error != cudaSuccess ? error : launch_graph_kernel<Metric::kL2, GraphCodeScorer<words>, 4>(graph, true, stream);
+		return error != cudaSuccess ? error
+									: launch_graph_kernel<Metric::kL2, GraphCodeScorer<words>, 4>(graph, true, stream);
 	}
 	code_entries_kernel<words><<<args.n_queries, kEntryThreads, args.n_entries * sizeof(uint32_t), stream>>>(args);
 	error = cudaGetLastError();
@@ -202,22 +201,23 @@ launch_code_graph_search(const CodeGraphArgs &args, cudaStream_t stream)
 {
 	if (args.n_queries == 0 || args.n_rows == 0)
 		return cudaSuccess;
-	if (args.max_width < 1 || args.max_width > kCodeGraphMostWidth || args.degree == 0 || args.found.capacity < args.max_width ||
-		args.n_entries < 1 || args.n_entries > kCodeGraphMostEntries || args.n_begin < 1 || args.n_begin > kCodeGraphMostBegin ||
-		args.n_begin > args.n_entries)
+	if (args.max_width < 1 || args.max_width > kCodeGraphMostWidth || args.degree == 0 ||
+		args.found.capacity < args.max_width || args.n_entries < 1 || args.n_entries > kCodeGraphMostEntries ||
+		args.n_begin < 1 || args.n_begin > kCodeGraphMostBegin || args.n_begin > args.n_entries)
 		return cudaErrorInvalidValue;
 	return dispatch(args, false, stream);
 }
 
 cudaError_t
-launch_code_gather(const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to, cudaStream_t stream)
+launch_code_gather(
+	const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to, cudaStream_t stream)
 {
 	const uint32_t words = code_bytes / 4;
 
 	if (n == 0)
 		return cudaSuccess;
-	code_gather_kernel<<<std::min<uint32_t>(1024, (n * words + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0, stream>>>(
-		reinterpret_cast<const uint32_t *>(codes), words, nodes, n, reinterpret_cast<uint32_t *>(to));
+	code_gather_kernel<<<std::min<uint32_t>(1024, (n * words + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0,
+		stream>>>(reinterpret_cast<const uint32_t *>(codes), words, nodes, n, reinterpret_cast<uint32_t *>(to));
 	return cudaGetLastError();
 }
 

@@ -1,4 +1,5 @@
-// Host side of the kernels that search graphs by the Hamming distance of codes (SONG, section 7). Launchers as in kernels.hpp.
+// Host side of the kernels that search graphs by the Hamming distance of codes (SONG, section 7). Launchers as in
+// kernels.hpp.
 #pragma once
 
 #include "kernels/graph/graph.hpp"
@@ -19,23 +20,23 @@ struct CodeGraphArgs
 	uint32_t n_rows = 0;                  // below 2^31
 	const uint32_t *edges = nullptr;      // [n_rows, degree]; all ones: none
 	uint32_t degree = 0;
-	const uint8_t *entry_codes = nullptr; // [n_entries, code_bytes], 16-byte aligned
+	const uint8_t *entry_codes = nullptr;  // [n_entries, code_bytes], 16-byte aligned
 	const uint32_t *entry_nodes = nullptr; // [n_entries]
-	uint32_t n_entries = 0;               // 1 ... kCodeGraphMostEntries
-	Entry *begin = nullptr;               // work memory [n_queries, kCodeGraphMostBegin]
-	uint32_t n_begin = 0;                 // entry points that a search begins at: 1 ... kCodeGraphMostBegin, and no more than there are
-	const uint32_t *widths = nullptr;     // [n_queries], 1 ... max_width
-	uint32_t max_width = 0;               // at most kCodeGraphMostWidth
-	Candidates found;                     // out: rows [n_queries, capacity] and counts; keys are work memory. capacity at least max_width
+	uint32_t n_entries = 0;                // 1 ... kCodeGraphMostEntries
+	Entry *begin = nullptr;                // work memory [n_queries, kCodeGraphMostBegin]
+	uint32_t n_begin = 0; // entry points that a search begins at: 1 ... kCodeGraphMostBegin, and no more than there are
+	const uint32_t *widths = nullptr; // [n_queries], 1 ... max_width
+	uint32_t max_width = 0;           // at most kCodeGraphMostWidth
+	Candidates found; // out: rows [n_queries, capacity] and counts; keys are work memory. capacity at least max_width
 };
 
-/// The nodes whose codes are nearest to each query's by SONG's search, dead ones too, as engine/graph's search finds them. Two kernels: grid
-/// n_queries, block 128; then a warp or a block of 128 for each query. Reproducible.
+/// The nodes whose codes are nearest to each query's by SONG's search, dead ones too, as engine/graph's search finds
+/// them. Two kernels: grid n_queries, block 128; then a warp or a block of 128 for each query. Reproducible.
 [[nodiscard]] cudaError_t launch_code_graph_search(const CodeGraphArgs &args, cudaStream_t stream);
 
 /// to [n, code_bytes] = codes of nodes [n].
-[[nodiscard]] cudaError_t launch_code_gather(const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_code_gather(
+	const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to, cudaStream_t stream);
 
 /// Sets the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_code_graph_kernels();

@@ -1,6 +1,7 @@
-// What the lanes of a query do together in a search of a graph (graph_search.cuh): all 32 of a warp, or 16 or 8 of them, so that two or four
-// queries are in one warp. Blocks have one dimension, and a query's lanes are neighbours that begin at a multiple of their number. Every operation names
-// its query's lanes and no others: queries of one warp go different ways, and none waits for another.
+// What the lanes of a query do together in a search of a graph (graph_search.cuh): all 32 of a warp, or 16 or 8 of
+// them, so that two or four queries are in one warp. Blocks have one dimension, and a query's lanes are neighbours that
+// begin at a multiple of their number. Every operation names its query's lanes and no others: queries of one warp go
+// different ways, and none waits for another.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,7 @@ struct GraphLanes
 	static_assert(lanes == 32 || lanes == 16 || lanes == 8);
 
 	/// The first of them in its warp.
-	__device__ __forceinline__ static uint32_t
-	first()
+	__device__ __forceinline__ static uint32_t first()
 	{
 		if constexpr (lanes == 32)
 			return 0;
@@ -23,8 +23,7 @@ struct GraphLanes
 			return threadIdx.x % 32 / lanes * lanes;
 	}
 
-	__device__ __forceinline__ static unsigned
-	mask()
+	__device__ __forceinline__ static unsigned mask()
 	{
 		if constexpr (lanes == 32)
 			return 0xFFFFFFFFu;
@@ -33,37 +32,23 @@ struct GraphLanes
 	}
 
 	/// Bit i: of lane i of the query.
-	__device__ __forceinline__ static unsigned
-	ballot(bool here)
-	{
-		return __ballot_sync(mask(), here) >> first();
-	}
+	__device__ __forceinline__ static unsigned ballot(bool here) { return __ballot_sync(mask(), here) >> first(); }
 
-	__device__ __forceinline__ static bool
-	any(bool here)
-	{
-		return __any_sync(mask(), here) != 0;
-	}
+	__device__ __forceinline__ static bool any(bool here) { return __any_sync(mask(), here) != 0; }
 
 	/// What lanes of the query have written to shared memory is seen by all of them.
-	__device__ __forceinline__ static void
-	sync()
-	{
-		__syncwarp(mask());
-	}
+	__device__ __forceinline__ static void sync() { __syncwarp(mask()); }
 
 	/// Of the lane whose number differs by `bits`, which is below `lanes`.
 	template <class T>
-	__device__ __forceinline__ static T
-	from_xor(T value, int bits)
+	__device__ __forceinline__ static T from_xor(T value, int bits)
 	{
 		return __shfl_xor_sync(mask(), value, bits);
 	}
 
 	/// Of lane `number` of the query.
 	template <class T>
-	__device__ __forceinline__ static T
-	from(T value, uint32_t number)
+	__device__ __forceinline__ static T from(T value, uint32_t number)
 	{
 		return __shfl_sync(mask(), value, static_cast<int>(number), lanes);
 	}

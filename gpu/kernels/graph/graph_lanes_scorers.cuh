@@ -1,5 +1,5 @@
-// Scores of nodes of a graph by 16 or 8 lanes of a warp (graph_lanes.cuh): the same scores as those of graph_scorers.cuh, bit for bit. A lane does the work of
-// two or four of the 32 lanes of the canonical distance.
+// Scores of nodes of a graph by 16 or 8 lanes of a warp (graph_lanes.cuh): the same scores as those of
+// graph_scorers.cuh, bit for bit. A lane does the work of two or four of the 32 lanes of the canonical distance.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -10,7 +10,8 @@
 namespace vectorgpu::kernels
 {
 
-/// The sum of a lane's canonical lanes, which are lane, lane + lanes, ...: the upper levels of the canonical tree, lane j and j ^ 16 first, then 8.
+/// The sum of a lane's canonical lanes, which are lane, lane + lanes, ...: the upper levels of the canonical tree, lane
+/// j and j ^ 16 first, then 8.
 template <int lanes>
 __device__ __forceinline__ float
 sum_of_lane(const float (&v)[kLanes / lanes])
@@ -21,7 +22,8 @@ sum_of_lane(const float (&v)[kLanes / lanes])
 		return __fadd_rn(__fadd_rn(v[0], v[2]), __fadd_rn(v[1], v[3]));
 }
 
-/// v[i]: this lane's part of sum i. Returns sum (lane's own number): the lower levels of the tree, as reduce_pairs has them for a whole warp.
+/// v[i]: this lane's part of sum i. Returns sum (lane's own number): the lower levels of the tree, as reduce_pairs has
+/// them for a whole warp.
 template <int lanes, int width = lanes / 2>
 __device__ __forceinline__ float
 reduce_lanes(float (&v)[lanes], uint32_t lane)
@@ -46,16 +48,15 @@ reduce_lanes(float (&v)[lanes], uint32_t lane)
 template <Metric metric, class FormT, int lanes>
 struct GraphLanesScorer : GraphCanonicalRows
 {
-	__device__
-	GraphLanesScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
+	__device__ GraphLanesScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: GraphCanonicalRows(args, number)
 	{
 		if constexpr (metric == Metric::kCosine)
 			aa = square_sum(lane);
 	}
 
 	/// Of nodes [n], 0 < n <= lanes, in shared memory. Behind them anything.
-	__device__ double
-	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		float sums[lanes][kOfLane];
 		float squares[metric == Metric::kCosine ? lanes : 1][kOfLane];
@@ -110,8 +111,7 @@ struct GraphLanesScorer : GraphCanonicalRows
 
 	/// Of up to `most`, which is `lanes`.
 	template <uint32_t most>
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		static_assert(most == lanes);
 		return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
@@ -121,8 +121,7 @@ private:
 	static constexpr int kOfLane = static_cast<int>(kLanes) / lanes; // canonical lanes
 
 	/// Lane r gets the sum of row r.
-	__device__ static float
-	reduce(const float (&sums)[lanes][kOfLane], uint32_t lane)
+	__device__ static float reduce(const float (&sums)[lanes][kOfLane], uint32_t lane)
 	{
 		float of_lane[lanes];
 
@@ -133,8 +132,7 @@ private:
 	}
 
 	/// Σ a² of the query: every lane gets the sum.
-	__device__ float
-	square_sum(uint32_t lane) const
+	__device__ float square_sum(uint32_t lane) const
 	{
 		float sums[kOfLane] = {};
 

@@ -1,5 +1,5 @@
-// Launches of the kernels that search graphs: how many warps a query has, and what scores rows. Others of graphs (graph_lanes_search.cuh,
-// graph_cluster_search.cuh) share parts of it.
+// Launches of the kernels that search graphs: how many warps a query has, and what scores rows. Others of graphs
+// (graph_lanes_search.cuh, graph_cluster_search.cuh) share parts of it.
 #pragma once
 
 #include "kernels/graph/graph_search.cuh"
@@ -18,7 +18,8 @@ allow_graph_shared(Kernel kernel)
 
 	if (error == cudaSuccess)
 		error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-	return error != cudaSuccess ? error : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+	return error != cudaSuccess ? error
+								: cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
 template <Metric metric, class Scorer, int warps>
@@ -27,8 +28,8 @@ launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
 	constexpr uint32_t kThreads = graph_block_threads(warps);
 	constexpr uint32_t kQueries = kThreads / (warps * 32); // of a block
-	const uint32_t each =
-		graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
+	const uint32_t each = graph_shared_bytes(
+		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
 
 	if (prepare)
 		return allow_graph_shared(graph_search_kernel<metric, Scorer, warps>);
@@ -60,7 +61,8 @@ launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
 	}
 }
 
-/// launch(scorer) with a null pointer to the scorer that the arguments want: of a query's 32, 16 or 8 lanes, Vectors for rows that are not scored as whole numbers.
+/// launch(scorer) with a null pointer to the scorer that the arguments want: of a query's 32, 16 or 8 lanes, Vectors
+/// for rows that are not scored as whole numbers.
 template <Metric metric, int lanes, template <Metric, class> class Vectors, class Launch>
 cudaError_t
 with_graph_scorer(const GraphArgs &args, const Launch &launch)
@@ -104,7 +106,8 @@ launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream)
 		error = launch_graph_scorer<metric, GraphScorer<metric, Float32Form>>(args, true, stream);
 	if (error == cudaSuccess)
 		error = launch_graph_scorer<metric, GraphScorer<metric, Float16Form>>(args, true, stream);
-	return error != cudaSuccess ? error : launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, true, stream);
+	return error != cudaSuccess ? error
+								: launch_graph_scorer<metric, GraphScorer<metric, ByteForm>>(args, true, stream);
 }
 
 } // namespace vectorgpu::kernels

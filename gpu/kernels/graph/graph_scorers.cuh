@@ -1,5 +1,5 @@
-// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers, which 16 or 8 lanes of a warp compute as well
-// (the canonical ones by those: graph_lanes_scorers.cuh).
+// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers, which 16 or 8
+// lanes of a warp compute as well (the canonical ones by those: graph_lanes_scorers.cuh).
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -11,15 +11,15 @@ namespace vectorgpu::kernels
 
 constexpr int kFewRows = 16; // of score_few_rows, at most
 
-/// Canonical scores of 16, 8 or 4 rows for a query, to as many lanes, the first: fewer rows than score_pairs_at takes, but more of each under way at once, for a
-/// warp that nothing else hides the latency of.
+/// Canonical scores of 16, 8 or 4 rows for a query, to as many lanes, the first: fewer rows than score_pairs_at takes,
+/// but more of each under way at once, for a warp that nothing else hides the latency of.
 template <Metric metric, class FormT, int rows, class RowAt>
 __device__ __forceinline__ double
 score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	static_assert(rows == 16 || rows == 8 || rows == 4);
 	constexpr uint32_t kSteps = 64 / rows; // of kLanes elements
-	float sums[32]; // [rows] of them, as reduce_pairs wants it
+	float sums[32];                        // [rows] of them, as reduce_pairs wants it
 	float squares[32];
 	const auto reduce = [lane](float(&v)[32])
 	{
@@ -47,7 +47,8 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 			x[s] = e < dim_pad ? __ldg(query + e) : 0.0f;
 #pragma unroll
 			for (int r = 0; r < rows; r++)
-				y[s][r] = e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // behind the end zeros add nothing, as padding does
+				y[s][r] =
+					e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // behind the end zeros add nothing, as padding does
 		}
 #pragma unroll
 		for (uint32_t s = 0; s < kSteps; s++)
@@ -74,8 +75,7 @@ struct GraphCanonicalRows
 	uint32_t dim_pad;
 	float aa = 0.0f; // cosine
 
-	__device__
-	GraphCanonicalRows(const GraphArgs &args, uint32_t number)
+	__device__ GraphCanonicalRows(const GraphArgs &args, uint32_t number)
 		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
 		  query(static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(number) * args.queries.dim_pad),
 		  pitch(args.rows.pitch_bytes), dim_pad(args.queries.dim_pad)
@@ -83,8 +83,7 @@ struct GraphCanonicalRows
 	}
 
 	/// Row number r of nodes [n], n > 0; behind the last comes the last again.
-	__device__ __forceinline__ const uint8_t *
-	row_at(const uint32_t *nodes, uint32_t n, int r) const
+	__device__ __forceinline__ const uint8_t *row_at(const uint32_t *nodes, uint32_t n, int r) const
 	{
 		return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch;
 	}
@@ -96,33 +95,32 @@ struct GraphScorer : GraphCanonicalRows
 {
 	static constexpr bool kByIntegers = false; // a row is a chain of loads
 
-	__device__
-	GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
+	__device__ GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
 	{
 		if constexpr (metric == Metric::kCosine)
 			aa = query_square_sum(query, dim_pad, lane);
 	}
 
 	/// Of nodes [n], n > 0, in shared memory. Behind them anything.
-	__device__ double
-	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
-		return score_pairs_at<metric, FormT, 32, 1>([&](int r) { return row_at(nodes, n, r); }, [&](int) { return query; }, dim_pad, aa, lane);
+		return score_pairs_at<metric, FormT, 32, 1>(
+			[&](int r) { return row_at(nodes, n, r); }, [&](int) { return query; }, dim_pad, aa, lane);
 	}
 	/// Of up to `most`.
 	template <uint32_t most = 32>
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		if constexpr (most <= kFewRows)
-			return static_cast<float>(score_few_rows<metric, FormT, most>([&](int r) { return row_at(nodes, n, r); }, query, dim_pad, aa, lane));
+			return static_cast<float>(score_few_rows<metric, FormT, most>(
+				[&](int r) { return row_at(nodes, n, r); }, query, dim_pad, aa, lane));
 		else
 			return static_cast<float>(exact(nodes, n, lane)); // cosine: rounded, and computed again at the end
 	}
 };
 
-/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row, of the `lanes` of a query. Integers below 2^24 are canonical
-/// scores.
+/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row, of the `lanes` of a query.
+/// Integers below 2^24 are canonical scores.
 template <Metric metric, int chunks, int lanes = 32>
 struct GraphByteScorer
 {
@@ -134,11 +132,12 @@ struct GraphByteScorer
 	uint4 x[chunks];
 	int32_t xx;
 
-	__device__
-	GraphByteScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
-		: rows(static_cast<const uint8_t *>(args.rows.vectors)), pitch(args.rows.pitch_bytes), n_pieces(args.queries.dim_pad / 16)
+	__device__ GraphByteScorer(const GraphArgs &args, uint32_t number, uint32_t lane)
+		: rows(static_cast<const uint8_t *>(args.rows.vectors)), pitch(args.rows.pitch_bytes),
+		  n_pieces(args.queries.dim_pad / 16)
 	{
-		const uint4 *query = reinterpret_cast<const uint4 *>(args.byte_queries + static_cast<size_t>(number) * args.queries.dim_pad);
+		const uint4 *query =
+			reinterpret_cast<const uint4 *>(args.byte_queries + static_cast<size_t>(number) * args.queries.dim_pad);
 		uint32_t sum = 0;
 
 #pragma unroll
@@ -155,8 +154,7 @@ struct GraphByteScorer
 		xx = group_sum(static_cast<int32_t>(sum));
 	}
 
-	__device__ static int32_t
-	group_sum(int32_t sum)
+	__device__ static int32_t group_sum(int32_t sum)
 	{
 		sum += GraphLanes<lanes>::from_xor(sum, 4);
 		sum += GraphLanes<lanes>::from_xor(sum, 2);
@@ -165,10 +163,9 @@ struct GraphByteScorer
 
 	/// Of up to `most`, a multiple of lanes / 8.
 	template <uint32_t most = lanes>
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
-		constexpr uint32_t kGroups = lanes / 8;     // rows scored side by side
+		constexpr uint32_t kGroups = lanes / 8; // rows scored side by side
 		constexpr uint32_t kOfGroup = most < 4 * kGroups ? most / kGroups : 4;
 		constexpr uint32_t kTogether = kOfGroup * kGroups; // under way at once
 		const uint32_t group = lane / 8;
@@ -185,7 +182,8 @@ struct GraphByteScorer
 			for (uint32_t i = 0; i < kOfGroup; i++)
 			{
 				const uint32_t r = turn * kTogether + i * kGroups + group;
-				const uint4 *row = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
+				const uint4 *row =
+					reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[min(r, n - 1)]) * pitch);
 
 #pragma unroll
 				for (int c = 0; c < chunks; c++)
@@ -217,7 +215,8 @@ struct GraphByteScorer
 					}
 				}
 
-				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy) : -static_cast<int32_t>(xy);
+				const int32_t part = metric == Metric::kL2 ? static_cast<int32_t>(yy) - 2 * static_cast<int32_t>(xy)
+														   : -static_cast<int32_t>(xy);
 				const int32_t sum = GraphLanes<lanes>::from(group_sum(part), (lane % kGroups) * 8);
 
 				if (lane / kGroups == turn * kOfGroup + i)

@@ -1,9 +1,10 @@
-// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does all of it, or by some lanes of a warp
-// (graph_lanes_search.cuh), for each query. One list in shared memory, ascending, is both of its
-// queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is the first of the queue to expand; that
-// all of the list have one is the end. Stages of a step: locate the unvisited neighbours of the next nodes (a lane an edge), score them (all lanes a
-// row), merge those that belong into the list. A node's score is the same each time, so that one that is in the list already is met at
-// its place and left out: no set of visited nodes has to be exact.
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does
+// all of it, or by some lanes of a warp (graph_lanes_search.cuh), for each query. One list in shared memory, ascending,
+// is both of its queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is
+// the first of the queue to expand; that all of the list have one is the end. Stages of a step: locate the unvisited
+// neighbours of the next nodes (a lane an edge), score them (all lanes a row), merge those that belong into the list. A
+// node's score is the same each time, so that one that is in the list already is met at its place and left out: no set
+// of visited nodes has to be exact.
 #pragma once
 
 #include "kernels/graph/graph.hpp"
@@ -51,7 +52,8 @@ place_of(const uint64_t *items, uint32_t n, uint64_t item)
 	return first;
 }
 
-/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where it has no warp of its own.
+/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where
+/// it has no warp of its own.
 __host__ __device__ constexpr uint32_t
 graph_scored_nodes(uint32_t warps, uint32_t lanes)
 {
@@ -60,7 +62,8 @@ graph_scored_nodes(uint32_t warps, uint32_t lanes)
 
 /// Bytes of shared memory of a query by so many warps, or so many lanes of one.
 __host__ __device__ __forceinline__ uint32_t
-graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)
+graph_shared_bytes(
+	uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)
 {
 	const uint32_t list = (width + 1) / 2 * 2 * 8;
 	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
@@ -69,25 +72,26 @@ graph_shared_bytes(uint32_t width, uint32_t steps, uint32_t table_bits, bool has
 	return list + candidates + graph_scored_nodes(warps, lanes) * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
 }
 
-/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries, and each goes its own way.
+/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries,
+/// and each goes its own way.
 template <Metric metric, class Scorer, int warps, int lanes = 32>
 class GraphSearch
 {
 	static_assert(lanes == 32 || warps == 1);
 
 public:
-	__device__
-	GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
-		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32), width_(args.widths[query]),
-		  steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)), candidates_(list_ + (args.max_width + 1) / 2 * 2),
-		  sorted_(candidates_ + steps_ * 32), places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)), nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
+	__device__ GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
+		: args_(args), query_(query), thread_(thread), lane_(thread % 32), warp_(thread / 32),
+		  width_(args.widths[query]), steps_(args.tuning.steps), list_(reinterpret_cast<uint64_t *>(shared)),
+		  candidates_(list_ + (args.max_width + 1) / 2 * 2), sorted_(candidates_ + steps_ * 32),
+		  places_(reinterpret_cast<uint32_t *>(sorted_ + steps_ * 32)),
+		  nodes_(places_ + steps_ * 32 + (thread / 32) * 32),
 		  parents_(places_ + steps_ * 32 + graph_scored_nodes(warps, lanes)), counters_(parents_ + kGraphMostSteps),
 		  visited_(args.tuning.visited, counters_ + 8, args.tuning.table_bits), scorer_(args, query, thread % 32)
 	{
 	}
 
-	__device__ void
-	run()
+	__device__ void run()
 	{
 		const uint32_t k = kAlone ? args_.queries.k[query_] : 0; // before all else: it may lie on the host
 
@@ -118,13 +122,14 @@ public:
 protected:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
 	static constexpr uint32_t kThreads = warps * lanes;
-	static constexpr uint32_t kEach = lanes; // items of the list that a warp, or what the query has of it, looks at together
-	static constexpr uint32_t kChunk = kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
+	static constexpr uint32_t kEach =
+		lanes; // items of the list that a warp, or what the query has of it, looks at together
+	static constexpr uint32_t kChunk =
+		kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
 	using Lanes = GraphLanes<lanes>;
 
-	__device__ static void
-	sync()
+	__device__ static void sync()
 	{
 		if constexpr (warps == 1)
 			Lanes::sync();
@@ -133,8 +138,7 @@ protected:
 	}
 
 	/// The entry points nearest to the query, which are in order.
-	__device__ void
-	begin()
+	__device__ void begin()
 	{
 		visited_.clear(thread_, kThreads);
 		size_ = min(args_.n_begin, width_);
@@ -143,7 +147,9 @@ protected:
 		{
 			const Entry entry = args_.begin[static_cast<size_t>(query_) * args_.n_begin + i];
 			const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
-			const float score = entry.key >= kNanKey ? __uint_as_float(0x7F800000u) : static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
+			const float score = entry.key >= kNanKey
+				? __uint_as_float(0x7F800000u)
+				: static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
 			const uint32_t node = args_.entry_nodes[entry.row];
 
 			list_[i] = graph_item(score, node);
@@ -152,11 +158,10 @@ protected:
 		sync();
 	}
 
-	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks at, `most` at a time: score, number of the entry
-	/// point.
+	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks
+	/// at, `most` at a time: score, number of the entry point.
 	template <uint32_t most>
-	__device__ __forceinline__ uint64_t
-	nearest_entries(uint32_t number, uint32_t n_warps) const
+	__device__ __forceinline__ uint64_t nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
 		Scorer scorer = scorer_;
 		uint64_t first = ~uint64_t{0};
@@ -170,15 +175,16 @@ protected:
 			const uint32_t n = min(most, args_.entries.n_rows - base);
 			const float score = scorer.template score<most>(nodes_, n, lane_);
 
-			first = warp_first(first, lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0}, args_.n_begin, lane_);
+			first = warp_first(first,
+				lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0},
+				args_.n_begin, lane_);
 			__syncwarp();
 		}
 		return first;
 	}
 
 	/// The list begins with the size_ first of all lanes' a and b, which are as nearest_entries has them. By one warp.
-	__device__ __forceinline__ void
-	begin_list(uint64_t a, uint64_t b)
+	__device__ __forceinline__ void begin_list(uint64_t a, uint64_t b)
 	{
 		const uint64_t first = warp_first(a, b, size_, lane_);
 
@@ -192,8 +198,7 @@ protected:
 	}
 
 	/// As begin, with those found among all entry points here.
-	__device__ void
-	begin_alone()
+	__device__ void begin_alone()
 	{
 		const uint64_t first = nearest_entries<32>(warp_, warps);
 
@@ -210,8 +215,7 @@ protected:
 	}
 
 	/// Marks the first nodes that are to be expanded. Every thread gets their number.
-	__device__ uint32_t
-	choose_parents()
+	__device__ uint32_t choose_parents()
 	{
 		if (warp_ == 0)
 		{
@@ -251,11 +255,11 @@ protected:
 		uint32_t *n_candidates; // counted where a query has several warps
 	};
 
-	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a time. How many this warp has put into
-	/// candidates.
+	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a
+	/// time. How many this warp has put into candidates.
 	template <uint32_t chunk>
-	__device__ __forceinline__ uint32_t
-	score_edges(const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
+	__device__ __forceinline__ uint32_t score_edges(
+		const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
 	{
 		constexpr uint32_t kChunksOfParent = 32 / chunk;
 		uint32_t count = 0;
@@ -264,7 +268,9 @@ protected:
 		{
 			const uint32_t at = edge + c % kChunksOfParent * chunk + lane_;
 			const bool here = lane_ < chunk && at < args_.degree;
-			const uint32_t node = here ? __ldg(args_.edges + static_cast<size_t>(of.parents[c / kChunksOfParent]) * args_.degree + at) : 0xFFFFFFFFu;
+			const uint32_t node = here
+				? __ldg(args_.edges + static_cast<size_t>(of.parents[c / kChunksOfParent]) * args_.degree + at)
+				: 0xFFFFFFFFu;
 			bool fresh = node < args_.rows.n_rows;
 
 			if (fresh)
@@ -296,7 +302,8 @@ protected:
 			}
 			if constexpr (kAlone)
 				if (take)
-					prefetch_to_l2(args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
+					prefetch_to_l2(
+						args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
 			if (take)
 				of.candidates[to + __popc(taken & ((1u << lane_) - 1))] = item;
 			count += __popc(taken);
@@ -306,8 +313,7 @@ protected:
 	}
 
 	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
-	__device__ uint32_t
-	locate_and_score(uint32_t n_parents, uint32_t edge)
+	__device__ uint32_t locate_and_score(uint32_t n_parents, uint32_t edge)
 	{
 		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
 		uint32_t *n_candidates = candidate_counter(edge);
@@ -319,21 +325,17 @@ protected:
 			sync();
 		}
 
-		const uint32_t count = score_edges<kChunk>({parents_, n_parents, last, visited_, candidates_, n_candidates}, edge, warp_, warps);
+		const uint32_t count =
+			score_edges<kChunk>({parents_, n_parents, last, visited_, candidates_, n_candidates}, edge, warp_, warps);
 
 		sync();
 		return warps > 1 ? *n_candidates : count;
 	}
 
 	/// In turn, so that none is set while it is read.
-	__device__ uint32_t *
-	candidate_counter(uint32_t edge) const
-	{
-		return &counters_[4 + edge / 32 % 2];
-	}
+	__device__ uint32_t *candidate_counter(uint32_t edge) const { return &counters_[4 + edge / 32 % 2]; }
 
-	__device__ bool
-	any(bool here) const
+	__device__ bool any(bool here) const
 	{
 		if constexpr (warps == 1)
 			return Lanes::any(here);
@@ -342,8 +344,7 @@ protected:
 	}
 
 	/// sorted_ and places_ from candidates_ [n]. True if some are there twice.
-	__device__ bool
-	find_places(uint32_t n)
+	__device__ bool find_places(uint32_t n)
 	{
 		bool twice = false;
 
@@ -359,8 +360,7 @@ protected:
 	}
 
 	/// Takes out of sorted_ [n] what is there twice, or in the list. How many stay.
-	__device__ uint32_t
-	drop_twins(uint32_t n)
+	__device__ uint32_t drop_twins(uint32_t n)
 	{
 		sync();
 		if (thread_ == 0)
@@ -386,8 +386,7 @@ protected:
 	}
 
 	/// How many of candidates_ [n] are below `item`; *same: and how many are it.
-	__device__ uint32_t
-	candidates_below(uint64_t item, uint32_t n, uint32_t *same) const
+	__device__ uint32_t candidates_below(uint64_t item, uint32_t n, uint32_t *same) const
 	{
 		constexpr uint32_t kTogether = 8; // loads under way
 		uint32_t below = 0;
@@ -411,10 +410,9 @@ protected:
 		return below;
 	}
 
-	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and nothing has happened, if there are more
-	/// or some are there twice.
-	__device__ bool
-	merge_at_once(uint32_t n)
+	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and
+	/// nothing has happened, if there are more or some are there twice.
+	__device__ bool merge_at_once(uint32_t n)
 	{
 		const uint32_t number = kThreads - 1 - thread_; // of a candidate: those at the end have no item of a short list
 		uint64_t item = 0;
@@ -460,8 +458,7 @@ protected:
 	}
 
 	/// Merges candidates_ [n], in any order, into the list.
-	__device__ void
-	merge(uint32_t n)
+	__device__ void merge(uint32_t n)
 	{
 		for (uint32_t i = thread_; i < n; i += kThreads)
 		{
@@ -521,17 +518,16 @@ protected:
 	}
 
 	/// The key of a node that was found; kExcludedKey: it is no result.
-	__device__ uint64_t
-	key_of(double score, uint32_t node) const
+	__device__ uint64_t key_of(double score, uint32_t node) const
 	{
 		if (isnan(score) || (isinf(score) && score > 0) || row_is_dead(args_.rows, node))
 			return kExcludedKey;
 		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
 	}
 
-	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none. All lanes of the query's in a warp call it.
-	__device__ uint64_t
-	key_of_item(uint64_t item, uint32_t base) const
+	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none.
+	/// All lanes of the query's in a warp call it.
+	__device__ uint64_t key_of_item(uint64_t item, uint32_t base) const
 	{
 		const bool is_item = base + lane_ < size_;
 
@@ -546,11 +542,12 @@ protected:
 			return is_item ? key_of(score, node_of(item)) : kExcludedKey;
 		}
 		else
-			return is_item ? key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item)) : kExcludedKey;
+			return is_item
+				? key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item))
+				: kExcludedKey;
 	}
 
-	__device__ void
-	write_found()
+	__device__ void write_found()
 	{
 		if (warp_ != 0)
 			return;
@@ -579,12 +576,13 @@ protected:
 			args_.candidates.counts[query_] = n;
 	}
 
-	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded scores and nodes.
-	__device__ void
-	answer(uint32_t k)
+	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded
+	/// scores and nodes.
+	__device__ void answer(uint32_t k)
 	{
 		uint64_t *keys = list_;
-		uint64_t *ids = reinterpret_cast<uint64_t *>(counters_ + 8 + (args_.tuning.visited != GraphVisited::kNone ? 1u << args_.tuning.table_bits : 0));
+		uint64_t *ids = reinterpret_cast<uint64_t *>(
+			counters_ + 8 + (args_.tuning.visited != GraphVisited::kNone ? 1u << args_.tuning.table_bits : 0));
 
 		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
 		{
@@ -627,10 +625,10 @@ protected:
 		}
 	}
 
-	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are not, of each 32; good: which of these 32 are
-	/// not. By all lanes.
-	__device__ uint32_t
-	rank_among(const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const
+	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are
+	/// not, of each 32; good: which of these 32 are not. By all lanes.
+	__device__ uint32_t rank_among(
+		const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const
 	{
 		uint32_t rank = 0;
 
@@ -686,7 +684,8 @@ graph_block_threads(int warps)
 	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
 }
 
-/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some by spilling. Shared memory: graph_shared_bytes for each query of the block.
+/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some
+/// by spilling. Shared memory: graph_shared_bytes for each query of the block.
 template <Metric metric, class Scorer, int warps>
 __global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
 graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
@@ -697,7 +696,8 @@ graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
 	const uint32_t query = blockIdx.x * (graph_block_threads(warps) / kEach) + in_block;
 
 	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
-		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach).run();
+		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach)
+			.run();
 }
 
 } // namespace vectorgpu::kernels

@@ -8,11 +8,12 @@ namespace vectorgpu::kernels
 namespace
 {
 
-/// Canonical scores of 32 nodes: eight lanes a row, 128 bytes of it at a time, four rows of each eight under way at once. As scorers of graph_scorers.cuh.
+/// Canonical scores of 32 nodes: eight lanes a row, 128 bytes of it at a time, four rows of each eight under way at
+/// once. As scorers of graph_scorers.cuh.
 template <Metric metric>
 struct GraphBitScorer
 {
-	static constexpr uint32_t kTeam = 8;       // lanes of a row
+	static constexpr uint32_t kTeam = 8; // lanes of a row
 	static constexpr uint32_t kTeams = 32 / kTeam;
 	static constexpr uint32_t kRowsOfTeam = 4; // at once
 
@@ -20,17 +21,16 @@ struct GraphBitScorer
 	const uint4 *query;
 	uint32_t pitch;
 
-	__device__
-	GraphBitScorer(const GraphArgs &args, uint32_t number, uint32_t)
+	__device__ GraphBitScorer(const GraphArgs &args, uint32_t number, uint32_t)
 		: rows(static_cast<const uint8_t *>(args.rows.vectors)),
-		  query(reinterpret_cast<const uint4 *>(static_cast<const uint8_t *>(args.queries.vectors) + static_cast<size_t>(number) * args.rows.pitch_bytes)),
+		  query(reinterpret_cast<const uint4 *>(static_cast<const uint8_t *>(args.queries.vectors) +
+			  static_cast<size_t>(number) * args.rows.pitch_bytes)),
 		  pitch(args.rows.pitch_bytes)
 	{
 	}
 
 	/// Of nodes [n], 0 < n <= 32, in shared memory: to as many lanes, the first. All lanes of the warp call it.
-	__device__ double
-	exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		constexpr uint32_t kTogether = kTeams * kRowsOfTeam;
 		const uint32_t n_pieces = pitch / 16;
@@ -46,7 +46,8 @@ struct GraphBitScorer
 #pragma unroll
 			for (uint32_t i = 0; i < kRowsOfTeam; i++)
 			{
-				const uint32_t number = min(base + i * kTeams + lane / kTeam, n - 1); // behind the last comes the last again
+				const uint32_t number =
+					min(base + i * kTeams + lane / kTeam, n - 1); // behind the last comes the last again
 
 				row[i] = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[number]) * pitch);
 				first[i] = second[i] = 0;
@@ -79,16 +80,14 @@ struct GraphBitScorer
 
 	/// Of up to `most`. Hamming distances are exact as floats; Jaccard's are rounded, and computed again at the end.
 	template <uint32_t most = 32>
-	__device__ float
-	score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		return static_cast<float>(exact(nodes, n, lane));
 	}
 
 private:
 	/// The sum of the lanes of team lane % kTeams.
-	__device__ static uint32_t
-	team_sum(uint32_t count, uint32_t lane)
+	__device__ static uint32_t team_sum(uint32_t count, uint32_t lane)
 	{
 #pragma unroll
 		for (int width = kTeam / 2; width >= 1; width /= 2)
@@ -102,12 +101,16 @@ private:
 cudaError_t
 launch_graph_bits(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
-	// What the metric of the search's template says is whether the list's scores are exact (L2) or rounded ones (cosine).
+	// What the metric of the search's template says is whether the list's scores are exact (L2) or rounded ones
+	// (cosine).
 	if (prepare)
 	{
-		const cudaError_t error = launch_graph_scorer<Metric::kL2, GraphBitScorer<Metric::kHamming>>(args, true, stream);
+		const cudaError_t error =
+			launch_graph_scorer<Metric::kL2, GraphBitScorer<Metric::kHamming>>(args, true, stream);
 
-		return error != cudaSuccess ? error : launch_graph_scorer<Metric::kCosine, GraphBitScorer<Metric::kJaccard>>(args, true, stream);
+		return error != cudaSuccess
+			? error
+			: launch_graph_scorer<Metric::kCosine, GraphBitScorer<Metric::kJaccard>>(args, true, stream);
 	}
 	switch (args.metric)
 	{

@@ -4,6 +4,7 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_graph_metric<Metric::kInnerProduct>(const GraphArgs &args, bool prepare, cudaStream_t stream);
+template cudaError_t launch_graph_metric<Metric::kInnerProduct>(
+	const GraphArgs &args, bool prepare, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

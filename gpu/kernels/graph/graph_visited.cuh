@@ -1,5 +1,5 @@
-// The sets of visited nodes of a graph's search, in shared memory, used by all threads of a query at once. Every set is bounded: what finds
-// no room is not remembered, which costs a score computed twice and nothing else.
+// The sets of visited nodes of a graph's search, in shared memory, used by all threads of a query at once. Every set is
+// bounded: what finds no room is not remembered, which costs a score computed twice and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,13 @@ graph_hash(uint32_t node)
 class GraphSet
 {
 public:
-	__device__ GraphSet(GraphVisited kind, uint32_t *words, uint32_t bits) : kind_(kind), words_(words), mask_((1u << bits) - 1) {}
+	__device__ GraphSet(GraphVisited kind, uint32_t *words, uint32_t bits)
+		: kind_(kind), words_(words), mask_((1u << bits) - 1)
+	{
+	}
 
 	/// By all threads of the query; the caller synchronises.
-	__device__ void
-	clear(uint32_t thread, uint32_t n_threads)
+	__device__ void clear(uint32_t thread, uint32_t n_threads)
 	{
 		const uint32_t empty = kind_ == GraphVisited::kHash ? kEmpty : 0;
 
@@ -37,8 +39,7 @@ public:
 			words_[i] = empty;
 	}
 
-	__device__ bool
-	contains(uint32_t node) const
+	__device__ bool contains(uint32_t node) const
 	{
 		switch (kind_)
 		{
@@ -68,8 +69,7 @@ public:
 	}
 
 	/// False if it was in the set.
-	__device__ bool
-	insert(uint32_t node)
+	__device__ bool insert(uint32_t node)
 	{
 		switch (kind_)
 		{
@@ -98,8 +98,7 @@ public:
 	}
 
 	/// Hash table only.
-	__device__ void
-	erase(uint32_t node)
+	__device__ void erase(uint32_t node)
 	{
 		uint32_t *slot = kind_ == GraphVisited::kHash ? find(node) : nullptr;
 
@@ -114,8 +113,7 @@ private:
 	static constexpr uint32_t kBloomHashes = 4;
 	static constexpr uint32_t kMoves = 16;
 
-	__device__ uint32_t *
-	find(uint32_t node) const
+	__device__ uint32_t *find(uint32_t node) const
 	{
 		const uint32_t home = graph_hash(node);
 
@@ -132,8 +130,7 @@ private:
 		return nullptr;
 	}
 
-	__device__ bool
-	insert_hash(uint32_t node)
+	__device__ bool insert_hash(uint32_t node)
 	{
 		const uint32_t home = graph_hash(node);
 
@@ -153,35 +150,27 @@ private:
 	}
 
 	/// Kirsch and Mitzenmacher: two hash functions make all.
-	__device__ uint32_t
-	bloom_bit(uint32_t hash, uint32_t i) const
+	__device__ uint32_t bloom_bit(uint32_t hash, uint32_t i) const
 	{
 		return (hash + i * (hash >> 16 | 1)) & (mask_ * 32 + 31);
 	}
 
 	/// Two marks of 16 bits a word; 0: none.
-	__device__ static uint32_t
-	cuckoo_mark(uint32_t hash)
+	__device__ static uint32_t cuckoo_mark(uint32_t hash)
 	{
 		const uint32_t mark = hash >> 16;
 
 		return mark == 0 ? 1 : mark;
 	}
-	__device__ uint32_t
-	other(uint32_t bucket, uint32_t mark) const
-	{
-		return (bucket ^ graph_hash(mark)) & mask_;
-	}
-	__device__ bool
-	holds(uint32_t bucket, uint32_t mark) const
+	__device__ uint32_t other(uint32_t bucket, uint32_t mark) const { return (bucket ^ graph_hash(mark)) & mask_; }
+	__device__ bool holds(uint32_t bucket, uint32_t mark) const
 	{
 		const uint32_t word = words_[bucket];
 
 		return (word & 0xFFFF) == mark || word >> 16 == mark;
 	}
 	/// False if there is no room.
-	__device__ bool
-	put(uint32_t bucket, uint32_t mark)
+	__device__ bool put(uint32_t bucket, uint32_t mark)
 	{
 		uint32_t word = words_[bucket];
 
@@ -196,8 +185,7 @@ private:
 		}
 		return false;
 	}
-	__device__ bool
-	insert_cuckoo(uint32_t node)
+	__device__ bool insert_cuckoo(uint32_t node)
 	{
 		const uint32_t hash = graph_hash(node);
 		uint32_t mark = cuckoo_mark(hash);

@@ -1,5 +1,5 @@
-// Host side of the kernels that scan inverted lists (README.md, "Inverted lists"): which lists a chunk of queries looks at, a
-// threshold from the nearest of them, and the rows below it. Launchers as in kernels.hpp.
+// Host side of the kernels that scan inverted lists (README.md, "Inverted lists"): which lists a chunk of queries looks
+// at, a threshold from the nearest of them, and the rows below it. Launchers as in kernels.hpp.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -7,32 +7,32 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kIvfGroupRows = 8;     // rows of which the first pass keeps the smallest key
+constexpr uint32_t kIvfGroupRows = 8;      // rows of which the first pass keeps the smallest key
 constexpr uint32_t kIvfQueriesPerTile = 8; // of a list, that share the loads of its rows
 constexpr uint32_t kIvfRowsPerTile = 256;
 constexpr uint32_t kIvfByteQueriesPerTile = 32; // of launch_ivf_scan_bytes
 constexpr uint32_t kIvfMostByteDims = 256;      // 256 * 255^2 < 2^24
-constexpr uint32_t kIvfMostSampled = 1024; // groups of launch_ivf_thresholds
+constexpr uint32_t kIvfMostSampled = 1024;      // groups of launch_ivf_thresholds
 
 /// Lists of a source, and those that the queries of a chunk look at.
 struct IvfProbes
 {
 	const uint64_t *offsets = nullptr; // [n_lists + 1]: list l has the places [offset l, offset l + 1)
 	uint32_t n_lists = 0;
-	const Entry *ranked = nullptr;     // [n_queries, stride]: Entry::row is a list, the nearest first
-	const uint32_t *counts = nullptr;  // [n_queries]: how many of them the query looks at, at most stride
+	const Entry *ranked = nullptr;    // [n_queries, stride]: Entry::row is a list, the nearest first
+	const uint32_t *counts = nullptr; // [n_queries]: how many of them the query looks at, at most stride
 	uint32_t stride = 0;
 };
 
 /// The queries of each list.
 struct IvfPlan
 {
-	uint32_t *counts = nullptr;     // [n_lists], zero before
-	uint32_t *firsts = nullptr;     // [n_lists + 1]: list l has queries [first l, first l + 1)
-	uint32_t *cursors = nullptr;    // [n_lists]
-	uint32_t *queries = nullptr;    // [n_queries * stride]
+	uint32_t *counts = nullptr;      // [n_lists], zero before
+	uint32_t *firsts = nullptr;      // [n_lists + 1]: list l has queries [first l, first l + 1)
+	uint32_t *cursors = nullptr;     // [n_lists]
+	uint32_t *queries = nullptr;     // [n_queries * stride]
 	uint32_t *tile_firsts = nullptr; // [n_lists + 1]: its tiles
-	uint32_t *next_tile = nullptr;  // one number
+	uint32_t *next_tile = nullptr;   // one number
 	uint32_t queries_per_tile = kIvfQueriesPerTile;
 };
 
@@ -49,47 +49,51 @@ struct IvfScanArgs
 	Candidates candidates;          // Candidates::rows are places
 	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it and from end_place on are passed over
 	uint32_t end_place = 0;
-	IvfPlan plan;                   // launch_ivf_scan_lists, launch_ivf_scan_bytes
-	const uint8_t *byte_queries = nullptr; // launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned
-	const int32_t *byte_norms = nullptr;   // [n_queries] Σ x²
-	const float *row_values = nullptr;     // [n_rows] launch_row_values
+	IvfPlan plan; // launch_ivf_scan_lists, launch_ivf_scan_bytes
+	const uint8_t *byte_queries =
+		nullptr; // launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned
+	const int32_t *byte_norms = nullptr; // [n_queries] Σ x²
+	const float *row_values = nullptr;   // [n_rows] launch_row_values
 };
 
-/// The smallest key of each group of kIvfGroupRows rows, in the order of the lists ranked, as many groups as n_groups; groups
-/// without rows get kExcludedKey, rows whose score is NaN count as dead. Grid (blocks, n_queries), block 256.
+/// The smallest key of each group of kIvfGroupRows rows, in the order of the lists ranked, as many groups as n_groups;
+/// groups without rows get kExcludedKey, rows whose score is NaN count as dead. Grid (blocks, n_queries), block 256.
 [[nodiscard]] cudaError_t launch_ivf_minima(const IvfScanArgs &args, cudaStream_t stream);
 
-/// launch_ivf_minima and launch_thresholds in one, for n_groups up to kIvfMostSampled: a block for each query. Writes thresholds, and
-/// zeros to candidates.counts. Grid n_queries, block 256.
+/// launch_ivf_minima and launch_thresholds in one, for n_groups up to kIvfMostSampled: a block for each query. Writes
+/// thresholds, and zeros to candidates.counts. Grid n_queries, block 256.
 [[nodiscard]] cudaError_t launch_ivf_thresholds(const IvfScanArgs &args, cudaStream_t stream);
 
-/// Appends the rows with key <= threshold of all lists that a query looks at to its candidates, but for those whose score is NaN.
-/// Each query by itself: for few. Order of candidates not reproducible.
+/// Appends the rows with key <= threshold of all lists that a query looks at to its candidates, but for those whose
+/// score is NaN. Each query by itself: for few. Order of candidates not reproducible.
 [[nodiscard]] cudaError_t launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream);
 
 /// plan from probes. tiles of all lists: at most sum over lists of ceil(queries / 8) * ceil(rows / 256).
-[[nodiscard]] cudaError_t launch_ivf_plan(const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_ivf_plan(
+	const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream);
 
 /// As launch_ivf_scan_queries, list by list, the queries of a list together: for many.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
 
-/// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are exact integers.
+/// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are
+/// exact integers.
 bool ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 
 /// As launch_ivf_scan_lists, by integer products on tensor cores.
 [[nodiscard]] cudaError_t launch_ivf_scan_bytes(const IvfScanArgs &args, cudaStream_t stream);
 
 /// by_place [n_rows] = by_number[numbers[place]].
-[[nodiscard]] cudaError_t launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_ivf_row_ids(
+	const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place, cudaStream_t stream);
 
 /// The same for bits: by_place [ceil(n_rows / 8)] bytes.
-[[nodiscard]] cudaError_t launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place,
-	cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_ivf_bits(
+	const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place, cudaStream_t stream);
 
-/// The way back, of rows [first, first + n): bit numbers[place] - first of by_number [ceil(n / 32)] = the place's of by_place, the others 0.
-[[nodiscard]] cudaError_t launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n,
-	uint32_t *by_number, cudaStream_t stream);
+/// The way back, of rows [first, first + n): bit numbers[place] - first of by_number [ceil(n / 32)] = the place's of
+/// by_place, the others 0.
+[[nodiscard]] cudaError_t launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows,
+	uint32_t first, uint32_t n, uint32_t *by_number, cudaStream_t stream);
 
 /// ids [n] = 0, 1, 2, ...
 [[nodiscard]] cudaError_t launch_ivf_iota(uint64_t *ids, uint32_t n, cudaStream_t stream);

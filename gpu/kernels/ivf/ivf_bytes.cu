@@ -1,6 +1,7 @@
-// Scan of inverted lists whose rows and queries are whole numbers 0 ... 255, list by list, on the tensor cores' integer units.
-// Up to kIvfMostByteDims dimensions every partial sum of the canonical distance is an integer below 2^24, so the canonical score of L2
-// and of the inner product is that integer, whatever the order of summation: nothing is estimated, nothing rescored.
+// Scan of inverted lists whose rows and queries are whole numbers 0 ... 255, list by list, on the tensor cores' integer
+// units. Up to kIvfMostByteDims dimensions every partial sum of the canonical distance is an integer below 2^24, so the
+// canonical score of L2 and of the inner product is that integer, whatever the order of summation: nothing is
+// estimated, nothing rescored.
 #include <climits>
 
 #include "kernels/canonical/canonical.cuh"
@@ -19,9 +20,10 @@ constexpr uint32_t kRowsAtOnce = 16;
 __device__ __forceinline__ void
 multiply(int (&sums)[4], const uint32_t (&rows)[4], uint32_t query_low, uint32_t query_high)
 {
-	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-				 : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-				 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(query_low), "r"(query_high));
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+				 "%1, %2, %3};"
+		: "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+		: "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(query_low), "r"(query_high));
 }
 
 /// The largest whole number whose key is not above the threshold.
@@ -36,8 +38,8 @@ threshold_to_int(uint64_t threshold)
 	return __double2int_rd(__longlong_as_double(static_cast<long long>(bits))); // saturates
 }
 
-/// Any grid, block 256: each warp takes the next tile, up to 32 queries of a list by up to 256 of its rows. Steps: of 32
-/// dimensions, at least as many as there are.
+/// Any grid, block 256: each warp takes the next tile, up to 32 queries of a list by up to 256 of its rows. Steps: of
+/// 32 dimensions, at least as many as there are.
 template <Metric metric, int Steps>
 __global__ void __launch_bounds__(kThreads)
 ivf_scan_bytes_kernel(const IvfScanArgs args)
@@ -91,7 +93,8 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 		for (int t = 0; t < kTiles; t++)
 		{
 			const uint32_t mine = numbers[min(t * 8 + group, n_queries - 1)];
-			const uint32_t *query = reinterpret_cast<const uint32_t *>(args.byte_queries + static_cast<size_t>(mine) * dim_pad);
+			const uint32_t *query =
+				reinterpret_cast<const uint32_t *>(args.byte_queries + static_cast<size_t>(mine) * dim_pad);
 
 #pragma unroll
 			for (int step = 0; step < Steps; step++)
@@ -119,7 +122,8 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 #pragma unroll
 			for (int r = 0; r < 2; r++)
 			{
-				rows[r] = reinterpret_cast<const uint32_t *>(block + static_cast<size_t>(places[r]) * args.rows.pitch_bytes);
+				rows[r] =
+					reinterpret_cast<const uint32_t *>(block + static_cast<size_t>(places[r]) * args.rows.pitch_bytes);
 				if (metric == Metric::kL2)
 					row_norms[r] = __float2int_rn(2.0f * __ldg(args.row_values + places[r]));
 			}
@@ -157,7 +161,8 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 						continue;
 
 					const uint32_t query = numbers[column];
-					const uint64_t key = key_after(static_cast<double>(value), args.queries, query, args.rows.row_ids, place);
+					const uint64_t key =
+						key_after(static_cast<double>(value), args.queries, query, args.rows.row_ids, place);
 
 					if (key > args.thresholds[query] || key >= kNanKey)
 						continue;
@@ -196,7 +201,8 @@ launch(const IvfScanArgs &args, cudaStream_t stream)
 bool
 ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad)
 {
-	return form == Form::kByte && (metric == Metric::kL2 || metric == Metric::kInnerProduct) && dim_pad <= kIvfMostByteDims;
+	return form == Form::kByte && (metric == Metric::kL2 || metric == Metric::kInnerProduct) &&
+		dim_pad <= kIvfMostByteDims;
 }
 
 cudaError_t

@@ -1,7 +1,8 @@
-// Inverted lists of bytes for few queries of bytes (ivf_few_scan.cuh). Scores are exact integers, as in ivf_bytes.cu, and so are their orders as
-// floats: nothing is estimated. With more than kIvfMostByteDims dimensions
-// that is so of L2 scores below 2^24 (all terms and sums of the canonical score are whole and not negative, so that it is exact up to there
-// and not below 2^24 beyond); queries that find others have redo set. And the way into all kernels of few queries.
+// Inverted lists of bytes for few queries of bytes (ivf_few_scan.cuh). Scores are exact integers, as in ivf_bytes.cu,
+// and so are their orders as floats: nothing is estimated. With more than kIvfMostByteDims dimensions that is so of L2
+// scores below 2^24 (all terms and sums of the canonical score are whole and not negative, so that it is exact up to
+// there and not below 2^24 beyond); queries that find others have redo set. And the way into all kernels of few
+// queries.
 #include "kernels/ivf/ivf_few_launch.hpp"
 #include "kernels/ivf/ivf_few_rank.cuh"
 #include "kernels/ivf/ivf_few_scan.cuh"
@@ -10,8 +11,10 @@ namespace vectorgpu::kernels
 {
 
 extern template cudaError_t launch_ivf_few_reals<Metric::kL2>(const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
-extern template cudaError_t launch_ivf_few_reals<Metric::kInnerProduct>(const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
-extern template cudaError_t launch_ivf_few_reals<Metric::kCosine>(const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
+extern template cudaError_t launch_ivf_few_reals<Metric::kInnerProduct>(
+	const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
+extern template cudaError_t launch_ivf_few_reals<Metric::kCosine>(
+	const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
 extern template cudaError_t launch_ivf_few_reals<Metric::kL1>(const IvfFewArgs &, const IvfFewInline &, cudaStream_t);
 extern template cudaError_t prepare_ivf_few_reals<Metric::kL2>();
 extern template cudaError_t prepare_ivf_few_reals<Metric::kInnerProduct>();
@@ -23,8 +26,9 @@ namespace
 
 constexpr double kMostExact = 0x1p24; // scores from here on may be rounded
 
-/// Products of the query (shared memory) with rows [first, end), of which there are up to 32: thread l gets that of row first + l, x · y,
-/// or, wide, 2 x · y − |y|². Eight threads take a row, so that a warp reads whole rows, 4 KB of them at a time.
+/// Products of the query (shared memory) with rows [first, end), of which there are up to 32: thread l gets that of row
+/// first + l, x · y, or, wide, 2 x · y − |y|². Eight threads take a row, so that a warp reads whole rows, 4 KB of them
+/// at a time.
 template <bool kWide>
 __device__ __forceinline__ int32_t
 multiply_chunk(const Rows &rows, uint32_t dim_pad, const uint4 *query, uint32_t first, uint32_t end, uint32_t lane)
@@ -46,8 +50,9 @@ multiply_chunk(const Rows &rows, uint32_t dim_pad, const uint4 *query, uint32_t 
 		{
 			const uint32_t place = min(first + group * 8 + s, end - 1);
 
-			values[s] = at < dim_pad ? __ldg(reinterpret_cast<const uint4 *>(block + static_cast<size_t>(place) * rows.pitch_bytes + at))
-									 : make_uint4(0, 0, 0, 0);
+			values[s] = at < dim_pad
+				? __ldg(reinterpret_cast<const uint4 *>(block + static_cast<size_t>(place) * rows.pitch_bytes + at))
+				: make_uint4(0, 0, 0, 0);
 		}
 #pragma unroll
 		for (int s = 0; s < 8; s++)
@@ -100,25 +105,28 @@ public:
 
 	static __host__ __device__ constexpr uint32_t query_units(uint32_t dim_pad) { return dim_pad / 16; }
 
-	__device__ __forceinline__
-	ByteScorer(const IvfFewArgs &args, const uint4 *query, const IvfFewQuery &wanted, uint32_t lane)
+	__device__ __forceinline__ ByteScorer(
+		const IvfFewArgs &args, const uint4 *query, const IvfFewQuery &wanted, uint32_t lane)
 		: args_(args), query_(query), norm_(wanted.norm), lane_(lane)
 	{
 	}
 
-	__device__ __forceinline__ uint32_t
-	order(uint32_t first, uint32_t end) const
+	__device__ __forceinline__ uint32_t order(uint32_t first, uint32_t end) const
 	{
-		const float row_value = metric == Metric::kL2 && !kWide ? __ldg(args_.row_values + min(first + lane_, end - 1)) : 0.0f;
+		const float row_value =
+			metric == Metric::kL2 && !kWide ? __ldg(args_.row_values + min(first + lane_, end - 1)) : 0.0f;
 		const int32_t product = multiply_chunk<kWide>(args_.rows, args_.dim_pad, query_, first, end, lane_);
 		const int32_t value = metric != Metric::kL2 ? -product
-							  : kWide				? norm_ - product
+			: kWide                                 ? norm_ - product
 													: norm_ + __float2int_rn(2.0f * row_value) - 2 * product;
 
 		return float_to_order(static_cast<float>(value));
 	}
 
-	__device__ __forceinline__ bool is_inexact(uint64_t key) const { return kWide && key >= device_score_to_key(kMostExact); }
+	__device__ __forceinline__ bool is_inexact(uint64_t key) const
+	{
+		return kWide && key >= device_score_to_key(kMostExact);
+	}
 
 private:
 	const IvfFewArgs &args_;
@@ -145,14 +153,18 @@ launch_bytes(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_
 bool
 can_launch(const IvfFewArgs &args)
 {
-	const bool serves = args.reals ? ivf_few_serves_reals(args.metric, args.rows.form, args.dim_pad)
-								   : ivf_few_serves(args.metric, args.rows.form, args.dim_pad) && !args.vectors_are_there;
+	const bool serves = args.reals
+		? ivf_few_serves_reals(args.metric, args.rows.form, args.dim_pad)
+		: ivf_few_serves(args.metric, args.rows.form, args.dim_pad) && !args.vectors_are_there;
 	const bool travels = args.host_vectors == nullptr;
 	const size_t query_bytes = size_t{args.dim_pad} * (args.reals ? sizeof(float) : 1);
 
-	return serves && args.n_queries <= kIvfFewMostQueries && args.n_lists > 0 && args.n_lists <= kIvfFewMostLists && args.n_splits > 0 &&
-		   travels == (args.host_queries == nullptr) && (args.metric != Metric::kCosine || args.lows != nullptr) &&
-		   (!travels || (args.n_queries <= kIvfFewInlineQueries && args.n_queries * query_bytes <= kIvfFewInlineBytes && !args.vectors_are_there));
+	return serves && args.n_queries <= kIvfFewMostQueries && args.n_lists > 0 && args.n_lists <= kIvfFewMostLists &&
+		args.n_splits > 0 && travels == (args.host_queries == nullptr) &&
+		(args.metric != Metric::kCosine || args.lows != nullptr) &&
+		(!travels ||
+			(args.n_queries <= kIvfFewInlineQueries && args.n_queries * query_bytes <= kIvfFewInlineBytes &&
+				!args.vectors_are_there));
 }
 
 } // namespace
@@ -160,7 +172,8 @@ can_launch(const IvfFewArgs &args)
 bool
 ivf_few_serves(Metric metric, Form form, uint32_t dim_pad)
 {
-	return ivf_bytes_are_exact(metric, form, dim_pad) || (metric == Metric::kL2 && form == Form::kByte && dim_pad <= kIvfFewMostDims);
+	return ivf_bytes_are_exact(metric, form, dim_pad) ||
+		(metric == Metric::kL2 && form == Form::kByte && dim_pad <= kIvfFewMostDims);
 }
 
 bool
@@ -169,7 +182,8 @@ ivf_few_serves_reals(Metric metric, Form form, uint32_t dim_pad)
 	const bool metric_serves =
 		metric == Metric::kL2 || metric == Metric::kInnerProduct || metric == Metric::kCosine || metric == Metric::kL1;
 
-	return metric_serves && form != Form::kBit && dim_pad > 0 && dim_pad % kLanes == 0 && dim_pad <= kIvfFewMostRealDims;
+	return metric_serves && form != Form::kBit && dim_pad > 0 && dim_pad % kLanes == 0 &&
+		dim_pad <= kIvfFewMostRealDims;
 }
 
 IvfFewGrid
@@ -179,7 +193,8 @@ ivf_few_grid(bool reals, uint32_t dim_pad)
 
 	if (!reals)
 		return {kProcessors * 3, 256, kIvfFewCandidates / 2};
-	// Blocks as their registers allow, of two chunks for each warp, or one of narrow rows. Rows of reals are rarely at one distance.
+	// Blocks as their registers allow, of two chunks for each warp, or one of narrow rows. Rows of reals are rarely at
+	// one distance.
 	return dim_pad <= kIvfFewNarrowDims ? IvfFewGrid{kProcessors * 2, 256, kIvfFewCandidates / 8 * 7}
 										: IvfFewGrid{kProcessors * 3, 128, kIvfFewCandidates / 8 * 7};
 }
@@ -215,8 +230,9 @@ prepare_ivf_few()
 	cudaError_t error = prepare_few_scan<ByteScorer<Metric::kL2, false>>(kIvfFewMostDims);
 
 	for (cudaError_t (*prepare)() : {+[]() { return prepare_few_scan<ByteScorer<Metric::kL2, true>>(kIvfFewMostDims); },
-			 +[]() { return prepare_few_scan<ByteScorer<Metric::kInnerProduct, false>>(kIvfFewMostDims); }, &prepare_ivf_few_reals<Metric::kL2>,
-			 &prepare_ivf_few_reals<Metric::kInnerProduct>, &prepare_ivf_few_reals<Metric::kCosine>, &prepare_ivf_few_reals<Metric::kL1>})
+			 +[]() { return prepare_few_scan<ByteScorer<Metric::kInnerProduct, false>>(kIvfFewMostDims); },
+			 &prepare_ivf_few_reals<Metric::kL2>, &prepare_ivf_few_reals<Metric::kInnerProduct>,
+			 &prepare_ivf_few_reals<Metric::kCosine>, &prepare_ivf_few_reals<Metric::kL1>})
 		if (error == cudaSuccess)
 			error = prepare();
 	return error;

@@ -1,5 +1,5 @@
-// Host side of the kernels that search inverted lists for few queries in two launches (README.md, "Few queries"): lists of bytes by integer
-// products, lists of any numbers by canonical scores. Launchers as in kernels.hpp.
+// Host side of the kernels that search inverted lists for few queries in two launches (README.md, "Few queries"): lists
+// of bytes by integer products, lists of any numbers by canonical scores. Launchers as in kernels.hpp.
 #pragma once
 
 #include "kernels/ivf/ivf.hpp"
@@ -8,11 +8,12 @@ namespace vectorgpu::kernels
 {
 
 constexpr uint32_t kIvfFewMostQueries = 128;
-constexpr uint32_t kIvfFewMostLists = 8192;   // their orders lie in shared memory
+constexpr uint32_t kIvfFewMostLists = 8192; // their orders lie in shared memory
 constexpr uint32_t kIvfFewMostProbes = 1024;
-constexpr uint32_t kIvfFewMostDims = 1024;    // of bytes, L2; queries with scores from 2^24 on are not answered beyond kIvfMostByteDims
+constexpr uint32_t kIvfFewMostDims =
+	1024; // of bytes, L2; queries with scores from 2^24 on are not answered beyond kIvfMostByteDims
 constexpr uint32_t kIvfFewMostRealDims = 2048;
-constexpr uint32_t kIvfFewNarrowDims = 64;    // up to here a warp takes more rows of reals at a time
+constexpr uint32_t kIvfFewNarrowDims = 64; // up to here a warp takes more rows of reals at a time
 constexpr uint32_t kIvfFewMostK = 128;
 constexpr uint32_t kIvfFewCandidates = 2048;  // of a query, from all of its blocks
 constexpr uint32_t kIvfFewInlineBytes = 2048; // of queries among a kernel's arguments
@@ -43,26 +44,28 @@ struct IvfFewInline
 struct IvfFewArgs
 {
 	Metric metric = Metric::kL2;
-	bool reals = false;                  // queries are floats, rows of any form: ivf_few_serves_reals; else bytes both: ivf_few_serves
-	bool vectors_are_there = false;      // reals: the queries are in `vectors`, which is host_vectors too, when what is ahead in the stream is over
-	Rows rows;                           // by place
-	const float *row_values = nullptr;   // bytes: [n_rows] launch_row_values
-	const uint64_t *offsets = nullptr;   // [n_lists + 1]
-	const float *centroids = nullptr;    // [n_lists, dim_pad]
-	uint32_t n_lists = 0;                // up to kIvfFewMostLists
-	uint32_t n_queries = 0;              // up to kIvfFewMostQueries
-	uint32_t dim_pad = 0;                // up to kIvfFewMostDims, kIvfFewMostRealDims
-	uint32_t n_splits = 1;               // blocks that share a query
-	const void *host_vectors = nullptr;  // pinned [n_queries, dim_pad], 16-byte aligned; null: among the arguments
+	bool reals = false; // queries are floats, rows of any form: ivf_few_serves_reals; else bytes both: ivf_few_serves
+	bool vectors_are_there = false;     // reals: the queries are in `vectors`, which is host_vectors too, when what is
+										// ahead in the stream is over
+	Rows rows;                          // by place
+	const float *row_values = nullptr;  // bytes: [n_rows] launch_row_values
+	const uint64_t *offsets = nullptr;  // [n_lists + 1]
+	const float *centroids = nullptr;   // [n_lists, dim_pad]
+	uint32_t n_lists = 0;               // up to kIvfFewMostLists
+	uint32_t n_queries = 0;             // up to kIvfFewMostQueries
+	uint32_t dim_pad = 0;               // up to kIvfFewMostDims, kIvfFewMostRealDims
+	uint32_t n_splits = 1;              // blocks that share a query
+	const void *host_vectors = nullptr; // pinned [n_queries, dim_pad], 16-byte aligned; null: among the arguments
 	const IvfFewQuery *host_queries = nullptr; // pinned [n_queries]; null: among the arguments
 
 	// Written by the first launch for the second.
 	void *vectors = nullptr;        // [n_queries, dim_pad], 16-byte aligned
 	IvfFewQuery *queries = nullptr; // [n_queries]
-	uint32_t *orders = nullptr;     // [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys
-	uint32_t *lows = nullptr;       // cosine: [n_queries, n_lists] the lower ones
-	uint32_t *n_found = nullptr;    // [n_queries]; may exceed kIvfFewCandidates
-	uint32_t *n_done = nullptr;     // [n_queries]: blocks
+	uint32_t *orders =
+		nullptr; // [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys
+	uint32_t *lows = nullptr;    // cosine: [n_queries, n_lists] the lower ones
+	uint32_t *n_found = nullptr; // [n_queries]; may exceed kIvfFewCandidates
+	uint32_t *n_done = nullptr;  // [n_queries]: blocks
 
 	IvfFewCandidate *found = nullptr; // [n_queries, kIvfFewCandidates]
 	Answers answers;
@@ -84,9 +87,10 @@ struct IvfFewGrid
 
 IvfFewGrid ivf_few_grid(bool reals, uint32_t dim_pad);
 
-/// The k first of the rows of the n_probes nearest lists of each query, rows with a tombstone left out, to answers: ascending by (score, row id). A query with too
-/// many rows at one distance, or of bytes with scores that may be rounded, has redo set instead. travelling: the queries if args.host_vectors is null; of these
-/// kIvfFewInlineBytes at most, and kIvfFewInlineQueries. cudaErrorInvalidValue beyond any bound of this file. Reproducible.
+/// The k first of the rows of the n_probes nearest lists of each query, rows with a tombstone left out, to answers:
+/// ascending by (score, row id). A query with too many rows at one distance, or of bytes with scores that may be
+/// rounded, has redo set instead. travelling: the queries if args.host_vectors is null; of these kIvfFewInlineBytes at
+/// most, and kIvfFewInlineQueries. cudaErrorInvalidValue beyond any bound of this file. Reproducible.
 [[nodiscard]] cudaError_t launch_ivf_few(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
 
 /// Sets shared-memory limits; once per device.

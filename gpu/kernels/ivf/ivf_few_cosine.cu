@@ -4,7 +4,8 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_ivf_few_reals<Metric::kCosine>(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
+template cudaError_t launch_ivf_few_reals<Metric::kCosine>(
+	const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
 template cudaError_t prepare_ivf_few_reals<Metric::kCosine>();
 
 } // namespace vectorgpu::kernels

@@ -1,4 +1,5 @@
-// Launchers of ivf_few_reals.cuh, instantiated per metric by ivf_few_<metric>.cu. Called by ivf_few.cu, which has checked the arguments.
+// Launchers of ivf_few_reals.cuh, instantiated per metric by ivf_few_<metric>.cu. Called by ivf_few.cu, which has
+// checked the arguments.
 #pragma once
 
 #include "kernels/ivf/ivf_few.hpp"

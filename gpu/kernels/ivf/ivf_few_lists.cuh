@@ -1,4 +1,5 @@
-// How a block of the search of few queries over inverted lists (ivf_few_scan.cuh) chooses a query's lists and lays out their rows in chunks.
+// How a block of the search of few queries over inverted lists (ivf_few_scan.cuh) chooses a query's lists and lays out
+// their rows in chunks.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -9,14 +10,15 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kFewThreads = 256;
 constexpr uint32_t kFewWarps = kFewThreads / 32;
-constexpr uint32_t kFewMostRanked = 256; // lists that are put in order: the nearest first makes good thresholds, nothing else
+constexpr uint32_t kFewMostRanked =
+	256; // lists that are put in order: the nearest first makes good thresholds, nothing else
 
 /// Shared memory of a block of few_scan_kernel, beside the orders of the lists and the query.
 struct FewListScratch
 {
 	uint32_t chosen_order[kIvfFewMostProbes];
 	uint32_t chosen_list[kIvfFewMostProbes];
-	uint32_t first[kIvfFewMostProbes];           // the place where a list begins
+	uint32_t first[kIvfFewMostProbes]; // the place where a list begins
 	uint32_t end[kIvfFewMostProbes];
 	uint32_t chunk_first[kIvfFewMostProbes + 1]; // number of its first chunk
 	uint32_t warp_sums[kFewWarps];
@@ -29,8 +31,9 @@ struct FewListScratch
 	FewScratch few;
 };
 
-/// chosen_*: the n_probes first lists by (score, list), ascending by list: all blocks of a query must have the same ones in the same places.
-/// orders: shared [n_lists]; kPairs: these are the upper halves of scores' keys, lows [n_lists] in device memory the lower ones.
+/// chosen_*: the n_probes first lists by (score, list), ascending by list: all blocks of a query must have the same
+/// ones in the same places. orders: shared [n_lists]; kPairs: these are the upper halves of scores' keys, lows
+/// [n_lists] in device memory the lower ones.
 template <bool kPairs>
 __device__ __forceinline__ void
 choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uint32_t n_probes, FewListScratch *scratch)
@@ -41,13 +44,16 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	uint32_t before = 0; // of the lists before: those below the k-th, those equal to it in the upper half
 	uint32_t kth_low = 0;
 	bool by_lows = false; // lists whose upper halves are the k-th's go by the lower ones
-	const auto is_below = [&](uint32_t i, uint32_t order, uint32_t kth) { return order < kth || (by_lows && order == kth && lows[i] < kth_low); };
-	const auto is_tied = [&](uint32_t i, uint32_t order, uint32_t kth) { return order == kth && (!by_lows || lows[i] == kth_low); };
+	const auto is_below = [&](uint32_t i, uint32_t order, uint32_t kth)
+	{ return order < kth || (by_lows && order == kth && lows[i] < kth_low); };
+	const auto is_tied = [&](uint32_t i, uint32_t order, uint32_t kth)
+	{ return order == kth && (!by_lows || lows[i] == kth_low); };
 
 	if (threadIdx.x == 0)
 		scratch->n_below = scratch->n_equal = 0;
 
-	const uint32_t kth = block_kth_smallest([&](uint32_t i) { return orders[i]; }, n_lists, n_probes, &scratch->radix); // begins with a barrier
+	const uint32_t kth = block_kth_smallest(
+		[&](uint32_t i) { return orders[i]; }, n_lists, n_probes, &scratch->radix); // begins with a barrier
 	const auto count = [&](uint32_t *n, const auto &counts)
 	{
 		uint32_t n_mine = 0;
@@ -69,9 +75,11 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	if constexpr (kPairs)
 		if (scratch->n_equal > n_tied) // of all threads alike
 		{
-			kth_low = block_kth_smallest([&](uint32_t i) { return orders[i] == kth ? lows[i] : 0xFFFFFFFFu; }, n_lists, n_tied, &scratch->radix);
+			kth_low = block_kth_smallest(
+				[&](uint32_t i) { return orders[i] == kth ? lows[i] : 0xFFFFFFFFu; }, n_lists, n_tied, &scratch->radix);
 			by_lows = true;
-			count(&scratch->n_below, [&](uint32_t i) { return orders[i] == kth && lows[i] < kth_low; }); // its barriers come after n_below was read
+			count(&scratch->n_below, [&](uint32_t i)
+				{ return orders[i] == kth && lows[i] < kth_low; }); // its barriers come after n_below was read
 			__syncthreads();
 			n_tied = n_probes - scratch->n_below;
 		}
@@ -83,7 +91,8 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 		const bool tied = i < n_lists && is_tied(i, order, kth);
 		const uint32_t all_below = __ballot_sync(0xFFFFFFFFu, below);
 		const uint32_t all_tied = __ballot_sync(0xFFFFFFFFu, tied);
-		uint32_t *sums = scratch->list_sums[base / kFewThreads % 2]; // two in turn, so that one barrier a round is enough
+		uint32_t *sums =
+			scratch->list_sums[base / kFewThreads % 2]; // two in turn, so that one barrier a round is enough
 
 		if (lane == 0)
 			sums[warp] = __popc(all_below) | __popc(all_tied) << 16;
@@ -110,8 +119,8 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	__syncthreads();
 }
 
-/// first, end, chunk_first of the chosen lists, the nearest first if they are not many, in the same places in all blocks. Returns the number of
-/// chunks, of kChunkRows rows each but a list's last.
+/// first, end, chunk_first of the chosen lists, the nearest first if they are not many, in the same places in all
+/// blocks. Returns the number of chunks, of kChunkRows rows each but a list's last.
 template <uint32_t kChunkRows>
 __device__ __forceinline__ uint32_t
 lay_out_lists(const uint64_t *offsets, uint32_t n_probes, FewListScratch *scratch)

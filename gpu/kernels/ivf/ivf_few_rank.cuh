@@ -1,5 +1,5 @@
-// The first launch of the search of few queries over inverted lists: canonical scores of all centroids, as orders, and the queries on
-// the device.
+// The first launch of the search of few queries over inverted lists: canonical scores of all centroids, as orders, and
+// the queries on the device.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -23,16 +23,17 @@ four_elements(const IvfFewArgs &args, const IvfFewInline &travelling, uint32_t i
 {
 	if constexpr (sizeof(typename QueryForm::Element) == 1)
 	{
-		const uint32_t word = args.host_vectors != nullptr ? static_cast<const uint32_t *>(args.host_vectors)[i] : travelling.words[i];
+		const uint32_t word =
+			args.host_vectors != nullptr ? static_cast<const uint32_t *>(args.host_vectors)[i] : travelling.words[i];
 
-		return make_float4(static_cast<float>(word & 0xFF), static_cast<float>(word >> 8 & 0xFF), static_cast<float>(word >> 16 & 0xFF),
-			static_cast<float>(word >> 24));
+		return make_float4(static_cast<float>(word & 0xFF), static_cast<float>(word >> 8 & 0xFF),
+			static_cast<float>(word >> 16 & 0xFF), static_cast<float>(word >> 24));
 	}
 	else
 		return args.host_vectors != nullptr
-				   ? static_cast<const float4 *>(args.host_vectors)[i]
-				   : make_float4(__uint_as_float(travelling.words[4 * i]), __uint_as_float(travelling.words[4 * i + 1]),
-						 __uint_as_float(travelling.words[4 * i + 2]), __uint_as_float(travelling.words[4 * i + 3]));
+			? static_cast<const float4 *>(args.host_vectors)[i]
+			: make_float4(__uint_as_float(travelling.words[4 * i]), __uint_as_float(travelling.words[4 * i + 1]),
+				  __uint_as_float(travelling.words[4 * i + 2]), __uint_as_float(travelling.words[4 * i + 3]));
 }
 
 /// Σ a² of a query [dim_pad] in shared memory, as query_square_sum has it. By a warp.
@@ -49,8 +50,9 @@ shared_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 	return sum;
 }
 
-/// Grid (any, ceil(n_queries / 8)), block 256, shared [8, dim_pad] floats: a warp scores 4 centroids at a time for 8 queries. Where the queries are
-/// not on the device, each block reads its queries over the bus: there should not be many.
+/// Grid (any, ceil(n_queries / 8)), block 256, shared [8, dim_pad] floats: a warp scores 4 centroids at a time for 8
+/// queries. Where the queries are not on the device, each block reads its queries over the bus: there should not be
+/// many.
 template <Metric metric, class QueryForm>
 __global__ void __launch_bounds__(kFewThreads)
 few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__ IvfFewInline travelling)
@@ -76,7 +78,8 @@ few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__
 		waited = true;
 	}
 	for (uint32_t i = threadIdx.x; i < kRankQueries * dim_pad / 4; i += kFewThreads)
-		shared_vectors[i] = i < n_fours ? four_elements<QueryForm>(args, travelling, first_four + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+		shared_vectors[i] = i < n_fours ? four_elements<QueryForm>(args, travelling, first_four + i)
+										: make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 	__syncthreads();
 
 	float aa = 0.0f;
@@ -168,8 +171,8 @@ few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__
 		{
 			for (uint32_t i = threadIdx.x; i < n_fours; i += kFewThreads)
 				static_cast<uint32_t *>(args.vectors)[first_four + i] = args.host_vectors != nullptr
-																			? static_cast<const uint32_t *>(args.host_vectors)[first_four + i]
-																			: travelling.words[first_four + i];
+					? static_cast<const uint32_t *>(args.host_vectors)[first_four + i]
+					: travelling.words[first_four + i];
 		}
 		else
 		{
@@ -196,8 +199,8 @@ launch_few_rank(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStre
 	const uint32_t n_parts = (args.n_lists + kRankRows * kFewWarps - 1) / (kRankRows * kFewWarps);
 	const uint32_t wanted = (args.vectors_are_there ? 2 * kRankBlocks : kRankBlocks) / n_groups;
 
-	return launch_after(few_rank_kernel<metric, QueryForm>, dim3(n_parts < wanted ? n_parts : wanted, n_groups), kFewThreads,
-		kRankQueries * args.dim_pad * sizeof(float), stream, args, travelling);
+	return launch_after(few_rank_kernel<metric, QueryForm>, dim3(n_parts < wanted ? n_parts : wanted, n_groups),
+		kFewThreads, kRankQueries * args.dim_pad * sizeof(float), stream, args, travelling);
 }
 
 /// The attributes of few_rank_kernel, for as many dimensions as these queries may have.

@@ -1,5 +1,6 @@
-// Inverted lists of any numbers for few queries (ivf_few_scan.cuh), instantiated per metric by ivf_few_<metric>.cu. Scores are canonical. Eight threads
-// take a row, four of every 32 elements each (16 bytes of float32), and so four of the canonical lanes.
+// Inverted lists of any numbers for few queries (ivf_few_scan.cuh), instantiated per metric by ivf_few_<metric>.cu.
+// Scores are canonical. Eight threads take a row, four of every 32 elements each (16 bytes of float32), and so four of
+// the canonical lanes.
 #pragma once
 
 #include "kernels/ivf/ivf_few_launch.hpp"
@@ -24,13 +25,11 @@ template <>
 struct FourOf<Float16Form>
 {
 	using Raw = uint2;
-	static __device__ __forceinline__ float
-	half(uint32_t bits)
+	static __device__ __forceinline__ float half(uint32_t bits)
 	{
 		return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 	}
-	static __device__ __forceinline__ float4
-	wide(const Raw &raw)
+	static __device__ __forceinline__ float4 wide(const Raw &raw)
 	{
 		return make_float4(half(raw.x & 0xFFFF), half(raw.x >> 16), half(raw.y & 0xFFFF), half(raw.y >> 16));
 	}
@@ -40,17 +39,17 @@ template <>
 struct FourOf<ByteForm>
 {
 	using Raw = uint32_t;
-	static __device__ __forceinline__ float4
-	wide(const Raw &raw)
+	static __device__ __forceinline__ float4 wide(const Raw &raw)
 	{
-		return make_float4(static_cast<float>(raw & 0xFF), static_cast<float>(raw >> 8 & 0xFF), static_cast<float>(raw >> 16 & 0xFF),
-			static_cast<float>(raw >> 24));
+		return make_float4(static_cast<float>(raw & 0xFF), static_cast<float>(raw >> 8 & 0xFF),
+			static_cast<float>(raw >> 16 & 0xFF), static_cast<float>(raw >> 24));
 	}
 };
 
-/// sums[s]: this thread's four lanes, 4 (lane % 8) and the next, of row s of its eight threads. The canonical tree adds lanes 16 apart, 8, 4, 2, 1: the first
-/// three are threads 4, 2 and 1 apart. In a butterfly as long as there are rows to share out, a transposed one, so that the sum returned is that of row
-/// lane % 8 (kEach = 8), (lane % 8) / 4 (kEach = 2).
+/// sums[s]: this thread's four lanes, 4 (lane % 8) and the next, of row s of its eight threads. The canonical tree adds
+/// lanes 16 apart, 8, 4, 2, 1: the first three are threads 4, 2 and 1 apart. In a butterfly as long as there are rows
+/// to share out, a transposed one, so that the sum returned is that of row lane % 8 (kEach = 8), (lane % 8) / 4 (kEach
+/// = 2).
 template <int kEach, int width = 4>
 __device__ __forceinline__ float
 reduce_fours(float (&sums)[kEach][4], uint32_t lane)
@@ -77,8 +76,8 @@ reduce_fours(float (&sums)[kEach][4], uint32_t lane)
 		return __fadd_rn(__fadd_rn(left[0][0], left[0][2]), __fadd_rn(left[0][1], left[0][3]));
 }
 
-/// kRows rows by a warp at a time, 32 or 8: each thread has 8 loads on the way, of 8 rows, or of 2 rows and 4 steps of 32 elements. Few rows of many
-/// dimensions are sooner done by many warps.
+/// kRows rows by a warp at a time, 32 or 8: each thread has 8 loads on the way, of 8 rows, or of 2 rows and 4 steps of
+/// 32 elements. Few rows of many dimensions are sooner done by many warps.
 template <Metric metric, class FormT, uint32_t kRows>
 class RealScorer
 {
@@ -89,22 +88,20 @@ public:
 
 	static __host__ __device__ constexpr uint32_t query_units(uint32_t dim_pad) { return dim_pad / 4; }
 
-	__device__ __forceinline__
-	RealScorer(const IvfFewArgs &args, const uint4 *query, const IvfFewQuery &, uint32_t lane)
+	__device__ __forceinline__ RealScorer(
+		const IvfFewArgs &args, const uint4 *query, const IvfFewQuery &, uint32_t lane)
 		: args_(args), query_(reinterpret_cast<const float4 *>(query)), lane_(lane)
 	{
 		if constexpr (metric == Metric::kCosine)
 			aa_ = shared_square_sum(reinterpret_cast<const float *>(query), args.dim_pad, lane);
 	}
 
-	__device__ __forceinline__ uint32_t
-	order(uint32_t first, uint32_t end) const
+	__device__ __forceinline__ uint32_t order(uint32_t first, uint32_t end) const
 	{
 		return float_to_order(static_cast<float>(score([&](uint32_t r) { return min(first + r, end - 1); })));
 	}
 
-	__device__ __forceinline__ uint64_t
-	key(const IvfFewCandidate &candidate) const
+	__device__ __forceinline__ uint64_t key(const IvfFewCandidate &candidate) const
 	{
 		double mine = 0.0;
 
@@ -126,10 +123,10 @@ private:
 
 	static_assert(kEach * 4 == kRows && (kEach == 8 || kEach == 2));
 
-	/// The canonical score of row place_at(lane % kRows). place_at(r), r below kRows: called by all threads of the warp together, but not with one r.
+	/// The canonical score of row place_at(lane % kRows). place_at(r), r below kRows: called by all threads of the warp
+	/// together, but not with one r.
 	template <class PlaceAt>
-	__device__ __forceinline__ double
-	score(const PlaceAt &place_at) const
+	__device__ __forceinline__ double score(const PlaceAt &place_at) const
 	{
 		constexpr bool kCosine = metric == Metric::kCosine;
 		using Four = FourOf<FormT>;
@@ -144,7 +141,7 @@ private:
 		for (int s = 0; s < kEach; s++)
 		{
 			rows[s] = static_cast<const char *>(args_.rows.vectors) +
-					  static_cast<size_t>(place_at(lane_ / 8 * kEach + s)) * args_.rows.pitch_bytes + part * sizeof(Raw);
+				static_cast<size_t>(place_at(lane_ / 8 * kEach + s)) * args_.rows.pitch_bytes + part * sizeof(Raw);
 #pragma unroll
 			for (int c = 0; c < 4; c++)
 				sums[s][c] = 0.0f;
@@ -167,11 +164,13 @@ private:
 #pragma unroll
 			for (int j = 0; j < kSteps; j++)
 			{
-				const uint32_t e = min(base + j * kLanes, dim_pad - kLanes); // the last again where there are none, and then it does not count
+				const uint32_t e = min(base + j * kLanes,
+					dim_pad - kLanes); // the last again where there are none, and then it does not count
 
 #pragma unroll
 				for (int s = 0; s < kEach; s++)
-					raw[j][s] = __ldg(reinterpret_cast<const Raw *>(rows[s] + static_cast<size_t>(e) / 4 * sizeof(Raw)));
+					raw[j][s] =
+						__ldg(reinterpret_cast<const Raw *>(rows[s] + static_cast<size_t>(e) / 4 * sizeof(Raw)));
 			}
 #pragma unroll
 			for (int j = 0; j < kSteps; j++)
@@ -210,13 +209,13 @@ private:
 	}
 
 	/// Of what reduce_fours gives, that of row lane % kRows.
-	__device__ __forceinline__ float
-	of_row(float value) const
+	__device__ __forceinline__ float of_row(float value) const
 	{
 		if constexpr (kEach == 8)
 			return value; // of row lane already
 		else
-			return __shfl_sync(0xFFFFFFFFu, value, lane_ % kRows * 4); // rows 2 g and 2 g + 1 lie in threads 8 g ... 8 g + 3 and 8 g + 4 ...
+			return __shfl_sync(0xFFFFFFFFu, value,
+				lane_ % kRows * 4); // rows 2 g and 2 g + 1 lie in threads 8 g ... 8 g + 3 and 8 g + 4 ...
 	}
 
 	const IvfFewArgs &args_;

@@ -1,13 +1,16 @@
-// The second launch of the search of few queries over inverted lists: blocks that choose a query's lists by themselves, share out their rows, and of
-// which the last one to end joins what the others found and writes the answer. What a row's score is, a Scorer says:
+// The second launch of the search of few queries over inverted lists: blocks that choose a query's lists by themselves,
+// share out their rows, and of which the last one to end joins what the others found and writes the answer. What a
+// row's score is, a Scorer says:
 //
 //   kChunkRows              rows that a warp scores together, a power of two
 //   kBlocks                 on a multiprocessor
-//   kPairs                  scores are no floats (cosine): an order is that of the score rounded to a float, which is monotonic, so that the k first by
+//   kPairs                  scores are no floats (cosine): an order is that of the score rounded to a float, which is
+//   monotonic, so that the k first by
 //                           orders, with all ties, have the k first; keys are then made of scores again
 //   query_units(dim_pad)    a query in shared memory, in units of 16 bytes
 //   Scorer(args, query, wanted, lane)
-//   order(first, end)       of place first + lane, which counts if it is before end and lane < kChunkRows; end - first may be more or less than these.
+//   order(first, end)       of place first + lane, which counts if it is before end and lane < kChunkRows; end - first
+//   may be more or less than these.
 //                           By all threads of a warp
 //   key(candidate)          of the lane's candidate, kPairs only. By all threads of a warp
 //   is_inexact(key)         if a score with this key may be another than the canonical one
@@ -22,14 +25,15 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kFewKept = 2048;              // rows a block holds; block_kth_of_few
+constexpr uint32_t kFewKept = 2048; // rows a block holds; block_kth_of_few
 constexpr uint32_t kFewNoOrder = 0xFFFFFFFFu;
 constexpr uint32_t kFewFirstRows = 256;          // of a block, that make its first threshold
 constexpr uint32_t kFewRoundRows = kFewKept / 2; // of a block between barriers
 
 static_assert(kFewKept == kFewEach * kFewThreads && kIvfFewCandidates == kFewKept);
 
-/// Shared memory of few_scan_kernel in units of 16 bytes: the orders of lists and later the rows held; behind these the query.
+/// Shared memory of few_scan_kernel in units of 16 bytes: the orders of lists and later the rows held; behind these the
+/// query.
 __host__ __device__ constexpr uint32_t
 few_room_units(uint32_t n_lists)
 {
@@ -95,7 +99,8 @@ few_cut_held(IvfFewCandidate *held, uint32_t n, uint32_t threshold, FewListScrat
 	__syncthreads();
 #pragma unroll
 	for (uint32_t j = 0; j < kFewEach; j++)
-		few_append(held, &scratch->fill, kFewKept, mine[j].order <= threshold && mine[j].order != kFewNoOrder, mine[j].order, mine[j].place, lane);
+		few_append(held, &scratch->fill, kFewKept, mine[j].order <= threshold && mine[j].order != kFewNoOrder,
+			mine[j].order, mine[j].place, lane);
 	__syncthreads();
 
 	const uint32_t left = scratch->fill;
@@ -107,7 +112,8 @@ few_cut_held(IvfFewCandidate *held, uint32_t n, uint32_t threshold, FewListScrat
 /// The answer of a query from what its blocks have found. held: room for kFewKept.
 template <class Scorer>
 __device__ __forceinline__ void
-few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_t k, IvfFewCandidate *held, FewListScratch *scratch)
+few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_t k, IvfFewCandidate *held,
+	FewListScratch *scratch)
 {
 	constexpr uint32_t kMostSorted = kFewKept * sizeof(IvfFewCandidate) / sizeof(Entry);
 	const uint32_t lane = threadIdx.x % 32;
@@ -121,7 +127,8 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 	{
 		for (uint32_t i = threadIdx.x; i < count; i += kFewThreads)
 		{
-			const uint2 candidate = __ldcg(reinterpret_cast<const uint2 *>(found + i)); // of other blocks: not from this processor's cache
+			const uint2 candidate =
+				__ldcg(reinterpret_cast<const uint2 *>(found + i)); // of other blocks: not from this processor's cache
 
 			held[i] = {candidate.x, candidate.y};
 		}
@@ -190,7 +197,8 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	constexpr uint32_t kAhead = kFewRoundRows / kFewWarps / kChunkRows; // chunks of a warp between barriers
 	constexpr uint32_t kFirst = kFewFirstRows / kFewWarps / kChunkRows; // ... in the first round
 
-	static_assert(kFirst > 0 && kFirst <= kAhead && kAhead <= 32 && 32 % kAhead == 0 && kFewWarps * kAhead * kChunkRows <= kFewKept / 2);
+	static_assert(kFirst > 0 && kFirst <= kAhead && kAhead <= 32 && 32 % kAhead == 0 &&
+		kFewWarps * kAhead * kChunkRows <= kFewKept / 2);
 
 	extern __shared__ uint4 dynamic[];
 	__shared__ FewListScratch scratch;
@@ -212,7 +220,8 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 		orders[i] = args.orders[first_order + i];
 	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
 		vector[i] = static_cast<const uint4 *>(args.vectors)[static_cast<size_t>(query) * n_units + i];
-	choose_lists<Scorer::kPairs>(orders, Scorer::kPairs ? args.lows + first_order : nullptr, args.n_lists, wanted.n_probes, &scratch);
+	choose_lists<Scorer::kPairs>(
+		orders, Scorer::kPairs ? args.lows + first_order : nullptr, args.n_lists, wanted.n_probes, &scratch);
 
 	// Ends with a barrier: the orders have been read.
 	const uint32_t n_chunks = lay_out_lists<kChunkRows>(args.offsets, wanted.n_probes, &scratch);
@@ -246,7 +255,8 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 			const uint32_t order = scorer.order(first, end);
 
 			few_append(held, &scratch.fill, kFewKept,
-				lane < kChunkRows && place < end && order <= threshold && !row_is_dead(args.rows, place), order, place, lane);
+				lane < kChunkRows && place < end && order <= threshold && !row_is_dead(args.rows, place), order, place,
+				lane);
 		}
 		next += ahead * kFewWarps;
 		__syncthreads();
@@ -278,8 +288,8 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 			const uint32_t i = base + lane;
 			const IvfFewCandidate candidate = i < n_held ? held[i] : IvfFewCandidate{kFewNoOrder, 0};
 
-			few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query, kIvfFewCandidates,
-				candidate.order <= threshold, candidate.order, candidate.place, lane);
+			few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query,
+				kIvfFewCandidates, candidate.order <= threshold, candidate.order, candidate.place, lane);
 		}
 	}
 	__threadfence();

@@ -1,5 +1,5 @@
-// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, and which scan kernel
-// for which metric.
+// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, and which
+// scan kernel for which metric.
 #include "kernels/ivf/ivf_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -52,7 +52,8 @@ bits_kernel(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, 
 
 /// Grid ceil(n_rows / 256), block 256: a thread per place.
 __global__ void __launch_bounds__(kThreads)
-bits_back_kernel(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number)
+bits_back_kernel(
+	const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number)
 {
 	const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
 
@@ -103,8 +104,10 @@ firsts_kernel(const IvfProbes probes, const IvfPlan plan)
 	{
 		const uint32_t list = base + threadIdx.x;
 		const uint32_t count = list < probes.n_lists ? plan.counts[list] : 0;
-		const uint32_t rows = list < probes.n_lists ? static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]) : 0;
-		const uint32_t tiles = (count + plan.queries_per_tile - 1) / plan.queries_per_tile * ((rows + kIvfRowsPerTile - 1) / kIvfRowsPerTile);
+		const uint32_t rows =
+			list < probes.n_lists ? static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]) : 0;
+		const uint32_t tiles = (count + plan.queries_per_tile - 1) / plan.queries_per_tile *
+			((rows + kIvfRowsPerTile - 1) / kIvfRowsPerTile);
 		uint32_t sum[2] = {count, tiles};
 
 #pragma unroll
@@ -223,7 +226,8 @@ launch_ivf_plan(const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan
 }
 
 cudaError_t
-launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place, cudaStream_t stream)
+launch_ivf_row_ids(
+	const uint64_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint64_t *by_place, cudaStream_t stream)
 {
 	if (n_rows == 0)
 		return cudaSuccess;
@@ -232,7 +236,8 @@ launch_ivf_row_ids(const uint64_t *by_number, const uint32_t *numbers, uint32_t 
 }
 
 cudaError_t
-launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place, cudaStream_t stream)
+launch_ivf_bits(
+	const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place, cudaStream_t stream)
 {
 	if (n_rows == 0)
 		return cudaSuccess;
@@ -241,12 +246,13 @@ launch_ivf_bits(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_ro
 }
 
 cudaError_t
-launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *by_number,
-	cudaStream_t stream)
+launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n,
+	uint32_t *by_number, cudaStream_t stream)
 {
 	if (n == 0 || n_rows == 0)
 		return cudaSuccess;
-	if (const cudaError_t error = cudaMemsetAsync(by_number, 0, (n + size_t{31}) / 32 * sizeof(uint32_t), stream); error != cudaSuccess)
+	if (const cudaError_t error = cudaMemsetAsync(by_number, 0, (n + size_t{31}) / 32 * sizeof(uint32_t), stream);
+		error != cudaSuccess)
 		return error;
 	bits_back_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(by_place, numbers, n_rows, first, n, by_number);
 	return cudaGetLastError();

@@ -1,4 +1,5 @@
-// Scans of inverted lists, instantiated per metric by ivf_scan_<metric>.cu. Scores are canonical, so nothing is rescored.
+// Scans of inverted lists, instantiated per metric by ivf_scan_<metric>.cu. Scores are canonical, so nothing is
+// rescored.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -12,8 +13,8 @@ constexpr int kIvfThreads = 256;
 constexpr int kIvfWarps = kIvfThreads / 32;
 constexpr uint32_t kIvfChunkRows = 32; // a warp's rows at a time
 
-/// Shared memory of for_each_chunk: kIvfThreads of a query's lists. The sums come first and fill whole units of 16 bytes: loads of
-/// several of them at once must not reach into what other threads write meanwhile.
+/// Shared memory of for_each_chunk: kIvfThreads of a query's lists. The sums come first and fill whole units of 16
+/// bytes: loads of several of them at once must not reach into what other threads write meanwhile.
 struct alignas(16) IvfSlots
 {
 	uint32_t warp_sums[kIvfWarps];
@@ -22,12 +23,13 @@ struct alignas(16) IvfSlots
 	uint32_t chunk_first[kIvfThreads + 1];
 };
 
-/// Calls visit(first place, end of the list, number of the chunk) for every n_warps-th chunk of 32 rows of the lists that the query
-/// looks at, in the order of the lists, until chunk `most`. All threads of the block call it. Returns the number of chunks, or
-/// one that is at least `most`.
+/// Calls visit(first place, end of the list, number of the chunk) for every n_warps-th chunk of 32 rows of the lists
+/// that the query looks at, in the order of the lists, until chunk `most`. All threads of the block call it. Returns
+/// the number of chunks, or one that is at least `most`.
 template <class Visit>
 __device__ __forceinline__ uint32_t
-for_each_chunk(const IvfProbes &probes, uint32_t query, uint32_t warp, uint32_t n_warps, uint32_t most, IvfSlots *slots, const Visit &visit)
+for_each_chunk(const IvfProbes &probes, uint32_t query, uint32_t warp, uint32_t n_warps, uint32_t most, IvfSlots *slots,
+	const Visit &visit)
 {
 	const Entry *ranked = probes.ranked + static_cast<size_t>(query) * probes.stride;
 	const uint32_t n_probes = probes.counts[query];
@@ -100,21 +102,24 @@ for_each_chunk(const IvfProbes &probes, uint32_t query, uint32_t warp, uint32_t 
 /// Key of place `first + lane` for the query, kExcludedKey for what does not count.
 template <Metric metric, class FormT>
 __device__ __forceinline__ uint64_t
-ivf_chunk_key(const IvfScanArgs &args, uint32_t query, const float *vector, float aa, uint32_t first, uint32_t end, uint32_t lane)
+ivf_chunk_key(
+	const IvfScanArgs &args, uint32_t query, const float *vector, float aa, uint32_t first, uint32_t end, uint32_t lane)
 {
 	const char *block = static_cast<const char *>(args.rows.vectors);
-	const double score = score_pairs<metric, FormT, 32, 1>(
-		[&](int r) { return block + static_cast<size_t>(min(first + r, end - 1)) * args.rows.pitch_bytes; }, vector, 1,
+	const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
+		{ return block + static_cast<size_t>(min(first + r, end - 1)) * args.rows.pitch_bytes; }, vector, 1,
 		args.queries.dim_pad, aa, lane);
 	const uint32_t place = first + lane;
 
-	return place >= end || row_is_dead(args.rows, place) ? kExcludedKey : key_after(score, args.queries, query, args.rows.row_ids, place);
+	return place >= end || row_is_dead(args.rows, place)
+		? kExcludedKey
+		: key_after(score, args.queries, query, args.rows.row_ids, place);
 }
 
 constexpr uint32_t kIvfGroupsPerChunk = kIvfChunkRows / kIvfGroupRows;
 
-/// Calls put(group, smallest key) for the first n_groups groups of the query's rows that have rows: the part of warp `warp` of n_warps.
-/// Returns how many have.
+/// Calls put(group, smallest key) for the first n_groups groups of the query's rows that have rows: the part of warp
+/// `warp` of n_warps. Returns how many have.
 template <Metric metric, class FormT, class Put>
 __device__ __forceinline__ uint32_t
 ivf_sample(const IvfScanArgs &args, uint32_t query, uint32_t warp, uint32_t n_warps, IvfSlots *slots, const Put &put)
@@ -127,7 +132,8 @@ ivf_sample(const IvfScanArgs &args, uint32_t query, uint32_t warp, uint32_t n_wa
 	if constexpr (metric == Metric::kCosine)
 		aa = query_square_sum(vector, dim_pad, lane);
 
-	const uint32_t n_chunks = for_each_chunk(args.probes, query, warp, n_warps, args.n_groups / kIvfGroupsPerChunk, slots,
+	const uint32_t n_chunks = for_each_chunk(args.probes, query, warp, n_warps, args.n_groups / kIvfGroupsPerChunk,
+		slots,
 		[&](uint32_t first, uint32_t end, uint32_t chunk)
 		{
 			uint64_t key = ivf_chunk_key<metric, FormT>(args, query, vector, aa, first, end, lane);
@@ -135,7 +141,8 @@ ivf_sample(const IvfScanArgs &args, uint32_t query, uint32_t warp, uint32_t n_wa
 			key = key == kNanKey ? kExcludedKey : key;
 #pragma unroll
 			for (int width = kIvfGroupRows / 2; width >= 1; width /= 2)
-				key = min(key, static_cast<uint64_t>(__shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(key), width)));
+				key = min(key,
+					static_cast<uint64_t>(__shfl_xor_sync(0xFFFFFFFFu, static_cast<unsigned long long>(key), width)));
 			if (lane % kIvfGroupRows == 0)
 				put(chunk * kIvfGroupsPerChunk + lane / kIvfGroupRows, key);
 		});
@@ -188,7 +195,8 @@ ivf_thresholds_kernel(const IvfScanArgs args)
 	}
 }
 
-/// Appends places whose key passes. `taken` may be on for any of the warp's threads; all call it with candidates of one query.
+/// Appends places whose key passes. `taken` may be on for any of the warp's threads; all call it with candidates of one
+/// query.
 __device__ __forceinline__ void
 ivf_append(const Candidates &candidates, uint32_t query, bool taken, uint64_t key, uint32_t place, uint32_t lane)
 {
@@ -234,14 +242,17 @@ ivf_scan_queries_kernel(const IvfScanArgs args)
 			const uint64_t key = ivf_chunk_key<metric, FormT>(args, query, vector, aa, first, end, lane);
 
 			ivf_append(args.candidates, query,
-				key <= threshold && key < kNanKey && place >= args.first_place && place < args.end_place, key, place, lane);
+				key <= threshold && key < kNanKey && place >= args.first_place && place < args.end_place, key, place,
+				lane);
 		});
 }
 
-/// Of a tile, n_queries of a list, at most Q, by the places [first, end): Q * R = 32 scores at a time, so fewer queries take more rows, and none are computed for nobody.
+/// Of a tile, n_queries of a list, at most Q, by the places [first, end): Q * R = 32 scores at a time, so fewer queries
+/// take more rows, and none are computed for nobody.
 template <Metric metric, class FormT, int Q>
 __device__ __forceinline__ void
-ivf_scan_tile(const IvfScanArgs &args, const uint32_t *numbers, uint32_t n_queries, uint32_t first, uint32_t end, uint32_t lane)
+ivf_scan_tile(
+	const IvfScanArgs &args, const uint32_t *numbers, uint32_t n_queries, uint32_t first, uint32_t end, uint32_t lane)
 {
 	constexpr int R = 32 / Q;
 	const uint32_t dim_pad = args.queries.dim_pad;
@@ -268,8 +279,8 @@ ivf_scan_tile(const IvfScanArgs &args, const uint32_t *numbers, uint32_t n_queri
 	}
 	for (uint32_t base = first; base < end; base += R)
 	{
-		const double score = score_pairs_at<metric, FormT, R, Q>(
-			[&](int r) { return block + static_cast<size_t>(min(base + r, end - 1)) * args.rows.pitch_bytes; },
+		const double score = score_pairs_at<metric, FormT, R, Q>([&](int r)
+			{ return block + static_cast<size_t>(min(base + r, end - 1)) * args.rows.pitch_bytes; },
 			[&](int q) { return query_vectors[q]; }, dim_pad, aa, lane);
 		const uint32_t place = base + lane / Q;
 
@@ -364,9 +375,11 @@ launch_ivf_form(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 	{
 		case IvfKernel::kMinima:
 		{
-			const uint32_t most = (args.n_groups * kIvfGroupRows + kIvfThreads - 1) / kIvfThreads; // a chunk for each warp
+			const uint32_t most =
+				(args.n_groups * kIvfGroupRows + kIvfThreads - 1) / kIvfThreads; // a chunk for each warp
 
-			ivf_minima_kernel<metric, FormT><<<dim3(max(1u, min(most, kFullGrid / n)), n), kIvfThreads, 0, stream>>>(args);
+			ivf_minima_kernel<metric, FormT>
+				<<<dim3(max(1u, min(most, kFullGrid / n)), n), kIvfThreads, 0, stream>>>(args);
 			break;
 		}
 		case IvfKernel::kThresholds:
@@ -377,7 +390,8 @@ launch_ivf_form(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 			const uint32_t wanted = kFullGrid / n;
 			const uint32_t most = (args.rows.n_rows + kIvfThreads - 1) / kIvfThreads;
 
-			ivf_scan_queries_kernel<metric, FormT><<<dim3(max(1u, min(wanted, most)), n), kIvfThreads, 0, stream>>>(args);
+			ivf_scan_queries_kernel<metric, FormT>
+				<<<dim3(max(1u, min(wanted, most)), n), kIvfThreads, 0, stream>>>(args);
 			break;
 		}
 		case IvfKernel::kScanLists:

@@ -4,6 +4,7 @@
 namespace vectorgpu::kernels
 {
 
-template cudaError_t launch_ivf_metric<Metric::kInnerProduct>(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream);
+template cudaError_t launch_ivf_metric<Metric::kInnerProduct>(
+	IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -1,7 +1,9 @@
-// Host side of the kernels of k-means: labels, errors, sums. See README.md, "k-means", and kernels.hpp for what launchers promise.
+// Host side of the kernels of k-means: labels, errors, sums. See README.md, "k-means", and kernels.hpp for what
+// launchers promise.
 //
-// n_clusters centroids and n_rows rows lie in binary32, [.., dim_pad], dim_pad = dim rounded up to 32, zeros beyond dim. Products are
-// of halves: (x - shift) * scale rounded to binary16, [.., narrow_pitch(dim)], zeros beyond dim, centroids padded to whole tiles.
+// n_clusters centroids and n_rows rows lie in binary32, [.., dim_pad], dim_pad = dim rounded up to 32, zeros beyond
+// dim. Products are of halves: (x - shift) * scale rounded to binary16, [.., narrow_pitch(dim)], zeros beyond dim,
+// centroids padded to whole tiles.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -11,9 +13,9 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kClusterTile = 128;     // rows and centroids of a block's tile
-constexpr uint32_t kMostCandidates = 8;    // of a row, that are told apart without looking at all centroids
-constexpr uint32_t kAllCandidates = 0;     // number of candidates that stands for all centroids
+constexpr uint32_t kClusterTile = 128;  // rows and centroids of a block's tile
+constexpr uint32_t kMostCandidates = 8; // of a row, that are told apart without looking at all centroids
+constexpr uint32_t kAllCandidates = 0;  // number of candidates that stands for all centroids
 
 /// Elements of a narrowed row.
 __host__ __device__ constexpr uint32_t
@@ -43,10 +45,11 @@ struct NarrowArgs
 	uint32_t n = 0;
 	uint32_t dim = 0;
 	uint32_t dim_pad = 0;
-	__half *narrow = nullptr;       // out [n, narrow_pitch(dim)]
-	NarrowError *errors = nullptr;  // out [n]; null for centroids
-	float *half_norms = nullptr;    // out [n] ½ |exact|², rounded to nearest; centroids only
-	NarrowError *largest = nullptr; // out: the largest of all, by atomics on non-negative floats; zero before; centroids only
+	__half *narrow = nullptr;      // out [n, narrow_pitch(dim)]
+	NarrowError *errors = nullptr; // out [n]; null for centroids
+	float *half_norms = nullptr;   // out [n] ½ |exact|², rounded to nearest; centroids only
+	NarrowError *largest =
+		nullptr; // out: the largest of all, by atomics on non-negative floats; zero before; centroids only
 	uint32_t *n_not_finite = nullptr; // out: counts vectors with an element that is not finite; zero before; or null
 };
 
@@ -63,25 +66,26 @@ struct Doubtful
 
 struct AssignArgs
 {
-	const float *rows = nullptr;               // [n_rows, dim_pad]
+	const float *rows = nullptr; // [n_rows, dim_pad]
 	const __half *narrow_rows = nullptr;
-	const NarrowError *row_errors = nullptr;   // [n_rows]
-	const float *centroids = nullptr;          // [n_clusters, dim_pad]
-	const __half *narrow_centroids = nullptr;  // [padded_clusters(n_clusters), ..]
-	const float *half_norms = nullptr;         // [padded_clusters(n_clusters)], infinity behind the last
-	const NarrowError *largest = nullptr;      // of the centroids
+	const NarrowError *row_errors = nullptr;  // [n_rows]
+	const float *centroids = nullptr;         // [n_clusters, dim_pad]
+	const __half *narrow_centroids = nullptr; // [padded_clusters(n_clusters), ..]
+	const float *half_norms = nullptr;        // [padded_clusters(n_clusters)], infinity behind the last
+	const NarrowError *largest = nullptr;     // of the centroids
 	float scale = 1;
 	uint32_t n_rows = 0;
 	uint32_t n_clusters = 0;
 	uint32_t dim = 0;
 	uint32_t dim_pad = 0;
-	uint32_t *labels = nullptr;                // out [n_rows]
-	Doubtful *doubtful = nullptr;              // scratch [n_rows]
-	uint32_t *n_doubtful = nullptr;            // scratch; zero before. [0] all, [1] those with all candidates, [2] the next to be looked at
+	uint32_t *labels = nullptr;   // out [n_rows]
+	Doubtful *doubtful = nullptr; // scratch [n_rows]
+	uint32_t *n_doubtful =
+		nullptr; // scratch; zero before. [0] all, [1] those with all candidates, [2] the next to be looked at
 };
 
-/// labels [n_rows]: the first of the smallest canonical L2 scores (NaN last) of each row against the centroids, whatever the
-/// precision of the products. Reproducible.
+/// labels [n_rows]: the first of the smallest canonical L2 scores (NaN last) of each row against the centroids,
+/// whatever the precision of the products. Reproducible.
 [[nodiscard]] cudaError_t launch_assign(const AssignArgs &args, cudaStream_t stream);
 
 /// scores [n_rows]: canonical L2 score of each row to the centroid of its label. Reproducible.
@@ -114,15 +118,16 @@ struct UpdateArgs
 	uint32_t dim = 0;
 	uint32_t dim_pad = 0;
 	bool spherical = false;
-	double *means = nullptr;     // scratch [n_clusters, dim_pad], spherical only
-	float *centroids = nullptr;  // in, out [n_clusters, dim_pad]: those without rows stay
+	double *means = nullptr;      // scratch [n_clusters, dim_pad], spherical only
+	float *centroids = nullptr;   // in, out [n_clusters, dim_pad]: those without rows stay
 	double *error_sums = nullptr; // out [n_clusters]
 };
 
 /// error_sums: of the clusters, in double, in the order of rows. Reproducible.
 [[nodiscard]] cudaError_t launch_error_sums(const UpdateArgs &args, cudaStream_t stream);
 
-/// Means of the clusters, in double and in the order of rows, scaled to length 1 if spherical: the same bits as engine/ivf has.
+/// Means of the clusters, in double and in the order of rows, scaled to length 1 if spherical: the same bits as
+/// engine/ivf has.
 [[nodiscard]] cudaError_t launch_means(const UpdateArgs &args, cudaStream_t stream);
 
 /// Sets the shared-memory limits; once per device, before any launch.

@@ -1,6 +1,6 @@
-// Labels of k-means and of rows put into lists: products of halves on tensor cores with the two best of each thread kept in
-// registers, so that no matrix of n_rows x n_clusters exists; what the products' error leaves open is decided by canonical scores.
-// See README.md, "k-means".
+// Labels of k-means and of rows put into lists: products of halves on tensor cores with the two best of each thread
+// kept in registers, so that no matrix of n_rows x n_clusters exists; what the products' error leaves open is decided
+// by canonical scores. See README.md, "k-means".
 #include <cfloat>
 
 #include "kernels/canonical/canonical.cuh"
@@ -41,21 +41,22 @@ __device__ __forceinline__ void
 load_fragments(uint32_t (&r)[4], uint32_t address)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-				 : "r"(address)
-				 : "memory");
+		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		: "r"(address)
+		: "memory");
 }
 
 __device__ __forceinline__ void
 multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Starts the copy of 64 elements of a tile's vectors. Units of 16 bytes are permuted within a vector's 128, so that fragments are
-/// read without bank conflicts. n: vectors that there are; behind the last comes the last again.
+/// Starts the copy of 64 elements of a tile's vectors. Units of 16 bytes are permuted within a vector's 128, so that
+/// fragments are read without bank conflicts. n: vectors that there are; behind the last comes the last again.
 __device__ __forceinline__ void
 load_tile(uint32_t to, const __half *vectors, uint32_t first, uint32_t n, uint32_t pitch, uint32_t chunk)
 {
@@ -78,20 +79,22 @@ struct Part
 	uint32_t at;
 };
 
-/// The least x·c - ½|c|² that a centroid may have and still be the canonical nearest, if the largest computed is `best`: README.md,
-/// "k-means". -infinity or NaN where the bound does not hold.
+/// The least x·c - ½|c|² that a centroid may have and still be the canonical nearest, if the largest computed is
+/// `best`: README.md, "k-means". -infinity or NaN where the bound does not hold.
 __device__ double
 least_of_interest(const AssignArgs &args, const NarrowError &row, float best)
 {
 	constexpr double u = 0x1p-24;
 	const double dim = narrow_pitch(args.dim);
 	const double x = row.norm;
-	const double c = static_cast<double>(args.largest->norm) + static_cast<double>(args.largest->error); // at least |c| exactly
+	const double c =
+		static_cast<double>(args.largest->norm) + static_cast<double>(args.largest->error); // at least |c| exactly
 	const double product = x * static_cast<double>(args.largest->error) + static_cast<double>(row.error) * c;
 	const double sums = (dim + 32) * 4 * u * x * c + ((dim / 16 + 2) * 8 * u + 4 * u) * (c * c + x * c);
 	const double error = (product + sums) * (1 + 0x1p-40);
 	const double exact = x + static_cast<double>(row.error);
-	const double nearest = fmax(exact * exact * (1 + 0x1p-40) - 2 * (static_cast<double>(best) - error), 0.0); // |x - c|² of the best
+	const double nearest =
+		fmax(exact * exact * (1 + 0x1p-40) - 2 * (static_cast<double>(best) - error), 0.0); // |x - c|² of the best
 	const double roundings = (args.dim_pad / 32 + 8) * u;
 	const double scale = args.scale;
 	const double underflow = (4.0 * args.dim + 32) * 0x1p-126 * scale * scale;
@@ -311,8 +314,8 @@ decide_kernel(const AssignArgs args)
 			for (uint32_t i = 0; i < doubtful.n; i++)
 			{
 				const uint32_t candidate = doubtful.candidates[i];
-				const uint64_t other =
-					device_score_to_key(score_pair(row, args.centroids + static_cast<size_t>(candidate) * args.dim_pad, args.dim_pad, lane));
+				const uint64_t other = device_score_to_key(score_pair(
+					row, args.centroids + static_cast<size_t>(candidate) * args.dim_pad, args.dim_pad, lane));
 
 				if (other < key || (other == key && candidate < label))
 				{
@@ -325,8 +328,11 @@ decide_kernel(const AssignArgs args)
 			for (uint32_t first = 0; first < args.n_clusters; first += 32)
 			{
 				const double score = score_pairs<Metric::kL2, Float32Form, 32, 1>(
-					[&](int r) { return args.centroids + static_cast<size_t>(min(first + r, args.n_clusters - 1)) * args.dim_pad; }, row, 1,
-					args.dim_pad, 0.0f, lane);
+					[&](int r)
+					{
+						return args.centroids + static_cast<size_t>(min(first + r, args.n_clusters - 1)) * args.dim_pad;
+					},
+					row, 1, args.dim_pad, 0.0f, lane);
 				const uint64_t other = device_score_to_key(score);
 
 				if (first + lane < args.n_clusters && other < key) // in ascending order: the first wins ties
@@ -424,10 +430,14 @@ narrow_kernel(const NarrowArgs args)
 
 	for (uint32_t e = lane; e < pitch; e += 32)
 	{
-		const double exact =
-			e < args.dim ? (static_cast<double>(__ldg(vector + e)) - static_cast<double>(__ldg(args.shift + e))) * static_cast<double>(args.scale) : 0.0;
+		const double exact = e < args.dim
+			? (static_cast<double>(__ldg(vector + e)) - static_cast<double>(__ldg(args.shift + e))) *
+				static_cast<double>(args.scale)
+			: 0.0;
 		const float rounded = static_cast<float>(exact);
-		const __half half = __float2half_rn(rounded > kMostHalf ? kMostHalf : rounded < -kMostHalf ? -kMostHalf : rounded);
+		const __half half = __float2half_rn(rounded > kMostHalf ? kMostHalf
+				: rounded < -kMostHalf                          ? -kMostHalf
+																: rounded);
 		const double kept = static_cast<double>(__half2float(half));
 
 		narrow[e] = half;
@@ -499,7 +509,8 @@ launch_assign(const AssignArgs &args, cudaStream_t stream)
 		assign_kernel<false><<<n_blocks, kThreads, shared_bytes(args.dim), stream>>>(args);
 	if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
 		return error;
-	decide_kernel<<<min(kDecideBlocks, (args.n_rows + kThreads / 32 - 1) / (kThreads / 32)), kThreads, 0, stream>>>(args);
+	decide_kernel<<<min(kDecideBlocks, (args.n_rows + kThreads / 32 - 1) / (kThreads / 32)), kThreads, 0, stream>>>(
+		args);
 	return cudaGetLastError();
 }
 
@@ -516,11 +527,12 @@ cudaError_t
 prepare_cluster_kernels()
 {
 	constexpr auto kLimit = cudaFuncAttributeMaxDynamicSharedMemorySize;
-	const cudaError_t error =
-		cudaFuncSetAttribute(assign_kernel<true>, kLimit, static_cast<int>((kStages + kMostResidentChunks) * kTileBytes));
+	const cudaError_t error = cudaFuncSetAttribute(
+		assign_kernel<true>, kLimit, static_cast<int>((kStages + kMostResidentChunks) * kTileBytes));
 
-	return error != cudaSuccess ? error
-								: cudaFuncSetAttribute(assign_kernel<false>, kLimit, static_cast<int>(2 * kStages * kTileBytes));
+	return error != cudaSuccess
+		? error
+		: cudaFuncSetAttribute(assign_kernel<false>, kLimit, static_cast<int>(2 * kStages * kTileBytes));
 }
 
 } // namespace vectorgpu::kernels

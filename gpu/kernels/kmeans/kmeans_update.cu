@@ -1,5 +1,5 @@
-// The update of k-means: rows sorted by label, means of segments. Sums are in double and in the order of rows, as in src/engine/ivf:
-// neither atomics nor the shape of the grid show in the result. See README.md, "k-means".
+// The update of k-means: rows sorted by label, means of segments. Sums are in double and in the order of rows, as in
+// src/engine/ivf: neither atomics nor the shape of the grid show in the result. See README.md, "k-means".
 #include <bit>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -24,7 +24,8 @@ numbers_kernel(uint32_t *numbers, uint32_t n)
 		numbers[i] = i;
 }
 
-/// Grid ceil((n_rows + 1) / 256), block 256: whoever sees a new label notes where it begins, for those without rows too.
+/// Grid ceil((n_rows + 1) / 256), block 256: whoever sees a new label notes where it begins, for those without rows
+/// too.
 __global__ void __launch_bounds__(kThreads)
 boundaries_kernel(const uint32_t *labels, uint32_t n_rows, uint32_t n_clusters, uint32_t *first)
 {
@@ -138,8 +139,8 @@ cudaError_t
 group_rows(GroupArgs *args, cudaStream_t stream)
 {
 	const int n_bits = std::max(1, static_cast<int>(std::bit_width(args->n_clusters - 1)));
-	const cudaError_t error = cub::DeviceRadixSort::SortPairs(args->temp, args->temp_bytes, args->labels, args->sorted_labels,
-		args->numbers, args->order, args->n_rows, 0, n_bits, stream);
+	const cudaError_t error = cub::DeviceRadixSort::SortPairs(args->temp, args->temp_bytes, args->labels,
+		args->sorted_labels, args->numbers, args->order, args->n_rows, 0, n_bits, stream);
 
 	if (error != cudaSuccess || args->temp == nullptr)
 		return error;
@@ -158,7 +159,8 @@ launch_error_sums(const UpdateArgs &args, cudaStream_t stream)
 cudaError_t
 launch_means(const UpdateArgs &args, cudaStream_t stream)
 {
-	means_kernel<<<dim3(args.n_clusters, (args.dim + kMeanThreads - 1) / kMeanThreads), kMeanThreads, 0, stream>>>(args);
+	means_kernel<<<dim3(args.n_clusters, (args.dim + kMeanThreads - 1) / kMeanThreads), kMeanThreads, 0, stream>>>(
+		args);
 	if (args.spherical)
 		scale_means_kernel<<<args.n_clusters, kMeanThreads, 0, stream>>>(args);
 	return cudaGetLastError();

@@ -1,4 +1,5 @@
-// Counters of a tile in shared memory, and the selection of its rows that may be among a query's first. Args: MatchTileArgs or MatchTextArgs.
+// Counters of a tile in shared memory, and the selection of its rows that may be among a query's first. Args:
+// MatchTileArgs or MatchTextArgs.
 #pragma once
 
 #include "kernels/match/match.hpp"
@@ -37,8 +38,7 @@ struct Counters
 	static constexpr uint32_t kTops = kOnes << (kBits - 1);        // the top bit of each
 
 	/// The top bit of each counter of the word that is at least `least` (from 1).
-	static __device__ __forceinline__ uint32_t
-	at_least(uint32_t word, uint32_t least)
+	static __device__ __forceinline__ uint32_t at_least(uint32_t word, uint32_t least)
 	{
 		constexpr uint32_t kHalf = 1u << (kBits - 1);
 		const uint32_t low = word & ~kTops;
@@ -51,8 +51,7 @@ struct Counters
 	}
 
 	/// The value of the counter that a bit of the word lies in.
-	static __device__ __forceinline__ uint32_t
-	value(uint32_t word, uint32_t bit)
+	static __device__ __forceinline__ uint32_t value(uint32_t word, uint32_t bit)
 	{
 		return (word >> (bit / kBits * kBits)) & kMost;
 	}
@@ -79,7 +78,8 @@ block_sum(uint32_t value, uint32_t (*sums)[32], uint32_t *round)
 	return __reduce_add_sync(0xFFFFFFFFu, threadIdx.x % 32 < kTileWarps ? places[threadIdx.x % 32] : 0);
 }
 
-/// The mark that k rows have reached by a zipper array, of which a warp has bins [32 * kEach] in order, kEach a lane; 1 at least.
+/// The mark that k rows have reached by a zipper array, of which a warp has bins [32 * kEach] in order, kEach a lane; 1
+/// at least.
 constexpr uint32_t kZipperEach = kMatchZipperBins / 32;
 
 __device__ __forceinline__ uint32_t
@@ -139,7 +139,7 @@ count_at_least(const uint4 *words, uint32_t n_vectors, uint32_t least)
 		const uint4 four = words[i];
 
 		n += __popc(Counters<kBits>::at_least(four.x, least)) + __popc(Counters<kBits>::at_least(four.y, least)) +
-			 __popc(Counters<kBits>::at_least(four.z, least)) + __popc(Counters<kBits>::at_least(four.w, least));
+			__popc(Counters<kBits>::at_least(four.z, least)) + __popc(Counters<kBits>::at_least(four.w, least));
 	}
 	return n;
 }
@@ -164,7 +164,7 @@ leave_out(const Args &args, uint32_t query, uint32_t first_row, uint32_t n_words
 			const uint32_t row = first_row + i * kEach + j;
 			const uint32_t mark = (word >> (j * kBits)) & Counters<kBits>::kMost;
 			const bool out = mark == 0 || match_row_is_dead(args.dead, row) ||
-							 (has_after && (mark > after_mark || (mark == after_mark && row < after_row)));
+				(has_after && (mark > after_mark || (mark == after_mark && row < after_row)));
 
 			kept |= out ? 0 : mark << (j * kBits);
 		}
@@ -172,12 +172,12 @@ leave_out(const Args &args, uint32_t query, uint32_t first_row, uint32_t n_words
 	}
 }
 
-/// Appends the rows with marks above `tie`, and the first `quota` of those with that mark, in the order of rows. A warp goes over
-/// neighbouring counters, so that ties rank by warp, step, lane, counter.
+/// Appends the rows with marks above `tie`, and the first `quota` of those with that mark, in the order of rows. A warp
+/// goes over neighbouring counters, so that ties rank by warp, step, lane, counter.
 template <uint32_t kBits, class Args>
 __device__ inline void
-append_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vectors, uint32_t n_vectors, uint32_t tie,
-	uint32_t quota, uint32_t n_all, SelectShared *shared, uint32_t *round)
+append_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vectors, uint32_t n_vectors,
+	uint32_t tie, uint32_t quota, uint32_t n_all, SelectShared *shared, uint32_t *round)
 {
 	using C = Counters<kBits>;
 	const uint32_t lane = threadIdx.x % 32;
@@ -273,7 +273,8 @@ append_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *v
 
 template <uint32_t kBits, class Args>
 __device__ inline void
-take_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vectors, uint32_t n_vectors, SelectShared *shared)
+take_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vectors, uint32_t n_vectors,
+	SelectShared *shared)
 {
 	const uint32_t k = args.queries.k[query];
 	uint32_t round = 0;
@@ -315,7 +316,8 @@ take_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vec
 			}
 		}
 	}
-	append_rows<kBits>(args, query, first_row, vectors, n_vectors, tie, n_all > k ? k - n_above : 0, n_all > k ? k : n_all, shared, &round);
+	append_rows<kBits>(args, query, first_row, vectors, n_vectors, tie, n_all > k ? k - n_above : 0,
+		n_all > k ? k : n_all, shared, &round);
 }
 
 } // namespace vectorgpu::kernels

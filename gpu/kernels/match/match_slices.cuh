@@ -1,5 +1,6 @@
 // The slices of a tile that a query touches, and their places dealt out to warps. Long slices
-// are cut into chunks of 1,024 places, so that no warp waits for another one's long list (GENIE, section III-B: load balance).
+// are cut into chunks of 1,024 places, so that no warp waits for another one's long list (GENIE, section III-B: load
+// balance).
 #pragma once
 
 #include "kernels/match/match.hpp"
@@ -7,7 +8,7 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kMatchSlices = 512;      // of a query, looked up at a time
+constexpr uint32_t kMatchSlices = 512;       // of a query, looked up at a time
 constexpr uint32_t kMatchChunkPlaces = 1024; // of a warp's turn: 4 loads of 8 places a lane
 
 struct MatchSlices
@@ -39,7 +40,8 @@ match_lower_bound(const uint32_t *codes, uint32_t n, uint32_t code)
 	return low;
 }
 
-/// Looks up ranges [n], n <= kMatchSlices. Returns the number of chunks. All threads of the block call it; ends with a barrier.
+/// Looks up ranges [n], n <= kMatchSlices. Returns the number of chunks. All threads of the block call it; ends with a
+/// barrier.
 __device__ inline uint32_t
 find_slices(const MatchTile &tile, const MatchRange *ranges, uint32_t n, MatchSlices *slices)
 {

@@ -18,8 +18,7 @@ struct Column
 	uint32_t distance;
 
 	/// One column further; equal: the rows whose symbol is the column's, last: the bit of the last row.
-	__device__ __forceinline__ void
-	step(Word equal, Word last)
+	__device__ __forceinline__ void step(Word equal, Word last)
 	{
 		const Word vertical = equal | minus;
 		const Word horizontal = (((equal & plus) + plus) ^ plus) | equal;
@@ -84,7 +83,8 @@ may_be_returned(const MatchTextArgs &args, uint32_t query, uint32_t row, uint32_
 /// Marks of the group's rows that can reach `least`. A warp calls it.
 template <uint32_t kBits, class Word>
 __device__ __forceinline__ void
-mark_group(const MatchTextArgs &args, const MatchTextTile &tile, uint32_t group, const TextQuery<Word> &query, uint32_t least, uint32_t *words)
+mark_group(const MatchTextArgs &args, const MatchTextTile &tile, uint32_t group, const TextQuery<Word> &query,
+	uint32_t least, uint32_t *words)
 {
 	const uint32_t size = query.size;
 	const uint32_t lane = threadIdx.x % kMatchTextGroup;
@@ -161,8 +161,7 @@ outward(uint32_t i, uint32_t middle, uint32_t n)
 }
 
 template <uint32_t kBits, class Word>
-__global__ void
-__launch_bounds__(kTileThreads, 3)
+__global__ void __launch_bounds__(kTileThreads, 3)
 match_text_kernel(MatchTextArgs args)
 {
 	using C = Counters<kBits>;
@@ -181,8 +180,8 @@ match_text_kernel(MatchTextArgs args)
 
 	if (threadIdx.x < 32)
 	{
-		const uint32_t bound =
-			gate_bound(args.candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins, args.candidates.zipper_shift, k);
+		const uint32_t bound = gate_bound(
+			args.candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins, args.candidates.zipper_shift, k);
 
 		if (threadIdx.x == 0)
 			shared.bound = bound;
@@ -202,7 +201,8 @@ match_text_kernel(MatchTextArgs args)
 	uint32_t least = shared.bound;
 
 	// Texts of about the query's length first: near ones among them leave less to be compared of the others.
-	for (uint32_t i = blockIdx.z * kTileWarps + threadIdx.x / 32, n = 1; i < tile.n_groups; i += kTileWarps * args.n_parts, n++)
+	for (uint32_t i = blockIdx.z * kTileWarps + threadIdx.x / 32, n = 1; i < tile.n_groups;
+		i += kTileWarps * args.n_parts, n++)
 	{
 		mark_group<kBits>(args, tile, outward(i, middle, tile.n_groups), wanted, least, words);
 		if (n % kGroupsPerLook == 0)
@@ -227,7 +227,8 @@ template <uint32_t kBits, class Word>
 cudaError_t
 launch(const MatchTextArgs &args, cudaStream_t stream)
 {
-	match_text_kernel<kBits, Word><<<dim3(args.queries.n_queries, args.n_tiles, args.n_parts), kTileThreads, Counters<kBits>::kWords * 4, stream>>>(args);
+	match_text_kernel<kBits, Word><<<dim3(args.queries.n_queries, args.n_tiles, args.n_parts), kTileThreads,
+		Counters<kBits>::kWords * 4, stream>>>(args);
 	return cudaGetLastError();
 }
 
@@ -245,7 +246,8 @@ match_text_parts(uint32_t n_queries, uint32_t n_tiles)
 	constexpr uint64_t kBlocks = 400; // of three a multiprocessor
 	constexpr uint64_t kMostParts = 32;
 
-	return static_cast<uint32_t>(std::clamp<uint64_t>(kBlocks / std::max<uint64_t>(1, uint64_t{n_queries} * n_tiles), 1, kMostParts));
+	return static_cast<uint32_t>(
+		std::clamp<uint64_t>(kBlocks / std::max<uint64_t>(1, uint64_t{n_queries} * n_tiles), 1, kMostParts));
 }
 
 cudaError_t

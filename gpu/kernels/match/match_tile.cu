@@ -12,8 +12,7 @@ namespace
 {
 
 template <uint32_t kBits>
-__global__ void
-__launch_bounds__(kTileThreads, 3)
+__global__ void __launch_bounds__(kTileThreads, 3)
 match_tile_kernel(MatchTileArgs args, uint32_t n_parts)
 {
 	using C = Counters<kBits>;
@@ -38,8 +37,8 @@ match_tile_kernel(MatchTileArgs args, uint32_t n_parts)
 	if (n_chunks == 0 && n == n_ranges)
 	{
 		// Nothing matches here: of no interest once k rows that match something have been taken.
-		const uint32_t bound = gate_bound(
-			args.candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins, args.candidates.zipper_shift, args.queries.k[query]);
+		const uint32_t bound = gate_bound(args.candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins,
+			args.candidates.zipper_shift, args.queries.k[query]);
 
 		if (__syncthreads_or(bound > 1))
 			return;
@@ -53,8 +52,7 @@ match_tile_kernel(MatchTileArgs args, uint32_t n_parts)
 	__syncthreads();
 	for (uint32_t done = 0;;)
 	{
-		for_each_place(
-			tile, slices, n, n_chunks,
+		for_each_place(tile, slices, n, n_chunks,
 			[&](uint32_t place)
 			{
 				const uint32_t row = place - part_first;
@@ -79,9 +77,9 @@ match_tile_kernel(MatchTileArgs args, uint32_t n_parts)
 	take_rows<kBits>(args, query, tile.first_row + part_first, match_counters, n_vectors, &shared);
 }
 
-__global__ void
-__launch_bounds__(kMergeThreads)
-match_merge_kernel(MatchQueries queries, MatchCandidates candidates, uint64_t *out, uint32_t *n_out, uint32_t stride, uint32_t n_entries)
+__global__ void __launch_bounds__(kMergeThreads)
+match_merge_kernel(MatchQueries queries, MatchCandidates candidates, uint64_t *out, uint32_t *n_out, uint32_t stride,
+	uint32_t n_entries)
 {
 	extern __shared__ Entry merge_entries_shared[];
 	__shared__ uint32_t shared_bound;
@@ -95,7 +93,8 @@ match_merge_kernel(MatchQueries queries, MatchCandidates candidates, uint64_t *o
 
 	if (threadIdx.x < 32)
 	{
-		const uint32_t bound = gate_bound(candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins, candidates.zipper_shift, k);
+		const uint32_t bound =
+			gate_bound(candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins, candidates.zipper_shift, k);
 
 		if (threadIdx.x == 0)
 		{
@@ -149,8 +148,9 @@ launch_tiles(const MatchTileArgs &args, cudaStream_t stream)
 {
 	const uint32_t n_parts = match_parts(kBits);
 
-	match_tile_kernel<kBits><<<dim3(args.queries.n_queries, args.n_tiles * n_parts), kTileThreads, Counters<kBits>::kWords * 4, stream>>>(
-		args, n_parts);
+	match_tile_kernel<kBits>
+		<<<dim3(args.queries.n_queries, args.n_tiles * n_parts), kTileThreads, Counters<kBits>::kWords * 4, stream>>>(
+			args, n_parts);
 	return cudaGetLastError();
 }
 
@@ -211,14 +211,15 @@ launch_match_tiles(const MatchTileArgs &args, cudaStream_t stream)
 }
 
 cudaError_t
-launch_match_merge(const MatchQueries &queries, const MatchCandidates &candidates, uint32_t max_k, uint64_t *out, uint32_t *n_out,
-	uint32_t stride, cudaStream_t stream)
+launch_match_merge(const MatchQueries &queries, const MatchCandidates &candidates, uint32_t max_k, uint64_t *out,
+	uint32_t *n_out, uint32_t stride, cudaStream_t stream)
 {
 	const uint32_t n = match_merge_entries(max_k);
 
 	if (queries.n_queries == 0)
 		return cudaSuccess;
-	match_merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, candidates, out, n_out, stride, n);
+	match_merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(
+		queries, candidates, out, n_out, stride, n);
 	return cudaGetLastError();
 }
 
@@ -235,7 +236,8 @@ prepare_match_kernels()
 	if (error == cudaSuccess)
 		error = cudaFuncSetAttribute(match_tile_kernel<32>, kLimit, Counters<32>::kWords * 4);
 	if (error == cudaSuccess)
-		error = cudaFuncSetAttribute(match_merge_kernel, kLimit, static_cast<int>(match_merge_entries(kMaxSelectK) * sizeof(Entry)));
+		error = cudaFuncSetAttribute(
+			match_merge_kernel, kLimit, static_cast<int>(match_merge_entries(kMaxSelectK) * sizeof(Entry)));
 	if (error == cudaSuccess)
 		error = prepare_match_text_kernels();
 	return error;

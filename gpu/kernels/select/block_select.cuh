@@ -1,4 +1,5 @@
-// Selection inside one block: k-th smallest of numbers (radix, 8 bits a round) and a power-of-two bitonic sort of entries.
+// Selection inside one block: k-th smallest of numbers (radix, 8 bits a round) and a power-of-two bitonic sort of
+// entries.
 #pragma once
 
 #include "kernels/warp_block/order.cuh"
@@ -23,9 +24,9 @@ struct RadixScratch
 	uint32_t any_ones; // bits that some value has
 };
 
-/// The k-th smallest (k from 1) of value(i), i in [0, n), as unsigned numbers; k <= n. All threads of the block call it and
-/// get the result. value(i) is called up to five times per i. Digits begin at the first bit in which values differ, so that
-/// numbers of one magnitude do not crowd into one bin.
+/// The k-th smallest (k from 1) of value(i), i in [0, n), as unsigned numbers; k <= n. All threads of the block call it
+/// and get the result. value(i) is called up to five times per i. Digits begin at the first bit in which values differ,
+/// so that numbers of one magnitude do not crowd into one bin.
 template <class Value>
 __device__ uint32_t
 block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratch *scratch)
@@ -126,8 +127,9 @@ struct FewScratch
 	uint32_t parts[2][32]; // of each warp, in turn
 };
 
-/// Some number of [low, high), low < high: half-way between the floats whose orders they are, where that is one, since estimates lie on both
-/// sides of zero and are spread evenly rather than by magnitude. Every fourth round halves the numbers, so that there are not many rounds.
+/// Some number of [low, high), low < high: half-way between the floats whose orders they are, where that is one, since
+/// estimates lie on both sides of zero and are spread evenly rather than by magnitude. Every fourth round halves the
+/// numbers, so that there are not many rounds.
 __device__ __forceinline__ uint32_t
 order_between(uint32_t low, uint32_t high, uint32_t round)
 {
@@ -136,9 +138,9 @@ order_between(uint32_t low, uint32_t high, uint32_t round)
 	return round % 4 != 3 && middle >= low && middle < high ? middle : low + (high - low) / 2;
 }
 
-/// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold; places without one hold 0xFFFFFFFF, and there are k others
-/// at least, or that is the answer. Halves the range again and again: for at most kFewEach numbers a thread that is faster than
-/// histograms. All of Threads call it and get the result.
+/// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold; places without one hold
+/// 0xFFFFFFFF, and there are k others at least, or that is the answer. Halves the range again and again: for at most
+/// kFewEach numbers a thread that is faster than histograms. All of Threads call it and get the result.
 template <class Threads = WholeBlock>
 __device__ inline uint32_t
 block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)

@@ -25,9 +25,9 @@ flush_entries(Entry *entries, uint32_t fill, uint32_t k)
 	return min(fill, k);
 }
 
-/// best = the k first of best and of `count` candidates; entries [n_entries] in shared memory. A buffer behind the k first
-/// takes the candidates that come before the k-th; when it is full, all is sorted and cut back to k. entry_at(i, threshold): candidate
-/// i, or any entry not before the threshold if it does not count.
+/// best = the k first of best and of `count` candidates; entries [n_entries] in shared memory. A buffer behind the k
+/// first takes the candidates that come before the k-th; when it is full, all is sorted and cut back to k. entry_at(i,
+/// threshold): candidate i, or any entry not before the threshold if it does not count.
 template <class EntryAt>
 __device__ __forceinline__ void
 merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best &best, uint32_t query, Entry *entries,
@@ -78,17 +78,16 @@ merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best
 
 /// The same for a filter's or a scan's candidates.
 __device__ inline void
-merge_block(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best, uint32_t query,
-	Entry *entries, uint32_t n_entries)
+merge_block(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best,
+	uint32_t query, Entry *entries, uint32_t n_entries)
 {
 	const uint64_t *keys = candidates.keys + static_cast<size_t>(query) * candidates.capacity;
 	const uint32_t *rows = candidates.rows + static_cast<size_t>(query) * candidates.capacity;
 
 	merge_candidates(
-		queries.k[query], min(candidates.counts[query], candidates.capacity),
-		[&](uint32_t i, const Entry &threshold)
-		{ return keys[i] <= threshold.key ? Entry{keys[i], row_ids[rows[i]]} : Entry{kExcludedKey, 0}; },
-		best, query, entries, n_entries);
+		queries.k[query], min(candidates.counts[query], candidates.capacity), [&](uint32_t i, const Entry &threshold)
+		{ return keys[i] <= threshold.key ? Entry{keys[i], row_ids[rows[i]]} : Entry{kExcludedKey, 0}; }, best, query,
+		entries, n_entries);
 }
 
 } // namespace vectorgpu::kernels

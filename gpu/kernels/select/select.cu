@@ -23,8 +23,8 @@ merge_entries(uint32_t max_k)
 
 /// Grid n_queries, block 512. The k-th smallest of the minima's upper halves bounds k different rows from above.
 __global__ void __launch_bounds__(kThresholdThreads)
-thresholds_kernel(const Queries queries, const uint64_t *minima, uint32_t n_groups, const Best best, uint64_t *thresholds,
-	uint32_t *counts)
+thresholds_kernel(const Queries queries, const uint64_t *minima, uint32_t n_groups, const Best best,
+	uint64_t *thresholds, uint32_t *counts)
 {
 	__shared__ RadixScratch scratch;
 	__shared__ uint32_t high[kMaxGroups];
@@ -53,8 +53,8 @@ thresholds_kernel(const Queries queries, const uint64_t *minima, uint32_t n_grou
 
 /// Grid (ceil(n_rows / 4096), n_queries), block 256.
 __global__ void __launch_bounds__(kCompactThreads)
-compact_kernel(const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const uint64_t *thresholds,
-	const Candidates candidates)
+compact_kernel(
+	const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const uint64_t *thresholds, const Candidates candidates)
 {
 	const uint32_t query = blockIdx.y;
 	const uint64_t threshold = thresholds[query];
@@ -106,7 +106,8 @@ merge_kernel(const Queries queries, const Candidates candidates, const uint64_t 
 
 /// The same behind a bounded scan.
 __global__ void __launch_bounds__(kMergeThreads)
-bounded_merge_kernel(const Queries queries, const Candidates candidates, const uint64_t *row_ids, const Best best, uint32_t n_entries)
+bounded_merge_kernel(
+	const Queries queries, const Candidates candidates, const uint64_t *row_ids, const Best best, uint32_t n_entries)
 {
 	extern __shared__ Entry entries[];
 
@@ -120,7 +121,8 @@ bounded_merge_kernel(const Queries queries, const Candidates candidates, const u
 		candidates.counts[blockIdx.x] = 0;
 }
 
-/// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half passes on little more than k keys.
+/// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half passes on little more than k
+/// keys.
 __global__ void __launch_bounds__(kMergeThreads)
 select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best best,
 	uint32_t n_entries)
@@ -129,7 +131,8 @@ select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_str
 	__shared__ RadixScratch scratch;
 	const uint64_t *query_keys = keys + blockIdx.x * key_stride;
 	const uint32_t k = min(queries.k[blockIdx.x], n_rows);
-	const uint32_t kth = block_kth_smallest([&](uint32_t i) { return static_cast<uint32_t>(query_keys[i] >> 32); }, n_rows, k, &scratch);
+	const uint32_t kth =
+		block_kth_smallest([&](uint32_t i) { return static_cast<uint32_t>(query_keys[i] >> 32); }, n_rows, k, &scratch);
 
 	if (threadIdx.x == 0)
 		best.counts[blockIdx.x] = 0;
@@ -137,17 +140,20 @@ select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_str
 	merge_candidates(
 		k, n_rows,
 		[&](uint32_t i, const Entry &)
-		{ return static_cast<uint32_t>(query_keys[i] >> 32) <= kth ? Entry{query_keys[i], i} : Entry{kExcludedKey, 0}; },
+		{
+			return static_cast<uint32_t>(query_keys[i] >> 32) <= kth ? Entry{query_keys[i], i} : Entry{kExcludedKey, 0};
+		},
 		best, blockIdx.x, entries, n_entries);
 }
 
 } // namespace
 
 cudaError_t
-launch_thresholds(const Queries &queries, const uint64_t *minima, uint32_t n_groups, const Best &best, uint64_t *thresholds,
-	uint32_t *counts, cudaStream_t stream)
+launch_thresholds(const Queries &queries, const uint64_t *minima, uint32_t n_groups, const Best &best,
+	uint64_t *thresholds, uint32_t *counts, cudaStream_t stream)
 {
-	thresholds_kernel<<<queries.n_queries, kThresholdThreads, 0, stream>>>(queries, minima, n_groups, best, thresholds, counts);
+	thresholds_kernel<<<queries.n_queries, kThresholdThreads, 0, stream>>>(
+		queries, minima, n_groups, best, thresholds, counts);
 	return cudaGetLastError();
 }
 
@@ -168,28 +174,31 @@ launch_merge(const Queries &queries, const Candidates &candidates, const uint64_
 {
 	const uint32_t n = merge_entries(max_k);
 
-	merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, candidates, row_ids, best, n, redo);
+	merge_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(
+		queries, candidates, row_ids, best, n, redo);
 	return cudaGetLastError();
 }
 
 cudaError_t
-launch_bounded_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best, uint32_t max_k,
-	cudaStream_t stream)
+launch_bounded_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best,
+	uint32_t max_k, cudaStream_t stream)
 {
 	const uint32_t n = merge_entries(max_k);
 
-	return launch_after(bounded_merge_kernel, queries.n_queries, kMergeThreads, n * sizeof(Entry), stream, queries, candidates, row_ids, best, n);
+	return launch_after(bounded_merge_kernel, queries.n_queries, kMergeThreads, n * sizeof(Entry), stream, queries,
+		candidates, row_ids, best, n);
 }
 
 cudaError_t
-launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best &best, uint32_t max_k,
-	cudaStream_t stream)
+launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best &best,
+	uint32_t max_k, cudaStream_t stream)
 {
 	const uint32_t n = merge_entries(max_k);
 
 	if (queries.n_queries == 0 || n_rows == 0)
 		return cudaSuccess;
-	select_keys_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(queries, keys, key_stride, n_rows, best, n);
+	select_keys_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(
+		queries, keys, key_stride, n_rows, best, n);
 	return cudaGetLastError();
 }
 

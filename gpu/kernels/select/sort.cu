@@ -21,17 +21,20 @@ zip_kernel(const uint64_t *keys, const uint64_t *rows, uint64_t n, Entry *out)
 } // namespace
 
 cudaError_t
-sort_entries(void *temp, size_t *temp_bytes, uint64_t *keys, uint64_t *rows, uint64_t *sorted_keys, uint64_t *sorted_rows,
-	uint64_t n, bool rows_ascending, cudaStream_t stream)
+sort_entries(void *temp, size_t *temp_bytes, uint64_t *keys, uint64_t *rows, uint64_t *sorted_keys,
+	uint64_t *sorted_rows, uint64_t n, bool rows_ascending, cudaStream_t stream)
 {
 	if (temp == nullptr || rows_ascending)
-		return cub::DeviceRadixSort::SortPairs(temp, *temp_bytes, keys, sorted_keys, rows, sorted_rows, n, 0, 64, stream);
+		return cub::DeviceRadixSort::SortPairs(
+			temp, *temp_bytes, keys, sorted_keys, rows, sorted_rows, n, 0, 64, stream);
 
 	// Pairs (row, key) by row, then pairs (key, row) by key: the second sort is stable.
-	if (cudaError_t error = cub::DeviceRadixSort::SortPairs(temp, *temp_bytes, rows, sorted_rows, keys, sorted_keys, n, 0, 64, stream);
+	if (cudaError_t error =
+			cub::DeviceRadixSort::SortPairs(temp, *temp_bytes, rows, sorted_rows, keys, sorted_keys, n, 0, 64, stream);
 		error != cudaSuccess)
 		return error;
-	if (cudaError_t error = cub::DeviceRadixSort::SortPairs(temp, *temp_bytes, sorted_keys, keys, sorted_rows, rows, n, 0, 64, stream);
+	if (cudaError_t error =
+			cub::DeviceRadixSort::SortPairs(temp, *temp_bytes, sorted_keys, keys, sorted_rows, rows, n, 0, 64, stream);
 		error != cudaSuccess)
 		return error;
 	if (cudaError_t error = cudaMemcpyAsync(sorted_keys, keys, n * sizeof(uint64_t), cudaMemcpyDeviceToDevice, stream);

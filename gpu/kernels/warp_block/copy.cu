@@ -1,5 +1,5 @@
-// Small copies between pinned host memory and the device by a kernel: as part of a chain of kernels they start sooner than a
-// copy by the copy engine, which the stream has to switch to and back.
+// Small copies between pinned host memory and the device by a kernel: as part of a chain of kernels they start sooner
+// than a copy by the copy engine, which the stream has to switch to and back.
 #include "kernels/kernels.hpp"
 #include "kernels/warp_block/launch.cuh"
 
@@ -30,8 +30,8 @@ launch_copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
 
 	if (n == 0)
 		return cudaSuccess;
-	return launch_after(copy_kernel, (n + kCopyThreads - 1) / kCopyThreads, kCopyThreads, 0, stream, static_cast<uint4 *>(to),
-		static_cast<const uint4 *>(from), n);
+	return launch_after(copy_kernel, (n + kCopyThreads - 1) / kCopyThreads, kCopyThreads, 0, stream,
+		static_cast<uint4 *>(to), static_cast<const uint4 *>(from), n);
 }
 
 } // namespace vectorgpu::kernels

@@ -1,10 +1,12 @@
-// Launches of kernels that follow each other in a stream, with programmatic dependent launch where the device has it (9.0 and
-// later): a kernel's blocks come onto the device while the kernel ahead of it still runs, do what needs nothing of it, and wait.
+// Launches of kernels that follow each other in a stream, with programmatic dependent launch where the device has it
+// (9.0 and later): a kernel's blocks come onto the device while the kernel ahead of it still runs, do what needs
+// nothing of it, and wait.
 //
-// Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything that work
-// ahead of it in the stream touches. What is constant while searches run (rows, their values, tombstones) may be read before. A kernel may
-// call let_next_start() at once, whatever is launched behind it: the next one waits for its end, not for this call. Blocks come early behind a kernel only:
-// behind a copy or a wait for another stream's event (NewRows::await) they come when that is over.
+// Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything
+// that work ahead of it in the stream touches. What is constant while searches run (rows, their values, tombstones) may
+// be read before. A kernel may call let_next_start() at once, whatever is launched behind it: the next one waits for
+// its end, not for this call. Blocks come early behind a kernel only: behind a copy or a wait for another stream's
+// event (NewRows::await) they come when that is over.
 #pragma once
 
 #include <atomic>
@@ -45,8 +47,8 @@ waits_for_stream(Kernel kernel)
 		int major = 0;
 
 		answer = cudaGetDevice(&device) == cudaSuccess &&
-				 cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9 &&
-				 cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+			cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9 &&
+			cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
 		known.store(answer, std::memory_order_relaxed);
 	}
 	return answer != 0;
@@ -55,7 +57,8 @@ waits_for_stream(Kernel kernel)
 /// kernel<<<grid, block, shared, stream>>>(arguments…), see above.
 template <class... Parameters, class... Arguments>
 cudaError_t
-launch_after(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments... arguments)
+launch_after(
+	void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, Arguments... arguments)
 {
 	cudaLaunchAttribute attribute{};
 	cudaLaunchConfig_t config{};

@@ -24,7 +24,8 @@ encode_function()
 		void *found = nullptr;
 		cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 
-		if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result) == cudaSuccess &&
+		if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result) ==
+				cudaSuccess &&
 			result == cudaDriverEntryPointSuccess)
 			function = reinterpret_cast<Encode>(found);
 		known.store(function, std::memory_order_relaxed);
@@ -35,7 +36,8 @@ encode_function()
 } // namespace
 
 cudaError_t
-describe_rows(const void *matrix, uint64_t n_rows, uint64_t row_bytes, uint32_t box_bytes, uint32_t box_rows, CUtensorMap *map)
+describe_rows(
+	const void *matrix, uint64_t n_rows, uint64_t row_bytes, uint32_t box_bytes, uint32_t box_rows, CUtensorMap *map)
 {
 	const Encode encode = encode_function();
 	const cuuint64_t sizes[2] = {row_bytes, n_rows};
@@ -48,8 +50,8 @@ describe_rows(const void *matrix, uint64_t n_rows, uint64_t row_bytes, uint32_t 
 	return encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void *>(matrix), sizes, strides, box, steps,
 			   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
 			   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-			   ? cudaSuccess
-			   : cudaErrorInvalidValue;
+		? cudaSuccess
+		: cudaErrorInvalidValue;
 }
 
 } // namespace vectorgpu::kernels

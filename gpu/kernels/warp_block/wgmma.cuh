@@ -1,7 +1,8 @@
-// Hopper's warp-group products (wgmma), bulk tensor copies (TMA) and barriers, as plain functions. Code for other devices has none
-// of them: VECTORGPU_HAS_WGMMA says which pass of the compiler this is.
+// Hopper's warp-group products (wgmma), bulk tensor copies (TMA) and barriers, as plain functions. Code for other
+// devices has none of them: VECTORGPU_HAS_WGMMA says which pass of the compiler this is.
 //
-// Operands lie in shared memory as 128 bytes of K of each row, rows one after another, units of 16 bytes swizzled as the copies do
+// Operands lie in shared memory as 128 bytes of K of each row, rows one after another, units of 16 bytes swizzled as
+// the copies do
 // ("128B swizzle"), beginning at multiples of 1024.
 #pragma once
 
@@ -41,15 +42,17 @@ barrier_arrive(uint32_t barrier)
 __device__ __forceinline__ void
 barrier_expect(uint32_t barrier, uint32_t bytes)
 {
-	asm volatile("{\n.reg .b64 t;\nmbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;\n}" ::"r"(barrier), "r"(bytes) : "memory");
+	asm volatile("{\n.reg .b64 t;\nmbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;\n}" ::"r"(barrier), "r"(bytes)
+		: "memory");
 }
 
 /// Until the phase of that parity is over.
 __device__ __forceinline__ void
 barrier_wait(uint32_t barrier, uint32_t parity)
 {
-	asm volatile("{\n.reg .pred over;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n@over bra.uni done;\n"
-				 "bra.uni again;\ndone:\n}" ::"r"(barrier),
+	asm volatile(
+		"{\n.reg .pred over;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n@over bra.uni done;\n"
+		"bra.uni again;\ndone:\n}" ::"r"(barrier),
 		"r"(parity)
 		: "memory");
 }
@@ -78,7 +81,8 @@ l2_policy_normal()
 __device__ __forceinline__ void
 copy_box_for(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier, uint64_t policy)
 {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+				 "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
 		"l"(reinterpret_cast<uint64_t>(map)), "r"(x), "r"(y), "r"(barrier), "l"(policy)
 		: "memory");
 }
@@ -87,7 +91,9 @@ copy_box_for(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32
 __device__ __forceinline__ void
 copy_box(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier)
 {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+	asm volatile(
+		"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+			to),
 		"l"(reinterpret_cast<uint64_t>(map)), "r"(x), "r"(y), "r"(barrier)
 		: "memory");
 }
@@ -160,8 +166,8 @@ hold_sums(Sum (&sums)[NT][4])
 			asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
 
-/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries; with accumulate = 0 what was in sums is dropped. All
-/// four warps.
+/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries; with accumulate = 0 what was in
+/// sums is dropped. All four warps.
 template <Form form, int NT>
 struct GroupProduct;
 
@@ -175,24 +181,26 @@ struct GroupProduct;
 #define VECTORGPU_LIST_4 "%0, %1, %2, %3"
 #define VECTORGPU_LIST_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define VECTORGPU_LIST_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define VECTORGPU_LIST_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define VECTORGPU_LIST_32                                                                                              \
+	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
 	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define VECTORGPU_LIST_64 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+#define VECTORGPU_LIST_64                                                                                              \
+	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
+	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                                 \
+	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                 \
 	"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define VECTORGPU_PRODUCT(form, nt, n_sums, type, sum, constraint, tail, a, b, c)                                                     \
-	template <>                                                                                                                      \
-	struct GroupProduct<form, nt>                                                                                                    \
-	{                                                                                                                                \
-		static __device__ __forceinline__ void                                                                                       \
-		add(sum (&sums)[nt][4], uint64_t rows, uint64_t queries, uint32_t accumulate = 1)                                            \
-		{                                                                                                                            \
-			asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned." type " {" VECTORGPU_LIST_##n_sums       \
-						 "}, %" #a ", %" #b tail ";\n}"                                                                               \
-						 : VECTORGPU_##n_sums(constraint, 0)                                                                         \
-						 : "l"(rows), "l"(queries), "r"(accumulate));                                                                \
-		}                                                                                                                            \
+#define VECTORGPU_PRODUCT(form, nt, n_sums, type, sum, constraint, tail, a, b, c)                                      \
+	template <>                                                                                                        \
+	struct GroupProduct<form, nt>                                                                                      \
+	{                                                                                                                  \
+		static __device__ __forceinline__ void add(                                                                    \
+			sum (&sums)[nt][4], uint64_t rows, uint64_t queries, uint32_t accumulate = 1)                              \
+		{                                                                                                              \
+			asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned." type            \
+						 " {" VECTORGPU_LIST_##n_sums "}, %" #a ", %" #b tail ";\n}"                                   \
+				: VECTORGPU_##n_sums(constraint, 0)                                                                    \
+				: "l"(rows), "l"(queries), "r"(accumulate));                                                           \
+		}                                                                                                              \
 	};
 VECTORGPU_PRODUCT(Form::kByte, 1, 4, "m64n8k32.s32.u8.u8", int, "+r", ", p", 4, 5, 6)
 VECTORGPU_PRODUCT(Form::kByte, 2, 8, "m64n16k32.s32.u8.u8", int, "+r", ", p", 8, 9, 10)

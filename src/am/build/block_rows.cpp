@@ -37,7 +37,8 @@ add_value(BlockRows *rows, Datum datum)
 
 	if (rows->values != nullptr)
 	{
-		// Making a value takes several times its memory, and core calls back in a context that lives as long as the scan.
+		// Making a value takes several times its memory, and core calls back in a context that lives as long as the
+		// scan.
 		const MemoryContext outer = MemoryContextSwitchTo(rows->scratch);
 		const char *value = rows->values->store(rows->shape, datum);
 		const Size n_bytes = stored_bytes(value);

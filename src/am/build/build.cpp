@@ -38,8 +38,8 @@ init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexSha
 		am->store_options(index, shape, meta->am_options);
 }
 
-/// What is done, and what that makes of the whole, since rows come in the order of the table's blocks. It holds for partial
-/// indexes and for tables that were never analyzed too.
+/// What is done, and what that makes of the whole, since rows come in the order of the table's blocks. It holds for
+/// partial indexes and for tables that were never analyzed too.
 void
 report_tuples(const BuildState *state, BlockNumber block)
 {
@@ -58,8 +58,8 @@ serial_build_scan(BuildState *state)
 	double heap_tuples;
 
 	block_rows_init(rows, &state->shape, {build_write_row, state});
-	heap_tuples = table_index_build_scan(state->heap, state->index, state->info, false, true, block_rows_callback,
-		rows, nullptr);
+	heap_tuples =
+		table_index_build_scan(state->heap, state->index, state->info, false, true, block_rows_callback, rows, nullptr);
 	block_rows_flush(rows);
 	block_rows_end(rows);
 	pfree(rows);
@@ -160,7 +160,8 @@ shared_build_phase_name(const AccessMethod *am, int64 phase)
 		case kPhaseInitialize:
 			return const_cast<char *>("initializing");
 		case kPhaseWriteRows:
-			return const_cast<char *>(am->values != nullptr ? "scanning table and writing values" : "scanning table and writing vectors");
+			return const_cast<char *>(
+				am->values != nullptr ? "scanning table and writing values" : "scanning table and writing vectors");
 		case kPhaseFinish:
 			return const_cast<char *>("writing row ids and metapage");
 		default:

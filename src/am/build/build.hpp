@@ -64,7 +64,7 @@ struct BuildState
 	MetaData *meta;
 	SegmentPlan plan;
 	SegmentWriter writer;
-	uint64 n_tuples; // written so far
+	uint64 n_tuples;         // written so far
 	BlockNumber heap_blocks; // of the table, when the build began
 };
 

@@ -22,11 +22,13 @@ shape_of_built_index(const AccessMethod *am, Relation index)
 	return shape_of_meta(&meta);
 }
 
-/// Appends the stored value of a datum. Making it takes several times its memory, which core frees at the end of the statement only.
+/// Appends the stored value of a datum. Making it takes several times its memory, which core frees at the end of the
+/// statement only.
 void
 insert_value(const ValueFormat *values, const IndexShape *shape, Relation index, Relation heap, RowId row, Datum datum)
 {
-	const MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
+	const MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
 	const MemoryContext outer = MemoryContextSwitchTo(scratch);
 	const char *value = values->store(shape, datum);
 

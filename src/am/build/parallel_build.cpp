@@ -3,8 +3,8 @@
 // Workers take chunks of blocks from a shared counter, so that each worker's rows come in ascending order; each sends
 // them through a queue of its own, and the leader takes the smallest head of all queues. A worker whose queue is full
 // waits, so nothing is spooled and memory is the queues. A chunk is small enough for its rows to fit a queue as a rule:
-// the leader drains one chunk while the others' workers fill their queues. (Core's parallel table scan hands out chunks of
-// up to 64 MB, which would leave all workers but one waiting.)
+// the leader drains one chunk while the others' workers fill their queues. (Core's parallel table scan hands out chunks
+// of up to 64 MB, which would leave all workers but one waiting.)
 //
 // No lock of its own: workers take the locks that the leader holds already, as members of its lock group. PG dialect.
 #include "am/build/build.hpp"
@@ -33,7 +33,7 @@ extern "C"
 #include "tcop/tcopprot.h"
 #include "utils/snapmgr.h"
 
-PGDLLEXPORT void vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc);
+	PGDLLEXPORT void vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc);
 }
 
 namespace vectorgpu::am
@@ -98,9 +98,10 @@ send_message(RowSender *sender)
 		return;
 	(void) VG_FAULT("build_send");
 	if (shm_mq_send(sender->queue, sender->size, sender->message, false, false) != SHM_MQ_SUCCESS)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						   errmsg("the leader of a parallel index build went away"),
-						   errdetail("It ended or was cancelled; the build is undone.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("the leader of a parallel index build went away"),
+				errdetail("It ended or was cancelled; the build is undone.")));
 	sender->size = 0;
 }
 
@@ -179,10 +180,12 @@ struct Leader
 worker_lost(Leader *leader)
 {
 	WaitForParallelWorkersToFinish(leader->context);
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					   errmsg("a worker of the parallel index build ended before its work was done"),
-					   errdetail("The build is undone."),
-					   errhint("The server log may tell why. With max_parallel_maintenance_workers = 0 a build needs no workers.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			errmsg("a worker of the parallel index build ended before its work was done"),
+			errdetail("The build is undone."),
+			errhint(
+				"The server log may tell why. With max_parallel_maintenance_workers = 0 a build needs no workers.")));
 	pg_unreachable();
 }
 
@@ -212,8 +215,7 @@ write_head(Leader *leader, RowSource *source)
 
 	build_write_row(leader->state, source->row, is_null ? nullptr : source->next);
 	if (!is_null)
-		source->next +=
-			leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
+		source->next += leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
 	next_row(leader, source);
 }
 
@@ -288,8 +290,8 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 void
 store_extras(ParallelContext *context, int n_workers)
 {
-	BufferUsage *buffer_usage = static_cast<BufferUsage *>(
-		shm_toc_allocate(context->toc, mul_size(sizeof(BufferUsage), n_workers)));
+	BufferUsage *buffer_usage =
+		static_cast<BufferUsage *>(shm_toc_allocate(context->toc, mul_size(sizeof(BufferUsage), n_workers)));
 	WalUsage *wal_usage =
 		static_cast<WalUsage *>(shm_toc_allocate(context->toc, mul_size(sizeof(WalUsage), n_workers)));
 
@@ -348,8 +350,8 @@ launch(Leader *leader, int n_workers)
 	leader->n_sources = context->nworkers_launched;
 	leader->sources = static_cast<RowSource *>(palloc0(sizeof(RowSource) * context->nworkers_launched));
 	for (int i = 0; i < leader->n_sources; i++)
-		leader->sources[i].queue = shm_mq_attach(reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg,
-			context->worker[i].bgwhandle);
+		leader->sources[i].queue = shm_mq_attach(
+			reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg, context->worker[i].bgwhandle);
 	// Raises an error if a worker could not be started: the others would wait for ever for the leader to drain their
 	// queues, and the leader for their end.
 	WaitForParallelWorkersToAttach(context);
@@ -426,9 +428,8 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	shm_mq_set_sender(queue, MyProc);
 	sender.queue = shm_mq_attach(queue, segment, nullptr);
-	sender.vector_bytes = value_format(&shared->shape) != nullptr
-		? 0
-		: vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
+	sender.vector_bytes =
+		value_format(&shared->shape) != nullptr ? 0 : vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
 	sender.capacity = kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes);
 	sender.message = static_cast<char *>(palloc(sender.capacity));
 	block_rows_init(rows, &shared->shape, {send_row, &sender});

@@ -1,5 +1,5 @@
-// vectorgpu_check, the pages: every page of every segment and of the delta, byte by byte where a byte has only one right
-// value. A page is copied under its lock and looked at without. See verify.hpp.
+// vectorgpu_check, the pages: every page of every segment and of the delta, byte by byte where a byte has only one
+// right value. A page is copied under its lock and looked at without. See verify.hpp.
 #include "am/check/verify.hpp"
 
 #include "storage/delta_map.hpp"
@@ -70,8 +70,8 @@ copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expect)
 	Buffer buffer;
 
 	CHECK_FOR_INTERRUPTS();
-	buffer = page_read(check->index, block, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, check->strategy,
-		&foreign);
+	buffer =
+		page_read(check->index, block, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, check->strategy, &foreign);
 	if (foreign)
 	{
 		// A primary's check holds a snapshot, so that nothing it may read is put to another use.
@@ -86,8 +86,8 @@ copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expect)
 		page_corrupted(check->index, block, "The checksum of the page does not match its contents.");
 	// The checksum begins behind the page header. Its LSN and core's checksum are core's to judge.
 	if (header->pd_lower > BLCKSZ || header->pd_upper != BLCKSZ || header->pd_special != BLCKSZ ||
-		header->pd_lower < (expect.role == PageRole::kDelta ? kPayloadOffset : Size(BLCKSZ)) ||
-		header->pd_flags != 0 || !TransactionIdEquals(header->pd_prune_xid, InvalidTransactionId) ||
+		header->pd_lower < (expect.role == PageRole::kDelta ? kPayloadOffset : Size(BLCKSZ)) || header->pd_flags != 0 ||
+		!TransactionIdEquals(header->pd_prune_xid, InvalidTransactionId) ||
 		header->pd_pagesize_version != (BLCKSZ | PG_PAGE_LAYOUT_VERSION))
 		page_corrupted(check->index, block, "The page header is not as this page's must be.");
 	if (!all_zero(check->copy.data + header->pd_lower, BLCKSZ - header->pd_lower))
@@ -160,8 +160,8 @@ check_row_ids(PageCheck *check, BlockNumber block, Size n_bytes, RowIdOrder *ord
 }
 
 void
-check_tombstones(PageCheck *check, BlockNumber block, const SegmentEntry *segment, uint64 first_byte, Size n_bytes,
-	uint64 *n_dead)
+check_tombstones(
+	PageCheck *check, BlockNumber block, const SegmentEntry *segment, uint64 first_byte, Size n_bytes, uint64 *n_dead)
 {
 	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
 	const bool last_page = first_byte + n_bytes == (n_bits + 7) / 8;
@@ -295,8 +295,8 @@ check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 	if ((header & ~(kDeltaRowIdMask | kDeltaNull | kDeltaDead)) != 0)
 		page_corrupted(check->index, block, "A row of the delta has flags that do not exist.");
 	if (!valid_row_id(header & kDeltaRowIdMask))
-		page_corrupted(check->index, block,
-			psprintf("Row ID " UINT64_FORMAT " cannot be a TID.", header & kDeltaRowIdMask));
+		page_corrupted(
+			check->index, block, psprintf("Row ID " UINT64_FORMAT " cannot be a TID.", header & kDeltaRowIdMask));
 	if (!all_zero(row + sizeof(header) + vector_size, row_size - sizeof(header) - vector_size))
 		page_corrupted(check->index, block, "There are bytes between two rows of the delta.");
 	if ((header & kDeltaNull) != 0 && !all_zero(row + sizeof(header), vector_size))
@@ -331,8 +331,7 @@ check_delta_values(PageCheck *check, uint64 end)
 			page_recycled(check->index, 0);
 		if (!delta_starts_row(header) || (header & ~(kDeltaRowIdMask | kDeltaNull | kDeltaDead)) != 0 ||
 			!valid_row_id(header & kDeltaRowIdMask))
-			page_corrupted(check->index, 0,
-				psprintf("Slot " UINT64_FORMAT " of the delta does not begin a row.", row));
+			page_corrupted(check->index, 0, psprintf("Slot " UINT64_FORMAT " of the delta does not begin a row.", row));
 		n_slots = (header & kDeltaNull) != 0 ? 1 : delta_slots(meta, first);
 		if (n_slots == 0 || n_slots > end - row)
 			page_corrupted(check->index, 0, psprintf("Row " UINT64_FORMAT " of the delta is not whole.", row));
@@ -500,8 +499,8 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 		for (uint32 kind = 0; kind < kMaxStreams; kind++)
 			check_stream(check, &meta->segments[i], static_cast<StreamKind>(kind), &n_dead);
 		if (n_dead < meta->segments[i].n_dead)
-			page_corrupted(index, 0,
-				psprintf("Segment %u has fewer dead rows than the metapage says.", meta->segments[i].id));
+			page_corrupted(
+				index, 0, psprintf("Segment %u has fewer dead rows than the metapage says.", meta->segments[i].id));
 		result->dead_rows += n_dead;
 	}
 	check_am_streams(check, heap_all_indexed);

@@ -1,6 +1,6 @@
 // vectorgpu_check: is every page what it should be, and does the index have every row of the table, once and as it is
-// there? PG dialect. Needs AccessShareLock on table and index; inserts, vacuum and merges may run beside it: it works on
-// one copy of the metapage, read after its snapshot, as a scan does.
+// there? PG dialect. Needs AccessShareLock on table and index; inserts, vacuum and merges may run beside it: it works
+// on one copy of the metapage, read after its snapshot, as a scan does.
 #pragma once
 
 #include "storage/metapage.hpp"
@@ -29,11 +29,11 @@ void check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResu
 void check_metapage(Relation index, const MetaData *meta, CheckResult *result);
 
 /// verify_heap.cpp. Every row of the table that the snapshot sees is in the index with its value.
-void check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot,
-	CheckResult *result);
+void check_heap(
+	Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot, CheckResult *result);
 
-/// verify_copy.cpp. Compares the worker's copy with the pages; raises 08006 if there is no worker, XX001 for a difference.
-/// vacuum_excluded: no vacuum is marking rows meanwhile.
+/// verify_copy.cpp. Compares the worker's copy with the pages; raises 08006 if there is no worker, XX001 for a
+/// difference. vacuum_excluded: no vacuum is marking rows meanwhile.
 void check_copy(Relation index, bool vacuum_excluded, CheckResult *result);
 
 } // namespace vectorgpu::am

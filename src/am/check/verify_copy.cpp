@@ -1,6 +1,5 @@
-// vectorgpu_check, the worker's copy: the checksums of its rows, tombstones and structures are those of the pages, and it finds what it has derived of
-// them as it should be.
-// See verify.hpp.
+// vectorgpu_check, the worker's copy: the checksums of its rows, tombstones and structures are those of the pages, and
+// it finds what it has derived of them as it should be. See verify.hpp.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -37,9 +36,9 @@ struct CopyCheck
 	Size vector_bytes;
 	Size segment_vector_bytes;
 	uint64 block_rows; // a multiple of 8
-	char *row_ids; // [block_rows]
-	char *vectors; // [block_rows]
-	uint8 *dead;   // [block_rows / 8]
+	char *row_ids;     // [block_rows]
+	char *vectors;     // [block_rows]
+	uint8 *dead;       // [block_rows / 8]
 	CheckResult *result;
 };
 
@@ -70,11 +69,13 @@ read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, ui
 
 	if (!stream_read(check->index, check->meta, segment, StreamKind::kRowIds, row * sizeof(RowId), step * sizeof(RowId),
 			check->row_ids, nullptr) ||
-		(vector_bytes > 0 && !stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
-								 step * vector_bytes, check->vectors, nullptr)))
+		(vector_bytes > 0 &&
+			!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
+				step * vector_bytes, check->vectors, nullptr)))
 		return false;
 	// Also where the metapage, as it was read, says that there are none: the copy may know of one since.
-	if (!stream_read(check->index, check->meta, segment, StreamKind::kTombstones, row / 8, (step + 7) / 8, dead, nullptr))
+	if (!stream_read(
+			check->index, check->meta, segment, StreamKind::kTombstones, row / 8, (step + 7) / 8, dead, nullptr))
 		return false;
 	if (step % 8 != 0)
 		dead[step / 8] &= static_cast<uint8>((1 << (step % 8)) - 1);
@@ -100,7 +101,8 @@ page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first,
 		const uint64 row = first + done;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!(segment != nullptr ? read_segment(check, segment, row, step, check->dead) : read_delta(check, row, step, check->dead)))
+		if (!(segment != nullptr ? read_segment(check, segment, row, step, check->dead)
+								 : read_delta(check, row, step, check->dead)))
 			return false;
 		XXH3_64bits_update(&id_state, check->row_ids, step * sizeof(RowId));
 		XXH3_64bits_update(&vector_state, check->vectors, step * vector_bytes);
@@ -259,7 +261,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	if (foreign || !describe(&check, &state, segments, &n_segments))
 		return;
 	exact = vacuum_excluded && state.version.tombstone_generation == meta->tombstone_generation &&
-			state.version.manifest_generation == meta->manifest_generation;
+		state.version.manifest_generation == meta->manifest_generation;
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&

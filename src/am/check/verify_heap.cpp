@@ -65,8 +65,7 @@ check_row(void *state, RowId row, const char *vector)
 				errdetail("It lacks row (%u,%u) of table \"%s\".", row_id_block(row), row_id_offset(row),
 					RelationGetRelationName(check->heap)),
 				errhint("Rebuild it with REINDEX INDEX.")));
-	if (check->at.is_null != (vector == nullptr) ||
-		(vector != nullptr && !same_value(check, vector, check->at.vector)))
+	if (check->at.is_null != (vector == nullptr) || (vector != nullptr && !same_value(check, vector, check->at.vector)))
 		ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
@@ -79,8 +78,8 @@ check_row(void *state, RowId row, const char *vector)
 } // namespace
 
 void
-check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot,
-	CheckResult *result)
+check_heap(
+	Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot, CheckResult *result)
 {
 	const IndexShape shape = shape_of_meta(meta);
 	HeapCheck *check = static_cast<HeapCheck *>(palloc0(sizeof(HeapCheck)));
@@ -103,8 +102,8 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
 	step(check);
 
-	// A scan with this snapshot and without synchronisation gives the table's blocks in order. Who brings a scan of their own says that
-	// it may be synchronised, whether it is or not: PostgreSQL asserts that.
+	// A scan with this snapshot and without synchronisation gives the table's blocks in order. Who brings a scan of
+	// their own says that it may be synchronised, whether it is or not: PostgreSQL asserts that.
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = nullptr;

@@ -58,7 +58,8 @@ check_shape(Relation index, const MetaData *meta)
 
 	require(index, am->supports(meta->element, meta->metric), "The metapage names no known kind of index.");
 	// Values of the column are read as what the metapage says.
-	require(index, (code & 0xFFFF) == shape_code(meta->element, meta->metric), "The metapage is of another operator class.");
+	require(index, (code & 0xFFFF) == shape_code(meta->element, meta->metric),
+		"The metapage is of another operator class.");
 	problem = am->check_options != nullptr ? am->check_options(index, meta) : nullptr;
 	require(index, problem == nullptr, problem);
 	if (meta->element == ElementType::kSet)
@@ -112,7 +113,8 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 		const uint64 max_bytes = static_cast<uint64>(meta->high_water) * kPayloadBytes;
 
 		require(index, segment->id < meta->next_segment_id, "A segment has an ID that was never given out.");
-		require(index, i == 0 || segment->id > meta->segments[i - 1].id, "The segments are not in the order of their IDs.");
+		require(
+			index, i == 0 || segment->id > meta->segments[i - 1].id, "The segments are not in the order of their IDs.");
 		for (uint32 j = 0; j < kMaxStreams; j++)
 		{
 			const StreamEntry *stream = &segment->streams[j];
@@ -123,7 +125,8 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 		// Bounded before they are multiplied.
 		require(index, segment->n_rows <= max_bytes && segment->n_null_rows <= max_bytes,
 			"A segment has more rows than the index has room for.");
-		require(index, segment->n_dead <= segment->n_rows + segment->n_null_rows, "A segment has more dead rows than rows.");
+		require(index, segment->n_dead <= segment->n_rows + segment->n_null_rows,
+			"A segment has more dead rows than rows.");
 		require(index, segment->tombstone_generation <= meta->tombstone_generation,
 			"A segment's tombstones are newer than the index's.");
 		check_vector_streams(index, meta, segment);
@@ -161,7 +164,8 @@ check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResul
 	uint64 next = 1;
 	uint64 owned = 1;
 
-	std::sort(list->extents, list->extents + list->n, [](const Extent &a, const Extent &b) { return a.start < b.start; });
+	std::sort(
+		list->extents, list->extents + list->n, [](const Extent &a, const Extent &b) { return a.start < b.start; });
 	for (uint32 i = 0; i < list->n; i++)
 	{
 		const Extent *extent = &list->extents[i];
@@ -169,8 +173,8 @@ check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResul
 
 		if (extent->start < next)
 			page_corrupted(index, 0,
-				psprintf("Block " UINT64_FORMAT " belongs to %s %u and to something else.", extent->start, extent->owner,
-					extent->number));
+				psprintf("Block " UINT64_FORMAT " belongs to %s %u and to something else.", extent->start,
+					extent->owner, extent->number));
 		next = extent->start + extent->n_blocks;
 		owned += extent->n_blocks;
 		if (next > meta->high_water)
@@ -179,7 +183,8 @@ check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResul
 					extent->number));
 		if (in_use && next > n_file)
 			page_corrupted(index, n_file,
-				psprintf("The file ends before block " UINT64_FORMAT ", in %s %u.", next, extent->owner, extent->number));
+				psprintf(
+					"The file ends before block " UINT64_FORMAT ", in %s %u.", next, extent->owner, extent->number));
 	}
 	result->leaked_blocks = meta->high_water - owned;
 	if (result->leaked_blocks != meta->leaked_blocks)

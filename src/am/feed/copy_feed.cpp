@@ -150,7 +150,7 @@ create(Feed *feed)
 	create.metric = copy_metric(feed->structure, feed->meta);
 	create.kind = feed->structure != nullptr ? feed->structure->kind(feed->meta) : wire::CopyKind::kRows;
 	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
-		   (!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
+		(!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
 
 wire::SegmentState *
@@ -185,7 +185,8 @@ missing_bytes(Feed *feed)
 			other_bytes += segment->n_rows / 8;
 	}
 	delta_rows = feed->delta_end - Min(feed->delta_end, Max(feed->copy.version.delta_end, meta->delta_first_row));
-	return rows * (feed->segment_vector_bytes + sizeof(uint64)) + delta_rows * (feed->vector_bytes + sizeof(uint64)) + other_bytes;
+	return rows * (feed->segment_vector_bytes + sizeof(uint64)) + delta_rows * (feed->vector_bytes + sizeof(uint64)) +
+		other_bytes;
 }
 
 bool
@@ -225,7 +226,7 @@ read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint
 			   (vector_bytes == 0 ||
 				   stream_read(feed->index, feed->meta, segment, StreamKind::kVectors, position * vector_bytes,
 					   n * vector_bytes, feed->buffer + n * sizeof(RowId), feed->strategy))) ||
-		   stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
 }
 
 /// While the worker takes one part, the next one is read.
@@ -265,7 +266,8 @@ load_structure(Feed *feed, const SegmentEntry *segment, uint64 position)
 	while (position < end)
 	{
 		const Size n = Min(feed->capacity - sizeof(wire::StructureRequest), end - position);
-		const wire::StructureRequest structure = {position, segment->id, feed->structure->parameter(feed->meta, segment)};
+		const wire::StructureRequest structure = {
+			position, segment->id, feed->structure->parameter(feed->meta, segment)};
 		const wire::Part parts[] = {{&structure, sizeof(structure)}, {feed->buffer, n}};
 
 		CHECK_FOR_INTERRUPTS();
@@ -289,8 +291,8 @@ load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *
 	const wire::Part part = {&seal, sizeof(seal)};
 
 	return load_rows(feed, segment, state != nullptr ? state->n_rows : 0) &&
-		   load_structure(feed, segment, state != nullptr ? state->structure_bytes : 0) &&
-		   request(feed, wire::RequestType::kSeal, &part, 1);
+		load_structure(feed, segment, state != nullptr ? state->structure_bytes : 0) &&
+		request(feed, wire::RequestType::kSeal, &part, 1);
 }
 
 bool
@@ -483,7 +485,7 @@ run(Feed *feed)
 	if (!fresh && missing_bytes(feed) > feed->limits->ship_bytes)
 		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	lease = fresh || segments_missing(feed) || feed->copy.version.manifest_generation < meta->manifest_generation ||
-			feed->copy.version.tombstone_generation < meta->tombstone_generation;
+		feed->copy.version.tombstone_generation < meta->tombstone_generation;
 	if (lease && !create(feed))
 		return false;
 	feed->outcome->made = fresh;

@@ -23,16 +23,19 @@ using namespace vectorgpu::am;
 constexpr int kTries = 1000; // while another session loads the index: 20 s
 constexpr long kPauseMs = 20;
 constexpr int kNextSessionMs = 1000;
-constexpr uint64 kLargeLoadBytes = 32 * 1024 * 1024; // worth another session: a request costs as much as copying some 100 KB
+constexpr uint64 kLargeLoadBytes =
+	32 * 1024 * 1024; // worth another session: a request costs as much as copying some 100 KB
 
 void
 open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 {
 	index_access_open(access, index_oid, AccessShareLock, AccessShareLock, IndexRight::kRead);
 	if (RelationUsesLocalBuffers(access->index))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
-						   errdetail("Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("index \"%s\" is on a temporary table", RelationGetRelationName(access->index)),
+				errdetail(
+					"Indexes of temporary tables are never copied to the worker: their pages are the session's own.")));
 	meta_read(access->index, nullptr, meta);
 
 	const AccessMethod *am = access_method(access->index, meta);
@@ -40,14 +43,15 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 	if (!worker_holds(am, meta))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				am->in_worker ? errmsg("the worker does not hold copies of %s indexes %s", am->name, am->worker_structure->not_held)
+				am->in_worker ? errmsg("the worker does not hold copies of %s indexes %s", am->name,
+									am->worker_structure->not_held)
 							  : errmsg("the worker does not hold copies of %s indexes", am->name),
 				errdetail("Scans of index \"%s\" are answered from its pages.", RelationGetRelationName(access->index)),
 				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
 }
 
-/// Loads until the copy is what the pages are. A worker that ends meanwhile, or has ended since the session last asked it, is replaced: the next one
-/// is given the index, once, since the index may be what they end of.
+/// Loads until the copy is what the pages are. A worker that ends meanwhile, or has ended since the session last asked
+/// it, is replaced: the next one is given the index, once, since the index may be what they end of.
 void
 load(Relation index)
 {

@@ -2,8 +2,8 @@
 //
 // Rows are read by a query of the caller's, so that privileges and row-level security are the executor's business. One
 // reading fills the training sample, as many rows as maintenance_work_mem has room for; if there are more, a second one
-// with the same snapshot assigns every row, so that sizes and inertia are always those of the whole relation. The worker trains and assigns
-// where it is there and can (kmeans_worker.hpp).
+// with the same snapshot assigns every row, so that sizes and inertia are always those of the whole relation. The
+// worker trains and assigns where it is there and can (kmeans_worker.hpp).
 #include "pg/postgres.hpp"
 
 #include <algorithm>
@@ -97,8 +97,8 @@ void
 require_vectors(Oid relation, const char *column, Oid function)
 {
 	const Oid type = get_atttype(relation, get_attnum(relation, column));
-	const Oid vector = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("vector"),
-		ObjectIdGetDatum(get_func_namespace(function)));
+	const Oid vector = GetSysCacheOid2(
+		TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum("vector"), ObjectIdGetDatum(get_func_namespace(function)));
 	Oid cast;
 	const CoercionPathType vectors = find_coercion_pathway(vector, type, COERCION_EXPLICIT, &cast);
 
@@ -110,7 +110,8 @@ require_vectors(Oid relation, const char *column, Oid function)
 				errhint("Choose a column of vector, of halfvec or of an array of numbers; a view may cast others.")));
 }
 
-constexpr char kReadable[] = {RELKIND_RELATION, RELKIND_PARTITIONED_TABLE, RELKIND_VIEW, RELKIND_MATVIEW, RELKIND_FOREIGN_TABLE, '\0'};
+constexpr char kReadable[] = {
+	RELKIND_RELATION, RELKIND_PARTITIONED_TABLE, RELKIND_VIEW, RELKIND_MATVIEW, RELKIND_FOREIGN_TABLE, '\0'};
 
 /// The query text: the column as the extension's vector type, whatever casts to it.
 const char *
@@ -124,10 +125,12 @@ make_query(Oid relation, const char *column, Oid function)
 	if (strchr(kReadable, get_rel_relkind(relation)) == nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" has no rows to read", name),
-				errhint("Give a table, a view, a materialized view or a foreign table: of an index, the one that it is on.")));
+				errhint("Give a table, a view, a materialized view or a foreign table: of an index, the one that it is "
+						"on.")));
 	if (get_attnum(relation, column) == InvalidAttrNumber)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-						   errmsg("column \"%s\" of relation \"%s\" does not exist", column, name)));
+		ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_COLUMN),
+				errmsg("column \"%s\" of relation \"%s\" does not exist", column, name)));
 
 	require_vectors(relation, column, function);
 
@@ -149,17 +152,18 @@ start_sample(Work *work, int dim)
 	work->spec.n_rows = 0;
 
 	const Size fixed = centroid_bytes + ivf::kmeans_work_bytes(work->spec) +
-					   ivf::coarse_bytes(work->spec.dim, work->spec.n_clusters) + kBatchRows * row_bytes;
+		ivf::coarse_bytes(work->spec.dim, work->spec.n_clusters) + kBatchRows * row_bytes;
 	const Size per_row = row_bytes + 16 + (work->spec.balance > 0 ? 1 : 0); // label, two orders, error; a mark
 
 	work->capacity = fixed < budget ? (budget - fixed) / per_row : 0;
 	work->capacity = std::min<uint64>(work->capacity, UINT32_MAX);
 	if (work->capacity < work->spec.n_clusters)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   errmsg("memory for k-means with %u clusters is too small", work->spec.n_clusters),
-						   errdetail("%u clusters of %d dimensions need %zu kB.", work->spec.n_clusters, dim,
-							   (fixed + work->spec.n_clusters * per_row) / 1024 + 1),
-						   errhint("Increase maintenance_work_mem, or ask for fewer clusters.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("memory for k-means with %u clusters is too small", work->spec.n_clusters),
+				errdetail("%u clusters of %d dimensions need %zu kB.", work->spec.n_clusters, dim,
+					(fixed + work->spec.n_clusters * per_row) / 1024 + 1),
+				errhint("Increase maintenance_work_mem, or ask for fewer clusters.")));
 }
 
 /// Adds rows to the sample; when it is full, each row of the relation is as likely to be in it (Vitter's algorithm R).
@@ -184,8 +188,8 @@ sample_batch(Work *work, const float *rows, int n)
 		{
 			work->allocated = std::min(std::max<uint64>(2 * work->allocated, 1024), work->capacity);
 			work->sample = static_cast<float *>(work->sample == nullptr
-													? MemoryContextAllocHuge(work->context, work->allocated * row_bytes)
-													: repalloc_huge(work->sample, work->allocated * row_bytes));
+					? MemoryContextAllocHuge(work->context, work->allocated * row_bytes)
+					: repalloc_huge(work->sample, work->allocated * row_bytes));
 		}
 		memcpy(work->sample + place * work->spec.dim, rows + static_cast<Size>(i) * work->spec.dim, row_bytes);
 	}
@@ -214,8 +218,8 @@ assign_batch(Work *work, const float *rows, int n)
 	{
 		if (work->assign_memory == nullptr)
 			start_assignment(work);
-		require_ok(ivf::coarse_assign(
-			work->coarse, rows, work->spec.dim, n, labels, scores, work->assign_memory, work->assign_bytes, engine_call()));
+		require_ok(ivf::coarse_assign(work->coarse, rows, work->spec.dim, n, labels, scores, work->assign_memory,
+			work->assign_bytes, engine_call()));
 	}
 	for (int i = 0; i < n; i++)
 	{
@@ -305,8 +309,8 @@ balance_here(Work *work)
 	ivf::KMeansReport report;
 
 	memcpy(trained, work->centroids, centroid_bytes);
-	require_ok(ivf::kmeans_balance(work->spec, {work->sample, work->spec.dim}, n_trained, work->centroids, nullptr, &report, memory, work_bytes,
-		engine_call()));
+	require_ok(ivf::kmeans_balance(work->spec, {work->sample, work->spec.dim}, n_trained, work->centroids, nullptr,
+		&report, memory, work_bytes, engine_call()));
 	pfree(memory);
 	work->n_used = report.n_used;
 	if (work->n_used != n_trained || memcmp(trained, work->centroids, centroid_bytes) != 0)
@@ -324,7 +328,8 @@ train(Work *work)
 		MemoryContextAllocHuge(work->context, static_cast<Size>(k) * work->spec.dim * sizeof(float)));
 	work->sizes = static_cast<uint64 *>(MemoryContextAllocZero(work->context, k * sizeof(uint64)));
 	work->inertia = static_cast<double *>(MemoryContextAllocZero(work->context, k * sizeof(double)));
-	if (!am::kmeans_worker_train(&work->worker, work->context, &work->spec, work->sample, work->centroids, &work->n_used))
+	if (!am::kmeans_worker_train(
+			&work->worker, work->context, &work->spec, work->sample, work->centroids, &work->n_used))
 		train_here(work);
 	else if (work->spec.balance > 0)
 		balance_here(work);
@@ -346,8 +351,9 @@ argument_in_range(FunctionCallInfo fcinfo, int number, const char *name, int lar
 	const int value = PG_GETARG_INT32(number);
 
 	if (value < 1 || value > largest)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be between 1 and %d", name, largest),
-						   errdetail("It is %d.", value)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be between 1 and %d", name, largest),
+				errdetail("It is %d.", value)));
 	return value;
 }
 
@@ -371,8 +377,9 @@ vectorgpu_kmeans(PG_FUNCTION_ARGS)
 	work->spec.seed = static_cast<uint64>(PG_GETARG_INT64(6));
 	work->random = work->spec.seed * 2 + 1; // never zero
 	if (!(work->spec.balance == 0 || work->spec.balance >= 1))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("balance must be 0 or at least 1"),
-						   errhint("With 2, clusters are kept above half of the mean size.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("balance must be 0 or at least 1"),
+				errhint("With 2, clusters are kept above half of the mean size.")));
 	InitMaterializedSRF(fcinfo, 0);
 	work->context = AllocSetContextCreate(CurrentMemoryContext, "k-means", ALLOCSET_DEFAULT_SIZES);
 	work->batch_context = AllocSetContextCreate(work->context, "k-means batch", ALLOCSET_DEFAULT_SIZES);

@@ -23,8 +23,8 @@ namespace
 constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results asked for at a time
 constexpr uint64 kMaxRequestRows = 2048;
 constexpr uint64 kElementsPerMs = 8000; // of rows, that a training by the session deals with
-// Elements compared in all: what the lists of 100 million rows of 128 dimensions take. The worker does one training after the other, so that
-// builds of other sessions would wait for a longer one.
+// Elements compared in all: what the lists of 100 million rows of 128 dimensions take. The worker does one training
+// after the other, so that builds of other sessions would wait for a longer one.
 constexpr double kMostWork = 1.6e13;
 
 bool
@@ -51,7 +51,8 @@ request(KMeansWorker *worker, wire::RequestType type, const wire::Part *parts, S
 }
 
 bool
-step(KMeansWorker *worker, wire::BuildStep what, uint64 n_rows, const void *rest, Size rest_bytes, void *body, Size n_bytes)
+step(KMeansWorker *worker, wire::BuildStep what, uint64 n_rows, const void *rest, Size rest_bytes, void *body,
+	Size n_bytes)
 {
 	const wire::BuildRequest build = {what, static_cast<uint32_t>(n_rows), 0};
 	const wire::Part parts[] = {{&build, sizeof(build)}, {rest, rest_bytes}};
@@ -141,13 +142,14 @@ train(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const float *ro
 	build.tolerance = spec->tolerance;
 	worker->open = true;
 	worker->number = bridge::session_new_build();
-	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0) || !send_sample(worker, spec, rows) ||
-		!step(worker, wire::BuildStep::kTrain, 0, nullptr, 0, nullptr, 0) ||
+	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0) ||
+		!send_sample(worker, spec, rows) || !step(worker, wire::BuildStep::kTrain, 0, nullptr, 0, nullptr, 0) ||
 		!read_result(worker, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
 		return fail(worker, bridge::Fallback::kWrongAnswer);
-	if (!read_result(worker, wire::BuildResult::kCentroids, centroids, static_cast<Size>(report.n_used) * spec->dim * sizeof(float)))
+	if (!read_result(worker, wire::BuildResult::kCentroids, centroids,
+			static_cast<Size>(report.n_used) * spec->dim * sizeof(float)))
 		return false;
 	for (Size i = 0; i < static_cast<Size>(report.n_used) * spec->dim; i++)
 		if (!std::isfinite(centroids[i]))
@@ -159,8 +161,8 @@ train(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const float *ro
 } // namespace
 
 bool
-kmeans_worker_train(
-	KMeansWorker *worker, MemoryContext context, const engine::ivf::KMeansSpec *spec, const float *rows, float *centroids, uint32 *n_used)
+kmeans_worker_train(KMeansWorker *worker, MemoryContext context, const engine::ivf::KMeansSpec *spec, const float *rows,
+	float *centroids, uint32 *n_used)
 {
 	if (!can_ask(spec))
 		return false;
@@ -193,7 +195,8 @@ kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 		return false; // what the worker has is another's, or gone
 	build.dim = worker->dim;
 	build.element = ElementType::kFloat32;
-	build.metric = Metric::kL2; // centroids as they are: those of spherical clusters have length 1, and so have the rows
+	build.metric =
+		Metric::kL2; // centroids as they are: those of spherical clusters have length 1, and so have the rows
 	build.n_clusters = n;
 	worker->number = bridge::session_new_build();
 	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0))
@@ -203,7 +206,8 @@ kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 		const uint64 here = Min(at_a_time, n - first);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!step(worker, wire::BuildStep::kCentroids, here, centroids + first * worker->dim, here * row_bytes, nullptr, 0))
+		if (!step(worker, wire::BuildStep::kCentroids, here, centroids + first * worker->dim, here * row_bytes, nullptr,
+				0))
 			return false;
 	}
 	worker->n_used = n;
@@ -219,7 +223,8 @@ kmeans_worker_assign(KMeansWorker *worker, const float *rows, uint64 n, uint32 *
 
 	if (!worker->assigns)
 		return false;
-	if (bridge::session_build() != worker->number || !bridge::session_ready(false) || (at_a_time = request_rows(worker->dim)) == 0)
+	if (bridge::session_build() != worker->number || !bridge::session_ready(false) ||
+		(at_a_time = request_rows(worker->dim)) == 0)
 	{
 		worker->assigns = false; // what the worker has is another's, or gone
 		return false;
@@ -228,8 +233,8 @@ kmeans_worker_assign(KMeansWorker *worker, const float *rows, uint64 n, uint32 *
 	{
 		const uint64 here = Min(at_a_time, n - first);
 
-		if (!step(worker, wire::BuildStep::kAssign, here, rows + first * worker->dim, here * worker->dim * sizeof(float), found,
-				here * sizeof(wire::RowLabel)))
+		if (!step(worker, wire::BuildStep::kAssign, here, rows + first * worker->dim,
+				here * worker->dim * sizeof(float), found, here * sizeof(wire::RowLabel)))
 			return false;
 		for (uint64 i = 0; i < here; i++)
 		{

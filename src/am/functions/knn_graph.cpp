@@ -25,15 +25,16 @@ namespace vectorgpu::am
 namespace
 {
 
-// Rows that are asked for together: few first, so that an answer comes soon; sessions are opened for a batch, so then more.
+// Rows that are asked for together: few first, so that an answer comes soon; sessions are opened for a batch, so then
+// more.
 constexpr uint32 kFirstSources = 256;
 constexpr uint32 kMostSources = 16384;
-constexpr uint32 kGrowthBits = 2;                  // fourfold from batch to batch
-constexpr Size kSourceBytes = 16 * 1024 * 1024;    // of their values, above one row's
-constexpr uint32 kBatchEdges = 256 * 1024; // and what they may have in edges, above one row's
+constexpr uint32 kGrowthBits = 2;               // fourfold from batch to batch
+constexpr Size kSourceBytes = 16 * 1024 * 1024; // of their values, above one row's
+constexpr uint32 kBatchEdges = 256 * 1024;      // and what they may have in edges, above one row's
 
-/// Notes for serializable transactions that table and index are read, before they are: neither a scan by ranges of tuple ids nor what the worker answers
-/// does, and the scans of single rows come late and may leave some out.
+/// Notes for serializable transactions that table and index are read, before they are: neither a scan by ranges of
+/// tuple ids nor what the worker answers does, and the scans of single rows come late and may leave some out.
 void
 note_reading(const IndexAccess *access, Snapshot snapshot)
 {
@@ -58,8 +59,9 @@ reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, Ro
 	ItemPointerData high;
 
 	if (access->heap->rd_tableam->scan_getnextslot_tidrange == nullptr)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(access->heap))));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(access->heap))));
 	note_reading(access, snapshot);
 	reader->estate = CreateExecutorState();
 	reader->info = BuildIndexInfo(access->index);
@@ -162,8 +164,8 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 
 /// Those that the worker has not answered many at a time: a scan each, which asks it, or reads pages.
 void
-ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k, KnnEdge *edges,
-	uint32 *counts, const bool *answered)
+ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k,
+	KnnEdge *edges, uint32 *counts, const bool *answered)
 {
 	Asker asker;
 
@@ -186,10 +188,11 @@ knn_check_index(Relation index)
 
 	meta_read(index, nullptr, meta);
 	if (access_method(index, meta)->values != nullptr)
-		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
-						   errmsg("index \"%s\" is not on vectors", RelationGetRelationName(index)),
-						   errdetail("Only rows that are vectors have a distance to each other."),
-						   errhint("Pass an index with access method gpuflat, gpuivf or gpugraph.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				errmsg("index \"%s\" is not on vectors", RelationGetRelationName(index)),
+				errdetail("Only rows that are vectors have a distance to each other."),
+				errhint("Pass an index with access method gpuflat, gpuivf or gpugraph.")));
 	pfree(meta);
 }
 

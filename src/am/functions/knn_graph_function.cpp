@@ -1,8 +1,10 @@
 // The SQL function vectorgpu_knn_graph(index, k). PG dialect.
 //
-// Value per call where it stands in the select list: its rows go to the client (or to LIMIT, an INSERT, a cursor) as they are found, in the table's order.
-// In FROM the executor wants all of them in a tuplestore, which goes to disk beyond work_mem: they are put there at once, without a call and a tuple of
-// its own for each, and the sessions with the worker stay open for all batches. Between two calls there are the edges of one batch and a place in the table, and nothing that would have to be released.
+// Value per call where it stands in the select list: its rows go to the client (or to LIMIT, an INSERT, a cursor) as
+// they are found, in the table's order. In FROM the executor wants all of them in a tuplestore, which goes to disk
+// beyond work_mem: they are put there at once, without a call and a tuple of its own for each, and the sessions with
+// the worker stay open for all batches. Between two calls there are the edges of one batch and a place in the table,
+// and nothing that would have to be released.
 #include "am/functions/knn_graph.hpp"
 
 extern "C"
@@ -14,7 +16,7 @@ extern "C"
 #include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_knn_graph);
+	PG_FUNCTION_INFO_V1(vectorgpu_knn_graph);
 }
 
 namespace
@@ -54,8 +56,9 @@ make_call(FunctionCallInfo fcinfo)
 	IndexAccess access;
 
 	if (k < 1 || k > kMaxGraphK)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
-						   errdetail("It is %d.", k)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
+				errdetail("It is %d.", k)));
 	call->index = PG_GETARG_OID(0);
 	call->k = static_cast<uint32>(k);
 	call->walk.context = CurrentMemoryContext;
@@ -75,8 +78,9 @@ void
 check_columns(TupleDesc columns)
 {
 	if (columns->natts != kColumns)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 }
 
 KnnCall *
@@ -86,8 +90,9 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	KnnCall *call = make_call(fcinfo);
 
 	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 	check_columns(context->tuple_desc);
 	BlessTupleDesc(context->tuple_desc);
 	MemoryContextSwitchTo(old);
@@ -99,9 +104,10 @@ void
 check_not_rewritten(const KnnCall *call, Relation heap)
 {
 	if (!RelFileNodeEquals(heap->rd_node, call->file))
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						   errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),
-						   errdetail("The graph names rows by their places in the table, and these are others now.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),
+				errdetail("The graph names rows by their places in the table, and these are others now.")));
 }
 
 /// False at the end.
@@ -141,7 +147,8 @@ void
 collect(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-	const MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
+	const MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
 	KnnCall *call;
 
@@ -156,8 +163,8 @@ collect(FunctionCallInfo fcinfo)
 			const KnnEdge *edge = &call->edges[i];
 			ItemPointerData source;
 			ItemPointerData target;
-			Datum values[kColumns] = {
-				PointerGetDatum(&source), PointerGetDatum(&target), Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
+			Datum values[kColumns] = {PointerGetDatum(&source), PointerGetDatum(&target),
+				Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
 			bool nulls[kColumns] = {};
 
 			CHECK_FOR_INTERRUPTS();
@@ -200,8 +207,8 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	}
 
 	const KnnEdge *edge = &call->edges[call->at++];
-	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target), Int32GetDatum(static_cast<int32>(edge->rank)),
-		Float8GetDatum(edge->distance)};
+	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target),
+		Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
 	bool nulls[kColumns] = {};
 
 	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));

@@ -1,6 +1,7 @@
-// Which rows a walk may name without fetching them: an index leads to the first version of a row, and where the snapshot sees that very version a fetch
-// would end there. Most rows of most tables are so; each of them is a neighbour of as many others as a row has neighbours, and fetching them one by one was most
-// of the time of a k-NN graph. A page is looked at once. PG dialect; holds one content lock at a time, none when it returns.
+// Which rows a walk may name without fetching them: an index leads to the first version of a row, and where the
+// snapshot sees that very version a fetch would end there. Most rows of most tables are so; each of them is a neighbour
+// of as many others as a row has neighbours, and fetching them one by one was most of the time of a k-NN graph. A page
+// is looked at once. PG dialect; holds one content lock at a time, none when it returns.
 #include "am/functions/knn_graph.hpp"
 
 extern "C"
@@ -20,13 +21,15 @@ namespace vectorgpu::am
 /// What is known under one snapshot: a row that it sees it goes on seeing, and nobody removes a version that it sees.
 struct KnnPages
 {
-	TransactionId xmin; // these five: of the snapshot; transactions only end, so that as many that run are the same ones
+	TransactionId
+		xmin; // these five: of the snapshot; transactions only end, so that as many that run are the same ones
 	TransactionId xmax;
 	uint32 xcnt;
 	int32 subxcnt;
 	CommandId curcid;
 	BlockNumber n_blocks;
-	uint16 *n_seen; // [n_blocks] 1 + how many of a page's first places hold a version that the snapshot sees and an index may lead to; 0: not looked at yet
+	uint16 *n_seen; // [n_blocks] 1 + how many of a page's first places hold a version that the snapshot sees and an
+					// index may lead to; 0: not looked at yet
 };
 
 namespace
@@ -37,12 +40,12 @@ constexpr Size kBytesPerKb = 1024;
 bool
 is_of(const KnnPages *pages, Snapshot snapshot)
 {
-	return pages->xmin == snapshot->xmin && pages->xmax == snapshot->xmax && pages->xcnt == snapshot->xcnt && pages->subxcnt == snapshot->subxcnt &&
-		   pages->curcid == snapshot->curcid;
+	return pages->xmin == snapshot->xmin && pages->xmax == snapshot->xmax && pages->xcnt == snapshot->xcnt &&
+		pages->subxcnt == snapshot->subxcnt && pages->curcid == snapshot->curcid;
 }
 
-/// Of as many pages as work_mem has room for, or none where versions are kept another way or every look at a row has to be noted (serializable
-/// transactions).
+/// Of as many pages as work_mem has room for, or none where versions are kept another way or every look at a row has to
+/// be noted (serializable transactions).
 KnnPages *
 make_pages(MemoryContext context, Relation heap, Snapshot snapshot)
 {
@@ -54,7 +57,8 @@ make_pages(MemoryContext context, Relation heap, Snapshot snapshot)
 	pages->xcnt = snapshot->xcnt;
 	pages->subxcnt = snapshot->subxcnt;
 	pages->curcid = snapshot->curcid;
-	if (heap->rd_tableam == GetHeapamTableAmRoutine() && snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable())
+	if (heap->rd_tableam == GetHeapamTableAmRoutine() && snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		!IsolationIsSerializable())
 		pages->n_blocks = static_cast<BlockNumber>(Min(most, static_cast<Size>(RelationGetNumberOfBlocks(heap))));
 	if (pages->n_blocks > 0)
 		pages->n_seen = static_cast<uint16 *>(

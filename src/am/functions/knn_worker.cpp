@@ -1,7 +1,7 @@
-// The k-NN graph by the worker, many searches at a time: a lane (bridge/search_lanes.hpp) takes the next one as soon as its reply has been
-// read, so that the worker always has a batch. Each search is what a scan of LIMIT k + 1 asks first; where such a scan would have to
-// go on (rows that the snapshot does not see, too few found, a copy that is behind), the row is left to one. So the answers are the same.
-// PG dialect.
+// The k-NN graph by the worker, many searches at a time: a lane (bridge/search_lanes.hpp) takes the next one as soon as
+// its reply has been read, so that the worker always has a batch. Each search is what a scan of LIMIT k + 1 asks first;
+// where such a scan would have to go on (rows that the snapshot does not see, too few found, a copy that is behind),
+// the row is left to one. So the answers are the same. PG dialect.
 #include "am/method/am_interface.hpp"
 #include "am/feed/copy_feed.hpp"
 #include "am/functions/knn_graph.hpp"
@@ -39,7 +39,7 @@ struct Batch
 	bridge::SearchLanes *lanes;
 	wire::CopyKey key;
 	uint32 k;
-	char *query; // a place for one
+	char *query;            // a place for one
 	engine::Neighbor *rows; // a place for one answer
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
@@ -76,7 +76,8 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 	memcpy(batch->query, value.vector, n_bytes);
 	row_value_close(&value);
 	batch->state->query = batch->query;
-	if (!worker_search_request(batch->access->index, batch->state, batch->state->batch_size, &search, probes, &n_probes))
+	if (!worker_search_request(
+			batch->access->index, batch->state, batch->state->batch_size, &search, probes, &n_probes))
 	{
 		*reason = bridge::Fallback::kLoading;
 		return false;
@@ -85,7 +86,8 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 	const wire::Part parts[] = {
 		{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)}, {batch->query, n_bytes}};
 
-	return bridge::lane_submit(batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
+	return bridge::lane_submit(
+		batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
 }
 
 /// Edges to those rows that the snapshot sees. False if a scan would have to look further.
@@ -108,7 +110,8 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 
 			ItemPointerSet(&tid, row_id_block(row->row), row_id_offset(row->row));
 			fetched = true;
-			if (!table_index_fetch_tuple(batch->fetch, &tid, batch->state->snapshot, batch->slot, &call_again, &all_dead))
+			if (!table_index_fetch_tuple(
+					batch->fetch, &tid, batch->state->snapshot, batch->slot, &call_again, &all_dead))
 				continue;
 			target = knn_row_of(&batch->slot->tts_tid);
 		}
@@ -124,12 +127,14 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 		table_index_fetch_reset(batch->fetch);
 	}
 	*n_edges = n;
-	return all ? n == batch->k || n_rows < batch->state->batch_size : n == batch->k && n_rows == batch->state->batch_size;
+	return all ? n == batch->k || n_rows < batch->state->batch_size
+			   : n == batch->k && n_rows == batch->state->batch_size;
 }
 
 /// All sources. False if the lanes are of no more use: *reason.
 bool
-ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered, bridge::Fallback *reason)
+ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered,
+	bridge::Fallback *reason)
 {
 	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
 	const Size capacity = batch->state->batch_size * sizeof(engine::Neighbor);
@@ -159,8 +164,8 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 			*reason = bridge::Fallback::kWrongAnswer;
 			return false;
 		}
-		answered[i] = take_rows(
-			batch, &sources[i], header.n_items, header.coverage == wire::Coverage::kAll, edges + uint64{i} * batch->k, &counts[i]);
+		answered[i] = take_rows(batch, &sources[i], header.n_items, header.coverage == wire::Coverage::kAll,
+			edges + uint64{i} * batch->k, &counts[i]);
 		pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, answered[i] ? 1 : 0);
 	}
 	return true;
@@ -173,15 +178,16 @@ have_lanes(KnnWalk *walk, uint32 n_sources)
 	if (walk->lanes == nullptr)
 		walk->lanes = bridge::lanes_make(walk->context);
 	if (bridge::lanes_count(walk->lanes) == 0)
-		walk->without_worker = !bridge::session_ready(false) || !bridge::lanes_open(walk->lanes, n_sources, kLeastLanes);
+		walk->without_worker =
+			!bridge::session_ready(false) || !bridge::lanes_open(walk->lanes, n_sources, kLeastLanes);
 	return !walk->without_worker;
 }
 
 } // namespace
 
 void
-knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources, uint32 k,
-	KnnEdge *edges, uint32 *counts, bool *answered)
+knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources,
+	uint32 k, KnnEdge *edges, uint32 *counts, bool *answered)
 {
 	Batch batch = {};
 	bridge::Fallback reason;

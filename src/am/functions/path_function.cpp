@@ -1,5 +1,6 @@
-// The SQL function vectorgpu_path(index, from_tid, to_tid, k): the smoothest path in the k-NN graph (engine/graph/smooth_path.hpp). An edge
-// lies between two rows if either is among the k nearest of the other, so that a path can be walked both ways. PG dialect.
+// The SQL function vectorgpu_path(index, from_tid, to_tid, k): the smoothest path in the k-NN graph
+// (engine/graph/smooth_path.hpp). An edge lies between two rows if either is among the k nearest of the other, so that
+// a path can be walked both ways. PG dialect.
 //
 // Memory: 24 bytes a row of the index, and about 56 more for the search; the graph itself goes by in batches.
 #include "storage/delta.hpp"
@@ -20,7 +21,7 @@ extern "C"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_path);
+	PG_FUNCTION_INFO_V1(vectorgpu_path);
 }
 
 namespace
@@ -70,8 +71,10 @@ too_little_memory(Relation index, uint32 n_read)
 	const uint64 n_rows = Max(most_rows(index), uint64{n_read});
 
 	ereport(ERROR,
-		(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("maintenance_work_mem is too small for a path in index \"%s\"", RelationGetRelationName(index)),
-			errdetail("The search takes %u bytes for each row, of " UINT64_FORMAT " rows: maintenance_work_mem is %d kB.",
+		(errcode(ERRCODE_OUT_OF_MEMORY),
+			errmsg("maintenance_work_mem is too small for a path in index \"%s\"", RelationGetRelationName(index)),
+			errdetail("The search takes %u bytes for each row, of " UINT64_FORMAT
+					  " rows: maintenance_work_mem is %d kB.",
 				static_cast<uint32>(kRowBytes), n_rows, maintenance_work_mem),
 			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "kB', or make an index on fewer rows, with WHERE.",
 				(n_rows * kRowBytes + 1023) / 1024)));
@@ -92,9 +95,10 @@ read_nodes(const IndexAccess *access, Snapshot snapshot)
 			nodes.rows = static_cast<RowId *>(repalloc_huge(nodes.rows, capacity * sizeof(RowId)));
 		}
 		if (nodes.n > PG_INT32_MAX - kRowsPerRead)
-			ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("index \"%s\" has too many rows for a path",
-																		 RelationGetRelationName(access->index)),
-							   errdetail("At most %d rows can be searched.", PG_INT32_MAX)));
+			ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					errmsg("index \"%s\" has too many rows for a path", RelationGetRelationName(access->index)),
+					errdetail("At most %d rows can be searched.", PG_INT32_MAX)));
 		nodes.n += knn_next_rows(access, snapshot, &walk, nodes.rows + nodes.n, kRowsPerRead);
 		if (nodes.n * kRowBytes > static_cast<uint64>(maintenance_work_mem) * 1024)
 			too_little_memory(access->index, nodes.n);
@@ -119,11 +123,12 @@ node_of_argument(const IndexAccess *access, const Nodes *nodes, ItemPointer tid)
 	const uint32 node = find_node(nodes, row);
 
 	if (node == nodes->n)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						   errmsg("(%u,%u) is not a row of index \"%s\"", row_id_block(row), row_id_offset(row),
-							   RelationGetRelationName(access->index)),
-						   errdetail("No row that this query sees is there, or its value is NULL, or the index leaves it out."),
-						   errhint("Pass the ctid of a row, as SELECT ctid FROM the table gives it in the same transaction.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("(%u,%u) is not a row of index \"%s\"", row_id_block(row), row_id_offset(row),
+					RelationGetRelationName(access->index)),
+				errdetail("No row that this query sees is there, or its value is NULL, or the index leaves it out."),
+				errhint("Pass the ctid of a row, as SELECT ctid FROM the table gives it in the same transaction.")));
 	return node;
 }
 
@@ -131,7 +136,8 @@ node_of_argument(const IndexAccess *access, const Nodes *nodes, ItemPointer tid)
 void
 add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *nodes, engine::graph::SmoothPath *path)
 {
-	const MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu path batch", ALLOCSET_DEFAULT_SIZES);
+	const MemoryContext batch =
+		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu path batch", ALLOCSET_DEFAULT_SIZES);
 	const MemoryContext old = MemoryContextSwitchTo(batch);
 	KnnWalk walk = {};
 
@@ -173,8 +179,8 @@ put_step(ReturnSetInfo *result, uint32 step, RowId row, double distance)
 
 } // namespace
 
-/// vectorgpu_path(index regclass, from_tid tid, to_tid tid, k int): rows (step int, tid tid, distance float8), distance: from the row of
-/// the step before, NULL for the first.
+/// vectorgpu_path(index regclass, from_tid tid, to_tid tid, k int): rows (step int, tid tid, distance float8),
+/// distance: from the row of the step before, NULL for the first.
 Datum
 vectorgpu_path(PG_FUNCTION_ARGS)
 {
@@ -188,11 +194,13 @@ vectorgpu_path(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != kColumns)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 	if (k < 1 || k > kMaxGraphK)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
-						   errdetail("It is %d.", k)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
+				errdetail("It is %d.", k)));
 	index_access_open(&access, PG_GETARG_OID(0), AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
 	snapshot = RegisterSnapshot(GetActiveSnapshot());
@@ -204,7 +212,8 @@ vectorgpu_path(PG_FUNCTION_ARGS)
 	else
 	{
 		engine::graph::SmoothPath path(nodes.n,
-			MemoryContextAllocHuge(CurrentMemoryContext, engine::graph::SmoothPath::bytes(nodes.n)), [] { CHECK_FOR_INTERRUPTS(); });
+			MemoryContextAllocHuge(CurrentMemoryContext, engine::graph::SmoothPath::bytes(nodes.n)),
+			[] { CHECK_FOR_INTERRUPTS(); });
 		uint32 *on_path = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, nodes.n * sizeof(uint32)));
 		double *lengths = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, nodes.n * sizeof(double)));
 		uint32 n;

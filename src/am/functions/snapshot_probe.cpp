@@ -1,5 +1,6 @@
-// Test builds only (FAULTS=1): an index scan with a snapshot that no SQL hands to an access method, so that a test can see it refused.
-// No script of the extension makes this function: a test does, CREATE FUNCTION … AS '$libdir/vectorgpu', 'vectorgpu_snapshot_probe'. PG dialect.
+// Test builds only (FAULTS=1): an index scan with a snapshot that no SQL hands to an access method, so that a test can
+// see it refused. No script of the extension makes this function: a test does, CREATE FUNCTION … AS
+// '$libdir/vectorgpu', 'vectorgpu_snapshot_probe'. PG dialect.
 #include "pg/postgres.hpp"
 
 #ifdef VECTORGPU_FAULTS
@@ -15,7 +16,7 @@ extern "C"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_snapshot_probe);
+	PG_FUNCTION_INFO_V1(vectorgpu_snapshot_probe);
 }
 
 namespace
@@ -53,8 +54,8 @@ count_bitmap_rows(Relation index, Snapshot snapshot)
 
 } // namespace
 
-/// vectorgpu_snapshot_probe(index regclass, snapshot text, bitmap bool) → bigint: the rows of a scan of the whole index with the snapshot
-/// 'mvcc', 'any', 'self' or 'dirty'.
+/// vectorgpu_snapshot_probe(index regclass, snapshot text, bitmap bool) → bigint: the rows of a scan of the whole index
+/// with the snapshot 'mvcc', 'any', 'self' or 'dirty'.
 Datum
 vectorgpu_snapshot_probe(PG_FUNCTION_ARGS)
 {

@@ -12,8 +12,8 @@ extern "C"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_merge);
-PG_FUNCTION_INFO_V1(vectorgpu_check);
+	PG_FUNCTION_INFO_V1(vectorgpu_merge);
+	PG_FUNCTION_INFO_V1(vectorgpu_check);
 }
 
 namespace
@@ -68,8 +68,8 @@ vectorgpu_merge(PG_FUNCTION_ARGS)
 	return result_row(fcinfo, values, lengthof(values));
 }
 
-/// vectorgpu_check(index regclass, heapallindexed bool, check_cache bool): a row of counts, or an error that names what is
-/// wrong.
+/// vectorgpu_check(index regclass, heapallindexed bool, check_cache bool): a row of counts, or an error that names what
+/// is wrong.
 Datum
 vectorgpu_check(PG_FUNCTION_ARGS)
 {
@@ -82,8 +82,7 @@ vectorgpu_check(PG_FUNCTION_ARGS)
 	if (PG_GETARG_BOOL(2) && !RelationUsesLocalBuffers(access.index))
 	{
 		// Not waited for: with a vacuum at work the comparison is less strict.
-		const bool locked =
-			!RecoveryInProgress() && ConditionalLockRelation(access.heap, ShareUpdateExclusiveLock);
+		const bool locked = !RecoveryInProgress() && ConditionalLockRelation(access.heap, ShareUpdateExclusiveLock);
 
 		check_copy(access.index, locked, &result);
 		if (locked)

@@ -1,5 +1,6 @@
 // What the view vectorgpu_indexes shows: one row for each of our indexes that the user may read, from metapages. Waits
-// for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG dialect.
+// for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG
+// dialect.
 #include "am/method/am_interface.hpp"
 #include "storage/delta.hpp"
 #include "am/method/index_access.hpp"
@@ -29,7 +30,7 @@ extern "C"
 #include "utils/resowner.h"
 #include "utils/tuplestore.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_index_stats);
+	PG_FUNCTION_INFO_V1(vectorgpu_index_stats);
 }
 
 namespace vectorgpu::am
@@ -129,8 +130,8 @@ metric_name(Metric metric)
 	return "unknown";
 }
 
-/// Looks at block 0 without trusting it. False if it is no metapage of this release; *version is 0 if not even that is known,
-/// as of a damaged one.
+/// Looks at block 0 without trusting it. False if it is no metapage of this release; *version is 0 if not even that is
+/// known, as of a damaged one.
 bool
 peek_version(Relation index, uint32 *version)
 {
@@ -260,7 +261,8 @@ fill_from_pages(Relation index, StatsRow *row)
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 }
 
-/// fill_from_pages in a subtransaction, so that one damaged index does not hide the others: false if a page was damaged.
+/// fill_from_pages in a subtransaction, so that one damaged index does not hide the others: false if a page was
+/// damaged.
 bool
 try_fill_from_pages(Relation index, StatsRow *row)
 {
@@ -327,7 +329,8 @@ our_access_methods()
 	{
 		const Form_pg_am form = reinterpret_cast<Form_pg_am>(GETSTRUCT(tuple));
 
-		if (form->amtype == AMTYPE_INDEX && GetIndexAmRoutineByAmId(form->oid, false)->ambulkdelete == shared_bulkdelete)
+		if (form->amtype == AMTYPE_INDEX &&
+			GetIndexAmRoutineByAmId(form->oid, false)->ambulkdelete == shared_bulkdelete)
 			found = lappend_oid(found, form->oid);
 	}
 	table_endscan(scan);

@@ -9,7 +9,7 @@ extern "C"
 {
 #include "utils/guc.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_gpuflat_handler);
+	PG_FUNCTION_INFO_V1(vectorgpu_gpuflat_handler);
 }
 
 namespace vectorgpu::am
@@ -45,8 +45,7 @@ void
 flat_init()
 {
 	register_access_method(&kFlat);
-	pg::define_real("gpuflat.recall_target",
-		"Share of the nearest rows that a search has to find, in expectation.",
+	pg::define_real("gpuflat.recall_target", "Share of the nearest rows that a search has to find, in expectation.",
 		"Below 1 a GPU may pass over nearly all comparisons of distances. Searches on the CPU are exact all the same.",
 		&recall_target, 1, 0.01, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpuflat");

@@ -41,7 +41,8 @@ group_init(Group *group, const SegmentEntry *segment, Size stride)
 	group->n = 0;
 }
 
-/// Reads what belongs to the scores and offers the group; reads nothing if no score can matter. False if a page was foreign.
+/// Reads what belongs to the scores and offers the group; reads nothing if no score can matter. False if a page was
+/// foreign.
 bool
 group_offer(Group *group, const SegmentSearch *search)
 {
@@ -57,8 +58,9 @@ group_offer(Group *group, const SegmentSearch *search)
 	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, group->first * sizeof(RowId),
 			group->n * sizeof(RowId), group->rows, search->strategy))
 		return false;
-	if (group->dead != nullptr && !stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones,
-									  first_byte, last_byte - first_byte, group->dead, search->strategy))
+	if (group->dead != nullptr &&
+		!stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, first_byte,
+			last_byte - first_byte, group->dead, search->strategy))
 		return false;
 	engine::topk_push(search->topk, group->scores, group->rows, group->n, group->dead, group->first % 8);
 	group->first += group->n;

@@ -39,10 +39,12 @@ graph_base_begin(const SegmentPlan *plan)
 	}
 	// The smallest base that few enough rows can come to.
 	if (options->hash_bits != 0 || largest == nullptr ||
-		largest->n_rows < engine::graph::kLeastInsertRows * uint64{100 - engine::graph::kInsertPercent} / 100 || largest->n_rows >= engine::graph::kNoNode)
+		largest->n_rows < engine::graph::kLeastInsertRows * uint64{100 - engine::graph::kInsertPercent} / 100 ||
+		largest->n_rows >= engine::graph::kNoNode)
 		return nullptr;
 	// No room for an insertion, of which three quarters of these rows would be left at least: nor for their numbers.
-	if (largest->n_rows / 4 * 3 * (meta_vector_bytes(plan->meta) + 2 * sizeof(uint32) * (options->degree + 1)) > static_cast<Size>(maintenance_work_mem) * 1024)
+	if (largest->n_rows / 4 * 3 * (meta_vector_bytes(plan->meta) + 2 * sizeof(uint32) * (options->degree + 1)) >
+		static_cast<Size>(maintenance_work_mem) * 1024)
 		return nullptr;
 	base = static_cast<GraphBase *>(palloc0(sizeof(GraphBase)));
 	base->segment = largest;
@@ -54,7 +56,8 @@ graph_base_begin(const SegmentPlan *plan)
 		pfree(base);
 		return nullptr;
 	}
-	base->numbers = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, largest->n_rows * sizeof(uint32)));
+	base->numbers =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, largest->n_rows * sizeof(uint32)));
 	for (uint64 i = 0; i < largest->n_rows; i++)
 		base->numbers[i] = engine::graph::kNoNode;
 	return base;
@@ -108,14 +111,18 @@ graph_base_read(const SegmentPlan *plan, const GraphBase *base)
 		const uint64 last = Min(first + kReadBytes, n_bytes);
 
 		CHECK_FOR_INTERRUPTS();
-		must_be_intact(plan, stream_read(plan->index, plan->meta, base->segment, kEdgeStream, first, last - first, edges + first, base->strategy));
+		must_be_intact(plan,
+			stream_read(plan->index, plan->meta, base->segment, kEdgeStream, first, last - first, edges + first,
+				base->strategy));
 		for (uint64 i = first / sizeof(uint32); i < last / sizeof(uint32); i++)
 			if (graph.edges[i] >= graph.n_rows && graph.edges[i] != engine::graph::kNoNode)
 				page_corrupted(plan->index,
-					base->segment->streams[static_cast<int>(kEdgeStream)].start_block + static_cast<BlockNumber>(i * sizeof(uint32) / kPayloadBytes),
+					base->segment->streams[static_cast<int>(kEdgeStream)].start_block +
+						static_cast<BlockNumber>(i * sizeof(uint32) / kPayloadBytes),
 					"An edge leads out of its segment.");
 	}
-	must_be_intact(plan, graph_read_entries(plan->index, plan->meta, base->segment, &base->model, &parts, &entries, base->strategy));
+	must_be_intact(plan,
+		graph_read_entries(plan->index, plan->meta, base->segment, &base->model, &parts, &entries, base->strategy));
 	graph.entries = entries;
 	graph.n_entries = base->model.n_entries;
 	graph.numbers = base->numbers;

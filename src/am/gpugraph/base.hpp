@@ -19,13 +19,15 @@ struct GraphBase
 	uint64 n_kept;   // rows that have met theirs
 };
 
-/// Of a merge: the base, palloc'd; null if none of its segments can be one (codes, several parts, other storage parameters, too few rows).
+/// Of a merge: the base, palloc'd; null if none of its segments can be one (codes, several parts, other storage
+/// parameters, too few rows).
 GraphBase *graph_base_begin(const SegmentPlan *plan);
 
 /// A row of the new segment, its number.
 void graph_base_row(GraphBase *base, const RowOrigin &origin, uint64 number);
 
-/// Rows that this merge changes, if n_rows of the new segment have come; and rows changed since the graph was built anew.
+/// Rows that this merge changes, if n_rows of the new segment have come; and rows changed since the graph was built
+/// anew.
 uint64 graph_base_changes(const GraphBase *base, uint64 n_rows);
 uint64 graph_base_changed(const GraphBase *base, uint64 n_rows);
 

@@ -1,5 +1,5 @@
-// vectorgpu_check for gpugraph: sizes of the streams, parts and entry points, edges that stay in their part and lead nowhere
-// twice; with heapallindexed also that every row can be reached. PG dialect.
+// vectorgpu_check for gpugraph: sizes of the streams, parts and entry points, edges that stay in their part and lead
+// nowhere twice; with heapallindexed also that every row can be reached. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "engine/graph/connect.hpp"
@@ -57,8 +57,8 @@ check_entry_vectors(Relation index, const MetaData *meta, const SegmentEntry *se
 }
 
 void
-check_edges_of_row(Relation index, const SegmentEntry *segment, const GraphPart *part, uint64 row, const uint32 *edges,
-	uint32 degree)
+check_edges_of_row(
+	Relation index, const SegmentEntry *segment, const GraphPart *part, uint64 row, const uint32 *edges, uint32 degree)
 {
 	bool ended = false;
 
@@ -70,13 +70,15 @@ check_edges_of_row(Relation index, const SegmentEntry *segment, const GraphPart 
 			continue;
 		}
 		if (edges[i] < part->first_row || edges[i] >= part->first_row + uint64{part->n_rows})
-			stream_corrupted(index, segment, kEdgeStream, psprintf("An edge of row " UINT64_FORMAT " leaves its part.", row));
+			stream_corrupted(
+				index, segment, kEdgeStream, psprintf("An edge of row " UINT64_FORMAT " leaves its part.", row));
 		if (ended || edges[i] == row)
 			stream_corrupted(index, segment, kEdgeStream,
 				psprintf("Row " UINT64_FORMAT " has an edge to itself, or one behind its last.", row));
 		for (uint32 j = 0; j < i; j++)
 			if (edges[j] == edges[i])
-				stream_corrupted(index, segment, kEdgeStream, psprintf("Row " UINT64_FORMAT " has an edge twice.", row));
+				stream_corrupted(
+					index, segment, kEdgeStream, psprintf("Row " UINT64_FORMAT " has an edge twice.", row));
 	}
 }
 
@@ -127,8 +129,8 @@ check_part(Relation index, const MetaData *meta, const SegmentEntry *segment, co
 
 /// The code of a row is that of its vector: of entry points in both places, deep: of all rows.
 void
-check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model, const uint32 *entries,
-	bool deep, BufferAccessStrategy strategy)
+check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
+	const uint32 *entries, bool deep, BufferAccessStrategy strategy)
 {
 	const Size vector_bytes = meta_vector_bytes(meta);
 	const Size code_bytes = engine::graph::hash_code_bytes(model->hash_bits);
@@ -150,13 +152,16 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 
 		CHECK_FOR_INTERRUPTS();
 		must_be_intact(index,
-			stream_read(index, meta, segment, StreamKind::kVectors, row * vector_bytes, vector_bytes, vector, strategy) &&
+			stream_read(
+				index, meta, segment, StreamKind::kVectors, row * vector_bytes, vector_bytes, vector, strategy) &&
 				stream_read(index, meta, segment, kCodeStream, row * code_bytes, code_bytes, stored, strategy));
 		engine::graph::hash_rows(hash, {hash.spec.rows, vector, vector_bytes, 1}, own, work);
 		if (memcmp(stored, own, code_bytes) != 0)
-			stream_corrupted(index, segment, kCodeStream, psprintf("Row " UINT64_FORMAT " has a code of another vector.", row));
+			stream_corrupted(
+				index, segment, kCodeStream, psprintf("Row " UINT64_FORMAT " has a code of another vector.", row));
 		if (is_entry && memcmp(entry_codes + entry * code_bytes, own, code_bytes) != 0)
-			stream_corrupted(index, segment, kHashStream, psprintf("The entry point with row %u has another code than that row.", entries[entry]));
+			stream_corrupted(index, segment, kHashStream,
+				psprintf("The entry point with row %u has another code than that row.", entries[entry]));
 		entry += is_entry ? 1 : 0;
 	}
 	graph_free_hash(&hash);
@@ -198,7 +203,10 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		stream_size(segment, kEntryVectorStream) !=
 			stream_size(segment, kEntryStream) / sizeof(uint32) * meta_vector_bytes(meta) ||
 		stream_size(segment, kHashStream) !=
-			(hash_bits == 0 ? 0 : graph_hash_bytes(hash_bits) + stream_size(segment, kEntryStream) / sizeof(uint32) * engine::graph::hash_code_bytes(hash_bits)))
+			(hash_bits == 0 ? 0
+							: graph_hash_bytes(hash_bits) +
+						stream_size(segment, kEntryStream) / sizeof(uint32) *
+							engine::graph::hash_code_bytes(hash_bits)))
 		return "The streams that describe its graph do not fit each other.";
 	return nullptr;
 }

@@ -1,4 +1,5 @@
-// The cost of a scan of gpugraph: the rows that a search of the first round scores, here and there in the index. PG dialect.
+// The cost of a scan of gpugraph: the rows that a search of the first round scores, here and there in the index. PG
+// dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "am/method/cost.hpp"
@@ -21,21 +22,27 @@ namespace
 {
 
 constexpr double kNewNeighbors = 0.6; // of a row's neighbours, that a search has not met before
-constexpr double kWayWidth = 12;      // a search meets as many rows more as if it were so much wider, on its way there: 425 at width 10, 950 at 28, 1,990 at 100
-// x cpu_operator_cost: what a search begins with beside its model, from rows here and there: of 1,000 rows one takes 4 to 57 us more than by lists, which cost about as much without this.
+constexpr double kWayWidth = 12; // a search meets as many rows more as if it were so much wider, on its way there: 425
+								 // at width 10, 950 at 28, 1,990 at 100
+// x cpu_operator_cost: what a search begins with beside its model, from rows here and there: of 1,000 rows one takes 4
+// to 57 us more than by lists, which cost about as much without this.
 constexpr double kWayCost = 3200;
-constexpr double kRowCost = 4;        // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
-constexpr double kCodeCost = 0.55;    // comparing a code instead, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
-constexpr double kSmallPages = 768;   // and in larger ones more, as less of what a search meets is in the processor's caches
+constexpr double kRowCost =
+	4; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+constexpr double kCodeCost = 0.55; // comparing a code instead, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
+constexpr double kSmallPages =
+	768; // and in larger ones more, as less of what a search meets is in the processor's caches
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
-constexpr double kGpuWayUs = 40;      // from a backend to the GPU's engine and back
-constexpr double kGpuMoreUs = 4;      // than an exact search by gpuflat takes one by gpugraph: it has read how wide it may be
-constexpr double kGpuCodesUs = 60;    // a narrow search by codes of 10,000 rows by an H200, the way included;
-constexpr double kGpuCodesWidthUs = 1;   // more for each row that it keeps in mind, and
-constexpr double kGpuCodesWidth = 3000;  // so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
-constexpr double kGpuDecadeUs = 15;      // and for ten times as many rows
-constexpr double kPassesOfAll = 3;    // exact passes of a scan that returns every row: batches grow by 16
+constexpr double kGpuWayUs = 40; // from a backend to the GPU's engine and back
+constexpr double kGpuMoreUs =
+	4; // than an exact search by gpuflat takes one by gpugraph: it has read how wide it may be
+constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the way included;
+constexpr double kGpuCodesWidthUs = 1; // more for each row that it keeps in mind, and
+constexpr double kGpuCodesWidth =
+	3000; // so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
+constexpr double kGpuDecadeUs = 15; // and for ten times as many rows
+constexpr double kPassesOfAll = 3;  // exact passes of a scan that returns every row: batches grow by 16
 
 Cost
 row_cost(double pages)
@@ -47,7 +54,8 @@ row_cost(double pages)
 double
 gpu_codes_us(double width, double rows)
 {
-	return kGpuCodesUs + width * kGpuCodesWidthUs * (1 + width / kGpuCodesWidth) + kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+	return kGpuCodesUs + width * kGpuCodesWidthUs * (1 + width / kGpuCodesWidth) +
+		kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
 }
 
 /// Of an index's pages, those that gpuflat has as well: not the edges.
@@ -84,8 +92,9 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	const double exact_pages = flat_pages(costs->all_pages, costs->rows, costs->degree);
 	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
 	const bool hashed = costs->hash_bits > 0;
-	const double gpu_us = hashed ? gpu_codes_us(width, costs->rows)
-								 : kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / costs->rows / sizeof(float));
+	const double gpu_us = hashed
+		? gpu_codes_us(width, costs->rows)
+		: kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / costs->rows / sizeof(float));
 	double read;
 	Cost cost;
 
@@ -103,7 +112,7 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	}
 	return *looks_at_all ? costs->pass_of_all
 						 : kWayCost * cpu_operator_cost + pass_cost(costs->path, 0, std::sqrt(costs->rows)) +
-							   search_cost(width, scored, costs->hash_bits, costs->all_pages);
+			search_cost(width, scored, costs->hash_bits, costs->all_pages);
 }
 
 } // namespace
@@ -112,7 +121,9 @@ void
 graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	StepCosts costs = {.path = path, .rows = Max(path->indexinfo->tuples, 1.0), .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
+	StepCosts costs = {.path = path,
+		.rows = Max(path->indexinfo->tuples, 1.0),
+		.all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
 	bool looks_at_all = false;
 	Relation index;
 	Cost unused;

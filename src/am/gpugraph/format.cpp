@@ -1,5 +1,5 @@
-// SegmentFormat of gpugraph: rows wait in a temporary file; when all are there, their graph is built and everything is written.
-// Vectors are in TID order, as in plain segments. PG dialect.
+// SegmentFormat of gpugraph: rows wait in a temporary file; when all are there, their graph is built and everything is
+// written. Vectors are in TID order, as in plain segments. PG dialect.
 #include "am/gpugraph/writer.hpp"
 
 #include "pg/fault.hpp"
@@ -68,7 +68,8 @@ bool
 format_prepare(void *state, SegmentEntry *entry)
 {
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
-	const auto set = [entry](StreamKind kind, uint64 n_bytes) { entry->streams[static_cast<int>(kind)].n_bytes = n_bytes; };
+	const auto set = [entry](StreamKind kind, uint64 n_bytes)
+	{ entry->streams[static_cast<int>(kind)].n_bytes = n_bytes; };
 
 	if (writer->n_rows == 0)
 		return true;
@@ -190,7 +191,8 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 	if (model->hash_bits > 0)
 	{
 		write_hash(run);
-		if (!write_spooled(run, kCodeStream, writer->codes, writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits)))
+		if (!write_spooled(
+				run, kCodeStream, writer->codes, writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits)))
 			return InvalidBlockNumber;
 	}
 	if (!write_spooled(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32)) ||

@@ -7,7 +7,7 @@
 
 extern "C"
 {
-PG_FUNCTION_INFO_V1(vectorgpu_gpugraph_handler);
+	PG_FUNCTION_INFO_V1(vectorgpu_gpugraph_handler);
 }
 
 namespace vectorgpu::am
@@ -35,7 +35,8 @@ const AccessMethod kGraph = {
 	.options_support = 0,
 	.store_options = graph_store_options,
 	.phase_name = graph_phase_name,
-	.most_from_first = 8192, // H200, 150,000 rows of 256 dimensions, 16 clients, LIMIT 100: 15,000 searches a second, 8,800 if it goes on
+	.most_from_first = 8192, // H200, 150,000 rows of 256 dimensions, 16 clients, LIMIT 100: 15,000 searches a second,
+							 // 8,800 if it goes on
 	.width_name = "Search Width",
 };
 

@@ -12,13 +12,15 @@ namespace vectorgpu::am
 {
 
 // Streams of a segment beside the common ones. Stored: never renumber.
-constexpr StreamKind kGraphStream = static_cast<StreamKind>(4);       // one GraphModel
-constexpr StreamKind kPartStream = static_cast<StreamKind>(5);        // [n_parts] GraphPart
-constexpr StreamKind kEntryStream = static_cast<StreamKind>(6);       // [n_entries] uint32 row numbers
-constexpr StreamKind kEntryVectorStream = static_cast<StreamKind>(7); // [n_entries] their vectors, so that they lie together
-constexpr StreamKind kEdgeStream = static_cast<StreamKind>(8);        // [n_rows, degree] uint32 row numbers; kNoNode: none
+constexpr StreamKind kGraphStream = static_cast<StreamKind>(4); // one GraphModel
+constexpr StreamKind kPartStream = static_cast<StreamKind>(5);  // [n_parts] GraphPart
+constexpr StreamKind kEntryStream = static_cast<StreamKind>(6); // [n_entries] uint32 row numbers
+constexpr StreamKind kEntryVectorStream =
+	static_cast<StreamKind>(7);                                // [n_entries] their vectors, so that they lie together
+constexpr StreamKind kEdgeStream = static_cast<StreamKind>(8); // [n_rows, degree] uint32 row numbers; kNoNode: none
 
-constexpr StreamKind kHashStream = static_cast<StreamKind>(9);  // with codes: GraphHashHead, thresholds, codes of the entry points
+constexpr StreamKind kHashStream =
+	static_cast<StreamKind>(9); // with codes: GraphHashHead, thresholds, codes of the entry points
 constexpr StreamKind kCodeStream = static_cast<StreamKind>(10); // with codes: [n_rows, hash_bits / 8]
 
 constexpr int kDefaultDegree = 32;
@@ -28,7 +30,7 @@ constexpr int kMaxSearchWidth = 1000000;
 struct GraphOptions
 {
 	uint32 degree;
-	uint32 prune; // engine::graph::PruneKind
+	uint32 prune;     // engine::graph::PruneKind
 	uint32 hash_bits; // of a row's code; 0: there are none
 };
 
@@ -46,12 +48,12 @@ struct GraphModel
 	uint32 degree;
 	uint32 n_parts;
 	uint32 n_entries;
-	uint32 hash_bits; // as GraphOptions
+	uint32 hash_bits;                     // as GraphOptions
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
 };
 
-/// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). It is where the last point of a calibration
-/// would be, which none has: zero in indexes from before.
+/// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). It is where
+/// the last point of a calibration would be, which none has: zero in indexes from before.
 inline uint32
 graph_changed_rows(const GraphModel *model)
 {
@@ -64,8 +66,8 @@ graph_set_changed_rows(GraphModel *model, uint32 changed)
 	model->calibration.probes[engine::ivf::kMaxCalibrationPoints - 1] = changed;
 }
 
-/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, …) lead into: the largest that
-/// could be built in memory.
+/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, …) lead into: the largest
+/// that could be built in memory.
 struct GraphPart
 {
 	uint32 first_row;
@@ -77,22 +79,24 @@ struct GraphPart
 /// options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was measured; 1 if it was not.
+/// options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was measured; 1 if
+/// it was not.
 double graph_most_recall(const GraphModel *model);
 
 /// options.cpp. True if a search by the graph reaches so much, below 1; if not, only a look at all rows does.
 bool graph_reaches(const GraphModel *model, double recall);
 
-/// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before: not less than n_rows where
-/// a look at all of them is faster, or alone reaches gpugraph.recall_target.
-double graph_width(
-	const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round);
+/// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before:
+/// not less than n_rows where a look at all of them is faster, or alone reaches gpugraph.recall_target.
+double graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before,
+	uint64 wanted, uint32 round);
 
-/// options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row that it keeps in mind; 0: not
-/// known, with codes.
+/// options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row that it
+/// keeps in mind; 0: not known, with codes.
 double graph_rows_per_width(const MetaData *meta);
 
-/// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was set, only if the engine does.
+/// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was
+/// set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
@@ -104,11 +108,12 @@ struct GraphPlan
 {
 	uint32 n_steps;
 	double widths[kGraphPlanSteps]; // [n_steps] of the steps of ranks (batch_plan.hpp)
-	double rows_per_width; // graph_rows_per_width
+	double rows_per_width;          // graph_rows_per_width
 	bool reaches; // false: all is looked at, because no width that was measured reaches gpugraph.recall_target
 };
 
-/// options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are turned off, by that of SIFT.
+/// options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are turned
+/// off, by that of SIFT.
 GraphPlan graph_plan(Relation index, double wanted);
 
 /// options.cpp. Edges of a row, and bits of its code, for the planner.
@@ -123,8 +128,8 @@ void graph_store_options(Relation index, const IndexShape *shape, uint8 *options
 bool graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model,
 	BufferAccessStrategy strategy);
 
-/// model.cpp. Reads parts [n_parts] and entries [n_entries], palloc'd in the current context, and sees that they are in their
-/// bounds. False if a page was foreign.
+/// model.cpp. Reads parts [n_parts] and entries [n_entries], palloc'd in the current context, and sees that they are in
+/// their bounds. False if a page was foreign.
 bool graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	GraphPart **parts, uint32 **entries, BufferAccessStrategy strategy);
 
@@ -135,8 +140,9 @@ graph_hash_bytes(uint32 hash_bits)
 	return sizeof(engine::GraphHashHead) + hash_bits * sizeof(float);
 }
 
-/// model.cpp. Of a segment with codes: what they are made with, and those of the entry points [n_entries], palloc'd in the current
-/// context in one piece, which graph_free_hash frees: it may be large. False if a page was foreign, and then there is nothing to free.
+/// model.cpp. Of a segment with codes: what they are made with, and those of the entry points [n_entries], palloc'd in
+/// the current context in one piece, which graph_free_hash frees: it may be large. False if a page was foreign, and
+/// then there is nothing to free.
 bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
 void graph_free_hash(engine::graph::HashModel *hash);
@@ -146,8 +152,8 @@ extern const SegmentFormat kGraphFormat;
 
 /// check.cpp. SegmentFormat::check_entry, check.
 const char *graph_check_entry(const MetaData *meta, const SegmentEntry *segment);
-void graph_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
-	BufferAccessStrategy strategy);
+void graph_check(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
 /// search.cpp. AccessMethod::search_segment.
 bool graph_search_segment(const SegmentSearch *search);

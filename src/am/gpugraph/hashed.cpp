@@ -1,5 +1,5 @@
-// Searches of a segment with codes: by the Hamming distance of codes, judged by vectors (engine/graph/hash.hpp). PG dialect; one content
-// lock at a time.
+// Searches of a segment with codes: by the Hamming distance of codes, judged by vectors (engine/graph/hash.hpp). PG
+// dialect; one content lock at a time.
 #include "am/gpugraph/search.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -39,8 +39,8 @@ graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, Know
 	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash.spec) * sizeof(float)));
 	scores = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, model->n_entries * sizeof(double)));
 	engine::graph::hash_query(hash, search->query, known->code, work);
-	engine::compute_scores(
-		engine::graph::hash_distance(model->hash_bits), known->code, entry_codes, code_bytes, model->n_entries, scores, 0);
+	engine::compute_scores(engine::graph::hash_distance(model->hash_bits), known->code, entry_codes, code_bytes,
+		model->n_entries, scores, 0);
 	for (uint32 i = 0; i < model->n_entries; i++)
 		known->entries[i] = {scores[i], numbers[i]};
 	*search->n_compared += model->n_entries;
@@ -55,8 +55,8 @@ graph_of_codes(const SegmentSearch *search, const KnownGraph *known)
 {
 	const Size n_bytes = engine::graph::hash_code_bytes(known->model.hash_bits);
 
-	return {search, known->model.degree, kCodeStream, n_bytes, engine::graph::hash_distance(known->model.hash_bits), known->code,
-		static_cast<char *>(palloc(n_bytes))};
+	return {search, known->model.degree, kCodeStream, n_bytes, engine::graph::hash_distance(known->model.hash_bits),
+		known->code, static_cast<char *>(palloc(n_bytes))};
 }
 
 bool

@@ -18,8 +18,8 @@ stream_size(const SegmentEntry *segment, StreamKind kind)
 } // namespace
 
 bool
-graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model,
-	BufferAccessStrategy strategy)
+graph_read_model(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model, BufferAccessStrategy strategy)
 {
 	if (stream_size(segment, kGraphStream) != sizeof(GraphModel))
 		page_corrupted(index, 0, "A segment has no graph.");
@@ -32,7 +32,9 @@ graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segme
 		stream_size(segment, kEdgeStream) != segment->n_rows * model->degree * sizeof(uint32) ||
 		(model->hash_bits != 0 && !engine::graph::hash_bits_valid(model->hash_bits)) ||
 		stream_size(segment, kHashStream) !=
-			(model->hash_bits == 0 ? 0 : graph_hash_bytes(model->hash_bits) + model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
+			(model->hash_bits == 0 ? 0
+								   : graph_hash_bytes(model->hash_bits) +
+						model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
 		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(model->hash_bits) ||
 		model->calibration.n_points >= engine::ivf::kMaxCalibrationPoints)
 		page_corrupted(index, segment->streams[static_cast<int>(kGraphStream)].start_block,

@@ -25,25 +25,30 @@ constexpr double kDefaultWidth = 64;   // where no calibration was possible
 constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
 constexpr double kPlanBytes = 512;     // of a row of SIFT
 constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
-// For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and of 100 rows (SIFT
-// and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100 (arXiv), before later steps had higher targets (batch_plan_target).
+// For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and
+// of 100 rows (SIFT and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100
+// (arXiv), before later steps had higher targets (batch_plan_target).
 constexpr double kMoreRows = 0.35;
-// Codes compare with the same relative error whatever the distance, so how many rows seem nearer than the last of k grows nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000
-// rows, uniform in 16 dimensions) 48, 360, 880 and 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
+// Codes compare with the same relative error whatever the distance, so how many rows seem nearer than the last of k
+// grows nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000 rows, uniform in 16 dimensions) 48, 360, 880
+// and 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
 constexpr double kMoreCandidates = 0.8;
-constexpr double kRoundGrowth = 2;     // a round is so much wider than the one before
-// What a look at all rows takes for each, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of what follows).
+constexpr double kRoundGrowth = 2; // a round is so much wider than the one before
+// What a look at all rows takes for each, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of
+// what follows).
 constexpr double kPassRowNs = 5;
 constexpr double kPassByteNs = 0.1;
-// What a search takes for each row that it keeps in mind: it reads the row's edges, looks each of them up among the rows that it has met,
-// and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours in common, so that fewer are new.
+// What a search takes for each row that it keeps in mind: it reads the row's edges, looks each of them up among the
+// rows that it has met, and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours
+// in common, so that fewer are new.
 constexpr double kNodeNs = 300;
 constexpr double kEdgeNs = 10;
 constexpr double kScoreNs = 112;
 constexpr double kScoreByteNs = 0.5;
 constexpr double kScoreBytes = 512;
-// New rows are one and this share of the edges. It is less than measured, since the share differs from table to table: all rows are looked
-// at where that is cheaper beyond doubt. SIFT, degree 32: 48 rows in the time of one that a search keeps in mind.
+// New rows are one and this share of the edges. It is less than measured, since the share differs from table to table:
+// all rows are looked at where that is cheaper beyond doubt. SIFT, degree 32: 48 rows in the time of one that a search
+// keeps in mind.
 constexpr double kNewRows = 0.145;
 constexpr double kNewBitRows = 0.37;
 constexpr double kCloseEnough = 0.005; // below a target: less than samples of 1,000 rows tell apart
@@ -77,8 +82,8 @@ relopt_enum_elt_def kHashBits[] = {
 	{nullptr, 0},
 };
 
-/// How much wider searches by codes have to be than those by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3 times with 512 bits, 7 with
-/// 256, 21 with 128, 128 with 64.
+/// How much wider searches by codes have to be than those by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
+/// times with 512 bits, 7 with 256, 21 with 128, 128 with 64.
 double
 wider_by_codes(uint32 hash_bits)
 {
@@ -94,22 +99,25 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 	if (width_setting > 0)
 		return Max(static_cast<double>(width_setting), wanted);
 	if (hash_bits != 0)
-		return Max(wanted, Min(calibrated, kCalibratedRows)) + Max(calibrated - kCalibratedRows, 0.0) * std::pow(times, kMoreCandidates);
+		return Max(wanted, Min(calibrated, kCalibratedRows)) +
+			Max(calibrated - kCalibratedRows, 0.0) * std::pow(times, kMoreCandidates);
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
 }
 
-/// The width that finds the target for kCalibratedRows. A step's target may be above what any width was measured to find, though the
-/// scan's is not: then it is as much as was found.
+/// The width that finds the target for kCalibratedRows. A step's target may be above what any width was measured to
+/// find, though the scan's is not: then it is as much as was found.
 double
 calibrated_width(const GraphModel *model, double target)
 {
 	return model->calibration.n_queries > 0
-		? std::round(engine::ivf::fractional_probes_for(model->calibration, Min(target, Max(graph_most_recall(model), recall_target)))) // one more may find a hundredth more
+		? std::round(engine::ivf::fractional_probes_for(model->calibration,
+			  Min(target, Max(graph_most_recall(model), recall_target)))) // one more may find a hundredth more
 		: kDefaultWidth;
 }
 
-/// Rows that a look at all of them passes in the time that a search takes for a row that it keeps in mind. The distance and the number of
-/// rows do not matter: where less of a table is in the processor's caches a search and a look at all rows both take longer.
+/// Rows that a look at all of them passes in the time that a search takes for a row that it keeps in mind. The distance
+/// and the number of rows do not matter: where less of a table is in the processor's caches a search and a look at all
+/// rows both take longer.
 double
 rows_per_width(ElementType element, double row_bytes, uint32 degree)
 {
@@ -125,11 +133,13 @@ void
 graph_define_options()
 {
 	options_kind = add_reloption_kind();
-	add_int_reloption(options_kind, "degree", "Edges of a row.", kDefaultDegree, 4, engine::graph::kMaxDegree,
-		AccessExclusiveLock);
+	add_int_reloption(
+		options_kind, "degree", "Edges of a row.", kDefaultDegree, 4, engine::graph::kMaxDegree, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "prune", "How the edges of a row are chosen among its nearest rows.", kPruneKinds,
-		static_cast<int>(engine::graph::PruneKind::kRank), "Valid values are \"rank\" and \"rng\".", AccessExclusiveLock);
-	add_enum_reloption(options_kind, "hash_bits", "Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
+		static_cast<int>(engine::graph::PruneKind::kRank), "Valid values are \"rank\" and \"rng\".",
+		AccessExclusiveLock);
+	add_enum_reloption(options_kind, "hash_bits",
+		"Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
 		"Valid values are 0, 32, 64, 128, 256 and 512.", AccessExclusiveLock);
 	pg::define_int("gpugraph.search_width", "Rows that a search keeps in mind.",
 		"0: as many as gpugraph.recall_target wants.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr,
@@ -160,17 +170,20 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	GraphOptions *stored = reinterpret_cast<GraphOptions *>(options);
 
 	stored->degree = graph_plan_degree(index);
-	stored->prune = given != nullptr ? static_cast<uint32>(given->prune)
-									 : static_cast<uint32>(engine::graph::PruneKind::kRank);
+	stored->prune =
+		given != nullptr ? static_cast<uint32>(given->prune) : static_cast<uint32>(engine::graph::PruneKind::kRank);
 	stored->hash_bits = graph_plan_hash_bits(index);
 	if (stored->hash_bits != 0 && !engine::graph::hash_supports(shape->metric))
 		ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
-				shape->element == ElementType::kBit ? errdetail("Codes tell angles between vectors apart. Bit strings are compared as they are.")
-													: errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
+				shape->element == ElementType::kBit
+					? errdetail("Codes tell angles between vectors apart. Bit strings are compared as they are.")
+					: errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
 				shape->element == ElementType::kBit
 					? errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)).")
-					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use an operator class of <->, <#> or <=>.")));
+					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use "
+							  "an operator class of <->, <#> or <=>.")));
 }
 
 uint32
@@ -194,7 +207,9 @@ graph_rows_per_width(const MetaData *meta)
 {
 	const GraphOptions *options = graph_options(meta);
 
-	return options->hash_bits != 0 ? 0 : rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), options->degree);
+	return options->hash_bits != 0
+		? 0
+		: rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), options->degree);
 }
 
 bool
@@ -208,7 +223,9 @@ graph_most_recall(const GraphModel *model)
 {
 	const engine::ivf::Calibration &calibration = model->calibration;
 
-	return calibration.n_queries > 0 && calibration.n_points > 0 ? static_cast<double>(calibration.recall[calibration.n_points - 1]) : 1;
+	return calibration.n_queries > 0 && calibration.n_points > 0
+		? static_cast<double>(calibration.recall[calibration.n_points - 1])
+		: 1;
 }
 
 bool
@@ -218,14 +235,16 @@ graph_reaches(const GraphModel *model, double recall)
 }
 
 double
-graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted, uint32 round)
+graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted,
+	uint32 round)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
-	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would fill the batch
-	// that lie farther away than what the graph has not come to.
+	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would
+	// fill the batch that lie farther away than what the graph has not come to.
 	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
 	const double calibrated = calibrated_width(model, batch_plan_target(recall_target, n_before, n_before + wanted));
-	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) * std::pow(kRoundGrowth, round) * wider);
+	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) *
+		std::pow(kRoundGrowth, round) * wider);
 
 	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
@@ -237,12 +256,14 @@ GraphPlan
 graph_plan(Relation index, double wanted)
 {
 	const uint32 hash_bits = graph_plan_hash_bits(index);
-	GraphPlan plan = {0, {}, hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index)), true};
+	GraphPlan plan = {
+		0, {}, hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index)), true};
 	const SegmentEntry *largest;
 	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	GraphModel model;
 	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
-	const bool described = meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
+	const bool described =
+		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
 
 	if (described)
 		plan.reaches = graph_reaches(&model, recall_target);
@@ -251,10 +272,12 @@ graph_plan(Relation index, double wanted)
 		plan.rows_per_width = graph_rows_per_width(meta);
 		pfree(meta);
 	}
-	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end); plan.n_steps++)
+	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end);
+		plan.n_steps++)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
-		const double calibrated = described ? calibrated_width(&model, target) : kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target);
+		const double calibrated = described ? calibrated_width(&model, target)
+											: kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target);
 
 		plan.widths[plan.n_steps] = std::ceil(width_for(calibrated, static_cast<double>(end), hash_bits));
 	}

@@ -1,5 +1,5 @@
-// The graphs of a segment: as few parts of its rows, in TID order, as memory has room for one after the other, and the graph of
-// each. PG dialect; the algorithms are in engine/graph.
+// The graphs of a segment: as few parts of its rows, in TID order, as memory has room for one after the other, and the
+// graph of each. PG dialect; the algorithms are in engine/graph.
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
@@ -60,7 +60,9 @@ rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
 uint64
 part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
-	return n * (writer->vector_bytes + spec->degree * sizeof(uint32) + engine::graph::hash_code_bytes(writer->model.hash_bits)) +
+	return n *
+		(writer->vector_bytes + spec->degree * sizeof(uint32) +
+			engine::graph::hash_code_bytes(writer->model.hash_bits)) +
 		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), measured_spec(spec, n));
 }
 
@@ -70,7 +72,8 @@ insert_bytes(const GraphWriter *writer, const BuildSpec *spec)
 {
 	const uint64 n_base = writer->base->segment->n_rows;
 
-	return writer->n_rows * (writer->vector_bytes + spec->degree * sizeof(uint32)) + n_base * (spec->degree + 1) * sizeof(uint32);
+	return writer->n_rows * (writer->vector_bytes + spec->degree * sizeof(uint32)) +
+		n_base * (spec->degree + 1) * sizeof(uint32);
 }
 
 /// Of an insertion.
@@ -87,7 +90,8 @@ insert_work_bytes(const GraphWriter *writer, const BuildSpec *spec)
 bool
 inserts(const GraphWriter *writer, const BuildSpec *spec)
 {
-	return writer->base != nullptr && engine::graph::graph_insert_serves(graph_base_changed(writer->base, writer->n_rows), writer->n_rows) &&
+	return writer->base != nullptr &&
+		engine::graph::graph_insert_serves(graph_base_changed(writer->base, writer->n_rows), writer->n_rows) &&
 		insert_bytes(writer, spec) + insert_work_bytes(writer, spec) <= writer->memory;
 }
 
@@ -132,11 +136,14 @@ tell_of_recall(const GraphWriter *writer)
 			graph_rows_per_width(writer->meta)))
 		return; // the last: in any case
 	ereport(NOTICE,
-		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target", RelationGetRelationName(writer->plan.index)),
-			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where gpugraph.recall_target is higher, and take longer.",
+		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",
+			 RelationGetRelationName(writer->plan.index)),
+			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where "
+					  "gpugraph.recall_target is higher, and take longer.",
 				graph_most_recall(model)),
-			model->hash_bits != 0 && model->hash_bits < 512 ? errhint("More hash_bits, none, or another degree may find more.")
-															: errhint("Another degree may find more, or an index of gpuivf.")));
+			model->hash_bits != 0 && model->hash_bits < 512
+				? errhint("More hash_bits, none, or another degree may find more.")
+				: errhint("Another degree may find more, or an index of gpuivf.")));
 }
 
 /// What building the parts takes, once for all of them.
@@ -161,8 +168,8 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size 
 	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));
 	memory.codes = nullptr;
 	if (writer->model.hash_bits > 0)
-		memory.codes = static_cast<uint8 *>(
-			MemoryContextAllocHuge(CurrentMemoryContext, rows * engine::graph::hash_code_bytes(writer->model.hash_bits)));
+		memory.codes = static_cast<uint8 *>(MemoryContextAllocHuge(
+			CurrentMemoryContext, rows * engine::graph::hash_code_bytes(writer->model.hash_bits)));
 	memory.work_bytes = work_bytes;
 	memory.work = MemoryContextAllocHuge(CurrentMemoryContext, memory.work_bytes);
 	return memory;
@@ -183,7 +190,8 @@ add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 		memcpy(writer->entry_vectors + (part->first_entry + Size{i}) * writer->vector_bytes,
 			memory->vectors + entry * writer->vector_bytes, writer->vector_bytes);
 		if (code_bytes > 0)
-			memcpy(writer->entry_codes + (part->first_entry + Size{i}) * code_bytes, memory->codes + entry * code_bytes, code_bytes);
+			memcpy(writer->entry_codes + (part->first_entry + Size{i}) * code_bytes, memory->codes + entry * code_bytes,
+				code_bytes);
 	}
 	writer->model.n_entries += part->n_entries;
 }
@@ -200,10 +208,11 @@ write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory
 	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
-/// What recall searches of the graph have, by this process. built: what it was built with, which has left the work memory as it is; null: it was made from another graph.
-/// False: it gave way.
+/// What recall searches of the graph have, by this process. built: what it was built with, which has left the work
+/// memory as it is; null: it was made from another graph. False: it gave way.
 bool
-measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built, const PartMemory *memory, const BuildReport *report)
+measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built, const PartMemory *memory,
+	const BuildReport *report)
 {
 	const uint32 n_queries = built != nullptr ? built->knn.n_aside : 0;
 	uint32 *queries = static_cast<uint32 *>(palloc(Max(n_queries, 1) * sizeof(uint32)));
@@ -219,14 +228,15 @@ measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built,
 	measured.codes = memory->codes;
 	graph_start_phase(writer, kPhaseMeasure);
 
-	if (built != nullptr && !graph_check_outcome(engine::graph::measure_without(
+	if (built != nullptr &&
+		!graph_check_outcome(engine::graph::measure_without(
 			*rows, *built, queries, n_queries, &measured, memory->work, memory->work_bytes, graph_call(writer))))
 		return false;
 
 	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
 	void *work = palloc(work_bytes);
-	const bool done =
-		graph_check_outcome(engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, graph_call(writer)));
+	const bool done = graph_check_outcome(
+		engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, graph_call(writer)));
 
 	pfree(work);
 	pfree(queries);
@@ -235,23 +245,25 @@ measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built,
 
 /// Graph and calibration by this process, from the base's graph. False: it gave way.
 bool
-insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, const BaseGraph &base, const PartMemory *memory, BuildReport *report)
+insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, const BaseGraph &base,
+	const PartMemory *memory, BuildReport *report)
 {
-	if (!graph_check_outcome(engine::graph::graph_insert(*rows, *spec, base, memory->edges, memory->entries, report, memory->work, memory->work_bytes,
-			graph_call(writer), {graph_on_stage, nullptr})))
+	if (!graph_check_outcome(engine::graph::graph_insert(*rows, *spec, base, memory->edges, memory->entries, report,
+			memory->work, memory->work_bytes, graph_call(writer), {graph_on_stage, nullptr})))
 		return false;
 	return measure_here(writer, rows, nullptr, memory, report);
 }
 
 /// Graph and calibration by this process. False: it gave way.
 bool
-build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory, BuildReport *report)
+build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory,
+	BuildReport *report)
 {
 	const engine::graph::Call call = graph_call(writer);
 	const BuildSpec with_queries = measure ? measured_spec(spec, rows->n_rows) : *spec;
 
-	if (!graph_check_outcome(engine::graph::graph_build(
-			*rows, with_queries, memory->edges, memory->entries, report, memory->work, memory->work_bytes, call, {graph_on_stage, nullptr})))
+	if (!graph_check_outcome(engine::graph::graph_build(*rows, with_queries, memory->edges, memory->entries, report,
+			memory->work, memory->work_bytes, call, {graph_on_stage, nullptr})))
 		return false;
 	if (memory->codes != nullptr && !graph_make_codes(writer, rows, measure, memory->codes))
 		return false;
@@ -264,8 +276,9 @@ inserted(GraphWriter *writer, BaseGraph *base)
 {
 	graph_set_changed_rows(&writer->model, static_cast<uint32>(graph_base_changed(writer->base, writer->n_rows)));
 	ereport(DEBUG1,
-		(errmsg_internal("the graph of " UINT64_FORMAT " rows was made from one of %u, of which " UINT64_FORMAT " are left", writer->n_rows, base->n_rows,
-			writer->base->n_kept)));
+		(errmsg_internal("the graph of " UINT64_FORMAT " rows was made from one of %u, of which " UINT64_FORMAT
+						 " are left",
+			writer->n_rows, base->n_rows, writer->base->n_kept)));
 	pfree(const_cast<uint32 *>(base->edges));
 }
 
@@ -273,7 +286,9 @@ inserted(GraphWriter *writer, BaseGraph *base)
 bool
 rather_anew(GraphWriter *writer, const GraphRows *rows)
 {
-	return !engine::graph::graph_insert_serves_beside_gpu(graph_base_changes(writer->base, writer->n_rows), writer->n_rows) && graph_worker_is_exact(writer, rows);
+	return !engine::graph::graph_insert_serves_beside_gpu(
+			   graph_base_changes(writer->base, writer->n_rows), writer->n_rows) &&
+		graph_worker_is_exact(writer, rows);
 }
 
 /// False: it gave way.
@@ -312,7 +327,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 		case engine::graph::Found::kCancelled:
 			return false;
 		case engine::graph::Found::kNo:
-			if (!(insert ? insert_here(writer, spec, &rows, base, memory, &report) : build_here(writer, spec, &rows, measure, memory, &report)))
+			if (!(insert ? insert_here(writer, spec, &rows, base, memory, &report)
+						 : build_here(writer, spec, &rows, measure, memory, &report)))
 				return false;
 	}
 	if (insert)
@@ -321,7 +337,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	add_entries(writer, part, memory);
 	write_edges(writer, part, memory);
 	if (memory->codes != nullptr)
-		BufFileWrite(writer->codes, memory->codes, part->n_rows * engine::graph::hash_code_bytes(writer->model.hash_bits));
+		BufFileWrite(
+			writer->codes, memory->codes, part->n_rows * engine::graph::hash_code_bytes(writer->model.hash_bits));
 	return true;
 }
 
@@ -366,8 +383,8 @@ graph_build_parts(GraphWriter *writer)
 	{
 		writer->codes = BufFileCreateTemp(false);
 		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
-		writer->entry_codes = static_cast<uint8 *>(
-			MemoryContextAllocHuge(CurrentMemoryContext, Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
+		writer->entry_codes = static_cast<uint8 *>(MemoryContextAllocHuge(
+			CurrentMemoryContext, Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
 	}
 	tell_of_parts(writer, &spec);
 	for (uint64 i = 0; i < n_parts; i++)

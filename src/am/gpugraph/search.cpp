@@ -1,5 +1,5 @@
-// Search of one segment: SONG's search over the pages of its graph, part by part, or a look at all rows where that is cheaper. PG
-// dialect; holds one content lock at a time.
+// Search of one segment: SONG's search over the pages of its graph, part by part, or a look at all rows where that is
+// cheaper. PG dialect; holds one content lock at a time.
 #include "am/gpugraph/search.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -22,7 +22,7 @@ using engine::graph::GraphView;
 using engine::graph::SearchSpec;
 using engine::graph::SearchStats;
 
-constexpr uint64 kGroupRows = 64;    // candidates offered, at a time
+constexpr uint64 kGroupRows = 64;     // candidates offered, at a time
 constexpr Size kPrefetchBytes = 1024; // of a vector
 
 /// SegmentSearch::am_state.
@@ -93,7 +93,8 @@ known_graph(const SegmentSearch *search)
 		known->code = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(known->model.hash_bits)));
 	MemoryContextSwitchTo(old);
 	if (!intact ||
-		!(known->model.hash_bits > 0 ? graph_score_entry_codes(search, numbers, known) : score_entries(search, numbers, known)))
+		!(known->model.hash_bits > 0 ? graph_score_entry_codes(search, numbers, known)
+									 : score_entries(search, numbers, known)))
 		return nullptr;
 	for (uint32 i = 0; i < known->model.n_parts; i++)
 		engine::graph::first_candidates(
@@ -140,8 +141,8 @@ offer_rows(const SegmentSearch *search, const Candidate *candidates, uint64 n, G
 		group->items[i] = candidates[i].node;
 		group->scores[i] = candidates[i].score;
 	}
-	if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId), group->items, n,
-			group->rows, search->strategy))
+	if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId), group->items,
+			n, group->rows, search->strategy))
 		return false;
 	if (search->segment->n_dead > 0)
 	{
@@ -162,8 +163,8 @@ offer_rows(const SegmentSearch *search, const Candidate *candidates, uint64 n, G
 	return true;
 }
 
-/// Offers what a search has found, in order, until nothing can matter any more. Infinite scores may stand for NaN: an exact pass
-/// finds those rows. False if a page was foreign.
+/// Offers what a search has found, in order, until nothing can matter any more. Infinite scores may stand for NaN: an
+/// exact pass finds those rows. False if a page was foreign.
 bool
 offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found, Group *group)
 {
@@ -199,7 +200,8 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 	GraphView view;
 	SearchSpec spec;
 	SearchStats stats;
-	Candidate *found = static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, width * sizeof(Candidate)));
+	Candidate *found =
+		static_cast<Candidate *>(MemoryContextAllocHuge(CurrentMemoryContext, width * sizeof(Candidate)));
 	Group *group = static_cast<Group *>(palloc(sizeof(Group)));
 	Size work_bytes;
 	void *work;
@@ -217,8 +219,9 @@ search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 	for (uint32 i = 0; i < known->model.n_parts; i++)
 	{
 		const GraphPart *part = &known->parts[i];
-		const engine::graph::Outcome outcome = engine::graph::graph_search(view, spec,
-			known->entries + part->first_entry, Min(part->n_entries, engine::graph::kSearchEntries), found, &n_found, &stats, work, work_bytes);
+		const engine::graph::Outcome outcome =
+			engine::graph::graph_search(view, spec, known->entries + part->first_entry,
+				Min(part->n_entries, engine::graph::kSearchEntries), found, &n_found, &stats, work, work_bytes);
 
 		if (outcome.code == StatusCode::kCancelled)
 			return false; // a foreign page
@@ -298,8 +301,8 @@ graph_of_vectors(const SegmentSearch *search, const KnownGraph *known)
 	const MetaData *meta = search->meta;
 	const Size n_bytes = meta_vector_bytes(meta);
 
-	return {search, known->model.degree, StreamKind::kVectors, n_bytes, {meta->metric, meta->element, meta->dim}, search->query,
-		static_cast<char *>(palloc(n_bytes))};
+	return {search, known->model.degree, StreamKind::kVectors, n_bytes, {meta->metric, meta->element, meta->dim},
+		search->query, static_cast<char *>(palloc(n_bytes))};
 }
 
 bool
@@ -336,8 +339,7 @@ graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores
 		const uint64 byte = nodes[i] * static_cast<uint64>(graph->item_bytes);
 		const uint32 position = static_cast<uint32>(byte / kPayloadBytes);
 		const Size offset = byte % kPayloadBytes;
-		const PageExpectation expected = {
-			meta->uuid, PageRole::kStream, graph->items, search->segment->id, position};
+		const PageExpectation expected = {meta->uuid, PageRole::kStream, graph->items, search->segment->id, position};
 		bool foreign = false;
 		Buffer buffer;
 
@@ -353,8 +355,8 @@ graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores
 			search->strategy, &foreign);
 		if (foreign)
 			return false;
-		engine::compute_scores(graph->spec, graph->query, page_payload(BufferGetPage(buffer)) + offset, graph->item_bytes, 1,
-			scores + i, 0);
+		engine::compute_scores(graph->spec, graph->query, page_payload(BufferGetPage(buffer)) + offset,
+			graph->item_bytes, 1, scores + i, 0);
 		UnlockReleaseBuffer(buffer);
 	}
 	return true;

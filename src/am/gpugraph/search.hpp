@@ -1,5 +1,5 @@
-// Internal to the searches of gpugraph: what a query knows of a segment, and its graph as it lies in pages. PG dialect; one content lock
-// at a time.
+// Internal to the searches of gpugraph: what a query knows of a segment, and its graph as it lies in pages. PG dialect;
+// one content lock at a time.
 #pragma once
 
 #include "am/gpugraph/graph.hpp"
@@ -13,9 +13,9 @@ struct KnownGraph
 {
 	uint32 segment; // id
 	GraphModel model;
-	GraphPart *parts;                    // [model.n_parts]
-	engine::graph::Candidate *entries;   // [model.n_entries], with their scores; within a part the first ones in order
-	uint8 *code;                         // of the query, if the segment has codes
+	GraphPart *parts;                  // [model.n_parts]
+	engine::graph::Candidate *entries; // [model.n_entries], with their scores; within a part the first ones in order
+	uint8 *code;                       // of the query, if the segment has codes
 };
 
 /// GraphView::context, and items of a stream, one for each row, with what they are compared.
@@ -44,6 +44,7 @@ bool graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers,
 PageGraph graph_of_codes(const SegmentSearch *search, const KnownGraph *known);
 
 /// hashed.cpp. Scores found [n_found] by their vectors, and puts them in order. False if a page was foreign.
-bool graph_judge_found(const SegmentSearch *search, const KnownGraph *known, engine::graph::Candidate *found, uint32 n_found);
+bool graph_judge_found(
+	const SegmentSearch *search, const KnownGraph *known, engine::graph::Candidate *found, uint32 n_found);
 
 } // namespace vectorgpu::am

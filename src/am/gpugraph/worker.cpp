@@ -1,5 +1,5 @@
-// What the worker's copies of gpugraph need from the pages: how wide a round searches, and the description of a segment's graph
-// (engine/interface/graph_layout.hpp). PG dialect.
+// What the worker's copies of gpugraph need from the pages: how wide a round searches, and the description of a
+// segment's graph (engine/interface/graph_layout.hpp). PG dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "storage/stream.hpp"
@@ -14,9 +14,9 @@ namespace
 
 // The description begins as the model does.
 static_assert(offsetof(GraphModel, degree) == offsetof(engine::GraphHeader, degree) &&
-			  offsetof(GraphModel, n_parts) == offsetof(engine::GraphHeader, n_parts) &&
-			  offsetof(GraphModel, n_entries) == offsetof(engine::GraphHeader, n_entries) &&
-			  offsetof(GraphModel, hash_bits) == offsetof(engine::GraphHeader, hash_bits));
+	offsetof(GraphModel, n_parts) == offsetof(engine::GraphHeader, n_parts) &&
+	offsetof(GraphModel, n_entries) == offsetof(engine::GraphHeader, n_entries) &&
+	offsetof(GraphModel, hash_bits) == offsetof(engine::GraphHeader, hash_bits));
 static_assert(sizeof(GraphPart) == sizeof(engine::GraphPartLayout));
 
 // Without codes the last two are empty.
@@ -61,8 +61,8 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return sum;
 }
 
-/// What this process has read of a segment. Nobody changes a segment, and no other one of the same file has its number. A file that was
-/// rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
+/// What this process has read of a segment. Nobody changes a segment, and no other one of the same file has its number.
+/// A file that was rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
 struct KnownModel
 {
 	RelFileNode file;
@@ -82,7 +82,8 @@ known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, B
 	KnownModel *known = &known_models[segment->id % kKnownModels];
 	GraphModel model;
 
-	if (known->segment != segment->id || !RelFileNodeEquals(known->file, index->rd_node) || !uuid_equal(known->uuid, meta->uuid))
+	if (known->segment != segment->id || !RelFileNodeEquals(known->file, index->rd_node) ||
+		!uuid_equal(known->uuid, meta->uuid))
 	{
 		if (!graph_read_model(index, meta, segment, &model, strategy))
 			return nullptr;
@@ -103,8 +104,10 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 		return false;
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(meta, model, segment, n_before, wanted, round), static_cast<double>(PG_UINT32_MAX)));
-	all = engine::graph::looks_at_all(probes->probes, n_rows); // graph_width says no less than n_rows where that is cheaper
-	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows where they lie and in which form.
+	all = engine::graph::looks_at_all(
+		probes->probes, n_rows); // graph_width says no less than n_rows where that is cheaper
+	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows
+	// where they lie and in which form.
 	look->whole = model->hash_bits == 0 && all;
 	look->width = all ? 0 : probes->probes;
 	return true;

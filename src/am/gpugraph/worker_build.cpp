@@ -42,7 +42,7 @@ struct Stay
 	bool measure;
 	uint32 *edges;
 	uint32 *entries;
-	uint8 *codes; // null: none are asked for
+	uint8 *codes;                // null: none are asked for
 	wire::GraphBuildState state; // as last seen
 	bool open;                   // the worker may have something of it
 };
@@ -146,7 +146,8 @@ Found
 send_base(const Stay *stay)
 {
 	const engine::graph::BaseGraph *base = stay->base;
-	Found sent = send_items(stay, wire::BuildStep::kBaseEdges, base->edges, base->n_rows, graph_options(stay->writer->meta)->degree * sizeof(uint32));
+	Found sent = send_items(stay, wire::BuildStep::kBaseEdges, base->edges, base->n_rows,
+		graph_options(stay->writer->meta)->degree * sizeof(uint32));
 
 	if (sent == Found::kYes)
 		sent = send_items(stay, wire::BuildStep::kBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
@@ -221,7 +222,8 @@ wait_for_end(Stay *stay)
 		if (!call.progress(call.progress_context, state->done, state->total))
 			return Found::kCancelled;
 		(void) VG_FAULT("graph_worker_wait");
-		if ((WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, pause_ms, PG_WAIT_EXTENSION) & WL_LATCH_SET) != 0)
+		if ((WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, pause_ms, PG_WAIT_EXTENSION) &
+				WL_LATCH_SET) != 0)
 			ResetLatch(MyLatch);
 		pause_ms = Min(pause_ms * 2, kMostPauseMs);
 	}
@@ -238,7 +240,8 @@ result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
 		if (stay->entries[i] >= n_rows || (i > 0 && stay->entries[i] <= stay->entries[i - 1]))
 			return false;
 	for (uint32 i = 0; i < calibration->n_points; i++)
-		if (!(calibration->recall[i] >= 0 && calibration->recall[i] <= 1) || calibration->probes[i] <= (i > 0 ? calibration->probes[i - 1] : 0) ||
+		if (!(calibration->recall[i] >= 0 && calibration->recall[i] <= 1) ||
+			calibration->probes[i] <= (i > 0 ? calibration->probes[i - 1] : 0) ||
 			(i > 0 && calibration->recall[i] < calibration->recall[i - 1]))
 			return false;
 	for (uint32 node = 0; node < n_rows; node++)
@@ -293,7 +296,8 @@ take_result(Stay *stay)
 {
 	const wire::GraphBuildState *state = &stay->state;
 	const Size n_edges = Size{stay->rows->n_rows} * graph_options(stay->writer->meta)->degree;
-	engine::ivf::Calibration *calibration = static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
+	engine::ivf::Calibration *calibration =
+		static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
 	Found found = Found::kNo;
 
 	if (state->n_entries < 1 || state->n_entries > graph_entry_count(stay->writer, stay->rows->n_rows) ||
@@ -301,7 +305,8 @@ take_result(Stay *stay)
 		(state->n_points > 0 && !stay->measure))
 		(void) give_up(bridge::Fallback::kWrongAnswer);
 	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
-		read_recall(stay, calibration) && read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)) &&
+		read_recall(stay, calibration) &&
+		read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)) &&
 		(stay->codes == nullptr || read_codes(stay)))
 	{
 		if (result_valid(stay, calibration))
@@ -328,8 +333,8 @@ stay_with_worker(Stay *stay)
 	return found == Found::kYes ? take_result(stay) : found;
 }
 
-/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places. What it answers (it may
-/// have refused the build) is all the same, and no reason to give up that has not been counted.
+/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places. What it
+/// answers (it may have refused the build) is all the same, and no reason to give up that has not been counted.
 void
 leave(Stay *stay)
 {
@@ -338,8 +343,9 @@ leave(Stay *stay)
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	if (stay->open && !(bridge::session_ready(false) &&
-						  bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+	if (stay->open &&
+		!(bridge::session_ready(false) &&
+			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	stay->open = false;
 }
@@ -348,7 +354,8 @@ leave(Stay *stay)
 bool
 can_ask(GraphWriter *writer, const GraphRows *rows)
 {
-	if (writer->worker_silent || !bridge::settings.worker || !IsUnderPostmaster || rows->row_stride != writer->vector_bytes ||
+	if (writer->worker_silent || !bridge::settings.worker || !IsUnderPostmaster ||
+		rows->row_stride != writer->vector_bytes ||
 		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
 	// Not by a merge that must let go at once when somebody waits for its lock.
@@ -362,12 +369,13 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 bool
 graph_worker_is_exact(GraphWriter *writer, const GraphRows *rows)
 {
-	return can_ask(writer, rows) && (VG_FAULT("graph_worker_exact") || bridge::session_engine() == wire::EngineKind::kCuda);
+	return can_ask(writer, rows) &&
+		(VG_FAULT("graph_worker_exact") || bridge::session_engine() == wire::EngineKind::kCuda);
 }
 
 Found
-graph_worker_build(
-	GraphWriter *writer, const GraphRows *rows, const engine::graph::BaseGraph *base, bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
+graph_worker_build(GraphWriter *writer, const GraphRows *rows, const engine::graph::BaseGraph *base, bool measure,
+	const PartGraph &graph, engine::graph::BuildReport *report)
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
@@ -401,8 +409,8 @@ graph_worker_build(
 	report->n_entries = stay.state.n_entries;
 	report->n_connected = stay.state.n_connected;
 	ereport(DEBUG1,
-		(errmsg_internal("the worker has built the graph of %u rows%s%s", rows->n_rows, base != nullptr ? " by insertion" : "",
-			stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
+		(errmsg_internal("the worker has built the graph of %u rows%s%s", rows->n_rows,
+			base != nullptr ? " by insertion" : "", stay.state.exact != 0 ? ", neighbors by exact searches" : "")));
 	return Found::kYes;
 }
 

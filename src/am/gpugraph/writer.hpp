@@ -1,5 +1,5 @@
-// The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by format.cpp (the
-// callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
+// The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by
+// format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/base.hpp"
@@ -20,29 +20,29 @@ struct GraphWriter
 	SegmentPlan plan;
 	const MetaData *meta;
 	Watch watch;
-	bool has_waited;   // for a worker that starts: once a build
+	bool has_waited;    // for a worker that starts: once a build
 	bool worker_silent; // it has let a request of this part run into the timeout: the part does without it
-	Size vector_bytes; // of one row
-	Size memory;       // bytes: maintenance_work_mem
+	Size vector_bytes;  // of one row
+	Size memory;        // bytes: maintenance_work_mem
 	uint64 n_rows;
-	GraphBase *base; // of a merge: what its graph may be made from; null: nothing
+	GraphBase *base;  // of a merge: what its graph may be made from; null: nothing
 	BufFile *vectors; // as stored, in TID order
 	BufFile *edges;   // kEdgeStream; null before the graph is built
 	GraphModel model;
-	GraphPart *parts;     // [model.n_parts]
-	uint32 *entries;      // [model.n_entries]
-	char *entry_vectors;  // [model.n_entries, vector_bytes]
+	GraphPart *parts;              // [model.n_parts]
+	uint32 *entries;               // [model.n_entries]
+	char *entry_vectors;           // [model.n_entries, vector_bytes]
 	engine::graph::HashModel hash; // with codes, from the first part on
-	float *thresholds;    // [model.hash_bits], hash's
-	BufFile *codes;       // kCodeStream; null without codes
-	uint8 *entry_codes;   // [model.n_entries, code bytes]
+	float *thresholds;             // [model.hash_bits], hash's
+	BufFile *codes;                // kCodeStream; null without codes
+	uint8 *entry_codes;            // [model.n_entries, code bytes]
 };
 
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer);
 
-/// codes.cpp. Codes of a part's rows in memory [rows->n_rows, code bytes]; in the first part also what they are made with. False: it gave
-/// way.
+/// codes.cpp. Codes of a part's rows in memory [rows->n_rows, code bytes]; in the first part also what they are made
+/// with. False: it gave way.
 bool graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes);
 
 /// parts.cpp. The entry points that a part of so many rows has at most.

@@ -27,8 +27,8 @@ assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float
 	assigner->rows = rows;
 	assigner->batch_rows = static_cast<uint32>(Max(Min(kBatchBytes / row_bytes, kMaxBatchRows), 1));
 	assigner->memory = MemoryContextAllocHuge(CurrentMemoryContext, memory_bytes);
-	(void) check_outcome(engine::ivf::coarse_init(
-		centroids, n_lists, rows.dim, assigner->memory, memory_bytes, &assigner->coarse));
+	(void) check_outcome(
+		engine::ivf::coarse_init(centroids, n_lists, rows.dim, assigner->memory, memory_bytes, &assigner->coarse));
 	assigner->work_bytes = engine::ivf::coarse_assign_work_bytes(assigner->coarse, 1);
 	assigner->work = MemoryContextAllocHuge(CurrentMemoryContext, Max(assigner->work_bytes, 1));
 	assigner->vectors = static_cast<char *>(palloc(assigner->batch_rows * vector_bytes(rows.element, rows.dim)));
@@ -44,8 +44,8 @@ assigner_run(Assigner *assigner, uint64 n, bool (*give_way)(void *), void *give_
 
 	CHECK_FOR_INTERRUPTS();
 	ivf_rows_to_floats(assigner->rows, assigner->vectors, n, assigner->floats);
-	return check_outcome(engine::ivf::coarse_assign(assigner->coarse, assigner->floats, assigner->rows.dim, n, assigner->labels,
-		assigner->scores, assigner->work, assigner->work_bytes, watched_call(&watch)));
+	return check_outcome(engine::ivf::coarse_assign(assigner->coarse, assigner->floats, assigner->rows.dim, n,
+		assigner->labels, assigner->scores, assigner->work, assigner->work_bytes, watched_call(&watch)));
 }
 
 void

@@ -20,7 +20,7 @@ struct Assigner
 	char *vectors;  // [batch_rows] of the element: the caller's to fill
 	float *floats;  // [batch_rows, dim]
 	uint32 *labels; // [batch_rows]
-	float *scores;   // [batch_rows] squared distances to the centroids
+	float *scores;  // [batch_rows] squared distances to the centroids
 	void *memory;
 	void *work;
 	Size work_bytes;

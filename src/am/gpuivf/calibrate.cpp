@@ -19,15 +19,15 @@ namespace
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
 // Elements compared in all: decides how many queries there are.
-constexpr double kWork = 3e10;    // about 3 s of one processor
-constexpr double kGpuWork = 2e12; // of which a GPU does some 10^13 a second
+constexpr double kWork = 3e10;         // about 3 s of one processor
+constexpr double kGpuWork = 2e12;      // of which a GPU does some 10^13 a second
 constexpr double kBitShare = 1.0 / 16; // of an element's work, that a bit is
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
 constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
-constexpr Size kMemoryShare = 8;      // of maintenance_work_mem, for the lists of all rows
-constexpr uint64 kQuerySeed = 1; // not that of the rows that the model was trained on (stratified_row)
+constexpr Size kMemoryShare = 8;     // of maintenance_work_mem, for the lists of all rows
+constexpr uint64 kQuerySeed = 1;     // not that of the rows that the model was trained on (stratified_row)
 
 using Queries = CalibrationQueries;
 
@@ -121,23 +121,27 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		std::copy_n(ranks, Min(neighbors.n_passed_over + neighbors.n_as_near, kNeighbors), nearest);
 		std::copy_n(ranks + neighbors.n_passed_over, n_near, near);
 
-		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which they are found. Those that are found
-		// first would do for ten rows, but say nothing of searches for more, which want the others too: up to the next depth their probes follow from these, and never are fewer (probes_for_rows).
+		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which
+		// they are found. Those that are found first would do for ten rows, but say nothing of searches for more, which
+		// want the others too: up to the next depth their probes follow from these, and never are fewer
+		// (probes_for_rows).
 		uint32 *all = ranks + neighbors.n_passed_over;
 		const uint64 n_last = neighbors.n - neighbors.n_nearer;
 
 		std::sort(all + neighbors.n_nearer, all + neighbors.n_as_near);
 		std::copy(all, all + neighbors.n_nearer, first);
 		for (uint64 n = 0; n < n_last; n++)
-			first[neighbors.n_nearer + n] = all[neighbors.n_nearer + (2 * n + 1) * (neighbors.n_as_near - neighbors.n_nearer) / (2 * n_last)];
+			first[neighbors.n_nearer + n] =
+				all[neighbors.n_nearer + (2 * n + 1) * (neighbors.n_as_near - neighbors.n_nearer) / (2 * n_last)];
 	}
 	pfree(list_ranks);
 	if (labels != nullptr)
 		pfree(labels);
 }
 
-/// Rows that are passed over may be harder to find than those behind them: by inner product a row longer than all others is the nearest of half of the queries from anywhere. So no recall
-/// is above that of the very nearest ten, nor, by more than chance may be, above that of the one.
+/// Rows that are passed over may be harder to find than those behind them: by inner product a row longer than all
+/// others is the nearest of half of the queries from anywhere. So no recall is above that of the very nearest ten, nor,
+/// by more than chance may be, above that of the one.
 void
 heed_nearest(const Queries *queries, engine::ivf::Calibration *calibration)
 {
@@ -151,7 +155,8 @@ heed_nearest(const Queries *queries, engine::ivf::Calibration *calibration)
 	engine::ivf::calibrate_by_rank(ranks, queries->n, 1, &one);
 	for (uint32 p = 0; p < calibration->n_points; p++)
 	{
-		const float chance = 2 * std::sqrt(one.recall[p] * (1 - one.recall[p]) / static_cast<float>(Max(queries->n, UINT64CONST(1))));
+		const float chance =
+			2 * std::sqrt(one.recall[p] * (1 - one.recall[p]) / static_cast<float>(Max(queries->n, UINT64CONST(1))));
 
 		calibration->recall[p] = Min(calibration->recall[p], Min(ten.recall[p], one.recall[p] + chance));
 	}
@@ -176,7 +181,8 @@ keep_queries(const IvfWriter *writer, Queries *queries, uint64 n)
 		const uint64 from = i * queries->n / n; // not below i
 
 		queries->numbers[i] = queries->numbers[from];
-		memmove(queries->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes, writer->vector_bytes);
+		memmove(queries->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes,
+			writer->vector_bytes);
 		queries->topks[i] = queries->topks[from];
 	}
 	queries->n = n;
@@ -209,7 +215,8 @@ ivf_begin_calibration(IvfWriter *writer, Queries *queries)
 	const Size buffer_bytes = engine::topk_buffer_bytes(k);
 
 	queries->numbers = static_cast<uint64 *>(palloc(queries->n * sizeof(uint64)));
-	queries->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, queries->n * writer->vector_bytes));
+	queries->vectors =
+		static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, queries->n * writer->vector_bytes));
 	queries->topks = static_cast<engine::TopK *>(palloc(queries->n * sizeof(engine::TopK)));
 	for (uint64 i = 0; i < queries->n; i++)
 	{
@@ -234,7 +241,8 @@ ivf_rank_lists(const IvfWriter *writer, const char *vector, uint32 *ranks)
 	engine::ivf::centroid_scores(writer->rows, query, writer->centroids, stride, n_lists, scores, 0);
 	for (uint32 i = 0; i < n_lists; i++)
 		order[i] = i;
-	std::sort(order, order + n_lists, [scores](uint32 a, uint32 b) { return engine::neighbor_less({scores[a], a}, {scores[b], b}); });
+	std::sort(order, order + n_lists,
+		[scores](uint32 a, uint32 b) { return engine::neighbor_less({scores[a], a}, {scores[b], b}); });
 	for (uint32 i = 0; i < n_lists; i++)
 		ranks[order[i]] = i;
 	pfree(query);
@@ -259,17 +267,20 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 		}
 	engine::compute_scores(writer->rows, query, query, writer->vector_bytes, 1, &own_score, 0);
 
-	const uint64 copies = engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
+	const uint64 copies =
+		engine::near_copies(writer->rows.metric, own_score, scores, Min(n, engine::kCopiesAmong), kNeighbors);
 	const uint64 passed = Min(Max(copies, kPassedOver), n);
 
 	neighbors->n_found = n;
 	neighbors->n_passed_over = passed;
 	neighbors->n = neighbors->n_as_near = Min(n - passed, kNeighbors);
 	neighbors->n_nearer = 0;
-	while (neighbors->n_nearer < neighbors->n && scores[passed + neighbors->n_nearer] < scores[passed + neighbors->n - 1])
+	while (
+		neighbors->n_nearer < neighbors->n && scores[passed + neighbors->n_nearer] < scores[passed + neighbors->n - 1])
 		neighbors->n_nearer++;
 	// Codes, and halves in the place of rows, choose among rows that are equally far, of which then not any will do.
-	while (!has_codes(&writer->layout) && passed + neighbors->n_as_near < n && scores[passed + neighbors->n_as_near] == scores[passed + neighbors->n - 1])
+	while (!has_codes(&writer->layout) && passed + neighbors->n_as_near < n &&
+		scores[passed + neighbors->n_as_near] == scores[passed + neighbors->n - 1])
 		neighbors->n_as_near++;
 }
 

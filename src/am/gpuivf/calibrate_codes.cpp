@@ -22,18 +22,18 @@ namespace
 {
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
-// Codes scored for one query after another: so many that fetching the query's table (m * 1 KB) for them is paid for, so few that they stay
-// in a second-level cache.
+// Codes scored for one query after another: so many that fetching the query's table (m * 1 KB) for them is paid for, so
+// few that they stay in a second-level cache.
 constexpr uint64 kMaxBatchRows = 64 * engine::ivf::kCodeBlockRows;
 constexpr uint64 kMinBatchRows = 8 * engine::ivf::kCodeBlockRows;
 constexpr Size kBatchBytes = 256 * 1024;
-// Bytes of codes compared in all, about 1 s of one processor: decides for how many queries. 100 have 1,000 neighbours, of which a loss of
-// kLoss is 2. (SIFT, 200,000 rows, 32 parts: 6 candidates by 156 queries and by 312, 8 by 1,000.)
+// Bytes of codes compared in all, about 1 s of one processor: decides for how many queries. 100 have 1,000 neighbours,
+// of which a loss of kLoss is 2. (SIFT, 200,000 rows, 32 parts: 6 candidates by 156 queries and by 312, 8 by 1,000.)
 constexpr double kCodeWork = 1e9;
 constexpr uint64 kWantedQueries = 100; // however much they cost
 constexpr uint64 kMinQueries = 20;     // where memory is short
-constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for what is known of each query's lists
-constexpr double kLoss = 0.002;  // of the true neighbours, that codes may cost when all lists are looked at
+constexpr Size kMemoryShare = 4;       // of maintenance_work_mem, for what is known of each query's lists
+constexpr double kLoss = 0.002;        // of the true neighbours, that codes may cost when all lists are looked at
 // Candidates for each wanted row that are tried; what the last one loses is left as it is.
 constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
@@ -41,13 +41,15 @@ constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 1
 struct CodedQuery
 {
 	CodeQuery codes;
-	float *constants;           // [n_lists] of the lists; null: codes have none
-	uint8 *points;              // [n_lists]: the first calibration point that looks at the list
-	double limits[kNeighbors];  // estimates of the true neighbours; NaN where nothing is known of one, as beyond what halves hold
-	double worst;               // of these
+	float *constants;          // [n_lists] of the lists; null: codes have none
+	uint8 *points;             // [n_lists]: the first calibration point that looks at the list
+	double limits[kNeighbors]; // estimates of the true neighbours; NaN where nothing is known of one, as beyond what
+							   // halves hold
+	double worst;              // of these
 	TrueNeighbors neighbors;
 	uint32 neighbor_points[kNeighbors];
-	uint32 better[kNeighbors][engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
+	uint32 better[kNeighbors]
+				 [engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
 };
 
 /// Codes as they wait in the file, taken apart.
@@ -65,7 +67,8 @@ void
 begin_rows(const IvfWriter *writer, CodeRows *rows)
 {
 	const bool blocks = writer->layout.storage == IvfStorage::kPq;
-	const uint64 fitting = kBatchBytes / writer->layout.code_bytes / engine::ivf::kCodeBlockRows * engine::ivf::kCodeBlockRows;
+	const uint64 fitting =
+		kBatchBytes / writer->layout.code_bytes / engine::ivf::kCodeBlockRows * engine::ivf::kCodeBlockRows;
 
 	rows->batch = Max(Min(fitting, kMaxBatchRows), kMinBatchRows);
 	rows->rows = static_cast<char *>(palloc(rows->batch * writer->coded_bytes));
@@ -97,7 +100,8 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 void
 score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
 {
-	engine::ivf::code_scores(query->codes.query, 0, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
+	engine::ivf::code_scores(
+		query->codes.query, 0, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
 	for (uint64 i = 0; query->constants != nullptr && i < n; i++)
 		scores[i] += static_cast<double>(query->constants[rows->labels[i]]);
 }
@@ -133,9 +137,10 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 	pfree(scores);
 }
 
-/// By how much rounding may have made a row's score worse, in scores: what is spooled has been rounded to halves, and so have its codes and its true neighbours. A
-/// row that is near in truth has a score of its halves, and so an estimate, that is off by the deviation that these have; never to its advantage, since where many rows round
-/// alike the near ones among them do not come first. NaN where halves say nothing.
+/// By how much rounding may have made a row's score worse, in scores: what is spooled has been rounded to halves, and
+/// so have its codes and its true neighbours. A row that is near in truth has a score of its halves, and so an
+/// estimate, that is off by the deviation that these have; never to its advantage, since where many rows round alike
+/// the near ones among them do not come first. NaN where halves say nothing.
 double
 rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_state *random)
 {
@@ -178,7 +183,8 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
-			query->limits[n] += rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers()[n], &random);
+			query->limits[n] +=
+				rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers()[n], &random);
 		query->worst = std::fmax(query->worst, query->limits[n]); // which passes NaN over
 	}
 }
@@ -204,11 +210,12 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 bool
 is_copy(const TrueNeighbors *neighbors, uint64 number)
 {
-	return std::find(neighbors->nearest, neighbors->nearest + neighbors->n_copies(), number) != neighbors->nearest + neighbors->n_copies();
+	return std::find(neighbors->nearest, neighbors->nearest + neighbors->n_copies(), number) !=
+		neighbors->nearest + neighbors->n_copies();
 }
 
-/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: of rows with the same estimate it takes the
-/// first. Where one row is far off, all others may have the same code.
+/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: of
+/// rows with the same estimate it takes the first. Where one row is far off, all others may have the same code.
 void
 count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
 {
@@ -304,8 +311,9 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 			depths->recall[d][p] = Max(depths->recall[d][p] * share, p > 0 ? depths->recall[d][p - 1] : 0);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
-	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly these may find less than fewer lists, which have fewer rows that seem better: a
-	// target above all of them is reached by a share of searches of all lists.
+	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly these may find
+	// less than fewer lists, which have fewer rows that seem better: a target above all of them is reached by a share
+	// of searches of all lists.
 	if (last > 0)
 	{
 		const float share = found_share(queries, n_queries, last, model->candidates);
@@ -335,8 +343,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 		writer->meta->dim * sizeof(float) + code_query_bytes(&writer->codec);
 	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes, kMinQueries);
 	const uint64 n = Min(Min(queries->n, affordable_queries(writer)), fitting);
-	CodedQuery *coded =
-		static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
+	CodedQuery *coded = static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;
 
 	begin_rows(writer, &rows);
@@ -348,8 +355,9 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	if (!scan_codes(writer, coded, n, &rows))
 		return false;
 	correct_model(&writer->model, coded, n);
-	ereport(DEBUG1, (errmsg_internal("codes of index \"%s\" take %u candidates for a row, by " UINT64_FORMAT " queries",
-						RelationGetRelationName(writer->plan.index), writer->model.candidates, n)));
+	ereport(DEBUG1,
+		(errmsg_internal("codes of index \"%s\" take %u candidates for a row, by " UINT64_FORMAT " queries",
+			RelationGetRelationName(writer->plan.index), writer->model.candidates, n)));
 	pfree(coded);
 	return true;
 }

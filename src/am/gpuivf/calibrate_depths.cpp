@@ -1,5 +1,7 @@
-// The calibration for more rows than ten: in which lists the nearest hundred, thousand and ten thousand rows of a query lie. They are found among a sample of the rows: of every sixteenth row the 64 nearest are
-// as far away as the 1,024 nearest of all, and lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as many queries. PG dialect.
+// The calibration for more rows than ten: in which lists the nearest hundred, thousand and ten thousand rows of a query
+// lie. They are found among a sample of the rows: of every sixteenth row the 64 nearest are as far away as the 1,024
+// nearest of all, and lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as
+// many queries. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -16,7 +18,7 @@ namespace
 {
 
 constexpr uint64 kStep = 16;
-constexpr uint64 kStrides[kDepthSamples] = {kStep, kStep * kStep};
+constexpr uint64 kStrides[kDepthSamples] = {kStep, kStep *kStep};
 constexpr uint64 kFound = 64 + 1; // of a sample: a query may be in it
 
 /// The nearest rows that are measured: so many of a sample; stride 1: of all rows.
@@ -30,16 +32,19 @@ constexpr Depth kDepths[] = {{1, 32}, {1, kNearDepth}, {16, 8}, {16, 16}, {16, 3
 
 static_assert(lengthof(kDepths) <= engine::ivf::kMaxDepths && kNearDepth > engine::ivf::kCalibratedRows);
 
-constexpr uint64 kRowsPerDepth = 2; // a table has so many rows for each of the nearest: of almost all rows nothing is to be learnt
+constexpr uint64 kRowsPerDepth =
+	2; // a table has so many rows for each of the nearest: of almost all rows nothing is to be learnt
 constexpr double kWork = 4e8;       // elements compared, about 0.1 s of one processor: decides for how many queries
 constexpr uint64 kMinQueries = 100; // however much they cost
 constexpr Size kMemoryShare = 8;    // of maintenance_work_mem, for more of them
-constexpr Size kSelected = 2 * kFound; // neighbours that a selection holds: cut now and then, which is cheap beside the distances
-constexpr uint64 kRowSeed = 2;      // neither that of the queries nor that of the rows that the model was trained on: rows that draw lots
+constexpr Size kSelected =
+	2 * kFound; // neighbours that a selection holds: cut now and then, which is cheap beside the distances
+constexpr uint64 kRowSeed =
+	2; // neither that of the queries nor that of the rows that the model was trained on: rows that draw lots
 constexpr Size kBatchBytes = 128 * 1024; // of rows, compared with one query after another: fits a cache
 
-/// Of every 16 rows one is in the first sample, drawn by lot, of every 16 of these one in the next: samples are as large as they are taken to be, and rows that come round in a period lie in them as often as
-/// in the table.
+/// Of every 16 rows one is in the first sample, drawn by lot, of every 16 of these one in the next: samples are as
+/// large as they are taken to be, and rows that come round in a period lie in them as often as in the table.
 bool
 in_sample(uint64 number, uint64 stride)
 {
@@ -52,8 +57,10 @@ in_sample(uint64 number, uint64 stride)
 uint64
 affordable_queries(const IvfWriter *writer)
 {
-	const double work = static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
-	const Size bytes = writer->vector_bytes + kDepthSamples * (sizeof(engine::TopK) + kSelected * sizeof(engine::Neighbor));
+	const double work =
+		static_cast<double>(writer->n_rows) * ivf_compared_elements(writer) / static_cast<double>(kStrides[0]);
+	const Size bytes =
+		writer->vector_bytes + kDepthSamples * (sizeof(engine::TopK) + kSelected * sizeof(engine::Neighbor));
 	const uint64 fit = writer->memory / kMemoryShare / bytes;
 
 	return Max(static_cast<uint64>(Min(kWork / work, static_cast<double>(fit))), kMinQueries);
@@ -65,10 +72,12 @@ compare_waiting(const IvfWriter *writer, DepthQueries *depths)
 {
 	for (uint64 i = 0; i < depths->n && depths->n_waiting > 0; i++)
 	{
-		engine::compute_scores(writer->rows, depths->vectors + i * writer->vector_bytes, depths->waiting, writer->vector_bytes, depths->n_waiting, depths->scores, 0);
+		engine::compute_scores(writer->rows, depths->vectors + i * writer->vector_bytes, depths->waiting,
+			writer->vector_bytes, depths->n_waiting, depths->scores, 0);
 		for (uint32 s = 0; s < kDepthSamples; s++)
 			if (engine::topk_wants(&depths->topks[s][i], depths->scores, depths->n_waiting))
-				engine::topk_push(&depths->topks[s][i], depths->scores, depths->ids, depths->n_waiting, s > 0 ? depths->left_out[s] : nullptr, 0);
+				engine::topk_push(&depths->topks[s][i], depths->scores, depths->ids, depths->n_waiting,
+					s > 0 ? depths->left_out[s] : nullptr, 0);
 	}
 	depths->n_waiting = 0;
 	memset(depths->left_out, 0, sizeof(depths->left_out));
@@ -136,12 +145,14 @@ ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, Dep
 		const uint64 from = i * queries->n / n;
 
 		depths->numbers[i] = queries->numbers[from];
-		memcpy(depths->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes, writer->vector_bytes);
+		memcpy(depths->vectors + i * writer->vector_bytes, queries->vectors + from * writer->vector_bytes,
+			writer->vector_bytes);
 	}
 	for (uint32 s = 0; s < kDepthSamples; s++)
 	{
 		depths->topks[s] = static_cast<engine::TopK *>(palloc(n * sizeof(engine::TopK)));
-		depths->selected[s] = static_cast<engine::Neighbor *>(MemoryContextAllocHuge(CurrentMemoryContext, n * kSelected * sizeof(engine::Neighbor)));
+		depths->selected[s] = static_cast<engine::Neighbor *>(
+			MemoryContextAllocHuge(CurrentMemoryContext, n * kSelected * sizeof(engine::Neighbor)));
 		for (uint64 i = 0; i < n; i++)
 			engine::topk_init(&depths->topks[s][i], kFound, depths->selected[s] + i * kSelected, kSelected, nullptr);
 	}
@@ -151,7 +162,8 @@ ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, Dep
 }
 
 void
-ivf_sample_depths(const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n)
+ivf_sample_depths(
+	const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n)
 {
 	for (uint64 i = 0; i < n && depths->n > 0; i++)
 	{
@@ -176,7 +188,8 @@ ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
 {
 	DepthQueries *depths = &writer->depths;
 	const uint64 each = kFound - 1;
-	uint32 *list_ranks = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
+	uint32 *list_ranks =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
 	uint32 *ranks[kDepthSamples];
 
 	compare_waiting(writer, depths);

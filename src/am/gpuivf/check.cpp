@@ -1,5 +1,5 @@
-// vectorgpu_check for gpuivf: sizes of the streams; lists that hold every row once, in order; with heapallindexed also that
-// every row is in the list of its nearest centroid. PG dialect.
+// vectorgpu_check for gpuivf: sizes of the streams; lists that hold every row once, in order; with heapallindexed also
+// that every row is in the list of its nearest centroid. PG dialect.
 #include "am/gpuivf/codec.hpp"
 #include "am/gpuivf/stored_rows.hpp"
 #include "engine/distance/distance.hpp"
@@ -36,8 +36,8 @@ must_be_intact(Relation index, bool intact)
 
 /// [n_lists + 1]
 uint64 *
-read_offsets(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 n_lists,
-	BufferAccessStrategy strategy)
+read_offsets(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 n_lists, BufferAccessStrategy strategy)
 {
 	uint64 *offsets =
 		static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, (n_lists + Size{1}) * sizeof(uint64)));
@@ -69,7 +69,8 @@ check_places(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 
 		CHECK_FOR_INTERRUPTS();
 		must_be_intact(index,
-			stream_read(index, meta, segment, kListRowStream, first * sizeof(uint32), n * sizeof(uint32), numbers, strategy));
+			stream_read(
+				index, meta, segment, kListRowStream, first * sizeof(uint32), n * sizeof(uint32), numbers, strategy));
 		for (uint64 i = 0; i < n; i++)
 		{
 			bool begins = first + i == 0;
@@ -80,15 +81,17 @@ check_places(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 				begins = true;
 			}
 			if (numbers[i] >= segment->n_rows || (!begins && numbers[i] <= last))
-				stream_corrupted(index, segment, kListRowStream, psprintf("List %u is not in the order of its rows.", list));
+				stream_corrupted(
+					index, segment, kListRowStream, psprintf("List %u is not in the order of its rows.", list));
 			last = numbers[i];
 			items[i] = numbers[i];
 		}
-		must_be_intact(index,
-			stream_gather(index, meta, segment, kPlaceStream, sizeof(uint32), items, n, places, strategy));
+		must_be_intact(
+			index, stream_gather(index, meta, segment, kPlaceStream, sizeof(uint32), items, n, places, strategy));
 		for (uint64 i = 0; i < n; i++)
 			if (places[i] != first + i)
-				stream_corrupted(index, segment, kPlaceStream, psprintf("Row %u of a segment is not in its place.", numbers[i]));
+				stream_corrupted(
+					index, segment, kPlaceStream, psprintf("Row %u of a segment is not in its place.", numbers[i]));
 	}
 }
 
@@ -114,7 +117,8 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, C
 		if (!layout->row_terms)
 			continue;
 		must_be_intact(index,
-			stream_read(index, meta, segment, kRowTermStream, (first + i) * sizeof(float), sizeof(term), &term, strategy));
+			stream_read(
+				index, meta, segment, kRowTermStream, (first + i) * sizeof(float), sizeof(term), &term, strategy));
 		if (memcmp(&term, &made.terms[i], sizeof(term)) != 0)
 			stream_corrupted(index, segment, kRowTermStream, "The term of a row is not that of its vector.");
 	}
@@ -124,7 +128,8 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, C
 	pfree(stored);
 }
 
-/// Every row is in the list of its nearest centroid, and has the code of its vector: by the vectors that the segment keeps.
+/// Every row is in the list of its nearest centroid, and has the code of its vector: by the vectors that the segment
+/// keeps.
 void
 check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
 	const float *centroids, const uint64 *offsets, BufferAccessStrategy strategy)
@@ -194,12 +199,13 @@ options_are_known(const MetaData *meta)
 
 	if (options->lists > kMaxLists || options->storage > IvfStorage::kPq || options->refine > IvfRefine::kNone)
 		return false;
-	if (meta->element == ElementType::kBit && (options->storage != IvfStorage::kPlain || options->refine != IvfRefine::kFull))
+	if (meta->element == ElementType::kBit &&
+		(options->storage != IvfStorage::kPlain || options->refine != IvfRefine::kFull))
 		return false;
 	if (options->storage != IvfStorage::kPq)
 		return true;
 	return (options->pq_bits == 4 || options->pq_bits == 8) && options->pq_m >= 1 && options->pq_m <= meta->dim &&
-		   (options->opq == 0 || (options->opq == 1 && meta->dim <= engine::ivf::kMaxOpqDimensions));
+		(options->opq == 0 || (options->opq == 1 && meta->dim <= engine::ivf::kMaxOpqDimensions));
 }
 
 } // namespace
@@ -226,11 +232,14 @@ ivf_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	if (stream_size(segment, kCodecStream) != (segment->n_rows > 0 ? layout.codec_floats * sizeof(float) : 0))
 		return "What its codes were made with does not have the size that it must have.";
 	if (segment->n_rows == 0)
-		return centroid_bytes == 0 && stream_size(segment, kModelStream) == 0 && stream_size(segment, kOffsetStream) == 0
+		return centroid_bytes == 0 && stream_size(segment, kModelStream) == 0 &&
+				stream_size(segment, kOffsetStream) == 0
 			? nullptr
 			: "It has lists, but no rows.";
-	if ((stream_size(segment, kModelStream) != sizeof(IvfModel) && stream_size(segment, kModelStream) != kShortModelBytes) || n_lists == 0 || n_lists > kMaxLists ||
-		centroid_bytes % stride != 0 || stream_size(segment, kOffsetStream) != (n_lists + 1) * sizeof(uint64))
+	if ((stream_size(segment, kModelStream) != sizeof(IvfModel) &&
+			stream_size(segment, kModelStream) != kShortModelBytes) ||
+		n_lists == 0 || n_lists > kMaxLists || centroid_bytes % stride != 0 ||
+		stream_size(segment, kOffsetStream) != (n_lists + 1) * sizeof(uint64))
 		return "The streams that describe its lists do not fit each other.";
 	return nullptr;
 }
@@ -258,7 +267,8 @@ ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, boo
 			stream_corrupted(index, segment, kCentroidStream, "A centroid has an element that is not finite.");
 	offsets = read_offsets(index, meta, segment, model.n_lists, strategy);
 	check_places(index, meta, segment, offsets, strategy);
-	check_floats(index, meta, segment, kCodecStream, "What codes were made with has an element that is not finite.", strategy);
+	check_floats(
+		index, meta, segment, kCodecStream, "What codes were made with has an element that is not finite.", strategy);
 	if (deep)
 		check_assignment(index, meta, segment, &model, centroids, offsets, strategy);
 	pfree(offsets);

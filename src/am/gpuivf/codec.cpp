@@ -30,15 +30,16 @@ codec_begin(Codec *codec, const MetaData *meta)
 }
 
 bool
-codec_read(Codec *codec, Relation index, const MetaData *meta, const SegmentEntry *segment,
-	BufferAccessStrategy strategy)
+codec_read(
+	Codec *codec, Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy)
 {
 	const StreamEntry *stream = &segment->streams[static_cast<int>(kCodecStream)];
 	const Size n_bytes = ivf_layout(meta).codec_floats * sizeof(float);
 
 	codec_begin(codec, meta);
 	if (stream->n_bytes != n_bytes)
-		page_corrupted(index, stream->start_block, "What the codes were made with does not have the size that it must have.");
+		page_corrupted(
+			index, stream->start_block, "What the codes were made with does not have the size that it must have.");
 	return n_bytes == 0 || stream_read(index, meta, segment, kCodecStream, 0, n_bytes, codec->floats, strategy);
 }
 
@@ -52,9 +53,10 @@ encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, 
 	encoder->codec = codec;
 	if (codec->layout.storage != IvfStorage::kPq)
 		return true;
-	encoder->rotated = static_cast<float *>(
-		allocate(static_cast<Size>(n_lists) * engine::ivf::pq_padded_dim(spec) * sizeof(float)));
-	if (!check_outcome(engine::ivf::pq_rotate(codec->model.pq, centroids, n_lists, encoder->rotated, watched_call(watch))))
+	encoder->rotated =
+		static_cast<float *>(allocate(static_cast<Size>(n_lists) * engine::ivf::pq_padded_dim(spec) * sizeof(float)));
+	if (!check_outcome(
+			engine::ivf::pq_rotate(codec->model.pq, centroids, n_lists, encoder->rotated, watched_call(watch))))
 	{
 		pfree(encoder->rotated);
 		*encoder = {};
@@ -70,8 +72,8 @@ encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, 
 }
 
 bool
-encoder_run(
-	CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded, const Watch *watch)
+encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded,
+	const Watch *watch)
 {
 	const Codec *codec = encoder->codec;
 
@@ -79,14 +81,16 @@ encoder_run(
 	switch (codec->layout.storage)
 	{
 		case IvfStorage::kFp16:
-			(void) engine::ivf::narrow_to_halves(floats, n * codec->model.spec.dim, reinterpret_cast<uint16 *>(coded->codes));
+			(void) engine::ivf::narrow_to_halves(
+				floats, n * codec->model.spec.dim, reinterpret_cast<uint16 *>(coded->codes));
 			return true;
 		case IvfStorage::kSq8:
-			(void) engine::ivf::sq8_encode(codec->model.sq8, floats, n, codec->model.spec.dim, coded->codes, coded->is_out);
+			(void) engine::ivf::sq8_encode(
+				codec->model.sq8, floats, n, codec->model.spec.dim, coded->codes, coded->is_out);
 			return true;
 		case IvfStorage::kPq:
-			return check_outcome(engine::ivf::pq_encode(encoder->pq, floats, labels, n, coded->codes, coded->terms, encoder->work,
-				encoder->work_bytes, watched_call(watch)));
+			return check_outcome(engine::ivf::pq_encode(encoder->pq, floats, labels, n, coded->codes, coded->terms,
+				encoder->work, encoder->work_bytes, watched_call(watch)));
 		default:
 			return true;
 	}
@@ -103,8 +107,8 @@ encoder_end(CodeEncoder *encoder)
 }
 
 void
-codec_decode(const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n,
-	float *floats)
+codec_decode(
+	const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n, float *floats)
 {
 	switch (codec->layout.storage)
 	{
@@ -116,7 +120,8 @@ codec_decode(const Codec *codec, const float *centroids, const uint8 *codes, con
 			break;
 		case IvfStorage::kPq:
 		{
-			float *scratch = static_cast<float *>(palloc(engine::ivf::pq_padded_dim(codec->model.spec.pq) * sizeof(float)));
+			float *scratch =
+				static_cast<float *>(palloc(engine::ivf::pq_padded_dim(codec->model.spec.pq) * sizeof(float)));
 
 			engine::ivf::pq_decode(codec->model.pq, centroids, codes, labels, n, floats, scratch);
 			pfree(scratch);
@@ -139,7 +144,8 @@ code_query_begin(CodeQuery *prepared, const Codec *codec, const float *query)
 	const Size n_bytes = code_query_bytes(codec);
 
 	prepared->codec = codec;
-	(void) check_outcome(engine::ivf::code_query_prepare(codec->model, query, allocate(n_bytes), n_bytes, &prepared->query));
+	(void) check_outcome(
+		engine::ivf::code_query_prepare(codec->model, query, allocate(n_bytes), n_bytes, &prepared->query));
 }
 
 } // namespace vectorgpu::am

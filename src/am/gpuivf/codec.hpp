@@ -21,8 +21,8 @@ struct Codec
 void codec_begin(Codec *codec, const MetaData *meta);
 
 /// codec_begin, and the floats of a segment. False if a page was foreign.
-bool codec_read(Codec *codec, Relation index, const MetaData *meta, const SegmentEntry *segment,
-	BufferAccessStrategy strategy);
+bool codec_read(
+	Codec *codec, Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy);
 
 /// Makes codes.
 struct CodeEncoder
@@ -36,7 +36,8 @@ struct CodeEncoder
 };
 
 /// centroids [n_lists, dim], alive as long as the encoder. Memory in the current context. False: it gave way.
-bool encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch);
+bool encoder_begin(
+	CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch);
 
 /// What is made of a batch of rows.
 struct CodeArrays
@@ -47,15 +48,15 @@ struct CodeArrays
 };
 
 /// floats [n, dim] (of length 1 for cosine), labels [n]. False: it gave way.
-bool encoder_run(
-	CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded, const Watch *watch);
+bool encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded,
+	const Watch *watch);
 
 /// Of an encoder that was begun, or is all zeros.
 void encoder_end(CodeEncoder *encoder);
 
 /// floats [n, dim]: the rows that codes [n, code_bytes] stand for (of length 1 for cosine). labels [n] their lists.
-void codec_decode(const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n,
-	float *floats);
+void codec_decode(
+	const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n, float *floats);
 
 /// A query against codes.
 struct CodeQuery

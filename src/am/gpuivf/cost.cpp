@@ -17,9 +17,10 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kRefineCost = 4;  // x cpu_tuple_cost: reading a candidate's vector out of order
-// Of what a pass over as many rows costs, that over a few lists, which more often lie in the processor's caches; the more of them, the less so. SIFT, 100,000 rows in
-// memory: 0.19 ms for the 6,800 rows of 20 lists and of the centroids, 0.89 for the 19,200 of LIMIT 1000, which are also selected from, and 5.6 for a pass. Clusters: 0.045 ms for 800 rows.
+constexpr double kRefineCost = 4; // x cpu_tuple_cost: reading a candidate's vector out of order
+// Of what a pass over as many rows costs, that over a few lists, which more often lie in the processor's caches; the
+// more of them, the less so. SIFT, 100,000 rows in memory: 0.19 ms for the 6,800 rows of 20 lists and of the centroids,
+// 0.89 for the 19,200 of LIMIT 1000, which are also selected from, and 5.6 for a pass. Clusters: 0.045 ms for 800 rows.
 constexpr double kListCost = 0.45;
 constexpr double kPassesOfAll = 3; // exact passes of a scan that returns every row: batches grow by 16
 constexpr double kGpuUs = 70;      // a search by an H200, the way included: 67 to 75 us, 1,000 to 100,000 rows of SIFT
@@ -56,11 +57,13 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	index_close(index, NoLock);
 	share = Min(plan.n_probes * plan.imbalance / plan.n_lists, plan.n_searches);
 	list_rows = plan.n_lists * plan.list_cost;
-	*pages = Min(Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0), all_pages * plan.n_searches);
+	*pages = Min(Max(std::ceil(all_pages * (share * plan.scanned_share + list_rows / (rows + list_rows))), 1.0),
+		all_pages * plan.n_searches);
 	by_gpu = !plan.of_bits && gpu_search_cost(path, kGpuUs * plan.n_searches, *pages, startup_cost);
 	list_cost = kListCost + (1 - kListCost) * Min(share / plan.n_searches, 1.0);
 	if (!by_gpu)
-		*startup_cost = model_cost() + pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) + refine_cost(&plan, rows);
+		*startup_cost = model_cost() + pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) +
+			refine_cost(&plan, rows);
 	else if (plan.from_table)
 		*startup_cost += refine_cost(&plan, rows); // the worker finds the candidates
 	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))

@@ -1,5 +1,5 @@
-// Whether the rows of a merge are still those that its model was trained for. Rows that have come since are judged by themselves: beside many
-// old ones their error would hardly show in the mean of all. PG dialect.
+// Whether the rows of a merge are still those that its model was trained for. Rows that have come since are judged by
+// themselves: beside many old ones their error would hardly show in the mean of all. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include <cmath>
@@ -16,10 +16,12 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kDrift = 1.2; // rows lie so much further from their centroids than those that the model was trained for
-constexpr double kOutOfRange = 0.05; // or such a share more of them has elements that codes cannot express, or no finite distance
-constexpr double kNewShare = 0.05;   // of all rows: fewer new ones get few of the lists of a new model
-constexpr double kSinceShare = 0.2;  // of all rows: the error of fewer cannot be told from that of all
+constexpr double kDrift =
+	1.2; // rows lie so much further from their centroids than those that the model was trained for
+constexpr double kOutOfRange =
+	0.05; // or such a share more of them has elements that codes cannot express, or no finite distance
+constexpr double kNewShare = 0.05;  // of all rows: fewer new ones get few of the lists of a new model
+constexpr double kSinceShare = 0.2; // of all rows: the error of fewer cannot be told from that of all
 
 double
 mean_error(const RowErrors *errors)
@@ -33,8 +35,8 @@ share(uint64 part, uint64 all)
 	return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
 }
 
-/// The error of rows that came after the training, if these are the n_trained_rows among n_rows: what is not that of the old ones. The error
-/// of all where that cannot be told.
+/// The error of rows that came after the training, if these are the n_trained_rows among n_rows: what is not that of
+/// the old ones. The error of all where that cannot be told.
 double
 error_since(const IvfModel *model, uint64 n_rows, double error)
 {
@@ -46,8 +48,8 @@ error_since(const IvfModel *model, uint64 n_rows, double error)
 	return Max((error * n - model->mean_error * n_trained) / (n - n_trained), error);
 }
 
-/// What rows of the same kind as those trained on would have beside these: a centroid lies nearer to the rows that it is the mean of, the
-/// fewer these are. The training sees them all up to some 64 a list.
+/// What rows of the same kind as those trained on would have beside these: a centroid lies nearer to the rows that it
+/// is the mean of, the fewer these are. The training sees them all up to some 64 a list.
 double
 error_of_others(const IvfModel *model)
 {
@@ -64,11 +66,13 @@ error_of_others(const IvfModel *model)
 bool
 new_rows_have_drifted(const IvfModel *model, const RowErrors *rows, const RowErrors *others)
 {
-	// Rows that are too far for a distance are no part of the mean. Without others nothing says how many of them the training had.
+	// Rows that are too far for a distance are no part of the mean. Without others nothing says how many of them the
+	// training had.
 	const double strays = share(rows->n - rows->n_finite, rows->n);
 	const double strays_before = share(others->n - others->n_finite, others->n);
 
-	return mean_error(rows) > kDrift * error_of_others(model) || (others->n > 0 && strays > kDrift * strays_before + kOutOfRange) ||
+	return mean_error(rows) > kDrift * error_of_others(model) ||
+		(others->n > 0 && strays > kDrift * strays_before + kOutOfRange) ||
 		share(rows->n_out, rows->n) > kDrift * model->out_of_range / 1000 + kOutOfRange;
 }
 
@@ -111,9 +115,9 @@ ivf_note_source(IvfWriter *writer, const SegmentEntry *source)
 	{
 		const Size n_bytes = Max(2 * writer->old_bytes, 8192);
 
-		writer->old_rows = static_cast<uint8 *>(writer->old_rows == nullptr
-				? MemoryContextAllocHuge(CurrentMemoryContext, n_bytes)
-				: repalloc_huge(writer->old_rows, n_bytes));
+		writer->old_rows =
+			static_cast<uint8 *>(writer->old_rows == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, n_bytes)
+															 : repalloc_huge(writer->old_rows, n_bytes));
 		memset(writer->old_rows + writer->old_bytes, 0, n_bytes - writer->old_bytes);
 		writer->old_bytes = n_bytes;
 	}
@@ -168,7 +172,8 @@ ivf_has_drifted(const IvfWriter *writer)
 	return mean_error(&all) > kDrift * model->mean_error ||
 		(has_trained && error_since(model, all.n, mean_error(&all)) > kDrift * error_of_others(model)) ||
 		share(all.n_out, all.n) > kDrift * model->out_of_range / 1000 + kOutOfRange ||
-		(share(writer->new_errors.n, all.n) >= kNewShare && new_rows_have_drifted(model, &writer->new_errors, &writer->old_errors));
+		(share(writer->new_errors.n, all.n) >= kNewShare &&
+			new_rows_have_drifted(model, &writer->new_errors, &writer->old_errors));
 }
 
 double

@@ -1,8 +1,9 @@
-// Which queries a calibration says nothing of. It was measured with rows as queries: how many candidates codes take is known for queries
-// that lie among the rows. To one far from them very many rows are nearly as near as the nearest, nearer to each other than their codes
-// are exact. PG dialect.
+// Which queries a calibration says nothing of. It was measured with rows as queries: how many candidates codes take is
+// known for queries that lie among the rows. To one far from them very many rows are nearly as near as the nearest,
+// nearer to each other than their codes are exact. PG dialect.
 //
-// Asked by every scan of codes, also by those that the worker answers: so a process remembers centroids of the models that it met last.
+// Asked by every scan of codes, also by those that the worker answers: so a process remembers centroids of the models
+// that it met last.
 #include "am/gpuivf/ivf.hpp"
 
 #include "storage/stream.hpp"
@@ -21,13 +22,14 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRemembered = 32;          // models; partitions of a table are asked in turns: fewer than these would forget each
-constexpr uint32 kSampleFloats = 65536;     // of the centroids of a model
-constexpr uint32 kLeastSample = 8;          // centroids
-constexpr uint32 kMeasured = 64;            // of these: whose distance to the nearest other one is measured
-constexpr double kShare = 0.9;              // of them, that are nearer than what "far" is measured by
-// Times as far, squared. Of 1,000 queries each of SIFT and Fashion-MNIST, with the lists of the default, 1 % are more than 1.4 times as
-// far, none more than 1.9 times.
+constexpr uint32 kRemembered =
+	32; // models; partitions of a table are asked in turns: fewer than these would forget each
+constexpr uint32 kSampleFloats = 65536; // of the centroids of a model
+constexpr uint32 kLeastSample = 8;      // centroids
+constexpr uint32 kMeasured = 64;        // of these: whose distance to the nearest other one is measured
+constexpr double kShare = 0.9;          // of them, that are nearer than what "far" is measured by
+// Times as far, squared. Of 1,000 queries each of SIFT and Fashion-MNIST, with the lists of the default, 1 % are more
+// than 1.4 times as far, none more than 1.9 times.
 constexpr double kFar = 3;
 
 /// A part of a model's centroids, and from which distance to all of them on a query is far.
@@ -62,8 +64,8 @@ limit_of(const CentroidSample *sample, double mean_error)
 	{
 		const uint32 own = static_cast<uint32>(static_cast<uint64>(i) * sample->n / n);
 
-		engine::compute_scores(squared(sample->dim), sample->values + static_cast<Size>(own) * sample->dim, sample->values,
-			sample->dim * sizeof(float), sample->n, scores);
+		engine::compute_scores(squared(sample->dim), sample->values + static_cast<Size>(own) * sample->dim,
+			sample->values, sample->dim * sizeof(float), sample->n, scores);
 		distances[i] = HUGE_VAL;
 		for (uint32 other = 0; other < sample->n; other++)
 			if (other != own && scores[other] < distances[i]) // false for NaN
@@ -76,8 +78,8 @@ limit_of(const CentroidSample *sample, double mean_error)
 
 /// Reads an even sample of the centroids. False if a page was foreign.
 bool
-read_sample(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, CentroidSample *sample,
-	BufferAccessStrategy strategy)
+read_sample(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	CentroidSample *sample, BufferAccessStrategy strategy)
 {
 	const Size stride = meta->dim * sizeof(float);
 
@@ -99,12 +101,14 @@ read_sample(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 
 /// Null if a page was foreign.
 const CentroidSample *
-sample_of(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, BufferAccessStrategy strategy)
+sample_of(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	BufferAccessStrategy strategy)
 {
 	CentroidSample *sample;
 
 	for (const CentroidSample &known : samples)
-		if (known.model == model->id && known.n_lists == model->n_lists && known.dim == meta->dim && known.values != nullptr)
+		if (known.model == model->id && known.n_lists == model->n_lists && known.dim == meta->dim &&
+			known.values != nullptr)
 			return &known;
 	sample = &samples[next_sample];
 	next_sample = (next_sample + 1) % kRemembered;
@@ -121,8 +125,8 @@ sample_of(Relation index, const MetaData *meta, const SegmentEntry *segment, con
 } // namespace
 
 bool
-ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const float *query,
-	BufferAccessStrategy strategy, bool *far)
+ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	const float *query, BufferAccessStrategy strategy, bool *far)
 {
 	const CentroidSample *sample;
 
@@ -138,16 +142,16 @@ ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segme
 	{
 		double score;
 
-		engine::compute_scores(
-			squared(meta->dim), query, sample->values + static_cast<Size>(i) * meta->dim, meta->dim * sizeof(float), 1, &score);
+		engine::compute_scores(squared(meta->dim), query, sample->values + static_cast<Size>(i) * meta->dim,
+			meta->dim * sizeof(float), 1, &score);
 		*far = !(score <= sample->limit);
 	}
 	return true;
 }
 
 bool
-ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
-	BufferAccessStrategy strategy, bool *far)
+ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	const void *query, BufferAccessStrategy strategy, bool *far)
 {
 	const engine::DistanceSpec spec = {meta->metric, meta->element, meta->dim};
 	float *floats = static_cast<float *>(palloc(meta->dim * sizeof(float)));

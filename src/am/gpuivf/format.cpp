@@ -1,5 +1,6 @@
-// SegmentFormat of gpuivf. Rows wait in a temporary file; when all are there, each is assigned to a list and coded (with the
-// model of the segment that the rows come from, or a new one), and what is stored of them is written list by list. PG dialect.
+// SegmentFormat of gpuivf. Rows wait in a temporary file; when all are there, each is assigned to a list and coded
+// (with the model of the segment that the rows come from, or a new one), and what is stored of them is written list by
+// list. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
@@ -75,8 +76,8 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 	ivf_close_spool(&writer->codes);
 	writer->codes = BufFileCreateTemp(false);
 	*batch = {};
-	batch->arrays.codes = static_cast<uint8 *>(
-		MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
+	batch->arrays.codes =
+		static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
 	batch->arrays.terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
 	batch->arrays.is_out = static_cast<uint8 *>(palloc0(batch_rows));
 }
@@ -85,7 +86,8 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 bool
 make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64 n, bool has_codes)
 {
-	const Watch watch = {writer->watch.give_way, writer->watch.give_way_state, false}; // the phase counts all rows, not a batch's
+	const Watch watch = {
+		writer->watch.give_way, writer->watch.give_way_state, false}; // the phase counts all rows, not a batch's
 
 	(void) VG_FAULT("ivf_encode");
 	if (has_codes)
@@ -122,7 +124,8 @@ end_codes(CodeBatch *batch)
 	pfree(batch->arrays.is_out);
 }
 
-/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are yet to be coded. False: it gave way.
+/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are yet to be coded.
+/// False: it gave way.
 bool
 next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 first, uint64 *n, bool *coded)
 {
@@ -138,13 +141,13 @@ next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint6
 	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
 }
 
-/// Assigns all rows, and codes them: labels, codes, offsets, errors; and what a calibration learns of them meanwhile. False: it gave way.
+/// Assigns all rows, and codes them: labels, codes, offsets, errors; and what a calibration learns of them meanwhile.
+/// False: it gave way.
 bool
 assign_rows(IvfWriter *writer)
 {
-	uint64 *offsets = static_cast<uint64 *>(
-		MemoryContextAllocExtended(CurrentMemoryContext, (writer->model.n_lists + Size{1}) * sizeof(uint64),
-			MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+	uint64 *offsets = static_cast<uint64 *>(MemoryContextAllocExtended(
+		CurrentMemoryContext, (writer->model.n_lists + Size{1}) * sizeof(uint64), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
 	const bool to_code = has_codes(&writer->layout);
 	Assigner assigner;
 	WorkerAssign by_worker;

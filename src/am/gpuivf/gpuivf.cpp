@@ -7,7 +7,7 @@
 
 extern "C"
 {
-PG_FUNCTION_INFO_V1(vectorgpu_gpuivf_handler);
+	PG_FUNCTION_INFO_V1(vectorgpu_gpuivf_handler);
 }
 
 namespace vectorgpu::am
@@ -36,7 +36,8 @@ const AccessMethod kIvf = {
 	.store_options = ivf_store_options,
 	.phase_name = ivf_phase_name,
 	.describe_lists = ivf_describe_lists,
-	.most_from_first = 128, // what the kernels for few queries take; there, LIMIT 1000: 4,200 searches a second, 2,400 with all from the first
+	.most_from_first = 128, // what the kernels for few queries take; there, LIMIT 1000: 4,200 searches a second, 2,400
+							// with all from the first
 	.width_name = "Probes",
 };
 

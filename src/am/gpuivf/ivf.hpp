@@ -10,14 +10,15 @@ namespace vectorgpu::am
 {
 
 // Streams of a segment beside the common ones. Stored: never renumber.
-constexpr StreamKind kModelStream = static_cast<StreamKind>(4);     // one IvfModel
-constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5);  // [n_lists, dim] float32
-constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);    // [n_lists + 1] uint64: list l has places [l, l + 1)
-constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);   // [n_rows] uint32 by place: number of the row by TID
-constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);     // [n_rows] uint32 by number: place of the row
-constexpr StreamKind kCodeStream = static_cast<StreamKind>(9);      // codes by place; PQ: interleaved in blocks of 32 places
-constexpr StreamKind kRowTermStream = static_cast<StreamKind>(10);  // [n_rows] float32 by place: PQ's term of the row, L2 only
-constexpr StreamKind kCodecStream = static_cast<StreamKind>(11);    // float32: ranges of SQ8; codebooks and rotation of PQ
+constexpr StreamKind kModelStream = static_cast<StreamKind>(4);    // one IvfModel
+constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5); // [n_lists, dim] float32
+constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);   // [n_lists + 1] uint64: list l has places [l, l + 1)
+constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);  // [n_rows] uint32 by place: number of the row by TID
+constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);    // [n_rows] uint32 by number: place of the row
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(9); // codes by place; PQ: interleaved in blocks of 32 places
+constexpr StreamKind kRowTermStream =
+	static_cast<StreamKind>(10); // [n_rows] float32 by place: PQ's term of the row, L2 only
+constexpr StreamKind kCodecStream = static_cast<StreamKind>(11); // float32: ranges of SQ8; codebooks and rotation of PQ
 
 constexpr int kMaxLists = 65536;
 
@@ -76,7 +77,8 @@ struct IvfModel
 /// Of the first models.
 constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
 
-static_assert(kShortModelBytes == 568 && sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
+static_assert(kShortModelBytes == 568 &&
+	sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
 
 /// options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
@@ -108,7 +110,8 @@ enum IvfRefineName
 	kRefineFp32,
 };
 
-/// storage.cpp. Raises 22023 for what does not go together whatever the column is, so that CREATE INDEX and ALTER INDEX refuse it.
+/// storage.cpp. Raises 22023 for what does not go together whatever the column is, so that CREATE INDEX and ALTER INDEX
+/// refuse it.
 void ivf_check_storage(const IvfStorageRequest *request);
 
 /// storage.cpp. What the index stores. Raises 22023 or 0A000 for what cannot be.
@@ -119,7 +122,8 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 /// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this share of them.
+/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this share
+/// of them.
 double ivf_probes(const IvfModel *model, uint64 wanted, double target);
 
 /// options.cpp. gpuivf.recall_target.
@@ -128,9 +132,11 @@ double ivf_recall_target();
 /// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
 bool ivf_probes_follow_rows(const IvfModel *model);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at. What is left over of a whole number decides
-/// together with the query's bits, so that queries look at one list more or less, and each always at as many.
-uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query);
+/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at.
+/// What is left over of a whole number decides together with the query's bits, so that queries look at one list more or
+/// less, and each always at as many.
+uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
+	uint64 n_before, uint64 wanted, const void *query);
 
 /// What the planner takes a scan to be.
 struct IvfPlan
@@ -147,8 +153,9 @@ struct IvfPlan
 	bool of_bits;     // which a GPU's worker looks at on its processors
 };
 
-/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the calibration of its largest segment, where there
-/// is one; else, where gpuivf.probes is set and where index scans are turned off, by what the storage parameters say.
+/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the
+/// calibration of its largest segment, where there is one; else, where gpuivf.probes is set and where index scans are
+/// turned off, by what the storage parameters say.
 IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
 /// options.cpp. amoptions; AccessMethod::store_options.
@@ -158,38 +165,38 @@ void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 /// options.cpp. The rows that are refined to find `wanted` rows by codes.
 uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
 
-/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn out to be dead;
-/// for a far query all of them, or many more where the table is read for each.
+/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn
+/// out to be dead; for a far query all of them, or many more where the table is read for each.
 uint64 ivf_segment_candidates(
 	const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far);
 
-/// far_query.cpp. *far: the query [dim], for cosine of length 1, lies so far from the segment's lists that their calibration says nothing
-/// of how many candidates it takes. Of vectors with codes. False if a page was foreign.
-bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const float *query,
-	BufferAccessStrategy strategy, bool *far);
+/// far_query.cpp. *far: the query [dim], for cosine of length 1, lies so far from the segment's lists that their
+/// calibration says nothing of how many candidates it takes. Of vectors with codes. False if a page was foreign.
+bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	const float *query, BufferAccessStrategy strategy, bool *far);
 
 /// far_query.cpp. The same of a query as it is stored, of the index's element type.
-bool ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, const void *query,
-	BufferAccessStrategy strategy, bool *far);
+bool ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
+	const void *query, BufferAccessStrategy strategy, bool *far);
 
-/// drift.cpp. How much further than the rows that the model was trained for those lie that have come since to a segment of so many, as far as
-/// that can be told; 1: as near. Infinity: those trained for were all at their centroids.
+/// drift.cpp. How much further than the rows that the model was trained for those lie that have come since to a segment
+/// of so many, as far as that can be told; 1: as near. Infinity: those trained for were all at their centroids.
 double ivf_drift(const IvfModel *model, uint64 n_rows);
 
 /// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim], bits as 0 and 1; of length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);
 
 /// rows.cpp. Reads the model of a segment that has rows. False if a page was foreign.
-bool ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model,
-	BufferAccessStrategy strategy);
+bool ivf_read_model(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model, BufferAccessStrategy strategy);
 
 /// format.cpp.
 extern const SegmentFormat kIvfFormat;
 
 /// check.cpp. SegmentFormat::check_entry, check.
 const char *ivf_check_entry(const MetaData *meta, const SegmentEntry *segment);
-void ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
-	BufferAccessStrategy strategy);
+void ivf_check(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
 /// rows.cpp. SegmentFormat::read_vectors.
 bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,

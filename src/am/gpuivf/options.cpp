@@ -25,14 +25,17 @@ constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows: lists
 constexpr double kDefaultRecall = 0.95;
 constexpr double kDefaultShare = 1.0 / 32; // of the lists, where no calibration was possible
 constexpr uint64 kCalibratedRows = engine::ivf::kCalibratedRows;
-constexpr double kMoreRows = 0.25; // for k rows as many probes more as (k / 10) to this power, where no calibration was possible
+constexpr double kMoreRows =
+	0.25; // for k rows as many probes more as (k / 10) to this power, where no calibration was possible
 constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the lists hold is also selected from
 
-constexpr double kBytesBesides = 16; // of a row, beside vector and code: row id, number, place
-constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
+constexpr double kBytesBesides = 16;     // of a row, beside vector and code: row id, number, place
+constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT,
+										 // pq, loses 0.001 of 1,000 rows, with the square root 0.013
 constexpr uint64 kSetRows = 2048;
 constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
-constexpr double kPlanCandidates = 8;     // the same for the planner, which does not know the calibration: 2 to 12 of real data
+constexpr double kPlanCandidates =
+	8; // the same for the planner, which does not know the calibration: 2 to 12 of real data
 
 /// What core keeps of the storage parameters.
 struct IvfReloptions
@@ -78,8 +81,8 @@ void
 define_storage_parameters()
 {
 	options_kind = add_reloption_kind();
-	add_int_reloption(options_kind, "lists", "Number of inverted lists; 0: as the number of rows wants.", 0, 0, kMaxLists,
-		AccessExclusiveLock);
+	add_int_reloption(options_kind, "lists", "Number of inverted lists; 0: as the number of rows wants.", 0, 0,
+		kMaxLists, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "storage", "What the lists are scanned by.", kStorages, kStorageDefault,
 		"Valid values are \"fp32\", \"fp16\", \"sq8\", and \"pq\".", AccessExclusiveLock);
 	add_enum_reloption(options_kind, "refine", "Vectors that the distances found by codes are refined by.", kRefines,
@@ -119,7 +122,8 @@ planned_probes(double n_lists, double wanted, double target)
 {
 	if (probes_setting > 0)
 		return probes_setting;
-	return std::ceil(n_lists * kDefaultShare * recall_factor(target) * std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
+	return std::ceil(
+		n_lists * kDefaultShare * recall_factor(target) * std::pow(Max(wanted / kCalibratedRows, 1.0), kPlanMoreRows));
 }
 
 } // namespace
@@ -128,9 +132,8 @@ void
 ivf_define_options()
 {
 	define_storage_parameters();
-	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.",
-		"0: as many as gpuivf.recall_target wants.", &probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr,
-		nullptr);
+	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.", "0: as many as gpuivf.recall_target wants.",
+		&probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_real("gpuivf.recall_target", "Share of the nearest rows that a scan shall find, if gpuivf.probes is 0.",
 		nullptr, &recall_target, kDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpuivf");
@@ -148,8 +151,8 @@ ivf_parse_options(Datum reloptions, bool validate)
 		{"opq", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.opq)},
 	};
 
-	bytea *parsed =
-		static_cast<bytea *>(build_reloptions(reloptions, validate, options_kind, sizeof(IvfReloptions), kParse, lengthof(kParse)));
+	bytea *parsed = static_cast<bytea *>(
+		build_reloptions(reloptions, validate, options_kind, sizeof(IvfReloptions), kParse, lengthof(kParse)));
 
 	if (validate && parsed != nullptr)
 		ivf_check_storage(&reinterpret_cast<const IvfReloptions *>(parsed)->storage);
@@ -181,7 +184,8 @@ ivf_lists_for(const IvfOptions *options, uint64 n_rows)
 double
 ivf_probes(const IvfModel *model, uint64 wanted, double target)
 {
-	// What was set is taken as it is for as many rows as people ask for; behind them a filter looks for rows that lie anywhere.
+	// What was set is taken as it is for as many rows as people ask for; behind them a filter looks for rows that lie
+	// anywhere.
 	double probes = probes_setting * std::sqrt(static_cast<double>(Max(wanted, kSetRows)) / kSetRows);
 
 	if (probes_setting == 0 && target >= 1)
@@ -189,7 +193,8 @@ ivf_probes(const IvfModel *model, uint64 wanted, double target)
 	else if (probes_setting == 0 && model->calibration.n_queries > 0)
 		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, target, wanted);
 	else if (probes_setting == 0)
-		probes = std::ceil(model->n_lists * kDefaultShare) * std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
+		probes = std::ceil(model->n_lists * kDefaultShare) *
+			std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 
@@ -208,7 +213,8 @@ ivf_probes_follow_rows(const IvfModel *model)
 uint64
 ivf_candidates(const IvfModel *model, uint64 wanted)
 {
-	return static_cast<uint64>(std::ceil(candidates_for(model->candidates > 0 ? model->candidates : kDefaultCandidates, static_cast<double>(wanted))));
+	return static_cast<uint64>(std::ceil(
+		candidates_for(model->candidates > 0 ? model->candidates : kDefaultCandidates, static_cast<double>(wanted))));
 }
 
 IvfPlan
@@ -223,8 +229,8 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	const int storage = given->storage.storage;
 	const double code_bytes = plan_code_bytes(&given->storage, dim);
 	const double vector_bytes = given->storage.refine == kRefineNone ? 0
-		: given->storage.refine == kRefineFp16					   ? 2 * dim
-																   : 4 * dim;
+		: given->storage.refine == kRefineFp16                       ? 2 * dim
+																	 : 4 * dim;
 	const SegmentEntry *largest;
 	MetaData *meta;
 	IvfModel model;
@@ -249,15 +255,18 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
 
-		plan.n_probes += described ? ivf_probes(&model, end, target) : Min(planned_probes(plan.n_lists, static_cast<double>(end), target), plan.n_lists);
+		plan.n_probes += described ? ivf_probes(&model, end, target)
+								   : Min(planned_probes(plan.n_lists, static_cast<double>(end), target), plan.n_lists);
 	}
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
-	plan.scanned_share = plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
+	plan.scanned_share =
+		plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
 	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
-	plan.candidates = plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, wanted)) : 0;
+	plan.candidates =
+		plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, wanted)) : 0;
 	return plan;
 }
 

@@ -1,5 +1,5 @@
-// From candidates to rows: canonical distances from the full vectors, or from the table; from halves first, if these are
-// kept. See search.hpp. PG dialect; holds one content lock at a time.
+// From candidates to rows: canonical distances from the full vectors, or from the table; from halves first, if these
+// are kept. See search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
 #include "am/scan/row_lookup.hpp"
@@ -46,8 +46,8 @@ rows_of_places(const SegmentSearch *search, const uint64 *places, uint64 n, Surv
 	rows->places = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
 	rows->rows = static_cast<RowId *>(allocate(n * sizeof(RowId)));
 	rows->scores = static_cast<double *>(allocate(n * sizeof(double)));
-	if (!stream_gather(search->index, search->meta, segment, kListRowStream, sizeof(uint32), places, n, numbers,
-			search->strategy))
+	if (!stream_gather(
+			search->index, search->meta, segment, kListRowStream, sizeof(uint32), places, n, numbers, search->strategy))
 		return false;
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -57,7 +57,8 @@ rows_of_places(const SegmentSearch *search, const uint64 *places, uint64 n, Surv
 		items[i] = numbers[i] / 8;
 	}
 	if (segment->n_dead > 0 &&
-		!stream_gather(search->index, search->meta, segment, StreamKind::kTombstones, 1, items, n, dead, search->strategy))
+		!stream_gather(
+			search->index, search->meta, segment, StreamKind::kTombstones, 1, items, n, dead, search->strategy))
 		return false;
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -67,8 +68,8 @@ rows_of_places(const SegmentSearch *search, const uint64 *places, uint64 n, Surv
 		items[kept++] = numbers[i];
 	}
 	rows->n = kept;
-	if (!stream_gather(search->index, search->meta, segment, StreamKind::kRowIds, sizeof(RowId), items, kept, rows->rows,
-			search->strategy))
+	if (!stream_gather(search->index, search->meta, segment, StreamKind::kRowIds, sizeof(RowId), items, kept,
+			rows->rows, search->strategy))
 		return false;
 	pfree(numbers);
 	pfree(items);
@@ -90,8 +91,8 @@ score_vectors(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 	{
 		if (i % kRowsPerRead == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!stream_read(search->index, meta, search->segment, StreamKind::kVectors, rows->places[i] * layout->kept_bytes,
-				layout->kept_bytes, vector, search->strategy))
+		if (!stream_read(search->index, meta, search->segment, StreamKind::kVectors,
+				rows->places[i] * layout->kept_bytes, layout->kept_bytes, vector, search->strategy))
 			return false;
 		if (widened)
 			engine::widen_halves(vector, meta->dim, floats);
@@ -134,8 +135,9 @@ kth_score(const double *scores, uint64 n, uint64 k, double *memory)
 	return memory[k - 1];
 }
 
-/// Reads from the table as many rows as their bounds ask for: the most promising first, then all that may be among the wanted ones still. So
-/// halves decide what is read, but never what is found: where they are too coarse to tell rows apart, all of them are read.
+/// Reads from the table as many rows as their bounds ask for: the most promising first, then all that may be among the
+/// wanted ones still. So halves decide what is read, but never what is found: where they are too coarse to tell rows
+/// apart, all of them are read.
 void
 score_by_bounds(const SegmentSearch *search, Survivors *rows)
 {
@@ -149,7 +151,8 @@ score_by_bounds(const SegmentSearch *search, Survivors *rows)
 
 	for (uint64 i = 0; i < n; i++)
 		order[i] = {std::isnan(rows->scores[i]) ? -HUGE_VAL : rows->scores[i], rows->rows[i]};
-	std::sort(order, order + n, [](const Bounded &a, const Bounded &b) { return a.low < b.low || (a.low == b.low && a.row < b.row); });
+	std::sort(order, order + n,
+		[](const Bounded &a, const Bounded &b) { return a.low < b.low || (a.low == b.low && a.row < b.row); });
 	table_reader_begin(&reader, search);
 	while (n_read < n)
 	{
@@ -181,8 +184,8 @@ score_by_bounds(const SegmentSearch *search, Survivors *rows)
 	pfree(memory);
 }
 
-/// Those of the worker's candidates that the segment has, and that are not dead. Others are rows of the delta, or of another segment, that
-/// a merge has put into one of the copy's. False if a page was foreign.
+/// Those of the worker's candidates that the segment has, and that are not dead. Others are rows of the delta, or of
+/// another segment, that a merge has put into one of the copy's. False if a page was foreign.
 bool
 rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
 {
@@ -205,8 +208,8 @@ rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 	rows->n = kept;
 	if (layout->refine != IvfRefine::kNone)
 	{
-		if (!stream_gather(search->index, search->meta, search->segment, kPlaceStream, sizeof(uint32), numbers, kept, places,
-				search->strategy))
+		if (!stream_gather(search->index, search->meta, search->segment, kPlaceStream, sizeof(uint32), numbers, kept,
+				places, search->strategy))
 			return false;
 		for (uint64 i = 0; i < kept; i++)
 		{
@@ -276,8 +279,9 @@ ivf_search_table(const SegmentSearch *search)
 
 		intact = stream_read(search->index, search->meta, segment, StreamKind::kRowIds, first * sizeof(RowId),
 					 part * sizeof(RowId), rows, search->strategy) &&
-			(segment->n_dead == 0 || stream_read(search->index, search->meta, segment, StreamKind::kTombstones, first / 8,
-										 (part + 7) / 8, dead, search->strategy));
+			(segment->n_dead == 0 ||
+				stream_read(search->index, search->meta, segment, StreamKind::kTombstones, first / 8, (part + 7) / 8,
+					dead, search->strategy));
 		for (uint64 i = 0; intact && i < part; i++)
 			if (segment->n_dead == 0 || (dead[i / 8] & (1 << (i % 8))) == 0)
 				rows[n++] = rows[i];

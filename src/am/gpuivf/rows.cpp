@@ -25,8 +25,8 @@ ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64
 }
 
 bool
-ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model,
-	BufferAccessStrategy strategy)
+ivf_read_model(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model, BufferAccessStrategy strategy)
 {
 	const uint64 n_bytes = segment->streams[static_cast<int>(kCentroidStream)].n_bytes;
 	const uint64 model_bytes = segment->streams[static_cast<int>(kModelStream)].n_bytes;
@@ -37,8 +37,10 @@ ivf_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment
 	if (!stream_read(index, meta, segment, kModelStream, 0, model_bytes, model, strategy))
 		return false;
 	if (model->n_lists == 0 || n_bytes != static_cast<uint64>(model->n_lists) * meta->dim * sizeof(float) ||
-		segment->streams[static_cast<int>(kOffsetStream)].n_bytes != (model->n_lists + UINT64CONST(1)) * sizeof(uint64) ||
-		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints || model->depths.n_depths > engine::ivf::kMaxDepths)
+		segment->streams[static_cast<int>(kOffsetStream)].n_bytes !=
+			(model->n_lists + UINT64CONST(1)) * sizeof(uint64) ||
+		model->calibration.n_points > engine::ivf::kMaxCalibrationPoints ||
+		model->depths.n_depths > engine::ivf::kMaxDepths)
 		page_corrupted(index, segment->streams[static_cast<int>(kModelStream)].start_block,
 			"The model of the lists contradicts the metapage.");
 	return true;
@@ -82,13 +84,13 @@ ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segme
 	{
 		const uint64 part = Min(n - done, kPlacesPerRead);
 
-		if (!stream_read(index, meta, segment, kPlaceStream, (first + done) * sizeof(uint32), part * sizeof(uint32), places,
-				strategy))
+		if (!stream_read(index, meta, segment, kPlaceStream, (first + done) * sizeof(uint32), part * sizeof(uint32),
+				places, strategy))
 			return false;
 		if (layout.kept_bytes == 0)
 		{
-			if (!stream_read(index, meta, segment, StreamKind::kRowIds, (first + done) * sizeof(RowId), part * sizeof(RowId),
-					rows, strategy))
+			if (!stream_read(index, meta, segment, StreamKind::kRowIds, (first + done) * sizeof(RowId),
+					part * sizeof(RowId), rows, strategy))
 				return false;
 			ivf_read_table(index, meta, rows, part, dest + done * vector_size, found);
 		}

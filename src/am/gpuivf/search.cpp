@@ -1,5 +1,5 @@
-// Search of one segment: ranks its lists by their centroids, scores the rows of the first ones where they lie. PG dialect;
-// holds one content lock at a time.
+// Search of one segment: ranks its lists by their centroids, scores the rows of the first ones where they lie. PG
+// dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
 #include "am/scan/batch_plan.hpp"
@@ -22,8 +22,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRoundGrowth = 2;    // a round looks at so many times the lists of the one before
-constexpr uint64 kGroupRows = 1024;   // rows scored before row ids are read
+constexpr uint32 kRoundGrowth = 2;  // a round looks at so many times the lists of the one before
+constexpr uint64 kGroupRows = 1024; // rows scored before row ids are read
 constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes; // a run is no longer than a page of rows of a byte
 
 /// SegmentSearch::am_state.
@@ -94,7 +94,8 @@ prepare_codes(const SegmentSearch *search, const float *query, RankedSegment *ra
 	Codec *codec = static_cast<Codec *>(palloc(sizeof(Codec)));
 	CodeQuery *codes = static_cast<CodeQuery *>(palloc(sizeof(CodeQuery)));
 	const bool intact = codec_read(codec, search->index, search->meta, search->segment, search->strategy) &&
-		ivf_query_is_far(search->index, search->meta, search->segment, &ranked->described, query, search->strategy, &ranked->far);
+		ivf_query_is_far(
+			search->index, search->meta, search->segment, &ranked->described, query, search->strategy, &ranked->far);
 
 	if (intact)
 		code_query_begin(codes, codec, query);
@@ -140,8 +141,8 @@ ranked_segment(const SegmentSearch *search)
 		}
 	if (ranked->scores == nullptr)
 	{
-		ranked->scores = static_cast<double *>(
-			MemoryContextAllocHuge(search->am_context, model.n_lists * sizeof(double)));
+		ranked->scores =
+			static_cast<double *>(MemoryContextAllocHuge(search->am_context, model.n_lists * sizeof(double)));
 		if (!rank_lists(search, query->floats, ranked))
 			return nullptr;
 		if (ivf_options(search->meta)->storage != IvfStorage::kPlain && !prepare_codes(search, query->unit, ranked))
@@ -154,7 +155,9 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists : ivf_round_probes(search->meta, search->segment, &ranked->described, search->round, search->n_before, search->wanted, search->query);
+	return search->exact ? ranked->n_lists
+						 : ivf_round_probes(search->meta, search->segment, &ranked->described, search->round,
+							   search->n_before, search->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -220,8 +223,8 @@ group_offer(Group *group, const SegmentSearch *search)
 			group->items[kept] = group->numbers[i];
 			group->numbers[kept++] = group->numbers[i];
 		}
-		if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId), group->items,
-				kept, group->rows, search->strategy) ||
+		if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kRowIds, sizeof(RowId),
+				group->items, kept, group->rows, search->strategy) ||
 			!drop_dead(search, group, &kept))
 			return false;
 		search_offer(search, group->kept_scores, group->rows, kept);
@@ -295,8 +298,8 @@ search_all(const SegmentSearch *search)
 	return search_places(search, 0, search->segment->n_rows, group);
 }
 
-/// What the worker has found by the lists that the round looks at, of an index without full vectors. A segment all of whose lists are
-/// looked at is read from the table, as by a backend alone.
+/// What the worker has found by the lists that the round looks at, of an index without full vectors. A segment all of
+/// whose lists are looked at is read from the table, as by a backend alone.
 bool
 search_found(const SegmentSearch *search)
 {
@@ -305,7 +308,8 @@ search_found(const SegmentSearch *search)
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
-	if (ivf_round_probes(search->meta, search->segment, &model, search->round, search->n_before, search->wanted, search->query) >= model.n_lists)
+	if (ivf_round_probes(search->meta, search->segment, &model, search->round, search->n_before, search->wanted,
+			search->query) >= model.n_lists)
 		return search_all(search);
 	*search->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
@@ -326,9 +330,11 @@ measured_rows(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
 } // namespace
 
 uint32
-ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round, uint64 n_before, uint64 wanted, const void *query)
+ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
+	uint64 n_before, uint64 wanted, const void *query)
 {
-	const uint32 hash = hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
+	const uint32 hash =
+		hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
 	double probes = ivf_probes(model, measured_rows(segment, model, n_before + wanted),
 		batch_plan_target(ivf_recall_target(), n_before, n_before + wanted));
 

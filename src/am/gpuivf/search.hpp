@@ -1,5 +1,5 @@
-// What the files of a search share: search.cpp (ranking of lists, rounds, lists of vectors), search_codes.cpp (lists of codes),
-// refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG dialect.
+// What the files of a search share: search.cpp (ranking of lists, rounds, lists of vectors), search_codes.cpp (lists of
+// codes), refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG dialect.
 #pragma once
 
 #include "am/gpuivf/codec.hpp"
@@ -18,10 +18,10 @@ struct RankedSegment
 {
 	uint32 segment; // id
 	uint32 n_lists;
-	IvfModel described;      // the model
-	double *scores;          // [n_lists] of the centroids
-	const CodeQuery *codes;  // the query against the codes; null: there are none
-	bool far;                // of the codes: see ivf_query_is_far
+	IvfModel described;     // the model
+	double *scores;         // [n_lists] of the centroids
+	const CodeQuery *codes; // the query against the codes; null: there are none
+	bool far;               // of the codes: see ivf_query_is_far
 };
 
 /// A range of places to look at.
@@ -32,15 +32,16 @@ struct PlaceRange
 	uint64 end;
 };
 
-/// search_codes.cpp. Looks at the lists [n] by their codes, and offers the best rows with their canonical distances. False if
-/// a page was foreign.
+/// search_codes.cpp. Looks at the lists [n] by their codes, and offers the best rows with their canonical distances.
+/// False if a page was foreign.
 bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
 
-/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. Of rows kept as halves (layout of `fp16`) those are left out
-/// that cannot be among the wanted ones. False if a page was foreign.
+/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. Of rows kept as halves (layout
+/// of `fp16`) those are left out that cannot be among the wanted ones. False if a page was foreign.
 bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n);
 
-/// refine.cpp. The same for the rows of a segment without full vectors that the worker has found (SegmentSearch::candidates).
+/// refine.cpp. The same for the rows of a segment without full vectors that the worker has found
+/// (SegmentSearch::candidates).
 bool ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout);
 
 /// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
@@ -61,8 +62,8 @@ struct TableReader
 void table_reader_begin(TableReader *reader, const SegmentSearch *search);
 void table_reader_end(TableReader *reader);
 
-/// Canonical scores of rows [*n], which go in the table's order; those that the snapshot does not see are left out (both
-/// arrays are compacted).
+/// Canonical scores of rows [*n], which go in the table's order; those that the snapshot does not see are left out
+/// (both arrays are compacted).
 void table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n);
 
 } // namespace vectorgpu::am

@@ -1,5 +1,5 @@
-// The scan of lists by codes: estimated distances choose candidates, of which canonical distances are computed then. See
-// search.hpp. PG dialect; holds one content lock at a time.
+// The scan of lists by codes: estimated distances choose candidates, of which canonical distances are computed then.
+// See search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/search.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -15,7 +15,7 @@ namespace
 
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr uint64 kGroupRows = 32 * kBlockRows; // scored before candidates are chosen
-constexpr uint64 kFarFactor = 32; // times the candidates, for a query that the calibration says nothing of
+constexpr uint64 kFarFactor = 32;              // times the candidates, for a query that the calibration says nothing of
 
 /// A group of places being scored.
 struct CodeGroup
@@ -31,7 +31,7 @@ struct CodeScan
 	const SegmentSearch *search;
 	const IvfLayout *layout;
 	const CodeQuery *codes;
-	uint64 unit; // rows of an item of kCodeStream
+	uint64 unit;        // rows of an item of kCodeStream
 	engine::TopK *topk; // of estimates, places in place of row ids
 	CodeGroup *group;
 };
@@ -105,7 +105,8 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 } // namespace
 
 uint64
-ivf_segment_candidates(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far)
+ivf_segment_candidates(
+	const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far)
 {
 	const uint64 factor = far ? kFarFactor : 1;
 	const uint64 n_dead = Min(segment->n_dead, segment->n_rows - 1);

@@ -8,8 +8,8 @@ namespace
 {
 
 static_assert(static_cast<int>(IvfStorage::kFp16) == static_cast<int>(engine::ivf::CodeKind::kHalves) &&
-			  static_cast<int>(IvfStorage::kSq8) == static_cast<int>(engine::ivf::CodeKind::kSq8) &&
-			  static_cast<int>(IvfStorage::kPq) == static_cast<int>(engine::ivf::CodeKind::kPq));
+	static_cast<int>(IvfStorage::kSq8) == static_cast<int>(engine::ivf::CodeKind::kSq8) &&
+	static_cast<int>(IvfStorage::kPq) == static_cast<int>(engine::ivf::CodeKind::kPq));
 
 constexpr int kDefaultPqBits = 8;
 constexpr uint32 kDefaultSubDim = 4; // of a sub-quantiser of 8 bits: codes take a sixteenth of the float32 vector
@@ -47,9 +47,11 @@ void
 refuse_for_bits(const IvfStorageRequest *request)
 {
 	if (request->storage != kStorageDefault)
-		refuse("storage is not for type bit", psprintf("The lists hold the bits themselves, which are shorter than codes: %s.", left_out("storage")));
+		refuse("storage is not for type bit",
+			psprintf("The lists hold the bits themselves, which are shorter than codes: %s.", left_out("storage")));
 	if (request->refine != kRefineDefault)
-		refuse("refine is not for type bit", psprintf("The lists hold the bits themselves, which give the distances: %s.", left_out("refine")));
+		refuse("refine is not for type bit",
+			psprintf("The lists hold the bits themselves, which give the distances: %s.", left_out("refine")));
 }
 
 IvfStorage
@@ -89,9 +91,11 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 			refuse("refine \"fp16\" does not go with lists of full vectors",
 				psprintf("Set storage to \"fp16\" to halve the index, or %s.", left_out("refine")));
 		if (request->refine == kRefineNone)
-			ereport(NOTICE, (errmsg("refine \"none\" changes nothing for lists of full vectors"),
-								errdetail("They give the distances themselves; the index keeps them."),
-								errhint("For an index without full vectors, set storage to \"sq8\", \"pq\" or, of vector, \"fp16\".")));
+			ereport(NOTICE,
+				(errmsg("refine \"none\" changes nothing for lists of full vectors"),
+					errdetail("They give the distances themselves; the index keeps them."),
+					errhint(
+						"For an index without full vectors, set storage to \"sq8\", \"pq\" or, of vector, \"fp16\".")));
 		return IvfRefine::kFull;
 	}
 	switch (request->refine)
@@ -113,28 +117,31 @@ void
 resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptions *options)
 {
 	if (metric == Metric::kL1)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"pq\" does not support the taxicab distance"),
-						   errdetail("A sum of squares falls apart into the parts of a vector; a product quantiser needs that."),
-						   errhint("Set storage to \"sq8\".")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"pq\" does not support the taxicab distance"),
+				errdetail("A sum of squares falls apart into the parts of a vector; a product quantiser needs that."),
+				errhint("Set storage to \"sq8\".")));
 	options->pq_bits = static_cast<uint8>(request->pq_bits == 0 ? kDefaultPqBits : request->pq_bits);
 	if (request->pq_m > 0 && static_cast<uint32>(request->pq_m) > dim)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						   errmsg("pq_m cannot be larger than the number of dimensions"),
-						   errdetail("pq_m is %d, the column has %u dimensions.", request->pq_m, dim),
-						   errhint("Set pq_m to %u or less, or %s.", dim, left_out("pq_m"))));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_m cannot be larger than the number of dimensions"),
+				errdetail("pq_m is %d, the column has %u dimensions.", request->pq_m, dim),
+				errhint("Set pq_m to %u or less, or %s.", dim, left_out("pq_m"))));
 	options->pq_m = request->pq_m > 0 ? static_cast<uint32>(request->pq_m) : ivf_default_pq_m(options->pq_bits, dim);
 	options->opq = request->opq > 0;
 	if (options->opq && dim > engine::ivf::kMaxOpqDimensions)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("opq does not support more than %u dimensions", engine::ivf::kMaxOpqDimensions),
-						   errdetail("The column has %u.", dim), errhint("Set opq to off.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("opq does not support more than %u dimensions", engine::ivf::kMaxOpqDimensions),
+				errdetail("The column has %u.", dim), errhint("Set opq to off.")));
 }
 
 /// Raises 22023 for one that only storage "pq" has.
 void
 refuse_without_pq(const char *parameter)
 {
-	refuse(psprintf("%s needs storage \"pq\"", parameter), psprintf("Set storage to \"pq\", or %s.", left_out(parameter)));
+	refuse(
+		psprintf("%s needs storage \"pq\"", parameter), psprintf("Set storage to \"pq\", or %s.", left_out(parameter)));
 }
 
 } // namespace
@@ -151,9 +158,10 @@ void
 ivf_check_storage(const IvfStorageRequest *request)
 {
 	if (request->pq_bits != 0 && request->pq_bits != 4 && request->pq_bits != 8)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
-						   errdetail("pq_bits is %d.", request->pq_bits),
-						   errhint("For codes of 8 bits, %s.", left_out("pq_bits"))));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
+				errdetail("pq_bits is %d.", request->pq_bits),
+				errhint("For codes of 8 bits, %s.", left_out("pq_bits"))));
 	if (request->storage == kStoragePq)
 		return;
 	if (request->opq > 0)
@@ -165,7 +173,8 @@ ivf_check_storage(const IvfStorageRequest *request)
 }
 
 void
-ivf_resolve_storage(const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
+ivf_resolve_storage(
+	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
 {
 	ivf_check_storage(request); // what was set by a release that did not check it then
 	if (element == ElementType::kBit)

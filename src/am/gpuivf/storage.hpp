@@ -1,5 +1,5 @@
-// How the rows of an index lie on disk by its storage parameters: in full, or as codes, with or without vectors to refine
-// their distances by. Pure functions of the metapage. PG dialect.
+// How the rows of an index lie on disk by its storage parameters: in full, or as codes, with or without vectors to
+// refine their distances by. Pure functions of the metapage. PG dialect.
 #pragma once
 
 #include "am/gpuivf/ivf.hpp"

@@ -1,5 +1,6 @@
-// Vectors of a segment that keeps none in full: halves widened, codes decoded. For merges, which write such rows again, and
-// vectorgpu_check. What decoding needs is kept till the transaction ends, since rows are asked for batch by batch. PG dialect.
+// Vectors of a segment that keeps none in full: halves widened, codes decoded. For merges, which write such rows again,
+// and vectorgpu_check. What decoding needs is kept till the transaction ends, since rows are asked for batch by batch.
+// PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "am/gpuivf/codec.hpp"
@@ -17,8 +18,9 @@ namespace
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr int kKeptSources = 16; // segments of a merge, at most
 
-/// What it takes to decode a segment. Of one file: a subtransaction that moved the index to another one (SET TABLESPACE) and was rolled back
-/// may have made a segment there whose number the old file gives to another one, under the same uuid.
+/// What it takes to decode a segment. Of one file: a subtransaction that moved the index to another one (SET
+/// TABLESPACE) and was rolled back may have made a segment there whose number the old file gives to another one, under
+/// the same uuid.
 struct Source
 {
 	RelFileNode file;
@@ -66,8 +68,8 @@ all_sources()
 
 /// False if a page was foreign.
 bool
-read_source(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	Source *source)
+read_source(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy, Source *source)
 {
 	IvfModel model;
 
@@ -102,7 +104,8 @@ source_of(Relation index, const MetaData *meta, const SegmentEntry *segment, Buf
 	bool intact;
 
 	for (int i = 0; i < sources->n; i++)
-		if (sources->sources[i]->segment == segment->id && RelFileNodeEquals(sources->sources[i]->file, index->rd_node) &&
+		if (sources->sources[i]->segment == segment->id &&
+			RelFileNodeEquals(sources->sources[i]->file, index->rd_node) &&
 			uuid_equal(sources->sources[i]->uuid, meta->uuid))
 			return sources->sources[i];
 	if (sources->n == kKeptSources)
@@ -143,8 +146,8 @@ ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment,
 		return stream_read(
 			index, meta, segment, kCodeStream, place * layout->code_bytes, layout->code_bytes, code, strategy);
 	block = static_cast<uint8 *>(palloc(block_bytes));
-	intact = stream_read(
-		index, meta, segment, kCodeStream, place / kBlockRows * block_bytes, block_bytes, block, strategy);
+	intact =
+		stream_read(index, meta, segment, kCodeStream, place / kBlockRows * block_bytes, block_bytes, block, strategy);
 	for (Size j = 0; intact && j < layout->code_bytes; j++)
 		code[j] = block[j * kBlockRows + place % kBlockRows];
 	pfree(block);
@@ -152,8 +155,8 @@ ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment,
 }
 
 bool
-ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout, uint64 place,
-	char *dest, BufferAccessStrategy strategy)
+ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
+	uint64 place, char *dest, BufferAccessStrategy strategy)
 {
 	const Source *source;
 	uint32 label = 0;
@@ -163,8 +166,8 @@ ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segmen
 	if (layout->kept_bytes > 0)
 	{
 		char *kept = static_cast<char *>(palloc(layout->kept_bytes));
-		const bool intact = stream_read(index, meta, segment, StreamKind::kVectors, place * layout->kept_bytes,
-			layout->kept_bytes, kept, strategy);
+		const bool intact = stream_read(
+			index, meta, segment, StreamKind::kVectors, place * layout->kept_bytes, layout->kept_bytes, kept, strategy);
 
 		if (intact)
 			engine::widen_halves(kept, meta->dim, reinterpret_cast<float *>(dest));

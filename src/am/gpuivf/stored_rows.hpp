@@ -10,14 +10,15 @@ namespace vectorgpu::am
 bool ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
 	uint64 place, uint8 *code, BufferAccessStrategy strategy);
 
-/// The vector at a place of a segment without full vectors, as the column has them: dest [vector_bytes], aligned to 4 bytes.
-/// False if a page was foreign.
+/// The vector at a place of a segment without full vectors, as the column has them: dest [vector_bytes], aligned to 4
+/// bytes. False if a page was foreign.
 bool ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfLayout *layout,
 	uint64 place, char *dest, BufferAccessStrategy strategy);
 
-/// table_values.cpp. Values of the index's column for rows [n], without tombstones, from the table: dest [n, vector_bytes];
-/// found [n]: false where the table does not have it at hand (the index is on an expression, the value is stored out of line,
-/// the row is gone). The caller holds a lock on the table that keeps VACUUM away, or does without being right.
+/// table_values.cpp. Values of the index's column for rows [n], without tombstones, from the table: dest [n,
+/// vector_bytes]; found [n]: false where the table does not have it at hand (the index is on an expression, the value
+/// is stored out of line, the row is gone). The caller holds a lock on the table that keeps VACUUM away, or does
+/// without being right.
 void ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n, char *dest, bool *found);
 
 /// SegmentFormat::matches.

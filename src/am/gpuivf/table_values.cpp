@@ -1,5 +1,5 @@
-// Indexed values from the table for a merge, whatever snapshot: an index that keeps no vectors codes its rows anew, and the
-// table knows them better than their codes do. PG dialect.
+// Indexed values from the table for a merge, whatever snapshot: an index that keeps no vectors codes its rows anew, and
+// the table knows them better than their codes do. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "am/method/row_value.hpp"
@@ -21,7 +21,8 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The value of a column that lies in the tuple itself: what is stored apart may be gone, if the tuple is dead. False if not.
+/// The value of a column that lies in the tuple itself: what is stored apart may be gone, if the tuple is dead. False
+/// if not.
 bool
 copy_value(const MetaData *meta, Datum datum, char *dest)
 {
@@ -55,7 +56,8 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 	heap = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock); // the caller holds a lock
 	fetch = table_index_fetch_begin(heap);
 	slot = table_slot_create(heap, nullptr);
-	n_blocks = RelationGetNumberOfBlocks(heap); // VACUUM may have cut off what dead rows were in; it cannot while we hold the lock
+	n_blocks = RelationGetNumberOfBlocks(
+		heap); // VACUUM may have cut off what dead rows were in; it cannot while we hold the lock
 	InvalidateCatalogSnapshotConditionally(); // of these look-ups: a long merge must not keep VACUUM from rows
 	for (uint64 i = 0; i < n; i++)
 	{

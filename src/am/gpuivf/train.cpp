@@ -20,7 +20,7 @@ namespace
 {
 
 constexpr uint64 kSeed = 1;
-constexpr uint64 kGrowth = 2; // a segment that has grown so much since its model was trained gets a new one
+constexpr uint64 kGrowth = 2;      // a segment that has grown so much since its model was trained gets a new one
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem: the sample and what k-means needs beside it
 
 /// Lists of a new model, and the rows that it is trained on: so many that the training fits the memory.
@@ -39,7 +39,8 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 		if (options->lists > 0)
 			ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					errmsg("maintenance_work_mem is too small for %u lists of %u dimensions", n_lists, writer->meta->dim),
+					errmsg(
+						"maintenance_work_mem is too small for %u lists of %u dimensions", n_lists, writer->meta->dim),
 					errdetail("It has room for " UINT64_FORMAT " rows to train the lists on.", *n_training),
 					errhint("Increase maintenance_work_mem, or choose fewer lists.")));
 		n_lists /= 2;
@@ -62,7 +63,8 @@ tell_of_lists(const IvfWriter *writer)
 				? errdetail_plural("The index has %u row with a value, and a list holds at least one.",
 					  "The index has %u rows with a value, and a list holds at least one.", made, made)
 				: errdetail("The rows that the lists were trained on have no more different values."),
-			errhint("For as many lists as the rows want, leave out lists (of an existing index: ALTER INDEX ... RESET (lists)). "
+			errhint("For as many lists as the rows want, leave out lists (of an existing index: ALTER INDEX ... RESET "
+					"(lists)). "
 					"A merge that finds twice the rows makes them anew.")));
 }
 
@@ -143,7 +145,8 @@ ivf_take_model(IvfWriter *writer)
 	{
 		n_bytes = static_cast<Size>(writer->model.n_lists) * meta->dim * sizeof(float);
 		writer->centroids = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
-		intact = stream_read(writer->plan.index, meta, source, kCentroidStream, 0, n_bytes, writer->centroids, nullptr) &&
+		intact =
+			stream_read(writer->plan.index, meta, source, kCentroidStream, 0, n_bytes, writer->centroids, nullptr) &&
 			codec_read(&writer->codec, writer->plan.index, meta, source, nullptr);
 	}
 	if (!intact)

@@ -36,8 +36,8 @@ pq_bytes(const IvfWriter *writer, uint64 n_rows)
 		n_rows * (writer->meta->dim + 1) * sizeof(float);
 }
 
-/// Rows that a product quantiser is trained on: as many as fit. A build says so if not even the least do; a merge, whose
-/// failure nobody would see, takes them all the same.
+/// Rows that a product quantiser is trained on: as many as fit. A build says so if not even the least do; a merge,
+/// whose failure nobody would see, takes them all the same.
 uint64
 plan_pq_rows(const IvfWriter *writer)
 {
@@ -50,7 +50,8 @@ plan_pq_rows(const IvfWriter *writer)
 	if (pq_bytes(writer, n) > budget && writer->plan.mode == WriteMode::kBulk)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions", writer->meta->dim),
+				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions",
+					writer->meta->dim),
 				errdetail("It takes %zu kB, of which maintenance_work_mem has to be twice as much.",
 					pq_bytes(writer, n) / 1024 + 1),
 				errhint("Increase maintenance_work_mem%s.", writer->layout.codes.pq.opq ? ", or leave out opq" : "")));

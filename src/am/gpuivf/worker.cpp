@@ -1,5 +1,6 @@
-// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates codes choose, and the
-// description of a segment's lists (engine/interface/lists_layout.hpp) and codes (engine/interface/codes_layout.hpp). PG dialect.
+// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates codes
+// choose, and the description of a segment's lists (engine/interface/lists_layout.hpp) and codes
+// (engine/interface/codes_layout.hpp). PG dialect.
 #include "am/gpuivf/storage.hpp"
 
 #include "storage/stream.hpp"
@@ -64,8 +65,7 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 
 bool
 probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted, uint64 n_before,
-	const void *query,
-	BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look)
+	const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look)
 {
 	IvfModel model;
 

@@ -17,7 +17,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results asked for: fits any reply area that the worker gives
+constexpr uint64 kMaxReplyBytes =
+	32 * 1024; // of labels or results asked for: fits any reply area that the worker gives
 constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
 constexpr Size kMaxCodedReplyBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of labels and codes
 constexpr float kTolerance = 1e-3f; // iterations cost the worker little
@@ -51,7 +52,8 @@ submit_rows(WorkerBuild *build, wire::BuildStep step, uint64 position, const voi
 	bridge::Fallback reason;
 
 	(void) VG_FAULT("worker_build_rows");
-	return bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) || fail(build, reason);
+	return bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) ||
+		fail(build, reason);
 }
 
 bool
@@ -114,7 +116,8 @@ can_ask(IvfWriter *writer)
 	// Not by a merge that must let go at once when somebody waits for its lock.
 	if (writer->watch.give_way != nullptr)
 		writer->worker.has_waited = true;
-	return bridge::session_for_build(writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
+	return bridge::session_for_build(
+		writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
 }
 
 /// A training has the queries of a calibration as well.
@@ -134,7 +137,8 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 	if (spec->n_training > 0)
 	{
 		// Of bit strings its processors may have to find the neighbours.
-		build->by_gpu = bridge::session_engine() == wire::EngineKind::kCuda && writer->rows.element != ElementType::kBit;
+		build->by_gpu =
+			bridge::session_engine() == wire::EngineKind::kCuda && writer->rows.element != ElementType::kBit;
 		spec->n_queries = static_cast<uint32>(ivf_calibration_queries(writer));
 		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	}
@@ -175,7 +179,8 @@ send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
 
 		CHECK_FOR_INTERRUPTS();
 		for (uint64 i = 0; i < here; i++)
-			ivf_read_spooled(writer, engine::stratified_row(first + i, n, writer->n_rows), 1, rows + i * writer->vector_bytes);
+			ivf_read_spooled(
+				writer, engine::stratified_row(first + i, n, writer->n_rows), 1, rows + i * writer->vector_bytes);
 		sent = send_rows(build, step, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);
@@ -207,24 +212,27 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 	wanted.tolerance = kTolerance;
 	if (writer->watch.give_way != nullptr)
 	{
-		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself. What the worker has of
-		// the lists so far goes with the old model.
+		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself.
+		// What the worker has of the lists so far goes with the old model.
 		worker_build_end(writer);
 		return false;
 	}
-	if (spec->n_rows == 0 || !begin(writer, &wanted) || !send_sample(writer, wire::BuildStep::kTraining, spec->n_rows) ||
-		!send_step(build, wire::BuildStep::kTrain) || !read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
+	if (spec->n_rows == 0 || !begin(writer, &wanted) ||
+		!send_sample(writer, wire::BuildStep::kTraining, spec->n_rows) || !send_step(build, wire::BuildStep::kTrain) ||
+		!read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
 		return fail(build, bridge::Fallback::kWrongAnswer);
-	if (!read_result(build, wire::BuildResult::kCentroids, centroids, static_cast<Size>(report.n_used) * spec->dim * sizeof(float)))
+	if (!read_result(build, wire::BuildResult::kCentroids, centroids,
+			static_cast<Size>(report.n_used) * spec->dim * sizeof(float)))
 		return false;
 	if (!all_finite(centroids, static_cast<uint64>(report.n_used) * spec->dim))
 		return fail(build, bridge::Fallback::kWrongAnswer);
 	*n_used = report.n_used;
 	build->lists = true;
-	ereport(DEBUG1, (errmsg_internal("the worker has trained %u lists for index \"%s\"", report.n_used,
-						RelationGetRelationName(writer->plan.index))));
+	ereport(DEBUG1,
+		(errmsg_internal("the worker has trained %u lists for index \"%s\"", report.n_used,
+			RelationGetRelationName(writer->plan.index))));
 	return true;
 }
 
@@ -240,7 +248,8 @@ worker_build_take_model(IvfWriter *writer)
 	wanted.n_clusters = n_lists;
 	if (!begin(writer, &wanted))
 		return false;
-	step = (bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / (dim * sizeof(float)); // at least one: see begin
+	step = (bridge::session_body_capacity() - sizeof(wire::BuildRequest)) /
+		(dim * sizeof(float)); // at least one: see begin
 	for (uint64 first = 0; first < n_lists; first += step)
 	{
 		const uint64 n = Min(step, n_lists - first);
@@ -291,7 +300,8 @@ begin_codes(IvfWriter *writer, uint64 n_training)
 		return fail(build, reason);
 	if (header.status == wire::ReplyStatus::kRefused || header.status == wire::ReplyStatus::kUnsupported)
 	{
-		bridge::note_fallback(bridge::fallback_of(header.status), "The session makes the codes of the index build by itself.");
+		bridge::note_fallback(
+			bridge::fallback_of(header.status), "The session makes the codes of the index build by itself.");
 		return false;
 	}
 	return header.status == wire::ReplyStatus::kOk || fail(build, bridge::fallback_of(header.status));
@@ -312,7 +322,9 @@ worker_build_train_codec(IvfWriter *writer, uint64 n)
 	if (!all_finite(writer->codec.floats, n_floats))
 		return fail(build, bridge::Fallback::kWrongAnswer);
 	build->codes = true;
-	ereport(DEBUG1, (errmsg_internal("the worker has trained the codes of index \"%s\"", RelationGetRelationName(writer->plan.index))));
+	ereport(DEBUG1,
+		(errmsg_internal(
+			"the worker has trained the codes of index \"%s\"", RelationGetRelationName(writer->plan.index))));
 	return true;
 }
 
@@ -324,9 +336,11 @@ worker_build_take_codec(IvfWriter *writer)
 
 	if (!begin_codes(writer, 0))
 		return;
-	step = Min((bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / sizeof(float), static_cast<uint64>(PG_INT32_MAX));
+	step = Min((bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / sizeof(float),
+		static_cast<uint64>(PG_INT32_MAX));
 	for (uint64 first = 0; first < n_floats; first += step)
-		if (!send_rows(&writer->worker, wire::BuildStep::kCodesModel, writer->codec.floats + first, Min(step, n_floats - first), sizeof(float)))
+		if (!send_rows(&writer->worker, wire::BuildStep::kCodesModel, writer->codec.floats + first,
+				Min(step, n_floats - first), sizeof(float)))
 			return;
 	writer->worker.codes = true;
 }
@@ -342,7 +356,8 @@ worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint6
 	{
 		const uint64 n = Min(build->request_rows, queries->n - first);
 
-		if (!send_rows(build, wire::BuildStep::kQueries, queries->vectors + first * writer->vector_bytes, n, writer->vector_bytes))
+		if (!send_rows(build, wire::BuildStep::kQueries, queries->vectors + first * writer->vector_bytes, n,
+				writer->vector_bytes))
 			return;
 	}
 	build->queries = true;
@@ -448,8 +463,9 @@ worker_assign_end(WorkerAssign *state)
 	const IvfWriter *writer = state->writer;
 
 	if (writer->worker.lists && writer->worker.n_seen == writer->n_rows)
-		ereport(DEBUG1, (errmsg_internal("the worker has assigned%s the rows of index \"%s\"", writer->worker.codes ? " and coded" : "",
-							RelationGetRelationName(writer->plan.index))));
+		ereport(DEBUG1,
+			(errmsg_internal("the worker has assigned%s the rows of index \"%s\"",
+				writer->worker.codes ? " and coded" : "", RelationGetRelationName(writer->plan.index))));
 	pfree(state->reply);
 	pfree(state->next);
 }
@@ -496,8 +512,9 @@ worker_build_end(IvfWriter *writer)
 	bridge::Fallback reason;
 
 	// What cannot be ended by a request ends with the session: a build holds memory and one of few places.
-	if (build->open && !(bridge::session_ready(false) &&
-						  bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+	if (build->open &&
+		!(bridge::session_ready(false) &&
+			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	build->open = build->lists = build->codes = build->queries = false;
 }

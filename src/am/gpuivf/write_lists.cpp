@@ -1,5 +1,6 @@
-// Writing a segment of gpuivf: rows are put in the order of their lists, and what is stored of them goes to its streams.
-// What lies in a file is larger than memory may be: rows are first parted by ranges of lists that fit. PG dialect.
+// Writing a segment of gpuivf: rows are put in the order of their lists, and what is stored of them goes to its
+// streams. What lies in a file is larger than memory may be: rows are first parted by ranges of lists that fit. PG
+// dialect.
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 
@@ -105,8 +106,8 @@ plan_parts(const IvfWriter *writer, Parts *parts)
 
 	parts->n = 0;
 	parts->parts = static_cast<Part *>(palloc0(capacity * sizeof(Part)));
-	parts->part_of_list = static_cast<uint32 *>(
-		MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
+	parts->part_of_list =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
 	for (uint32 list = 0; list < writer->model.n_lists; list++)
 	{
 		const uint64 rows = writer->offsets[list + 1] - writer->offsets[list];
@@ -206,8 +207,8 @@ write_part(StreamRun *run, const Part *part)
 	const uint64 n = writer->offsets[part->end_list] - base;
 	const bool in_order = part->end_list == part->first_list + 1;
 	const uint64 n_held = Max(in_order ? 1 : n, 1);
-	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(
-		CurrentMemoryContext, (part->end_list - part->first_list) * sizeof(uint64)));
+	uint64 *next = static_cast<uint64 *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, (part->end_list - part->first_list) * sizeof(uint64)));
 	char *rows = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n_held * row_bytes));
 	uint32 *numbers = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_held * sizeof(uint32)));
 	char *row = static_cast<char *>(palloc(row_bytes));

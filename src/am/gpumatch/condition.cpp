@@ -1,6 +1,7 @@
-// match_at_least(value, query, n) as an index condition. Its support function turns it into `value @# c`, where c, of type
-// bytea, holds query and n: the n as 4 bytes, most significant first, then the query as engine/match/element_set.hpp has it.
-// The operator is for index conditions; called as such it counts one value. PG dialect.
+// match_at_least(value, query, n) as an index condition. Its support function turns it into `value @# c`, where c, of
+// type bytea, holds query and n: the n as 4 bytes, most significant first, then the query as
+// engine/match/element_set.hpp has it. The operator is for index conditions; called as such it counts one value. PG
+// dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "types/sql_function.hpp"
@@ -14,7 +15,7 @@ extern "C"
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_match_at_least_support);
+	PG_FUNCTION_INFO_V1(vectorgpu_match_at_least_support);
 }
 
 namespace vectorgpu::am
@@ -54,8 +55,8 @@ make_condition(types::ElementSource source, Datum query, int32 least)
 	return result;
 }
 
-/// The parts of a condition. Anybody may call the operator with any bytes: raises 22023 for those that are none. Here the
-/// query's size is its greatest count.
+/// The parts of a condition. Anybody may call the operator with any bytes: raises 22023 for those that are none. Here
+/// the query's size is its greatest count.
 void
 open_condition(const bytea *condition, engine::match::Parts *parts, int32 *least, uint64 *n_items)
 {
@@ -66,8 +67,9 @@ open_condition(const bytea *condition, engine::match::Parts *parts, int32 *least
 
 	if (n_bytes < kLeastBytes || !engine::match::open_parts(bytes + kLeastBytes, n_bytes - kLeastBytes, parts) ||
 		parts->payload_bytes != 0 || !engine::match::items_valid(*parts, &n))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid match condition"),
-						   errhint("Use the function match_at_least.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid match condition"),
+				errhint("Use the function match_at_least.")));
 	for (Size i = 0; i < kLeastBytes; i++)
 		value = value << 8 | bytes[i];
 	*least = static_cast<int32>(value);
@@ -123,10 +125,10 @@ index_condition(const SupportRequestIndexCondition *request)
 	if (!OidIsValid(op) || !OidIsValid(make))
 		return NIL;
 	argument = eval_const_expressions(request->root,
-		reinterpret_cast<Node *>(makeFuncExpr(make, BYTEAOID, list_make2(query, least), InvalidOid, InvalidOid,
-			COERCE_EXPLICIT_CALL)));
-	clause = make_opclause(op, BOOLOID, false, reinterpret_cast<Expr *>(value),
-		reinterpret_cast<Expr *>(argument), InvalidOid, InvalidOid);
+		reinterpret_cast<Node *>(
+			makeFuncExpr(make, BYTEAOID, list_make2(query, least), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL)));
+	clause = make_opclause(op, BOOLOID, false, reinterpret_cast<Expr *>(value), reinterpret_cast<Expr *>(argument),
+		InvalidOid, InvalidOid);
 	return list_make1(clause);
 }
 

@@ -1,5 +1,6 @@
-// The cost of a scan of gpumatch: what the query's items touch, as far as the query is known, and what LIMIT leaves of comparing texts. PG
-// dialect. Called by the planner; reads the metapage, but raises nothing about it, so that a damaged index disturbs nobody who does not use it.
+// The cost of a scan of gpumatch: what the query's items touch, as far as the query is known, and what LIMIT leaves of
+// comparing texts. PG dialect. Called by the planner; reads the metapage, but raises nothing about it, so that a
+// damaged index disturbs nobody who does not use it.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/cost.hpp"
@@ -25,9 +26,11 @@ namespace
 
 using types::ElementSource;
 
-// All times cpu_operator_cost, which is a fiftieth of a microsecond where a sequential scan costs what it takes (README.md, "Cost").
-constexpr double kScan = 2000;       // a scan's beginning
-constexpr double kItem = 0.2;        // one step of the bisection that finds an item's keys; more, but the operator's cost knows no items at all
+// All times cpu_operator_cost, which is a fiftieth of a microsecond where a sequential scan costs what it takes
+// (README.md, "Cost").
+constexpr double kScan = 2000; // a scan's beginning
+constexpr double kItem =
+	0.2; // one step of the bisection that finds an item's keys; more, but the operator's cost knows no items at all
 constexpr double kPosting = 0.035;   // one entry of a list
 constexpr double kCounter = 0.002;   // one row's counter, compared
 constexpr double kBound = 0.4;       // one row's bound of an edit distance
@@ -38,9 +41,9 @@ constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
 constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (batch_plan.cpp)
 constexpr double kBatchGrowth = 16;
-constexpr double kNearest = 0.04;      // of the texts are compared for the nearest one,
-constexpr double kNearestDecade = 0.17; // and so many more for ten times as many
-constexpr double kPagesRead = 0.25;  // of the index, where no metapage tells
+constexpr double kNearest = 0.04;           // of the texts are compared for the nearest one,
+constexpr double kNearestDecade = 0.17;     // and so many more for ten times as many
+constexpr double kPagesRead = 0.25;         // of the index, where no metapage tells
 constexpr Size kMostQueryBytes = 64 * 1024; // of a query that is taken apart only to be counted
 
 struct IndexSizes
@@ -72,14 +75,15 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 		page = BufferGetPage(buffer);
 		meta = reinterpret_cast<const MetaData *>(page_payload(page));
 		intact = !PageIsNew(page) && page_tag(page)->magic == kPageMagic && page_tag(page)->role == PageRole::kMeta &&
-				 meta->magic == kMetaMagic && meta->version == kFormatVersion && page_checksum_ok(page) &&
-				 meta->complete == 1 && meta->n_segments <= kMaxSegments;
+			meta->magic == kMetaMagic && meta->version == kFormatVersion && page_checksum_ok(page) &&
+			meta->complete == 1 && meta->n_segments <= kMaxSegments;
 		for (uint32 i = 0; intact && i < meta->n_segments; i++)
 		{
 			const StreamEntry *streams = meta->segments[i].streams;
 
 			sizes->rows += static_cast<double>(meta->segments[i].n_rows);
-			sizes->keys += static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes) / sizeof(DictionaryEntry);
+			sizes->keys +=
+				static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes) / sizeof(DictionaryEntry);
 			sizes->postings += static_cast<double>(streams[static_cast<int>(kPostings)].n_bytes) / sizeof(uint32);
 		}
 		if (intact)
@@ -100,13 +104,15 @@ struct QueryItems
 bool
 is_range(const types::Slice &slice)
 {
-	return slice.high.length != slice.low.length + 1 || memcmp(slice.high.bytes, slice.low.bytes, slice.low.length) != 0;
+	return slice.high.length != slice.low.length + 1 ||
+		memcmp(slice.high.bytes, slice.low.bytes, slice.low.length) != 0;
 }
 
 QueryItems
 count_items(const MatchOptions &options, const IndexPath *path)
 {
-	const Node *clause = path->indexorderbys != NIL ? static_cast<const Node *>(linitial(path->indexorderbys)) : nullptr;
+	const Node *clause =
+		path->indexorderbys != NIL ? static_cast<const Node *>(linitial(path->indexorderbys)) : nullptr;
 	const Node *argument;
 	const Const *value;
 	QueryItems items = {0, 0};
@@ -131,16 +137,19 @@ count_items(const MatchOptions &options, const IndexPath *path)
 	return items;
 }
 
-/// A search of all segments and the delta that returns `wanted` rows, all of which are `all`, without what returning takes.
+/// A search of all segments and the delta that returns `wanted` rows, all of which are `all`, without what returning
+/// takes.
 Cost
 search_cost(const IndexSizes &sizes, const QueryItems &items, double all, double wanted)
 {
 	const double steps = 1 + std::log2(Max(sizes.keys, 1.0));
-	// Who asks for what rows have asks for frequent keys more often: by Zipf's law so long is the list of a key that a row has.
-	const double list = Min(Max(sizes.postings / Max(sizes.keys, 1.0), sizes.rows / std::log(Max(sizes.keys, 3.0))), sizes.rows);
+	// Who asks for what rows have asks for frequent keys more often: by Zipf's law so long is the list of a key that a
+	// row has.
+	const double list =
+		Min(Max(sizes.postings / Max(sizes.keys, 1.0), sizes.rows / std::log(Max(sizes.keys, 3.0))), sizes.rows);
 	const double touched = Min(items.n_single * list + items.n_ranges * sizes.rows * kRangeShare, sizes.postings);
-	double cost = kScan + (items.n_single + items.n_ranges) * steps * kItem + touched * kPosting + sizes.rows * kCounter +
-				  Max(all - sizes.rows, 0.0) * kDeltaRow;
+	double cost = kScan + (items.n_single + items.n_ranges) * steps * kItem + touched * kPosting +
+		sizes.rows * kCounter + Max(all - sizes.rows, 0.0) * kDeltaRow;
 
 	if (sizes.options.source == ElementSource::kTextGrams)
 		cost += sizes.rows * (kBound + kCompare * Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)), 1.0));
@@ -173,7 +182,8 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass;
 	Cost last_pass;
 
-	if (path->indexclauses == NIL && common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+	if (path->indexclauses == NIL &&
+		common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	if (path->indexclauses != NIL)
 	{
@@ -193,8 +203,10 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	{
 		const QueryItems items = count_items(sizes.options, path);
 
-		// Built by release 0.1: a scan in order ends with an error that asks for REINDEX, any other way gives the answer.
-		if (path->indexorderbys != NIL && sizes.options.source == types::ElementSource::kTextGrams && !sizes.options.has_texts)
+		// Built by release 0.1: a scan in order ends with an error that asks for REINDEX, any other way gives the
+		// answer.
+		if (path->indexorderbys != NIL && sizes.options.source == types::ElementSource::kTextGrams &&
+			!sizes.options.has_texts)
 		{
 			*startup_cost = *total_cost = disable_cost * 1e10;
 			return;

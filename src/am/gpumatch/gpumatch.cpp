@@ -5,7 +5,7 @@
 
 extern "C"
 {
-PG_FUNCTION_INFO_V1(vectorgpu_gpumatch_handler);
+	PG_FUNCTION_INFO_V1(vectorgpu_gpumatch_handler);
 }
 
 namespace vectorgpu::am
@@ -70,7 +70,7 @@ has_signatures(Relation index)
 	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
 
 	return code >> 16 == kSourceOfMinHash ||
-		   (code >> 16 != kSourceOfArray && match_is_signature(static_cast<types::ElementSource>(code >> 16)));
+		(code >> 16 != kSourceOfArray && match_is_signature(static_cast<types::ElementSource>(code >> 16)));
 }
 
 IndexScanDesc

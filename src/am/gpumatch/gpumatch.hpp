@@ -12,13 +12,15 @@
 namespace vectorgpu::am
 {
 
-/// Streams of a segment, beside the common ones. kVectors holds the bytes of the rows' stored values, one behind the other.
+/// Streams of a segment, beside the common ones. kVectors holds the bytes of the rows' stored values, one behind the
+/// other.
 constexpr StreamKind kValueEnds = StreamKind{4};  // n_rows uint64, by row: see value_end, value_size
 constexpr StreamKind kKeyBytes = StreamKind{5};   // the keys, ascending, one behind the other
 constexpr StreamKind kDictionary = StreamKind{6}; // DictionaryEntry, by code: the number of a key in ascending order
 constexpr StreamKind kPostings = StreamKind{7};   // uint32 row (number in the segment), by code, then ascending
-constexpr StreamKind kTextItems = StreamKind{8};  // n_rows engine::match::text_item, by row; of texts only, as is the next one
-constexpr StreamKind kTexts = StreamKind{9};      // the rows' texts, one behind the other
+constexpr StreamKind kTextItems =
+	StreamKind{8}; // n_rows engine::match::text_item, by row; of texts only, as is the next one
+constexpr StreamKind kTexts = StreamKind{9}; // the rows' texts, one behind the other
 
 struct DictionaryEntry
 {
@@ -51,7 +53,8 @@ value_size(uint64 item)
 struct MatchOptions
 {
 	types::ElementSource source;
-	uint8 has_texts; // 1: stored values and segments hold the texts themselves; 0 of an index by text_gram_ops of release 0.1
+	uint8 has_texts; // 1: stored values and segments hold the texts themselves; 0 of an index by text_gram_ops of
+					 // release 0.1
 	types::ElementOptions elements;
 };
 
@@ -72,7 +75,7 @@ struct MatchSearch
 	MatchOptions options;
 	engine::match::Parts parts;
 	uint64 n_items;
-	uint64 max_count; // no row can count more
+	uint64 max_count;                    // no row can count more
 	engine::match::GramQuery grams;      // of a text
 	engine::match::TextPattern *pattern; // of a text, else null
 };
@@ -117,8 +120,8 @@ extern const WorkerStructure kMatchWorkerStructure;
 
 /// segment_check.cpp. SegmentFormat::check_entry and check.
 const char *match_check_entry(const MetaData *meta, const SegmentEntry *segment);
-void match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
-	BufferAccessStrategy strategy);
+void match_check(
+	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
 /// options.cpp. At a build: a NOTICE for operator class options that change nothing.
 void match_note_options(Relation index, types::ElementSource source);
@@ -126,7 +129,8 @@ void match_note_options(Relation index, types::ElementSource source);
 /// options.cpp. AccessMethod::store_options.
 void match_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
-/// What is wrong with the options in the metapage of an index, or that they are another operator class's; null: nothing.
+/// What is wrong with the options in the metapage of an index, or that they are another operator class's; null:
+/// nothing.
 const char *match_check_options(Relation index, const MetaData *meta);
 
 /// search.cpp. AccessMethod::search_segment.
@@ -141,8 +145,8 @@ char *match_payload(const MatchOptions &options, Datum datum, Size *n_bytes);
 /// signature.cpp. The distance that the operator returns, of a query and a stored value of such a source.
 double match_exact_distance(const MatchSearch *query, Metric metric, const engine::match::Parts &value);
 
-/// search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments, with their exact
-/// distances; of an exact search all rows. False if a page was foreign.
+/// search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments, with
+/// their exact distances; of an exact search all rows. False if a page was foreign.
 bool match_search_signatures(const SegmentSearch *search, const MatchSearch *query);
 
 /// search_signature.cpp. WorkerStructure::n_candidates.
@@ -151,11 +155,12 @@ uint64 match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted);
 /// worker.cpp. WorkerStructure::metric: what rows are scored by before a signature's candidates get their distances.
 Metric match_copy_metric(const MetaData *meta);
 
-/// search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric. False if a page
-/// was foreign.
+/// search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric. False
+/// if a page was foreign.
 bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk);
 
-/// search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes (engine/match/count_tile.hpp), for a tile of the query's postings.
+/// search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes
+/// (engine/match/count_tile.hpp), for a tile of the query's postings.
 struct MatchCounters
 {
 	void *counters;
@@ -164,8 +169,10 @@ struct MatchCounters
 	uint64 n_rows;
 };
 
-/// search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first. False if a page was foreign.
-bool match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk);
+/// search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first. False
+/// if a page was foreign.
+bool match_offer_texts(
+	const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk);
 
 /// text_value.cpp. What stored values and queries have of a text: payloads, palloc'd.
 char *match_text_payload(Datum datum, Size *n_bytes);

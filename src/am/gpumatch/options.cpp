@@ -12,9 +12,9 @@ extern "C"
 #include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_text_gram_options);
-PG_FUNCTION_INFO_V1(vectorgpu_minhash_options);
-PG_FUNCTION_INFO_V1(vectorgpu_lsh_options);
+	PG_FUNCTION_INFO_V1(vectorgpu_text_gram_options);
+	PG_FUNCTION_INFO_V1(vectorgpu_minhash_options);
+	PG_FUNCTION_INFO_V1(vectorgpu_lsh_options);
 }
 
 namespace vectorgpu::am
@@ -82,9 +82,9 @@ match_check_options(Relation index, const MetaData *meta)
 
 	if (options.source != source_of_index(index))
 		return "The metapage is of another operator class.";
-	if (elements.gram_length < types::kMinGramLength || elements.gram_length > types::kMaxGramLength || elements.hashes < 1 ||
-		elements.hashes > types::kMaxHashes || elements.buckets < 2 || elements.buckets > types::kMaxBuckets ||
-		!std::isfinite(elements.width) || elements.width <= 0)
+	if (elements.gram_length < types::kMinGramLength || elements.gram_length > types::kMaxGramLength ||
+		elements.hashes < 1 || elements.hashes > types::kMaxHashes || elements.buckets < 2 ||
+		elements.buckets > types::kMaxBuckets || !std::isfinite(elements.width) || elements.width <= 0)
 		return "An option of the operator class is out of range.";
 	return nullptr;
 }
@@ -103,9 +103,11 @@ match_note_options(Relation index, types::ElementSource source)
 	width = given->width != defaults.width;
 	if (!width && given->buckets == defaults.buckets)
 		return;
-	ereport(NOTICE, (errmsg("option \"%s\" changes nothing for operator class vector_lsh_cosine_ops", width ? "width" : "buckets"),
-						errdetail("Its hash functions say on which side of a plane a vector lies: each has two values."),
-						errhint("The options are for vector_lsh_l2_ops and vector_lsh_l1_ops; more hashes tell more directions apart.")));
+	ereport(NOTICE,
+		(errmsg("option \"%s\" changes nothing for operator class vector_lsh_cosine_ops", width ? "width" : "buckets"),
+			errdetail("Its hash functions say on which side of a plane a vector lies: each has two values."),
+			errhint("The options are for vector_lsh_l2_ops and vector_lsh_l1_ops; more hashes tell more directions "
+					"apart.")));
 }
 
 void
@@ -149,8 +151,9 @@ check_width(void *parsed, relopt_value *, int)
 	const double width = static_cast<const am::ParsedOptions *>(parsed)->width;
 
 	if (!(width >= engine::kMinLshWidth && width <= engine::kMaxLshWidth))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %g out of bounds for option \"width\"", width),
-						   errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %g out of bounds for option \"width\"", width),
+				errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
 }
 
 /// Defines the options that a source has: what is not defined stays 0.
@@ -168,8 +171,8 @@ define_options(local_relopts *options, bool grams, bool lsh)
 			types::kMaxGramLength, offsetof(ParsedOptions, n));
 		return;
 	}
-	add_local_int_reloption(options, "hashes", "hash functions", defaults.hashes, 1, types::kMaxHashes,
-		offsetof(ParsedOptions, hashes));
+	add_local_int_reloption(
+		options, "hashes", "hash functions", defaults.hashes, 1, types::kMaxHashes, offsetof(ParsedOptions, hashes));
 	add_local_int_reloption(options, "seed", "of the hash functions", 0, 0, INT_MAX, offsetof(ParsedOptions, seed));
 	if (!lsh)
 		return;
@@ -211,7 +214,7 @@ vectorgpu_lsh_options(PG_FUNCTION_ARGS)
 		Datum vectorgpu_shape_##name(PG_FUNCTION_ARGS)                                                                 \
 		{                                                                                                              \
 			PG_RETURN_INT32(static_cast<int32>(source) << 16 |                                                         \
-							vectorgpu::am::shape_code(vectorgpu::ElementType::kSet, vectorgpu::Metric::metric));       \
+				vectorgpu::am::shape_code(vectorgpu::ElementType::kSet, vectorgpu::Metric::metric));                   \
 		}                                                                                                              \
 	}
 

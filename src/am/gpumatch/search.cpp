@@ -1,6 +1,6 @@
-// Search of one segment: the items of the query become ranges of postings, these become counts of the rows of a tile, and the
-// rows whose count can matter are offered to the selection. See README.md ("Search"). PG dialect; holds one content lock at a
-// time, none while it allocates or looks at interrupts.
+// Search of one segment: the items of the query become ranges of postings, these become counts of the rows of a tile,
+// and the rows whose count can matter are offered to the selection. See README.md ("Search"). PG dialect; holds one
+// content lock at a time, none while it allocates or looks at interrupts.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "engine/match/count_tile.hpp"
@@ -28,8 +28,9 @@ struct PostingRange
 
 constexpr uint32 kPageCopies = 8;
 
-/// Copies of pages of a stream that have been read; a page's place is its number modulo kPageCopies. A search for keys comes back to the same few pages some hundred times; if it pinned and locked them
-/// each time, many sessions that look into a small dictionary would wait for each other's turns at the header of one buffer.
+/// Copies of pages of a stream that have been read; a page's place is its number modulo kPageCopies. A search for keys
+/// comes back to the same few pages some hundred times; if it pinned and locked them each time, many sessions that look
+/// into a small dictionary would wait for each other's turns at the header of one buffer.
 struct PageCopies
 {
 	StreamKind kind;
@@ -88,7 +89,8 @@ read_by_copies(const SegmentSearch *search, PageCopies *copies, uint64 offset, S
 bool
 read_entry(Lookup *lookup, uint64 code, DictionaryEntry *entry)
 {
-	return read_by_copies(lookup->search, &lookup->dictionary, code * sizeof(DictionaryEntry), sizeof(DictionaryEntry), entry);
+	return read_by_copies(
+		lookup->search, &lookup->dictionary, code * sizeof(DictionaryEntry), sizeof(DictionaryEntry), entry);
 }
 
 /// Compares the key of a code, whose entry is known, with another. False if a page was foreign.
@@ -115,7 +117,8 @@ compare_with(Lookup *lookup, uint64 code, const DictionaryEntry *entry, Key want
 		lookup->key_capacity = entry->key_end - before.key_end;
 		lookup->key = static_cast<uint8 *>(palloc(lookup->key_capacity));
 	}
-	if (!read_by_copies(lookup->search, &lookup->key_bytes, before.key_end, entry->key_end - before.key_end, lookup->key))
+	if (!read_by_copies(
+			lookup->search, &lookup->key_bytes, before.key_end, entry->key_end - before.key_end, lookup->key))
 		return false;
 	*order = engine::match::key_compare({lookup->key, entry->key_end - before.key_end}, wanted);
 	return true;
@@ -172,8 +175,8 @@ postings_start(Lookup *lookup, uint64 code, uint64 *start)
 bool
 resolve(const SegmentSearch *search, const MatchSearch *query, PostingRange *ranges, uint64 *n_ranges)
 {
-	Lookup lookup = {search,
-		search->segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry), nullptr, 0, no_copies(kDictionary), no_copies(kKeyBytes)};
+	Lookup lookup = {search, search->segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry),
+		nullptr, 0, no_copies(kDictionary), no_copies(kKeyBytes)};
 	engine::match::ItemReader reader = engine::match::read_items(query->parts);
 	engine::match::Item item;
 	uint64 from = 0;
@@ -261,7 +264,8 @@ struct Offer
 
 /// Offers rows [row, row + n) of the segment, whose counters begin at `at`.
 bool
-offer_chunk(const SegmentSearch *search, const void *counters, Size width, uint64 at, uint64 row, uint64 n, Offer *offer)
+offer_chunk(
+	const SegmentSearch *search, const void *counters, Size width, uint64 at, uint64 row, uint64 n, Offer *offer)
 {
 	Chunk *chunk = &offer->chunk;
 	const bool has_dead = search->segment->n_dead > 0;
@@ -271,8 +275,9 @@ offer_chunk(const SegmentSearch *search, const void *counters, Size width, uint6
 			n * sizeof(RowId), chunk->rows, search->strategy))
 		return false;
 	offer->last_row = chunk->rows[n - 1];
-	if (has_dead && !stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, row / 8,
-						(row + n + 7) / 8 - row / 8, chunk->dead, search->strategy))
+	if (has_dead &&
+		!stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, row / 8,
+			(row + n + 7) / 8 - row / 8, chunk->dead, search->strategy))
 		return false;
 	engine::topk_push(offer->topk, chunk->scores, chunk->rows, n, has_dead ? chunk->dead : nullptr, row % 8);
 	return true;

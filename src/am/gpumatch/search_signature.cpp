@@ -1,6 +1,6 @@
-// Search by signatures: the rows of all segments with the most matches are candidates, their exact distances are offered. A
-// search begins with a few candidates for each row wanted and takes four times as many in each further round; an exact one
-// looks at every row. PG dialect; holds one content lock at a time.
+// Search by signatures: the rows of all segments with the most matches are candidates, their exact distances are
+// offered. A search begins with a few candidates for each row wanted and takes four times as many in each further
+// round; an exact one looks at every row. PG dialect; holds one content lock at a time.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/scan/row_lookup.hpp"
@@ -20,7 +20,8 @@ constexpr uint64 kRowsPerRead = 1024;
 
 /// Offers a row by its number in the segment. *n_scored: SegmentSearch::n_compared or n_rescored.
 bool
-offer_row(const SegmentSearch *search, const MatchSearch *query, uint64 number, RowId row, ValueBuffer *value, uint64 *n_scored)
+offer_row(const SegmentSearch *search, const MatchSearch *query, uint64 number, RowId row, ValueBuffer *value,
+	uint64 *n_scored)
 {
 	engine::match::Parts parts;
 	double distance;
@@ -53,7 +54,8 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 		for (uint64 i = 0; i < n; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if ((dead[i / 8] & (1 << i % 8)) == 0 && !offer_row(search, query, first + i, rows[i], value, search->n_compared))
+			if ((dead[i / 8] & (1 << i % 8)) == 0 &&
+				!offer_row(search, query, first + i, rows[i], value, search->n_compared))
 				return false;
 		}
 	}
@@ -64,7 +66,7 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 struct Candidates
 {
 	uint64 wanted; // candidates that were asked for
-	RowId *rows; // [n] ascending
+	RowId *rows;   // [n] ascending
 	uint64 n;
 };
 
@@ -87,8 +89,8 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 		*search->n_compared += one.segment->n_rows;
 	}
 	candidates->n = engine::topk_finish(&topk);
-	candidates->rows = static_cast<RowId *>(MemoryContextAllocHuge(
-		search->am_context, Max(candidates->n, UINT64CONST(1)) * sizeof(RowId)));
+	candidates->rows = static_cast<RowId *>(
+		MemoryContextAllocHuge(search->am_context, Max(candidates->n, UINT64CONST(1)) * sizeof(RowId)));
 	for (uint64 i = 0; i < candidates->n; i++)
 		candidates->rows[i] = buffer[i].row;
 	std::sort(candidates->rows, candidates->rows + candidates->n);
@@ -130,7 +132,8 @@ match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted)
 bool
 match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 {
-	const uint64 wanted = search->exact ? 0 : match_n_candidates(search->meta, search->round, search->n_before + search->wanted);
+	const uint64 wanted =
+		search->exact ? 0 : match_n_candidates(search->meta, search->round, search->n_before + search->wanted);
 	ValueBuffer value = {nullptr, 0};
 	const RowId *rows = search->candidates;
 	uint64 n = search->n_candidates;

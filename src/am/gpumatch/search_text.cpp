@@ -1,6 +1,6 @@
-// Search of texts in a segment: counts of common n-grams become bounds of edit distances, and the texts with the least bounds are read
-// and compared first, until no other can be among the first. See README.md ("Edit distance"). PG dialect; holds one content lock at a
-// time, none while it computes, allocates or looks at interrupts.
+// Search of texts in a segment: counts of common n-grams become bounds of edit distances, and the texts with the least
+// bounds are read and compared first, until no other can be among the first. See README.md ("Edit distance"). PG
+// dialect; holds one content lock at a time, none while it computes, allocates or looks at interrupts.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "engine/match/count_tile.hpp"
@@ -14,9 +14,10 @@ namespace
 using engine::match::GramWindow;
 using engine::match::text_end;
 
-constexpr uint64 kChunkRows = kPayloadBytes / sizeof(RowId); // rows whose items and ids are read together: a page of each
-constexpr uint64 kReadTogether = 8;                          // texts wanted of a chunk, from which on all of them are read at once
-constexpr Size kMostTogether = 256 * 1024;                   // bytes of them
+constexpr uint64 kChunkRows =
+	kPayloadBytes / sizeof(RowId);         // rows whose items and ids are read together: a page of each
+constexpr uint64 kReadTogether = 8;        // texts wanted of a chunk, from which on all of them are read at once
+constexpr Size kMostTogether = 256 * 1024; // bytes of them
 
 /// What has been read of a chunk of rows.
 struct TextChunk
@@ -63,7 +64,8 @@ need_items(TextChunk *chunk)
 	for (uint64 i = 0; i < chunk->n; i++)
 		if (!engine::match::text_item_valid(text_end(chunk->items[i]), chunk->items[i + 1]) ||
 			text_end(chunk->items[i + 1]) > chunk->search->segment->streams[static_cast<int>(kTexts)].n_bytes)
-			page_corrupted(chunk->search->index, chunk->search->segment->streams[static_cast<int>(kTextItems)].start_block,
+			page_corrupted(chunk->search->index,
+				chunk->search->segment->streams[static_cast<int>(kTextItems)].start_block,
 				"The ends of the texts are out of order.");
 	chunk->has_items = true;
 	return true;
@@ -74,9 +76,11 @@ need_rows(TextChunk *chunk)
 {
 	if (chunk->has_rows)
 		return true;
-	if (!read(chunk->search, StreamKind::kRowIds, chunk->first * sizeof(RowId), chunk->n * sizeof(RowId), chunk->rows) ||
-		(chunk->search->segment->n_dead > 0 && !read(chunk->search, StreamKind::kTombstones, chunk->first / 8,
-													(chunk->first + chunk->n + 7) / 8 - chunk->first / 8, chunk->dead)))
+	if (!read(
+			chunk->search, StreamKind::kRowIds, chunk->first * sizeof(RowId), chunk->n * sizeof(RowId), chunk->rows) ||
+		(chunk->search->segment->n_dead > 0 &&
+			!read(chunk->search, StreamKind::kTombstones, chunk->first / 8,
+				(chunk->first + chunk->n + 7) / 8 - chunk->first / 8, chunk->dead)))
 		return false;
 	chunk->has_rows = true;
 	return true;
@@ -122,10 +126,11 @@ read_text(TextChunk *chunk, uint64 i, uint64 n_wanted, engine::match::TextView *
 	return end == start || read(chunk->search, kTexts, start, end - start, chunk->text);
 }
 
-/// levels [tile->n_rows]: engine::match::gram_levels of the rows, kNoGramLevel of those whose counters say that they cannot be among the first.
+/// levels [tile->n_rows]: engine::match::gram_levels of the rows, kNoGramLevel of those whose counters say that they
+/// cannot be among the first.
 bool
-level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, const engine::TopK *topk, TextChunk *chunk,
-	GramWindow *window, uint8 *levels)
+level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, const engine::TopK *topk,
+	TextChunk *chunk, GramWindow *window, uint8 *levels)
 {
 	uint16 sizes[kChunkRows];
 
@@ -134,8 +139,9 @@ level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 		const uint64 n = Min(kChunkRows, tile.n_rows - at);
 
 		CHECK_FOR_INTERRUPTS();
-		if (topk->full && !engine::match::any_at_least(tile.counters, tile.width, at, n,
-							  engine::match::gram_least_count(query->grams, topk->threshold.score)))
+		if (topk->full &&
+			!engine::match::any_at_least(
+				tile.counters, tile.width, at, n, engine::match::gram_least_count(query->grams, topk->threshold.score)))
 		{
 			memset(levels + at, engine::match::kNoGramLevel, n);
 			continue;
@@ -144,8 +150,9 @@ level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 		if (!need_items(chunk))
 			return false;
 		for (uint64 i = 0; i < n; i++)
-			sizes[i] = static_cast<uint16>(Min(engine::match::text_item_size(text_end(chunk->items[i]), chunk->items[i + 1]),
-				static_cast<uint64>(engine::match::kMostRowSize)));
+			sizes[i] =
+				static_cast<uint16>(Min(engine::match::text_item_size(text_end(chunk->items[i]), chunk->items[i + 1]),
+					static_cast<uint64>(engine::match::kMostRowSize)));
 		engine::match::gram_levels(query->grams, tile.counters, tile.width, at, n, sizes, window, levels + at);
 	}
 	return true;
@@ -153,7 +160,8 @@ level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 
 /// Offers the rows of the chunk whose level is `level`: the bound is `bound`. levels: of the chunk.
 bool
-offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uint32 level, double bound, engine::TopK *topk)
+offer_level(
+	TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uint32 level, double bound, engine::TopK *topk)
 {
 	const SegmentSearch *search = chunk->search;
 	uint64 n_wanted = 0;
@@ -185,8 +193,8 @@ offer_level(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uin
 
 /// Offers the rows of a window, those with the least bounds first.
 bool
-offer_window(TextChunk *chunk, const MatchSearch *query, const MatchCounters &tile, const GramWindow &window, const uint8 *levels,
-	engine::TopK *topk)
+offer_window(TextChunk *chunk, const MatchSearch *query, const MatchCounters &tile, const GramWindow &window,
+	const uint8 *levels, engine::TopK *topk)
 {
 	uint8 last = 0;
 
@@ -233,7 +241,8 @@ match_offer_texts(const SegmentSearch *search, const MatchSearch *query, const M
 			!offer_window(chunk, query, tile, window, levels, topk))
 			return false;
 		window = {window.next, PG_INT64_MAX};
-	} while (window.first != PG_INT64_MAX && !(topk->full && static_cast<double>(window.first) > topk->threshold.score));
+	} while (
+		window.first != PG_INT64_MAX && !(topk->full && static_cast<double>(window.first) > topk->threshold.score));
 	if (chunk->text != nullptr)
 		pfree(chunk->text);
 	pfree(chunk);

@@ -1,8 +1,9 @@
 // Writing a segment of gpumatch: rows in TID order become values, a dictionary and lists. See README.md ("Build") and
 // segment_format.hpp for the callbacks, which run in one memory context.
 //
-// Rows are inverted in memory (engine/match/run_builder.hpp) until the run is full (maintenance_work_mem, or what may be sorted in one go); then it goes to
-// a temporary file. Rows come in order, so that the lists of a key, taken run by run, are in order.
+// Rows are inverted in memory (engine/match/run_builder.hpp) until the run is full (maintenance_work_mem, or what may
+// be sorted in one go); then it goes to a temporary file. Rows come in order, so that the lists of a key, taken run by
+// run, are in order.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/build/build.hpp"
@@ -28,8 +29,9 @@ using engine::match::Key;
 using engine::match::RunBuilder;
 
 constexpr uint32 kMostRuns = 1024;
-// A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute. kKeysPerRun take a tenth of a second, and less
-// each, since they stay in the processor's caches. Later runs have more, so that three billion keys fit into those before the last, which are bounded by memory alone.
+// A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute.
+// kKeysPerRun take a tenth of a second, and less each, since they stay in the processor's caches. Later runs have more,
+// so that three billion keys fit into those before the last, which are bounded by memory alone.
 constexpr uint64 kKeysPerRun = 128 * 1024;
 constexpr uint64 kPairsPerKey = 64; // of a run that is full
 constexpr uint32 kRunsPerStep = 16; // that have as many keys each; the next ones have kKeysPerRun more
@@ -118,7 +120,8 @@ match_begin(const SegmentPlan *plan)
 	return state;
 }
 
-/// Sorts the run and writes it to a file of its own: for each key its size, its bytes, the number of its rows, the rows.
+/// Sorts the run and writes it to a file of its own: for each key its size, its bytes, the number of its rows, the
+/// rows.
 void
 flush_run(MatchSegment *state)
 {
@@ -128,9 +131,9 @@ flush_run(MatchSegment *state)
 	if (run->n_keys == 0)
 		return;
 	if (state->n_runs == kMostRuns)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   errmsg("too many elements to index within maintenance_work_mem"),
-						   errhint("Increase maintenance_work_mem.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too many elements to index within maintenance_work_mem"),
+				errhint("Increase maintenance_work_mem.")));
 	(void) VG_FAULT("match_flush_run");
 	file = BufFileCreateTemp(false);
 	engine::match::run_sort(run);
@@ -194,8 +197,9 @@ match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const Ro
 	if (!engine::match::open_parts(value + sizeof(uint32), n_bytes, &parts))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
 	if (state->n_rows == PG_UINT32_MAX)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   errmsg("a segment of a gpumatch index cannot have more than %u rows", PG_UINT32_MAX)));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("a segment of a gpumatch index cannot have more than %u rows", PG_UINT32_MAX)));
 	state->value_bytes += n_bytes;
 	item = state->value_bytes | Min(parts.size, kMaxValueSize) << kValueSizeShift;
 	BufFileWrite(state->values, const_cast<char *>(value) + sizeof(uint32), n_bytes);
@@ -239,7 +243,8 @@ write_entry(MatchSegment *state, Key key)
 	state->n_keys++;
 }
 
-/// Of two readers of one array: whether a's key is the larger one, or they are the same and a's rows are the larger ones. In a heap by this the smallest is on top.
+/// Of two readers of one array: whether a's key is the larger one, or they are the same and a's rows are the larger
+/// ones. In a heap by this the smallest is on top.
 bool
 comes_later(const RunReader *a, const RunReader *b)
 {
@@ -293,8 +298,8 @@ merge_runs(MatchSegment *state)
 		state->n_postings += reader->n_rows;
 
 		// The entry is written when the key's last list is. Its bytes must outlast the step of the reader.
-		const Key key = {static_cast<const uint8 *>(memcpy(palloc(Max(reader->key_size, 1)), reader->key,
-							 reader->key_size)),
+		const Key key = {
+			static_cast<const uint8 *>(memcpy(palloc(Max(reader->key_size, 1)), reader->key, reader->key_size)),
 			reader->key_size};
 
 		std::pop_heap(heap, heap + n_heap, comes_later);
@@ -399,7 +404,8 @@ match_write(void *opaque, SegmentEntry *entry, BlockNumber start)
 		StreamKind kind;
 		BufFile *file;
 	} streams[] = {{StreamKind::kVectors, state->values}, {kValueEnds, state->ends}, {kKeyBytes, state->keys},
-		{kDictionary, state->dictionary}, {kPostings, state->postings}, {kTextItems, state->text_items}, {kTexts, state->texts}};
+		{kDictionary, state->dictionary}, {kPostings, state->postings}, {kTextItems, state->text_items},
+		{kTexts, state->texts}};
 
 	for (const auto &stream : streams)
 	{

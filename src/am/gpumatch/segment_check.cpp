@@ -1,5 +1,5 @@
-// vectorgpu_check of a segment of gpumatch: sizes, dictionary, lists; deep: that the lists hold exactly the elements of the
-// values. See segment_format.hpp. PG dialect.
+// vectorgpu_check of a segment of gpumatch: sizes, dictionary, lists; deep: that the lists hold exactly the elements of
+// the values. See segment_format.hpp. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #define XXH_INLINE_ALL
@@ -91,11 +91,13 @@ check_text_items(SegmentCheck *check)
 		read(check, kTextItems, row * sizeof(uint64), n * sizeof(uint64), items);
 		for (uint64 i = 0; i < n; i++)
 		{
-			require(check, engine::match::text_item_valid(last, items[i]), kTextItems, "The ends of the texts are out of order.");
+			require(check, engine::match::text_item_valid(last, items[i]), kTextItems,
+				"The ends of the texts are out of order.");
 			last = engine::match::text_end(items[i]);
 		}
 	}
-	require(check, last == bytes_of(check->segment, kTexts), kTextItems, "The texts do not end where their stream does.");
+	require(
+		check, last == bytes_of(check->segment, kTexts), kTextItems, "The texts do not end where their stream does.");
 }
 
 /// The text of a row is that of its value.
@@ -109,7 +111,8 @@ check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, V
 
 	require(check, engine::match::open_text_payload(parts, &text), StreamKind::kVectors,
 		psprintf("Value " UINT64_FORMAT ": It has no text.", row));
-	read(check, kTextItems, (row == 0 ? 0 : row - 1) * sizeof(uint64), (row == 0 ? 1 : 2) * sizeof(uint64), row == 0 ? &items[1] : &items[0]);
+	read(check, kTextItems, (row == 0 ? 0 : row - 1) * sizeof(uint64), (row == 0 ? 1 : 2) * sizeof(uint64),
+		row == 0 ? &items[1] : &items[0]);
 	start = engine::match::text_end(items[0]);
 	n_bytes = engine::match::text_end(items[1]) - start;
 	value_reserve(buffer, Max(n_bytes, Size(1)));
@@ -174,8 +177,9 @@ check_dictionary(SegmentCheck *check)
 		require(check, entry.prefix == engine::match::key_prefix(key), kDictionary,
 			"An entry of the dictionary has another prefix than its key.");
 		require(check,
-			code == 0 || engine::match::key_compare(
-							 {reinterpret_cast<const uint8 *>(keys[(code + 1) % 2].data), last_size}, key) < 0,
+			code == 0 ||
+				engine::match::key_compare(
+					{reinterpret_cast<const uint8 *>(keys[(code + 1) % 2].data), last_size}, key) < 0,
 			kKeyBytes, "The keys are out of order.");
 		check_list(check, XXH3_64bits(key.data, key.size), before.postings_end, entry.postings_end);
 		before = entry;
@@ -214,7 +218,8 @@ check_values(SegmentCheck *check)
 		problem = kMatchValues.check(value.data);
 		if (problem != nullptr)
 			require(check, false, StreamKind::kVectors, psprintf("Value " UINT64_FORMAT ": %s", row, problem));
-		(void) engine::match::open_parts(value.data + sizeof(uint32), stored_bytes(value.data) - sizeof(uint32), &parts);
+		(void) engine::match::open_parts(
+			value.data + sizeof(uint32), stored_bytes(value.data) - sizeof(uint32), &parts);
 		read(check, kValueEnds, row * sizeof(uint64), sizeof(item), &item);
 		require(check, value_size(item) == Min(parts.size, kMaxValueSize), kValueEnds, "A value has another size.");
 		if (has_texts)
@@ -261,8 +266,7 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 }
 
 void
-match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep,
-	BufferAccessStrategy strategy)
+match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy)
 {
 	SegmentCheck check = {index, meta, segment, strategy, 0, 0};
 

@@ -1,6 +1,6 @@
 // Sources whose elements only stand for the value: min-hash of sets, locality-sensitive hashes of vectors. Counts find
-// candidates; what is returned and ordered by is the exact distance, from the payload of the stored value: the set's own
-// elements as a stored value without its length, or the vector. See README.md ("Signatures"). PG dialect.
+// candidates; what is returned and ordered by is the exact distance, from the payload of the stored value: the set's
+// own elements as a stored value without its length, or the vector. See README.md ("Signatures"). PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/row_value.hpp"
@@ -22,7 +22,7 @@ set_source(ElementSource source)
 }
 
 static_assert(static_cast<int>(ElementSource::kMinHashUuidArray) - static_cast<int>(ElementSource::kMinHashInt4Array) ==
-			  static_cast<int>(ElementSource::kUuidArray) - static_cast<int>(ElementSource::kInt4Array));
+	static_cast<int>(ElementSource::kUuidArray) - static_cast<int>(ElementSource::kInt4Array));
 static_assert(static_cast<int>(ElementSource::kInt4Array) == 0);
 
 /// The number of elements that two sets, each ascending, have in common.
@@ -32,7 +32,8 @@ common_elements(const engine::match::Parts &a, const engine::match::Parts &b)
 	engine::match::ElementReader readers[2] = {engine::match::read_elements(a), engine::match::read_elements(b)};
 	engine::match::Key keys[2];
 	uint64 n = 0;
-	bool more = engine::match::next_element(&readers[0], &keys[0]) && engine::match::next_element(&readers[1], &keys[1]);
+	bool more =
+		engine::match::next_element(&readers[0], &keys[0]) && engine::match::next_element(&readers[1], &keys[1]);
 
 	while (more)
 	{
@@ -40,7 +41,7 @@ common_elements(const engine::match::Parts &a, const engine::match::Parts &b)
 
 		n += order == 0;
 		more = (order > 0 || engine::match::next_element(&readers[0], &keys[0])) &&
-			   (order < 0 || engine::match::next_element(&readers[1], &keys[1]));
+			(order < 0 || engine::match::next_element(&readers[1], &keys[1]));
 	}
 	return n;
 }
@@ -97,8 +98,9 @@ match_exact_distance(const MatchSearch *query, Metric metric, const engine::matc
 	const uint32 dim = static_cast<uint32>(query->parts.payload_bytes / sizeof(float));
 
 	if (query->parts.payload_bytes != value.payload_bytes)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-						   errmsg("different vector dimensions %zu and %u", value.payload_bytes / sizeof(float), dim)));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+				errmsg("different vector dimensions %zu and %u", value.payload_bytes / sizeof(float), dim)));
 	return engine::distance({metric, ElementType::kFloat32, dim}, query->parts.payload, value.payload);
 }
 

@@ -1,5 +1,5 @@
-// Texts in stored values and queries: the characters themselves, so that edit distances come from the index alone (engine/match/text_distance.hpp).
-// PG dialect.
+// Texts in stored values and queries: the characters themselves, so that edit distances come from the index alone
+// (engine/match/text_distance.hpp). PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "types/match/characters.hpp"
@@ -62,9 +62,10 @@ match_prepare_text(MatchSearch *search, Datum argument)
 	uint8 *payload = static_cast<uint8 *>(palloc_extended(n_bytes, MCXT_ALLOC_HUGE));
 
 	if (!search->options.has_texts)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("index by text_gram_ops was built by release 0.1 and holds no texts"),
-						   errhint("Rebuild it with REINDEX INDEX.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("index by text_gram_ops was built by release 0.1 and holds no texts"),
+				errhint("Rebuild it with REINDEX INDEX.")));
 	memcpy(payload, &gram_length, sizeof(gram_length));
 	memcpy(payload + sizeof(gram_length), codes, n_bytes - sizeof(gram_length));
 	search->parts.payload = payload;
@@ -89,7 +90,8 @@ match_text_distance(const MatchSearch *query, const engine::match::Parts &value)
 
 	if (!engine::match::open_text_payload(value, &text))
 		return 0; // found by vectorgpu_check; pages have checksums
-	return static_cast<double>(engine::match::text_distance(query->pattern, text, PG_INT64_MAX, {match_check_interrupts, nullptr}));
+	return static_cast<double>(
+		engine::match::text_distance(query->pattern, text, PG_INT64_MAX, {match_check_interrupts, nullptr}));
 }
 
 } // namespace vectorgpu::am

@@ -1,4 +1,5 @@
-// Stored values and queries of gpumatch, made from datums by the functions that the SQL operators use. See value_format.hpp.
+// Stored values and queries of gpumatch, made from datums by the functions that the SQL operators use. See
+// value_format.hpp.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "common/limits.hpp"
@@ -38,14 +39,15 @@ bool
 is_single(const types::Slice &slice)
 {
 	return slice.high.length == slice.low.length + 1 && slice.high.bytes[slice.low.length] == 0 &&
-		   memcmp(slice.high.bytes, slice.low.bytes, slice.low.length) == 0;
+		memcmp(slice.high.bytes, slice.low.bytes, slice.low.length) == 0;
 }
 
 [[noreturn]] void
 value_too_large()
 {
-	ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value is too large for a gpumatch index"),
-					   errdetail("Its elements take more than %zu bytes.", static_cast<size_t>(kMaxValueBytes))));
+	ereport(ERROR,
+		(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value is too large for a gpumatch index"),
+			errdetail("Its elements take more than %zu bytes.", static_cast<size_t>(kMaxValueBytes))));
 }
 
 IndexShape
@@ -60,12 +62,13 @@ match_shape(const AccessMethod *am, Relation index)
 	if (code >> 16 >= static_cast<int32>(ElementSource::kLshL2) &&
 		code >> 16 <= static_cast<int32>(ElementSource::kLshCosine) &&
 		TupleDescAttr(RelationGetDescr(index), 0)->atttypmod < 1)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
-						   errhint("Declare the number of dimensions in the column's type, or index an expression "
-								   "that casts to such a type.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
+				errhint("Declare the number of dimensions in the column's type, or index an expression "
+						"that casts to such a type.")));
 	if (!am->supports(shape.element, shape.metric))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("operator class not supported for %s index", am->name)));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("operator class not supported for %s index", am->name)));
 	match_note_options(index, static_cast<ElementSource>(code >> 16));
 	return shape;
 }
@@ -97,12 +100,11 @@ void *
 match_query(const IndexShape *shape, Datum argument)
 {
 	const MatchOptions options = match_options(shape->am_options);
-	MatchSearch *search =
-		match_make_query(options, types::slices_of_query(options.source, options.elements, argument));
+	MatchSearch *search = match_make_query(options, types::slices_of_query(options.source, options.elements, argument));
 
 	if (match_is_signature(options.source))
-		search->parts.payload = reinterpret_cast<const uint8 *>(
-			match_payload(options, argument, &search->parts.payload_bytes));
+		search->parts.payload =
+			reinterpret_cast<const uint8 *>(match_payload(options, argument, &search->parts.payload_bytes));
 	if (options.source == ElementSource::kTextGrams)
 		match_prepare_text(search, argument);
 	return search;
@@ -145,7 +147,8 @@ match_read_value(Relation index, const MetaData *meta, const SegmentEntry *segme
 	length = static_cast<uint32>(value_end(ends[1]) - start);
 	value_reserve(dest, sizeof(length) + length);
 	memcpy(dest->data, &length, sizeof(length));
-	return stream_read(index, meta, segment, StreamKind::kVectors, start, length, dest->data + sizeof(length), strategy);
+	return stream_read(
+		index, meta, segment, StreamKind::kVectors, start, length, dest->data + sizeof(length), strategy);
 }
 
 const char *

@@ -1,5 +1,5 @@
-// What the worker's copies of gpumatch need from the pages: the description of a segment's inverted index (engine/match/match_layout.hpp),
-// which is its streams one behind the other, and a query's items. PG dialect.
+// What the worker's copies of gpumatch need from the pages: the description of a segment's inverted index
+// (engine/match/match_layout.hpp), which is its streams one behind the other, and a query's items. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "storage/stream.hpp"
@@ -15,8 +15,8 @@ using engine::match::MatchHead;
 using engine::match::MatchLayout;
 
 static_assert(sizeof(DictionaryEntry) == sizeof(engine::match::MatchEntry) &&
-			  offsetof(DictionaryEntry, key_end) == offsetof(engine::match::MatchEntry, key_end) &&
-			  offsetof(DictionaryEntry, postings_end) == offsetof(engine::match::MatchEntry, postings_end));
+	offsetof(DictionaryEntry, key_end) == offsetof(engine::match::MatchEntry, key_end) &&
+	offsetof(DictionaryEntry, postings_end) == offsetof(engine::match::MatchEntry, postings_end));
 
 wire::CopyKind
 kind(const MetaData *meta)
@@ -38,7 +38,8 @@ layout_of(const MetaData *meta, const SegmentEntry *segment)
 	return {{segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry),
 				segment->streams[static_cast<int>(kPostings)].n_bytes / sizeof(uint32),
 				segment->streams[static_cast<int>(kKeyBytes)].n_bytes},
-		segment->streams[static_cast<int>(kTextItems)].n_bytes / sizeof(uint64), segment->streams[static_cast<int>(kTexts)].n_bytes};
+		segment->streams[static_cast<int>(kTextItems)].n_bytes / sizeof(uint64),
+		segment->streams[static_cast<int>(kTexts)].n_bytes};
 }
 
 uint32

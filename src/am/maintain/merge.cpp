@@ -1,8 +1,8 @@
 // Merging segments and the delta into one new segment. See merge.hpp and README.md ("Merge and tiers").
 //
 // Two metapage records: the extent is taken (and stands in pending), the new manifest is published (and pending
-// cleared); between them only pages that nobody refers to are written. Whatever stops a merge leaves the old manifest in
-// force and the extent in pending, from where the next vacuum or merge gives it back.
+// cleared); between them only pages that nobody refers to are written. Whatever stops a merge leaves the old manifest
+// in force and the extent in pending, from where the next vacuum or merge gives it back.
 #include "am/maintain/merge.hpp"
 
 #include "am/method/index_access.hpp"
@@ -30,8 +30,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRowsBetweenLooks = 64; // how often the clock is read
-constexpr uint64 kGiveWayMs = 200;       // how often waiting sessions are looked for
+constexpr uint32 kRowsBetweenLooks = 64;   // how often the clock is read
+constexpr uint64 kGiveWayMs = 200;         // how often waiting sessions are looked for
 constexpr BlockNumber kExtendBlocks = 128; // that the file grows by at a time: a few milliseconds
 
 struct Merge
@@ -135,9 +135,10 @@ take_extent(Merge *merge, uint64 n_blocks)
 	if (n_blocks > MaxBlockNumber)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("index \"%s\" is too large to be merged into one segment",
-					RelationGetRelationName(merge->index)),
-				errdetail("The segment would have " UINT64_FORMAT " blocks, and an index at most %u.", n_blocks, MaxBlockNumber),
+				errmsg(
+					"index \"%s\" is too large to be merged into one segment", RelationGetRelationName(merge->index)),
+				errdetail("The segment would have " UINT64_FORMAT " blocks, and an index at most %u.", n_blocks,
+					MaxBlockNumber),
 				errhint("Partition the table.")));
 	if (!extend_file(merge, static_cast<uint32>(n_blocks)))
 		return false;
@@ -164,8 +165,8 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 	const uint64 n_rows = merge->counts.rows + merge->counts.null_rows;
 	SegmentWriter *writer = static_cast<SegmentWriter *>(palloc(sizeof(SegmentWriter)));
 	RowMerge *rows = static_cast<RowMerge *>(palloc(sizeof(RowMerge)));
-	const SegmentPlan plan = {merge->index, WriteMode::kBuffers, &merge->meta, merge->sources, merge->n_sources,
-		must_give_way, merge};
+	const SegmentPlan plan = {
+		merge->index, WriteMode::kBuffers, &merge->meta, merge->sources, merge->n_sources, must_give_way, merge};
 	MergedRow row;
 	BlockNumber end;
 	uint64 n_blocks;
@@ -182,7 +183,8 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		segment_write_place(writer, merge->segment_id, merge->start_block);
 	}
 	row_merge_begin(rows, merge->index, &merge->meta, merge->sources, merge->n_sources, delta, true, strategy);
-	// In the maintenance worker only catalog look-ups have made a snapshot: a long merge must not keep VACUUM from rows.
+	// In the maintenance worker only catalog look-ups have made a snapshot: a long merge must not keep VACUUM from
+	// rows.
 	InvalidateCatalogSnapshotConditionally();
 	while (row_merge_next(rows, &row))
 	{
@@ -241,7 +243,8 @@ drop_consumed_chunks(MetaData *meta, uint64 parked_xid)
 {
 	uint32 n = 0;
 
-	while (n < meta->n_chunks && meta->chunks[n].first_row + chunk_capacity(meta, &meta->chunks[n]) <= meta->delta_first_row)
+	while (n < meta->n_chunks &&
+		meta->chunks[n].first_row + chunk_capacity(meta, &meta->chunks[n]) <= meta->delta_first_row)
 	{
 		extent_give(meta, meta->chunks[n].start_block, meta->chunks[n].n_blocks, parked_xid);
 		n++;
@@ -323,8 +326,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	resolve_sources(merge, plan);
 
 	for (uint32 i = 0; i < merge->n_sources; i++)
-		count_segment(index, &merge->meta, &merge->meta.segments[merge->sources[i]], nullptr, &merge->counts,
-			&stop);
+		count_segment(index, &merge->meta, &merge->meta.segments[merge->sources[i]], nullptr, &merge->counts, &stop);
 	if (plan->take_delta)
 		delta = sort_delta(index, &merge->meta, merge->meta.delta_first_row, merge->delta_end, &delta_counts, &stop);
 	merge->delta_dead = delta_counts.dead_rows;

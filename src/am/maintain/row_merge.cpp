@@ -1,8 +1,8 @@
 // Live rows in order of row id. See row_merge.hpp.
 //
-// Every source keeps a batch of rows in memory, so that no page stays locked while others are read. The delta's rows are
-// sorted as 16-byte keys (row id, number and NULL flag, both big-endian) under the type uuid, which core sorts by memcmp
-// with abbreviated keys; their vectors are fetched batch by batch.
+// Every source keeps a batch of rows in memory, so that no page stays locked while others are read. The delta's rows
+// are sorted as 16-byte keys (row id, number and NULL flag, both big-endian) under the type uuid, which core sorts by
+// memcmp with abbreviated keys; their vectors are fetched batch by batch.
 #include "am/maintain/row_merge.hpp"
 
 #include "pg/fault.hpp"
@@ -85,8 +85,8 @@ fill_from_segment(RowMerge *merge, RowSource *source)
 	if (source->vectors != nullptr)
 		must_not_be_foreign(merge->index,
 			merge->format != nullptr && merge->format->read_vectors != nullptr
-				? merge->format->read_vectors(merge->index, merge->meta, segment, source->next, n, source->vectors,
-					  merge->strategy)
+				? merge->format->read_vectors(
+					  merge->index, merge->meta, segment, source->next, n, source->vectors, merge->strategy)
 				: stream_read(merge->index, merge->meta, segment, StreamKind::kVectors, source->next * vector_size,
 					  n * vector_size, source->vectors, merge->strategy),
 			segment_block(segment, StreamKind::kVectors));
@@ -141,13 +141,13 @@ read_value(RowMerge *merge, const RowSource *source)
 	bool intact;
 
 	if (source->segment != nullptr)
-		intact = merge->values->read_value(merge->index, merge->meta, source->segment,
-			row_origin(source).number, &merge->value, merge->strategy);
+		intact = merge->values->read_value(
+			merge->index, merge->meta, source->segment, row_origin(source).number, &merge->value, merge->strategy);
 	else
 		intact = delta_read_value(merge->index, merge->meta, source->numbers[source->at], &merge->value);
 	MemoryContextSwitchTo(old);
-	must_not_be_foreign(merge->index, intact,
-		source->segment != nullptr ? segment_block(source->segment, StreamKind::kVectors) : 0);
+	must_not_be_foreign(
+		merge->index, intact, source->segment != nullptr ? segment_block(source->segment, StreamKind::kVectors) : 0);
 	return merge->value.data;
 }
 
@@ -280,8 +280,8 @@ sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCo
 	if (first >= end)
 		return nullptr;
 	type = lookup_type_cache(UUIDOID, TYPECACHE_LT_OPR);
-	sort = tuplesort_begin_datum(UUIDOID, type->lt_opr, InvalidOid, false, maintenance_work_mem, nullptr,
-		TUPLESORT_NONE);
+	sort =
+		tuplesort_begin_datum(UUIDOID, type->lt_opr, InvalidOid, false, maintenance_work_mem, nullptr, TUPLESORT_NONE);
 	headers = static_cast<uint64 *>(palloc(kHeaderBatch * sizeof(uint64)));
 	for (uint64 row = first; row < end;)
 	{
@@ -388,9 +388,8 @@ row_merge_next(RowMerge *merge, MergedRow *row)
 	row->row = best->rows[best->at];
 	row->source = best;
 	row->is_null = best->segment != nullptr ? best->null_rows : best->is_null[best->at];
-	row->vector = row->is_null || best->vectors == nullptr
-		? nullptr
-		: best->vectors + best->at * meta_vector_bytes(merge->meta);
+	row->vector =
+		row->is_null || best->vectors == nullptr ? nullptr : best->vectors + best->at * meta_vector_bytes(merge->meta);
 	if (merge->values != nullptr && merge->with_vectors && !row->is_null)
 		row->vector = read_value(merge, best);
 	if (unlikely(row->row <= merge->last))

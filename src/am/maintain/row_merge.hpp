@@ -55,10 +55,10 @@ struct RowSource
 	uint32 n_batch; // rows in the batch
 	uint32 at;      // the current row, within the batch
 	RowId *rows;
-	uint64 *numbers;  // delta: number of the row
-	bool *is_null;    // delta
-	uint8 *dead;      // segments: tombstones of the batch
-	char *vectors;    // null if not wanted
+	uint64 *numbers; // delta: number of the row
+	bool *is_null;   // delta
+	uint8 *dead;     // segments: tombstones of the batch
+	char *vectors;   // null if not wanted
 	bool finished;
 };
 
@@ -71,7 +71,7 @@ struct RowMerge
 	const SegmentFormat *format;
 	const ValueFormat *values; // null: vectors
 	bool with_vectors;
-	ValueBuffer value;         // stored values: of the current row
+	ValueBuffer value; // stored values: of the current row
 	BufferAccessStrategy strategy;
 	Tuplesortstate *delta;
 	MemoryContext context;

@@ -52,8 +52,8 @@ cheapest_prefix(const Candidate *sorted, uint32 n)
 	return best;
 }
 
-/// Marks all candidates of a level that has kTierRatio of them, and what is smaller; lowest level first, since what they
-/// become may fill the next one.
+/// Marks all candidates of a level that has kTierRatio of them, and what is smaller; lowest level first, since what
+/// they become may fill the next one.
 void
 choose_full_levels(Candidate *sorted, uint32 n)
 {
@@ -112,9 +112,8 @@ plan_tiers(const MetaData *meta, uint64 delta_rows, bool delta_due, MergePlan *p
 	if (delta_rows > 0 && (delta_due || delta_rows > Max(kTierBaseRows, all_rows / kDeltaShare)))
 		candidates[n++] = {delta_rows - Min(meta->delta_dead, delta_rows), 0, true, true};
 
-	std::sort(candidates, candidates + n, [](const Candidate &a, const Candidate &b) {
-		return a.live != b.live ? a.live < b.live : a.id < b.id;
-	});
+	std::sort(candidates, candidates + n,
+		[](const Candidate &a, const Candidate &b) { return a.live != b.live ? a.live < b.live : a.id < b.id; });
 	choose_full_levels(candidates, n);
 
 	for (uint32 i = 0; i < n; i++)

@@ -7,11 +7,11 @@
 namespace vectorgpu::am
 {
 
-constexpr uint32 kTierSegments = 8;         // segments that stay after a merge, at most
-constexpr uint64 kTierRatio = 8;            // rows of a level against the one below
-constexpr uint64 kTierBaseRows = 4096;      // level 0 ends at kTierBaseRows * kTierRatio rows
-constexpr uint64 kDeltaShare = 64;          // the delta joins when it has more than 1/64 of the rows
-constexpr uint64 kDeadShare = 3;            // a segment with more than 1/3 dead rows is rewritten
+constexpr uint32 kTierSegments = 8;    // segments that stay after a merge, at most
+constexpr uint64 kTierRatio = 8;       // rows of a level against the one below
+constexpr uint64 kTierBaseRows = 4096; // level 0 ends at kTierBaseRows * kTierRatio rows
+constexpr uint64 kDeltaShare = 64;     // the delta joins when it has more than 1/64 of the rows
+constexpr uint64 kDeadShare = 3;       // a segment with more than 1/3 dead rows is rewritten
 constexpr uint32 kMaxLevel = 7;
 
 /// What one merge joins into one new segment.

@@ -1,8 +1,8 @@
 // VACUUM's callbacks. See vacuum.hpp and README.md ("Vacuum").
 //
-// The dead are counted from the pages in every pass, not added to what the metapage says: a pass that was cancelled after
-// it had set tombstones leaves them uncounted, and the next pass, which does not see those entries again, must still move
-// the generation on before VACUUM frees their line pointers.
+// The dead are counted from the pages in every pass, not added to what the metapage says: a pass that was cancelled
+// after it had set tombstones leaves them uncounted, and the next pass, which does not see those entries again, must
+// still move the generation on before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
 #include "storage/delta.hpp"
@@ -70,8 +70,8 @@ write_tombstones(BulkDelete *pass, const SegmentEntry *segment, uint32 position)
 	uint8 *bits;
 
 	(void) VG_FAULT("vacuum_tombstones");
-	buffer = page_read(pass->index, block, expect, BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, pass->strategy,
-		nullptr);
+	buffer =
+		page_read(pass->index, block, expect, BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, pass->strategy, nullptr);
 	xlog = GenericXLogStart(pass->index);
 	page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 	bits = reinterpret_cast<uint8 *>(page_payload(page));
@@ -256,8 +256,8 @@ reclaim_pending(Relation index)
 }
 
 IndexBulkDeleteResult *
-shared_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback,
-	void *callback_state)
+shared_bulkdelete(
+	IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback, void *callback_state)
 {
 	BulkDelete *pass = static_cast<BulkDelete *>(palloc0(sizeof(BulkDelete)));
 
@@ -316,7 +316,8 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 		merge_index(info->index, heap, &plan, false, &result);
 		ereport(info->message_level,
-			(errmsg("index \"%s\": merged " UINT64_FORMAT " rows, dropped " UINT64_FORMAT ", segments: %u before, %u after",
+			(errmsg("index \"%s\": merged " UINT64_FORMAT " rows, dropped " UINT64_FORMAT
+					", segments: %u before, %u after",
 				RelationGetRelationName(info->index), result.rows_moved, result.rows_dropped, result.segments_before,
 				result.segments_after)));
 		table_close(heap, NoLock);

@@ -28,32 +28,36 @@ struct SegmentSearch
 	const MetaData *meta;
 	const SegmentEntry *segment;
 	BufferAccessStrategy strategy;
-	const void *query;   // one vector of the index's element type, as stored in streams
-	engine::TopK *topk;  // takes the candidates: scores of engine::compute_scores, row ids
-	uint64 *n_compared;  // to be increased by the rows that were looked at: by their distance, an estimate of it or a count
-	uint64 *n_named;     // where that was an estimate or a count: by the rows whose exact distance is wanted then,
-	uint64 *n_rescored;  // and by those whose exact distance was computed
+	const void *query;  // one vector of the index's element type, as stored in streams
+	engine::TopK *topk; // takes the candidates: scores of engine::compute_scores, row ids
+	uint64
+		*n_compared; // to be increased by the rows that were looked at: by their distance, an estimate of it or a count
+	uint64 *n_named; // where that was an estimate or a count: by the rows whose exact distance is wanted then,
+	uint64 *n_rescored; // and by those whose exact distance was computed
 
 	// For approximate access methods; others look at every row and leave these alone.
-	uint32 round;      // how wide to search: from 0, one more whenever a round has not given enough rows
-	bool exact;        // look at every row
-	uint64 wanted;     // rows that the batch asks for
-	uint64 n_before;   // rows that earlier batches returned
-	Relation heap;     // the table, for those that have to look there
+	uint32 round;    // how wide to search: from 0, one more whenever a round has not given enough rows
+	bool exact;      // look at every row
+	uint64 wanted;   // rows that the batch asks for
+	uint64 n_before; // rows that earlier batches returned
+	Relation heap;   // the table, for those that have to look there
 	Snapshot snapshot;
-	void **am_state;   // of this query, in am_context: null in the beginning, and after the manifest was read again
+	void **am_state; // of this query, in am_context: null in the beginning, and after the manifest was read again
 	MemoryContext am_context;
 	const RowId *returned; // [n_returned] ascending: rows to leave out (search_offer does)
 	uint64 n_returned;
-	const RowId *candidates; // [n_candidates] ascending: what the worker has found to look at; null: it was not asked, or cannot say
+	const RowId *candidates; // [n_candidates] ascending: what the worker has found to look at; null: it was not asked,
+							 // or cannot say
 	uint64 n_candidates;
-	Coverage *coverage; // to be lowered if the search leaves rows out
-	uint32 *width; // ScanCounters::pass_width
-	uint64 *n_up_to_last; // for EXPLAIN: to be increased by the rows that do not come after the last one returned (search_offer does); null: nobody asks
+	Coverage *coverage;   // to be lowered if the search leaves rows out
+	uint32 *width;        // ScanCounters::pass_width
+	uint64 *n_up_to_last; // for EXPLAIN: to be increased by the rows that do not come after the last one returned
+						  // (search_offer does); null: nobody asks
 };
 
-/// scan/batch.cpp. Offers candidates that have no tombstone to the selection, but for those that were returned before and,
-/// unless the search is exact, those whose score is NaN (*coverage is lowered for them). Compacts both arrays in place.
+/// scan/batch.cpp. Offers candidates that have no tombstone to the selection, but for those that were returned before
+/// and, unless the search is exact, those whose score is NaN (*coverage is lowered for them). Compacts both arrays in
+/// place.
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
 
 /// False if search_offer would pass over all of scores [n], whatever their rows: the caller need not read those.
@@ -85,8 +89,8 @@ struct RoundLook
 	uint32 width; // note_width; 0: at every row of it
 };
 
-/// What the worker's copies of an index whose segments have a structure need from its pages. Functions with a result of type bool
-/// return false if a page was foreign.
+/// What the worker's copies of an index whose segments have a structure need from its pages. Functions with a result of
+/// type bool return false if a page was foreign.
 struct WorkerStructure
 {
 	/// Of copies of an index with such storage parameters.
@@ -103,32 +107,33 @@ struct WorkerStructure
 	uint32 (*parameter)(const MetaData *meta, const SegmentEntry *segment);
 	uint64 (*n_bytes)(const MetaData *meta, const SegmentEntry *segment);
 
-	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at (SegmentSearch):
-	/// fills in all of *probes but the segment's id, and *look. Null: at all of it.
+	/// How much of a segment with rows a round of a scan for `wanted` rows behind n_before others looks at
+	/// (SegmentSearch): fills in all of *probes but the segment's id, and *look. Null: at all of it.
 	bool (*probes)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 round, uint64 wanted,
-		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes, RoundLook *look);
+		uint64 n_before, const void *query, BufferAccessStrategy strategy, wire::SegmentProbes *probes,
+		RoundLook *look);
 
 	/// Bytes [position, position + n_bytes) of the description of a segment's structure, as its kind is laid out.
-	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
-		BufferAccessStrategy strategy);
+	bool (*read)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes,
+		char *dest, BufferAccessStrategy strategy);
 
 	/// The bytes of a query that is no vector (ElementType::kSet), and how many, palloc'd. Null for vectors.
 	const void *(*query)(const void *query, Size *n_bytes);
 
-	/// False for a query whose answer may take long, which then comes from the pages: there it ends where it is interrupted, and
-	/// keeps nobody else waiting. Null: all may be asked.
+	/// False for a query whose answer may take long, which then comes from the pages: there it ends where it is
+	/// interrupted, and keeps nobody else waiting. Null: all may be asked.
 	bool (*takes)(const void *query);
 
 	/// By what the worker's copies score, if that is not the index's metric. Null: it is.
 	Metric (*metric)(const MetaData *meta);
 
-	/// For approximate access methods whose search begins with the rows of the segments that are first by the copies' metric: how
-	/// many of them a round for `wanted` rows looks at (SegmentSearch::candidates); 0: all rows. Null: what the worker returns is
-	/// the answer, but for finds_candidates.
+	/// For approximate access methods whose search begins with the rows of the segments that are first by the copies'
+	/// metric: how many of them a round for `wanted` rows looks at (SegmentSearch::candidates); 0: all rows. Null: what
+	/// the worker returns is the answer, but for finds_candidates.
 	uint64 (*n_candidates)(const MetaData *meta, uint32 round, uint64 wanted);
 
-	/// True of indexes whose copies find of each segment the candidates that its probes name (wire::CopyKind::kCodes): they are
-	/// SegmentSearch::candidates. Null: of none.
+	/// True of indexes whose copies find of each segment the candidates that its probes name (wire::CopyKind::kCodes):
+	/// they are SegmentSearch::candidates. Null: of none.
 	bool (*finds_candidates)(const MetaData *meta);
 };
 
@@ -178,14 +183,16 @@ struct AccessMethod
 	/// The number of the support function that defines options of operator classes; 0: there is none.
 	int16 options_support;
 
-	/// That of the function (query, integer) that makes the argument of search operators, of type bytea; 0: there is none.
+	/// That of the function (query, integer) that makes the argument of search operators, of type bytea; 0: there is
+	/// none.
 	int16 condition_support;
 
-	/// Fills MetaData::am_options [kAmOptionBytes, zero before] of a new index from its storage parameters. May raise errors
-	/// for what does not fit the shape. Null: there are none.
+	/// Fills MetaData::am_options [kAmOptionBytes, zero before] of a new index from its storage parameters. May raise
+	/// errors for what does not fit the shape. Null: there are none.
 	void (*store_options)(Relation index, const IndexShape *shape, uint8 *options);
 
-	/// What is wrong with MetaData::am_options of such an index, as a sentence, or null. May be null: SegmentFormat::check_entry says.
+	/// What is wrong with MetaData::am_options of such an index, as a sentence, or null. May be null:
+	/// SegmentFormat::check_entry says.
 	const char *(*check_options)(Relation index, const MetaData *meta);
 
 	/// A build has written its rows and goes on to SegmentFormat::prepare and write: names of its phases of
@@ -195,14 +202,15 @@ struct AccessMethod
 	/// What the view vectorgpu_indexes shows of its lists. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
 
-	/// A step of ranks (batch_plan.hpp) that ends at this rank or before searches from the first row; a longer one goes on behind the
-	/// last row returned. Chosen by which takes a GPU less time.
+	/// A step of ranks (batch_plan.hpp) that ends at this rank or before searches from the first row; a longer one goes
+	/// on behind the last row returned. Chosen by which takes a GPU less time.
 	uint64 most_from_first;
 
 	/// What of a segment each round has more of, as EXPLAIN calls it (note_width). Null: nothing that can be told.
 	const char *width_name;
 
-	/// True if scans want what this intact index of an earlier release has not got, so that it is to be rebuilt. May be null.
+	/// True if scans want what this intact index of an earlier release has not got, so that it is to be rebuilt. May be
+	/// null.
 	bool (*needs_reindex)(const MetaData *meta);
 
 	/// The session's recall target, in (0, 1], which goes to the worker with each search; null: 1.
@@ -241,8 +249,8 @@ constexpr int16 kDistanceStrategy = 1;
 /// The strategy of search operators: (value, bytea), see AccessMethod::condition_support.
 constexpr int16 kConditionStrategy = 2;
 
-/// shape.cpp. The shape of a new index. Raises 22023 if the column has no dimensions, 54000 if it has too many, 0A000 if
-/// the access method cannot search it.
+/// shape.cpp. The shape of a new index. Raises 22023 if the column has no dimensions, 54000 if it has too many, 0A000
+/// if the access method cannot search it.
 IndexShape index_shape(const AccessMethod *am, Relation index);
 
 /// shape.cpp. The IndexAmRoutine of an access method without boolean operators, the shared callbacks not yet set.
@@ -283,45 +291,31 @@ void shared_end_scan(IndexScanDesc scan);
 template <const AccessMethod *am>
 struct Callbacks
 {
-	static IndexBuildResult *
-	build(Relation heap, Relation index, IndexInfo *info)
+	static IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
 	{
 		return shared_build(am, heap, index, info);
 	}
 
-	static void
-	build_empty(Relation index)
-	{
-		shared_build_empty(am, index);
-	}
+	static void build_empty(Relation index) { shared_build_empty(am, index); }
 
-	static bool
-	insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, IndexUniqueCheck check_unique,
-		bool index_unchanged, IndexInfo *info)
+	static bool insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+		IndexUniqueCheck check_unique, bool index_unchanged, IndexInfo *info)
 	{
 		return shared_insert(am, index, values, isnull, tid, heap);
 	}
 
-	static char *
-	build_phase_name(int64 phase)
-	{
-		return shared_build_phase_name(am, phase);
-	}
+	static char *build_phase_name(int64 phase) { return shared_build_phase_name(am, phase); }
 
-	static bool
-	validate(Oid opclass_oid)
-	{
-		return shared_validate(am, opclass_oid);
-	}
+	static bool validate(Oid opclass_oid) { return shared_validate(am, opclass_oid); }
 
-	static IndexScanDesc
-	begin_scan(Relation index, int n_keys, int n_orderbys)
+	static IndexScanDesc begin_scan(Relation index, int n_keys, int n_orderbys)
 	{
 		return shared_begin_scan(am, index, n_keys, n_orderbys);
 	}
 };
 
-/// The IndexAmRoutine of an access method with all that is shared. Its handler sets amcostestimate, and what it has of its own.
+/// The IndexAmRoutine of an access method with all that is shared. Its handler sets amcostestimate, and what it has of
+/// its own.
 template <const AccessMethod *am>
 IndexAmRoutine *
 shared_routine()

@@ -1,4 +1,5 @@
-// Long calls of the engine in a backend: interrupts, progress, giving way, and what becomes of their outcomes. PG dialect.
+// Long calls of the engine in a backend: interrupts, progress, giving way, and what becomes of their outcomes. PG
+// dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -16,8 +17,8 @@ struct Watch
 	bool report; // to pg_stat_progress_create_index
 };
 
-/// To be called now and then: looks at interrupts (an error leaves by longjmp: the engine has no more than this thread and nothing to free) and reports
-/// that `done` of `total` are done. False: give way.
+/// To be called now and then: looks at interrupts (an error leaves by longjmp: the engine has no more than this thread
+/// and nothing to free) and reports that `done` of `total` are done. False: give way.
 bool watch_goes_on(const Watch *watch, uint64_t done, uint64_t total);
 
 /// The engine's Call that does so; watch: alive as long as it.

@@ -31,8 +31,9 @@ namespace
 [[noreturn]] void
 no_such_index(Oid index_oid)
 {
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("index with OID %u does not exist", index_oid),
-						   errhint("The view vectorgpu_indexes lists the indexes that you can name.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("index with OID %u does not exist", index_oid),
+			errhint("The view vectorgpu_indexes lists the indexes that you can name.")));
 	pg_unreachable();
 }
 
@@ -47,8 +48,7 @@ table_of(Oid index_oid)
 		no_such_index(index_oid);
 	if (relkind == RELKIND_PARTITIONED_INDEX)
 		ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				errmsg("index \"%s\" is partitioned", get_rel_name(index_oid)),
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("index \"%s\" is partitioned", get_rel_name(index_oid)),
 				errdetail("A partitioned index has no contents of its own."),
 				errhint("Call the function for the index of each partition.")));
 	if (relkind != RELKIND_INDEX)
@@ -80,8 +80,9 @@ check_right(Oid heap_oid, IndexRight right)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				errmsg("permission denied for index contents of table \"%s\"", get_rel_name(heap_oid)),
 				errdetail("Row-level security is active for you on this table, and an index holds all of its rows."),
-				right == IndexRight::kContents ? errhint("Ask the owner of the table.")
-											   : errhint("Ask the owner of the table, or a member of pg_stat_scan_tables.")));
+				right == IndexRight::kContents
+					? errhint("Ask the owner of the table.")
+					: errhint("Ask the owner of the table, or a member of pg_stat_scan_tables.")));
 }
 
 void
@@ -95,8 +96,7 @@ check_kind(Relation index)
 				errhint("The view vectorgpu_indexes lists the indexes that you can name.")));
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("cannot access temporary indexes of other sessions"),
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot access temporary indexes of other sessions"),
 				errdetail("Index \"%s\" is on a temporary table of another session.", RelationGetRelationName(index)),
 				errhint("Call the function in that session.")));
 	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
@@ -177,8 +177,8 @@ index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LO
 			UnlockRelationOid(index_oid, index_lock);
 	}
 	if (access->index != nullptr && access->index->rd_rel->relkind == RELKIND_INDEX &&
-		access->index->rd_index->indrelid == heap_oid && is_vectorgpu_index(access->index) && is_usable(access->index) &&
-		!RELATION_IS_OTHER_TEMP(access->index))
+		access->index->rd_index->indrelid == heap_oid && is_vectorgpu_index(access->index) &&
+		is_usable(access->index) && !RELATION_IS_OTHER_TEMP(access->index))
 	{
 		become_owner(access);
 		return true;

@@ -16,7 +16,8 @@ namespace vectorgpu::am
 enum class IndexRight
 {
 	kRead,     // SELECT on the table and no row security for the caller; or superuser, pg_stat_scan_tables
-	kContents, // SELECT on the table and no row security for the caller; or superuser: what is shown was computed from the rows' values
+	kContents, // SELECT on the table and no row security for the caller; or superuser: what is shown was computed from
+			   // the rows' values
 	kMaintain, // what VACUUM asks for: owner of the table or of the database
 };
 

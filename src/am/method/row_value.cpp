@@ -53,9 +53,10 @@ row_value_open(ElementType element, Datum datum)
 		}
 	}
 	if (n_bytes < kValueHeaderBytes || n_bytes - kValueHeaderBytes != vector_bytes(element, value.dim))
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("invalid length of a vector value"),
-						   errdetail("%zu bytes cannot hold %u dimensions.", n_bytes, value.dim),
-						   errhint("The value is damaged: check the storage of the table.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("invalid length of a vector value"),
+				errdetail("%zu bytes cannot hold %u dimensions.", n_bytes, value.dim),
+				errhint("The value is damaged: check the storage of the table.")));
 	return value;
 }
 
@@ -75,11 +76,13 @@ row_value_for_index(ElementType element, uint32 dim, Datum datum)
 	if (value.dim == dim)
 		return value;
 	if (element == ElementType::kBit)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %u bits, not %u", dim, value.dim),
-						   errdetail("An index on the column has %u bits.", dim)));
-	ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-					   errmsg("expected %d dimensions, not %d", static_cast<int>(dim), static_cast<int>(value.dim)),
-					   errdetail("An index on the column has %u dimensions.", dim)));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %u bits, not %u", dim, value.dim),
+				errdetail("An index on the column has %u bits.", dim)));
+	ereport(ERROR,
+		(errcode(ERRCODE_DATA_EXCEPTION),
+			errmsg("expected %d dimensions, not %d", static_cast<int>(dim), static_cast<int>(value.dim)),
+			errdetail("An index on the column has %u dimensions.", dim)));
 	pg_unreachable();
 }
 
@@ -94,10 +97,11 @@ row_value_for_query(ElementType element, uint32 dim, Datum datum)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("different bit lengths %u and %u", dim, value.dim),
 				errdetail("The index has %u bits, the value to compare with %u.", dim, value.dim)));
-	ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-					   errmsg("different %s dimensions %d and %d", type_name(element), static_cast<int>(dim),
-						   static_cast<int>(value.dim)),
-					   errdetail("The index has %u dimensions, the value to compare with %u.", dim, value.dim)));
+	ereport(ERROR,
+		(errcode(ERRCODE_DATA_EXCEPTION),
+			errmsg("different %s dimensions %d and %d", type_name(element), static_cast<int>(dim),
+				static_cast<int>(value.dim)),
+			errdetail("The index has %u dimensions, the value to compare with %u.", dim, value.dim)));
 	pg_unreachable();
 }
 

@@ -45,21 +45,24 @@ index_shape(const AccessMethod *am, Relation index)
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	if (!am->supports(shape.element, shape.metric))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("operator class not supported for %s index", am->name),
-						   errdetail("The access method cannot search by the distance of this operator class."),
-						   errhint("Operator classes of the extension: \\dAc %s in psql.", am->name)));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("operator class not supported for %s index", am->name),
+				errdetail("The access method cannot search by the distance of this operator class."),
+				errhint("Operator classes of the extension: \\dAc %s in psql.", am->name)));
 	if (dim < 1)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
-						   errhint("Declare the number of dimensions in the column's type, or index an expression "
-								   "that casts to such a type.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
+				errhint("Declare the number of dimensions in the column's type, or index an expression "
+						"that casts to such a type.")));
 	if (dim > max_dimensions(shape.element))
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						   shape.element == ElementType::kBit
-							   ? errmsg("column cannot have more than %d bits for %s index", max_dimensions(shape.element), am->name)
-							   : errmsg("column cannot have more than %d dimensions for %s index", max_dimensions(shape.element), am->name),
-						   errdetail("The column has %d.", dim),
-						   errhint("Index an expression that takes a part of the value, or fewer dimensions of the data.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				shape.element == ElementType::kBit ? errmsg("column cannot have more than %d bits for %s index",
+														 max_dimensions(shape.element), am->name)
+												   : errmsg("column cannot have more than %d dimensions for %s index",
+														 max_dimensions(shape.element), am->name),
+				errdetail("The column has %d.", dim),
+				errhint("Index an expression that takes a part of the value, or fewer dimensions of the data.")));
 	shape.dim = static_cast<uint32>(dim);
 	return shape;
 }

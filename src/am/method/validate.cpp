@@ -35,8 +35,10 @@ struct Subject
 bool
 complain(const Subject *subject, const char *what)
 {
-	ereport(INFO, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					  errmsg("operator family \"%s\" of access method %s %s", NameStr(subject->family), subject->am->name, what)));
+	ereport(INFO,
+		(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			errmsg(
+				"operator family \"%s\" of access method %s %s", NameStr(subject->family), subject->am->name, what)));
 	return false;
 }
 
@@ -91,10 +93,10 @@ check_support(Subject *subject, Form_pg_amproc form)
 		return complain(subject, "contains a support function for two different types");
 	if (form->amprocnum == subject->am->options_support && form->amprocnum > 0)
 		return check_amoptsproc_signature(form->amproc) ||
-			   complain(subject, "contains a support function with a wrong signature");
+			complain(subject, "contains a support function with a wrong signature");
 	if (form->amprocnum == subject->am->condition_support && form->amprocnum > 0)
 		return (get_func_rettype(form->amproc) == BYTEAOID && get_func_nargs(form->amproc) == 2) ||
-			   complain(subject, "contains a support function with a wrong signature");
+			complain(subject, "contains a support function with a wrong signature");
 	if (form->amprocnum != kShapeSupport)
 		return complain(subject, "contains a support function with a wrong number");
 	if (!check_amproc_signature(form->amproc, INT4OID, true, 0, 0))
@@ -110,7 +112,7 @@ check_support(Subject *subject, Form_pg_amproc form)
 	if (!subject->am->supports(subject->shape.element, subject->shape.metric))
 		return complain(subject, "has a support function that names a metric the access method cannot search");
 	if (subject->am->values != nullptr ? !subject->am->values->type_holds(subject->input_type, code)
-									  : !type_holds(subject->input_type, subject->shape.element))
+									   : !type_holds(subject->input_type, subject->shape.element))
 		return complain(subject, "has a support function for another type of element");
 	return true;
 }
@@ -121,7 +123,7 @@ check_operator(Subject *subject, Form_pg_amop form)
 	if (form->amopstrategy == kConditionStrategy && subject->am->condition_support > 0)
 		return (form->amoppurpose == AMOP_SEARCH &&
 				   check_amop_signature(form->amopopr, BOOLOID, form->amoplefttype, BYTEAOID)) ||
-			   complain(subject, "contains a search operator with a wrong signature");
+			complain(subject, "contains a search operator with a wrong signature");
 	if (form->amopstrategy != kDistanceStrategy)
 		return complain(subject, "contains an operator with a wrong strategy number");
 	if (form->amoppurpose != AMOP_ORDER)
@@ -160,8 +162,7 @@ shared_validate(const AccessMethod *am, Oid opclass_oid)
 	operators = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(class_form->opcfamily));
 	functions = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(class_form->opcfamily));
 	for (int i = 0; i < functions->n_members; i++)
-		valid &= check_support(&subject,
-			reinterpret_cast<Form_pg_amproc>(GETSTRUCT(&functions->members[i]->tuple)));
+		valid &= check_support(&subject, reinterpret_cast<Form_pg_amproc>(GETSTRUCT(&functions->members[i]->tuple)));
 	for (int i = 0; i < operators->n_members; i++)
 	{
 		Form_pg_amop form = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&operators->members[i]->tuple));

@@ -33,7 +33,7 @@ namespace
 {
 
 constexpr BlockNumber kBlocksPerStep = 128; // of the table, of a scan that has a deadline
-constexpr uint32 kRowsPerLook = 16;          // at the clock: a row may have to be fetched from many places and take 0.1 ms
+constexpr uint32 kRowsPerLook = 16; // at the clock: a row may have to be fetched from many places and take 0.1 ms
 
 /// float8's order of SQL: NaN is above everything.
 bool
@@ -124,8 +124,7 @@ compare_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool a
 
 		if (query->has_own && query->own == row)
 			continue;
-		distance =
-			DatumGetFloat8(FunctionCall2Coll(&scan->functions[i], scan->collation, value, query->argument));
+		distance = DatumGetFloat8(FunctionCall2Coll(&scan->functions[i], scan->collation, value, query->argument));
 		note_distance(query, scan->k, distance);
 		for (const Wanted *hit = wanted; hit < end && hit->row == row; hit++)
 			if (hit->query == i)
@@ -145,7 +144,8 @@ collect_wanted(TableScan *scan)
 	for (uint32 i = 0; i < scan->n_queries; i++)
 		for (uint32 j = 0; j < scan->queries[i].n_answer; j++)
 			scan->wanted[scan->n_wanted++] = {scan->queries[i].answer[j], i};
-	std::sort(scan->wanted, scan->wanted + scan->n_wanted, [](const Wanted &a, const Wanted &b) { return a.row < b.row; });
+	std::sort(
+		scan->wanted, scan->wanted + scan->n_wanted, [](const Wanted &a, const Wanted &b) { return a.row < b.row; });
 }
 
 /// The nearest rows of a scan whose order the executor looks at again.
@@ -176,7 +176,8 @@ index_value(IndexInfo *info, EState *estate, TupleTableSlot *slot, Datum *value)
 
 /// Takes rows until `wanted` are there; where the index gives lower bounds, until no nearer one can come.
 void
-take_rows(IndexScanDesc scan, TupleTableSlot *slot, FmgrInfo *function, Oid collation, RecallQuery *query, uint32 wanted)
+take_rows(
+	IndexScanDesc scan, TupleTableSlot *slot, FmgrInfo *function, Oid collation, RecallQuery *query, uint32 wanted)
 {
 	EState *estate = CreateExecutorState();
 	IndexInfo *info = BuildIndexInfo(scan->indexRelation);
@@ -274,7 +275,8 @@ recall_new_query(Datum argument, uint32 k, uint32 n_answers)
 }
 
 void
-recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *query, uint32 k)
+recall_ask_index(
+	Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *query, uint32 k)
 {
 	const uint32 wanted = k + (query->has_own ? 1 : 0);
 	TupleTableSlot *slot = table_slot_create(heap, nullptr);
@@ -283,7 +285,8 @@ recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const RecallO
 	FmgrInfo function;
 
 	fmgr_info(op->function, &function);
-	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, op->query_type, op->collation, op->function, query->argument);
+	ScanKeyEntryInitialize(
+		&key, SK_ORDER_BY, 1, kDistanceStrategy, op->query_type, op->collation, op->function, query->argument);
 	index_rescan(scan, nullptr, 0, &key, 1);
 	scan_set_limit(scan, wanted, false);
 	take_rows(scan, slot, &function, op->collation, query, wanted);
@@ -320,12 +323,14 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 	info->ii_ExclusionOps = nullptr;
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
-	for (BlockNumber start = 0; start < n_blocks && !scan.late; start = step < n_blocks - start ? start + step : n_blocks)
+	for (BlockNumber start = 0; start < n_blocks && !scan.late;
+		start = step < n_blocks - start ? start + step : n_blocks)
 	{
 		TableScanDesc part = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
 
 		(void) VG_FAULT("recall_scan");
-		// A range may not be asked for together with a scan of one's own, whose snapshot this is about: the scan itself has the range.
+		// A range may not be asked for together with a scan of one's own, whose snapshot this is about: the scan itself
+		// has the range.
 		if (by_parts)
 			heap_setscanlimits(part, start, Min(step, n_blocks - start));
 		table_index_build_scan(heap, index, info, true, false, compare_row, &scan, part);
@@ -372,7 +377,8 @@ recall_interval(const RecallCount *count)
 	{
 		const double mean = count->sum / queries;
 		const double variance = (count->sum_squares - queries * mean * mean) / (queries - 1);
-		const double independent = recall * (1 - recall) * queries / trials; // of a query's mean of trials / queries rows
+		const double independent =
+			recall * (1 - recall) * queries / trials; // of a query's mean of trials / queries rows
 
 		trials /= Max(1.0, variance / independent);
 	}
@@ -382,8 +388,7 @@ recall_interval(const RecallCount *count)
 	const double scale = 1 + kZ * kZ / trials;
 
 	// At the ends the interval ends there exactly; in floating point it would only nearly.
-	return {recall, recall <= 0 ? 0 : (centre - spread) / scale,
-		recall >= 1 ? 1 : (centre + spread) / scale};
+	return {recall, recall <= 0 ? 0 : (centre - spread) / scale, recall >= 1 ? 1 : (centre + spread) / scale};
 }
 
 } // namespace vectorgpu::am

@@ -1,5 +1,5 @@
-// Recall of an index: of the rows that are nearest to a query in truth, the share that the index gives. The truth is a scan
-// of the table that computes the operator's own distance for every row. PG dialect. Used by vectorgpu_recall()
+// Recall of an index: of the rows that are nearest to a query in truth, the share that the index gives. The truth is a
+// scan of the table that computes the operator's own distance for every row. PG dialect. Used by vectorgpu_recall()
 // (recall_function.cpp) and by the sampler of scans (recall_sampler.cpp).
 #pragma once
 
@@ -58,21 +58,21 @@ RecallQuery recall_new_query(Datum argument, uint32 k, uint32 n_answers);
 
 /// Asks the index for the rows nearest to query->argument, as a scan under LIMIT k does: fills in the answer, which has
 /// room for k + 1 rows (one may be the query's own).
-void recall_ask_index(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *query,
-	uint32 k);
+void recall_ask_index(
+	Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *query, uint32 k);
 
-/// Scans the table, computing the distance of each row of the index that the snapshot sees to each query. Returns false, with
-/// nothing to be used, if that is not done by `deadline` (pg::monotonic_ms; 0: none).
+/// Scans the table, computing the distance of each row of the index that the snapshot sees to each query. Returns
+/// false, with nothing to be used, if that is not done by `deadline` (pg::monotonic_ms; 0: none).
 bool recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *queries,
 	uint32 n_queries, uint32 k, uint64 deadline);
 
 /// Adds a query to the count. A row counts as found if it is as near as the k-th in truth: ties are no misses.
 void recall_count(const RecallQuery *query, RecallCount *count);
 
-/// Recall, and the 95 % confidence interval of Wilson's score (Wilson 1927, "Probable inference, the law of succession, and
-/// statistical inference", J. Am. Stat. Assoc. 22). Rows of one query are hit or missed together more often than by chance: the
-/// number of trials is divided by the design effect, the variance between queries over that of independent rows (Kish 1965),
-/// where it is above 1. All NaN if nothing was wanted.
+/// Recall, and the 95 % confidence interval of Wilson's score (Wilson 1927, "Probable inference, the law of succession,
+/// and statistical inference", J. Am. Stat. Assoc. 22). Rows of one query are hit or missed together more often than by
+/// chance: the number of trials is divided by the design effect, the variance between queries over that of independent
+/// rows (Kish 1965), where it is above 1. All NaN if nothing was wanted.
 struct RecallInterval
 {
 	double recall;

@@ -1,7 +1,8 @@
 // The SQL function vectorgpu_recall(index, sample, k). PG dialect.
 //
-// Queries are rows of the table, drawn at random (Algorithm R: Vitter 1985, "Random sampling with a reservoir", ACM TOMS 11).
-// Each row's neighbours are looked for among the others: it would be its own nearest, which every index finds.
+// Queries are rows of the table, drawn at random (Algorithm R: Vitter 1985, "Random sampling with a reservoir", ACM
+// TOMS 11). Each row's neighbours are looked for among the others: it would be its own nearest, which every index
+// finds.
 #include "am/method/index_access.hpp"
 #include "am/recall/recall.hpp"
 
@@ -16,7 +17,7 @@ extern "C"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_recall);
+	PG_FUNCTION_INFO_V1(vectorgpu_recall);
 }
 
 namespace
@@ -52,9 +53,8 @@ sample_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool al
 	if (isnull[0])
 		return;
 	reservoir->n_seen++;
-	place = reservoir->n < reservoir->size
-				? reservoir->n
-				: pg_prng_uint64_range(&pg_global_prng_state, 0, reservoir->n_seen - 1);
+	place = reservoir->n < reservoir->size ? reservoir->n
+										   : pg_prng_uint64_range(&pg_global_prng_state, 0, reservoir->n_seen - 1);
 	if (place >= reservoir->size)
 		return;
 	if (place == reservoir->n)
@@ -86,8 +86,8 @@ sample_table(const IndexAccess *access, Snapshot snapshot, uint32 size, Reservoi
 	table_index_build_scan(access->heap, access->index, info, true, false, sample_row, reservoir, scan);
 }
 
-/// Makes a query of a row's value. Where queries are of another type (matchrow and matchquery), the text of the row is one that
-/// asks for each of its attributes.
+/// Makes a query of a row's value. Where queries are of another type (matchrow and matchquery), the text of the row is
+/// one that asks for each of its attributes.
 Datum
 query_of_row(const RecallOperator *op, Datum value)
 {
@@ -107,20 +107,24 @@ void
 check_arguments(int32 sample, int32 k)
 {
 	if (sample < 1 || sample > kMaxSample)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("sample must be between 1 and %d", kMaxSample),
-						   errdetail("It is %d.", sample)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("sample must be between 1 and %d", kMaxSample),
+				errdetail("It is %d.", sample)));
 	if (k < 1 || k > kMaxK)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxK),
-						   errdetail("It is %d.", k)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxK),
+				errdetail("It is %d.", k)));
 	if (static_cast<int64>(sample) * k > kMaxNeighbors)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("sample and k are too large together"),
-						   errdetail("They ask for " INT64_FORMAT " rows, and at most " INT64_FORMAT " are compared.",
-							   static_cast<int64>(sample) * k, kMaxNeighbors)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("sample and k are too large together"),
+				errdetail("They ask for " INT64_FORMAT " rows, and at most " INT64_FORMAT " are compared.",
+					static_cast<int64>(sample) * k, kMaxNeighbors)));
 }
 
 } // namespace
 
-/// vectorgpu_recall(index regclass, sample int, k int): a row of sample (queries used), k, found, wanted, recall, low, high.
+/// vectorgpu_recall(index regclass, sample int, k int): a row of sample (queries used), k, found, wanted, recall, low,
+/// high.
 Datum
 vectorgpu_recall(PG_FUNCTION_ARGS)
 {
@@ -151,7 +155,8 @@ vectorgpu_recall(PG_FUNCTION_ARGS)
 	for (uint32 i = 0; i < reservoir.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		queries[i] = recall_new_query(query_of_row(&op, reservoir.values[i]), static_cast<uint32>(k), static_cast<uint32>(k) + 1);
+		queries[i] = recall_new_query(
+			query_of_row(&op, reservoir.values[i]), static_cast<uint32>(k), static_cast<uint32>(k) + 1);
 		queries[i].own = reservoir.rows[i];
 		queries[i].has_own = true;
 		recall_ask_index(access.index, access.heap, snapshot, &op, &queries[i], static_cast<uint32>(k));

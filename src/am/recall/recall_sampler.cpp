@@ -1,8 +1,8 @@
 // See recall_sampler.hpp.
 //
-// A sample travels in a file, since it may be larger than what a background worker can be told, and since making a segment of
-// shared memory may raise errors: pgsql_tmp_vectorgpu/pgsql_tmp_recall in the data directory, readable by the server only. The claim on the
-// statistics (recall_stats_claim) says whose it is.
+// A sample travels in a file, since it may be larger than what a background worker can be told, and since making a
+// segment of shared memory may raise errors: pgsql_tmp_vectorgpu/pgsql_tmp_recall in the data directory, readable by
+// the server only. The claim on the statistics (recall_stats_claim) says whose it is.
 #include "am/recall/recall_sampler.hpp"
 
 #include "am/method/index_access.hpp"
@@ -54,8 +54,9 @@ struct RecallSample
 namespace
 {
 
-constexpr uint64 kMostRows = 1000;  // of a LIMIT that is sampled
-constexpr uint32 kRowsPerWanted = 4; // rows noted for each that is wanted: invisible ones, and those that are rechecked, come on top
+constexpr uint64 kMostRows = 1000; // of a LIMIT that is sampled
+constexpr uint32 kRowsPerWanted =
+	4; // rows noted for each that is wanted: invisible ones, and those that are rechecked, come on top
 constexpr uint32 kSpareRows = 100;
 constexpr int kDefaultTimeMs = 2000;
 constexpr int kMostTimeMs = 4000; // DROP DATABASE waits for five seconds until nobody is connected
@@ -106,8 +107,8 @@ write_all(int file, const void *data, size_t n)
 bool
 write_sample(const RecallSample *sample, uint64 claim)
 {
-	const FileHead head = {kFileMagic, claim, sample->database, sample->index, sample->file_node, sample->k, sample->n_rows,
-		sample->query_bytes};
+	const FileHead head = {kFileMagic, claim, sample->database, sample->index, sample->file_node, sample->k,
+		sample->n_rows, sample->query_bytes};
 	char path[MAXPGPATH];
 	bool written;
 	int file;
@@ -178,7 +179,8 @@ read_sample(RecallSample *sample)
 		return false;
 	}
 	(void) unlink(path);
-	whole = head.index == order.index && head.k >= 1 && head.k <= kMostRows && head.n_rows <= kRowsPerWanted * kMostRows + kSpareRows && head.query_bytes >= VARHDRSZ &&
+	whole = head.index == order.index && head.k >= 1 && head.k <= kMostRows &&
+		head.n_rows <= kRowsPerWanted * kMostRows + kSpareRows && head.query_bytes >= VARHDRSZ &&
 		head.query_bytes <= MaxAllocSize;
 	if (whole)
 	{
@@ -261,8 +263,10 @@ on_worker_exit(int status, Datum argument)
 void
 recall_define_gucs()
 {
-	pg::define_real("vectorgpu.recall_sample_rate", "Share of the scans under a LIMIT whose recall is measured in the background.",
-		"The view vectorgpu_index_recall shows the results.", &sample_rate, 0, 0, 1, PGC_SUSET, 0, nullptr, nullptr, nullptr);
+	pg::define_real("vectorgpu.recall_sample_rate",
+		"Share of the scans under a LIMIT whose recall is measured in the background.",
+		"The view vectorgpu_index_recall shows the results.", &sample_rate, 0, 0, 1, PGC_SUSET, 0, nullptr, nullptr,
+		nullptr);
 	pg::define_int("vectorgpu.recall_sample_time", "Longest time that one such measurement takes.", nullptr,
 		&sample_time_ms, kDefaultTimeMs, 1, kMostTimeMs, PGC_SUSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 }
@@ -274,8 +278,8 @@ recall_sample_begin(IndexScanDesc scan, uint64 limit, MemoryContext context)
 	RecallSample *sample;
 	MemoryContext caller;
 
-	if (likely(sample_rate <= 0) || limit < 1 || limit > kMostRows || scan->heapRelation == nullptr || IsParallelWorker() ||
-		!IsUnderPostmaster || pg_prng_double(&pg_global_prng_state) >= sample_rate)
+	if (likely(sample_rate <= 0) || limit < 1 || limit > kMostRows || scan->heapRelation == nullptr ||
+		IsParallelWorker() || !IsUnderPostmaster || pg_prng_double(&pg_global_prng_state) >= sample_rate)
 		return nullptr;
 	// Another process cannot see what is this session's or this transaction's only.
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||

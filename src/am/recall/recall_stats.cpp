@@ -19,7 +19,7 @@ extern "C"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-PG_FUNCTION_INFO_V1(vectorgpu_recall_samples);
+	PG_FUNCTION_INFO_V1(vectorgpu_recall_samples);
 }
 
 namespace vectorgpu::am
@@ -29,7 +29,7 @@ namespace
 {
 
 constexpr int kEntries = 64;
-constexpr double kWindow = 200;        // samples: a new one weighs 1 of so many
+constexpr double kWindow = 200;            // samples: a new one weighs 1 of so many
 constexpr uint64 kClaimLifeMs = 60 * 1000; // of a claim whose process has ended without a word
 
 struct Entry
@@ -46,8 +46,8 @@ struct Entry
 struct RecallTable
 {
 	slock_t lock;
-	uint64 n_claims;     // given so far: the last one's number
-	uint64 claimed;      // pg::monotonic_ms; 0: nobody takes a sample
+	uint64 n_claims; // given so far: the last one's number
+	uint64 claimed;  // pg::monotonic_ms; 0: nobody takes a sample
 	Entry entries[kEntries];
 };
 
@@ -213,9 +213,9 @@ put_entry(ReturnSetInfo *result, const Entry *entry)
 {
 	const RecallInterval interval = recall_interval(&entry->count);
 	const Oid heap = IndexGetRelation(entry->index, true);
-	Datum values[kColumns] = {ObjectIdGetDatum(entry->index), Int64GetDatum(entry->n_samples), Int64GetDatum(entry->n_dropped),
-		Float8GetDatum(interval.recall), Float8GetDatum(interval.low), Float8GetDatum(interval.high),
-		TimestampTzGetDatum(entry->last)};
+	Datum values[kColumns] = {ObjectIdGetDatum(entry->index), Int64GetDatum(entry->n_samples),
+		Int64GetDatum(entry->n_dropped), Float8GetDatum(interval.recall), Float8GetDatum(interval.low),
+		Float8GetDatum(interval.high), TimestampTzGetDatum(entry->last)};
 	bool nulls[kColumns] = {};
 
 	if (!OidIsValid(heap) || !pg::may_read_table(heap) || file_node_of(entry->index) != entry->file_node)
@@ -239,8 +239,9 @@ vectorgpu_recall_samples(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != kColumns)
-		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-						   errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 	if (recalls != nullptr)
 	{
 		SpinLockAcquire(&recalls->lock);

@@ -18,8 +18,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kLastRound = 12; // after which a search is exact, whatever the access method says
-constexpr int kTries = 4; // the first, and three after recycled pages
+constexpr uint32 kLastRound = 12;       // after which a search is exact, whatever the access method says
+constexpr int kTries = 4;               // the first, and three after recycled pages
 constexpr Size kSliceBytes = 64 * 1024; // delta vectors read and scored at a time: stays in the CPU's cache
 constexpr uint64 kSliceRows = 1024;     // the most rows of a slice
 constexpr uint64 kRowIdsPerRead = kPayloadBytes / sizeof(RowId);
@@ -40,8 +40,8 @@ first_row_after(Relation index, const ScanState *state, const SegmentEntry *segm
 		const uint64 middle = low + (high - low) / 2;
 		RowId row;
 
-		if (!stream_read(index, &state->meta, segment, kind, middle * sizeof(RowId), sizeof(row), &row,
-				state->strategy))
+		if (!stream_read(
+				index, &state->meta, segment, kind, middle * sizeof(RowId), sizeof(row), &row, state->strategy))
 			return false;
 		if (row <= after)
 			low = middle + 1;
@@ -69,13 +69,14 @@ offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segmen
 		const uint64 bit = first_tombstone + item;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!stream_read(index, &state->meta, segment, kind, item * sizeof(RowId), n * sizeof(RowId), rows,
-				state->strategy))
+		if (!stream_read(
+				index, &state->meta, segment, kind, item * sizeof(RowId), n * sizeof(RowId), rows, state->strategy))
 			return false;
 		if (topk->full && rows[0] > topk->threshold.row)
 			break;
-		if (segment->n_dead > 0 && !stream_read(index, &state->meta, segment, StreamKind::kTombstones, bit / 8,
-									   (bit + n + 7) / 8 - bit / 8, dead, state->strategy))
+		if (segment->n_dead > 0 &&
+			!stream_read(index, &state->meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8,
+				dead, state->strategy))
 			return false;
 		engine::topk_push(topk, kNoScores, rows, n, segment->n_dead > 0 ? dead : nullptr, bit % 8);
 		item += n;
@@ -207,8 +208,8 @@ offer_segment(Relation index, const ScanState *state, const SegmentEntry *segmen
 		index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, search->topk);
 }
 
-/// One pass over segments and delta. candidates: SegmentSearch::candidates. *coverage: what it has looked at. False if a page was
-/// foreign.
+/// One pass over segments and delta. candidates: SegmentSearch::candidates. *coverage: what it has looked at. False if
+/// a page was foreign.
 bool
 one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, uint64 n_candidates, Coverage *coverage)
 {
@@ -256,8 +257,8 @@ one_pass(Relation index, ScanState *state, bool exact, const RowId *candidates, 
 	return true;
 }
 
-/// A batch; for an approximate access method passes until it is full or nothing was left out. *by_worker: all passes had their
-/// candidates from the worker. False if a page was foreign.
+/// A batch; for an approximate access method passes until it is full or nothing was left out. *by_worker: all passes
+/// had their candidates from the worker. False if a page was foreign.
 bool
 try_batch(Relation index, ScanState *state, bool *by_worker)
 {
@@ -281,7 +282,8 @@ reserve_rows(ScanState *state)
 {
 	uint64 capacity;
 
-	state->batch_size = Max(UINT64CONST(1), Min(state->batch_size, Min(state->max_batch_size, scan_rows_at_most(state))));
+	state->batch_size =
+		Max(UINT64CONST(1), Min(state->batch_size, Min(state->max_batch_size, scan_rows_at_most(state))));
 	capacity = engine::topk_buffer_bytes(state->batch_size) / sizeof(engine::Neighbor);
 	if (capacity <= state->row_capacity)
 		return;
@@ -289,8 +291,8 @@ reserve_rows(ScanState *state)
 		pfree(state->rows);
 	state->rows = nullptr;
 	state->row_capacity = 0;
-	state->rows = static_cast<engine::Neighbor *>(
-		MemoryContextAllocHuge(state->context, capacity * sizeof(engine::Neighbor)));
+	state->rows =
+		static_cast<engine::Neighbor *>(MemoryContextAllocHuge(state->context, capacity * sizeof(engine::Neighbor)));
 	state->row_capacity = capacity;
 }
 
@@ -433,8 +435,8 @@ scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)
 
 	reserve_rows(state);
 	// Once all rows were looked at, none that comes later is nearer.
-	state->counts_left_out = state->am->approximate && state->phase == ScanPhase::kScored && !state->relaxed && state->has_last &&
-							 !state->from_first && !state->nan_only && !state->left_out_counted && pg::explain_analyzes();
+	state->counts_left_out = state->am->approximate && state->phase == ScanPhase::kScored && !state->relaxed &&
+		state->has_last && !state->from_first && !state->nan_only && !state->left_out_counted && pg::explain_analyzes();
 	state->counters->n_asked += state->batch_size;
 	state->counters->largest_batch = Max(state->counters->largest_batch, state->batch_size);
 	state->counters->bypasses[static_cast<int>(Bypass::kNoOrder)] += state->nan_only;

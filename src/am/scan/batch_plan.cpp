@@ -12,31 +12,32 @@ namespace
 
 constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is known
 constexpr uint64 kBatchGrowth = 16; // each further batch is larger by this factor
-// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that they should
-// end where people's LIMITs do.
+// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that
+// they should end where people's LIMITs do.
 constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
-constexpr uint64 kStepGrowth = 4;   // behind these each step ends at a rank larger by this factor
+constexpr uint64 kStepGrowth = 4;     // behind these each step ends at a rank larger by this factor
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
 // Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
-constexpr uint64 kMostTimes = 4; // a first batch for a LIMIT, whatever the planner expects of its conditions
+constexpr uint64 kMostTimes = 4;   // a first batch for a LIMIT, whatever the planner expects of its conditions
 constexpr uint64 kMostOfTable = 2; // more than this part of the rows is most of them
-constexpr uint64 kDeadTimes = 8; // the index holds at most this multiple of the live rows
-constexpr double kPriorRows = 8; // the planner's expectation counts as this number of rows seen
+constexpr uint64 kDeadTimes = 8;   // the index holds at most this multiple of the live rows
+constexpr double kPriorRows = 8;   // the planner's expectation counts as this number of rows seen
 
-/// True if n rows are half of the live ones, or more. The index counts dead rows as well, the table's statistics may be old.
+/// True if n rows are half of the live ones, or more. The index counts dead rows as well, the table's statistics may be
+/// old.
 bool
 is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
 {
 	const double live = scan->heapRelation != nullptr ? scan->heapRelation->rd_rel->reltuples : 0;
 
 	return n > n_rows / kMostOfTable ||
-		   (live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
+		(live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
 }
 
-/// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no conditions: the
-/// others were dead. It fades with each further scan, since a vacuum changes it.
+/// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no
+/// conditions: the others were dead. It fades with each further scan, since a vacuum changes it.
 struct LiveShare
 {
 	Oid index;
@@ -74,7 +75,8 @@ share_so_far(IndexScanDesc scan, const ScanState *state)
 
 	if (state->n_before == 0 || !pg::scan_received(scan, &received))
 		return state->expected_share;
-	return (static_cast<double>(received) + kPriorRows * state->expected_share) / (static_cast<double>(state->n_before) + kPriorRows);
+	return (static_cast<double>(received) + kPriorRows * state->expected_share) /
+		(static_cast<double>(state->n_before) + kPriorRows);
 }
 
 /// The same by what was received alone, so that an ANALYZE between two pages changes nothing.
@@ -129,7 +131,8 @@ next_batch(IndexScanDesc scan, const ScanState *state)
 		return most;
 	if (!state->filtered)
 		*live_share(scan) = {RelationGetRelid(scan->indexRelation), share_so_far(scan, state)};
-	return std::clamp(rows_for(state->wanted - received, share_so_far(scan, state)), std::min(state->n_before, most), most);
+	return std::clamp(
+		rows_for(state->wanted - received, share_so_far(scan, state)), std::min(state->n_before, most), most);
 }
 
 } // namespace
@@ -147,8 +150,8 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	state->batch_size = 0;
 	state->from_first = false;
 	state->step_begin = state->step_end = 0;
-	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a bound that
-	// another row has passed, even if late rows are returned.
+	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a
+	// bound that another row has passed, even if late rows are returned.
 	state->all_wanted = approximate && !state->one_search &&
 		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounded)) ||
 			(strict && !wish->shared && is_most(scan, state->wanted, n_rows)) || is_most(scan, kStepEnds[0], n_rows));

@@ -1,13 +1,16 @@
 // How many rows a scan asks for at a time, and whether it is exact from its first row on. PG dialect. Used by scan.cpp.
 //
-// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each step
-// searches for all rows up to its end, as wide as that takes, and passes over what it finds up to the last row returned. So a
-// row's place depends on the query and the table alone, and pages by LIMIT and OFFSET are parts of one sequence. The share of
-// rows that has passed the conditions so far may join two steps, since it is the same for all pages; the LIMIT may not.
+// A scan of an approximate access method goes by steps of rank: rows 1 to 32, then to 128, 512, 1,024, and so on. Each
+// step searches for all rows up to its end, as wide as that takes, and passes over what it finds up to the last row
+// returned. So a row's place depends on the query and the table alone, and pages by LIMIT and OFFSET are parts of one
+// sequence. The share of rows that has passed the conditions so far may join two steps, since it is the same for all
+// pages; the LIMIT may not.
 //
-// Steps lose the rows that they find too late. So a strict scan that shall return most of the table, or all of it, is exact.
+// Steps lose the rows that they find too late. So a strict scan that shall return most of the table, or all of it, is
+// exact.
 //
-// An exact order is the same however it is cut. Its batches are as large as the LIMIT wants, by the share that has passed.
+// An exact order is the same however it is cut. Its batches are as large as the LIMIT wants, by the share that has
+// passed.
 #pragma once
 
 #include "am/scan/scan.hpp"
@@ -19,15 +22,16 @@ namespace vectorgpu::am
 /// At the scan's start, behind start_phase: what the plan wants of it.
 void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish);
 
-/// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access methods.
+/// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access
+/// methods.
 uint64 batch_plan_step_end(uint64 rank);
 
-/// For the planner: the next step of a scan that is to return `wanted` rows, of the ranks from *begin to *end. False: there are no more.
-/// Begin with *end = 0.
+/// For the planner: the next step of a scan that is to return `wanted` rows, of the ranks from *begin to *end. False:
+/// there are no more. Begin with *end = 0.
 bool batch_plan_next_step(double wanted, uint64 *begin, uint64 *end);
 
-/// The recall that a step needs which ends at rank `end` and begins behind n_before rows, for `target` of all these. Rows that the
-/// steps before have missed are lost to it, though its own wider search may find them.
+/// The recall that a step needs which ends at rank `end` and begins behind n_before rows, for `target` of all these.
+/// Rows that the steps before have missed are lost to it, though its own wider search may find them.
 double batch_plan_target(double target, uint64 n_before, uint64 end);
 
 /// The rows that the next batch of the phase asks for; scan_next_batch may ask for fewer.

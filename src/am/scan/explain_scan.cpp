@@ -21,8 +21,8 @@ constexpr double kNsPerMs = 1000 * 1000;
 const char *
 bypass_name(Bypass bypass)
 {
-	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method", "all_rows", "delta",
-		"long_query", "returned"};
+	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method",
+		"all_rows", "delta", "long_query", "returned"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));
 	return kNames[static_cast<int>(bypass)];
@@ -56,7 +56,7 @@ fallback_name_at(int i)
 
 /// A line as "Fallback: loading (3 batches), silent (1 batch)", of what was counted; none if nothing was.
 void
-text_counts(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int))
+text_counts(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int) )
 {
 	StringInfoData list;
 
@@ -136,7 +136,7 @@ number(ExplainState *es, const char *name, uint64 value)
 }
 
 void
-number_group(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int))
+number_group(ExplainState *es, const char *name, const uint64 *counts, int n, const char *(*item_name)(int) )
 {
 	ExplainOpenGroup(name, name, true, es);
 	for (int i = 0; i < n; i++)
@@ -145,7 +145,8 @@ number_group(ExplainState *es, const char *name, const uint64 *counts, int n, co
 	ExplainCloseGroup(name, name, true, es);
 }
 
-/// The same in JSON, XML and YAML: every property, those that are zero as well, but widths only of access methods that have one.
+/// The same in JSON, XML and YAML: every property, those that are zero as well, but widths only of access methods that
+/// have one.
 void
 explain_as_properties(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {

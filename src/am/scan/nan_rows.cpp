@@ -1,5 +1,6 @@
-// See nan_rows.hpp. A hash of the index's file, its uuid and its manifest's generation stands for what its segments hold: these do not
-// change. A file that was rolled back (SET TABLESPACE copies the uuid) may have had others of that generation.
+// See nan_rows.hpp. A hash of the index's file, its uuid and its manifest's generation stands for what its segments
+// hold: these do not change. A file that was rolled back (SET TABLESPACE copies the uuid) may have had others of that
+// generation.
 #include "am/scan/nan_rows.hpp"
 
 #include "bridge/shared_state.hpp"
@@ -21,8 +22,8 @@ uint64
 hash_of_segments(IndexScanDesc scan, const ScanState *state)
 {
 	const RelFileNode file = scan->indexRelation->rd_node;
-	const uint64 parts[] = {static_cast<uint64>(file.spcNode) << 32 | file.relNode, state->meta.uuid.high, state->meta.uuid.low,
-		state->meta.manifest_generation};
+	const uint64 parts[] = {static_cast<uint64>(file.spcNode) << 32 | file.relNode, state->meta.uuid.high,
+		state->meta.uuid.low, state->meta.manifest_generation};
 
 	return hash_bytes_extended(reinterpret_cast<const unsigned char *>(parts), sizeof(parts), 0) | 1;
 }
@@ -41,7 +42,8 @@ place_of(const ScanState *state)
 bool
 nan_rows_may_be(const ScanState *state)
 {
-	return state->am->values == nullptr && (state->shape.metric == Metric::kCosine || state->shape.metric == Metric::kInnerProduct);
+	return state->am->values == nullptr &&
+		(state->shape.metric == Metric::kCosine || state->shape.metric == Metric::kInnerProduct);
 }
 
 bool

@@ -31,8 +31,8 @@ hold_page(Finder *finder, uint64 page)
 		return true;
 	finder->page = page;
 	finder->n = Min(kPageRows, finder->segment->n_rows - page * kPageRows);
-	return stream_read(finder->index, finder->meta, finder->segment, StreamKind::kRowIds, page * kPageRows * sizeof(RowId),
-		finder->n * sizeof(RowId), finder->rows, finder->strategy);
+	return stream_read(finder->index, finder->meta, finder->segment, StreamKind::kRowIds,
+		page * kPageRows * sizeof(RowId), finder->n * sizeof(RowId), finder->rows, finder->strategy);
 }
 
 /// The page between pages [low, high), which hold rows from low_row up to high_row, where a row would be.
@@ -40,8 +40,8 @@ uint64
 guess(uint64 low, uint64 high, RowId low_row, RowId high_row, RowId row)
 {
 	const double share = high_row > low_row && row > low_row
-							 ? static_cast<double>(row - low_row) / static_cast<double>(high_row - low_row)
-							 : 0.0;
+		? static_cast<double>(row - low_row) / static_cast<double>(high_row - low_row)
+		: 0.0;
 
 	return Min(low + static_cast<uint64>(share * static_cast<double>(high - low)), high - 1);
 }
@@ -57,7 +57,7 @@ find_row(Finder *finder, uint64 *low, RowId *low_row, RowId last, RowId row, uin
 	for (int i = 0; *low < high; i++)
 	{
 		const uint64 page = i == 0 && finder->n > 0 && finder->page >= *low ? finder->page
-							: i <= kGuesses                                 ? guess(*low, high, *low_row, high_row, row)
+			: i <= kGuesses                                                 ? guess(*low, high, *low_row, high_row, row)
 																			: *low + (high - *low) / 2;
 
 		if (!hold_page(finder, page))
@@ -89,8 +89,8 @@ find_row(Finder *finder, uint64 *low, RowId *low_row, RowId last, RowId row, uin
 } // namespace
 
 bool
-find_rows(Relation index, const MetaData *meta, const SegmentEntry *segment, const RowId *rows, uint64 n, uint64 *numbers,
-	BufferAccessStrategy strategy)
+find_rows(Relation index, const MetaData *meta, const SegmentEntry *segment, const RowId *rows, uint64 n,
+	uint64 *numbers, BufferAccessStrategy strategy)
 {
 	Finder *finder;
 	uint64 low = 0;
@@ -103,8 +103,8 @@ find_rows(Relation index, const MetaData *meta, const SegmentEntry *segment, con
 		return true;
 	finder = static_cast<Finder *>(palloc(sizeof(Finder)));
 	*finder = {.index = index, .meta = meta, .segment = segment, .strategy = strategy};
-	good = stream_read(index, meta, segment, StreamKind::kRowIds, (segment->n_rows - 1) * sizeof(RowId), sizeof(last), &last,
-		strategy);
+	good = stream_read(index, meta, segment, StreamKind::kRowIds, (segment->n_rows - 1) * sizeof(RowId), sizeof(last),
+		&last, strategy);
 	for (uint64 i = 0; good && i < n && rows[i] <= last; i++)
 	{
 		uint8 dead = 0;

@@ -1,6 +1,6 @@
-// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a batch.
-// Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no pins
-// between two rows.
+// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a
+// batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no
+// pins between two rows.
 #include "am/scan/scan.hpp"
 
 #include "am/scan/batch_plan.hpp"
@@ -135,9 +135,10 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	pg::ScanWish wish;
 
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
-						   errdetail("A search needs one state of the table from its first row to its last.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
+				errdetail("A search needs one state of the table from its first row to its last.")));
 	pgstat_count_index_scan(index);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
@@ -182,14 +183,16 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->left_out_counted = false;
 	// Of an empty index no condition is looked at: computing the bound may be an error.
 	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 &&
-					 pg::scan_bound(scan, &state->bound);
+		pg::scan_bound(scan, &state->bound);
 	state->nan_only = state->skips_segments = false;
 	if (state->bounded && state->bound.none)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
-	state->one_search = state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
+	state->one_search =
+		state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
-	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 && state->phase == ScanPhase::kScored)
+	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 &&
+		state->phase == ScanPhase::kScored)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
 
@@ -202,8 +205,7 @@ note_returned(ScanState *state)
 	if (n > state->returned_capacity)
 	{
 		const uint64 capacity = Max(n, 2 * state->returned_capacity);
-		RowId *grown =
-			static_cast<RowId *>(MemoryContextAllocHuge(state->context, capacity * sizeof(RowId)));
+		RowId *grown = static_cast<RowId *>(MemoryContextAllocHuge(state->context, capacity * sizeof(RowId)));
 
 		std::copy(state->returned, state->returned + state->n_returned, grown);
 		if (state->returned != nullptr)
@@ -254,7 +256,8 @@ advance(IndexScanDesc scan, ScanState *state)
 	{
 		if (state->phase_done)
 			start_phase(state,
-				state->phase == ScanPhase::kScored && !state->has_worst && !state->bounded ? ScanPhase::kNulls : ScanPhase::kDone);
+				state->phase == ScanPhase::kScored && !state->has_worst && !state->bounded ? ScanPhase::kNulls
+																						   : ScanPhase::kDone);
 		if (state->phase == ScanPhase::kDone)
 			return false;
 		state->batch_size = batch_plan_rows(scan, state);
@@ -299,7 +302,8 @@ scan_define_gucs()
 		nullptr, nullptr);
 	pg::define_bool("vectorgpu.stable_pages",
 		"Pages by LIMIT and OFFSET of an approximate index are parts of one sequence.",
-		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more than 32.",
+		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more "
+		"than 32.",
 		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 }
 
@@ -323,9 +327,10 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 
 	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
 	if ((n_keys > 0 && (am->values == nullptr || am->values->condition == nullptr)) || n_orderbys > 1)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						   errmsg("access method %s can order by one distance only", am->name),
-						   errhint("Order by the second distance in an outer query.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("access method %s can order by one distance only", am->name),
+				errhint("Order by the second distance in an outer query.")));
 	if (n_orderbys > 0)
 	{
 		scan->xs_orderbyvals = static_cast<Datum *>(palloc0(sizeof(Datum)));
@@ -388,7 +393,8 @@ scan_is_behind_bound(const ScanState *state, double score)
 	return !(distance < state->bound.value) && (state->bound.open || !(distance == state->bound.value));
 }
 
-/// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there are none.
+/// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there
+/// are none.
 bool
 go_on_to_nan(IndexScanDesc scan, ScanState *state)
 {

@@ -11,15 +11,16 @@ namespace vectorgpu::am
 enum class Bypass : uint8
 {
 	kNone = 0,
-	kSettingOff, // vectorgpu.worker is off in the session
-	kNoOrder,    // rows in the table's order: no ORDER BY, ORDER BY NULL, or the NULL rows at the end
-	kTemporary,  // the index is on a temporary table
-	kSmall,      // below vectorgpu.worker_min_size
+	kSettingOff,   // vectorgpu.worker is off in the session
+	kNoOrder,      // rows in the table's order: no ORDER BY, ORDER BY NULL, or the NULL rows at the end
+	kTemporary,    // the index is on a temporary table
+	kSmall,        // below vectorgpu.worker_min_size
 	kAccessMethod, // the worker holds no copies of such indexes
 	kAllRows,      // a pass over all rows, which needs no candidates
-	kDelta,        // candidates only: the delta is so large that the worker's look at it costs more than its count of the segments saves
-	kLongQuery,    // a search that may take long, which the backend can be interrupted in at any time
-	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
+	kDelta,     // candidates only: the delta is so large that the worker's look at it costs more than its count of the
+				// segments saves
+	kLongQuery, // a search that may take long, which the backend can be interrupted in at any time
+	kReturned,  // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
 	kCount,
 };
 
@@ -33,18 +34,20 @@ struct ScanCounters
 	uint64 largest_batch; // asked for at a time
 	uint64 n_rounds;      // of approximate access methods: passes over a part of the rows, or at last all
 	uint64 n_exhaustive;  // of those: passes over all rows
-	uint32 pass_width;    // AccessMethod::width_name of the round under way: the largest of the segments that are not looked at whole
+	uint32 pass_width;    // AccessMethod::width_name of the round under way: the largest of the segments that are not
+						  // looked at whole
 	uint32 least_width;   // of the rounds that had one; 0: none
 	uint32 most_width;
-	uint64 n_late;        // rows returned behind one further away (vectorgpu.scan_order = relaxed)
-	uint64 n_left_out;    // rows found nearer than one that was returned before them (strict): see ScanState::counts_left_out
-	uint64 n_compared;    // rows that the backend looked at: by their distance, an estimate of it or a count of matches
-	uint64 n_candidates;  // rows that a coarser look at a query of this scan alone named for exact distances
-	uint64 n_rescored;    // of those, rows whose exact distance was computed
+	uint64 n_late; // rows returned behind one further away (vectorgpu.scan_order = relaxed)
+	uint64
+		n_left_out; // rows found nearer than one that was returned before them (strict): see ScanState::counts_left_out
+	uint64 n_compared;   // rows that the backend looked at: by their distance, an estimate of it or a count of matches
+	uint64 n_candidates; // rows that a coarser look at a query of this scan alone named for exact distances
+	uint64 n_rescored;   // of those, rows whose exact distance was computed
 	uint64 n_rescored_together; // the same by the worker's engine for several searches together: nobody knows for which
-	uint64 engine_ns;     // of those engine batches
-	uint64 n_shipped;     // of the delta, brought to the worker's copy
-	uint64 delta_rows;    // of the last search, dead ones included
+	uint64 engine_ns;           // of those engine batches
+	uint64 n_shipped;           // of the delta, brought to the worker's copy
+	uint64 delta_rows;          // of the last search, dead ones included
 	uint32 largest_engine_batch; // searches that the engine answered together
 	wire::EngineKind engine;     // of the worker, if it answered
 	uint64 bypasses[static_cast<int>(Bypass::kCount)];

@@ -1,5 +1,5 @@
-// What the files of scans by the worker share: worker_scan.cpp (searches whose rows are the answer) and worker_candidates.cpp (those whose rows are candidates, which
-// the pages finish). PG dialect.
+// What the files of scans by the worker share: worker_scan.cpp (searches whose rows are the answer) and
+// worker_candidates.cpp (those whose rows are candidates, which the pages finish). PG dialect.
 #pragma once
 
 #include "am/scan/worker_scan.hpp"
@@ -29,9 +29,9 @@ bool gives_candidates(const ScanState *state);
 /// kNone: the worker is worth asking.
 Bypass bypass_of(Relation index, const ScanState *state);
 
-/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number of
-/// lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if a page
-/// was foreign.
+/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number
+/// of lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if
+/// a page was foreign.
 bool choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n);
 
 /// True if the worker has answered. False: the reason has been counted.

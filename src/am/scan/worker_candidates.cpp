@@ -1,4 +1,5 @@
-// Scans whose rows the pages find: the worker names the candidates that they look at. See worker_scan.hpp, and README.md.
+// Scans whose rows the pages find: the worker names the candidates that they look at. See worker_scan.hpp, and
+// README.md.
 #include "am/scan/worker_ask.hpp"
 
 #include "am/scan/row_lookup.hpp"
@@ -15,7 +16,8 @@ namespace
 
 constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: from more of the delta the worker is asked for no candidates
 
-/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was foreign.
+/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was
+/// foreign.
 bool
 drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, uint64 *n)
 {
@@ -93,8 +95,8 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 
 /// The candidates that the probes name. False: as ask_worker.
 bool
-ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n, RowId **candidates,
-	uint64 *n_candidates)
+ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n,
+	RowId **candidates, uint64 *n_candidates)
 {
 	Ask ask = {};
 	RowId *found;
@@ -142,7 +144,7 @@ much_delta(const ScanState *state)
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 		n_rows += state->meta.segments[i].n_rows;
 	return state->delta_end > state->meta.delta_first_row &&
-		   state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
+		state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
 }
 
 /// worker_candidates of a copy that finds those that the probes name.
@@ -186,7 +188,9 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 		return false;
 	if (finds_candidates(state))
 		return worker_found(index, state, candidates, n_candidates);
-	n = scan_is_exact(state) ? 0 : state->am->worker_structure->n_candidates(&state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
+	n = scan_is_exact(state) ? 0
+							 : state->am->worker_structure->n_candidates(
+								   &state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
 	if (n == 0 || n > wire::kMaxSearchK)
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;

@@ -52,8 +52,8 @@ KnownCopy known_copies[kKnownCopies];
 uint64 known_clock = 0;
 
 static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor) &&
-			  offsetof(wire::WireNeighbor, score) == offsetof(engine::Neighbor, score) &&
-			  offsetof(wire::WireNeighbor, row) == offsetof(engine::Neighbor, row));
+	offsetof(wire::WireNeighbor, score) == offsetof(engine::Neighbor, score) &&
+	offsetof(wire::WireNeighbor, row) == offsetof(engine::Neighbor, row));
 
 KnownCopy *
 known_copy(const wire::CopyKey *key)
@@ -139,7 +139,8 @@ count_reply(const ScanState *state, const wire::ReplyHeader *header)
 
 	counters->engine = bridge::session_engine();
 	counters->engine_ns += header->engine_ns;
-	// The engine counts for all searches of its batch. The pass that finishes a search by candidates counts these itself.
+	// The engine counts for all searches of its batch. The pass that finishes a search by candidates counts these
+	// itself.
 	if (header->batch_size > 1 && !gives_candidates(state))
 		counters->n_rescored_together += header->n_rescored;
 	else if (!gives_candidates(state))
@@ -157,15 +158,15 @@ only_rows_missing(const KnownCopy *known, const ScanState *state)
 	const MetaData *meta = &state->meta;
 
 	return known->version.delta_end >= meta->delta_first_row && known->version.delta_end > 0 &&
-		   known->version.delta_end < state->delta_end &&
-		   known->version.manifest_generation == meta->manifest_generation &&
-		   known->version.tombstone_generation == meta->tombstone_generation &&
-		   (state->delta_end - known->version.delta_end) * delta_row_bytes(meta) <=
-			   static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
+		known->version.delta_end < state->delta_end &&
+		known->version.manifest_generation == meta->manifest_generation &&
+		known->version.tombstone_generation == meta->tombstone_generation &&
+		(state->delta_end - known->version.delta_end) * delta_row_bytes(meta) <=
+		static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
 }
 
-/// The rows that the copy lacks, as far as this process knows, where they are few enough to go along with the search: how
-/// many, and at *rows their headers and vectors (palloc'd). 0: none go.
+/// The rows that the copy lacks, as far as this process knows, where they are few enough to go along with the search:
+/// how many, and at *rows their headers and vectors (palloc'd). 0: none go.
 uint64
 rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char **rows)
 {
@@ -249,7 +250,8 @@ fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::SearchReque
 
 /// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: ask has the rows.
 bool
-search_once(Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
+search_once(
+	Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
 {
 	const wire::CopyVersion version = {
 		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
@@ -328,7 +330,7 @@ bool
 is_lasting(bridge::Fallback reason)
 {
 	return reason == bridge::Fallback::kTooLarge || reason == bridge::Fallback::kRequestTooLarge ||
-		   reason == bridge::Fallback::kOutOfMemory || reason == bridge::Fallback::kRefused;
+		reason == bridge::Fallback::kOutOfMemory || reason == bridge::Fallback::kRefused;
 }
 
 void
@@ -432,14 +434,15 @@ ask_rounds(Relation index, ScanState *state)
 	return true;
 }
 
-/// For EXPLAIN: counts what the batch's last round finds up to the last row returned before it. The answer begins behind that row, so that the round is asked
-/// once more, from the first row on. What that takes is not the scan's.
+/// For EXPLAIN: counts what the batch's last round finds up to the last row returned before it. The answer begins
+/// behind that row, so that the round is asked once more, from the first row on. What that takes is not the scan's.
 void
 count_up_to_last(Relation index, ScanState *state)
 {
 	const ScanCounters counters = *state->counters;
 	const uint64 k = Min(state->n_before + state->batch_size, wire::kMaxSearchK);
-	engine::Neighbor *rows = static_cast<engine::Neighbor *>(palloc_extended(k * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
+	engine::Neighbor *rows =
+		static_cast<engine::Neighbor *>(palloc_extended(k * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
 	engine::Neighbor after;
 	Ask ask = {};
 	uint64 n = 0;
@@ -478,7 +481,7 @@ bool
 gives_candidates(const ScanState *state)
 {
 	return state->am->approximate && state->am->worker_structure != nullptr &&
-		   (state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
+		(state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
 }
 
 Bypass
@@ -490,7 +493,8 @@ bypass_of(Relation index, const ScanState *state)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
-	if (state->n_returned > 0 && !gives_candidates(state) && rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
+	if (state->n_returned > 0 && !gives_candidates(state) &&
+		rows_to_ask(state) > Min(state->row_capacity, wire::kMaxSearchK))
 		return Bypass::kReturned;
 	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
 	if (RelationUsesLocalBuffers(index))
@@ -499,9 +503,9 @@ bypass_of(Relation index, const ScanState *state)
 		!state->am->worker_structure->takes(state->query))
 		return Bypass::kLongQuery;
 	return copy_bytes(&state->meta, state->delta_end) >=
-				   static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
-			   ? Bypass::kNone
-			   : Bypass::kSmall;
+			static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb
+		? Bypass::kNone
+		: Bypass::kSmall;
 }
 
 bool
@@ -521,8 +525,8 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 		if (segment->n_rows == 0)
 			continue;
 		probes[*n] = {segment->id, 0, 0, 0};
-		if (!structure->probes(index, &state->meta, segment, state->round, scan_ranks_wanted(state), scan_ranks_before(state), state->query, state->strategy,
-				&probes[*n], &look))
+		if (!structure->probes(index, &state->meta, segment, state->round, scan_ranks_wanted(state),
+				scan_ranks_before(state), state->query, state->strategy, &probes[*n], &look))
 			return false;
 		all = all && look.whole;
 		note_width(&state->counters->pass_width, look.width);
@@ -612,8 +616,8 @@ worker_may_answer(Relation index, const ScanState *state)
 }
 
 bool
-worker_search_request(
-	Relation index, const ScanState *state, uint64 k, wire::SearchRequest *search, wire::SegmentProbes *probes, uint32 *n_probes)
+worker_search_request(Relation index, const ScanState *state, uint64 k, wire::SearchRequest *search,
+	wire::SegmentProbes *probes, uint32 *n_probes)
 {
 	if (!choose_probes(index, state, probes, n_probes))
 		return false;

@@ -58,7 +58,8 @@ Lists::check_coded(const DistanceSpec &rows, uint64_t n_rows)
 	if (Status status = check_lists(layout); !status.is_ok())
 		return status;
 	codes_layout_ = codes;
-	model_ = ivf::make_code_model(codes.spec, reinterpret_cast<float *>(bytes_.data() + layout.bytes() + codes.model_at()));
+	model_ =
+		ivf::make_code_model(codes.spec, reinterpret_cast<float *>(bytes_.data() + layout.bytes() + codes.model_at()));
 	return Status::ok();
 }
 
@@ -69,9 +70,11 @@ Lists::check_lists(const ListsLayout &layout)
 	const uint64_t n_rows = layout.n_rows;
 
 	layout_ = layout;
-	if (offsets()[0] != 0 || offsets()[layout.n_lists] != n_rows || !std::is_sorted(offsets(), offsets() + layout.n_lists + 1))
+	if (offsets()[0] != 0 || offsets()[layout.n_lists] != n_rows ||
+		!std::is_sorted(offsets(), offsets() + layout.n_lists + 1))
 		return invalid("the lists are not all of the segment's rows");
-	if (!std::all_of(centroids(), centroids() + size_t{layout.n_lists} * layout.dim, [](float x) { return std::isfinite(x); }))
+	if (!std::all_of(
+			centroids(), centroids() + size_t{layout.n_lists} * layout.dim, [](float x) { return std::isfinite(x); }))
 		return invalid("a centroid is not finite");
 
 	std::vector<bool> seen(n_rows);

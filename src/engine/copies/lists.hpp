@@ -26,69 +26,30 @@ public:
 	/// The same for lists with codes behind them, of rows of that kind.
 	Status check_coded(const DistanceSpec &rows, uint64_t n_rows);
 
-	const ListsLayout &
-	layout() const
-	{
-		return layout_;
-	}
-	uint32_t
-	n_lists() const
-	{
-		return layout_.n_lists;
-	}
-	std::span<const uint8_t>
-	bytes() const
-	{
-		return bytes_;
-	}
+	const ListsLayout &layout() const { return layout_; }
+	uint32_t n_lists() const { return layout_.n_lists; }
+	std::span<const uint8_t> bytes() const { return bytes_; }
 
 	// After check().
-	const uint64_t *
-	offsets() const
-	{
-		return reinterpret_cast<const uint64_t *>(bytes_.data());
-	}
-	const float *
-	centroids() const
-	{
-		return reinterpret_cast<const float *>(bytes_.data() + layout_.centroids_at());
-	}
-	const uint32_t *
-	numbers() const
-	{
-		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.numbers_at());
-	}
+	const uint64_t *offsets() const { return reinterpret_cast<const uint64_t *>(bytes_.data()); }
+	const float *centroids() const { return reinterpret_cast<const float *>(bytes_.data() + layout_.centroids_at()); }
+	const uint32_t *numbers() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.numbers_at()); }
 
 	// After check_coded().
-	const CodesLayout &
-	codes_layout() const
-	{
-		return codes_layout_;
-	}
+	const CodesLayout &codes_layout() const { return codes_layout_; }
 	/// What codes are made with: alive as long as this, which must not move.
-	const ivf::CodeModel &
-	code_model() const
-	{
-		return model_;
-	}
+	const ivf::CodeModel &code_model() const { return model_; }
 	/// By place; null if rows have none.
-	const float *
-	terms() const
+	const float *terms() const
 	{
-		return ivf::code_has_terms(codes_layout_.spec) ? reinterpret_cast<const float *>(codes_bytes() + codes_layout_.terms_at()) : nullptr;
+		return ivf::code_has_terms(codes_layout_.spec)
+			? reinterpret_cast<const float *>(codes_bytes() + codes_layout_.terms_at())
+			: nullptr;
 	}
 	/// By place: that of a multiple of code_unit_rows lies at so many times code_bytes.
-	const uint8_t *
-	codes() const
-	{
-		return codes_bytes() + codes_layout_.codes_at();
-	}
+	const uint8_t *codes() const { return codes_bytes() + codes_layout_.codes_at(); }
 	/// The whole description of the codes: codes_layout().bytes().
-	const uint8_t *
-	codes_bytes() const
-	{
-		return bytes_.data() + layout_.bytes();
-	}
+	const uint8_t *codes_bytes() const { return bytes_.data() + layout_.bytes(); }
 
 private:
 	Status check_lists(const ListsLayout &layout);

@@ -1,4 +1,5 @@
-// What writers of a copy have made for searches to see: taken and replaced in a moment, whatever a writer does meanwhile.
+// What writers of a copy have made for searches to see: taken and replaced in a moment, whatever a writer does
+// meanwhile.
 #pragma once
 
 #include <memory>
@@ -14,16 +15,14 @@ class Published
 public:
 	Published() : snapshot_(std::make_shared<const Snapshot>()) {}
 
-	std::shared_ptr<const Snapshot>
-	get() const
+	std::shared_ptr<const Snapshot> get() const
 	{
 		const std::lock_guard lock(mutex_);
 
 		return snapshot_;
 	}
 
-	void
-	set(std::shared_ptr<const Snapshot> next)
+	void set(std::shared_ptr<const Snapshot> next)
 	{
 		const std::lock_guard lock(mutex_);
 

@@ -43,8 +43,8 @@ SegmentGraph::check(uint64_t n_rows, bool hashed)
 	layout.n_rows = n_rows;
 	if (hashed != (layout.header.hash_bits != 0) || (hashed && !graph::hash_bits_valid(layout.header.hash_bits)))
 		return invalid("the codes of the segment's graph are not those of the copy's kind");
-	if (layout.header.degree != degree_ || layout.header.n_parts > n_rows ||
-		layout.header.n_entries > n_rows || bytes_.size() != layout.bytes())
+	if (layout.header.degree != degree_ || layout.header.n_parts > n_rows || layout.header.n_entries > n_rows ||
+		bytes_.size() != layout.bytes())
 		return invalid("the segment's graph is not one of its rows");
 	layout_ = layout;
 	for (const GraphPartLayout &part : parts())
@@ -73,7 +73,8 @@ SegmentGraph::hash_model(const DistanceSpec &rows) const
 	GraphHashHead head;
 
 	memcpy(&head, at, sizeof(head));
-	return {{rows, layout_.header.hash_bits, head.seed}, head.bound, reinterpret_cast<const float *>(at + sizeof(head))};
+	return {
+		{rows, layout_.header.hash_bits, head.seed}, head.bound, reinterpret_cast<const float *>(at + sizeof(head))};
 }
 
 uint32_t

@@ -22,52 +22,28 @@ public:
 	/// Appends. kInvalidArgument if degree is not that of before. Throws bad_alloc, and then nothing has changed.
 	Status append(uint32_t degree, std::span<const uint8_t> bytes);
 
-	/// After the last append: kInvalidArgument if the description is not one of n_rows rows, with codes if `hashed` and only then.
-	/// Afterwards no number leads out of the segment.
+	/// After the last append: kInvalidArgument if the description is not one of n_rows rows, with codes if `hashed` and
+	/// only then. Afterwards no number leads out of the segment.
 	Status check(uint64_t n_rows, bool hashed = false);
 
-	std::span<const uint8_t>
-	bytes() const
-	{
-		return bytes_;
-	}
+	std::span<const uint8_t> bytes() const { return bytes_; }
 
 	// After check().
-	const GraphLayout &
-	layout() const
+	const GraphLayout &layout() const { return layout_; }
+	uint32_t degree() const { return layout_.header.degree; }
+	std::span<const GraphPartLayout> parts() const
 	{
-		return layout_;
+		return {
+			reinterpret_cast<const GraphPartLayout *>(bytes_.data() + GraphLayout::parts_at()), layout_.header.n_parts};
 	}
-	uint32_t
-	degree() const
-	{
-		return layout_.header.degree;
-	}
-	std::span<const GraphPartLayout>
-	parts() const
-	{
-		return {reinterpret_cast<const GraphPartLayout *>(bytes_.data() + GraphLayout::parts_at()), layout_.header.n_parts};
-	}
-	const uint32_t *
-	entries() const
-	{
-		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.entries_at());
-	}
-	const uint32_t *
-	edges() const
-	{
-		return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at());
-	}
+	const uint32_t *entries() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.entries_at()); }
+	const uint32_t *edges() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at()); }
 
 	/// Of a hashed graph: what codes of rows like these are made with; the graph has to live as long.
 	graph::HashModel hash_model(const DistanceSpec &rows) const;
 
 	/// The same: [n_rows, hash_bits / 8].
-	const uint8_t *
-	codes() const
-	{
-		return bytes_.data() + layout_.codes_at();
-	}
+	const uint8_t *codes() const { return bytes_.data() + layout_.codes_at(); }
 
 private:
 	uint32_t degree_ = 0;

@@ -63,14 +63,9 @@ public:
 		openblas_set_num_threads(1);
 	}
 
-	const char *
-	name() const override
-	{
-		return "cpu";
-	}
+	const char *name() const override { return "cpu"; }
 
-	Status
-	create(const CopySpec &copy_spec, CopyId *copy) override
+	Status create(const CopySpec &copy_spec, CopyId *copy) override
 	{
 		return guarded(
 			[&]
@@ -85,7 +80,8 @@ public:
 				if (spec.dim < 1 || spec.dim > most)
 					return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 
-				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists && copy_spec.kind != CopyKind::kGraph && spec.element == ElementType::kBit)
+				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists &&
+					copy_spec.kind != CopyKind::kGraph && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have neither codes nor angles");
 				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
 					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
@@ -94,62 +90,52 @@ public:
 			});
 	}
 
-	Status
-	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
 		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
 	}
 
-	Status
-	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
-	Status
-	seal_segment(CopyId copy, SegmentId segment) override
+	Status seal_segment(CopyId copy, SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
 	}
 
-	Status
-	prepare_segment(CopyId copy, SegmentId segment) override
+	Status prepare_segment(CopyId copy, SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
 	}
 
-	Status
-	drop_segment(CopyId copy, SegmentId segment) override
+	Status drop_segment(CopyId copy, SegmentId segment) override
 	{
 		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
 	}
 
-	Status
-	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
 		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
 	}
 
-	Status
-	trim_delta(CopyId copy, uint64_t position) override
+	Status trim_delta(CopyId copy, uint64_t position) override
 	{
 		return with(copy, [&](auto &c) { return c.trim_delta(position); });
 	}
 
-	Status
-	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
 	}
 
-	Status
-	set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
 		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
-	Status
-	drop(CopyId copy) override
+	Status drop(CopyId copy) override
 	{
 		const std::unique_lock lock(mutex_);
 
@@ -158,8 +144,7 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+	Status search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
 		SearchControl *control) override
 	{
 		results->clear();
@@ -182,32 +167,28 @@ public:
 			});
 	}
 
-	Status
-	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
+	Status read_rows(
+		CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
 		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
-	Status
-	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
+	Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
 		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
-	Status
-	read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
+	Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
 	{
 		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
 	}
 
-	Status
-	check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
+	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
 	{
 		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
 	}
 
-	bool
-	append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
+	bool append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
 		bool at_once = true;
 		const Status done = with(copy,
@@ -216,7 +197,7 @@ public:
 				Status appended;
 
 				at_once = rows.n_rows <= kSmallAppendBytes / vector_bytes(c.spec().element, c.spec().dim) &&
-						  c.try_append_delta(position, rows, &appended);
+					c.try_append_delta(position, rows, &appended);
 				return appended;
 			});
 
@@ -224,8 +205,8 @@ public:
 		return at_once;
 	}
 
-	Status
-	make_list_builder(const ListBuildSpec &spec, SearchControl *control, std::unique_ptr<ListBuilder> *builder) override
+	Status make_list_builder(
+		const ListBuildSpec &spec, SearchControl *control, std::unique_ptr<ListBuilder> *builder) override
 	{
 		return guarded(
 			[&]
@@ -238,8 +219,8 @@ public:
 			});
 	}
 
-	Status
-	make_graph_builder(const GraphBuildSpec &spec, SearchControl *control, Engine *searcher, std::unique_ptr<GraphBuilder> *builder) override
+	Status make_graph_builder(const GraphBuildSpec &spec, SearchControl *control, Engine *searcher,
+		std::unique_ptr<GraphBuilder> *builder) override
 	{
 		return guarded(
 			[&]
@@ -254,16 +235,16 @@ public:
 
 	size_t n_threads() const override { return pool_.n_threads(); }
 
-	uint64_t
-	host_bytes(CopyId copy) const override
+	uint64_t host_bytes(CopyId copy) const override
 	{
 		const Held held = find(copy);
 
-		return held.match != nullptr ? held.match->memory_bytes() : held.rows != nullptr ? held.rows->memory_bytes() : 0;
+		return held.match != nullptr ? held.match->memory_bytes()
+			: held.rows != nullptr   ? held.rows->memory_bytes()
+									 : 0;
 	}
 
-	EngineStats
-	stats() const override
+	EngineStats stats() const override
 	{
 		EngineStats stats;
 		const std::shared_lock lock(mutex_);
@@ -277,16 +258,11 @@ public:
 		return stats;
 	}
 
-	uint64_t
-	n_rescored() const override
-	{
-		return n_rescored_;
-	}
+	uint64_t n_rescored() const override { return n_rescored_; }
 
 private:
 	/// Queries that name widths go through the graphs, others look at every row.
-	void
-	search_graph_copy(const CpuEngineCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	void search_graph_copy(const CpuEngineCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		const DistanceSpec &spec = copy.spec();
@@ -328,8 +304,7 @@ private:
 		std::shared_ptr<MatchCopy> match;
 	};
 
-	Status
-	create_match(const CopySpec &spec, CopyId *copy)
+	Status create_match(const CopySpec &spec, CopyId *copy)
 	{
 		if (spec.distance.element != ElementType::kSet || !match_metric(spec.distance.metric))
 			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
@@ -338,8 +313,7 @@ private:
 		return add({nullptr, std::make_shared<MatchCopy>(spec)}, copy);
 	}
 
-	Status
-	add(Held made, CopyId *copy)
+	Status add(Held made, CopyId *copy)
 	{
 		const std::unique_lock lock(mutex_);
 
@@ -348,9 +322,8 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_one(CpuEngineCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
-		SearchControl *control)
+	Status search_one(CpuEngineCopy &copy, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		for (const SearchQuery &query : queries)
 			if (query.query == nullptr)
@@ -363,9 +336,11 @@ private:
 		if (copy.kind() == CopyKind::kLists)
 			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
-			n_rescored_ += search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
+			n_rescored_ +=
+				search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodes)
-			(void) search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
+			(void) search_coded_lists(
+				copy.spec(), *snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
 			search_graph_copy(copy, *snapshot, queries, results, control);
 		else
@@ -373,9 +348,8 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	search_one(MatchCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
-		SearchControl *control)
+	Status search_one(MatchCopy &copy, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		if (Status status = check_match_queries(copy.spec(), queries); !status.is_ok())
 			return status;
@@ -383,15 +357,10 @@ private:
 		return Status::ok();
 	}
 
-	static Status
-	not_resident()
-	{
-		return {StatusCode::kNotFound, "the copy is not resident"};
-	}
+	static Status not_resident() { return {StatusCode::kNotFound, "the copy is not resident"}; }
 
 	template <class Work>
-	Status
-	with(CopyId id, Work work)
+	Status with(CopyId id, Work work)
 	{
 		return guarded(
 			[&]
@@ -404,8 +373,7 @@ private:
 			});
 	}
 
-	Held
-	find(CopyId id) const
+	Held find(CopyId id) const
 	{
 		const std::shared_lock lock(mutex_);
 		const auto found = copies_.find(id);
@@ -414,8 +382,7 @@ private:
 	}
 
 	/// Made for the first build. Throws bad_alloc.
-	ThreadPool &
-	build_pool()
+	ThreadPool &build_pool()
 	{
 		const std::lock_guard lock(build_pool_mutex_);
 
@@ -425,10 +392,11 @@ private:
 	}
 
 	const CpuEngineOptions options_;
-	ThreadPool pool_; // of searches
+	ThreadPool pool_;     // of searches
 	Populator populator_; // of chunks of rows to come
 	std::mutex build_pool_mutex_;
-	std::unique_ptr<ThreadPool> build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
+	std::unique_ptr<ThreadPool>
+		build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
 	std::map<CopyId, Held> copies_;
 	CopyId next_copy_ = 1;

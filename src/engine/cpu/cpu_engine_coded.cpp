@@ -1,8 +1,8 @@
-// See cpu_engine_coded.hpp. A query ranks each segment's centroids, estimates the scores of the rows of the nearest lists by their codes
-// (engine/ivf), and computes the canonical scores of those with the best estimates, in the order (estimate, place). A segment all of
-// whose lists are looked at is scored in full, as the delta is. Without vectors (kCandidates) the rows with the best estimates are the answer,
-// and there is nothing else. Sharing out is search_lists': candidates are a selection by a total
-// order, so the answer does not depend on who took what.
+// See cpu_engine_coded.hpp. A query ranks each segment's centroids, estimates the scores of the rows of the nearest
+// lists by their codes (engine/ivf), and computes the canonical scores of those with the best estimates, in the order
+// (estimate, place). A segment all of whose lists are looked at is scored in full, as the delta is. Without vectors
+// (kCandidates) the rows with the best estimates are the answer, and there is nothing else. Sharing out is
+// search_lists': candidates are a selection by a total order, so the answer does not depend on who took what.
 #include "engine/cpu/cpu_engine_coded.hpp"
 
 #include <algorithm>
@@ -66,43 +66,24 @@ public:
 			add_rows({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
 	}
 
-	const std::vector<CodedPart> &
-	parts() const
-	{
-		return parts_;
-	}
-	const std::vector<CodedSegment> &
-	segments() const
-	{
-		return segments_;
-	}
+	const std::vector<CodedPart> &parts() const { return parts_; }
+	const std::vector<CodedSegment> &segments() const { return segments_; }
 	/// The query that codes are compared with.
-	const float *
-	unit() const
-	{
-		return unit_.data();
-	}
-	CodedAnswer
-	answer() const
-	{
-		return answer_;
-	}
-	Coverage
-	coverage() const
+	const float *unit() const { return unit_.data(); }
+	CodedAnswer answer() const { return answer_; }
+	Coverage coverage() const
 	{
 		return segments_.empty() && answer_ == CodedAnswer::kNearest ? Coverage::kAll : Coverage::kPart;
 	}
 
 private:
-	void
-	add_rows(const Part &part)
+	void add_rows(const Part &part)
 	{
 		if (part.first < part.last)
 			parts_.push_back({part, 0, false, 0});
 	}
 
-	void
-	add_segment(const DistanceSpec &spec, const RowsView &view, const SearchQuery &query)
+	void add_segment(const DistanceSpec &spec, const RowsView &view, const SearchQuery &query)
 	{
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
@@ -119,7 +100,8 @@ private:
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
 
-		compute_scores(coarse, floats_.data(), lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
+		compute_scores(
+			coarse, floats_.data(), lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
 		for (uint32_t list = 0; list < lists.n_lists(); list++)
 			ranked[list] = {scores[list], list};
 		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
@@ -152,8 +134,7 @@ public:
 	{
 	}
 
-	void
-	search(const CodedPart &part)
+	void search(const CodedPart &part)
 	{
 		if (!part.coded)
 			rows_.search(part.rows);
@@ -161,8 +142,7 @@ public:
 			scan(part);
 	}
 
-	void
-	merge(CodedSearcher *other)
+	void merge(CodedSearcher *other)
 	{
 		rows_.merge(&other->rows_);
 		for (size_t i = 0; i < scans_.size(); i++)
@@ -177,8 +157,7 @@ public:
 	}
 
 	/// Computes the scores of the candidates, or takes them as they are. Returns how many.
-	uint64_t
-	refine()
+	uint64_t refine()
 	{
 		uint64_t n = 0;
 
@@ -204,16 +183,11 @@ public:
 		return n;
 	}
 
-	PartSearcher &
-	rows()
-	{
-		return rows_;
-	}
+	PartSearcher &rows() { return rows_; }
 
 private:
 	/// A candidate by its place. One without an estimate is one all the same.
-	void
-	offer_estimate(const RowsView &view, const Neighbor &candidate)
+	void offer_estimate(const RowsView &view, const Neighbor &candidate)
 	{
 		const uint32_t number = view.lists->numbers()[candidate.row];
 
@@ -222,7 +196,8 @@ private:
 
 		const RowId row = row_id_of(view.rows, number);
 		// What is equal has the same bits: one zero, one NaN.
-		const double estimate = std::isnan(candidate.score) ? std::numeric_limits<double>::quiet_NaN() : candidate.score + 0.0;
+		const double estimate =
+			std::isnan(candidate.score) ? std::numeric_limits<double>::quiet_NaN() : candidate.score + 0.0;
 
 		topk_push(rows_.selection().topk(), &estimate, &row, 1, nullptr, 0);
 	}
@@ -235,8 +210,7 @@ private:
 		Selection candidates; // places in place of row ids
 	};
 
-	Scan *
-	scan_of(const CodedPart &part)
+	Scan *scan_of(const CodedPart &part)
 	{
 		if (scans_[part.segment] == nullptr)
 		{
@@ -247,7 +221,8 @@ private:
 
 			made->memory.resize(ivf::code_query_bytes(model.spec));
 			// Its memory is as large as it asks for, and the model was checked: it cannot fail.
-			(void) ivf::code_query_prepare(model, plan_.unit(), made->memory.data(), made->memory.size(), &made->query).is_ok();
+			(void) ivf::code_query_prepare(model, plan_.unit(), made->memory.data(), made->memory.size(), &made->query)
+				.is_ok();
 			wanted.k = static_cast<size_t>(segment.n_candidates);
 			made->candidates.start(wanted, segment.n_rows);
 			scans_[part.segment] = std::move(made);
@@ -255,8 +230,7 @@ private:
 		return scans_[part.segment].get();
 	}
 
-	void
-	scan(const CodedPart &part)
+	void scan(const CodedPart &part)
 	{
 		const Lists &lists = *part.rows.view->lists;
 		const ivf::CodeSpec &spec = lists.codes_layout().spec;
@@ -269,7 +243,8 @@ private:
 		for (uint64_t first = part.rows.first / unit * unit; first < part.rows.last; first += kScanRows)
 		{
 			const size_t n = std::min<uint64_t>(kScanRows, part.rows.last - first);
-			const size_t skipped = first < part.rows.first ? part.rows.first - first : 0; // another list's, of the same block
+			const size_t skipped =
+				first < part.rows.first ? part.rows.first - first : 0; // another list's, of the same block
 
 			ivf::code_scores(scan->query, part.constant, lists.codes() + first * code_bytes,
 				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores);
@@ -293,7 +268,8 @@ finish(const CodedPlan &plan, CodedSearcher *searcher, const SearchQuery &query,
 
 	*result = searcher->rows().selection().finish();
 	if (query.coverage != nullptr)
-		*query.coverage = std::min(plan.coverage(), searcher->rows().left_out_nan() ? Coverage::kScored : Coverage::kAll);
+		*query.coverage =
+			std::min(plan.coverage(), searcher->rows().left_out_nan() ? Coverage::kScored : Coverage::kAll);
 	return n;
 }
 
@@ -330,7 +306,8 @@ search_together(const DistanceSpec &spec, const Snapshot &snapshot, const Search
 		{
 			auto searcher = std::make_unique<CodedSearcher>(spec, plan, query, snapshot.n_rows);
 
-			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
+			for (size_t i;
+				(i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
 			{
 				searcher->search(plan.parts()[i]);
 				progress(control);
@@ -346,8 +323,8 @@ search_together(const DistanceSpec &spec, const Snapshot &snapshot, const Search
 } // namespace
 
 uint64_t
-search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, CodedAnswer answer,
-	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	CodedAnswer answer, ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
 	std::atomic<uint64_t> n_rescored{0};

@@ -29,7 +29,8 @@ check(const RowBlock &rows, bool with_vectors)
 	return Status::ok();
 }
 
-/// work(chunk, at, n) for the pieces of rows [first, first + n_rows), which the view has: n rows of a chunk from its slot `at` on.
+/// work(chunk, at, n) for the pieces of rows [first, first + n_rows), which the view has: n rows of a chunk from its
+/// slot `at` on.
 template <class Work>
 void
 for_each_piece(const RowListView &rows, uint64_t first, size_t n_rows, Work work)
@@ -63,7 +64,8 @@ copy_bits(const Bitmap *bitmap, uint64_t bitmap_first, uint64_t first, size_t n,
 }
 
 CpuEngineCopy::CpuEngineCopy(const CopySpec &spec, Populator *populator)
-	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0), populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
+	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
+	  populator_(populator), delta_(spec.distance, RowList::Kind::kDelta)
 {
 }
 
@@ -93,7 +95,7 @@ CpuEngineCopy::account()
 	for (const auto &[id, segment] : segments_)
 	{
 		bytes += segment.rows.memory_bytes() + (segment.lists != nullptr ? segment.lists->bytes().size() : 0) +
-				 (segment.graph != nullptr ? segment.graph->bytes().size() : 0);
+			(segment.graph != nullptr ? segment.graph->bytes().size() : 0);
 		if (segment.sealed != nullptr && segment.sealed->dead != nullptr)
 			bytes += segment.sealed->dead->size();
 	}
@@ -155,8 +157,9 @@ CpuEngineCopy::check_structure(Segment *segment) const
 											 : segment->lists->check_coded(spec_, segment->rows.last());
 		case CopyKind::kGraph:
 		case CopyKind::kHashedGraph:
-			return segment->graph == nullptr ? invalid("the segment has no graph")
-											 : segment->graph->check(segment->rows.last(), kind_ == CopyKind::kHashedGraph);
+			return segment->graph == nullptr
+				? invalid("the segment has no graph")
+				: segment->graph->check(segment->rows.last(), kind_ == CopyKind::kHashedGraph);
 		default:
 			return Status::ok();
 	}
@@ -404,7 +407,8 @@ CpuEngineCopy::find_rows(SegmentId id, uint64_t first, size_t n_rows, RowsView *
 
 	const RowListView &rows = view->rows;
 
-	return first < rows.first || first > rows.last || n_rows > rows.last - first ? invalid("rows that are not held") : Status::ok();
+	return first < rows.first || first > rows.last || n_rows > rows.last - first ? invalid("rows that are not held")
+																				 : Status::ok();
 }
 
 Status
@@ -451,9 +455,9 @@ CpuEngineCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64
 		{
 			for (size_t i = at; chunk.square_norms() != nullptr && i < at + n; i++)
 				*n_different += std::bit_cast<uint64_t>(square_norm(spec_, chunk.vectors() + i * row_bytes)) !=
-										std::bit_cast<uint64_t>(chunk.square_norms()[i])
-									? 1
-									: 0;
+						std::bit_cast<uint64_t>(chunk.square_norms()[i])
+					? 1
+					: 0;
 		});
 	return Status::ok();
 }

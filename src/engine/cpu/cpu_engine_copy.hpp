@@ -1,5 +1,6 @@
 // One resident copy of an index in the CPU engine: segments, delta, tombstones. Writers take the copy's mutex and
-// publish a new immutable snapshot; searches take the snapshot, which no writer keeps from them, and need no lock from then on.
+// publish a new immutable snapshot; searches take the snapshot, which no writer keeps from them, and need no lock from
+// then on.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,8 @@ namespace vectorgpu::engine
 
 using Bitmap = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
 
-/// bits [ceil(n / 8)] = bits [first, first + n) of a bitmap whose first bit has the number bitmap_first; 0 where it has none. bitmap: null: none.
+/// bits [ceil(n / 8)] = bits [first, first + n) of a bitmap whose first bit has the number bitmap_first; 0 where it has
+/// none. bitmap: null: none.
 void copy_bits(const Bitmap *bitmap, uint64_t bitmap_first, uint64_t first, size_t n, uint8_t *bits);
 
 /// A list of rows as one search sees it.
@@ -32,7 +34,8 @@ struct RowsView
 	std::shared_ptr<const Bitmap> dead; // null: none
 	uint64_t dead_first = 0;            // position of the bitmap's first bit; rows outside it are alive
 	SegmentId segment = kDeltaSegment;
-	std::shared_ptr<const Lists> lists; // of a segment of kind kLists, kCodedLists or kCodes: vectors lie by place, row ids and bitmap by number
+	std::shared_ptr<const Lists>
+		lists; // of a segment of kind kLists, kCodedLists or kCodes: vectors lie by place, row ids and bitmap by number
 	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph or kHashedGraph
 };
 
@@ -50,22 +53,10 @@ public:
 	/// populator: outlives the copy; null: nobody makes memory ahead.
 	explicit CpuEngineCopy(const CopySpec &spec, Populator *populator = nullptr);
 
-	const DistanceSpec &
-	spec() const
-	{
-		return spec_;
-	}
-	CopyKind
-	kind() const
-	{
-		return kind_;
-	}
+	const DistanceSpec &spec() const { return spec_; }
+	CopyKind kind() const { return kind_; }
 	std::shared_ptr<const Snapshot> snapshot() const { return snapshot_.get(); }
-	uint64_t
-	memory_bytes() const
-	{
-		return memory_bytes_.load(std::memory_order_relaxed);
-	}
+	uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
 	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
 	Status load_segment(SegmentId segment, const RowBlock &rows);
@@ -100,8 +91,8 @@ private:
 		}
 
 		RowList rows;
-		std::shared_ptr<Lists> lists; // null: none came
-		std::shared_ptr<SegmentGraph> graph; // the same
+		std::shared_ptr<Lists> lists;           // null: none came
+		std::shared_ptr<SegmentGraph> graph;    // the same
 		bool prepared = false;                  // its structure is good, and nothing comes any more
 		std::shared_ptr<const RowsView> sealed; // null: not yet searched
 	};

@@ -1,6 +1,7 @@
-// See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, as engine/graph has it, or looks at all rows of a
-// segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but are not found. Queries are shared out to
-// threads; where they are fewer than those, rows that a query looks at one behind the other are, too.
+// See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, as engine/graph has it, or looks
+// at all rows of a segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but
+// are not found. Queries are shared out to threads; where they are fewer than those, rows that a query looks at one
+// behind the other are, too.
 #include "engine/cpu/cpu_engine_graph.hpp"
 
 #include <algorithm>
@@ -25,19 +26,17 @@ class HeldGraph
 {
 public:
 	HeldGraph(const DistanceSpec &spec, const RowsView &view, const void *query, SearchControl *control)
-		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), rows_(view.rows), graph_(*view.graph), query_(query),
-		  control_(control)
+		: spec_(spec), row_bytes_(vector_bytes(spec.element, spec.dim)), rows_(view.rows), graph_(*view.graph),
+		  query_(query), control_(control)
 	{
 	}
 
-	graph::GraphView
-	view()
+	graph::GraphView view()
 	{
 		return {static_cast<uint32_t>(graph_.layout().n_rows), graph_.degree(), neighbors, scores, this};
 	}
 
-	void
-	score(const uint32_t *nodes, size_t n, double *scores) const
+	void score(const uint32_t *nodes, size_t n, double *scores) const
 	{
 		constexpr size_t kAhead = 4; // rows asked for at a time
 		constexpr size_t kLine = 64;
@@ -58,16 +57,14 @@ public:
 	}
 
 private:
-	const uint8_t *
-	vector(uint32_t node) const
+	const uint8_t *vector(uint32_t node) const
 	{
 		const uint64_t slot = node - rows_.chunk_start;
 
 		return rows_.chunks[slot / rows_.chunk_rows]->vectors() + slot % rows_.chunk_rows * row_bytes_;
 	}
 
-	static bool
-	neighbors(void *context, uint32_t node, uint32_t *to)
+	static bool neighbors(void *context, uint32_t node, uint32_t *to)
 	{
 		HeldGraph *held = static_cast<HeldGraph *>(context);
 		const uint32_t degree = held->graph_.degree();
@@ -82,8 +79,7 @@ private:
 		return true;
 	}
 
-	static bool
-	scores(void *context, const uint32_t *nodes, size_t n, double *to)
+	static bool scores(void *context, const uint32_t *nodes, size_t n, double *to)
 	{
 		static_cast<const HeldGraph *>(context)->score(nodes, n, to);
 		return true;
@@ -108,8 +104,7 @@ public:
 	}
 
 	/// pool: its threads help; null: none do.
-	void
-	run(std::vector<Neighbor> *result, ThreadPool *pool)
+	void run(std::vector<Neighbor> *result, ThreadPool *pool)
 	{
 		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		const bool has_scores = query_has_scores();
@@ -140,8 +135,7 @@ public:
 
 private:
 	/// A zero vector has no cosine with any row.
-	bool
-	query_has_scores() const
+	bool query_has_scores() const
 	{
 		double score;
 
@@ -149,8 +143,7 @@ private:
 		return !std::isnan(score);
 	}
 
-	void
-	search_graph(const RowsView &view, uint32_t width)
+	void search_graph(const RowsView &view, uint32_t width)
 	{
 		const SegmentGraph &graph = *view.graph;
 		HeldGraph held(spec_, view, query_.query, control_);
@@ -167,8 +160,8 @@ private:
 		{
 			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
 			uint32_t n_found = 0;
-			const graph::Outcome outcome = graph::graph_search(
-				graph_view, spec, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size());
+			const graph::Outcome outcome = graph::graph_search(graph_view, spec, entries_.data(), n_entries,
+				found_.data(), &n_found, &stats, work_.data(), work_.size());
 
 			if (!outcome.is_ok()) // stopped
 				return;
@@ -177,8 +170,7 @@ private:
 	}
 
 	/// entries_: the first entry points of a part. How many.
-	uint32_t
-	nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n)
+	uint32_t nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n)
 	{
 		scores_.resize(n);
 		entries_.resize(n);
@@ -190,8 +182,7 @@ private:
 	}
 
 	/// What a search has found, in order. Infinite scores may stand for NaN: an exact search finds those rows.
-	void
-	offer(const RowsView &view, uint32_t n_found)
+	void offer(const RowsView &view, uint32_t n_found)
 	{
 		for (uint32_t i = 0; i < n_found; i++)
 		{
@@ -223,8 +214,8 @@ private:
 } // namespace
 
 void
-search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
-	std::span<std::vector<Neighbor> *const> results, SearchControl *control)
+search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	ThreadPool &pool, std::span<std::vector<Neighbor> *const> results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
 	ThreadPool *const helpers = queries.size() < pool.n_threads() ? &pool : nullptr;

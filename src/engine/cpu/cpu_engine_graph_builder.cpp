@@ -20,27 +20,31 @@ namespace
 
 constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
 constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches wait for a batch
-// Rows that a graph of exact neighbours is measured with, held out of it: a recall of 0.9 has a standard error of 0.003 then.
+// Rows that a graph of exact neighbours is measured with, held out of it: a recall of 0.9 has a standard error of 0.003
+// then.
 constexpr uint32_t kHeldOut = 2000;
 constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but as many as without a searcher
-constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as a session measures them, whose lists may be exact as well
-constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and others' ways do not lead over them
+constexpr uint32_t kLeastRows =
+	20000; // smaller graphs are measured as a session measures them, whose lists may be exact as well
+constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and
+										 // others' ways do not lead over them
 constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay, and are passed over
-constexpr double kMostCopies = 0.1;      // near copies held out with each of them, on average: where there are more, what finds them is measured too, for which they must be there
+constexpr double kMostCopies = 0.1; // near copies held out with each of them, on average: where there are more, what
+									// finds them is measured too, for which they must be there
 
 class CpuGraphBuilder final : public GraphBuilder
 {
 public:
 	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
-		: spec_(spec), pool_(pool), control_(control), searcher_(searcher), row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
+		: spec_(spec), pool_(pool), control_(control), searcher_(searcher),
+		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
 		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
 		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
 		base_numbers_.reserve(spec.n_base);
 	}
 
-	Status
-	add_rows(const void *vectors, size_t n) override
+	Status add_rows(const void *vectors, size_t n) override
 	{
 		const unsigned char *bytes = static_cast<const unsigned char *>(vectors);
 
@@ -50,12 +54,13 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	add_base(GraphBasePiece piece, const void *items, size_t n) override
+	Status add_base(GraphBasePiece piece, const void *items, size_t n) override
 	{
 		const size_t most = piece == GraphBasePiece::kEntries ? graph::kMaxEntries : spec_.n_base;
 		const size_t width = piece == GraphBasePiece::kEdges ? spec_.degree : 1;
-		std::vector<uint32_t> &to = piece == GraphBasePiece::kEdges ? base_edges_ : piece == GraphBasePiece::kNumbers ? base_numbers_ : base_entries_;
+		std::vector<uint32_t> &to = piece == GraphBasePiece::kEdges ? base_edges_
+			: piece == GraphBasePiece::kNumbers                     ? base_numbers_
+																	: base_entries_;
 
 		if (progress_.stage != GraphStage::kRows || spec_.n_base == 0 || n > most - to.size() / width)
 			return Status::error(StatusCode::kInvalidArgument, "more of a graph than was announced");
@@ -67,8 +72,7 @@ public:
 		return Status::ok();
 	}
 
-	Status
-	build() override
+	Status build() override
 	{
 		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_ || !base_is_whole())
 			return Status::error(StatusCode::kInvalidArgument, "the graph has not all of its rows");
@@ -103,22 +107,19 @@ public:
 	const std::vector<uint8_t> &codes() const override { return codes_; }
 
 private:
-	static Status
-	status_of(const graph::Outcome &outcome)
+	static Status status_of(const graph::Outcome &outcome)
 	{
 		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
 	}
 
-	void
-	enter(GraphStage stage)
+	void enter(GraphStage stage)
 	{
 		progress_.done.store(0, std::memory_order_relaxed);
 		progress_.total.store(0, std::memory_order_relaxed);
 		progress_.stage.store(stage);
 	}
 
-	void
-	finish(const Status &status)
+	void finish(const Status &status)
 	{
 		std::vector<unsigned char>().swap(vectors_);
 		std::vector<uint32_t>().swap(base_edges_);
@@ -128,8 +129,7 @@ private:
 		enter(status.is_ok() ? GraphStage::kDone : GraphStage::kFailed);
 	}
 
-	graph::Call
-	call()
+	graph::Call call()
 	{
 		graph::Call call;
 
@@ -143,8 +143,7 @@ private:
 		return call;
 	}
 
-	bool
-	go_on(uint64_t done, uint64_t total)
+	bool go_on(uint64_t done, uint64_t total)
 	{
 		progress_.done.store(done, std::memory_order_relaxed);
 		progress_.total.store(total, std::memory_order_relaxed);
@@ -153,8 +152,7 @@ private:
 	}
 
 	/// As the graph is built.
-	graph::GraphRows
-	rows() const
+	graph::GraphRows rows() const
 	{
 		graph::GraphRows rows;
 
@@ -166,8 +164,7 @@ private:
 		return rows;
 	}
 
-	graph::BuildSpec
-	build_spec() const
+	graph::BuildSpec build_spec() const
 	{
 		graph::BuildSpec spec;
 
@@ -175,38 +172,41 @@ private:
 		spec.prune = spec_.prune;
 		spec.knn.k = 0;
 		spec.knn.seed = spec_.seed;
-		spec.knn.n_aside = spec_.calibrate && spec_.n_base == 0 && spec_.prune == graph::PruneKind::kRank ? graph::query_rows(spec_.n_rows) : 0;
+		spec.knn.n_aside = spec_.calibrate && spec_.n_base == 0 && spec_.prune == graph::PruneKind::kRank
+			? graph::query_rows(spec_.n_rows)
+			: 0;
 		return spec;
 	}
 
 	/// As many rows stay as was said, since memory was reckoned by that.
-	bool
-	base_is_whole() const
+	bool base_is_whole() const
 	{
 		return spec_.n_base == 0 ||
-			(base_edges_.size() == size_t{spec_.n_base} * spec_.degree && base_numbers_.size() == spec_.n_base && !base_entries_.empty() &&
-				base_numbers_.size() - static_cast<size_t>(std::count(base_numbers_.begin(), base_numbers_.end(), graph::kNoNode)) == spec_.n_kept);
+			(base_edges_.size() == size_t{spec_.n_base} * spec_.degree && base_numbers_.size() == spec_.n_base &&
+				!base_entries_.empty() &&
+				base_numbers_.size() -
+						static_cast<size_t>(std::count(base_numbers_.begin(), base_numbers_.end(), graph::kNoNode)) ==
+					spec_.n_kept);
 	}
 
 	/// By these threads, with a searcher too: what is searched for are few rows.
-	Status
-	insert_rows(const graph::BuildSpec &spec, const graph::BuildHooks &hooks)
+	Status insert_rows(const graph::BuildSpec &spec, const graph::BuildHooks &hooks)
 	{
-		const graph::BaseGraph base = {
-			spec_.n_base, base_edges_.data(), base_entries_.data(), static_cast<uint32_t>(base_entries_.size()), base_numbers_.data()};
+		const graph::BaseGraph base = {spec_.n_base, base_edges_.data(), base_entries_.data(),
+			static_cast<uint32_t>(base_entries_.size()), base_numbers_.data()};
 
-		work_bytes_ = graph::graph_insert_bytes(rows(), spec, {spec_.n_base, spec_.n_base - spec_.n_kept}, pool_->n_threads());
+		work_bytes_ =
+			graph::graph_insert_bytes(rows(), spec, {spec_.n_base, spec_.n_base - spec_.n_kept}, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 
-		const graph::Outcome outcome =
-			graph::graph_insert(rows(), spec, base, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
+		const graph::Outcome outcome = graph::graph_insert(
+			rows(), spec, base, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
 
 		entries_.resize(report_.n_entries);
 		return status_of(outcome);
 	}
 
-	Status
-	build_graph()
+	Status build_graph()
 	{
 		const graph::BuildSpec spec = build_spec();
 		graph::BuildHooks hooks;
@@ -226,16 +226,15 @@ private:
 		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 
-		const graph::Outcome outcome =
-			graph::graph_build(rows(), spec, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
+		const graph::Outcome outcome = graph::graph_build(
+			rows(), spec, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
 
 		entries_.resize(report_.n_entries);
 		return status_of(outcome);
 	}
 
 	/// Of the metric of searches.
-	Status
-	make_codes()
+	Status make_codes()
 	{
 		const size_t code_bytes = graph::hash_code_bytes(spec_.hash_bits);
 		GraphHashHead head;
@@ -266,22 +265,24 @@ private:
 		pool_->run(pool_->n_threads(),
 			[&](size_t thread)
 			{
-				for (uint32_t piece; (piece = next.fetch_add(1)) < n_pieces && go_on(uint64_t{piece} * piece_rows, spec_.n_rows);)
+				for (uint32_t piece;
+					(piece = next.fetch_add(1)) < n_pieces && go_on(uint64_t{piece} * piece_rows, spec_.n_rows);)
 				{
 					graph::GraphRows some = all;
 
 					some.rows = all.row(piece * piece_rows);
 					some.n_rows = std::min(piece_rows, spec_.n_rows - piece * piece_rows);
-					graph::hash_rows(model_, some, codes_.data() + size_t{piece} * piece_rows * code_bytes, work[thread].data());
+					graph::hash_rows(
+						model_, some, codes_.data() + size_t{piece} * piece_rows * code_bytes, work[thread].data());
 				}
 			});
-		return control_->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "canceled") : Status::ok();
+		return control_->stop.load(std::memory_order_relaxed) ? Status::error(StatusCode::kCancelled, "canceled")
+															  : Status::ok();
 	}
 
-	/// The graph is measured as it is without the queries. Of exact neighbours near copies go with them, and the queries know their neighbours, unless searches have
-	/// another metric.
-	Status
-	hold_out(graph::MeasuredGraph *measured)
+	/// The graph is measured as it is without the queries. Of exact neighbours near copies go with them, and the
+	/// queries know their neighbours, unless searches have another metric.
+	Status hold_out(graph::MeasuredGraph *measured)
 	{
 		const graph::BuildSpec spec = build_spec();
 		uint32_t n = spec.knn.n_aside;
@@ -298,12 +299,12 @@ private:
 			if (!held.is_ok() || measured->held_out != nullptr)
 				return held;
 		}
-		return status_of(graph::measure_without(rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call()));
+		return status_of(
+			graph::measure_without(rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call()));
 	}
 
 	/// Does nothing where few queries would stay.
-	Status
-	hold_out_copies(const graph::BuildSpec &spec, graph::MeasuredGraph *measured)
+	Status hold_out_copies(const graph::BuildSpec &spec, graph::MeasuredGraph *measured)
 	{
 		const uint32_t n = static_cast<uint32_t>(held_out_.size());
 		const uint32_t *edges = nullptr;
@@ -314,13 +315,14 @@ private:
 		nearest_.resize(size_t{n} * graph::kCalibrationNeighbors);
 
 		graph::HeldOutRows held = {held_out_.data(), n, left_out_.data(), 0};
-		graph::Outcome outcome = graph::graph_hold_out_copies(rows(), spec, graph::kCalibrationNeighbors, static_cast<uint32_t>(left_out_.size()), &held,
-			work_.get(), work_bytes_, pool_->n_threads());
+		graph::Outcome outcome = graph::graph_hold_out_copies(rows(), spec, graph::kCalibrationNeighbors,
+			static_cast<uint32_t>(left_out_.size()), &held, work_.get(), work_bytes_, pool_->n_threads());
 
-		if (!outcome.is_ok() || held.n_queries == 0 || held.n_queries < kLeastHeldOut * n || held.n_rows - held.n_queries > kMostCopies * held.n_queries)
+		if (!outcome.is_ok() || held.n_queries == 0 || held.n_queries < kLeastHeldOut * n ||
+			held.n_rows - held.n_queries > kMostCopies * held.n_queries)
 			return status_of(outcome);
-		outcome = graph::graph_build_held_out(rows(), spec, held, graph::kCalibrationNeighbors, nearest_.data(), measured->entries, measured->n_entries,
-			&edges, work_.get(), work_bytes_, call());
+		outcome = graph::graph_build_held_out(rows(), spec, held, graph::kCalibrationNeighbors, nearest_.data(),
+			measured->entries, measured->n_entries, &edges, work_.get(), work_bytes_, call());
 		if (outcome.code == StatusCode::kUnsupported)
 			return Status::ok();
 		if (!outcome.is_ok())
@@ -335,8 +337,7 @@ private:
 		return Status::ok();
 	}
 
-	Status
-	measure()
+	Status measure()
 	{
 		graph::MeasuredGraph measured;
 
@@ -361,9 +362,9 @@ private:
 		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call()));
 	}
 
-	/// The searcher's memory is for indexes: a build takes what is left, but for an eighth of all, which what they get meanwhile finds.
-	bool
-	searcher_has_room() const
+	/// The searcher's memory is for indexes: a build takes what is left, but for an eighth of all, which what they get
+	/// meanwhile finds.
+	bool searcher_has_room() const
 	{
 		const EngineStats stats = searcher_->stats();
 		const uint64_t needed = uint64_t{spec_.n_rows} * (row_bytes_ + sizeof(RowId) + sizeof(double));
@@ -371,13 +372,14 @@ private:
 		return stats.budget_bytes == 0 || stats.resident_bytes + needed <= stats.budget_bytes / 8 * 7;
 	}
 
-	/// BuildHooks::neighbors: exact searches, if there is somebody for them. What has gone wrong there is no reason to fail here.
-	graph::Found
-	find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
+	/// BuildHooks::neighbors: exact searches, if there is somebody for them. What has gone wrong there is no reason to
+	/// fail here.
+	graph::Found find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
 	{
 		CopyId copy = 0;
 
-		if (searcher_ == nullptr || !searcher_has_room() || !searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
+		if (searcher_ == nullptr || !searcher_has_room() ||
+			!searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
 			return graph::Found::kNo;
 
 		Status status;
@@ -399,8 +401,7 @@ private:
 		return exact_neighbors_ ? graph::Found::kYes : graph::Found::kNo;
 	}
 
-	Status
-	search_all(CopyId copy, const graph::GraphRows &rows, const graph::KnnLists &lists)
+	Status search_all(CopyId copy, const graph::GraphRows &rows, const graph::KnnLists &lists)
 	{
 		const Status cancelled = Status::error(StatusCode::kCancelled, "canceled");
 		std::vector<RowId> ids(std::min<size_t>(kLoadRows, rows.n_rows));
@@ -413,7 +414,8 @@ private:
 			const size_t n = std::min<size_t>(kLoadRows, rows.n_rows - first);
 
 			std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), first);
-			status = searcher_->load_segment(copy, 1, {std::span(ids).first(n), rows.row(static_cast<uint32_t>(first)), n});
+			status =
+				searcher_->load_segment(copy, 1, {std::span(ids).first(n), rows.row(static_cast<uint32_t>(first)), n});
 			if (!go_on(0, rows.n_rows))
 				return cancelled;
 		}
@@ -436,8 +438,7 @@ private:
 		return status;
 	}
 
-	Status
-	take_lists(const graph::KnnLists &lists, size_t first, const std::vector<std::vector<Neighbor>> &found)
+	Status take_lists(const graph::KnnLists &lists, size_t first, const std::vector<std::vector<Neighbor>> &found)
 	{
 		std::atomic<size_t> next{0};
 		std::atomic<bool> good{true};
@@ -455,9 +456,9 @@ private:
 		return good ? Status::ok() : Status::error(StatusCode::kInternal, "a search has found too few rows");
 	}
 
-	/// What a search has found becomes a list, as knn_graph makes it: other rows with a finite score, by the score as float.
-	bool
-	take_list(const graph::KnnLists &lists, uint32_t node, const std::vector<Neighbor> &found) const
+	/// What a search has found becomes a list, as knn_graph makes it: other rows with a finite score, by the score as
+	/// float.
+	bool take_list(const graph::KnnLists &lists, uint32_t node, const std::vector<Neighbor> &found) const
 	{
 		uint32_t *ids = lists.ids + size_t{node} * lists.k;
 		float *scores = lists.scores + size_t{node} * lists.k;
@@ -496,7 +497,7 @@ private:
 	std::vector<uint32_t> base_numbers_; // [n_base]
 	std::vector<uint32_t> base_entries_;
 	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
-	std::unique_ptr<uint8_t[]> work_;     // of the graph's build, until it is measured
+	std::unique_ptr<uint8_t[]> work_;    // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
 	std::vector<uint32_t> held_out_; // rows that it is measured with
 	std::vector<uint32_t> left_out_; // all that go for it
@@ -526,10 +527,12 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;
-	const uint64_t own = uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8);
+	const uint64_t own =
+		uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8);
 
 	if (spec.n_base > 0)
-		return own + uint64_t{spec.n_base} * (spec.degree + 1) * sizeof(uint32_t) + graph::kMaxEntries * sizeof(uint32_t) +
+		return own + uint64_t{spec.n_base} * (spec.degree + 1) * sizeof(uint32_t) +
+			graph::kMaxEntries * sizeof(uint32_t) +
 			graph::graph_insert_bytes(rows, build, {spec.n_base, spec.n_base - spec.n_kept}, n_threads);
 	return own + graph::graph_build_bytes(rows, build, n_threads);
 }

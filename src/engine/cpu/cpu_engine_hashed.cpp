@@ -1,5 +1,5 @@
-// See cpu_engine_hashed.hpp. Queries are shared out to threads; where they are fewer than those, rows that a query looks at one behind the
-// other are, too.
+// See cpu_engine_hashed.hpp. Queries are shared out to threads; where they are fewer than those, rows that a query
+// looks at one behind the other are, too.
 #include "engine/cpu/cpu_engine_hashed.hpp"
 
 #include <algorithm>
@@ -38,23 +38,21 @@ struct HeldCodes
 	SearchControl *control;
 	uint64_t n_expanded;
 
-	graph::GraphView
-	view()
+	graph::GraphView view()
 	{
 		return {static_cast<uint32_t>(held->layout().n_rows), held->degree(), neighbors, scores, this};
 	}
 
-	graph::GraphRows
-	rows() const
+	graph::GraphRows rows() const
 	{
 		const uint32_t bits = held->layout().header.hash_bits;
 
-		return {graph::hash_distance(bits), held->codes(), graph::hash_code_bytes(bits), static_cast<uint32_t>(held->layout().n_rows)};
+		return {graph::hash_distance(bits), held->codes(), graph::hash_code_bytes(bits),
+			static_cast<uint32_t>(held->layout().n_rows)};
 	}
 
 private:
-	static bool
-	neighbors(void *context, uint32_t node, uint32_t *to)
+	static bool neighbors(void *context, uint32_t node, uint32_t *to)
 	{
 		HeldCodes *codes = static_cast<HeldCodes *>(context);
 		const uint32_t degree = codes->held->degree();
@@ -69,8 +67,7 @@ private:
 		return true;
 	}
 
-	static bool
-	scores(void *context, const uint32_t *nodes, size_t n, double *to)
+	static bool scores(void *context, const uint32_t *nodes, size_t n, double *to)
 	{
 		const HeldCodes *codes = static_cast<const HeldCodes *>(context);
 
@@ -91,7 +88,8 @@ query_has_scores(const DistanceSpec &spec, const SearchQuery &query)
 
 } // namespace
 
-HashedAnswer::HashedAnswer(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control)
+HashedAnswer::HashedAnswer(
+	const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control)
 	: spec_(spec), snapshot_(snapshot), query_(query), control_(control), rows_(spec, query, snapshot.n_rows),
 	  has_scores_(query_has_scores(spec, query))
 {
@@ -129,7 +127,8 @@ HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
 		{
 			if (i + kAhead < end)
 				ask(nodes[i + kAhead]);
-			compute_scores(spec_, query_.query, vector_of(segment.rows, row_bytes, nodes[i]), row_bytes, 1, &scores[i - first], 0);
+			compute_scores(
+				spec_, query_.query, vector_of(segment.rows, row_bytes, nodes[i]), row_bytes, 1, &scores[i - first], 0);
 		}
 		for (size_t i = first; i < end; i++)
 		{
@@ -177,8 +176,8 @@ HashedAnswer::finish(std::vector<Neighbor> *result, ThreadPool *pool)
 }
 
 bool
-CodeSearcher::search(
-	const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width, SearchControl *control, HashedAnswer *answer)
+CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width,
+	SearchControl *control, HashedAnswer *answer)
 {
 	const SegmentGraph &held = *segment.graph;
 	const graph::HashModel model = held.hash_model(spec);
@@ -198,8 +197,9 @@ CodeSearcher::search(
 		const uint32_t n_entries = nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries);
 		uint32_t n_found = 0;
 
-		if (!graph::graph_search(view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
-				 .is_ok())
+		if (!graph::graph_search(
+				view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
+				.is_ok())
 			return false;
 		nodes_.resize(n_found);
 		for (uint32_t i = 0; i < n_found; i++)
@@ -223,8 +223,8 @@ CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nod
 }
 
 uint64_t
-search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
-	std::span<std::vector<Neighbor> *const> results, SearchControl *control)
+search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	ThreadPool &pool, std::span<std::vector<Neighbor> *const> results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
 	std::atomic<uint64_t> n_rescored{0};

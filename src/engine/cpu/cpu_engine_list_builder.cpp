@@ -16,10 +16,12 @@ constexpr size_t kRowsPerTask = 256; // of a neighbours' search: fit a second ca
 class CpuListBuilder final : public ListBuilder
 {
 public:
-	CpuListBuilder(const ListBuildSpec &spec, ThreadPool *pool, SearchControl *control) : ListBuilder(spec), pool_(pool), control_(control) {}
+	CpuListBuilder(const ListBuildSpec &spec, ThreadPool *pool, SearchControl *control)
+		: ListBuilder(spec), pool_(pool), control_(control)
+	{
+	}
 
-	Status
-	neighbors(std::vector<Neighbor> *found) override
+	Status neighbors(std::vector<Neighbor> *found) override
 	{
 		found->assign(static_cast<size_t>(spec().n_queries) * spec().k, {0, kNoNeighbor});
 		for (size_t q = 0; q < topks_.size(); q++)
@@ -35,8 +37,8 @@ public:
 	}
 
 protected:
-	Status
-	train_rows(const ivf::KMeansSpec &asked, const float *rows, float *centroids, ivf::KMeansReport *report) override
+	Status train_rows(
+		const ivf::KMeansSpec &asked, const float *rows, float *centroids, ivf::KMeansReport *report) override
 	{
 		ivf::KMeansSpec spec = asked;
 
@@ -44,32 +46,32 @@ protected:
 
 		std::vector<uint8_t> work(ivf::kmeans_work_bytes(spec));
 
-		return status_of(ivf::kmeans_train(spec, {rows, spec.dim}, centroids, nullptr, report, work.data(), work.size(), call()));
+		return status_of(
+			ivf::kmeans_train(spec, {rows, spec.dim}, centroids, nullptr, report, work.data(), work.size(), call()));
 	}
 
-	Status
-	start_lists() override
+	Status start_lists() override
 	{
 		const uint32_t dim = spec().rows.dim;
 		const uint32_t n_lists = static_cast<uint32_t>(centroids().size() / dim);
 
 		packed_.resize(ivf::coarse_bytes(dim, n_lists));
 
-		const Status status = status_of(ivf::coarse_init(centroids().data(), n_lists, dim, packed_.data(), packed_.size(), &coarse_));
+		const Status status =
+			status_of(ivf::coarse_init(centroids().data(), n_lists, dim, packed_.data(), packed_.size(), &coarse_));
 
 		if (status.is_ok())
 			work_.resize(ivf::coarse_assign_work_bytes(coarse_, pool_->n_threads()));
 		return status;
 	}
 
-	Status
-	assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
+	Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
 	{
-		return status_of(ivf::coarse_assign(coarse_, rows, spec().rows.dim, n, labels, scores, work_.data(), work_.size(), call()));
+		return status_of(
+			ivf::coarse_assign(coarse_, rows, spec().rows.dim, n, labels, scores, work_.data(), work_.size(), call()));
 	}
 
-	Status
-	start_queries() override
+	Status start_queries() override
 	{
 		const size_t each = topk_buffer_bytes(spec().k) / sizeof(Neighbor);
 
@@ -80,8 +82,7 @@ protected:
 		return Status::ok();
 	}
 
-	Status
-	offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) override
+	Status offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) override
 	{
 		const bool bits = spec().rows.element == ElementType::kBit;
 		const DistanceSpec distance = bits ? spec().rows : neighbor_spec();
@@ -97,7 +98,8 @@ protected:
 
 				for (size_t q = next.fetch_add(1); q < topks_.size(); q = next.fetch_add(1))
 				{
-					const void *query = bits ? static_cast<const void *>(bits_of_query(q)) : queries().data() + q * distance.dim;
+					const void *query =
+						bits ? static_cast<const void *>(bits_of_query(q)) : queries().data() + q * distance.dim;
 
 					for (size_t begin = 0; begin < n; begin += kRowsPerTask)
 					{
@@ -120,8 +122,7 @@ protected:
 private:
 	ivf::Call call() { return pool_call(pool_, control_); }
 
-	static Status
-	status_of(const ivf::Outcome &outcome)
+	static Status status_of(const ivf::Outcome &outcome)
 	{
 		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
 	}

@@ -1,6 +1,7 @@
-// See cpu_engine_lists.hpp. A query ranks each segment's centroids and scores the rows of the nearest lists canonically, where they
-// lie; the delta is scored as a whole. Queries are shared out among the threads; a batch with fewer queries than threads shares
-// out the lists of each. (score, row) is a total order, so the answer does not depend on who took what.
+// See cpu_engine_lists.hpp. A query ranks each segment's centroids and scores the rows of the nearest lists
+// canonically, where they lie; the delta is scored as a whole. Queries are shared out among the threads; a batch with
+// fewer queries than threads shares out the lists of each. (score, row) is a total order, so the answer does not depend
+// on who took what.
 #include "engine/cpu/cpu_engine_lists.hpp"
 
 #include <algorithm>
@@ -34,20 +35,11 @@ public:
 			parts_.push_back({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
 	}
 
-	const std::vector<Part> &
-	parts() const
-	{
-		return parts_;
-	}
-	Coverage
-	coverage() const
-	{
-		return coverage_;
-	}
+	const std::vector<Part> &parts() const { return parts_; }
+	Coverage coverage() const { return coverage_; }
 
 private:
-	void
-	add_segment(const DistanceSpec &spec, const RowsView &view, const float *vector, const SearchQuery &query)
+	void add_segment(const DistanceSpec &spec, const RowsView &view, const float *vector, const SearchQuery &query)
 	{
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
@@ -91,8 +83,8 @@ finish(const Plan &plan, PartSearcher *searcher, const SearchQuery &query, std::
 
 /// All of a query in one thread.
 void
-search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, std::vector<Neighbor> *result,
-	SearchControl *control)
+search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query,
+	std::vector<Neighbor> *result, SearchControl *control)
 {
 	const Plan plan(spec, snapshot, query);
 	PartSearcher searcher(spec, query, snapshot.n_rows);
@@ -122,7 +114,8 @@ search_together(const DistanceSpec &spec, const Snapshot &snapshot, const Search
 		{
 			auto searcher = std::make_unique<PartSearcher>(spec, query, snapshot.n_rows);
 
-			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
+			for (size_t i;
+				(i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
 			{
 				searcher->search(plan.parts()[i]);
 				progress(control);

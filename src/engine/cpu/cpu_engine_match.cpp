@@ -13,7 +13,8 @@ namespace
 {
 
 constexpr size_t kQueriesPerTurn = 16; // that go over the tiles of a segment together
-constexpr uint64_t kSlotsPerLook = 1024; // of the delta, between two looks at what the caller wants: well below a millisecond
+constexpr uint64_t kSlotsPerLook =
+	1024; // of the delta, between two looks at what the caller wants: well below a millisecond
 
 Status
 invalid(const char *message)
@@ -103,7 +104,8 @@ match_query(const DistanceSpec &spec, const SearchQuery &query)
 }
 
 MatchCopy::MatchCopy(const CopySpec &spec, SegmentHook sealed, std::function<void(SegmentId)> dropped)
-	: spec_(spec.distance), sealed_(std::move(sealed)), dropped_(std::move(dropped)), delta_(spec.distance, RowList::Kind::kDelta)
+	: spec_(spec.distance), sealed_(std::move(sealed)), dropped_(std::move(dropped)),
+	  delta_(spec.distance, RowList::Kind::kDelta)
 {
 }
 
@@ -185,7 +187,8 @@ MatchCopy::open(SegmentId id, Segment *segment)
 
 	if (!std::is_sorted(segment->row_ids.begin(), segment->row_ids.end()))
 		return invalid("the row ids do not ascend");
-	if (!segment->row_ids.empty() && !made->index.open(segment->description, segment->row_ids, spec_.metric == Metric::kEdit))
+	if (!segment->row_ids.empty() &&
+		!made->index.open(segment->description, segment->row_ids, spec_.metric == Metric::kEdit))
 		return invalid("the segment has no good inverted index");
 	if (segment->row_ids.empty()) // there is no index
 		made->description = segment->description;
@@ -434,7 +437,8 @@ MatchCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *by
 		sealed = found->second.sealed.segment;
 		if (sealed == nullptr || sealed->index.n_rows() == 0)
 		{
-			const std::vector<uint8_t> &description = sealed != nullptr ? sealed->description : found->second.description;
+			const std::vector<uint8_t> &description =
+				sealed != nullptr ? sealed->description : found->second.description;
 
 			if (first > description.size() || n_bytes > description.size() - first)
 				return invalid("bytes that are not held");
@@ -517,13 +521,14 @@ check_match_queries(const DistanceSpec &spec, std::span<const SearchQuery> queri
 }
 
 bool
-offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control)
+offer_match_delta(
+	const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control)
 {
 	const RowListView &rows = delta.rows;
 	const size_t slot_bytes = vector_bytes(spec.element, spec.dim);
 	std::vector<uint8_t> value;
 	match::Parts wanted;
-	uint64_t n_slots = 1;        // of what is at `at`
+	uint64_t n_slots = 1;            // of what is at `at`
 	uint64_t next_look = rows.first; // at control
 
 	if (!match::open_parts(query.query, query.query_bytes, &wanted) || slot_bytes < sizeof(uint32_t))
@@ -580,8 +585,8 @@ offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQ
 }
 
 uint64_t
-search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
-	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries,
+	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
 	const size_t per_turn = std::max<size_t>(1, std::min(kQueriesPerTurn, queries.size() / pool.n_threads()));
 	const size_t n_turns = (queries.size() + per_turn - 1) / per_turn;
@@ -611,8 +616,8 @@ search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<
 					std::vector<std::vector<Neighbor>> found;
 					uint64_t n_texts = 0;
 
-					(void) view.segment->index.search(
-						wanted, view.dead == nullptr ? nullptr : view.dead->data(), &found, match_poll(control), &n_texts);
+					(void) view.segment->index.search(wanted, view.dead == nullptr ? nullptr : view.dead->data(),
+						&found, match_poll(control), &n_texts);
 					n_compared.fetch_add(n_texts, std::memory_order_relaxed);
 					if (control != nullptr && control->stop.load(std::memory_order_relaxed))
 						return;

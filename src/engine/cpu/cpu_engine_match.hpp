@@ -1,9 +1,10 @@
-// A resident copy of kind kMatch in host memory: of each segment the row ids and the inverted index that its description brings, of
-// the delta the stored values in slots. The CPU engine's copy; the CUDA engine uses it for all but the counting of segments.
+// A resident copy of kind kMatch in host memory: of each segment the row ids and the inverted index that its
+// description brings, of the delta the stored values in slots. The CPU engine's copy; the CUDA engine uses it for all
+// but the counting of segments.
 //
-// A slot is a row of the delta: `dim` bytes. A value is a uint32 length and so many bytes, in as many slots as it takes, the first
-// of which is its row; the others count as dead, and no value begins in them. Nothing that was sent is trusted: a value that is not
-// one matches nothing, one that is not whole (its last slots have not come) is not there.
+// A slot is a row of the delta: `dim` bytes. A value is a uint32 length and so many bytes, in as many slots as it
+// takes, the first of which is its row; the others count as dead, and no value begins in them. Nothing that was sent is
+// trusted: a value that is not one matches nothing, one that is not whole (its last slots have not come) is not there.
 #pragma once
 
 #include <atomic>
@@ -46,24 +47,18 @@ struct MatchSnapshot
 class MatchCopy
 {
 public:
-	/// Called before a segment can be searched, perhaps again if more of it comes; its failure fails the seal. The other one is called when a segment is dropped.
+	/// Called before a segment can be searched, perhaps again if more of it comes; its failure fails the seal. The
+	/// other one is called when a segment is dropped.
 	using SegmentHook = std::function<Status(SegmentId, const std::shared_ptr<const MatchSegment> &)>;
 
-	explicit MatchCopy(const CopySpec &spec, SegmentHook sealed = nullptr, std::function<void(SegmentId)> dropped = nullptr);
+	explicit MatchCopy(
+		const CopySpec &spec, SegmentHook sealed = nullptr, std::function<void(SegmentId)> dropped = nullptr);
 
-	const DistanceSpec &
-	spec() const
-	{
-		return spec_;
-	}
+	const DistanceSpec &spec() const { return spec_; }
 
 	std::shared_ptr<const MatchSnapshot> snapshot() const { return snapshot_.get(); }
 
-	uint64_t
-	memory_bytes() const
-	{
-		return memory_bytes_.load(std::memory_order_relaxed);
-	}
+	uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
 	// As Engine's functions of these names. They throw bad_alloc, and then the copy is as before.
 	Status load_segment(SegmentId segment, const RowBlock &rows);
@@ -109,8 +104,9 @@ private:
 	std::atomic<uint64_t> memory_bytes_{0};
 };
 
-/// True if copies of kind kMatch can be scored so: by minus the count, or (Metric::kEdit) by the edit distance, for which segments are
-/// described with texts, and values and queries have a text as their payload (engine/match/text_distance.hpp).
+/// True if copies of kind kMatch can be scored so: by minus the count, or (Metric::kEdit) by the edit distance, for
+/// which segments are described with texts, and values and queries have a text as their payload
+/// (engine/match/text_distance.hpp).
 inline bool
 match_metric(Metric metric)
 {
@@ -126,12 +122,14 @@ Poll match_poll(SearchControl *control);
 /// Of a query that has been checked.
 match::MatchQuery match_query(const DistanceSpec &spec, const SearchQuery &query);
 
-/// Offers the delta's rows, each counted by definition, in time that grows with the number of slots, whatever they hold. False if
-/// control (which may be null) has stopped it.
-bool offer_match_delta(const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control);
+/// Offers the delta's rows, each counted by definition, in time that grows with the number of slots, whatever they
+/// hold. False if control (which may be null) has stopped it.
+bool offer_match_delta(
+	const DistanceSpec &spec, const RowsView &delta, const SearchQuery &query, TopK *topk, SearchControl *control);
 
-/// Searches a snapshot. results [queries.size()], coverage is set. Queries have been checked. Returns how many texts of segments were compared with a query.
-uint64_t search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
-	std::vector<std::vector<Neighbor>> *results, SearchControl *control);
+/// Searches a snapshot. results [queries.size()], coverage is set. Queries have been checked. Returns how many texts of
+/// segments were compared with a query.
+uint64_t search_match(const DistanceSpec &spec, const MatchSnapshot &snapshot, std::span<const SearchQuery> queries,
+	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control);
 
 } // namespace vectorgpu::engine

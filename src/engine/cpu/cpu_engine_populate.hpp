@@ -1,5 +1,5 @@
-// Has the kernel make memory before it is written. Zeroing pages takes longer than filling them with rows, so a load that did
-// both in one thread would spend most of its time there.
+// Has the kernel make memory before it is written. Zeroing pages takes longer than filling them with rows, so a load
+// that did both in one thread would spend most of its time there.
 #pragma once
 
 #include <condition_variable>
@@ -22,8 +22,8 @@ public:
 	Populator(const Populator &) = delete;
 	Populator &operator=(const Populator &) = delete;
 
-	/// The chunk's memory will be there soon; what is in it stays, so that it may be filled meanwhile. Any thread. It is no
-	/// failure if this comes to nothing: then the chunk is made page by page as it is written.
+	/// The chunk's memory will be there soon; what is in it stays, so that it may be filled meanwhile. Any thread. It
+	/// is no failure if this comes to nothing: then the chunk is made page by page as it is written.
 	void ask(std::shared_ptr<RowChunk> chunk) noexcept;
 
 private:

@@ -115,7 +115,8 @@ RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const 
 }
 
 RowList::RowList(const DistanceSpec &spec, Kind kind, Populator *populator, bool with_vectors)
-	: spec_(spec), kind_(kind), populator_(populator), row_bytes_(with_vectors ? vector_bytes(spec.element, spec.dim) : 0),
+	: spec_(spec), kind_(kind), populator_(populator),
+	  row_bytes_(with_vectors ? vector_bytes(spec.element, spec.dim) : 0),
 	  with_norms_(with_vectors && gemm_filter_supports(spec)),
 	  slot_bytes_(row_bytes_ + sizeof(RowId) + (with_norms_ ? sizeof(double) : 0))
 {

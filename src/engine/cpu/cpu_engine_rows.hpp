@@ -31,25 +31,13 @@ public:
 	void fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n);
 
 	/// [n_slots]
-	const RowId *
-	row_ids() const
-	{
-		return row_ids_;
-	}
+	const RowId *row_ids() const { return row_ids_; }
 
 	/// [n_slots, row_bytes]
-	const uint8_t *
-	vectors() const
-	{
-		return vectors_;
-	}
+	const uint8_t *vectors() const { return vectors_; }
 
 	/// [n_slots], Σ x², or null
-	const double *
-	square_norms() const
-	{
-		return square_norms_;
-	}
+	const double *square_norms() const { return square_norms_; }
 
 private:
 	size_t row_bytes_;
@@ -80,19 +68,12 @@ public:
 		kDelta,   // grows row by row, and its view is copied at each
 	};
 
-	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does. with_vectors: false for row ids alone.
+	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does. with_vectors: false
+	/// for row ids alone.
 	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr, bool with_vectors = true);
 
-	uint64_t
-	first() const
-	{
-		return first_;
-	}
-	uint64_t
-	last() const
-	{
-		return last_;
-	}
+	uint64_t first() const { return first_; }
+	uint64_t last() const { return last_; }
 
 	/// Appends n rows at last(). Throws bad_alloc, then the list is as before.
 	void append(const RowId *row_ids, const uint8_t *vectors, size_t n);
@@ -104,30 +85,14 @@ public:
 	void trim(uint64_t position);
 
 	/// Takes back what was appended since last() was `last`: nobody has been told of it.
-	void
-	truncate(uint64_t last)
-	{
-		last_ = last;
-	}
+	void truncate(uint64_t last) { last_ = last; }
 
-	RowListView
-	view() const
-	{
-		return {chunks_, chunk_start_, first_, last_, chunk_rows_};
-	}
+	RowListView view() const { return {chunks_, chunk_start_, first_, last_, chunk_rows_}; }
 
 	/// Of a row's vector.
-	size_t
-	row_bytes() const
-	{
-		return row_bytes_;
-	}
+	size_t row_bytes() const { return row_bytes_; }
 
-	uint64_t
-	memory_bytes() const
-	{
-		return (last_ - first_) * slot_bytes_;
-	}
+	uint64_t memory_bytes() const { return (last_ - first_) * slot_bytes_; }
 
 private:
 	std::shared_ptr<RowChunk> next_chunk();

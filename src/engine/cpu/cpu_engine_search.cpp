@@ -31,8 +31,7 @@ struct RowSpan
 	const uint8_t *dead;
 	size_t dead_offset; // bit of the first row
 
-	bool
-	is_dead(size_t row) const
+	bool is_dead(size_t row) const
 	{
 		const size_t bit = dead_offset + row;
 
@@ -77,8 +76,7 @@ public:
 	}
 
 	/// From here on the queries that a filter can be trusted with go through one.
-	void
-	use_filter()
+	void use_filter()
 	{
 		std::vector<const void *> trusted;
 
@@ -103,15 +101,13 @@ public:
 		block_rows_.assign(filters_.size(), kFirstBlockRows);
 	}
 
-	void
-	use_no_filter()
+	void use_no_filter()
 	{
 		for (size_t i = 0; i < queries_.size(); i++)
 			direct_.push_back(i);
 	}
 
-	void
-	search(const RowSpan &span)
+	void search(const RowSpan &span)
 	{
 		if (!direct_.empty())
 			for (size_t first = 0; first < span.n_rows; first += kDirectBlockRows)
@@ -130,29 +126,19 @@ public:
 		}
 	}
 
-	void
-	merge(Searcher *other)
+	void merge(Searcher *other)
 	{
 		for (size_t i = 0; i < selections_.size(); i++)
 			selections_[i].merge(&other->selections_[i]);
 		n_rescored_ += other->n_rescored_;
 	}
 
-	Selection &
-	selection(size_t query)
-	{
-		return selections_[query];
-	}
-	uint64_t
-	n_rescored() const
-	{
-		return n_rescored_;
-	}
+	Selection &selection(size_t query) { return selections_[query]; }
+	uint64_t n_rescored() const { return n_rescored_; }
 
 private:
 	/// Canonical scores of rows [first, first + n) of the span, n <= kDirectBlockRows.
-	void
-	score_rows(size_t query, const RowSpan &span, size_t first, size_t n)
+	void score_rows(size_t query, const RowSpan &span, size_t first, size_t n)
 	{
 		const size_t slot = span.first + first;
 		double scores[kDirectBlockRows];
@@ -163,8 +149,7 @@ private:
 	}
 
 	/// Returns how many rows it took: few at first, since all survive that come before there is a threshold.
-	size_t
-	filter_block(GemmFilter *filter, size_t filter_start, size_t n_queries, const RowSpan &span, size_t first)
+	size_t filter_block(GemmFilter *filter, size_t filter_start, size_t n_queries, const RowSpan &span, size_t first)
 	{
 		const size_t n_rows = std::min(block_rows_[filter_start / kQueriesPerProduct], span.n_rows - first);
 		const size_t slot = span.first + first;
@@ -191,15 +176,14 @@ private:
 	}
 
 	/// Canonical scores of the survivors of a block, neighbouring ones together.
-	void
-	rescore(size_t query, const RowSpan &span, size_t first, const uint32_t *survivors, size_t n)
+	void rescore(size_t query, const RowSpan &span, size_t first, const uint32_t *survivors, size_t n)
 	{
 		for (size_t i = 0; i < n;)
 		{
 			size_t run = 0;
 
 			while (i + run < n && run < kDirectBlockRows && survivors[i + run] == survivors[i] + run &&
-				   !span.is_dead(first + survivors[i + run]))
+				!span.is_dead(first + survivors[i + run]))
 				run++;
 			if (run == 0)
 			{

@@ -55,7 +55,7 @@ bool
 gemm_filter_supports(const DistanceSpec &spec)
 {
 	return metric_supports(spec.metric, spec.element) && spec.element != ElementType::kBit &&
-		   spec.metric != Metric::kL1 && spec.dim <= kLargestDim;
+		spec.metric != Metric::kL1 && spec.dim <= kLargestDim;
 }
 
 double
@@ -220,7 +220,7 @@ GemmFilter::lower_bound(const Query &query, double threshold) const
 	{
 		case Metric::kL2:
 			return {(query.square_norm * (1 - double_error_) - (threshold + underflow_) / (1 - canonical_error_)) / 2 -
-						underflow_,
+					underflow_,
 				query.norm * (gemm_error_ + double_error_)};
 		case Metric::kInnerProduct:
 			return {-threshold - underflow_, query.norm * (gemm_error_ + canonical_error_ + double_error_)};
@@ -240,7 +240,7 @@ GemmFilter::upper_bound(const Query &query, double after) const
 	{
 		case Metric::kL2:
 			return {(query.square_norm * (1 + double_error_) - (after - underflow_) / (1 + canonical_error_)) / 2 +
-						underflow_,
+					underflow_,
 				query.norm * (gemm_error_ + double_error_)};
 		case Metric::kInnerProduct:
 			return {-after + underflow_, query.norm * (gemm_error_ + canonical_error_ + double_error_)};
@@ -272,7 +272,7 @@ GemmFilter::survivors(size_t query, const TopK &topk, uint32_t *survivors) const
 		const uint32_t row = hits_[i].row;
 		const double product = hits_[i].product;
 		const bool out = product < below.offset + below_terms_[row] - below.slope * norms_[row] ||
-						 (topk.has_after && product > above.offset + above_terms_[row] + above.slope * norms_[row]);
+			(topk.has_after && product > above.offset + above_terms_[row] + above.slope * norms_[row]);
 
 		survivors[n] = row;
 		n += !out;

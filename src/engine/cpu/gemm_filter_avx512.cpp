@@ -16,40 +16,18 @@ struct Vec
 
 	__m512 value;
 
-	static Vec
-	zero()
-	{
-		return {_mm512_setzero_ps()};
-	}
-	static Vec
-	load(const float *p)
-	{
-		return {_mm512_loadu_ps(p)};
-	}
-	static Vec
-	broadcast(const float *p)
-	{
-		return {_mm512_set1_ps(*p)};
-	}
-	void
-	store(float *p) const
-	{
-		_mm512_storeu_ps(p, value);
-	}
-	static Vec
-	multiply_add(Vec a, Vec b, Vec c)
-	{
-		return {_mm512_fmadd_ps(a.value, b.value, c.value)};
-	}
+	static Vec zero() { return {_mm512_setzero_ps()}; }
+	static Vec load(const float *p) { return {_mm512_loadu_ps(p)}; }
+	static Vec broadcast(const float *p) { return {_mm512_set1_ps(*p)}; }
+	void store(float *p) const { _mm512_storeu_ps(p, value); }
+	static Vec multiply_add(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.value, b.value, c.value)}; }
 
-	static Vec
-	bound(Vec offset, Vec term, Vec slope, Vec norm)
+	static Vec bound(Vec offset, Vec term, Vec slope, Vec norm)
 	{
 		return {_mm512_fnmadd_ps(slope.value, norm.value, _mm512_add_ps(offset.value, term.value))};
 	}
 
-	static uint32_t
-	not_below(Vec a, Vec b)
+	static uint32_t not_below(Vec a, Vec b)
 	{
 		return static_cast<uint32_t>(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ));
 	}

@@ -1,5 +1,5 @@
-// What searches of a copy with a structure do with rows that they look at one behind the other: parts of segments, and the delta. Internal
-// to the CPU engine.
+// What searches of a copy with a structure do with rows that they look at one behind the other: parts of segments, and
+// the delta. Internal to the CPU engine.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +56,7 @@ public:
 		selection_.start(query, n_rows);
 	}
 
-	void
-	search(const Part &part)
+	void search(const Part &part)
 	{
 		const RowListView &rows = part.view->rows;
 
@@ -77,32 +76,23 @@ public:
 	}
 
 	/// The row at one place of a segment.
-	void
-	search_place(const RowsView &view, uint64_t place)
+	void search_place(const RowsView &view, uint64_t place)
 	{
 		const RowListView &rows = view.rows;
 		const uint64_t slot = place - rows.chunk_start;
 		const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
 		double score;
 
-		compute_scores(spec_, query_.query, chunk.vectors() + slot % rows.chunk_rows * row_bytes_, row_bytes_, 1, &score, 0);
+		compute_scores(
+			spec_, query_.query, chunk.vectors() + slot % rows.chunk_rows * row_bytes_, row_bytes_, 1, &score, 0);
 		if (topk_wants(selection_.topk(), &score, 1))
 			offer(view, place, &score, 1);
 	}
 
-	Selection &
-	selection()
-	{
-		return selection_;
-	}
-	bool
-	left_out_nan() const
-	{
-		return left_out_nan_;
-	}
+	Selection &selection() { return selection_; }
+	bool left_out_nan() const { return left_out_nan_; }
 
-	void
-	merge(PartSearcher *other)
+	void merge(PartSearcher *other)
 	{
 		selection_.merge(&other->selection_);
 		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
@@ -110,8 +100,7 @@ public:
 
 private:
 	/// The rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
-	void
-	offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
+	void offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
 	{
 		double kept_scores[kBlockRows];
 		RowId kept_rows[kBlockRows];
@@ -169,11 +158,11 @@ add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
 		parts->push_back({&view, first, std::min(view.rows.last, first + most)});
 }
 
-/// Offers the parts to a query's searcher, with a sign of life and a look at whether it is still wanted after each. pool: its threads help;
-/// null: none do. May be called by one of them.
+/// Offers the parts to a query's searcher, with a sign of life and a look at whether it is still wanted after each.
+/// pool: its threads help; null: none do. May be called by one of them.
 inline void
-search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows, std::span<const Part> parts, ThreadPool *pool, PartSearcher *searcher,
-	SearchControl *control)
+search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows, std::span<const Part> parts,
+	ThreadPool *pool, PartSearcher *searcher, SearchControl *control)
 {
 	uint64_t bytes = 0;
 

@@ -16,8 +16,7 @@ class Selection
 {
 public:
 	/// n_rows: no more candidates than these will come. Throws bad_alloc.
-	void
-	start(const SearchQuery &query, uint64_t n_rows)
+	void start(const SearchQuery &query, uint64_t n_rows)
 	{
 		const size_t k = std::min<uint64_t>(query.k, n_rows);
 		const size_t capacity =
@@ -27,14 +26,9 @@ public:
 		topk_init(&topk_, k, buffer_.get(), capacity, query.has_after ? &query.after : nullptr);
 	}
 
-	TopK *
-	topk()
-	{
-		return &topk_;
-	}
+	TopK *topk() { return &topk_; }
 
-	void
-	merge(Selection *other)
+	void merge(Selection *other)
 	{
 		const size_t n = topk_finish(&other->topk_);
 
@@ -42,8 +36,7 @@ public:
 			topk_push(&topk_, &other->buffer_[i].score, &other->buffer_[i].row, 1, nullptr, 0);
 	}
 
-	std::vector<Neighbor>
-	finish()
+	std::vector<Neighbor> finish()
 	{
 		const size_t n = topk_finish(&topk_);
 
@@ -51,8 +44,7 @@ public:
 	}
 
 	/// For a filter's sake: keeps the threshold near its true value.
-	void
-	tighten()
+	void tighten()
 	{
 		if (topk_.size >= topk_.k && (!topk_.full || topk_.size - topk_.k >= std::max(kTightenAfter, topk_.k / 4)))
 			topk_tighten(&topk_);

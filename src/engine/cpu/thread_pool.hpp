@@ -22,11 +22,7 @@ public:
 	ThreadPool(const ThreadPool &) = delete;
 	ThreadPool &operator=(const ThreadPool &) = delete;
 
-	size_t
-	n_threads() const
-	{
-		return helpers_.size() + 1;
-	}
+	size_t n_threads() const { return helpers_.size() + 1; }
 
 	/// Calls work(0) in this thread and work(1) .. work(n_workers - 1) in helpers that are free before work(0) returns;
 	/// a call that has not begun by then is dropped, so `work` takes its share from a common counter. Returns when

@@ -172,8 +172,8 @@ simd_supported(SimdLevel level)
 			return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
 		case SimdLevel::kAvx512:
 			return simd_supported(SimdLevel::kAvx2) && __builtin_cpu_supports("avx512f") &&
-				   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-				   __builtin_cpu_supports("avx512vl");
+				__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+				__builtin_cpu_supports("avx512vl");
 	}
 	return false;
 }

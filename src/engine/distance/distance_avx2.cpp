@@ -18,14 +18,12 @@ struct Lanes
 {
 	__m256 a, b, c, d; // lanes 0-7, 8-15, 16-23, 24-31
 
-	static VECTORGPU_INLINE Lanes
-	zero()
+	static VECTORGPU_INLINE Lanes zero()
 	{
 		return {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
 	}
 
-	static VECTORGPU_INLINE Lanes
-	load_float(const unsigned char *p)
+	static VECTORGPU_INLINE Lanes load_float(const unsigned char *p)
 	{
 		const float *f = reinterpret_cast<const float *>(p);
 
@@ -33,8 +31,7 @@ struct Lanes
 	}
 
 	/// Lanes first .. first + 7 of n: a masked load touches no byte outside the mask.
-	static VECTORGPU_INLINE __m256
-	load_float_part(const unsigned char *p, size_t n, size_t first)
+	static VECTORGPU_INLINE __m256 load_float_part(const unsigned char *p, size_t n, size_t first)
 	{
 		const size_t here = n <= first ? 0 : n - first < 8 ? n - first : 8;
 		const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kTailMask + 8 - here));
@@ -42,15 +39,13 @@ struct Lanes
 		return _mm256_maskload_ps(reinterpret_cast<const float *>(p) + first, mask);
 	}
 
-	static VECTORGPU_INLINE Lanes
-	load_float_tail(const unsigned char *p, size_t n)
+	static VECTORGPU_INLINE Lanes load_float_tail(const unsigned char *p, size_t n)
 	{
 		return {
 			load_float_part(p, n, 0), load_float_part(p, n, 8), load_float_part(p, n, 16), load_float_part(p, n, 24)};
 	}
 
-	static VECTORGPU_INLINE Lanes
-	load_half(const unsigned char *p)
+	static VECTORGPU_INLINE Lanes load_half(const unsigned char *p)
 	{
 		const __m128i *h = reinterpret_cast<const __m128i *>(p);
 
@@ -58,8 +53,7 @@ struct Lanes
 			_mm256_cvtph_ps(_mm_loadu_si128(h + 2)), _mm256_cvtph_ps(_mm_loadu_si128(h + 3))};
 	}
 
-	static VECTORGPU_INLINE Lanes
-	load_half_tail(const unsigned char *p, size_t n)
+	static VECTORGPU_INLINE Lanes load_half_tail(const unsigned char *p, size_t n)
 	{
 		alignas(32) unsigned char padded[64] = {};
 
@@ -67,8 +61,7 @@ struct Lanes
 		return load_half(padded);
 	}
 
-	VECTORGPU_INLINE void
-	store(float *p) const
+	VECTORGPU_INLINE void store(float *p) const
 	{
 		_mm256_storeu_ps(p, a);
 		_mm256_storeu_ps(p + 8, b);
@@ -76,21 +69,18 @@ struct Lanes
 		_mm256_storeu_ps(p + 24, d);
 	}
 
-	static VECTORGPU_INLINE Lanes
-	subtract(const Lanes &x, const Lanes &y)
+	static VECTORGPU_INLINE Lanes subtract(const Lanes &x, const Lanes &y)
 	{
 		return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b), _mm256_sub_ps(x.c, y.c), _mm256_sub_ps(x.d, y.d)};
 	}
 
-	static VECTORGPU_INLINE Lanes
-	multiply_add(const Lanes &x, const Lanes &y, const Lanes &z)
+	static VECTORGPU_INLINE Lanes multiply_add(const Lanes &x, const Lanes &y, const Lanes &z)
 	{
 		return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b), _mm256_fmadd_ps(x.c, y.c, z.c),
 			_mm256_fmadd_ps(x.d, y.d, z.d)};
 	}
 
-	static VECTORGPU_INLINE Lanes
-	add_absolute(const Lanes &sum, const Lanes &x)
+	static VECTORGPU_INLINE Lanes add_absolute(const Lanes &sum, const Lanes &x)
 	{
 		const __m256 sign = _mm256_set1_ps(-0.0f);
 
@@ -98,8 +88,7 @@ struct Lanes
 			_mm256_add_ps(sum.c, _mm256_andnot_ps(sign, x.c)), _mm256_add_ps(sum.d, _mm256_andnot_ps(sign, x.d))};
 	}
 
-	static VECTORGPU_INLINE float
-	reduce(const Lanes &sum)
+	static VECTORGPU_INLINE float reduce(const Lanes &sum)
 	{
 		const __m256 eight = _mm256_add_ps(_mm256_add_ps(sum.a, sum.c), _mm256_add_ps(sum.b, sum.d));
 		const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

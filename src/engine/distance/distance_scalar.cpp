@@ -16,20 +16,11 @@ struct Lanes
 {
 	float v[32];
 
-	static Lanes
-	zero()
-	{
-		return Lanes{};
-	}
+	static Lanes zero() { return Lanes{}; }
 
-	static Lanes
-	load_float(const unsigned char *p)
-	{
-		return load_float_tail(p, 32);
-	}
+	static Lanes load_float(const unsigned char *p) { return load_float_tail(p, 32); }
 
-	static Lanes
-	load_float_tail(const unsigned char *p, size_t n)
+	static Lanes load_float_tail(const unsigned char *p, size_t n)
 	{
 		Lanes lanes{};
 
@@ -37,14 +28,9 @@ struct Lanes
 		return lanes;
 	}
 
-	static Lanes
-	load_half(const unsigned char *p)
-	{
-		return load_half_tail(p, 32);
-	}
+	static Lanes load_half(const unsigned char *p) { return load_half_tail(p, 32); }
 
-	static Lanes
-	load_half_tail(const unsigned char *p, size_t n)
+	static Lanes load_half_tail(const unsigned char *p, size_t n)
 	{
 		Lanes lanes{};
 
@@ -58,14 +44,9 @@ struct Lanes
 		return lanes;
 	}
 
-	void
-	store(float *p) const
-	{
-		memcpy(p, v, sizeof(v));
-	}
+	void store(float *p) const { memcpy(p, v, sizeof(v)); }
 
-	static Lanes
-	subtract(const Lanes &a, const Lanes &b)
+	static Lanes subtract(const Lanes &a, const Lanes &b)
 	{
 		Lanes d;
 
@@ -74,8 +55,7 @@ struct Lanes
 		return d;
 	}
 
-	static Lanes
-	multiply_add(const Lanes &a, const Lanes &b, const Lanes &c)
+	static Lanes multiply_add(const Lanes &a, const Lanes &b, const Lanes &c)
 	{
 		Lanes sum;
 
@@ -84,8 +64,7 @@ struct Lanes
 		return sum;
 	}
 
-	static Lanes
-	add_absolute(const Lanes &sum, const Lanes &d)
+	static Lanes add_absolute(const Lanes &sum, const Lanes &d)
 	{
 		Lanes result;
 
@@ -94,8 +73,7 @@ struct Lanes
 		return result;
 	}
 
-	static float
-	reduce(const Lanes &sum)
+	static float reduce(const Lanes &sum)
 	{
 		Lanes tree = sum;
 

@@ -50,7 +50,8 @@ partial_reduce(const double *scores, uint64_t n, const uint8_t *dead, uint64_t n
 
 	std::fill(rows, rows + n_bins, kNoRow);
 	for (uint64_t row = 0, bin = 0; row < n; row++, bin = bin + 1 < n_bins ? bin + 1 : 0)
-		if ((dead == nullptr || ((dead[row / 8] >> (row % 8)) & 1) == 0) && (rows[bin] == kNoRow || less(scores[row], scores[rows[bin]])))
+		if ((dead == nullptr || ((dead[row / 8] >> (row % 8)) & 1) == 0) &&
+			(rows[bin] == kNoRow || less(scores[row], scores[rows[bin]])))
 			rows[bin] = row;
 }
 

@@ -19,8 +19,8 @@ struct ScoreCall
 	const unsigned char *rows;  // [n_rows], row_stride bytes apart, any alignment
 	size_t row_stride;          // bytes
 	size_t n_rows;
-	size_t dim;     // elements, or bits
-	double *scores; // [n_rows]
+	size_t dim;           // elements, or bits
+	double *scores;       // [n_rows]
 	ptrdiff_t read_ahead; // bytes
 };
 

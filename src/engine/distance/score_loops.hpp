@@ -42,32 +42,16 @@ struct Float32Element
 {
 	static constexpr size_t kBytes = 4;
 
-	static VECTORGPU_INLINE Lanes
-	load(const unsigned char *p)
-	{
-		return Lanes::load_float(p);
-	}
-	static VECTORGPU_INLINE Lanes
-	load_tail(const unsigned char *p, size_t n)
-	{
-		return Lanes::load_float_tail(p, n);
-	}
+	static VECTORGPU_INLINE Lanes load(const unsigned char *p) { return Lanes::load_float(p); }
+	static VECTORGPU_INLINE Lanes load_tail(const unsigned char *p, size_t n) { return Lanes::load_float_tail(p, n); }
 };
 
 struct Float16Element
 {
 	static constexpr size_t kBytes = 2;
 
-	static VECTORGPU_INLINE Lanes
-	load(const unsigned char *p)
-	{
-		return Lanes::load_half(p);
-	}
-	static VECTORGPU_INLINE Lanes
-	load_tail(const unsigned char *p, size_t n)
-	{
-		return Lanes::load_half_tail(p, n);
-	}
+	static VECTORGPU_INLINE Lanes load(const unsigned char *p) { return Lanes::load_half(p); }
+	static VECTORGPU_INLINE Lanes load_tail(const unsigned char *p, size_t n) { return Lanes::load_half_tail(p, n); }
 };
 
 /// NaN becomes the quiet positive NaN, -0 becomes +0.
@@ -82,32 +66,22 @@ struct L2Op
 {
 	Lanes sum;
 
-	VECTORGPU_INLINE void
-	start()
-	{
-		sum = Lanes::zero();
-	}
+	VECTORGPU_INLINE void start() { sum = Lanes::zero(); }
 
 	template <class Element>
-	static VECTORGPU_INLINE float
-	query_state(const ScoreCall &)
+	static VECTORGPU_INLINE float query_state(const ScoreCall &)
 	{
 		return 0;
 	}
 
-	VECTORGPU_INLINE void
-	step(Lanes a, Lanes b)
+	VECTORGPU_INLINE void step(Lanes a, Lanes b)
 	{
 		const Lanes d = Lanes::subtract(a, b);
 
 		sum = Lanes::multiply_add(d, d, sum);
 	}
 
-	VECTORGPU_INLINE double
-	score(float) const
-	{
-		return Lanes::reduce(sum);
-	}
+	VECTORGPU_INLINE double score(float) const { return Lanes::reduce(sum); }
 };
 
 /// -Σ a b
@@ -115,30 +89,17 @@ struct InnerProductOp
 {
 	Lanes sum;
 
-	VECTORGPU_INLINE void
-	start()
-	{
-		sum = Lanes::zero();
-	}
+	VECTORGPU_INLINE void start() { sum = Lanes::zero(); }
 
 	template <class Element>
-	static VECTORGPU_INLINE float
-	query_state(const ScoreCall &)
+	static VECTORGPU_INLINE float query_state(const ScoreCall &)
 	{
 		return 0;
 	}
 
-	VECTORGPU_INLINE void
-	step(Lanes a, Lanes b)
-	{
-		sum = Lanes::multiply_add(a, b, sum);
-	}
+	VECTORGPU_INLINE void step(Lanes a, Lanes b) { sum = Lanes::multiply_add(a, b, sum); }
 
-	VECTORGPU_INLINE double
-	score(float) const
-	{
-		return -static_cast<double>(Lanes::reduce(sum));
-	}
+	VECTORGPU_INLINE double score(float) const { return -static_cast<double>(Lanes::reduce(sum)); }
 };
 
 /// Σ |a - b|
@@ -146,30 +107,17 @@ struct L1Op
 {
 	Lanes sum;
 
-	VECTORGPU_INLINE void
-	start()
-	{
-		sum = Lanes::zero();
-	}
+	VECTORGPU_INLINE void start() { sum = Lanes::zero(); }
 
 	template <class Element>
-	static VECTORGPU_INLINE float
-	query_state(const ScoreCall &)
+	static VECTORGPU_INLINE float query_state(const ScoreCall &)
 	{
 		return 0;
 	}
 
-	VECTORGPU_INLINE void
-	step(Lanes a, Lanes b)
-	{
-		sum = Lanes::add_absolute(sum, Lanes::subtract(a, b));
-	}
+	VECTORGPU_INLINE void step(Lanes a, Lanes b) { sum = Lanes::add_absolute(sum, Lanes::subtract(a, b)); }
 
-	VECTORGPU_INLINE double
-	score(float) const
-	{
-		return Lanes::reduce(sum);
-	}
+	VECTORGPU_INLINE double score(float) const { return Lanes::reduce(sum); }
 };
 
 /// 1 - Σ a b / √(Σ a² Σ b²). The query's Σ a² does not depend on the row: it is computed once per call.
@@ -178,15 +126,10 @@ struct CosineOp
 	Lanes ab;
 	Lanes bb;
 
-	VECTORGPU_INLINE void
-	start()
-	{
-		ab = bb = Lanes::zero();
-	}
+	VECTORGPU_INLINE void start() { ab = bb = Lanes::zero(); }
 
 	template <class Element>
-	static VECTORGPU_INLINE float
-	query_state(const ScoreCall &call)
+	static VECTORGPU_INLINE float query_state(const ScoreCall &call)
 	{
 		const unsigned char *q = call.query;
 		Lanes aa = Lanes::zero();
@@ -207,15 +150,13 @@ struct CosineOp
 		return Lanes::reduce(aa);
 	}
 
-	VECTORGPU_INLINE void
-	step(Lanes a, Lanes b)
+	VECTORGPU_INLINE void step(Lanes a, Lanes b)
 	{
 		ab = Lanes::multiply_add(a, b, ab);
 		bb = Lanes::multiply_add(b, b, bb);
 	}
 
-	VECTORGPU_INLINE double
-	score(float aa) const
+	VECTORGPU_INLINE double score(float aa) const
 	{
 		const float row_norm = Lanes::reduce(bb);
 
@@ -265,8 +206,8 @@ score_block(const ScoreCall &call)
 	const float query_state = Op::template query_state<Element>(call);
 
 	for (size_t i = 0; i < call.n_rows; i++)
-		call.scores[i] = score_row<Op, Element>(
-			call.query, call.rows + i * call.row_stride, call.dim, call.read_ahead, query_state);
+		call.scores[i] =
+			score_row<Op, Element>(call.query, call.rows + i * call.row_stride, call.dim, call.read_ahead, query_state);
 }
 
 /// Up to 8 bytes of a packed bit string, the missing ones zero.
@@ -284,17 +225,12 @@ struct HammingOp
 {
 	uint64_t differing = 0;
 
-	VECTORGPU_INLINE void
-	step(uint64_t a, uint64_t b)
+	VECTORGPU_INLINE void step(uint64_t a, uint64_t b)
 	{
 		differing += static_cast<uint64_t>(__builtin_popcountll(a ^ b));
 	}
 
-	VECTORGPU_INLINE double
-	score() const
-	{
-		return static_cast<double>(differing);
-	}
+	VECTORGPU_INLINE double score() const { return static_cast<double>(differing); }
 };
 
 /// 1 - |a and b| / |a or b|; 1 if no bit is common (also for two empty sets).
@@ -303,15 +239,13 @@ struct JaccardOp
 	uint64_t common = 0;
 	uint64_t any = 0;
 
-	VECTORGPU_INLINE void
-	step(uint64_t a, uint64_t b)
+	VECTORGPU_INLINE void step(uint64_t a, uint64_t b)
 	{
 		common += static_cast<uint64_t>(__builtin_popcountll(a & b));
 		any += static_cast<uint64_t>(__builtin_popcountll(a | b));
 	}
 
-	VECTORGPU_INLINE double
-	score() const
+	VECTORGPU_INLINE double score() const
 	{
 		return common == 0 ? 1 : 1 - static_cast<double>(common) / static_cast<double>(any);
 	}

@@ -35,10 +35,11 @@ late_stage_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 
 /// Edges and entry points from the k-NN graph, whose scores may lie in memory.late.
 Outcome
-choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory, uint32_t *edges,
-	uint32_t *entries, BuildReport *report, const Call &call)
+choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
+	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call)
 {
-	Outcome outcome = prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
+	Outcome outcome =
+		prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
 
 	if (outcome.is_ok())
 		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call);
@@ -70,8 +71,7 @@ struct Memory
 	unsigned char *late;
 	size_t late_bytes;
 
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
+	bool take(ivf::Arena *arena, const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 	{
 		const KnnSpec knn = knn_spec(rows, spec);
 		const size_t n_scores = static_cast<size_t>(rows.n_rows) * knn.k;
@@ -93,8 +93,8 @@ struct Memory
 };
 
 Outcome
-find_neighbors(
-	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, const Memory &memory, const Call &call, const BuildHooks &hooks)
+find_neighbors(const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, const Memory &memory, const Call &call,
+	const BuildHooks &hooks)
 {
 	lists->k = spec.k;
 	switch (hooks.neighbors != nullptr ? hooks.neighbors(call.progress_context, rows, *lists) : Found::kNo)
@@ -157,14 +157,15 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	if (outcome.is_ok() && hooks.on_stage != nullptr)
 		hooks.on_stage(call.progress_context, BuildStage::kEdges);
 	if (outcome.is_ok())
-		outcome = choose_edges(rows, spec, lists, {memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes},
-			edges, entries, report, call);
+		outcome = choose_edges(rows, spec, lists,
+			{memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes}, edges, entries, report,
+			call);
 	return outcome;
 }
 
 Outcome
-graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most, HeldOutRows *held, void *work, size_t work_bytes,
-	size_t n_threads)
+graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most, HeldOutRows *held,
+	void *work, size_t work_bytes, size_t n_threads)
 {
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
@@ -179,8 +180,9 @@ graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_w
 }
 
 Outcome
-graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest, uint32_t *nearest,
-	const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work, size_t work_bytes, const Call &call)
+graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest,
+	uint32_t *nearest, const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work,
+	size_t work_bytes, const Call &call)
 {
 	const auto is_held = [&held](uint32_t row) { return std::binary_search(held.rows, held.rows + held.n_rows, row); };
 	const KnnSpec knn = knn_spec(rows, spec);
@@ -206,7 +208,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOut
 	if (!outcome.is_ok())
 		return outcome;
 
-	// The forward edges are no longer needed: two or more numbers of each row, of which there are no fewer than entry points.
+	// The forward edges are no longer needed: two or more numbers of each row, of which there are no fewer than entry
+	// points.
 	uint32_t *left = memory.forward;
 	uint8_t *absent = reinterpret_cast<uint8_t *>(left + n_entries);
 
@@ -216,7 +219,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOut
 	std::fill_n(absent, rows.n_rows, uint8_t{0});
 	for (uint32_t i = 0; i < held.n_rows; i++)
 		absent[held.rows[i]] = 1;
-	return connect(rows, spec.degree, memory.ids, left, n_left, &n_connected, memory.late, memory.late_bytes, call, absent);
+	return connect(
+		rows, spec.degree, memory.ids, left, n_left, &n_connected, memory.late, memory.late_bytes, call, absent);
 }
 
 size_t
@@ -225,12 +229,13 @@ graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_
 	KnnLists lists;
 
 	lists.k = k;
-	return size_t{rows.n_rows} * spec.degree * sizeof(uint32_t) + prune_bytes(lists, n_threads) + late_stage_bytes(rows, spec, n_threads) + 8 * 64;
+	return size_t{rows.n_rows} * spec.degree * sizeof(uint32_t) + prune_bytes(lists, n_threads) +
+		late_stage_bytes(rows, spec, n_threads) + 8 * 64;
 }
 
 Outcome
-graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges, uint32_t *entries,
-	BuildReport *report, void *work, size_t work_bytes, const Call &call)
+graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges,
+	uint32_t *entries, BuildReport *report, void *work, size_t work_bytes, const Call &call)
 {
 	ivf::Arena arena(work, work_bytes);
 	EdgeMemory memory;

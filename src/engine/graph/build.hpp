@@ -13,7 +13,7 @@ struct BuildSpec
 {
 	uint32_t degree = 32; // kMinDegree .. kMaxDegree
 	PruneKind prune = PruneKind::kRank;
-	KnnSpec knn;          // k: of the k-NN graph that the edges are taken from; 0: as degree wants
+	KnnSpec knn;            // k: of the k-NN graph that the edges are taken from; 0: as degree wants
 	uint32_t n_entries = 0; // at most kMaxEntries; 0: as the number of rows wants
 };
 
@@ -68,25 +68,29 @@ KnnSpec knn_spec(const GraphRows &rows, const BuildSpec &spec);
 size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads = 1);
 
 /// edges [n_rows, degree]; entries [entry_count()], of which report->n_entries are there, ascending: rows near the
-/// centroids of some of the rows. Every node can be reached from them. No node has itself or another twice for a neighbour.
-/// Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic; with call's
-/// threads, and the same by any number of them.
+/// centroids of some of the rows. Every node can be reached from them. No node has itself or another twice for a
+/// neighbour. Metrics: scores of rows.spec order the neighbours; for an inner product give L2. Deterministic; with
+/// call's threads, and the same by any number of them.
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 
-/// After graph_build with the same rows, spec, memory (as that has left it) and number of threads: hold_out_copies from its lists.
-Outcome graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most, HeldOutRows *held, void *work, size_t work_bytes,
-	size_t n_threads = 1);
+/// After graph_build with the same rows, spec, memory (as that has left it) and number of threads: hold_out_copies from
+/// its lists.
+Outcome graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_wanted, uint32_t most,
+	HeldOutRows *held, void *work, size_t work_bytes, size_t n_threads = 1);
 
-/// After graph_build likewise, with its entry points: the graph as it would be without the rows of `held` (hold_out.hpp), where the neighbours were exact ones, or
-/// those rows aside. All others can be reached. *edges [n_rows, degree] lies in the work memory. kUnsupported, with nothing done, if edges are not chosen by rank, the lists are shorter than the
-/// edges of a row, or all entry points go.
-Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest, uint32_t *nearest,
-	const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work, size_t work_bytes, const Call &call = {});
+/// After graph_build likewise, with its entry points: the graph as it would be without the rows of `held`
+/// (hold_out.hpp), where the neighbours were exact ones, or those rows aside. All others can be reached. *edges
+/// [n_rows, degree] lies in the work memory. kUnsupported, with nothing done, if edges are not chosen by rank, the
+/// lists are shorter than the edges of a row, or all entry points go.
+Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest,
+	uint32_t *nearest, const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work,
+	size_t work_bytes, const Call &call = {});
 
-/// What graph_build makes, from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives them.
+/// What graph_build makes, from the nearest rows of each, whoever has found them: lists [n_rows, k] as knn_graph gives
+/// them.
 size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);
-Outcome graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges, uint32_t *entries,
-	BuildReport *report, void *work, size_t work_bytes, const Call &call = {});
+Outcome graph_from_neighbors(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, uint32_t *edges,
+	uint32_t *entries, BuildReport *report, void *work, size_t work_bytes, const Call &call = {});
 
 } // namespace vectorgpu::engine::graph

@@ -20,17 +20,18 @@ namespace
 {
 
 constexpr uint32_t kNeighbors = kCalibrationNeighbors;
-constexpr uint32_t kWide = 64;          // wider searches find nearly all, so that each third of the queries tells as much; and they cost more
+constexpr uint32_t kWide =
+	64; // wider searches find nearly all, so that each third of the queries tells as much; and they cost more
 constexpr uint32_t kWideStride = 3;
-constexpr size_t kBatchRows = 256;     // compared with all queries, at most
+constexpr size_t kBatchRows = 256;         // compared with all queries, at most
 constexpr size_t kBatchBytes = 128 * 1024; // ... and so many bytes: fit a cache
-constexpr double kEnough = 0.9995;     // recall that needs no wider search
+constexpr double kEnough = 0.9995;         // recall that needs no wider search
 constexpr uint32_t kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
 constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches that compare codes
 constexpr size_t kMostTasks = 64;
 constexpr uint32_t kFound = kCopiesAmong + 1; // by the exact search: a query finds itself
 constexpr uint32_t kMostLeftOut = kFound - kNeighbors;
-constexpr double kChance = 3; // standard errors by which the nearest row may seem harder to find than the ten are
+constexpr double kChance = 3;      // standard errors by which the nearest row may seem harder to find than the ten are
 constexpr uint32_t kMostLedOn = 3; // rows left out: two near rows may be chance, where rows have few dimensions
 
 static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
@@ -98,15 +99,14 @@ struct Wanted
 struct Queries
 {
 	uint32_t n;
-	uint32_t *numbers;   // [n] of the rows that they are
-	TopK *topks;         // [n]
-	Wanted *without;     // [n] where the query's copies are left out
-	Wanted *with;        // [n] where they are not
-	uint32_t *left_out;  // [n, kMostLeftOut] rows that the search does without: the query's own, and its copies
+	uint32_t *numbers;    // [n] of the rows that they are
+	TopK *topks;          // [n]
+	Wanted *without;      // [n] where the query's copies are left out
+	Wanted *with;         // [n] where they are not
+	uint32_t *left_out;   // [n, kMostLeftOut] rows that the search does without: the query's own, and its copies
 	uint32_t *n_left_out; // [n]; 0 where no edge leads to them
 
-	bool
-	take(ivf::Arena *arena, uint32_t n_queries)
+	bool take(ivf::Arena *arena, uint32_t n_queries)
 	{
 		n = n_queries;
 		numbers = arena->take<uint32_t>(n);
@@ -122,10 +122,10 @@ struct Queries
 /// Of one task.
 struct TaskMemory
 {
-	double *scores;     // [kBatchRows]
-	RowId *row_numbers; // [kBatchRows]
-	Candidate *found;   // [widest]
-	Candidate *entries; // [n_entries]
+	double *scores;       // [kBatchRows]
+	RowId *row_numbers;   // [kBatchRows]
+	Candidate *found;     // [widest]
+	Candidate *entries;   // [n_entries]
 	double *entry_scores; // [n_entries]
 	void *search;
 	size_t search_bytes;
@@ -133,8 +133,7 @@ struct TaskMemory
 	uint8_t *code; // of the query
 	Outcome failure;
 
-	bool
-	take(ivf::Arena *arena, const MeasuredGraph &graph)
+	bool take(ivf::Arena *arena, const MeasuredGraph &graph)
 	{
 		scores = arena->take<double>(kBatchRows);
 		row_numbers = arena->take<RowId>(kBatchRows);
@@ -153,16 +152,15 @@ struct TaskMemory
 struct Memory
 {
 	Queries queries;
-	Neighbor *buffers; // of the topks
+	Neighbor *buffers;  // of the topks
 	size_t buffer_size; // of one
-	uint32_t *entries; // of the graph, but for those held out
+	uint32_t *entries;  // of the graph, but for those held out
 	uint32_t n_entries;
-	uint8_t *passed;   // bitmap of the rows held out, if their neighbours are looked for; else null
+	uint8_t *passed; // bitmap of the rows held out, if their neighbours are looked for; else null
 	TaskMemory tasks[kMostTasks];
 	size_t n_tasks;
 
-	bool
-	take(ivf::Arena *arena, const MeasuredGraph &graph, size_t n_threads)
+	bool take(ivf::Arena *arena, const MeasuredGraph &graph, size_t n_threads)
 	{
 		const uint32_t n_queries = query_count(graph);
 		bool taken = queries.take(arena, n_queries);
@@ -171,7 +169,8 @@ struct Memory
 		buffers = arena->take<Neighbor>(buffer_size * n_queries);
 		entries = arena->take<uint32_t>(graph.n_entries);
 		n_entries = 0;
-		passed = graph.held_out != nullptr && graph.nearest == nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1) : nullptr;
+		passed = graph.held_out != nullptr && graph.nearest == nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1)
+																	   : nullptr;
 		n_tasks = task_count(n_queries, n_threads);
 		for (size_t i = 0; i < n_tasks; i++)
 			taken = tasks[i].take(arena, graph);
@@ -227,8 +226,8 @@ truth_task(void *argument, size_t task)
 			{
 				TopK *topk = &memory.queries.topks[q];
 
-				compute_scores(rows.spec, rows.row(memory.queries.numbers[q]), rows.row(static_cast<uint32_t>(first)), rows.row_stride, n,
-					scores, 0);
+				compute_scores(rows.spec, rows.row(memory.queries.numbers[q]), rows.row(static_cast<uint32_t>(first)),
+					rows.row_stride, n, scores, 0);
 				if (topk_wants(topk, scores, n))
 					topk_push(topk, scores, numbers, n, memory.passed, memory.passed != nullptr ? first : 0);
 			}
@@ -298,9 +297,9 @@ take_truth(const MeasuredGraph &graph, const Queries &queries)
 		double *const end = std::remove_if(scores, scores + n, [](double score) { return std::isnan(score); });
 
 		// Lists are in order of scores as floats.
-		queries.without[q] = end == scores
-			? kNothing
-			: Wanted{*std::min_element(scores, end), *std::max_element(scores, end), static_cast<uint32_t>(end - scores), 0, 0};
+		queries.without[q] = end == scores ? kNothing
+										   : Wanted{*std::min_element(scores, end), *std::max_element(scores, end),
+												 static_cast<uint32_t>(end - scores), 0, 0};
 		queries.with[q] = queries.without[q];
 	}
 }
@@ -311,7 +310,8 @@ compared(const MeasuredGraph &graph)
 {
 	if (graph.hash == nullptr)
 		return graph.rows;
-	return {hash_distance(graph.hash->spec.bits), graph.codes, hash_code_bytes(graph.hash->spec.bits), graph.rows.n_rows};
+	return {
+		hash_distance(graph.hash->spec.bits), graph.codes, hash_code_bytes(graph.hash->spec.bits), graph.rows.n_rows};
 }
 
 /// Rows that a search does without.
@@ -325,7 +325,8 @@ struct LeftOut
 
 /// The entry points nearest to the query come first; rows that are left out are not among them.
 uint32_t
-choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query, const LeftOut &left_out, const TaskMemory &memory)
+choose_entries(
+	const MeasuredGraph &graph, const Memory &all, const void *query, const LeftOut &left_out, const TaskMemory &memory)
 {
 	uint32_t n = 0;
 
@@ -337,17 +338,20 @@ choose_entries(const MeasuredGraph &graph, const Memory &all, const void *query,
 	return std::min(n, kSearchEntries);
 }
 
-/// The graph without some rows, as far as that can be had without building it anew. Where it is the query's own, and hardly more, an edge to it leads to one of its own neighbours that
-/// the node has no edge to: else as many ways would end there as the row has taken over from others when edges were chosen. The farthest of them from the node, since nearer ones are what the
-/// node's other edges lead to soon, in place of the missing one; the nearest to the row would be an easier way than the graph would have without it. Where a group of copies is
-/// left out, edges to them are left out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
+/// The graph without some rows, as far as that can be had without building it anew. Where it is the query's own, and
+/// hardly more, an edge to it leads to one of its own neighbours that the node has no edge to: else as many ways would
+/// end there as the row has taken over from others when edges were chosen. The farthest of them from the node, since
+/// nearer ones are what the node's other edges lead to soon, in place of the missing one; the nearest to the row would
+/// be an easier way than the graph would have without it. Where a group of copies is left out, edges to them are left
+/// out as well: led on, so many would lead to the query's neighbours that nearly every search found them (README.md).
 struct GraphWithout
 {
 	MemoryGraph held;
 	LeftOut left_out;
 };
 
-/// The node that an edge from `node` to the row `gone` leads to instead; kNoNode: none. `neighbors` [n]: where other edges lead instead already.
+/// The node that an edge from `node` to the row `gone` leads to instead; kNoNode: none. `neighbors` [n]: where other
+/// edges lead instead already.
 uint32_t
 led_on(const GraphWithout &graph, uint32_t node, uint32_t gone, const uint32_t *neighbors, uint32_t n)
 {
@@ -363,7 +367,8 @@ led_on(const GraphWithout &graph, uint32_t node, uint32_t gone, const uint32_t *
 	{
 		double score;
 
-		if (others[i] == node || graph.left_out.has(others[i]) || std::find(own, own + degree, others[i]) != own + degree ||
+		if (others[i] == node || graph.left_out.has(others[i]) ||
+			std::find(own, own + degree, others[i]) != own + degree ||
 			std::find(neighbors, neighbors + n, others[i]) != neighbors + n)
 			continue;
 		score_rows(graph.held.rows, graph.held.rows.row(node), &others[i], 1, &score);
@@ -438,8 +443,8 @@ search_task(void *argument, size_t task)
 	view.context = &without;
 	spec.width = stage->width;
 	spec.probe_steps = kSearchSteps;
-	for (size_t q = stage->next.fetch_add(stage->stride); q < queries.n && !stage->stopped.load(std::memory_order_relaxed);
-		 q = stage->next.fetch_add(stage->stride))
+	for (size_t q = stage->next.fetch_add(stage->stride);
+		q < queries.n && !stage->stopped.load(std::memory_order_relaxed); q = stage->next.fetch_add(stage->stride))
 	{
 		const void *query = graph.rows.row(queries.numbers[q]);
 		const uint32_t *left_out = queries.left_out + q * kMostLeftOut;
@@ -450,10 +455,11 @@ search_task(void *argument, size_t task)
 
 			without.left_out = {left_out, n};
 
-			const uint32_t n_entries = choose_entries(graph, *stage->memory, without.held.query, without.left_out, memory);
+			const uint32_t n_entries =
+				choose_entries(graph, *stage->memory, without.held.query, without.left_out, memory);
 
-			memory.failure = graph_search(
-				view, spec, memory.entries, n_entries, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
+			memory.failure = graph_search(view, spec, memory.entries, n_entries, memory.found, &n_found, &stats,
+				memory.search, memory.search_bytes);
 			count_hits(graph, query, memory, n_found, wanted);
 			return memory.failure.is_ok();
 		};
@@ -504,7 +510,8 @@ begin(const MeasuredGraph &graph, Memory *memory)
 		memory->queries.n_left_out[q] = 0;
 	}
 	for (uint32_t i = 0; i < graph.n_entries; i++)
-		if (graph.held_out == nullptr || !std::binary_search(graph.left_out, graph.left_out + graph.n_left_out, graph.entries[i]))
+		if (graph.held_out == nullptr ||
+			!std::binary_search(graph.left_out, graph.left_out + graph.n_left_out, graph.entries[i]))
 			memory->entries[memory->n_entries++] = graph.entries[i];
 	if (memory->passed == nullptr)
 		return;
@@ -530,15 +537,14 @@ missed_of(const Queries &queries, const Wanted *wanted, uint32_t Wanted::*hits, 
 /// The recall of so many nearest rows, width by width.
 struct Curve
 {
-	const Wanted *wanted;      // [n] of the queries
+	const Wanted *wanted; // [n] of the queries
 	uint32_t Wanted::*hits;
-	uint32_t n_each;           // rows that are wanted of a query
-	double missed = 1;         // by all queries at the last width that they search ...
-	double missed_part = 1;    // ... and by those that search wider ones
+	uint32_t n_each;        // rows that are wanted of a query
+	double missed = 1;      // by all queries at the last width that they search ...
+	double missed_part = 1; // ... and by those that search wider ones
 
 	/// At the width that every so many-th of the queries has just been searched with.
-	double
-	next(const Queries &queries, uint32_t stride)
+	double next(const Queries &queries, uint32_t stride)
 	{
 		const double part = missed_of(queries, wanted, hits, n_each, kWideStride);
 
@@ -558,16 +564,18 @@ struct Curves
 	Curve ten;
 	Curve one;
 
-	explicit Curves(const Wanted *wanted) : ten{wanted, &Wanted::hits, kNeighbors}, one{wanted, &Wanted::first_hits, 1} {}
+	explicit Curves(const Wanted *wanted) : ten{wanted, &Wanted::hits, kNeighbors}, one{wanted, &Wanted::first_hits, 1}
+	{
+	}
 
 	/// The recall of the ten nearest, unless that of the nearest is less, and not by chance.
-	double
-	next(const Queries &queries, uint32_t stride)
+	double next(const Queries &queries, uint32_t stride)
 	{
 		const double of_ten = ten.next(queries, stride);
 		const double of_one = one.next(queries, stride);
 
-		return std::min(of_ten, of_one + kChance * std::sqrt(std::max(of_one * (1 - of_one), 0.0) / static_cast<double>(queries.n)));
+		return std::min(of_ten,
+			of_one + kChance * std::sqrt(std::max(of_one * (1 - of_one), 0.0) / static_cast<double>(queries.n)));
 	}
 };
 
@@ -598,7 +606,8 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		return ivf::work_memory_short();
 	begin(graph, &memory);
 	for (uint32_t q = 0; q < memory.queries.n; q++)
-		topk_init(&memory.queries.topks[q], kFound, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
+		topk_init(
+			&memory.queries.topks[q], kFound, memory.buffers + q * memory.buffer_size, memory.buffer_size, nullptr);
 
 	Outcome outcome;
 
@@ -625,7 +634,8 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 		if (!outcome.is_ok())
 			return outcome;
 
-		best = std::max(best, std::min(without.next(memory.queries, stage.stride), with.next(memory.queries, stage.stride)));
+		best = std::max(
+			best, std::min(without.next(memory.queries, stage.stride), with.next(memory.queries, stage.stride)));
 		calibration->probes[calibration->n_points] = width;
 		calibration->recall[calibration->n_points++] = static_cast<float>(best);
 		if (best >= kEnough || looks_at_all(width, graph.rows.n_rows))

@@ -1,5 +1,6 @@
-// The two queues of a search, over the caller's memory: the bounded priority queue of nodes to expand (SONG, section 4.3, a
-// symmetric queue with access to both ends: a min-max heap), and the heap of the best nodes found. Internal to the folder.
+// The two queues of a search, over the caller's memory: the bounded priority queue of nodes to expand (SONG,
+// section 4.3, a symmetric queue with access to both ends: a min-max heap), and the heap of the best nodes found.
+// Internal to the folder.
 #pragma once
 
 #include <algorithm>
@@ -10,37 +11,20 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Atkinson, Sack, Santoro, Strothotte: Min-max heaps and generalized priority queues (1986). Levels alternate: an item on an
-/// even one is the first of its subtree, on an odd one the last. All operations take O(log size).
+/// Atkinson, Sack, Santoro, Strothotte: Min-max heaps and generalized priority queues (1986). Levels alternate: an item
+/// on an even one is the first of its subtree, on an odd one the last. All operations take O(log size).
 class MinMaxHeap
 {
 public:
 	MinMaxHeap(Candidate *items, size_t capacity) : items_(items), capacity_(capacity) {}
 
-	bool
-	empty() const
-	{
-		return size_ == 0;
-	}
-	bool
-	full() const
-	{
-		return size_ == capacity_;
-	}
-	const Candidate &
-	first() const
-	{
-		return items_[0];
-	}
-	const Candidate &
-	last() const
-	{
-		return items_[last_index()];
-	}
+	bool empty() const { return size_ == 0; }
+	bool full() const { return size_ == capacity_; }
+	const Candidate &first() const { return items_[0]; }
+	const Candidate &last() const { return items_[last_index()]; }
 
 	/// Not if full.
-	void
-	push(const Candidate &candidate)
+	void push(const Candidate &candidate)
 	{
 		size_t i = size_++;
 
@@ -66,34 +50,20 @@ public:
 	}
 
 	/// Not if empty.
-	Candidate
-	pop_first()
-	{
-		return take(0);
-	}
-	Candidate
-	pop_last()
-	{
-		return take(last_index());
-	}
+	Candidate pop_first() { return take(0); }
+	Candidate pop_last() { return take(last_index()); }
 
 private:
-	static bool
-	on_min_level(size_t i)
-	{
-		return std::bit_width(i + 1) % 2 == 1;
-	}
+	static bool on_min_level(size_t i) { return std::bit_width(i + 1) % 2 == 1; }
 
-	size_t
-	last_index() const
+	size_t last_index() const
 	{
 		if (size_ < 3)
 			return size_ - 1;
 		return before(items_[1], items_[2]) ? 2 : 1;
 	}
 
-	Candidate
-	take(size_t i)
+	Candidate take(size_t i)
 	{
 		const Candidate taken = items_[i];
 
@@ -104,8 +74,7 @@ private:
 	}
 
 	/// The first (on a level of minima; else the last) of the children and grandchildren, or size_ if there is none.
-	size_t
-	best_descendant(size_t i, bool minima) const
+	size_t best_descendant(size_t i, bool minima) const
 	{
 		size_t best = size_;
 
@@ -120,8 +89,7 @@ private:
 		return best;
 	}
 
-	void
-	sink(size_t i)
+	void sink(size_t i)
 	{
 		const bool minima = on_min_level(i);
 
@@ -153,26 +121,13 @@ class BestHeap
 public:
 	BestHeap(Candidate *items, size_t capacity) : items_(items), capacity_(capacity) {}
 
-	bool
-	full() const
-	{
-		return size_ == capacity_;
-	}
-	size_t
-	size() const
-	{
-		return size_;
-	}
+	bool full() const { return size_ == capacity_; }
+	size_t size() const { return size_; }
 	/// True if the candidate is among the first that have been seen.
-	bool
-	wants(const Candidate &candidate) const
-	{
-		return size_ < capacity_ || before(candidate, items_[0]);
-	}
+	bool wants(const Candidate &candidate) const { return size_ < capacity_ || before(candidate, items_[0]); }
 
 	/// Only what wants() says yes to. Returns the node that fell out, or kNoNode.
-	uint32_t
-	push(const Candidate &candidate)
+	uint32_t push(const Candidate &candidate)
 	{
 		uint32_t out = kNoNode;
 
@@ -187,11 +142,7 @@ public:
 	}
 
 	/// Puts them in order; the end.
-	void
-	sort()
-	{
-		std::sort_heap(items_, items_ + size_, before);
-	}
+	void sort() { std::sort_heap(items_, items_ + size_, before); }
 
 private:
 	Candidate *items_;

@@ -12,12 +12,13 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kSearchWidth = 32; // reachable nodes near one that is not: one of them has an edge to spare
+constexpr uint32_t kSearchWidth = 32;  // reachable nodes near one that is not: one of them has an edge to spare
 constexpr uint32_t kProgressRows = 64; // between calls of progress
 constexpr uint32_t kNodesAhead = 8;    // whose edges are asked for from memory before they are followed
 constexpr uint32_t kCacheLine = 64;    // bytes
 
-/// A breadth-first search that can go on after edges were added. Each reached node has a parent, whose edge to it must stay.
+/// A breadth-first search that can go on after edges were added. Each reached node has a parent, whose edge to it must
+/// stay.
 struct Tree
 {
 	uint32_t n_nodes;
@@ -27,8 +28,7 @@ struct Tree
 	uint32_t n_reached = 0;
 	uint32_t n_followed = 0; // of `reached`: those whose edges were looked at
 
-	bool
-	take(ivf::Arena *arena, uint32_t n, uint32_t of_degree)
+	bool take(ivf::Arena *arena, uint32_t n, uint32_t of_degree)
 	{
 		n_nodes = n;
 		degree = of_degree;
@@ -36,28 +36,24 @@ struct Tree
 		reached = arena->take<uint32_t>(n);
 		return reached != nullptr;
 	}
-	void
-	reach(uint32_t node, uint32_t parent)
+	void reach(uint32_t node, uint32_t parent)
 	{
 		parents[node] = parent;
 		reached[n_reached++] = node;
 	}
-	void
-	begin(const uint32_t *entries, uint32_t n_entries)
+	void begin(const uint32_t *entries, uint32_t n_entries)
 	{
 		std::fill_n(parents, n_nodes, kNoNode);
 		for (uint32_t i = 0; i < n_entries; i++)
 			if (entries[i] < n_nodes && parents[entries[i]] == kNoNode)
 				reach(entries[i], entries[i]);
 	}
-	void
-	prefetch_edges(const uint32_t *own) const
+	void prefetch_edges(const uint32_t *own) const
 	{
 		for (uint32_t i = 0; i < degree; i += kCacheLine / sizeof(uint32_t))
 			__builtin_prefetch(own + i);
 	}
-	void
-	follow(const uint32_t *edges)
+	void follow(const uint32_t *edges)
 	{
 		for (; n_followed < n_reached; n_followed++)
 		{
@@ -71,9 +67,9 @@ struct Tree
 					reach(own[i], u);
 		}
 	}
-	/// An edge of a reached node that may be replaced, or null: one that is not there, else the last that is nobody's parent's.
-	uint32_t *
-	spare_edge(uint32_t *edges, uint32_t node) const
+	/// An edge of a reached node that may be replaced, or null: one that is not there, else the last that is nobody's
+	/// parent's.
+	uint32_t *spare_edge(uint32_t *edges, uint32_t node) const
 	{
 		uint32_t *own = edges + static_cast<size_t>(node) * degree;
 
@@ -97,8 +93,7 @@ struct Memory
 	void *search;
 	size_t search_bytes;
 
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t degree, uint32_t n_entries)
+	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t degree, uint32_t n_entries)
 	{
 		GraphView shape;
 		SearchSpec spec;
@@ -134,7 +129,8 @@ edge_by_search(const GraphRows &rows, uint32_t degree, uint32_t *edges, const ui
 		memory.entries[i] = {memory.scores[i], entries[i]};
 	first_candidates(memory.entries, n_entries, kBegin);
 	if (!graph_search(memory_view(&graph), spec, memory.entries, std::min<size_t>(kBegin, n_entries), memory.found,
-			&n_found, &stats, memory.search, memory.search_bytes).is_ok())
+			&n_found, &stats, memory.search, memory.search_bytes)
+			.is_ok())
 		return nullptr;
 	for (uint32_t i = 0; i < n_found; i++)
 	{

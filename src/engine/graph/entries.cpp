@@ -15,7 +15,7 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kEntrySample = 32; // rows that an entry point is chosen from
+constexpr uint32_t kEntrySample = 32;   // rows that an entry point is chosen from
 constexpr double kEntriesPerRoot = 0.5; // entry points for the square root of the rows
 
 ivf::KMeansSpec
@@ -41,8 +41,7 @@ struct EntryStage
 	void *training;
 	size_t training_bytes;
 
-	bool
-	take(ivf::Arena *arena, const ivf::KMeansSpec &of)
+	bool take(ivf::Arena *arena, const ivf::KMeansSpec &of)
 	{
 		nodes = arena->take<uint32_t>(of.n_rows);
 		sample = arena->take<float>(of.n_rows * of.dim);
@@ -58,7 +57,7 @@ struct NearestTask
 {
 	const EntryStage *stage;
 	const ivf::KMeansSpec *training;
-	uint32_t *nearest;  // [n_centroids] nodes
+	uint32_t *nearest; // [n_centroids] nodes
 	uint32_t n_centroids;
 	std::atomic<uint32_t> next{0};
 };
@@ -82,7 +81,8 @@ nearest_task(void *argument, size_t)
 		{
 			const size_t n = std::min<uint64_t>(kRowsAtATime, n_rows - first);
 
-			compute_scores(by_centroid, task->stage->centroids + size_t{c} * dim, task->stage->sample + first * dim, dim * sizeof(float), n, scores);
+			compute_scores(by_centroid, task->stage->centroids + size_t{c} * dim, task->stage->sample + first * dim,
+				dim * sizeof(float), n, scores);
 			for (size_t i = 0; i < n; i++)
 				if ((first == 0 && i == 0) || scores[i] < best)
 				{

@@ -1,5 +1,5 @@
-// What all files of this folder share: a graph of fixed degree over the rows of a segment, as a search reads it and as it
-// lies in memory. See README.md.
+// What all files of this folder share: a graph of fixed degree over the rows of a segment, as a search reads it and as
+// it lies in memory. See README.md.
 #pragma once
 
 #include <cstddef>
@@ -55,11 +55,7 @@ struct GraphRows
 	size_t row_stride = 0;
 	uint32_t n_rows = 0;
 
-	const unsigned char *
-	row(uint32_t i) const
-	{
-		return static_cast<const unsigned char *>(rows) + i * row_stride;
-	}
+	const unsigned char *row(uint32_t i) const { return static_cast<const unsigned char *>(rows) + i * row_stride; }
 };
 
 /// Scores of rows that lie anywhere, asked for from memory before they are used. scores [n].
@@ -68,7 +64,8 @@ score_rows(const GraphRows &rows, const void *query, const uint32_t *nodes, size
 {
 	constexpr size_t kAhead = 4; // rows asked for at a time
 	constexpr size_t kLine = 64;
-	const auto ask = [&rows](uint32_t node) {
+	const auto ask = [&rows](uint32_t node)
+	{
 		for (size_t line = 0; line < rows.row_stride && line < 1024; line += kLine)
 			__builtin_prefetch(rows.row(node) + line);
 	};

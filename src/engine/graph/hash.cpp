@@ -15,8 +15,8 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kRounds = 3;         // of signs and Hadamard matrix: fewer leave sparse vectors in few dimensions
-constexpr uint32_t kLeastPadded = 64;   // signs of a smaller space repeat themselves
+constexpr uint32_t kRounds = 3;       // of signs and Hadamard matrix: fewer leave sparse vectors in few dimensions
+constexpr uint32_t kLeastPadded = 64; // signs of a smaller space repeat themselves
 constexpr uint32_t kTrainingRows = 65536;
 constexpr uint32_t kSignBit = 0x80000000u;
 constexpr uint64_t kPieceFloats = uint64_t{1} << 20; // turned in some milliseconds
@@ -43,10 +43,12 @@ hadamard(float *x, uint32_t n)
 	{
 		const Four a = pieces[i];
 		const Four once = __builtin_shufflevector(a, a, 0, 0, 2, 2) +
-			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(a, a, 1, 1, 3, 3)) ^ FourBits{0, kSignBit, 0, kSignBit});
+			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(a, a, 1, 1, 3, 3)) ^
+				FourBits{0, kSignBit, 0, kSignBit});
 
 		pieces[i] = __builtin_shufflevector(once, once, 0, 1, 0, 1) +
-			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(once, once, 2, 3, 2, 3)) ^ FourBits{0, 0, kSignBit, kSignBit});
+			reinterpret_cast<Four>(reinterpret_cast<FourBits>(__builtin_shufflevector(once, once, 2, 3, 2, 3)) ^
+				FourBits{0, 0, kSignBit, kSignBit});
 	}
 	for (uint32_t step = 1; step < n_pieces; step *= 2)
 		for (uint32_t begin = 0; begin < n_pieces; begin += 2 * step)
@@ -134,7 +136,8 @@ square_norm(const HashSpec &spec, const float *padded)
 {
 	double score;
 
-	compute_scores({Metric::kInnerProduct, ElementType::kFloat32, spec.rows.dim}, padded, padded, spec.rows.dim * sizeof(float), 1, &score, 0);
+	compute_scores({Metric::kInnerProduct, ElementType::kFloat32, spec.rows.dim}, padded, padded,
+		spec.rows.dim * sizeof(float), 1, &score, 0);
 	return static_cast<float>(-score);
 }
 
@@ -169,7 +172,8 @@ hash_piece_rows(const HashSpec &spec)
 }
 
 bool
-hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory, const Call &call)
+hash_train(
+	const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory, const Call &call)
 {
 	const Work work(spec, work_memory);
 	const uint32_t n = padded_dim(spec);
@@ -222,7 +226,8 @@ hash_rows(const HashModel &model, const GraphRows &rows, uint8_t *codes, float *
 	{
 		pad(model.spec, rows.row(i), work.padded);
 		if (model.spec.rows.metric == Metric::kInnerProduct)
-			work.padded[model.spec.rows.dim] = std::sqrt(std::max(0.0f, model.bound - square_norm(model.spec, work.padded)));
+			work.padded[model.spec.rows.dim] =
+				std::sqrt(std::max(0.0f, model.bound - square_norm(model.spec, work.padded)));
 		write_code(model, work, codes + i * code_bytes);
 	}
 }

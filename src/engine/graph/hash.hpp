@@ -1,15 +1,19 @@
-// Codes of rows by 1-bit random projections (SONG, section 7): bit b of a row says on which side of a hyperplane of random direction it
-// lies, so that the number of bits in which two codes differ (Hamming distance) estimates the angle between the rows:
-// Pr[bit differs] = angle / pi. Searches of a graph compare codes; what they find is judged by the rows themselves.
+// Codes of rows by 1-bit random projections (SONG, section 7): bit b of a row says on which side of a hyperplane of
+// random direction it lies, so that the number of bits in which two codes differ (Hamming distance) estimates the angle
+// between the rows: Pr[bit differs] = angle / pi. Searches of a graph compare codes; what they find is judged by the
+// rows themselves.
 //
-// Directions are the rows of random rotations of the space padded to a power of two, H D3 H D2 H D1 with H the Walsh-Hadamard matrix and D
-// random signs, instead of the paper's independent normal ones: they are orthogonal, so that their bits tell more, and turning a vector takes
-// n log n additions and no table. More bits than the padded space has dimensions take more rotations. What is turned depends on the metric:
+// Directions are the rows of random rotations of the space padded to a power of two, H D3 H D2 H D1 with H the
+// Walsh-Hadamard matrix and D random signs, instead of the paper's independent normal ones: they are orthogonal, so
+// that their bits tell more, and turning a vector takes n log n additions and no table. More bits than the padded space
+// has dimensions take more rotations. What is turned depends on the metric:
 //   L2             x; a hyperplane goes through the mean of the rows, seen from where angles tell L2 distances apart
 //   cosine         x; hyperplanes through the origin
-//   inner product  (x, sqrt(bound - |x|^2)) of rows, (q, 0) of queries, bound the largest |x|^2 (Neyshabur, Srebro 2015): all rows
+//   inner product  (x, sqrt(bound - |x|^2)) of rows, (q, 0) of queries, bound the largest |x|^2 (Neyshabur, Srebro
+//   2015): all rows
 //                  have one length there, so that the angle to a query orders rows as the inner product does
-// L1 has no angle. Plain functions over the caller's memory; sums in a fixed order, so that every machine makes the same codes.
+// L1 has no angle. Plain functions over the caller's memory; sums in a fixed order, so that every machine makes the
+// same codes.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -65,12 +69,14 @@ struct HashModel
 /// Floats of work memory of the functions below.
 size_t hash_work_floats(const HashSpec &spec);
 
-/// Rows whose codes take some milliseconds, at least 1: who makes codes of more looks in between whether they are still wanted.
+/// Rows whose codes take some milliseconds, at least 1: who makes codes of more looks in between whether they are still
+/// wanted.
 uint32_t hash_piece_rows(const HashSpec &spec);
 
-/// Sets bound and thresholds [bits], from as many of the rows as tell enough. False: call.progress, asked every few milliseconds, said stop,
-/// and neither means anything.
-bool hash_train(const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work, const Call &call = {});
+/// Sets bound and thresholds [bits], from as many of the rows as tell enough. False: call.progress, asked every few
+/// milliseconds, said stop, and neither means anything.
+bool hash_train(
+	const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work, const Call &call = {});
 
 /// codes [n_rows, hash_code_bytes].
 void hash_rows(const HashModel &model, const GraphRows &rows, uint8_t *codes, float *work);

@@ -21,8 +21,7 @@ struct Memory
 	uint8_t *held;    // [n_rows]
 	uint8_t *changed; // [n_rows] lists that have lost a member
 
-	bool
-	take(ivf::Arena *arena, uint32_t n_rows)
+	bool take(ivf::Arena *arena, uint32_t n_rows)
 	{
 		held = arena->take<uint8_t>(n_rows);
 		changed = arena->take<uint8_t>(n_rows);
@@ -150,12 +149,13 @@ hold_out_bytes(const HoldOutGraph &graph, size_t n_threads)
 	Memory memory;
 
 	(void) memory.take(&arena, graph.n_rows);
-	return std::max(arena.bytes_needed() + prune_bytes(graph.lists, n_threads), add_reverse_bytes(graph.n_rows, graph.degree));
+	return std::max(
+		arena.bytes_needed() + prune_bytes(graph.lists, n_threads), add_reverse_bytes(graph.n_rows, graph.degree));
 }
 
 Outcome
-hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges, void *work,
-	size_t work_bytes, const Call &call)
+hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges,
+	void *work, size_t work_bytes, const Call &call)
 {
 	ivf::Arena arena(work, work_bytes);
 	Removal removal;
@@ -166,8 +166,8 @@ hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_near
 	for (uint32_t i = 0; i < held_out.n_rows; i++)
 		removal.memory.held[held_out.rows[i]] = 1;
 	for (uint32_t i = 0; nearest != nullptr && i < held_out.n_queries; i++)
-		take_nearest(removal.memory.held, graph.lists.ids + size_t{held_out.queries[i]} * graph.lists.k, graph.lists.k, n_nearest,
-			nearest + size_t{i} * n_nearest);
+		take_nearest(removal.memory.held, graph.lists.ids + size_t{held_out.queries[i]} * graph.lists.k, graph.lists.k,
+			n_nearest, nearest + size_t{i} * n_nearest);
 	removal.graph = &graph;
 	ivf::run_workers(call, std::max<size_t>(call.n_threads, 1), removal_task, &removal);
 
@@ -176,8 +176,8 @@ hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_near
 
 	rows.n_rows = graph.n_rows;
 
-	Outcome outcome = prune(rows, graph.lists, PruneKind::kRank, graph.degree, graph.forward, static_cast<uint8_t *>(work) + used, work_bytes - used,
-		call, removal.memory.changed);
+	Outcome outcome = prune(rows, graph.lists, PruneKind::kRank, graph.degree, graph.forward,
+		static_cast<uint8_t *>(work) + used, work_bytes - used, call, removal.memory.changed);
 
 	if (outcome.is_ok())
 		outcome = add_reverse(graph.n_rows, graph.degree, graph.forward, edges, work, work_bytes, call);

@@ -43,8 +43,7 @@ struct Memory
 	unsigned char *stage;
 	size_t stage_bytes;
 
-	bool
-	take(ivf::Arena *arena, const Insertion &of, size_t n_threads);
+	bool take(ivf::Arena *arena, const Insertion &of, size_t n_threads);
 };
 
 InsertLists
@@ -95,7 +94,8 @@ Memory::take(ivf::Arena *arena, const Insertion &of, size_t n_threads)
 	lists.scores = arena->take<float>(size_t{of.n_added} * lists.k);
 	forward = arena->take<uint32_t>(size_t{rows.n_rows} * degree);
 	stage_bytes = std::max({insert_lists_bytes(lists_of(of, *this, nullptr), knn_spec(rows, *of.spec), n_threads),
-		rechoose_bytes(rechoice_of(of, *this), n_threads), add_reverse_bytes(rows.n_rows, degree), choose_entries_bytes(rows, *of.spec, n_threads),
+		rechoose_bytes(rechoice_of(of, *this), n_threads), add_reverse_bytes(rows.n_rows, degree),
+		choose_entries_bytes(rows, *of.spec, n_threads),
 		connect_bytes(rows, degree, entry_count(rows.n_rows, *of.spec))});
 	stage = arena->take<unsigned char>(stage_bytes);
 	n_entries = 0;
@@ -124,7 +124,8 @@ numbers_valid(const BaseGraph &base, uint32_t n_rows, uint32_t *n_kept)
 bool
 entries_valid(const BaseGraph &base)
 {
-	return base.n_entries <= kMaxEntries && std::all_of(base.entries, base.entries + base.n_entries, [&base](uint32_t e) { return e < base.n_rows; });
+	return base.n_entries <= kMaxEntries &&
+		std::all_of(base.entries, base.entries + base.n_entries, [&base](uint32_t e) { return e < base.n_rows; });
 }
 
 /// Fills origin, added and entries.
@@ -167,7 +168,8 @@ struct Bridging
 	std::atomic<bool> stopped{false};
 };
 
-/// Edges of a row that stays, in the new numbers. An edge to a row that leaves goes on to the first of its neighbours that stay. False: they lead nowhere.
+/// Edges of a row that stays, in the new numbers. An edge to a row that leaves goes on to the first of its neighbours
+/// that stay. False: they lead nowhere.
 bool
 bridge(const Insertion &of, uint32_t origin, uint32_t u, uint32_t *edges)
 {
@@ -263,8 +265,8 @@ graph_insert_bytes(const GraphRows &rows, const BuildSpec &spec, const InsertSha
 }
 
 Outcome
-graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base, uint32_t *edges, uint32_t *entries, BuildReport *report, void *work,
-	size_t work_bytes, const Call &call, const BuildHooks &hooks)
+graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base, uint32_t *edges, uint32_t *entries,
+	BuildReport *report, void *work, size_t work_bytes, const Call &call, const BuildHooks &hooks)
 {
 	Insertion of = {rows, &spec, &base, 0};
 	ivf::Arena arena(work, work_bytes);
@@ -288,7 +290,8 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 	number_rows(of, &memory);
 	Outcome outcome = bridge_all(of, memory, edges, call);
 	if (outcome.is_ok())
-		outcome = insert_lists(lists_of(of, memory, edges), knn_spec(rows, spec), memory.stage, memory.stage_bytes, call);
+		outcome =
+			insert_lists(lists_of(of, memory, edges), knn_spec(rows, spec), memory.stage, memory.stage_bytes, call);
 	if (outcome.is_ok() && hooks.on_stage != nullptr)
 		hooks.on_stage(call.progress_context, BuildStage::kEdges);
 	if (outcome.is_ok())
@@ -298,7 +301,8 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 	if (outcome.is_ok())
 		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.stage, memory.stage_bytes, call);
 	if (outcome.is_ok())
-		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.stage, memory.stage_bytes, call);
+		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.stage,
+			memory.stage_bytes, call);
 	return outcome;
 }
 

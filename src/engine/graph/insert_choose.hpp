@@ -1,4 +1,5 @@
-// Which edges a row has, chosen among rows that are near to it without the lists of their nearest rows. Internal to the folder: of insertion.
+// Which edges a row has, chosen among rows that are near to it without the lists of their nearest rows. Internal to the
+// folder: of insertion.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,7 @@ nearer(const Near &a, const Near &b)
 class Chooser
 {
 public:
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t most)
+	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t most)
 	{
 		most_ = most;
 		rows_ = &rows;
@@ -41,28 +41,23 @@ public:
 	}
 
 	/// forward [degree]: of `near` [n], in order, the most useful first, kNoNode behind them. n: at most `most`.
-	void
-	choose(const Near *near, uint32_t n, PruneKind kind, uint32_t degree, uint32_t *forward)
+	void choose(const Near *near, uint32_t n, PruneKind kind, uint32_t degree, uint32_t *forward)
 	{
 		for (uint32_t i = 0; i < n; i++)
 			memcpy(vector(i), rows_->row(near[i].node), rows_->row_stride);
 
-		const uint32_t n_chosen = kind == PruneKind::kRank ? by_detours(near, n, degree, forward) : by_rng(near, n, degree, forward);
+		const uint32_t n_chosen =
+			kind == PruneKind::kRank ? by_detours(near, n, degree, forward) : by_rng(near, n, degree, forward);
 
 		std::fill(forward + n_chosen, forward + degree, kNoNode);
 	}
 
 private:
-	unsigned char *
-	vector(uint32_t i) const
-	{
-		return vectors_ + i * rows_->row_stride;
-	}
+	unsigned char *vector(uint32_t i) const { return vectors_ + i * rows_->row_stride; }
 
-	/// A detour of the edge u → w is u → v → w of two shorter edges. The build counts those by ranks, which are in the lists of nearest rows that
-	/// an insertion does not have; that the ranks stand for distances (CAGRA, section 3.2).
-	uint32_t
-	by_detours(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
+	/// A detour of the edge u → w is u → v → w of two shorter edges. The build counts those by ranks, which are in the
+	/// lists of nearest rows that an insertion does not have; that the ranks stand for distances (CAGRA, section 3.2).
+	uint32_t by_detours(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
 	{
 		const uint32_t *detours = detours_;
 
@@ -74,15 +69,16 @@ private:
 			for (uint32_t j = 0; j < i; j++)
 				detours_[i] += static_cast<float>(scores_[j]) < near[i].score && near[j].score < near[i].score;
 		}
-		std::sort(order_, order_ + n, [detours](uint32_t a, uint32_t b) { return detours[a] != detours[b] ? detours[a] < detours[b] : a < b; });
+		std::sort(order_, order_ + n,
+			[detours](uint32_t a, uint32_t b) { return detours[a] != detours[b] ? detours[a] < detours[b] : a < b; });
 		for (uint32_t i = 0; i < std::min(n, degree); i++)
 			forward[i] = near[order_[i]].node;
 		return std::min(n, degree);
 	}
 
-	/// As prune has it: a neighbour is kept if no kept one is nearer to it than the row is; then, while there is room, those that were not.
-	uint32_t
-	by_rng(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
+	/// As prune has it: a neighbour is kept if no kept one is nearer to it than the row is; then, while there is room,
+	/// those that were not.
+	uint32_t by_rng(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
 	{
 		uint32_t *kept = order_;
 		uint32_t *left = detours_;

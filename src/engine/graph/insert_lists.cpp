@@ -44,8 +44,7 @@ struct Memory
 	SearchMemory tasks[kMostTasks];
 	size_t n_tasks;
 
-	bool
-	take(ivf::Arena *arena, const InsertLists &of, const KnnSpec &spec, size_t n_threads);
+	bool take(ivf::Arena *arena, const InsertLists &of, const KnnSpec &spec, size_t n_threads);
 };
 
 /// knn_graph's rows and spec.
@@ -132,8 +131,8 @@ search_one(const InsertLists &of, uint32_t node, SearchMemory *memory, uint32_t 
 	for (uint32_t i = 0; i < of.n_entries; i++)
 		memory->entries[i] = {memory->scores[i], of.entries[i]};
 	first_candidates(memory->entries, of.n_entries, kSearchEntries);
-	return graph_search(memory_view(&graph), search_spec(of), memory->entries, std::min(of.n_entries, kSearchEntries), memory->found, n_found, &stats,
-		memory->search, memory->search_bytes);
+	return graph_search(memory_view(&graph), search_spec(of), memory->entries, std::min(of.n_entries, kSearchEntries),
+		memory->found, n_found, &stats, memory->search, memory->search_bytes);
 }
 
 /// The list of the i-th new row: what the search has found and its neighbours among the new rows, in one order.
@@ -151,7 +150,9 @@ join_lists(const InsertLists &of, const AmongMemory &among, uint32_t i, const Ca
 	for (uint32_t n = 0; n < of.lists.k; n++)
 	{
 		const Near a = there < n_found ? Near{static_cast<float>(found[there].score), found[there].node} : end;
-		const Near b = other < among.lists.k && others[other] != kNoNode ? Near{other_scores[other], of.added[others[other]]} : end;
+		const Near b = other < among.lists.k && others[other] != kNoNode
+			? Near{other_scores[other], of.added[others[other]]}
+			: end;
 		const bool first = nearer(a, b);
 		const Near next = first ? a : b;
 
@@ -210,7 +211,8 @@ find_among(const InsertLists &of, const KnnSpec &spec, AmongMemory *among, const
 	}
 	for (uint32_t i = 0; i < of.n_added; i++)
 		memcpy(among->rows + i * of.rows.row_stride, of.rows.row(of.added[i]), of.rows.row_stride);
-	return knn_graph(added_rows(of, among->rows), among_spec(of, spec), &among->lists, among->knn, among->knn_bytes, call);
+	return knn_graph(
+		added_rows(of, among->rows), among_spec(of, spec), &among->lists, among->knn, among->knn_bytes, call);
 }
 
 } // namespace

@@ -15,9 +15,9 @@ namespace
 {
 
 constexpr size_t kMostTasks = 64;
-constexpr uint32_t kPieceRows = 256;   // of one task at a time, between calls of progress
-constexpr uint32_t kCollected = 4;     // times the degree: candidates that a row looks at ...
-constexpr uint32_t kCompared = 2;      // ... and of these, the nearest are compared with each other
+constexpr uint32_t kPieceRows = 256; // of one task at a time, between calls of progress
+constexpr uint32_t kCollected = 4;   // times the degree: candidates that a row looks at ...
+constexpr uint32_t kCompared = 2;    // ... and of these, the nearest are compared with each other
 
 /// Of one task.
 struct TaskMemory
@@ -35,8 +35,7 @@ struct Memory
 	TaskMemory tasks[kMostTasks];
 	size_t n_tasks;
 
-	bool
-	take(ivf::Arena *arena, const Rechoice &choice, size_t n_threads)
+	bool take(ivf::Arena *arena, const Rechoice &choice, size_t n_threads)
 	{
 		const uint32_t most = kCollected * choice.degree;
 		bool taken = false;
@@ -91,7 +90,8 @@ collect_comers(const Rechoice &choice, const Memory &memory, const Call &call)
 		if (i % kItemsPerCheck == 0 && !ivf::go_on(call, {0, choice.rows.n_rows}))
 			return false;
 		if (ids[i - 1] != kNoNode)
-			memory.comers[--memory.first[ids[i - 1]]] = {choice.lists.scores[i - 1], choice.added[(i - 1) / choice.lists.k]};
+			memory.comers[--memory.first[ids[i - 1]]] = {
+				choice.lists.scores[i - 1], choice.added[(i - 1) / choice.lists.k]};
 	}
 	return true;
 }
@@ -102,17 +102,12 @@ class Candidates
 public:
 	Candidates(uint32_t *nodes, uint32_t most, uint32_t row) : nodes_(nodes), most_(most), row_(row) {}
 
-	void
-	add(uint32_t node)
+	void add(uint32_t node)
 	{
 		if (n_ < most_ && node != kNoNode && node != row_ && std::find(nodes_, nodes_ + n_, node) == nodes_ + n_)
 			nodes_[n_++] = node;
 	}
-	uint32_t
-	size() const
-	{
-		return n_;
-	}
+	uint32_t size() const { return n_; }
 
 private:
 	uint32_t *nodes_;
@@ -130,9 +125,11 @@ kept_edge(const Rechoice &choice, uint32_t origin, uint32_t i)
 	return node == kNoNode ? kNoNode : choice.base->numbers[node];
 }
 
-/// True if there is nothing to choose anew: no edge is lost, and no comer is near. The scores of the first half are computed.
+/// True if there is nothing to choose anew: no edge is lost, and no comer is near. The scores of the first half are
+/// computed.
 bool
-stays(const Rechoice &choice, uint32_t u, uint32_t n_own, bool lost, const Near *comers, size_t n_comers, TaskMemory *memory)
+stays(const Rechoice &choice, uint32_t u, uint32_t n_own, bool lost, const Near *comers, size_t n_comers,
+	TaskMemory *memory)
 {
 	const uint32_t half = std::min(n_own, (choice.degree + 1) / 2);
 	double furthest = -HUGE_VAL;
@@ -161,7 +158,9 @@ choose_again(const Rechoice &choice, uint32_t u, const Near *comers, size_t n_co
 	for (uint32_t i = 0; i < choice.degree; i++)
 	{
 		candidates.add(kept_edge(choice, origin, i));
-		lost = lost || (choice.base->edges[size_t{origin} * choice.degree + i] != kNoNode && kept_edge(choice, origin, i) == kNoNode);
+		lost = lost ||
+			(choice.base->edges[size_t{origin} * choice.degree + i] != kNoNode &&
+				kept_edge(choice, origin, i) == kNoNode);
 	}
 	if (stays(choice, u, candidates.size(), lost, comers, n_comers, memory))
 	{
@@ -190,7 +189,8 @@ choose_again(const Rechoice &choice, uint32_t u, const Near *comers, size_t n_co
 
 	score_rows(choice.rows, choice.rows.row(u), memory->nodes, n, memory->scores);
 	for (uint32_t i = 0; i < n; i++)
-		memory->near[i] = {std::isnan(memory->scores[i]) ? HUGE_VALF : static_cast<float>(memory->scores[i]), memory->nodes[i]};
+		memory->near[i] = {
+			std::isnan(memory->scores[i]) ? HUGE_VALF : static_cast<float>(memory->scores[i]), memory->nodes[i]};
 	std::sort(memory->near, memory->near + n, nearer);
 	memory->chooser.choose(memory->near, std::min(n, kCompared * choice.degree), choice.prune, choice.degree, forward);
 }
@@ -204,7 +204,8 @@ choose_first(const Rechoice &choice, uint32_t i, TaskMemory *memory)
 
 	for (; n < choice.lists.k && ids[n] != kNoNode; n++)
 		memory->near[n] = {scores[n], ids[n]};
-	memory->chooser.choose(memory->near, n, choice.prune, choice.degree, choice.forward + size_t{choice.added[i]} * choice.degree);
+	memory->chooser.choose(
+		memory->near, n, choice.prune, choice.degree, choice.forward + size_t{choice.added[i]} * choice.degree);
 }
 
 void
@@ -229,13 +230,15 @@ rechoose_task(void *argument, size_t index)
 			return;
 		}
 
-		uint32_t i = static_cast<uint32_t>(std::lower_bound(choice.added, choice.added + choice.n_added, first) - choice.added);
+		uint32_t i =
+			static_cast<uint32_t>(std::lower_bound(choice.added, choice.added + choice.n_added, first) - choice.added);
 
 		for (uint64_t u = first; u < end; u++)
 			if (choice.origin[u] == kNoNode)
 				choose_first(choice, i++, own);
 			else
-				choose_again(choice, static_cast<uint32_t>(u), memory.comers + memory.first[u], memory.first[u + 1] - memory.first[u], own);
+				choose_again(choice, static_cast<uint32_t>(u), memory.comers + memory.first[u],
+					memory.first[u + 1] - memory.first[u], own);
 	}
 }
 

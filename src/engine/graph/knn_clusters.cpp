@@ -44,8 +44,7 @@ struct ClusterStage
 	void *training;
 	size_t training_bytes;
 
-	bool
-	take(ivf::Arena *arena, const ivf::KMeansSpec &training_of)
+	bool take(ivf::Arena *arena, const ivf::KMeansSpec &training_of)
 	{
 		sample = arena->take<float>(training_of.n_rows * training_of.dim);
 		sampled = arena->take<uint32_t>(training_of.n_rows);
@@ -59,15 +58,14 @@ struct AssignStage
 {
 	uint32_t *labels; // [n_rows]
 	uint32_t at_a_time;
-	uint32_t *nodes;  // [at_a_time]
-	float *floats;    // [at_a_time, dim]
+	uint32_t *nodes; // [at_a_time]
+	float *floats;   // [at_a_time, dim]
 	void *coarse;
 	size_t coarse_bytes;
 	void *work;
 	size_t work_bytes;
 
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
+	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 	{
 		ivf::Coarse shape; // what the work memory depends on
 
@@ -94,7 +92,8 @@ bits_to_floats(const unsigned char *bits, uint32_t dim, float *floats)
 	for (uint32_t byte = 0; byte < (dim + 7) / 8; byte++)
 		for (uint32_t left = bits[byte]; left != 0; left &= left - 1)
 		{
-			const uint32_t bit = byte * 8 + 7 - static_cast<uint32_t>(std::countr_zero(left)); // the most significant one is the first
+			const uint32_t bit =
+				byte * 8 + 7 - static_cast<uint32_t>(std::countr_zero(left)); // the most significant one is the first
 			const uint64_t hash = hashed ? hash_node(bit + uint64_t{1}) : 0;
 
 			if (hashed)
@@ -117,8 +116,8 @@ train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size
 	for (uint64_t i = 0; i < training.n_rows; i++)
 		stage.sampled[i] = static_cast<uint32_t>(stratified_row(i, training.n_rows, rows.n_rows));
 	rows_to_floats(rows, stage.sampled, training.n_rows, stage.sample);
-	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, cluster_dim(rows.spec)}, clusters->centroids, nullptr, &report,
-		stage.training, stage.training_bytes, call);
+	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, cluster_dim(rows.spec)}, clusters->centroids,
+		nullptr, &report, stage.training, stage.training_bytes, call);
 
 	clusters->n = std::max(report.n_used, 1u);
 	return outcome;
@@ -136,8 +135,8 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 
 	if (!stage.take(&arena, rows, n_clusters, call.n_threads))
 		return ivf::work_memory_short();
-	Outcome outcome =
-		ivf::coarse_init(clusters->centroids, n_clusters, cluster_dim(rows.spec), stage.coarse, stage.coarse_bytes, &coarse);
+	Outcome outcome = ivf::coarse_init(
+		clusters->centroids, n_clusters, cluster_dim(rows.spec), stage.coarse, stage.coarse_bytes, &coarse);
 	if (!outcome.is_ok())
 		return outcome;
 	for (uint32_t first = 0; first < rows.n_rows; first += stage.at_a_time)
@@ -147,8 +146,8 @@ assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_
 		for (uint32_t i = 0; i < n; i++)
 			stage.nodes[i] = first + i;
 		rows_to_floats(rows, stage.nodes, n, stage.floats);
-		outcome = ivf::coarse_assign(coarse, stage.floats, cluster_dim(rows.spec), n, stage.labels + first, nullptr, stage.work,
-			stage.work_bytes, call);
+		outcome = ivf::coarse_assign(coarse, stage.floats, cluster_dim(rows.spec), n, stage.labels + first, nullptr,
+			stage.work, stage.work_bytes, call);
 		if (!outcome.is_ok())
 			return outcome;
 	}
@@ -198,8 +197,7 @@ make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters, size_t n_threads
 }
 
 Outcome
-make_clusters(
-	const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size_t work_bytes, const Call &call)
+make_clusters(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size_t work_bytes, const Call &call)
 {
 	const Outcome outcome = train(rows, seed, clusters, work, work_bytes, call);
 

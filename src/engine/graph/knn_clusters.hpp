@@ -6,7 +6,8 @@
 namespace vectorgpu::engine::graph
 {
 
-/// The caller's arrays, and how many clusters there are: before make_clusters as many as are wanted, then those that have rows.
+/// The caller's arrays, and how many clusters there are: before make_clusters as many as are wanted, then those that
+/// have rows.
 struct Clusters
 {
 	uint32_t n = 0;

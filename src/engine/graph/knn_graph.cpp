@@ -1,5 +1,5 @@
-// See knn_graph.hpp. Clusters are compared block by block: the rows of one with those of another, copied so that they follow
-// each other, by the canonical scores; which keeps the rows of a block in the cache.
+// See knn_graph.hpp. Clusters are compared block by block: the rows of one with those of another, copied so that they
+// follow each other, by the canonical scores; which keeps the rows of a block in the cache.
 #include "engine/graph/knn_graph.hpp"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ constexpr uint32_t kNearClusters = 48;  // of a cluster, that its rows choose fr
 constexpr uint32_t kMaxProbes = 16;     // blocks that a row is compared with
 constexpr size_t kMaxClusters = 1 << 14;
 constexpr size_t kMostTasks = 64;
-constexpr uint32_t kJoinWidth = 48;    // first neighbours of so many first neighbours, that a row which was aside is compared with
+constexpr uint32_t kJoinWidth =
+	48; // first neighbours of so many first neighbours, that a row which was aside is compared with
 constexpr uint32_t kPieceRows = 32; // compared with a block by one task at a time
 
 uint32_t
@@ -73,13 +74,11 @@ struct CompareStage
 	uint32_t *probing;       // [n_rows * kMaxProbes] rows that are compared with a block, block by block
 	unsigned char *block;    // [kBlockRows, row bytes]
 
-	static size_t
-	max_blocks(const GraphRows &rows, uint32_t n_clusters)
+	static size_t max_blocks(const GraphRows &rows, uint32_t n_clusters)
 	{
 		return n_clusters + size_t{rows.n_rows} / kBlockRows;
 	}
-	bool
-	take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
+	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 	{
 		n_tasks = std::clamp<size_t>(n_threads, 1, kMostTasks);
 		for (size_t i = 0; i < n_tasks; i++)
@@ -106,8 +105,7 @@ struct RefineStage
 	uint8_t *seen;
 	VisitedSize seen_size;
 
-	bool
-	take(ivf::Arena *arena, const KnnSpec &spec)
+	bool take(ivf::Arena *arena, const KnnSpec &spec)
 	{
 		const size_t n_located = static_cast<size_t>(spec.refine_width) * spec.refine_width;
 
@@ -126,8 +124,7 @@ struct JoinStage
 	KnnSpec wide;      // of NN-descent
 	RefineStage refine;
 
-	bool
-	take(ivf::Arena *arena, const KnnSpec &spec)
+	bool take(ivf::Arena *arena, const KnnSpec &spec)
 	{
 		wide = spec;
 		wide.refine_width = std::min(spec.k, kJoinWidth);
@@ -157,8 +154,8 @@ plan(ivf::Arena *arena, const GraphRows &rows, const KnnSpec &spec, size_t n_thr
 	(void) compare.take(&stages[0], rows, n_clusters, n_threads);
 	(void) refine.take(&stages[1], spec);
 	(void) join.take(&stages[2], spec);
-	memory->stage_bytes = std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(), stages[1].bytes_needed(),
-		stages[2].bytes_needed()});
+	memory->stage_bytes = std::max({make_clusters_bytes(rows, n_clusters, n_threads), stages[0].bytes_needed(),
+		stages[1].bytes_needed(), stages[2].bytes_needed()});
 	memory->aside = arena->take<uint8_t>(size_t{rows.n_rows} / 8 + 1);
 	memory->clusters.order = arena->take<uint32_t>(rows.n_rows);
 	memory->clusters.first_of = arena->take<uint32_t>(n_clusters + size_t{1});
@@ -178,13 +175,8 @@ public:
 	}
 
 	/// A node of a smaller score is wanted.
-	double
-	worst() const
-	{
-		return scores_[k_ - 1];
-	}
-	bool
-	has(uint32_t node) const
+	double worst() const { return scores_[k_ - 1]; }
+	bool has(uint32_t node) const
 	{
 		bool found = false;
 
@@ -193,8 +185,7 @@ public:
 		return found;
 	}
 	/// A node that is not in the list, of a score that it wants.
-	void
-	insert(uint32_t node, double score)
+	void insert(uint32_t node, double score)
 	{
 		const float s = static_cast<float>(score);
 		uint32_t i = k_ - 1;
@@ -207,11 +198,7 @@ public:
 		scores_[i] = s;
 		ids_[i] = node;
 	}
-	const uint32_t *
-	ids() const
-	{
-		return ids_;
-	}
+	const uint32_t *ids() const { return ids_; }
 
 private:
 	uint32_t *ids_;
@@ -243,8 +230,8 @@ rank_clusters(const GraphRows &rows, const float *centroids, uint32_t n_clusters
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, cluster_dim(rows.spec)};
 	const double *scores = task.cluster_scores;
 
-	compute_scores(spec, centroids + static_cast<size_t>(c) * spec.dim, centroids, spec.dim * sizeof(float),
-		n_clusters, task.cluster_scores);
+	compute_scores(spec, centroids + static_cast<size_t>(c) * spec.dim, centroids, spec.dim * sizeof(float), n_clusters,
+		task.cluster_scores);
 	for (uint32_t i = 0; i < n_clusters; i++)
 		task.cluster_order[i] = i;
 	task.cluster_scores[c] = -1;
@@ -252,8 +239,8 @@ rank_clusters(const GraphRows &rows, const float *centroids, uint32_t n_clusters
 		[scores](uint32_t x, uint32_t y) { return scores[x] != scores[y] ? scores[x] < scores[y] : x < y; });
 }
 
-/// The blocks that row u is compared with: those of its own cluster, then those of the clusters nearest to it, of which there
-/// are n_near in `near`. The turn says which block of a cluster with many is the first.
+/// The blocks that row u is compared with: those of its own cluster, then those of the clusters nearest to it, of which
+/// there are n_near in `near`. The turn says which block of a cluster with many is the first.
 void
 choose_probes(const GraphRows &rows, const KnnSpec &spec, const float *centroids, uint32_t u, uint32_t turn,
 	uint32_t *near, uint32_t n_near, const CompareStage &stage, const CompareTask &task)
@@ -326,12 +313,13 @@ probe_task(void *argument, size_t index)
 		rank_clusters(*job->rows, clusters.centroids, job->n_clusters, c, n_near, task);
 		std::copy_n(task.cluster_order, n_near, near);
 		for (uint32_t i = clusters.first_of[c]; i < clusters.first_of[c + 1]; i++)
-			choose_probes(*job->rows, *job->spec, clusters.centroids, clusters.order[i], (i - clusters.first_of[c]) / kBlockRows, near, n_near,
-				*job->stage, task);
+			choose_probes(*job->rows, *job->spec, clusters.centroids, clusters.order[i],
+				(i - clusters.first_of[c]) / kBlockRows, near, n_near, *job->stage, task);
 	}
 }
 
-/// Turns probes into rows by block: first_probing, probing. In the order of clusters, so that rows near each other meet.
+/// Turns probes into rows by block: first_probing, probing. In the order of clusters, so that rows near each other
+/// meet.
 void
 group_probes(const GraphRows &rows, const Memory &memory, uint32_t n_blocks, const CompareStage &stage)
 {
@@ -369,7 +357,8 @@ compare_task(void *argument, size_t index)
 	const uint32_t size = job->block.end - job->block.first;
 	double *scores = stage.tasks[index].scores;
 
-	for (uint32_t first = job->next.fetch_add(kPieceRows); first < job->n_probing; first = job->next.fetch_add(kPieceRows))
+	for (uint32_t first = job->next.fetch_add(kPieceRows); first < job->n_probing;
+		first = job->next.fetch_add(kPieceRows))
 		for (uint32_t i = first; i < std::min(job->n_probing, first + kPieceRows); i++)
 		{
 			const uint32_t u = job->probing[i];
@@ -394,12 +383,14 @@ compare_block(CompareJob *job, const Block &block, const uint32_t *probing, uint
 	const size_t row_bytes = vector_bytes(job->rows->spec.element, job->rows->spec.dim);
 
 	for (uint32_t i = block.first; i < block.end; i++)
-		memcpy(job->stage->block + (i - block.first) * row_bytes, job->rows->row(job->memory->clusters.order[i]), row_bytes);
+		memcpy(job->stage->block + (i - block.first) * row_bytes, job->rows->row(job->memory->clusters.order[i]),
+			row_bytes);
 	job->block = block;
 	job->probing = probing;
 	job->n_probing = n;
 	job->next.store(0);
-	ivf::run_workers(*job->call, std::min<size_t>(job->stage->n_tasks, (n + kPieceRows - 1) / kPieceRows), compare_task, job);
+	ivf::run_workers(
+		*job->call, std::min<size_t>(job->stage->n_tasks, (n + kPieceRows - 1) / kPieceRows), compare_task, job);
 }
 
 /// Rows of one call of compare_block: so few that progress is called often enough.
@@ -418,7 +409,8 @@ compare_probes(CompareJob *job, uint32_t n_blocks)
 	for (uint32_t b = 0; b < n_blocks; b++)
 		for (uint32_t i = first[b]; i < first[b + 1]; i += step)
 		{
-			if (!ivf::go_on(*job->call, {uint64_t{job->rows->n_rows} + job->stage->blocks[b].first, uint64_t{2} * job->rows->n_rows}))
+			if (!ivf::go_on(*job->call,
+					{uint64_t{job->rows->n_rows} + job->stage->blocks[b].first, uint64_t{2} * job->rows->n_rows}))
 				return false;
 			compare_block(job, job->stage->blocks[b], job->stage->probing + i, std::min(step, first[b + 1] - i));
 		}
@@ -437,7 +429,8 @@ compare_all(CompareJob *job)
 		{
 			if (!ivf::go_on(*job->call, {first, n_rows}))
 				return false;
-			compare_block(job, {first, std::min(first + kBlockRows, n_rows)}, job->memory->clusters.order + i, std::min(step, n_rows - i));
+			compare_block(job, {first, std::min(first + kBlockRows, n_rows)}, job->memory->clusters.order + i,
+				std::min(step, n_rows - i));
 		}
 	return true;
 }
@@ -470,7 +463,8 @@ locate(const KnnLists &lists, const KnnSpec &spec, uint32_t u, const RefineStage
 
 /// NN-descent of row u: what is found is used at once, for both rows.
 void
-refine_row(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, uint32_t u, bool alone, const RefineStage &stage)
+refine_row(
+	const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, uint32_t u, bool alone, const RefineStage &stage)
 {
 	const size_t n = locate(lists, spec, u, stage);
 	List list(lists, u);
@@ -515,8 +509,8 @@ offer(const KnnLists &lists, uint32_t to, uint32_t node, double score)
 		list.insert(node, score);
 }
 
-/// Rows that were aside go into the lists of those in theirs, and into each other's; then into those of their neighbours' neighbours, of which some have them for a neighbour without being
-/// one of theirs.
+/// Rows that were aside go into the lists of those in theirs, and into each other's; then into those of their
+/// neighbours' neighbours, of which some have them for a neighbour without being one of theirs.
 bool
 join_aside(const GraphRows &rows, const KnnSpec &spec, const KnnLists &lists, const Memory &memory, const Call &call)
 {
@@ -568,8 +562,7 @@ knn_graph_bytes(const GraphRows &rows, const KnnSpec &spec, size_t n_threads)
 }
 
 Outcome
-knn_graph(
-	const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *work, size_t work_bytes, const Call &call)
+knn_graph(const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *work, size_t work_bytes, const Call &call)
 {
 	const uint32_t n_clusters = cluster_count(rows, spec);
 	ivf::Arena arena(work, work_bytes);
@@ -589,7 +582,16 @@ knn_graph(
 		return ivf::work_memory_short();
 	std::fill_n(memory.aside, size_t{rows.n_rows} / 8 + 1, uint8_t{0});
 
-	CompareJob job = {.rows = &rows, .spec = &spec, .lists = lists, .memory = &memory, .stage = &stage, .call = &call, .n_clusters = n_clusters, .block = {}, .probing = nullptr, .n_probing = 0};
+	CompareJob job = {.rows = &rows,
+		.spec = &spec,
+		.lists = lists,
+		.memory = &memory,
+		.stage = &stage,
+		.call = &call,
+		.n_clusters = n_clusters,
+		.block = {},
+		.probing = nullptr,
+		.n_probing = 0};
 
 	if (n_clusters == 1)
 	{
@@ -608,8 +610,7 @@ knn_graph(
 		memory.aside[u / 8] |= static_cast<uint8_t>(1U << (u % 8));
 	}
 	memory.clusters.n = n_clusters;
-	const Outcome outcome =
-		make_clusters(rows, spec.seed, &memory.clusters, memory.stage, memory.stage_bytes, call);
+	const Outcome outcome = make_clusters(rows, spec.seed, &memory.clusters, memory.stage, memory.stage_bytes, call);
 	if (!outcome.is_ok())
 		return outcome;
 	const uint32_t n_used = memory.clusters.n;

@@ -1,5 +1,5 @@
-// The k-NN graph of rows: the k nearest other rows of each. Exact for few rows; for more, rows are compared with those of the
-// clusters near them, and then with the neighbours of their neighbours (NN-descent: Dong, Moses, Li 2011).
+// The k-NN graph of rows: the k nearest other rows of each. Exact for few rows; for more, rows are compared with those
+// of the clusters near them, and then with the neighbours of their neighbours (NN-descent: Dong, Moses, Li 2011).
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -15,13 +15,15 @@ struct KnnSpec
 	uint32_t refine_width = 12; // so many first neighbours of so many first neighbours
 	uint32_t exact_rows = 4096; // up to so many rows all pairs are compared
 	uint64_t seed = 1;
-	// Rows that go into the others' lists at the end, when these are what they would be without them: of stratified_row(i, n_aside, n_rows). For rows that a graph is
-	// measured with as queries that it has not seen (hold_out.hpp): NN-descent would have led their neighbours to each other through them. Not where all pairs are compared.
+	// Rows that go into the others' lists at the end, when these are what they would be without them: of
+	// stratified_row(i, n_aside, n_rows). For rows that a graph is measured with as queries that it has not seen
+	// (hold_out.hpp): NN-descent would have led their neighbours to each other through them. Not where all pairs are
+	// compared.
 	uint32_t n_aside = 0;
 };
 
-/// Neighbours of all rows. ids, scores [n_rows, k]: by (score as float, order found); kNoNode and infinity where there are no
-/// more: fewer rows than k, or rows whose score to all others is NaN or infinite.
+/// Neighbours of all rows. ids, scores [n_rows, k]: by (score as float, order found); kNoNode and infinity where there
+/// are no more: fewer rows than k, or rows whose score to all others is NaN or infinite.
 struct KnnLists
 {
 	uint32_t *ids = nullptr;
@@ -46,9 +48,9 @@ cluster_dim(const DistanceSpec &spec)
 	return spec.element == ElementType::kBit && spec.dim > kMostClusterBits ? kMostClusterBits : spec.dim;
 }
 
-/// Rows [n] of `nodes` as float32 [n, cluster_dim()], as clusters are made of them: of length 1 for cosine and Jaccard. A bit is 0 or 1, so that squared L2
-/// is the Hamming distance; of longer strings each bit is added to one of the dimensions, or taken from it (feature hashing: Weinberger et al. 2009),
-/// which leaves that so on average.
+/// Rows [n] of `nodes` as float32 [n, cluster_dim()], as clusters are made of them: of length 1 for cosine and Jaccard.
+/// A bit is 0 or 1, so that squared L2 is the Hamming distance; of longer strings each bit is added to one of the
+/// dimensions, or taken from it (feature hashing: Weinberger et al. 2009), which leaves that so on average.
 void rows_to_floats(const GraphRows &rows, const uint32_t *nodes, size_t n, float *floats);
 
 } // namespace vectorgpu::engine::graph

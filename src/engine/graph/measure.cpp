@@ -7,8 +7,8 @@ namespace vectorgpu::engine::graph
 {
 
 Outcome
-measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries, uint32_t n_queries, MeasuredGraph *measured, void *work, size_t work_bytes,
-	const Call &call)
+measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries, uint32_t n_queries,
+	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call)
 {
 	const HeldOutRows held = {queries, n_queries, queries, n_queries};
 	const uint32_t *edges = nullptr;
@@ -18,8 +18,8 @@ measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries,
 	for (uint32_t q = 0; q < n_queries; q++)
 		queries[q] = static_cast<uint32_t>(stratified_row(q, n_queries, rows.n_rows));
 
-	const Outcome outcome =
-		graph_build_held_out(rows, spec, held, 0, nullptr, measured->entries, measured->n_entries, &edges, work, work_bytes, call);
+	const Outcome outcome = graph_build_held_out(
+		rows, spec, held, 0, nullptr, measured->entries, measured->n_entries, &edges, work, work_bytes, call);
 
 	if (outcome.code == StatusCode::kUnsupported)
 		return {};

@@ -18,29 +18,21 @@ namespace
 constexpr uint32_t kProgressRows = 1024; // between calls of progress
 constexpr uint32_t kCacheLine = 64;      // bytes
 
-/// Ranks of the neighbours of one row, by their numbers: open addressing, and a filter in front of it, which most of the numbers that are asked for do
-/// not pass (a bit each, of 64 for one neighbour).
+/// Ranks of the neighbours of one row, by their numbers: open addressing, and a filter in front of it, which most of
+/// the numbers that are asked for do not pass (a bit each, of 64 for one neighbour).
 class RankTable
 {
 public:
-	static size_t
-	slots(uint32_t k)
-	{
-		return std::bit_ceil(size_t{4} * k);
-	}
-	static size_t
-	filter_words(uint32_t k)
-	{
-		return std::bit_ceil(std::max(size_t{k}, size_t{2}));
-	}
+	static size_t slots(uint32_t k) { return std::bit_ceil(size_t{4} * k); }
+	static size_t filter_words(uint32_t k) { return std::bit_ceil(std::max(size_t{k}, size_t{2})); }
 	RankTable(uint64_t *slots_memory, uint64_t *filter, uint32_t k)
-		: slots_(slots_memory), filter_(filter), mask_(slots(k) - 1), word_shift_(32 - static_cast<uint32_t>(std::countr_zero(filter_words(k))))
+		: slots_(slots_memory), filter_(filter), mask_(slots(k) - 1),
+		  word_shift_(32 - static_cast<uint32_t>(std::countr_zero(filter_words(k))))
 	{
 		memset(slots_, 0xFF, slots(k) * sizeof(uint64_t));
 		memset(filter_, 0, filter_words(k) * sizeof(uint64_t));
 	}
-	void
-	insert(uint32_t node, uint32_t rank)
+	void insert(uint32_t node, uint32_t rank)
 	{
 		const Bit bit = bit_of(node);
 		size_t i = hash_node(node) & mask_;
@@ -51,16 +43,14 @@ public:
 		filter_[bit.word] |= uint64_t{1} << bit.bit;
 	}
 	/// 0: it is none of them.
-	uint32_t
-	may_have(uint32_t node) const
+	uint32_t may_have(uint32_t node) const
 	{
 		const Bit bit = bit_of(node);
 
 		return static_cast<uint32_t>(filter_[bit.word] >> bit.bit & 1);
 	}
 	/// UINT32_MAX: it is none of them.
-	uint32_t
-	rank_of(uint32_t node) const
+	uint32_t rank_of(uint32_t node) const
 	{
 		for (size_t i = hash_node(node) & mask_; slots_[i] != kFree; i = (i + 1) & mask_)
 			if (slots_[i] >> 32 == node)
@@ -78,8 +68,7 @@ private:
 	};
 
 	/// One multiplication (Knuth 1998, section 6.4), of whose high bits both are made.
-	Bit
-	bit_of(uint32_t node) const
+	Bit bit_of(uint32_t node) const
 	{
 		const uint32_t hash = node * 2654435769U;
 
@@ -101,8 +90,7 @@ struct Memory
 	uint32_t *order;   // [k]
 	double *scores;    // [k]
 
-	bool
-	take(ivf::Arena *arena, uint32_t k)
+	bool take(ivf::Arena *arena, uint32_t k)
 	{
 		ranks = arena->take<uint64_t>(RankTable::slots(k));
 		filter = arena->take<uint64_t>(RankTable::filter_words(k));
@@ -152,7 +140,8 @@ prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forw
 
 		if (i + kListsAhead < n)
 			prefetch_list(lists, own[i + kListsAhead]);
-		// Whether a neighbour's neighbour is one's own is not to be foreseen: no branch depends on it here. kNoNode has no rank.
+		// Whether a neighbour's neighbour is one's own is not to be foreseen: no branch depends on it here. kNoNode has
+		// no rank.
 		for (uint32_t j = 0; j < n; j++)
 		{
 			memory.met[n_met] = j;
@@ -218,7 +207,7 @@ struct PruneTask
 	uint32_t *forward;
 	Memory memory[kMostTasks]; // of each task
 	const Call *call;
-	const uint8_t *chosen; // [n_rows]; null: all rows
+	const uint8_t *chosen;      // [n_rows]; null: all rows
 	std::atomic<uint32_t> next; // row
 	std::atomic<bool> stopped;
 };

@@ -1,5 +1,5 @@
-// See reverse.hpp. Edges are collected by the node that they lead to: a task goes through all of them and keeps those of its range of nodes, so
-// that no two write to one node, and what it writes to is small enough for a cache.
+// See reverse.hpp. Edges are collected by the node that they lead to: a task goes through all of them and keeps those
+// of its range of nodes, so that no two write to one node, and what it writes to is small enough for a cache.
 #include "engine/graph/reverse.hpp"
 
 #include <algorithm>
@@ -21,12 +21,11 @@ static_assert(kMaxDegree - 1 <= UINT8_MAX);
 /// Of each node the rows that have an edge to it, the `degree` first by (rank of the edge, row), in no order.
 struct ReverseMemory
 {
-	uint32_t *rows;  // [n_rows, degree]
-	uint8_t *ranks;  // [n_rows, degree]
-	uint32_t *n;     // [n_rows]
+	uint32_t *rows; // [n_rows, degree]
+	uint8_t *ranks; // [n_rows, degree]
+	uint32_t *n;    // [n_rows]
 
-	bool
-	take(ivf::Arena *arena, uint32_t n_rows, uint32_t degree)
+	bool take(ivf::Arena *arena, uint32_t n_rows, uint32_t degree)
 	{
 		rows = arena->take<uint32_t>(size_t{n_rows} * degree);
 		ranks = arena->take<uint8_t>(size_t{n_rows} * degree);

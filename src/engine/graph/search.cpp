@@ -31,8 +31,8 @@ memory_scores(void *context, const uint32_t *nodes, size_t n, double *scores)
 	return true;
 }
 
-/// A set that forgets needs room for what is in the queues; another one for what may be looked at: not every neighbour of
-/// every node is new, half of them are room enough, and saturation is no error.
+/// A set that forgets needs room for what is in the queues; another one for what may be looked at: not every neighbour
+/// of every node is new, half of them are room enough, and saturation is no error.
 VisitedSize
 visited_size(const GraphView &view, const SearchSpec &spec)
 {
@@ -64,14 +64,13 @@ visited_bytes(const GraphView &view, const SearchSpec &spec)
 /// The arrays of a search.
 struct Memory
 {
-	Candidate *open; // [width]
+	Candidate *open;     // [width]
 	uint32_t *neighbors; // [degree]
 	uint32_t *located;   // [probe_steps * degree]
 	double *scores;      // [probe_steps * degree]
 	uint8_t *visited;
 
-	bool
-	take(ivf::Arena *arena, const GraphView &view, const SearchSpec &spec)
+	bool take(ivf::Arena *arena, const GraphView &view, const SearchSpec &spec)
 	{
 		const size_t located_size = static_cast<size_t>(spec.probe_steps) * view.degree;
 
@@ -102,8 +101,7 @@ public:
 	{
 	}
 
-	bool
-	run(const Candidate *entries, size_t n_entries, SearchStats *stats)
+	bool run(const Candidate *entries, size_t n_entries, SearchStats *stats)
 	{
 		for (size_t i = 0; i < n_entries; i++)
 			if (entries[i].node < view_.n_nodes)
@@ -139,16 +137,11 @@ public:
 		return true;
 	}
 
-	uint32_t
-	n_found() const
-	{
-		return static_cast<uint32_t>(best_.size());
-	}
+	uint32_t n_found() const { return static_cast<uint32_t>(best_.size()); }
 
 private:
 	/// Candidate locating: adds the unvisited neighbours. Those before *n_marked count as visited from here on.
-	bool
-	locate(uint32_t node, size_t *n_located, size_t *n_marked)
+	bool locate(uint32_t node, size_t *n_located, size_t *n_marked)
 	{
 		if (!view_.neighbors(view_.context, node, memory_.neighbors))
 			return false;
@@ -167,8 +160,7 @@ private:
 	}
 
 	/// Maintenance: a node goes into the queue if it is among the best so far, and the last one out if that is full.
-	void
-	offer(const Candidate &candidate, bool marked)
+	void offer(const Candidate &candidate, bool marked)
 	{
 		if (!best_.wants(candidate) || (open_.full() && !before(candidate, open_.last())))
 			return;
@@ -180,8 +172,7 @@ private:
 	}
 
 	/// The node has left the queues.
-	void
-	forget(uint32_t node)
+	void forget(uint32_t node)
 	{
 		if (node != kNoNode && Visited::kDeletes && (spec_.visited_deletion || visited_.saturated()))
 			visited_.erase(node);
@@ -253,7 +244,8 @@ graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *ent
 void
 first_candidates(Candidate *candidates, size_t n, size_t n_wanted)
 {
-	const auto nearer = [](const Candidate &a, const Candidate &b) {
+	const auto nearer = [](const Candidate &a, const Candidate &b)
+	{
 		const Candidate left = {std::isnan(a.score) ? HUGE_VAL : a.score, a.node};
 		const Candidate right = {std::isnan(b.score) ? HUGE_VAL : b.score, b.node};
 

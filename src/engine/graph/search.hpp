@@ -26,11 +26,12 @@ struct SearchSpec
 
 constexpr uint32_t kMaxProbeSteps = 16;
 
-constexpr uint32_t kSearchSteps = 4;   // nodes expanded at a time by the searches of an index, so that all engines find the same
+constexpr uint32_t kSearchSteps =
+	4; // nodes expanded at a time by the searches of an index, so that all engines find the same
 constexpr uint32_t kSearchEntries = 8; // entry points of a search, of those that there are
 
-/// True if so wide a search of so many rows is better done by looking at all of them: a node of the queue costs the scores of about 20
-/// rows that lie anywhere; those of rows that follow each other cost a third.
+/// True if so wide a search of so many rows is better done by looking at all of them: a node of the queue costs the
+/// scores of about 20 rows that lie anywhere; those of rows that follow each other cost a third.
 inline bool
 looks_at_all(double width, double n_rows)
 {
@@ -47,8 +48,9 @@ struct SearchStats
 /// Bytes of graph_search's work memory: O(width * degree).
 size_t graph_search_bytes(const GraphView &view, const SearchSpec &spec);
 
-/// Searches from the entry points [n_entries], with their scores, in any order, no node twice. found [width]: the *n_found
-/// first nodes seen, by (score, node); a NaN score becomes infinite. Deterministic. Invalid arguments give kInvalidArgument.
+/// Searches from the entry points [n_entries], with their scores, in any order, no node twice. found [width]: the
+/// *n_found first nodes seen, by (score, node); a NaN score becomes infinite. Deterministic. Invalid arguments give
+/// kInvalidArgument.
 Outcome graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *entries, size_t n_entries,
 	Candidate *found, uint32_t *n_found, SearchStats *stats, void *work, size_t work_bytes);
 

@@ -33,7 +33,8 @@ SmoothPath::bytes(uint32_t n_nodes)
 }
 
 SmoothPath::SmoothPath(uint32_t n_nodes, void *memory, void (*pause)())
-	: n_nodes_(n_nodes), edges_(static_cast<PathEdge *>(memory)), first_(reinterpret_cast<size_t *>(edges_ + capacity(n_nodes))),
+	: n_nodes_(n_nodes), edges_(static_cast<PathEdge *>(memory)),
+	  first_(reinterpret_cast<size_t *>(edges_ + capacity(n_nodes))),
 	  ends_(reinterpret_cast<uint32_t *>(first_ + n_nodes + 1)), parents_(ends_ + 2 * static_cast<size_t>(n_nodes)),
 	  queue_(parents_ + n_nodes), pause_(pause)
 {

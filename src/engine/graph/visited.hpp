@@ -1,6 +1,6 @@
-// The sets of visited nodes of a search (SONG, section 4.2), over the caller's memory: an open-addressing hash table, which is
-// exact, a Bloom filter and a cuckoo filter, which take less memory and may say yes where no is right. None ever says no
-// where yes is right, so that no node is ever found twice. Internal to the folder.
+// The sets of visited nodes of a search (SONG, section 4.2), over the caller's memory: an open-addressing hash table,
+// which is exact, a Bloom filter and a cuckoo filter, which take less memory and may say yes where no is right. None
+// ever says no where yes is right, so that no node is ever found twice. Internal to the folder.
 #pragma once
 
 #include <bit>
@@ -33,19 +33,14 @@ class HashVisited
 public:
 	static constexpr bool kDeletes = true;
 
-	static size_t
-	bytes(const VisitedSize &size)
-	{
-		return capacity_for(size) * sizeof(uint32_t);
-	}
+	static size_t bytes(const VisitedSize &size) { return capacity_for(size) * sizeof(uint32_t); }
 	HashVisited(const VisitedSize &size, void *memory)
 		: slots_(static_cast<uint32_t *>(memory)), mask_(capacity_for(size) - 1), kept_(size.n_kept)
 	{
 		memset(slots_, 0xFF, bytes(size)); // kNoNode
 	}
 
-	bool
-	contains(uint32_t node) const
+	bool contains(uint32_t node) const
 	{
 		for (size_t i = home(node);; i = (i + 1) & mask_)
 		{
@@ -57,15 +52,10 @@ public:
 	}
 
 	/// Whether only nodes that go into a queue should be put in from now on, so that there is room for all of those.
-	bool
-	saturated() const
-	{
-		return size_ + 2 * kept_ >= mask_ - mask_ / 8;
-	}
+	bool saturated() const { return size_ + 2 * kept_ >= mask_ - mask_ / 8; }
 
 	/// A node that is not in the set; false if there is no room.
-	bool
-	insert(uint32_t node)
+	bool insert(uint32_t node)
 	{
 		size_t i = home(node);
 
@@ -78,8 +68,7 @@ public:
 		return true;
 	}
 
-	void
-	erase(uint32_t node)
+	void erase(uint32_t node)
 	{
 		size_t gap = home(node);
 
@@ -103,16 +92,11 @@ public:
 	}
 
 private:
-	static size_t
-	capacity_for(const VisitedSize &size)
+	static size_t capacity_for(const VisitedSize &size)
 	{
 		return std::bit_ceil(4 * size.n_kept + 2 * size.n_others + 16);
 	}
-	size_t
-	home(uint32_t node) const
-	{
-		return hash_node(node) & mask_;
-	}
+	size_t home(uint32_t node) const { return hash_node(node) & mask_; }
 
 	uint32_t *slots_; // [mask_ + 1]
 	size_t mask_;
@@ -120,25 +104,21 @@ private:
 	size_t size_ = 0;
 };
 
-/// Bloom filter: ten bits a node and six hash functions, under one per cent of false answers while it holds what it was made for.
+/// Bloom filter: ten bits a node and six hash functions, under one per cent of false answers while it holds what it was
+/// made for.
 class BloomVisited
 {
 public:
 	static constexpr bool kDeletes = false;
 
-	static size_t
-	bytes(const VisitedSize &size)
-	{
-		return bits_for(size) / 8;
-	}
+	static size_t bytes(const VisitedSize &size) { return bits_for(size) / 8; }
 	BloomVisited(const VisitedSize &size, void *memory)
 		: words_(static_cast<uint64_t *>(memory)), mask_(bits_for(size) - 1), limit_(size.n_kept + size.n_others)
 	{
 		memset(words_, 0, bytes(size));
 	}
 
-	bool
-	contains(uint32_t node) const
+	bool contains(uint32_t node) const
 	{
 		const uint64_t hash = hash_node(node);
 
@@ -151,13 +131,8 @@ public:
 		}
 		return true;
 	}
-	bool
-	saturated() const
-	{
-		return size_ >= limit_;
-	}
-	bool
-	insert(uint32_t node)
+	bool saturated() const { return size_ >= limit_; }
+	bool insert(uint32_t node)
 	{
 		const uint64_t hash = hash_node(node);
 
@@ -170,25 +145,14 @@ public:
 		size_++;
 		return true;
 	}
-	void
-	erase(uint32_t)
-	{
-	}
+	void erase(uint32_t) {}
 
 private:
 	static constexpr uint64_t kHashes = 6;
 
-	static size_t
-	bits_for(const VisitedSize &size)
-	{
-		return std::bit_ceil(10 * (size.n_kept + size.n_others) + 64);
-	}
+	static size_t bits_for(const VisitedSize &size) { return std::bit_ceil(10 * (size.n_kept + size.n_others) + 64); }
 	/// Kirsch and Mitzenmacher: two hash functions make all.
-	uint64_t
-	bit_of(uint64_t hash, uint64_t i) const
-	{
-		return (hash + i * (hash >> 32 | 1)) & mask_;
-	}
+	uint64_t bit_of(uint64_t hash, uint64_t i) const { return (hash + i * (hash >> 32 | 1)) & mask_; }
 
 	uint64_t *words_;
 	uint64_t mask_; // of bits
@@ -202,34 +166,24 @@ class CuckooVisited
 public:
 	static constexpr bool kDeletes = true;
 
-	static size_t
-	bytes(const VisitedSize &size)
-	{
-		return buckets_for(size) * kSlots * sizeof(uint16_t);
-	}
+	static size_t bytes(const VisitedSize &size) { return buckets_for(size) * kSlots * sizeof(uint16_t); }
 	CuckooVisited(const VisitedSize &size, void *memory)
 		: slots_(static_cast<uint16_t *>(memory)), mask_(buckets_for(size) - 1), kept_(size.n_kept)
 	{
 		memset(slots_, 0, bytes(size));
 	}
 
-	bool
-	contains(uint32_t node) const
+	bool contains(uint32_t node) const
 	{
 		const Place place = place_of(node);
 
 		return find(place.bucket, place.mark) != nullptr || find(other(place), place.mark) != nullptr ||
 			(stash_.mark == place.mark && (stash_.bucket == place.bucket || stash_.bucket == other(place)));
 	}
-	bool
-	saturated() const
-	{
-		return size_ + 2 * kept_ >= (mask_ + 1) * kSlots * 7 / 8;
-	}
+	bool saturated() const { return size_ + 2 * kept_ >= (mask_ + 1) * kSlots * 7 / 8; }
 
 	/// What found no slot after many moves waits in the stash; then nothing can be put in until something was erased.
-	bool
-	insert(uint32_t node)
+	bool insert(uint32_t node)
 	{
 		Place place = place_of(node);
 
@@ -249,8 +203,7 @@ public:
 		return true;
 	}
 
-	void
-	erase(uint32_t node)
+	void erase(uint32_t node)
 	{
 		const Place place = place_of(node);
 		uint16_t *slot = find(place.bucket, place.mark);
@@ -278,13 +231,11 @@ private:
 		uint16_t mark; // the fingerprint; 0: nothing
 	};
 
-	static size_t
-	buckets_for(const VisitedSize &size)
+	static size_t buckets_for(const VisitedSize &size)
 	{
 		return std::bit_ceil((4 * size.n_kept + size.n_others) / kSlots + 4);
 	}
-	Place
-	place_of(uint32_t node) const
+	Place place_of(uint32_t node) const
 	{
 		const uint64_t hash = hash_node(node);
 		const uint16_t mark = static_cast<uint16_t>(hash >> 48);
@@ -292,21 +243,18 @@ private:
 		return {static_cast<size_t>(hash) & mask_, mark == 0 ? uint16_t{1} : mark};
 	}
 	/// Its own inverse.
-	size_t
-	other(const Place &place) const
+	size_t other(const Place &place) const
 	{
 		return (place.bucket ^ static_cast<size_t>(hash_node(place.mark))) & mask_;
 	}
-	uint16_t *
-	find(size_t bucket, uint16_t mark) const
+	uint16_t *find(size_t bucket, uint16_t mark) const
 	{
 		for (size_t i = 0; i < kSlots; i++)
 			if (slots_[bucket * kSlots + i] == mark)
 				return &slots_[bucket * kSlots + i];
 		return nullptr;
 	}
-	bool
-	put(const Place &place)
+	bool put(const Place &place)
 	{
 		uint16_t *slot = find(place.bucket, 0);
 

@@ -1,6 +1,7 @@
-// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists and kCodes), as they are handed to an engine: behind the
-// description of the lists (lists_layout.hpp). The rows of kCodedLists come as those of kLists do: what codes choose is judged by canonical
-// scores. Of kCodes there are row ids alone: what codes choose is the answer, for somebody who has the rows to judge.
+// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists and kCodes), as they are handed to an
+// engine: behind the description of the lists (lists_layout.hpp). The rows of kCodedLists come as those of kLists do:
+// what codes choose is judged by canonical scores. Of kCodes there are row ids alone: what codes choose is the answer,
+// for somebody who has the rows to judge.
 #pragma once
 
 #include <cstddef>
@@ -56,26 +57,10 @@ struct CodesLayout
 	ivf::CodeSpec spec;
 	uint64_t n_rows = 0;
 
-	static constexpr uint64_t
-	model_at()
-	{
-		return sizeof(CodesHead);
-	}
-	uint64_t
-	terms_at() const
-	{
-		return model_at() + ivf::code_model_floats(spec) * sizeof(float);
-	}
-	uint64_t
-	codes_at() const
-	{
-		return terms_at() + (ivf::code_has_terms(spec) ? n_rows * sizeof(float) : 0);
-	}
-	uint64_t
-	bytes() const
-	{
-		return codes_at() + ivf::all_code_bytes(spec, n_rows);
-	}
+	static constexpr uint64_t model_at() { return sizeof(CodesHead); }
+	uint64_t terms_at() const { return model_at() + ivf::code_model_floats(spec) * sizeof(float); }
+	uint64_t codes_at() const { return terms_at() + (ivf::code_has_terms(spec) ? n_rows * sizeof(float) : 0); }
+	uint64_t bytes() const { return codes_at() + ivf::all_code_bytes(spec, n_rows); }
 };
 
 } // namespace vectorgpu::engine

@@ -1,6 +1,6 @@
-// What an engine does for the build of an index with a graph: it takes all rows, makes their graph and measures what recall how wide a
-// search of it has. The result is that of engine/graph with one thread, whoever does it, but for the nearest rows where an engine's exact
-// search finds those.
+// What an engine does for the build of an index with a graph: it takes all rows, makes their graph and measures what
+// recall how wide a search of it has. The result is that of engine/graph with one thread, whoever does it, but for the
+// nearest rows where an engine's exact search finds those.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,9 @@ struct GraphBuildSpec
 	uint64_t seed = 1;
 	bool calibrate = false;
 	uint32_t hash_bits = 0; // codes, which recall is then measured of; 0: none
-	uint32_t n_base = 0;    // rows of a graph that others are inserted into (engine/graph/insert.hpp), without codes; 0: it is built anew
-	uint32_t n_kept = 0;    // of these, that stay
+	uint32_t n_base = 0; // rows of a graph that others are inserted into (engine/graph/insert.hpp), without codes; 0:
+						 // it is built anew
+	uint32_t n_kept = 0; // of these, that stay
 };
 
 /// kInvalidArgument or kUnsupported for a spec that no engine can work with.
@@ -38,9 +39,12 @@ check_graph_build(const GraphBuildSpec &spec)
 		return Status::error(StatusCode::kUnsupported, "the element type has no graph");
 	if (!metric_supports(spec.rows.metric, spec.rows.element))
 		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
-	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
+	if (spec.rows.dim < 1 ||
+		spec.rows.dim >
+			static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
 		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
-	if (spec.n_rows < 1 || spec.n_rows >= graph::kNoNode || spec.degree < graph::kMinDegree || spec.degree > graph::kMaxDegree)
+	if (spec.n_rows < 1 || spec.n_rows >= graph::kNoNode || spec.degree < graph::kMinDegree ||
+		spec.degree > graph::kMaxDegree)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
 	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
 		return Status::error(StatusCode::kInvalidArgument, "no such way of pruning");
@@ -48,7 +52,8 @@ check_graph_build(const GraphBuildSpec &spec)
 		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
 	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))
 		return Status::error(StatusCode::kUnsupported, "the metric has no angles");
-	if (spec.n_base >= graph::kNoNode || spec.n_kept > spec.n_base || spec.n_kept > spec.n_rows || (spec.n_base != 0 && spec.hash_bits != 0))
+	if (spec.n_base >= graph::kNoNode || spec.n_kept > spec.n_base || spec.n_kept > spec.n_rows ||
+		(spec.n_base != 0 && spec.hash_bits != 0))
 		return Status::error(StatusCode::kInvalidArgument, "rows cannot be inserted into this graph");
 	return Status::ok();
 }
@@ -79,7 +84,8 @@ struct GraphProgress
 	std::atomic<uint64_t> total{0};
 };
 
-/// One build. add_rows until all are there, build once, then the results. One thread at a time, but progress(): any thread.
+/// One build. add_rows until all are there, build once, then the results. One thread at a time, but progress(): any
+/// thread.
 class GraphBuilder
 {
 public:
@@ -88,12 +94,12 @@ public:
 	/// The next rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
 	virtual Status add_rows(const void *vectors, size_t n) = 0;
 
-	/// With n_base: the next n items of a piece of the graph before, 4-byte numbers at any address. kInvalidArgument if there would be more than there can be;
-	/// what they say is checked by build().
+	/// With n_base: the next n items of a piece of the graph before, 4-byte numbers at any address. kInvalidArgument if
+	/// there would be more than there can be; what they say is checked by build().
 	virtual Status add_base(GraphBasePiece piece, const void *items, size_t n) = 0;
 
-	/// Takes long. kInvalidArgument unless all rows (and all of the graph before) are there, kCancelled if the control says stop. What is needed for it alone is given
-	/// back when it returns.
+	/// Takes long. kInvalidArgument unless all rows (and all of the graph before) are there, kCancelled if the control
+	/// says stop. What is needed for it alone is given back when it returns.
 	virtual Status build() = 0;
 
 	virtual const GraphBuildSpec &spec() const = 0;

@@ -1,5 +1,5 @@
-// The graph of a segment, as it is handed to an engine (Zhao, Tan, Li: SONG, section 3: a graph of fixed degree). Nodes are the segment's
-// rows by number, in the order of their ids.
+// The graph of a segment, as it is handed to an engine (Zhao, Tan, Li: SONG, section 3: a graph of fixed degree). Nodes
+// are the segment's rows by number, in the order of their ids.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ struct GraphHeader
 };
 static_assert(sizeof(GraphHeader) == 16);
 
-/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, first_entry + n_entries) lead into.
+/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, first_entry + n_entries)
+/// lead into.
 struct GraphPartLayout
 {
 	uint32_t first_row = 0;
@@ -50,41 +51,16 @@ struct GraphLayout
 	GraphHeader header;
 	uint64_t n_rows = 0;
 
-	static constexpr uint64_t
-	parts_at()
-	{
-		return sizeof(GraphHeader);
-	}
-	uint64_t
-	entries_at() const
-	{
-		return parts_at() + uint64_t{header.n_parts} * sizeof(GraphPartLayout);
-	}
-	uint64_t
-	edges_at() const
-	{
-		return entries_at() + uint64_t{header.n_entries} * sizeof(uint32_t);
-	}
-	uint64_t
-	edge_bytes() const
-	{
-		return n_rows * header.degree * sizeof(uint32_t);
-	}
-	uint64_t
-	hash_at() const
-	{
-		return edges_at() + edge_bytes();
-	}
-	uint64_t
-	codes_at() const
+	static constexpr uint64_t parts_at() { return sizeof(GraphHeader); }
+	uint64_t entries_at() const { return parts_at() + uint64_t{header.n_parts} * sizeof(GraphPartLayout); }
+	uint64_t edges_at() const { return entries_at() + uint64_t{header.n_entries} * sizeof(uint32_t); }
+	uint64_t edge_bytes() const { return n_rows * header.degree * sizeof(uint32_t); }
+	uint64_t hash_at() const { return edges_at() + edge_bytes(); }
+	uint64_t codes_at() const
 	{
 		return hash_at() + (header.hash_bits == 0 ? 0 : sizeof(GraphHashHead) + header.hash_bits * sizeof(float));
 	}
-	uint64_t
-	bytes() const
-	{
-		return codes_at() + n_rows * (header.hash_bits / 8);
-	}
+	uint64_t bytes() const { return codes_at() + n_rows * (header.hash_bits / 8); }
 };
 
 } // namespace vectorgpu::engine

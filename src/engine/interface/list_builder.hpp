@@ -1,6 +1,7 @@
-// What an engine does for the build of an index with inverted lists: it trains centroids on a sample, assigns rows to them as they
-// stream by, codes them if it is asked to, and finds on the way the nearest rows of some queries, by which the index is calibrated. It
-// keeps the sample, the centroids, what codes are made with and what the queries have found, never the table.
+// What an engine does for the build of an index with inverted lists: it trains centroids on a sample, assigns rows to
+// them as they stream by, codes them if it is asked to, and finds on the way the nearest rows of some queries, by which
+// the index is calibrated. It keeps the sample, the centroids, what codes are made with and what the queries have
+// found, never the table.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +24,11 @@ namespace vectorgpu::engine
 
 struct ListBuildSpec
 {
-	DistanceSpec rows;         // rows as they come: no sets; metric: of neighbours, and what lists are of (README.md of ivf)
-	uint32_t n_clusters = 0;   // to be trained, or given
-	uint32_t n_training = 0;   // rows that will come for the training
-	uint32_t n_queries = 0;    // that will come
-	uint32_t k = 0;            // neighbours of each
+	DistanceSpec rows; // rows as they come: no sets; metric: of neighbours, and what lists are of (README.md of ivf)
+	uint32_t n_clusters = 0; // to be trained, or given
+	uint32_t n_training = 0; // rows that will come for the training
+	uint32_t n_queries = 0;  // that will come
+	uint32_t k = 0;          // neighbours of each
 	uint64_t seed = 1;
 	uint32_t max_iterations = 10;
 	float tolerance = 3e-3f;
@@ -44,7 +45,9 @@ check_list_build(const ListBuildSpec &spec)
 		return Status::error(StatusCode::kUnsupported, "the element type has no centroids");
 	if (!metric_supports(spec.rows.metric, spec.rows.element))
 		return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
-	if (spec.rows.dim < 1 || spec.rows.dim > static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
+	if (spec.rows.dim < 1 ||
+		spec.rows.dim >
+			static_cast<uint32_t>(spec.rows.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions))
 		return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
 	if (spec.n_clusters < 1 || spec.n_clusters > ivf::kMaxClusters || spec.n_training > INT32_MAX)
 		return Status::error(StatusCode::kInvalidArgument, "the number of clusters or rows is out of range");
@@ -63,8 +66,7 @@ public:
 	ListBuilder &operator=(const ListBuilder &) = delete;
 
 	/// The next rows of the sample: vectors [n, dim] of the rows' element.
-	Status
-	add_training(const void *vectors, size_t n)
+	Status add_training(const void *vectors, size_t n)
 	{
 		if (!centroids_.empty() || n > spec_.n_training - n_sample_)
 			return Status::error(StatusCode::kInvalidArgument, "more training rows than were announced");
@@ -81,8 +83,7 @@ public:
 	}
 
 	/// Trains, when the sample is complete. Centroids [n_used] are there then.
-	Status
-	train()
+	Status train()
 	{
 		if (n_sample_ != spec_.n_training || !centroids_.empty())
 			return Status::error(StatusCode::kInvalidArgument, "the training has not all of its rows");
@@ -108,8 +109,7 @@ public:
 	}
 
 	/// Instead of a training: centroids [n, dim], the next of n_clusters.
-	Status
-	add_centroids(const float *centroids, size_t n)
+	Status add_centroids(const float *centroids, size_t n)
 	{
 		const size_t dim = spec_.rows.dim;
 		const size_t n_before = given_.size() / dim;
@@ -121,14 +121,14 @@ public:
 	}
 
 	/// Rows will be coded. Centroids are there; before rows are assigned.
-	Status
-	begin_codes(const ListCodeSpec &spec)
+	Status begin_codes(const ListCodeSpec &spec)
 	{
 		const Status good = check_list_codes(spec);
 
 		if (spec_.rows.element == ElementType::kBit)
 			return Status::error(StatusCode::kUnsupported, "bit strings are not coded");
-		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim || spec.codes.metric != spec_.rows.metric)
+		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim ||
+			spec.codes.metric != spec_.rows.metric)
 			return Status::error(StatusCode::kInvalidArgument, "the codes are not those of the rows");
 		if (good.is_ok())
 			coder_ = std::make_unique<ListCoder>(spec);
@@ -136,8 +136,7 @@ public:
 	}
 
 	/// The next rows of the sample that codes are trained on: vectors [n, dim] of the rows' element.
-	Status
-	add_code_training(const void *vectors, size_t n)
+	Status add_code_training(const void *vectors, size_t n)
 	{
 		if (coder_ == nullptr)
 			return no_codes();
@@ -149,8 +148,7 @@ public:
 	}
 
 	/// Trains, when the sample is complete: code_model() is there then, and rows can be coded.
-	Status
-	train_codes()
+	Status train_codes()
 	{
 		if (coder_ == nullptr || !coder_->wants_training() || !coder_->sample_complete())
 			return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
@@ -167,9 +165,9 @@ public:
 		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call()) : status;
 	}
 
-	/// Instead of a training: the next floats of what codes are made with (ivf::make_code_model). Behind the last of them rows can be coded.
-	Status
-	add_code_model(const float *floats, size_t n)
+	/// Instead of a training: the next floats of what codes are made with (ivf::make_code_model). Behind the last of
+	/// them rows can be coded.
+	Status add_code_model(const float *floats, size_t n)
 	{
 		if (coder_ == nullptr)
 			return no_codes();
@@ -183,8 +181,7 @@ public:
 	const ListCoder *coder() const { return coder_.get(); }
 
 	/// The next queries: vectors [n, dim] of the rows' element. Before rows are assigned.
-	Status
-	add_queries(const void *vectors, size_t n)
+	Status add_queries(const void *vectors, size_t n)
 	{
 		const size_t n_before = queries_.size() / spec_.rows.dim;
 
@@ -207,10 +204,11 @@ public:
 		return status;
 	}
 
-	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and centroids of length
-	/// 1), and that score. first: the number of the first row, by which the queries know it. coded: arrays for what begin_codes asks for.
-	Status
-	assign(uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores, const CodedRows &coded = {})
+	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and
+	/// centroids of length 1), and that score. first: the number of the first row, by which the queries know it. coded:
+	/// arrays for what begin_codes asks for.
+	Status assign(
+		uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores, const CodedRows &coded = {})
 	{
 		const size_t dim = spec_.rows.dim;
 
@@ -219,7 +217,8 @@ public:
 		if (!queries_.empty() && !queries_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
 		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
-			return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
+			return Status::error(
+				StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
 		batch_.resize(n * dim);
 		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
 		if (is_spherical())
@@ -246,7 +245,8 @@ public:
 
 protected:
 	/// kmeans_train on rows [spec.n_rows, dim].
-	virtual Status train_rows(const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;
+	virtual Status train_rows(
+		const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;
 
 	/// Threads of the host, progress and stop, for what engine/ivf does.
 	virtual ivf::Call host_call() = 0;
@@ -260,17 +260,16 @@ protected:
 	/// vectors: the rows as they came; rows: the same in float32.
 	virtual Status offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) = 0;
 
-	/// The distance of neighbours, of rows in float32 (an exact conversion). Of bits that of Hamming only: the squared L2 distance of zeros and ones is the
-	/// same number.
-	DistanceSpec
-	neighbor_spec() const
+	/// The distance of neighbours, of rows in float32 (an exact conversion). Of bits that of Hamming only: the squared
+	/// L2 distance of zeros and ones is the same number.
+	DistanceSpec neighbor_spec() const
 	{
-		return {spec_.rows.metric == Metric::kHamming ? Metric::kL2 : spec_.rows.metric, ElementType::kFloat32, spec_.rows.dim};
+		return {spec_.rows.metric == Metric::kHamming ? Metric::kL2 : spec_.rows.metric, ElementType::kFloat32,
+			spec_.rows.dim};
 	}
 
 	/// Query q as it came, of bits only.
-	const uint8_t *
-	bits_of_query(size_t q) const
+	const uint8_t *bits_of_query(size_t q) const
 	{
 		return bits_.data() + q * vector_bytes(ElementType::kBit, spec_.rows.dim);
 	}
@@ -285,8 +284,7 @@ private:
 
 	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the rows are not to be coded"); }
 
-	Status
-	take_centroids(std::vector<float> centroids)
+	Status take_centroids(std::vector<float> centroids)
 	{
 		if (!std::all_of(centroids.begin(), centroids.end(), [](float x) { return std::isfinite(x); }))
 			return Status::error(StatusCode::kInvalidArgument, "a centroid is not finite");
@@ -307,8 +305,8 @@ private:
 	std::vector<uint8_t> bits_;    // the same as they came, if they are bit strings
 	std::vector<float> batch_;
 	std::vector<float> unit_batch_; // of length 1, for cosine
-	bool lists_ready_ = false;   // start_lists has come to its end
-	bool queries_ready_ = false; // ... and start_queries
+	bool lists_ready_ = false;      // start_lists has come to its end
+	bool queries_ready_ = false;    // ... and start_queries
 	ivf::KMeansReport report_{};
 	std::unique_ptr<ListCoder> coder_; // null: rows are not coded
 };

@@ -1,6 +1,6 @@
-// Inverted lists of a segment, as they are handed to an engine (Johnson, Douze, Jégou, section 2: IVF). Rows have two orders:
-// by *number*, that of their ids (row ids and tombstones), and by *place*, list by list (vectors). A permutation leads from one
-// to the other.
+// Inverted lists of a segment, as they are handed to an engine (Johnson, Douze, Jégou, section 2: IVF). Rows have two
+// orders: by *number*, that of their ids (row ids and tombstones), and by *place*, list by list (vectors). A
+// permutation leads from one to the other.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,9 @@ struct ListsLayout
 	uint32_t dim = 0;
 	uint64_t n_rows = 0;
 
-	uint64_t
-	centroids_at() const
-	{
-		return (uint64_t{n_lists} + 1) * sizeof(uint64_t);
-	}
-	uint64_t
-	numbers_at() const
-	{
-		return centroids_at() + uint64_t{n_lists} * dim * sizeof(float);
-	}
-	uint64_t
-	bytes() const
-	{
-		return numbers_at() + n_rows * sizeof(uint32_t);
-	}
+	uint64_t centroids_at() const { return (uint64_t{n_lists} + 1) * sizeof(uint64_t); }
+	uint64_t numbers_at() const { return centroids_at() + uint64_t{n_lists} * dim * sizeof(float); }
+	uint64_t bytes() const { return numbers_at() + n_rows * sizeof(uint32_t); }
 };
 
 /// What a query has looked at. Ascending.

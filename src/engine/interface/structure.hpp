@@ -1,4 +1,5 @@
-// How large the description of a segment's structure may be: for those who take one in parts and check it when it is complete.
+// How large the description of a segment's structure may be: for those who take one in parts and check it when it is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct StructureSize
 	uint64_t most_bytes = 0;
 };
 
-/// Of a segment of n_rows rows (below 2^48) in a copy of that kind; `parameter` as for Engine::load_structure, 0 if none came.
+/// Of a segment of n_rows rows (below 2^48) in a copy of that kind; `parameter` as for Engine::load_structure, 0 if
+/// none came.
 inline StructureSize
 structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 {
@@ -51,13 +53,15 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 		case CopyKind::kCodedLists:
 		case CopyKind::kCodes:
 		{
-			// Between codes of one byte a row and two bytes for each element; codebooks pad dimensions to less than twice as many.
+			// Between codes of one byte a row and two bytes for each element; codebooks pad dimensions to less than
+			// twice as many.
 			const uint64_t lists = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes() + sizeof(CodesHead);
 			const uint64_t dim = spec.distance.dim;
 			const uint64_t rotation = dim <= ivf::kMaxOpqDimensions ? dim * (dim + 15) : 0;
 			const uint64_t most_model = (uint64_t{256} * 2 * dim + rotation) * sizeof(float);
 
-			return {lists + n_rows, lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * 2 * dim};
+			return {
+				lists + n_rows, lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * 2 * dim};
 		}
 		case CopyKind::kRows:
 			break;

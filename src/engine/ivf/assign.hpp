@@ -15,11 +15,7 @@ struct RowSource
 	size_t row_stride = 0; // floats
 	const uint32_t *indices = nullptr;
 
-	const float *
-	row(size_t i) const
-	{
-		return rows + (indices != nullptr ? indices[i] : i) * row_stride;
-	}
+	const float *row(size_t i) const { return rows + (indices != nullptr ? indices[i] : i) * row_stride; }
 };
 
 /// Rows of a block: half of a second cache for the rows, and a multiple of a tile.

@@ -51,7 +51,9 @@ calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration
 namespace
 {
 
-constexpr double kDepthPower = 0.25; // probes over rows where no depth was measured, and the least behind the last. SIFT, 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10, 100 and 1,000 rows
+constexpr double kDepthPower =
+	0.25; // probes over rows where no depth was measured, and the least behind the last. SIFT, 100,000 rows, 316 lists:
+		  // 18, 32 and 60 probes find 0.95 of 10, 100 and 1,000 rows
 
 /// Recall [n] at probes [n]. What a damaged page may make of them gives numbers that are wrong, and no more.
 struct Curve
@@ -198,7 +200,8 @@ calibration_problem(const Calibration &calibration, const DepthCalibration &dept
 	if (n == 0 && depths.n_depths > 0)
 		return "A calibration for more rows has no points.";
 	for (uint32_t p = 0; p < n; p++)
-		if (calibration.probes[p] == 0 || calibration.probes[p] > n_lists || (p > 0 && calibration.probes[p] <= calibration.probes[p - 1]))
+		if (calibration.probes[p] == 0 || calibration.probes[p] > n_lists ||
+			(p > 0 && calibration.probes[p] <= calibration.probes[p - 1]))
 			return "The numbers of lists of a calibration do not ascend.";
 	if (!are_shares(calibration.recall, n))
 		return "The recall of a calibration is not between 0 and 1.";

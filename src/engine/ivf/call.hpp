@@ -20,11 +20,7 @@ struct [[nodiscard]] Outcome
 	StatusCode code = StatusCode::kOk;
 	const char *message = nullptr;
 
-	bool
-	is_ok() const
-	{
-		return code == StatusCode::kOk;
-	}
+	bool is_ok() const { return code == StatusCode::kOk; }
 };
 
 /// Called in the caller's thread several times a second. done, total: in units of the operation (its own count of

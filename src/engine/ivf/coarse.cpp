@@ -119,7 +119,7 @@ find_label(const Coarse &coarse, const float *row, double squares, const float *
 		gamma(dim + 4) * norms + 3 * kUnit * (coarse.largest_norm * coarse.largest_norm + norms) + 2 * underflow;
 	const double nearest = squares + 2 * (static_cast<double>(smallest) + error); // at least |x - c|² of that list
 	const double limit = static_cast<double>(smallest) + 2 * error +
-						 1.1 * gamma(std::ceil(dim / 32) + 8) * std::max(nearest, 0.0) + 4 * underflow;
+		1.1 * gamma(std::ceil(dim / 32) + 8) * std::max(nearest, 0.0) + 4 * underflow;
 	size_t n_lanes = 0;
 	size_t only = 0;
 

@@ -176,7 +176,8 @@ code_query_prepare(const CodeModel &model, const float *query, void *memory, siz
 }
 
 void
-code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows, double *scores)
+code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows,
+	double *scores)
 {
 	switch (query.model->spec.kind)
 	{

@@ -1,5 +1,5 @@
-// Codes of any of this folder's quantisers, and a query against them: what a backend that reads lists from pages and an engine that
-// holds them compute alike, bit for bit.
+// Codes of any of this folder's quantisers, and a query against them: what a backend that reads lists from pages and an
+// engine that holds them compute alike, bit for bit.
 #pragma once
 
 #include "engine/ivf/pq.hpp"
@@ -69,13 +69,15 @@ struct CodeQuery
 
 size_t code_query_bytes(const CodeSpec &spec);
 
-/// query [dim] float32, for cosine of length 1, alive as long as the query, as is memory [code_query_bytes], aligned to 64 bytes by the
-/// function itself. model must not move.
-Outcome code_query_prepare(const CodeModel &model, const float *query, void *memory, size_t memory_bytes, CodeQuery *prepared);
+/// query [dim] float32, for cosine of length 1, alive as long as the query, as is memory [code_query_bytes], aligned to
+/// 64 bytes by the function itself. model must not move.
+Outcome code_query_prepare(
+	const CodeModel &model, const float *query, void *memory, size_t memory_bytes, CodeQuery *prepared);
 
-/// Estimated scores [n_rows] of rows of one list. codes: row by row; kPq: interleaved, from the beginning of a block on. terms
-/// [n_rows], or null. list_constant: code_list_constant. Not for two threads at a time with the same query.
-void code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows, double *scores);
+/// Estimated scores [n_rows] of rows of one list. codes: row by row; kPq: interleaved, from the beginning of a block
+/// on. terms [n_rows], or null. list_constant: code_list_constant. Not for two threads at a time with the same query.
+void code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows,
+	double *scores);
 
 /// What a list adds to its rows' estimates, from the canonical score between query and centroid.
 constexpr double

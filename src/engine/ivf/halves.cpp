@@ -20,7 +20,8 @@ constexpr float kLargestHalf = 65504;
 constexpr float kHalfOfUnit = 0x1p-11F;      // of the power of two below an element: binary16 has 11 bits
 constexpr float kLeastHalfOfUnit = 0x1p-25F; // of elements below 2^-14
 constexpr uint32_t kExponent = 0x7F800000;
-constexpr double kRoundings = 16;            // of a canonical sum, beside one for each 32 elements (README.md, "Error of the canonical sums")
+constexpr double kRoundings =
+	16; // of a canonical sum, beside one for each 32 elements (README.md, "Error of the canonical sums")
 
 /// Sums over the elements.
 struct Sums

@@ -19,83 +19,34 @@ struct Vec
 
 	__m256 value;
 
-	static VECTORGPU_IVF_INLINE Vec
-	zero()
-	{
-		return {_mm256_setzero_ps()};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	load(const float *p)
-	{
-		return {_mm256_loadu_ps(p)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	broadcast(float x)
-	{
-		return {_mm256_set1_ps(x)};
-	}
-	VECTORGPU_IVF_INLINE void
-	store(float *p) const
-	{
-		_mm256_storeu_ps(p, value);
-	}
-	static VECTORGPU_IVF_INLINE __m256i
-	widen(const uint8_t *p)
+	static VECTORGPU_IVF_INLINE Vec zero() { return {_mm256_setzero_ps()}; }
+	static VECTORGPU_IVF_INLINE Vec load(const float *p) { return {_mm256_loadu_ps(p)}; }
+	static VECTORGPU_IVF_INLINE Vec broadcast(float x) { return {_mm256_set1_ps(x)}; }
+	VECTORGPU_IVF_INLINE void store(float *p) const { _mm256_storeu_ps(p, value); }
+	static VECTORGPU_IVF_INLINE __m256i widen(const uint8_t *p)
 	{
 		return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p)));
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	load_bytes(const uint8_t *p)
-	{
-		return {_mm256_cvtepi32_ps(widen(p))};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	gather(const float *table, const uint8_t *p)
+	static VECTORGPU_IVF_INLINE Vec load_bytes(const uint8_t *p) { return {_mm256_cvtepi32_ps(widen(p))}; }
+	static VECTORGPU_IVF_INLINE Vec gather(const float *table, const uint8_t *p)
 	{
 		return {_mm256_i32gather_ps(table, widen(p), 4)};
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	fma(Vec a, Vec b, Vec c)
-	{
-		return {_mm256_fmadd_ps(a.value, b.value, c.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	loose_fma(Vec a, Vec b, Vec c)
-	{
-		return fma(a, b, c);
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	fnma(Vec a, Vec b, Vec c)
-	{
-		return {_mm256_fnmadd_ps(a.value, b.value, c.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	add(Vec a, Vec b)
-	{
-		return {_mm256_add_ps(a.value, b.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	subtract(Vec a, Vec b)
-	{
-		return {_mm256_sub_ps(a.value, b.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	absolute(Vec a)
-	{
-		return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.value)};
-	}
-	static VECTORGPU_IVF_INLINE Index
-	load_index(const uint32_t *p)
+	static VECTORGPU_IVF_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.value, b.value, c.value)}; }
+	static VECTORGPU_IVF_INLINE Vec loose_fma(Vec a, Vec b, Vec c) { return fma(a, b, c); }
+	static VECTORGPU_IVF_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.value, b.value, c.value)}; }
+	static VECTORGPU_IVF_INLINE Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.value, b.value)}; }
+	static VECTORGPU_IVF_INLINE Vec subtract(Vec a, Vec b) { return {_mm256_sub_ps(a.value, b.value)}; }
+	static VECTORGPU_IVF_INLINE Vec absolute(Vec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.value)}; }
+	static VECTORGPU_IVF_INLINE Index load_index(const uint32_t *p)
 	{
 		return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
 	}
-	static VECTORGPU_IVF_INLINE void
-	store_index(uint32_t *p, Index index)
+	static VECTORGPU_IVF_INLINE void store_index(uint32_t *p, Index index)
 	{
 		_mm256_storeu_si256(reinterpret_cast<__m256i *>(p), index);
 	}
-	static VECTORGPU_IVF_INLINE void
-	keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
+	static VECTORGPU_IVF_INLINE void keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
 	{
 		const __m256 smaller = _mm256_cmp_ps(v.value, best.value, _CMP_LT_OQ);
 

@@ -23,83 +23,28 @@ struct Vec
 
 	__m512 value;
 
-	static VECTORGPU_IVF_INLINE Vec
-	zero()
-	{
-		return {_mm512_setzero_ps()};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	load(const float *p)
-	{
-		return {_mm512_loadu_ps(p)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	broadcast(float x)
-	{
-		return {_mm512_set1_ps(x)};
-	}
-	VECTORGPU_IVF_INLINE void
-	store(float *p) const
-	{
-		_mm512_storeu_ps(p, value);
-	}
-	static VECTORGPU_IVF_INLINE __m512i
-	widen(const uint8_t *p)
+	static VECTORGPU_IVF_INLINE Vec zero() { return {_mm512_setzero_ps()}; }
+	static VECTORGPU_IVF_INLINE Vec load(const float *p) { return {_mm512_loadu_ps(p)}; }
+	static VECTORGPU_IVF_INLINE Vec broadcast(float x) { return {_mm512_set1_ps(x)}; }
+	VECTORGPU_IVF_INLINE void store(float *p) const { _mm512_storeu_ps(p, value); }
+	static VECTORGPU_IVF_INLINE __m512i widen(const uint8_t *p)
 	{
 		return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	load_bytes(const uint8_t *p)
-	{
-		return {_mm512_cvtepi32_ps(widen(p))};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	gather(const float *table, const uint8_t *p)
+	static VECTORGPU_IVF_INLINE Vec load_bytes(const uint8_t *p) { return {_mm512_cvtepi32_ps(widen(p))}; }
+	static VECTORGPU_IVF_INLINE Vec gather(const float *table, const uint8_t *p)
 	{
 		return {_mm512_i32gather_ps(widen(p), table, 4)};
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	fma(Vec a, Vec b, Vec c)
-	{
-		return {_mm512_fmadd_ps(a.value, b.value, c.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	loose_fma(Vec a, Vec b, Vec c)
-	{
-		return fma(a, b, c);
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	fnma(Vec a, Vec b, Vec c)
-	{
-		return {_mm512_fnmadd_ps(a.value, b.value, c.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	add(Vec a, Vec b)
-	{
-		return {_mm512_add_ps(a.value, b.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	subtract(Vec a, Vec b)
-	{
-		return {_mm512_sub_ps(a.value, b.value)};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	absolute(Vec a)
-	{
-		return {_mm512_abs_ps(a.value)};
-	}
-	static VECTORGPU_IVF_INLINE Index
-	load_index(const uint32_t *p)
-	{
-		return _mm512_loadu_si512(p);
-	}
-	static VECTORGPU_IVF_INLINE void
-	store_index(uint32_t *p, Index index)
-	{
-		_mm512_storeu_si512(p, index);
-	}
-	static VECTORGPU_IVF_INLINE void
-	keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
+	static VECTORGPU_IVF_INLINE Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.value, b.value, c.value)}; }
+	static VECTORGPU_IVF_INLINE Vec loose_fma(Vec a, Vec b, Vec c) { return fma(a, b, c); }
+	static VECTORGPU_IVF_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.value, b.value, c.value)}; }
+	static VECTORGPU_IVF_INLINE Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.value, b.value)}; }
+	static VECTORGPU_IVF_INLINE Vec subtract(Vec a, Vec b) { return {_mm512_sub_ps(a.value, b.value)}; }
+	static VECTORGPU_IVF_INLINE Vec absolute(Vec a) { return {_mm512_abs_ps(a.value)}; }
+	static VECTORGPU_IVF_INLINE Index load_index(const uint32_t *p) { return _mm512_loadu_si512(p); }
+	static VECTORGPU_IVF_INLINE void store_index(uint32_t *p, Index index) { _mm512_storeu_si512(p, index); }
+	static VECTORGPU_IVF_INLINE void keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
 	{
 		const __mmask16 smaller = _mm512_cmp_ps_mask(v.value, best.value, _CMP_LT_OQ);
 
@@ -159,13 +104,13 @@ sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint3
 	for (size_t j = 0; j < code_bytes; j += 2)
 	{
 		const bool pair = j + 1 < code_bytes;
-		const __m512i c =
-			pair ? _mm512_loadu_si512(codes + j * 32)
-				 : _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(codes + j * 32)));
+		const __m512i c = pair
+			? _mm512_loadu_si512(codes + j * 32)
+			: _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(codes + j * 32)));
 		// without a second byte its tables are zero, and so is what its codes add
-		const __m512i t =
-			pair ? _mm512_loadu_si512(table + j * 32)
-				 : _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(table + j * 32)));
+		const __m512i t = pair
+			? _mm512_loadu_si512(table + j * 32)
+			: _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(table + j * 32)));
 		const __m512i low = _mm512_shuffle_epi8(_mm512_permutexvar_epi64(low_tables, t), _mm512_and_si512(c, nibble));
 		const __m512i high = _mm512_shuffle_epi8(
 			_mm512_permutexvar_epi64(high_tables, t), _mm512_and_si512(_mm512_srli_epi16(c, 4), nibble));

@@ -36,14 +36,9 @@ struct KeepSmallest
 	const float *half_norms;
 	NearestState state;
 
-	static VECTORGPU_IVF_INLINE Vec
-	step(Vec a, Vec b, Vec c)
-	{
-		return Vec::loose_fma(a, b, c);
-	}
+	static VECTORGPU_IVF_INLINE Vec step(Vec a, Vec b, Vec c) { return Vec::loose_fma(a, b, c); }
 
-	VECTORGPU_IVF_INLINE void
-	finish(size_t row, size_t panel, Vec low, Vec high) const
+	VECTORGPU_IVF_INLINE void finish(size_t row, size_t panel, Vec low, Vec high) const
 	{
 		const size_t at = row * Vec::kWidth;
 		const float *norms = half_norms + panel * kPanelWidth;
@@ -66,14 +61,9 @@ struct StoreProducts
 	float *products;
 	size_t stride;
 
-	static VECTORGPU_IVF_INLINE Vec
-	step(Vec a, Vec b, Vec c)
-	{
-		return Vec::fma(a, b, c);
-	}
+	static VECTORGPU_IVF_INLINE Vec step(Vec a, Vec b, Vec c) { return Vec::fma(a, b, c); }
 
-	VECTORGPU_IVF_INLINE void
-	finish(size_t row, size_t panel, Vec low, Vec high) const
+	VECTORGPU_IVF_INLINE void finish(size_t row, size_t panel, Vec low, Vec high) const
 	{
 		float *out = products + row * stride + panel * kPanelWidth;
 
@@ -248,8 +238,7 @@ sum_squares(const float *row, size_t n)
 
 struct Sq8L2
 {
-	static VECTORGPU_IVF_INLINE Vec
-	step(Vec offset, Vec weight, Vec code, Vec sum)
+	static VECTORGPU_IVF_INLINE Vec step(Vec offset, Vec weight, Vec code, Vec sum)
 	{
 		const Vec d = Vec::fnma(weight, code, offset);
 
@@ -259,8 +248,7 @@ struct Sq8L2
 
 struct Sq8L1
 {
-	static VECTORGPU_IVF_INLINE Vec
-	step(Vec offset, Vec weight, Vec code, Vec sum)
+	static VECTORGPU_IVF_INLINE Vec step(Vec offset, Vec weight, Vec code, Vec sum)
 	{
 		return Vec::add(sum, Vec::absolute(Vec::fnma(weight, code, offset)));
 	}
@@ -268,11 +256,7 @@ struct Sq8L1
 
 struct Sq8Dot
 {
-	static VECTORGPU_IVF_INLINE Vec
-	step(Vec, Vec weight, Vec code, Vec sum)
-	{
-		return Vec::fma(weight, code, sum);
-	}
+	static VECTORGPU_IVF_INLINE Vec step(Vec, Vec weight, Vec code, Vec sum) { return Vec::fma(weight, code, sum); }
 };
 
 /// 32 elements: lane j takes element j.

@@ -23,8 +23,7 @@ struct Vec
 	float value[kWidth];
 
 	template <class F>
-	static VECTORGPU_IVF_INLINE Vec
-	make(F f)
+	static VECTORGPU_IVF_INLINE Vec make(F f)
 	{
 		Vec v;
 
@@ -32,81 +31,60 @@ struct Vec
 			v.value[i] = f(i);
 		return v;
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	zero()
-	{
-		return {};
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	load(const float *p)
+	static VECTORGPU_IVF_INLINE Vec zero() { return {}; }
+	static VECTORGPU_IVF_INLINE Vec load(const float *p)
 	{
 		return make([=](size_t i) { return p[i]; });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	broadcast(float x)
+	static VECTORGPU_IVF_INLINE Vec broadcast(float x)
 	{
 		return make([=](size_t) { return x; });
 	}
-	VECTORGPU_IVF_INLINE void
-	store(float *p) const
-	{
-		memcpy(p, value, sizeof(value));
-	}
-	static VECTORGPU_IVF_INLINE Vec
-	load_bytes(const uint8_t *p)
+	VECTORGPU_IVF_INLINE void store(float *p) const { memcpy(p, value, sizeof(value)); }
+	static VECTORGPU_IVF_INLINE Vec load_bytes(const uint8_t *p)
 	{
 		return make([=](size_t i) { return static_cast<float>(p[i]); });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	gather(const float *table, const uint8_t *p)
+	static VECTORGPU_IVF_INLINE Vec gather(const float *table, const uint8_t *p)
 	{
 		return make([=](size_t i) { return table[p[i]]; });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	fma(Vec a, Vec b, Vec c)
+	static VECTORGPU_IVF_INLINE Vec fma(Vec a, Vec b, Vec c)
 	{
 		return make([&](size_t i) { return __builtin_fmaf(a.value[i], b.value[i], c.value[i]); });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	loose_fma(Vec a, Vec b, Vec c)
+	static VECTORGPU_IVF_INLINE Vec loose_fma(Vec a, Vec b, Vec c)
 	{
 		return make([&](size_t i) { return a.value[i] * b.value[i] + c.value[i]; });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	fnma(Vec a, Vec b, Vec c)
+	static VECTORGPU_IVF_INLINE Vec fnma(Vec a, Vec b, Vec c)
 	{
 		return make([&](size_t i) { return __builtin_fmaf(-a.value[i], b.value[i], c.value[i]); });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	add(Vec a, Vec b)
+	static VECTORGPU_IVF_INLINE Vec add(Vec a, Vec b)
 	{
 		return make([&](size_t i) { return a.value[i] + b.value[i]; });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	subtract(Vec a, Vec b)
+	static VECTORGPU_IVF_INLINE Vec subtract(Vec a, Vec b)
 	{
 		return make([&](size_t i) { return a.value[i] - b.value[i]; });
 	}
-	static VECTORGPU_IVF_INLINE Vec
-	absolute(Vec a)
+	static VECTORGPU_IVF_INLINE Vec absolute(Vec a)
 	{
 		return make([&](size_t i) { return __builtin_fabsf(a.value[i]); });
 	}
-	static VECTORGPU_IVF_INLINE Index
-	load_index(const uint32_t *p)
+	static VECTORGPU_IVF_INLINE Index load_index(const uint32_t *p)
 	{
 		Index index;
 
 		memcpy(index.value, p, sizeof(index.value));
 		return index;
 	}
-	static VECTORGPU_IVF_INLINE void
-	store_index(uint32_t *p, Index index)
+	static VECTORGPU_IVF_INLINE void store_index(uint32_t *p, Index index)
 	{
 		memcpy(p, index.value, sizeof(index.value));
 	}
-	static VECTORGPU_IVF_INLINE void
-	keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
+	static VECTORGPU_IVF_INLINE void keep_smaller(Vec v, uint32_t group, Vec &best, Index &which, Vec &second)
 	{
 		for (size_t i = 0; i < kWidth; i++)
 		{

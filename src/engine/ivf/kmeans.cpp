@@ -1,4 +1,5 @@
-// See kmeans.hpp and README.md, "k-means": seeds, then Lloyd's algorithm (kmeans_lloyd.hpp), then balancing (kmeans_balance.hpp).
+// See kmeans.hpp and README.md, "k-means": seeds, then Lloyd's algorithm (kmeans_lloyd.hpp), then balancing
+// (kmeans_balance.hpp).
 #include "engine/ivf/kmeans.hpp"
 
 #include <algorithm>
@@ -53,8 +54,8 @@ seed_two_levels(const Lloyd &whole)
 	{
 		const size_t n_rows = first[i + 1] - first[i];
 		Lloyd part = {whole.spec, {whole.source.rows, whole.source.row_stride, memory.index + first[i]}, n_rows,
-			static_cast<uint32_t>(shares[i]), kSeedIterations, centroids, memory, first[i], whole.call,
-			whole.progress, whole.random};
+			static_cast<uint32_t>(shares[i]), kSeedIterations, centroids, memory, first[i], whole.call, whole.progress,
+			whole.random};
 
 		if (n_rows == 0)
 			continue;
@@ -183,8 +184,8 @@ kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uin
 }
 
 Outcome
-kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes, KMeansReport *report,
-	void *work, size_t work_bytes, const Call &call)
+kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes,
+	KMeansReport *report, void *work, size_t work_bytes, const Call &call)
 {
 	const Outcome possible = check_spec(spec);
 	KMeansMore more;
@@ -245,8 +246,8 @@ kmeans_train_more(const KMeansSpec &spec, const RowsView &rows, const KMeansMore
 	if (!finite.is_ok())
 		return finite;
 
-	Lloyd run = {spec, {rows.rows, rows.row_stride, nullptr}, spec.n_rows, spec.n_clusters, more.balance_only ? 0 : spec.max_iterations,
-		centroids, memory, 0, usable, &progress, &random};
+	Lloyd run = {spec, {rows.rows, rows.row_stride, nullptr}, spec.n_rows, spec.n_clusters,
+		more.balance_only ? 0 : spec.max_iterations, centroids, memory, 0, usable, &progress, &random};
 	const Outcome seeded = more.centroids_given ? Outcome{} : seed(run, more.random_seeds);
 
 	if (!seeded.is_ok())

@@ -15,8 +15,9 @@ enum class ClusterKind : uint8_t
 	kSpherical = 1, // means scaled to length 1, of rows of length 1 (normalise_rows); the nearest is the same then
 };
 
-/// Of the clusters of graphs: spherical for cosine and Jaccard, which weigh what is common against the sizes of both; kL2 for the others (inner product too: see README.md, "Metrics"). Lists of
-/// bit strings are ranked by Jaccard distance itself, so theirs are means: list_kind of list_metric.hpp.
+/// Of the clusters of graphs: spherical for cosine and Jaccard, which weigh what is common against the sizes of both;
+/// kL2 for the others (inner product too: see README.md, "Metrics"). Lists of bit strings are ranked by Jaccard
+/// distance itself, so theirs are means: list_kind of list_metric.hpp.
 ClusterKind cluster_kind(Metric metric);
 
 struct KMeansSpec
@@ -28,7 +29,8 @@ struct KMeansSpec
 	uint64_t seed = 1;
 	uint32_t max_iterations = 10; // of Lloyd over all clusters, after the seeding
 	float tolerance = 3e-3f;      // stop when an iteration lowers the inertia by less than this share of it
-	float balance = 0; // 0: off. From 1: no cluster has fewer than n_rows / n_clusters / balance rows; there may be fewer clusters then
+	float balance = 0;    // 0: off. From 1: no cluster has fewer than n_rows / n_clusters / balance rows; there may be
+						  // fewer clusters then
 	size_t n_threads = 1; // that the work memory is for; Call::n_threads may be less
 };
 
@@ -66,11 +68,13 @@ size_t kmeans_work_bytes(const KMeansSpec &spec);
 Outcome kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uint64_t *sizes,
 	KMeansReport *report, void *work, size_t work_bytes, const Call &call = {});
 
-/// Balances clusters that another engine has trained, of the same rows as a rule: from centroids [n_clusters, dim], of which the first n_given, 1 or
-/// more, are to be taken, with spec.balance from 1. The rest as for kmeans_train, and with the same promise; where the clusters given are large
-/// enough, and none of n_clusters is empty, their centroids stay as they are; empty ones are filled first, as in training. report: of the balancing alone; converged is false if there was nothing to do.
-Outcome kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids, uint64_t *sizes, KMeansReport *report,
-	void *work, size_t work_bytes, const Call &call = {});
+/// Balances clusters that another engine has trained, of the same rows as a rule: from centroids [n_clusters, dim], of
+/// which the first n_given, 1 or more, are to be taken, with spec.balance from 1. The rest as for kmeans_train, and
+/// with the same promise; where the clusters given are large enough, and none of n_clusters is empty, their centroids
+/// stay as they are; empty ones are filled first, as in training. report: of the balancing alone; converged is false if
+/// there was nothing to do.
+Outcome kmeans_balance(const KMeansSpec &spec, const RowsView &rows, uint32_t n_given, float *centroids,
+	uint64_t *sizes, KMeansReport *report, void *work, size_t work_bytes, const Call &call = {});
 
 /// Scales rows [n_rows, dim] to length 1 in place (norm in double, one rounding per element); a zero row stays zero.
 /// For cosine: clustering, SQ8 and PQ work on such rows and such queries.

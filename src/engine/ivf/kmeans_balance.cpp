@@ -1,4 +1,5 @@
-// See kmeans_balance.hpp. Small clusters are dissolved, and the largest ones halved in their place; Lloyd's algorithm goes on in between.
+// See kmeans_balance.hpp. Small clusters are dissolved, and the largest ones halved in their place; Lloyd's algorithm
+// goes on in between.
 #include "engine/ivf/kmeans_balance.hpp"
 
 #include <algorithm>
@@ -21,15 +22,11 @@ struct Balancing
 	Lloyd &run;
 	const uint32_t n_wanted; // clusters
 	const double least;      // rows of a cluster
-	uint32_t n_kept = 0;     // clusters of the best state so far that are large enough; their centroids are in memory.kept
+	uint32_t n_kept = 0; // clusters of the best state so far that are large enough; their centroids are in memory.kept
 	double kept_inertia = std::numeric_limits<double>::infinity();
 	bool kept_is_present = false; // the present centroids are those kept
 
-	bool
-	is_small(uint64_t size) const
-	{
-		return static_cast<double>(size) < least;
-	}
+	bool is_small(uint64_t size) const { return static_cast<double>(size) < least; }
 };
 
 uint32_t
@@ -54,8 +51,8 @@ counted_inertia(const Lloyd &run)
 	return sum;
 }
 
-/// Keeps the centroids of the clusters that are large enough, if there are more of them than ever, or as many with less inertia. Without
-/// the small clusters those only gain rows, so that they stay large enough.
+/// Keeps the centroids of the clusters that are large enough, if there are more of them than ever, or as many with less
+/// inertia. Without the small clusters those only gain rows, so that they stay large enough.
 void
 keep_if_best(Balancing *job, uint32_t n_small, double inertia)
 {
@@ -75,8 +72,8 @@ keep_if_best(Balancing *job, uint32_t n_small, double inertia)
 	job->kept_is_present = n_small == 0;
 }
 
-/// A direction through two random rows that differ, to `direction` [dim], scaled so that no projection overflows; from: one of the two.
-/// False: none was found.
+/// A direction through two random rows that differ, to `direction` [dim], scaled so that no projection overflows; from:
+/// one of the two. False: none was found.
 bool
 draw_direction(const Lloyd &run, const uint32_t *rows, uint64_t n, double *direction, const float **from)
 {
@@ -96,15 +93,17 @@ draw_direction(const Lloyd &run, const uint32_t *rows, uint64_t n, double *direc
 		if (!(largest > 0))
 			continue;
 		for (size_t d = 0; d < dim; d++)
-			direction[d] /= 2 * largest * static_cast<double>(dim); // differences of two floats are below twice the largest float
+			direction[d] /=
+				2 * largest * static_cast<double>(dim); // differences of two floats are below twice the largest float
 		*from = a;
 		return true;
 	}
 	return false;
 }
 
-/// Where rows are to be cut in two by a direction: each half large enough. Rows of one projection stay together. *cut: how many are in
-/// the first half, which lies first in `rows` then, each half in the order of the rows. False: stopped, or not so (*cut is 0).
+/// Where rows are to be cut in two by a direction: each half large enough. Rows of one projection stay together. *cut:
+/// how many are in the first half, which lies first in `rows` then, each half in the order of the rows. False: stopped,
+/// or not so (*cut is 0).
 bool
 halve_rows(const Balancing &job, uint32_t *rows, uint64_t n, const double *direction, const float *from, uint64_t *cut)
 {
@@ -149,7 +148,8 @@ halve_rows(const Balancing &job, uint32_t *rows, uint64_t n, const double *direc
 	return true;
 }
 
-/// Gives half of the donor's rows to cluster c, both get their means. False: the donor cannot be halved, or the training was stopped.
+/// Gives half of the donor's rows to cluster c, both get their means. False: the donor cannot be halved, or the
+/// training was stopped.
 bool
 halve_cluster(Balancing *job, uint32_t donor, uint32_t c)
 {
@@ -210,7 +210,8 @@ dissolve_small(Balancing *job)
 	run.n_clusters = n;
 }
 
-/// Halves the largest clusters until there are as many as wanted, or none that gives two large enough ones. Returns how many.
+/// Halves the largest clusters until there are as many as wanted, or none that gives two large enough ones. Returns how
+/// many.
 uint32_t
 halve_largest(Balancing *job)
 {
@@ -264,8 +265,9 @@ restore_kept(Balancing *job)
 Outcome
 balance_clusters(Lloyd *run)
 {
-	Balancing job = {
-		*run, run->n_clusters, static_cast<double>(run->n_rows) / (static_cast<double>(run->n_clusters) * static_cast<double>(run->spec.balance))};
+	Balancing job = {*run, run->n_clusters,
+		static_cast<double>(run->n_rows) /
+			(static_cast<double>(run->n_clusters) * static_cast<double>(run->spec.balance))};
 	uint32_t n_small = count_small(job);
 	uint32_t settled = kSettleIterations; // iterations since clusters were dissolved
 	double before = std::numeric_limits<double>::infinity();
@@ -297,7 +299,7 @@ balance_clusters(Lloyd *run)
 		else
 		{
 			const bool is_stable = n_small == 0 && std::isfinite(before) &&
-								   before - inertia <= static_cast<double>(run->spec.tolerance) * before;
+				before - inertia <= static_cast<double>(run->spec.tolerance) * before;
 
 			run->report.converged = is_stable && !is_short;
 			if (is_stable && (!is_short || exhausted))

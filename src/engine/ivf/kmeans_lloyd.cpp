@@ -62,7 +62,7 @@ update_worker(void *argument, size_t worker)
 
 	while ((piece = job.share.take(n_pieces)) < n_pieces)
 		for (size_t c = piece * kClustersPerPiece;
-			 c < std::min<size_t>((piece + 1) * kClustersPerPiece, run.n_clusters); c++)
+			c < std::min<size_t>((piece + 1) * kClustersPerPiece, run.n_clusters); c++)
 			(void) mean_of_rows(run, run.order() + run.memory.first[c], run.size(c), run.memory.means[worker],
 				run.centroids + c * run.spec.dim);
 }
@@ -204,7 +204,7 @@ run_lloyd(Lloyd *run)
 
 		run->report.n_iterations = iteration;
 		run->report.converged = iteration > 0 && !moved &&
-								before - run->report.inertia <= static_cast<double>(run->spec.tolerance) * before;
+			before - run->report.inertia <= static_cast<double>(run->spec.tolerance) * before;
 		if (n_empty == 0 && (last || run->report.converged))
 			return {};
 		if (iteration >= run->max_iterations + kExtraIterations)

@@ -1,6 +1,6 @@
-// Lloyd's algorithm on a caller's memory: what kmeans.cpp (seeding, the whole training) and kmeans_balance.cpp share. Internal to the
-// folder. Everything that decides (labels, errors of rows, sums) is canonical or in a fixed order, so that neither the instruction set
-// nor the number of threads shows in the result.
+// Lloyd's algorithm on a caller's memory: what kmeans.cpp (seeding, the whole training) and kmeans_balance.cpp share.
+// Internal to the folder. Everything that decides (labels, errors of rows, sums) is canonical or in a fixed order, so
+// that neither the instruction set nor the number of threads shows in the result.
 #pragma once
 
 #include "engine/ivf/assign.hpp"
@@ -52,37 +52,21 @@ struct Lloyd
 	Random *random;
 	KMeansReport report{};
 
-	uint32_t *
-	labels() const
-	{
-		return memory.labels + offset;
-	}
-	uint32_t *
-	order() const
-	{
-		return memory.order + offset;
-	}
-	float *
-	errors() const
-	{
-		return memory.errors + offset;
-	}
-	uint64_t
-	size(size_t cluster) const
-	{
-		return memory.first[cluster + 1] - memory.first[cluster];
-	}
+	uint32_t *labels() const { return memory.labels + offset; }
+	uint32_t *order() const { return memory.order + offset; }
+	float *errors() const { return memory.errors + offset; }
+	uint64_t size(size_t cluster) const { return memory.first[cluster + 1] - memory.first[cluster]; }
 };
 
-/// Labels, errors and groups of the rows for the centroids as they are; the report's inertia, largest and n_used. *n_empty: clusters
-/// without rows.
+/// Labels, errors and groups of the rows for the centroids as they are; the report's inertia, largest and n_used.
+/// *n_empty: clusters without rows.
 Outcome assign_and_group(Lloyd *run, uint32_t *n_empty);
 
 /// Centroids become the means of their rows; without rows they stay.
 void update_centroids(Lloyd *run);
 
-/// The mean of rows [n], summed in their order in `sum` [dim], to `centroid`; scaled to length 1 for a spherical training. Rows that
-/// balancing leaves out do not count; false, and no change, if none counts.
+/// The mean of rows [n], summed in their order in `sum` [dim], to `centroid`; scaled to length 1 for a spherical
+/// training. Rows that balancing leaves out do not count; false, and no change, if none counts.
 bool mean_of_rows(const Lloyd &run, const uint32_t *rows, uint64_t n, double *sum, float *centroid);
 
 /// Iterates from the centroids given. In the end labels, errors and groups are those of the centroids.

@@ -11,8 +11,7 @@ struct Random
 {
 	uint64_t state;
 
-	uint64_t
-	next()
+	uint64_t next()
 	{
 		uint64_t z = state += 0x9E3779B97F4A7C15;
 
@@ -21,17 +20,9 @@ struct Random
 		return z ^ (z >> 31);
 	}
 	/// 0 .. n - 1; n > 0, n < 2^32. The bias is below n / 2^64.
-	uint64_t
-	below(uint64_t n)
-	{
-		return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
-	}
+	uint64_t below(uint64_t n) { return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64); }
 	/// [0, 1)
-	double
-	fraction()
-	{
-		return static_cast<double>(next() >> 11) * 0x1p-53;
-	}
+	double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
 /// Different rows at random; all rows in their order, over and over, if there are fewer than clusters. numbers [n_rows]

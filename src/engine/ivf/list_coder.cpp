@@ -60,15 +60,18 @@ list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads)
 
 	// The encoder's scratch of a thread is a block's: rows of the rotated space, residuals, labels.
 	constexpr uint64_t kBlockRows = 256;
-	const uint64_t training = spec.n_training > 0 ? ivf::pq_train_work_bytes(spec.codes.pq, pq_training(spec, n_threads)) : 0;
-	const uint64_t encoder = uint64_t{n_lists} * ivf::pq_padded_dim(spec.codes.pq) * sizeof(float) + ivf::pq_encoder_bytes(spec.codes.pq) +
+	const uint64_t training =
+		spec.n_training > 0 ? ivf::pq_train_work_bytes(spec.codes.pq, pq_training(spec, n_threads)) : 0;
+	const uint64_t encoder = uint64_t{n_lists} * ivf::pq_padded_dim(spec.codes.pq) * sizeof(float) +
+		ivf::pq_encoder_bytes(spec.codes.pq) +
 		n_threads * kBlockRows * 4 * (ivf::pq_padded_dim(spec.codes.pq) + 64) * sizeof(float);
 
 	return model + std::max(sample + training, encoder);
 }
 
 ListCoder::ListCoder(const ListCodeSpec &spec)
-	: spec_(spec), floats_(ivf::code_model_floats(spec.codes)), model_(ivf::make_code_model(spec_.codes, floats_.data()))
+	: spec_(spec), floats_(ivf::code_model_floats(spec.codes)),
+	  model_(ivf::make_code_model(spec_.codes, floats_.data()))
 {
 }
 
@@ -146,7 +149,8 @@ ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call
 		return status_of(rotated);
 	memory_.resize(ivf::pq_encoder_bytes(spec_.codes.pq));
 
-	const ivf::Outcome made = ivf::pq_encoder_init(model_.pq, rotated_.data(), memory_.data(), memory_.size(), &encoder_);
+	const ivf::Outcome made =
+		ivf::pq_encoder_init(model_.pq, rotated_.data(), memory_.data(), memory_.size(), &encoder_);
 
 	if (made.is_ok())
 		work_.resize(ivf::pq_encode_work_bytes(encoder_, call.n_threads));
@@ -170,9 +174,11 @@ ListCoder::encode_sq8(const float *rows, size_t n, const CodedRows &coded, const
 		Job &shared = *static_cast<Job *>(argument);
 		const size_t dim = shared.coder.spec_.codes.dim;
 
-		for (size_t first = shared.next.fetch_add(kSq8Piece); first < shared.n; first = shared.next.fetch_add(kSq8Piece))
-			(void) ivf::sq8_encode(shared.coder.model_.sq8, shared.rows + first * dim, std::min(kSq8Piece, shared.n - first), dim,
-				shared.coded.codes + first * dim, shared.coded.is_out + first);
+		for (size_t first = shared.next.fetch_add(kSq8Piece); first < shared.n;
+			first = shared.next.fetch_add(kSq8Piece))
+			(void) ivf::sq8_encode(shared.coder.model_.sq8, shared.rows + first * dim,
+				std::min(kSq8Piece, shared.n - first), dim, shared.coded.codes + first * dim,
+				shared.coded.is_out + first);
 	};
 
 	if (call.parallel != nullptr && call.n_threads > 1 && n > kSq8Piece)
@@ -190,7 +196,8 @@ ListCoder::encode(const float *rows, const uint32_t *labels, size_t n, const Cod
 		return Status::ok();
 	}
 	std::fill_n(coded.is_out, n, uint8_t{0});
-	return status_of(ivf::pq_encode(encoder_, rows, labels, n, coded.codes, coded.terms, work_.data(), work_.size(), call));
+	return status_of(
+		ivf::pq_encode(encoder_, rows, labels, n, coded.codes, coded.terms, work_.data(), work_.size(), call));
 }
 
 } // namespace vectorgpu::engine

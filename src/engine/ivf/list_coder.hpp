@@ -1,5 +1,6 @@
-// Codes of rows while the lists of an index are built: training of what they are made with, and making them, by engine/ivf with as
-// many threads of the host as the caller lends. The codes are those that a backend makes of the same rows, bit for bit.
+// Codes of rows while the lists of an index are built: training of what they are made with, and making them, by
+// engine/ivf with as many threads of the host as the caller lends. The codes are those that a backend makes of the same
+// rows, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,8 @@ public:
 	/// labels [n_training]: lists of the sample. centroids [n_lists, dim], as for start.
 	Status train(const float *centroids, const uint32_t *labels, const ivf::Call &call);
 
-	/// The model is there, and start can be called: codes can be made of rows of these lists once it has succeeded. centroids [n_lists, dim], which stay.
+	/// The model is there, and start can be called: codes can be made of rows of these lists once it has succeeded.
+	/// centroids [n_lists, dim], which stay.
 	bool ready() const { return ready_; }
 	bool started() const { return started_; }
 	Status start(const float *centroids, uint32_t n_lists, const ivf::Call &call);
@@ -73,11 +75,11 @@ private:
 	std::vector<float> floats_; // [code_model_floats]
 	const ivf::CodeModel model_;
 	size_t n_sample_ = 0;
-	size_t n_given_ = 0; // floats
+	size_t n_given_ = 0;        // floats
 	std::vector<float> sample_; // [n_training, dim], until trained
 	bool ready_ = false;
 	bool started_ = false;
-	std::vector<float> rotated_; // centroids [n_lists, padded_dim]; kPq
+	std::vector<float> rotated_;  // centroids [n_lists, padded_dim]; kPq
 	std::vector<uint8_t> memory_; // the encoder's
 	std::vector<uint8_t> work_;
 	ivf::PqEncoder encoder_;

@@ -73,7 +73,8 @@ list_floats(const DistanceSpec &rows, const void *vectors, size_t n, float *floa
 			break;
 		case ElementType::kBit:
 			for (size_t i = 0; i < n; i++)
-				bits_to_floats(static_cast<const unsigned char *>(vectors) + i * vector_bytes(rows.element, rows.dim), rows.dim, floats + i * rows.dim);
+				bits_to_floats(static_cast<const unsigned char *>(vectors) + i * vector_bytes(rows.element, rows.dim),
+					rows.dim, floats + i * rows.dim);
 			break;
 		case ElementType::kFloat32:
 		case ElementType::kSet: // has no lists
@@ -83,7 +84,8 @@ list_floats(const DistanceSpec &rows, const void *vectors, size_t n, float *floa
 }
 
 void
-centroid_scores(const DistanceSpec &rows, const float *query, const void *centroids, size_t stride, size_t n, double *scores, ptrdiff_t read_ahead)
+centroid_scores(const DistanceSpec &rows, const float *query, const void *centroids, size_t stride, size_t n,
+	double *scores, ptrdiff_t read_ahead)
 {
 	const Metric metric = rows.metric == Metric::kHamming ? Metric::kL2 : rows.metric;
 	double n_set = 0;
@@ -96,8 +98,8 @@ centroid_scores(const DistanceSpec &rows, const float *query, const void *centro
 	for (size_t d = 0; d < rows.dim; d++)
 		n_set += static_cast<double>(query[d]);
 	for (size_t i = 0; i < n; i++)
-		scores[i] = soft_jaccard(
-			query, n_set, reinterpret_cast<const float *>(static_cast<const unsigned char *>(centroids) + i * stride), rows.dim);
+		scores[i] = soft_jaccard(query, n_set,
+			reinterpret_cast<const float *>(static_cast<const unsigned char *>(centroids) + i * stride), rows.dim);
 }
 
 } // namespace vectorgpu::engine::ivf

@@ -177,7 +177,7 @@ pq_score_error(const PqQuery &query, double list_constant, double largest_row_te
 		sum += largest;
 	}
 	return query.error + (spec.m + 2.0) * unit * sum + unit * std::fabs(largest_row_term) +
-		   0x1p-50 * (sum + std::fabs(list_constant) + std::fabs(largest_row_term));
+		0x1p-50 * (sum + std::fabs(list_constant) + std::fabs(largest_row_term));
 }
 
 } // namespace vectorgpu::engine::ivf

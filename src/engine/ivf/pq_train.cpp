@@ -291,8 +291,7 @@ pq_train(const PqModel &model, const PqTraining &training, double *mean_error, v
 		return work_memory_short();
 	for (size_t i = 0; i < training.n_rows; i++)
 		for (size_t d = 0; d < spec.dim; d++)
-			memory.residuals[i * spec.dim + d] =
-				training.rows[i * spec.dim + d] -
+			memory.residuals[i * spec.dim + d] = training.rows[i * spec.dim + d] -
 				(training.labels == nullptr ? 0 : training.centroids[size_t{training.labels[i]} * spec.dim + d]);
 
 	Outcome outcome = spec.opq ? train_rotation(&run) : Outcome{};

@@ -130,7 +130,7 @@ sq8_scores(const Sq8Query &query, const uint8_t *codes, size_t n_rows, double *s
 			const double sum = static_cast<double>(sums[i]);
 
 			scores[first + i] = query.metric == Metric::kInnerProduct ? -(sum + query.constant)
-								: query.metric == Metric::kCosine     ? 1 - (sum + query.constant)
+				: query.metric == Metric::kCosine                     ? 1 - (sum + query.constant)
 																	  : sum;
 		}
 	}

@@ -17,7 +17,8 @@ struct Sq8Ranges
 void sq8_train(const float *rows, size_t n_rows, size_t dim, const Sq8Ranges &ranges);
 
 /// codes [n_rows, dim] row-major: the nearest level, ties to even; elements out of range go to its ends. Returns how
-/// many rows had such an element (an insert of other data than was trained on); is_out [n_rows], or null: 1 for these, else 0.
+/// many rows had such an element (an insert of other data than was trained on); is_out [n_rows], or null: 1 for these,
+/// else 0.
 size_t sq8_encode(
 	const Sq8Ranges &ranges, const float *rows, size_t n_rows, size_t dim, uint8_t *codes, uint8_t *is_out = nullptr);
 

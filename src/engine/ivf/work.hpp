@@ -25,8 +25,7 @@ public:
 
 	/// Null if there is not enough (or nothing) to take from.
 	template <class T>
-	T *
-	take(size_t n)
+	T *take(size_t n)
 	{
 		const size_t at = used_;
 
@@ -35,16 +34,8 @@ public:
 	}
 
 	/// What has been taken, with what aligning the start may cost.
-	size_t
-	bytes_needed() const
-	{
-		return used_ + (base_ == nullptr ? 64 : 0);
-	}
-	bool
-	is_short() const
-	{
-		return base_ == nullptr || used_ > bytes_;
-	}
+	size_t bytes_needed() const { return used_ + (base_ == nullptr ? 64 : 0); }
+	bool is_short() const { return base_ == nullptr || used_ > bytes_; }
 
 private:
 	uint8_t *base_ = nullptr;
@@ -71,8 +62,7 @@ struct Share
 	std::atomic<bool> stop{false};
 
 	/// The next piece of n; n when there is none left.
-	size_t
-	take(size_t n)
+	size_t take(size_t n)
 	{
 		const size_t piece = stop.load(std::memory_order_relaxed) ? n : next.fetch_add(1, std::memory_order_relaxed);
 

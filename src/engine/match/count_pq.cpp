@@ -1,9 +1,9 @@
 // c-PQ. See count_pq.hpp.
 //
-// The paper lets the k-th result's ties be any; here all objects that reach the k-th count are kept, since ties go to the
-// smaller row id. So an object passes the gate when its count reaches audit threshold - 1, one earlier than in algorithm 1,
-// where the object that lifts the threshold has passed it already but its equals that come later do not. An entry has
-// expired when its count is less than that.
+// The paper lets the k-th result's ties be any; here all objects that reach the k-th count are kept, since ties go to
+// the smaller row id. So an object passes the gate when its count reaches audit threshold - 1, one earlier than in
+// algorithm 1, where the object that lifts the threshold has passed it already but its equals that come later do not.
+// An entry has expired when its count is less than that.
 #include "engine/match/count_pq.hpp"
 
 #include <algorithm>
@@ -136,9 +136,8 @@ CountPriorityQueue::select() const
 	for (const Slot &slot : table_)
 		if (slot.object != kFree && !expired(slot))
 			found.push_back({slot.object, slot.count});
-	std::sort(found.begin(), found.end(), [](const CountEntry &a, const CountEntry &b) {
-		return a.count != b.count ? a.count > b.count : a.object < b.object;
-	});
+	std::sort(found.begin(), found.end(), [](const CountEntry &a, const CountEntry &b)
+		{ return a.count != b.count ? a.count > b.count : a.object < b.object; });
 	return found;
 }
 

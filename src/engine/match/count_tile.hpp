@@ -26,9 +26,9 @@ bool any_at_least(const void *counters, size_t width, size_t first, size_t n, ui
 /// scores[i] = minus counter first + i (never -0), for i in [0, n).
 void count_scores(const void *counters, size_t width, size_t first, size_t n, double *scores);
 
-/// The smallest count that can still enter a selection whose scores are minus counts: the audit threshold of GENIE's gate
-/// (section III-C1), less one while the k-th row's successors may still win by their row id. rows_after: all rows yet to
-/// come are behind every row offered till now.
+/// The smallest count that can still enter a selection whose scores are minus counts: the audit threshold of GENIE's
+/// gate (section III-C1), less one while the k-th row's successors may still win by their row id. rows_after: all rows
+/// yet to come are behind every row offered till now.
 uint64_t least_count(const TopK *topk, bool rows_after);
 
 } // namespace vectorgpu::engine::match

@@ -26,8 +26,8 @@ struct Rows
 	uint64_t minus;
 };
 
-/// One column further. `equal` has the rows whose symbol is the column's, `in` is the horizontal difference above the rows; returns
-/// that of row `last`.
+/// One column further. `equal` has the rows whose symbol is the column's, `in` is the horizontal difference above the
+/// rows; returns that of row `last`.
 inline int
 step(Rows *rows, uint64_t equal, int in, int last)
 {
@@ -45,8 +45,8 @@ step(Rows *rows, uint64_t equal, int in, int last)
 	return out;
 }
 
-/// A number below which no distance can end that goes on from the lower end of the rows done: of columns [first, end), the first of which
-/// begins at the distance `edge`, with n_rows and n_columns still to come at its beginning.
+/// A number below which no distance can end that goes on from the lower end of the rows done: of columns [first, end),
+/// the first of which begins at the distance `edge`, with n_rows and n_columns still to come at its beginning.
 int64_t
 least_end(const int8_t *horizontal, int64_t first, int64_t end, int64_t edge, int64_t n_rows, int64_t n_columns)
 {
@@ -68,8 +68,8 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t 
 {
 	uint64_t *equal = static_cast<uint64_t *>(memory);
 	int8_t *horizontal = reinterpret_cast<int8_t *>(equal + n_symbols); // below the rows done so far, for each column
-	int64_t first = 0; // column of the band
-	int64_t edge = 0;  // the distance at its beginning, below the rows done so far
+	int64_t first = 0;                                                  // column of the band
+	int64_t edge = 0; // the distance at its beginning, below the rows done so far
 
 	while (a.length > 0 && b.length > 0 && a.symbols[0] == b.symbols[0])
 	{
@@ -88,8 +88,8 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t 
 	if (words(a.length) * b.length > words(b.length) * a.length)
 		std::swap(a, b);
 
-	// a goes down the rows, b along the columns. What lies outside of the band counts as farther than it is, never as nearer: the differences
-	// there are all 1.
+	// a goes down the rows, b along the columns. What lies outside of the band counts as farther than it is, never as
+	// nearer: the differences there are all 1.
 	const bool bounded = most < std::max(a.length, b.length);
 
 	if (!bounded)
@@ -111,7 +111,8 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t 
 			const int64_t end = std::min(start + kPollInterval, end_column);
 
 			for (int64_t column = start; column < end; column++)
-				horizontal[column] = static_cast<int8_t>(step(&rows, equal[b.symbols[column]], horizontal[column], n_rows - 1));
+				horizontal[column] =
+					static_cast<int8_t>(step(&rows, equal[b.symbols[column]], horizontal[column], n_rows - 1));
 			if (!keep_going(poll))
 				return INT64_MAX;
 		}

@@ -7,8 +7,8 @@
 // Element:       varint length | bytes; ascending, no two the same
 // Item:          varint length of low | low | varint (length of high + 1, or 0) | high; ascending, disjoint. It matches
 //                the keys of [low, high); 0 stands for the key low alone.
-// `size` is what a measure other than the count needs of the whole: the number of elements of a set, the characters of a
-// text. Payload: what exact rescoring needs, or nothing.
+// `size` is what a measure other than the count needs of the whole: the number of elements of a set, the characters of
+// a text. Payload: what exact rescoring needs, or nothing.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ struct Key
 /// Negative, 0 or positive, as a is before, the same as or behind b.
 int key_compare(Key a, Key b);
 
-/// The first eight bytes as a number, most significant first, zero-padded: a <= b implies key_prefix(a) <= key_prefix(b).
+/// The first eight bytes as a number, most significant first, zero-padded: a <= b implies key_prefix(a) <=
+/// key_prefix(b).
 uint64_t key_prefix(Key key);
 
 constexpr size_t kMaxVarintBytes = 10;

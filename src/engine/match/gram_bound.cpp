@@ -9,9 +9,9 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-/// edit_distance_bound for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n, rounded
-/// up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. A row whose size is only known
-/// to be so large has no smaller bound than this one.
+/// edit_distance_bound for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n,
+/// rounded up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. A row
+/// whose size is only known to be so large has no smaller bound than this one.
 struct FastBound
 {
 	using Value = uint32_t;
@@ -26,8 +26,7 @@ struct FastBound
 	{
 	}
 
-	Value
-	operator()(uint32_t count, uint16_t row_size) const
+	Value operator()(uint32_t count, uint16_t row_size) const
 	{
 		const int32_t other = row_size;
 		const int32_t missing = std::max(std::max(size, other) - n + 1 - static_cast<int32_t>(count), 0);
@@ -45,10 +44,10 @@ struct SlowBound
 
 	GramQuery query;
 
-	Value
-	operator()(uint32_t count, uint16_t row_size) const
+	Value operator()(uint32_t count, uint16_t row_size) const
 	{
-		// A size that is only known to be so large: any such size gives a bound that is not too high if it is no smaller than the query's.
+		// A size that is only known to be so large: any such size gives a bound that is not too high if it is no
+		// smaller than the query's.
 		const int64_t other = row_size < kMostRowSize ? row_size : std::max<int64_t>(query.size, row_size);
 
 		return static_cast<Value>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n));
@@ -57,7 +56,8 @@ struct SlowBound
 
 template <typename Counter, typename Bound>
 void
-bound_rows(const Bound &bound, const Counter *counters, size_t n, const uint16_t *sizes, GramWindow *window, uint8_t *levels)
+bound_rows(
+	const Bound &bound, const Counter *counters, size_t n, const uint16_t *sizes, GramWindow *window, uint8_t *levels)
 {
 	using Value = typename Bound::Value;
 	constexpr Value kMost = std::numeric_limits<Value>::max();
@@ -78,7 +78,8 @@ bound_rows(const Bound &bound, const Counter *counters, size_t n, const uint16_t
 
 template <typename Bound>
 void
-bound_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window, uint8_t *levels)
+bound_counters(const Bound &bound, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes,
+	GramWindow *window, uint8_t *levels)
 {
 	if (width == 1)
 		bound_rows(bound, static_cast<const uint8_t *>(counters) + first, n, sizes, window, levels);
@@ -100,8 +101,8 @@ gram_least_count(const GramQuery &query, double worst)
 }
 
 void
-gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window,
-	uint8_t *levels)
+gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes,
+	GramWindow *window, uint8_t *levels)
 {
 	if (query.size < kMostRowSize)
 		bound_counters(FastBound(query), counters, width, first, n, sizes, window, levels);

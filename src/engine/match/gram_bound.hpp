@@ -8,8 +8,9 @@
 namespace vectorgpu::engine::match
 {
 
-/// A lower bound of the edit distance of two strings of a and b characters that have `count` ordered n-grams in common: by theorem
-/// V.1 (Zhou et al.) count >= max(a, b) - n + 1 - distance * n, and no two strings are nearer than their lengths differ.
+/// A lower bound of the edit distance of two strings of a and b characters that have `count` ordered n-grams in common:
+/// by theorem V.1 (Zhou et al.) count >= max(a, b) - n + 1 - distance * n, and no two strings are nearer than their
+/// lengths differ.
 constexpr int64_t
 edit_distance_bound(int64_t a, int64_t b, int64_t count, int64_t n)
 {
@@ -34,7 +35,8 @@ struct GramQuery
 /// The least count of a row whose bound can be at most `worst`, whatever its size.
 uint64_t gram_least_count(const GramQuery &query, double worst);
 
-/// Rows are compared by ascending bound, so many bounds at a time: a row's level is its bound less the window's first one.
+/// Rows are compared by ascending bound, so many bounds at a time: a row's level is its bound less the window's first
+/// one.
 constexpr uint32_t kGramLevels = 255;
 constexpr uint8_t kNoGramLevel = 255; // of a row whose bound is in another window
 
@@ -45,9 +47,9 @@ struct GramWindow
 	int64_t next = INT64_MAX;
 };
 
-/// levels[i] = level of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters (kMostRowSize: so many or more), for i in
-/// [0, n). Lowers window->next.
-void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n, const uint16_t *sizes, GramWindow *window,
-	uint8_t *levels);
+/// levels[i] = level of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters
+/// (kMostRowSize: so many or more), for i in [0, n). Lowers window->next.
+void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n,
+	const uint16_t *sizes, GramWindow *window, uint8_t *levels);
 
 } // namespace vectorgpu::engine::match

@@ -7,8 +7,8 @@
 namespace vectorgpu::engine
 {
 
-/// A permutation of 64-bit numbers in which every bit of the argument moves every bit of the result (the finaliser of splitmix64,
-/// Steele, Lea, Flood, OOPSLA 2014).
+/// A permutation of 64-bit numbers in which every bit of the argument moves every bit of the result (the finaliser of
+/// splitmix64, Steele, Lea, Flood, OOPSLA 2014).
 constexpr uint64_t
 mix64(uint64_t x)
 {

@@ -97,8 +97,10 @@ lsh_make_table(const LshOptions &options, void *table)
 	{
 		for (size_t i = 0; i < matrix; i++)
 		{
-			const double product = uniform(stream64(options.seed, kPitches | 2 * i)) * uniform(stream64(options.seed, kPitches | (2 * i + 1)));
-			const float pitch = std::max(static_cast<float>(-options.width * std::log(product)), kLeastPitch); // Gamma(2, width)
+			const double product = uniform(stream64(options.seed, kPitches | 2 * i)) *
+				uniform(stream64(options.seed, kPitches | (2 * i + 1)));
+			const float pitch =
+				std::max(static_cast<float>(-options.width * std::log(product)), kLeastPitch); // Gamma(2, width)
 
 			numbers[i] = static_cast<float>(static_cast<double>(pitch) * uniform(stream64(options.seed, kShifts | i)));
 			numbers[matrix + i] = pitch;
@@ -123,8 +125,9 @@ lsh_signature(const LshOptions &options, const void *table, const float *vector,
 		case LshFamily::kL2:
 			project(options, numbers, vector, scratch);
 			for (uint32_t i = 0; i < options.hashes; i++)
-				buckets[i] =
-					rehash(options, i, static_cast<uint64_t>(cell((scratch[i] + static_cast<double>(numbers[matrix + i])) / options.width)));
+				buckets[i] = rehash(options, i,
+					static_cast<uint64_t>(
+						cell((scratch[i] + static_cast<double>(numbers[matrix + i])) / options.width)));
 			break;
 		case LshFamily::kCosine:
 			project(options, numbers, vector, scratch);
@@ -145,7 +148,9 @@ lsh_signature(const LshOptions &options, const void *table, const float *vector,
 				const double x = vector[j];
 
 				for (uint32_t i = 0; i < options.hashes; i++)
-					sums[i] += static_cast<uint64_t>(cell((x - static_cast<double>(shifts[i])) / static_cast<double>(pitches[i]))) * factor;
+					sums[i] += static_cast<uint64_t>(
+								   cell((x - static_cast<double>(shifts[i])) / static_cast<double>(pitches[i]))) *
+						factor;
 			}
 			for (uint32_t i = 0; i < options.hashes; i++)
 				buckets[i] = rehash(options, i, sums[i]);
@@ -180,7 +185,8 @@ lsh_similarity(LshFamily family, double width, double distance)
 namespace
 {
 
-constexpr int kPhases = 64; // similarities next to 1/2 tried for each number: every place of the window between two numbers
+constexpr int kPhases =
+	64; // similarities next to 1/2 tried for each number: every place of the window between two numbers
 constexpr double kSmooth = 8192; // from here on the zone is narrower than a hundredth of the number
 
 /// Pr[low <= c <= high] of a binomial distribution of m trials with probability s.
@@ -189,8 +195,8 @@ binomial_window(int64_t m, double s, int64_t low, int64_t high)
 {
 	const double trials = static_cast<double>(m);
 	const double start = static_cast<double>(low);
-	double term = std::exp(std::lgamma(trials + 1) - std::lgamma(start + 1) - std::lgamma(trials - start + 1) + start * std::log(s) +
-						   (trials - start) * std::log1p(-s));
+	double term = std::exp(std::lgamma(trials + 1) - std::lgamma(start + 1) - std::lgamma(trials - start + 1) +
+		start * std::log(s) + (trials - start) * std::log1p(-s));
 	double sum = term;
 
 	for (int64_t c = low; c < high; c++)

@@ -13,7 +13,7 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-constexpr size_t kChunkRows = 1024; // counters looked at together for survivors
+constexpr size_t kChunkRows = 1024;    // counters looked at together for survivors
 constexpr size_t kTextsPerPoll = 1024; // compared between two polls: well below a millisecond, if they are not long
 
 /// A run that is freed when its scope ends.
@@ -29,7 +29,8 @@ struct OwnedRun
 
 /// Offers the rows of a tile that can still be among the first k by count. Rows ascend over all tiles.
 void
-offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_ids, size_t n, const uint8_t *dead, size_t first_row)
+offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_ids, size_t n, const uint8_t *dead,
+	size_t first_row)
 {
 	double scores[kChunkRows];
 
@@ -82,8 +83,7 @@ MatchIndex::build(std::span<const Bytes> values, std::span<const RowId> row_ids)
 		const size_t before = run->n_pairs;
 		Parts parts;
 
-		if (!open_parts(values[i].data, values[i].size, &parts) ||
-			!run_add_value(run, static_cast<uint32_t>(i), parts))
+		if (!open_parts(values[i].data, values[i].size, &parts) || !run_add_value(run, static_cast<uint32_t>(i), parts))
 			return false;
 		max_elements_ = std::max<uint64_t>(max_elements_, run->n_pairs - before);
 	}
@@ -138,8 +138,7 @@ MatchIndex::open_texts(std::span<const uint8_t> bytes, size_t n)
 	{
 		if (!text_item_valid(end, text_items_[i]))
 			return false;
-		sizes_[i] = static_cast<uint16_t>(
-			std::min<uint64_t>(text_item_size(end, text_items_[i]), kMostRowSize));
+		sizes_[i] = static_cast<uint16_t>(std::min<uint64_t>(text_item_size(end, text_items_[i]), kMostRowSize));
 		end = text_end(text_items_[i]);
 	}
 	texts_.assign(bytes.begin(), bytes.end());
@@ -169,7 +168,8 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 	memcpy(&layout.head, description.data(), sizeof(MatchHead));
 	layout.n_texts = with_texts ? row_ids.size() : 0;
 	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_postings > kMostMatchCount ||
-		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() > description.size() || row_ids.size() > UINT32_MAX - 1)
+		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() > description.size() ||
+		row_ids.size() > UINT32_MAX - 1)
 		return false;
 	layout.n_text_bytes = description.size() - layout.texts_at();
 	if (!open_texts(description.subspan(layout.text_items_at()), layout.n_texts))
@@ -184,8 +184,8 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 		MatchEntry entry;
 
 		memcpy(&entry, description.data() + layout.entries_at() + code * sizeof(MatchEntry), sizeof(entry));
-		if (entry.key_end < before.key_end || entry.key_end > layout.head.n_key_bytes || entry.postings_end <= before.postings_end ||
-			entry.postings_end > layout.head.n_postings)
+		if (entry.key_end < before.key_end || entry.key_end > layout.head.n_key_bytes ||
+			entry.postings_end <= before.postings_end || entry.postings_end > layout.head.n_postings)
 			return false;
 
 		const Key key = {key_bytes_.data() + before.key_end, static_cast<size_t>(entry.key_end - before.key_end)};
@@ -194,7 +194,8 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 		if (entry.prefix != key_prefix(key) || (code > 0 && key_compare(last, key) >= 0) || n > row_ids.size())
 			return false;
 		rows.resize(n);
-		memcpy(rows.data(), description.data() + layout.postings_at() + before.postings_end * sizeof(uint32_t), n * sizeof(uint32_t));
+		memcpy(rows.data(), description.data() + layout.postings_at() + before.postings_end * sizeof(uint32_t),
+			n * sizeof(uint32_t));
 		for (size_t i = 0; i < n; i++)
 		{
 			if (rows[i] >= row_ids.size() || (i > 0 && rows[i] <= rows[i - 1]))
@@ -218,7 +219,7 @@ uint64_t
 MatchIndex::memory_bytes() const
 {
 	uint64_t bytes = key_bytes_.size() + (key_ends_.size() + prefixes_.size() + row_ids_.size()) * sizeof(uint64_t) +
-					 sizes_.size() * sizeof(uint16_t) + text_items_.size() * sizeof(uint64_t) + texts_.size();
+		sizes_.size() * sizeof(uint16_t) + text_items_.size() * sizeof(uint64_t) + texts_.size();
 
 	for (const Tile &tile : tiles_)
 		bytes += (tile.codes.size() + tile.ends.size()) * sizeof(uint32_t) + tile.rows.size() * sizeof(uint16_t);
@@ -238,8 +239,10 @@ uint32_t
 MatchIndex::first_code(Key wanted) const
 {
 	const uint64_t prefix = key_prefix(wanted);
-	uint32_t low = static_cast<uint32_t>(std::lower_bound(prefixes_.begin(), prefixes_.end(), prefix) - prefixes_.begin());
-	uint32_t high = static_cast<uint32_t>(std::upper_bound(prefixes_.begin() + low, prefixes_.end(), prefix) - prefixes_.begin());
+	uint32_t low =
+		static_cast<uint32_t>(std::lower_bound(prefixes_.begin(), prefixes_.end(), prefix) - prefixes_.begin());
+	uint32_t high =
+		static_cast<uint32_t>(std::upper_bound(prefixes_.begin() + low, prefixes_.end(), prefix) - prefixes_.begin());
 
 	while (low < high)
 	{
@@ -307,11 +310,11 @@ MatchIndex::add_tile(size_t number, std::span<const CodeRange> ranges, size_t wi
 	}
 }
 
-/// The levels of a tile's texts in the window. Rows that cannot be among the first have none. False if no row of the window, or of one
-/// behind it, can be.
+/// The levels of a tile's texts in the window. Rows that cannot be among the first have none. False if no row of the
+/// window, or of one behind it, can be.
 bool
-MatchIndex::level_texts(
-	const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window, std::vector<uint8_t> *levels) const
+MatchIndex::level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window,
+	std::vector<uint8_t> *levels) const
 {
 	const TopK &topk = query.topk;
 
@@ -322,23 +325,28 @@ MatchIndex::level_texts(
 	{
 		const size_t n_chunk = std::min(kChunkRows, n - first);
 
-		// Rows behind all those offered lose a tie, and distances are whole numbers. That holds until some of the tile have been offered.
-		if (topk.full && !any_at_least(counters, query.width, first, n_chunk,
-							 gram_least_count(query.grams, topk.threshold.score - (window->first == 0 ? 1 : 0))))
+		// Rows behind all those offered lose a tie, and distances are whole numbers. That holds until some of the tile
+		// have been offered.
+		if (topk.full &&
+			!any_at_least(counters, query.width, first, n_chunk,
+				gram_least_count(query.grams, topk.threshold.score - (window->first == 0 ? 1 : 0))))
 			continue;
-		gram_levels(query.grams, counters, query.width, first, n_chunk, sizes_.data() + first_row + first, window, levels->data() + first);
+		gram_levels(query.grams, counters, query.width, first, n_chunk, sizes_.data() + first_row + first, window,
+			levels->data() + first);
 	}
 	return true;
 }
 
-/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k. False if poll said no.
+/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k. False if
+/// poll said no.
 bool
-MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels,
-	const Poll &poll) const
+MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead,
+	std::vector<uint8_t> *levels, const Poll &poll) const
 {
 	TopK *topk = &query->topk;
 
-	for (GramWindow window; level_texts(*query, first_row, n, counters, &window, levels); window = {window.next, INT64_MAX})
+	for (GramWindow window; level_texts(*query, first_row, n, counters, &window, levels);
+		window = {window.next, INT64_MAX})
 	{
 		uint8_t last = 0;
 
@@ -376,8 +384,8 @@ MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *
 }
 
 bool
-MatchIndex::search(
-	std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results, const Poll &poll, uint64_t *n_compared) const
+MatchIndex::search(std::span<const MatchQuery> queries, const uint8_t *dead,
+	std::vector<std::vector<Neighbor>> *results, const Poll &poll, uint64_t *n_compared) const
 {
 	std::vector<Running> running(queries.size());
 	std::vector<uint64_t> counters(kTileRows * sizeof(uint32_t) / sizeof(uint64_t));

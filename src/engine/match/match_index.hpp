@@ -1,6 +1,6 @@
-// The inverted index of a segment in host memory, and its search: the CPU engine of the match-count model. Rows are cut into
-// tiles of 65,536; a tile has its own lists, by code of the key, of 16-bit places, so that its counters stay in the cache
-// while all queries of a batch go over it. C++ dialect: may throw std::bad_alloc.
+// The inverted index of a segment in host memory, and its search: the CPU engine of the match-count model. Rows are cut
+// into tiles of 65,536; a tile has its own lists, by code of the key, of 16-bit places, so that its counters stay in
+// the cache while all queries of a batch go over it. C++ dialect: may throw std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ struct MatchQuery
 	size_t k = 0;
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
-	bool by_distance = false; // scores are edit distances instead of minus counts: the query has a payload (open_gram_query), the index texts
+	bool by_distance = false; // scores are edit distances instead of minus counts: the query has a payload
+							  // (open_gram_query), the index texts
 };
 
 /// Codes [first, last) of keys: what an item matches. Exact, whatever the range.
@@ -48,14 +49,17 @@ public:
 	/// values [n] and row_ids [n], ascending: inverts them. False if a value is not one.
 	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
 
-	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not one of so many rows.
+	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not
+	/// one of so many rows.
 	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_texts = false);
 
-	/// Bytes [first, first + n_bytes) of the description that it was opened from, made again of what is searched. False if it has not so many.
+	/// Bytes [first, first + n_bytes) of the description that it was opened from, made again of what is searched. False
+	/// if it has not so many.
 	bool read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) const;
 	uint64_t description_bytes() const;
 
-	/// How many numbers of rows [first, first + n), and of the tiles that begin there, are not what the description says, which has them not.
+	/// How many numbers of rows [first, first + n), and of the tiles that begin there, are not what the description
+	/// says, which has them not.
 	uint64_t count_different(size_t first, size_t n) const;
 
 	size_t n_rows() const { return row_ids_.size(); }
@@ -69,11 +73,12 @@ public:
 	/// The codes of every item of a query, empty ranges left out.
 	std::vector<CodeRange> resolve(const Parts &query) const;
 
-	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that match nothing come last.
-	/// dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: asked every few milliseconds; once it says no, the results are
-	/// of no use. n_compared: null, or increased by the texts that were compared with a query. False if a query is not one.
-	bool search(std::span<const MatchQuery> queries, const uint8_t *dead,
-		std::vector<std::vector<Neighbor>> *results, const Poll &poll = {}, uint64_t *n_compared = nullptr) const;
+	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that
+	/// match nothing come last. dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: asked
+	/// every few milliseconds; once it says no, the results are of no use. n_compared: null, or increased by the texts
+	/// that were compared with a query. False if a query is not one.
+	bool search(std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results,
+		const Poll &poll = {}, uint64_t *n_compared = nullptr) const;
 
 	/// counts[i] = count of row i, for all rows.
 	std::vector<uint32_t> count_all(const Parts &query) const;
@@ -105,9 +110,10 @@ private:
 	std::vector<uint64_t> postings_ends(uint64_t first, size_t n) const;
 	std::vector<uint32_t> read_postings(uint64_t first, size_t n) const;
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
-	bool level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window, std::vector<uint8_t> *levels) const;
-	bool offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead, std::vector<uint8_t> *levels,
-		const Poll &poll) const;
+	bool level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window,
+		std::vector<uint8_t> *levels) const;
+	bool offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead,
+		std::vector<uint8_t> *levels, const Poll &poll) const;
 
 	std::vector<uint8_t> key_bytes_;
 	std::vector<uint64_t> key_ends_;

@@ -1,5 +1,5 @@
-// The description of a segment of kind kMatch: the inverted index of its rows, as LOAD_STRUCTURE brings it in bytes. No allocation,
-// shared by those who write it and those who check it.
+// The description of a segment of kind kMatch: the inverted index of its rows, as LOAD_STRUCTURE brings it in bytes. No
+// allocation, shared by those who write it and those who check it.
 //
 //   MatchHead
 //   n_keys x MatchEntry   by code, the number of a key in ascending order
@@ -48,6 +48,7 @@ struct MatchLayout
 };
 
 /// Most bytes of a description, whatever its head says.
-constexpr uint64_t kMostMatchBytes = kMostMatchCount * (sizeof(MatchEntry) + sizeof(uint32_t) + 1 + sizeof(uint64_t) + 1) + sizeof(MatchHead);
+constexpr uint64_t kMostMatchBytes =
+	kMostMatchCount * (sizeof(MatchEntry) + sizeof(uint32_t) + 1 + sizeof(uint64_t) + 1) + sizeof(MatchHead);
 
 } // namespace vectorgpu::engine::match

@@ -1,5 +1,6 @@
-// The description of an index, made again of what is searched, and a look at what was derived from it. See match_index.hpp. Nothing is taken for
-// granted: of a damaged index, too, no read is out of bounds, and what cannot be is left out.
+// The description of an index, made again of what is searched, and a look at what was derived from it. See
+// match_index.hpp. Nothing is taken for granted: of a damaged index, too, no read is out of bounds, and what cannot be
+// is left out.
 #include "engine/match/match_index.hpp"
 
 #include <algorithm>
@@ -21,8 +22,7 @@ public:
 
 	/// The next part, of n items. items(i, m) gives items [i, i + m), those alone that are wanted.
 	template <class Items>
-	void
-	part(uint64_t n, size_t item_bytes, Items items)
+	void part(uint64_t n, size_t item_bytes, Items items)
 	{
 		const uint64_t start = at_;
 		const uint64_t end = start + n * item_bytes;
@@ -38,7 +38,8 @@ public:
 		const auto made = items(first_item, static_cast<size_t>(n_items));
 		const uint8_t *source = reinterpret_cast<const uint8_t *>(made.data());
 
-		std::memcpy(bytes_ + (from - first_), source + (from - start - first_item * item_bytes), static_cast<size_t>(to - from));
+		std::memcpy(bytes_ + (from - first_), source + (from - start - first_item * item_bytes),
+			static_cast<size_t>(to - from));
 	}
 
 private:
@@ -79,7 +80,7 @@ uint64_t
 MatchIndex::description_bytes() const
 {
 	return sizeof(MatchHead) + n_keys() * sizeof(MatchEntry) + n_postings_ * sizeof(uint32_t) + key_bytes_.size() +
-		   text_items_.size() * sizeof(uint64_t) + texts_.size();
+		text_items_.size() * sizeof(uint64_t) + texts_.size();
 }
 
 /// Postings of codes before `code`.
@@ -157,7 +158,8 @@ MatchIndex::read_postings(uint64_t first, size_t n) const
 				const uint64_t end = next[tile.codes[j] - code] += to - from;
 
 				for (uint64_t place = std::max(start, first); place < std::min(end, first + n); place++)
-					postings[place - first] = static_cast<uint32_t>(number * kTileRows + tile.rows[from + (place - start)]);
+					postings[place - first] =
+						static_cast<uint32_t>(number * kTileRows + tile.rows[from + (place - start)]);
 			}
 		}
 		at = ends[n_codes - 1];
@@ -203,7 +205,8 @@ MatchIndex::count_different(size_t first, size_t n) const
 
 		n_different += sizes_[row] != std::min<uint64_t>(text_item_size(start, text_items_[row]), kMostRowSize) ? 1 : 0;
 	}
-	for (size_t number = (first + kTileRows - 1) / kTileRows; number < tiles_.size() && number * kTileRows < first + n; number++)
+	for (size_t number = (first + kTileRows - 1) / kTileRows; number < tiles_.size() && number * kTileRows < first + n;
+		number++)
 	{
 		std::vector<uint64_t> n_elements(kTileRows);
 

@@ -1,5 +1,5 @@
-// Min-hash signatures of sets: Pr[signatures agree at i] is the Jaccard similarity of the sets (Broder 1997; the generic scheme of
-// Zhou et al., section IV-A, equation 1). No PostgreSQL, no allocation.
+// Min-hash signatures of sets: Pr[signatures agree at i] is the Jaccard similarity of the sets (Broder 1997; the
+// generic scheme of Zhou et al., section IV-A, equation 1). No PostgreSQL, no allocation.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace vectorgpu::engine
 {
 
-/// Takes one element into the minima [hashes], which start as all ones. `element` is hash_bytes of its key. Function i is
-/// h_i(x) = mix64(x xor stream64(seed, i)).
+/// Takes one element into the minima [hashes], which start as all ones. `element` is hash_bytes of its key. Function i
+/// is h_i(x) = mix64(x xor stream64(seed, i)).
 inline void
 minhash_add(uint64_t element, uint64_t seed, int hashes, uint64_t *minima)
 {

@@ -172,8 +172,8 @@ size_t
 run_bytes(const RunBuilder *run)
 {
 	return run->bytes_capacity + run->keys_capacity * sizeof(RunKey) + run->table_size * sizeof(uint32_t) +
-		   run->pairs_capacity * sizeof(RunPair) + run->n_pairs * sizeof(uint32_t) +
-		   run->n_keys * (sizeof(uint32_t) + sizeof(uint64_t));
+		run->pairs_capacity * sizeof(RunPair) + run->n_pairs * sizeof(uint32_t) +
+		run->n_keys * (sizeof(uint32_t) + sizeof(uint64_t));
 }
 
 void
@@ -193,12 +193,14 @@ run_sort(RunBuilder *run)
 	resize(run, &run->rows, run->n_pairs + 1);
 	for (uint32_t code = 0; code < n; code++)
 		run->order[code] = code;
-	std::sort(run->order, run->order + n, [run](uint32_t a, uint32_t b) {
-		const Key key_a = key_of(run, a);
-		const Key key_b = key_of(run, b);
+	std::sort(run->order, run->order + n,
+		[run](uint32_t a, uint32_t b)
+		{
+			const Key key_a = key_of(run, a);
+			const Key key_b = key_of(run, b);
 
-		return key_compare(key_a, key_b) < 0;
-	});
+			return key_compare(key_a, key_b) < 0;
+		});
 
 	// Where each code's rows go: the pairs,
 	// in order of rows, fall into their lists in that order.

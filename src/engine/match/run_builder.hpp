@@ -1,6 +1,6 @@
-// Single-pass in-memory inversion: rows with their keys become a sorted run, key by key with the rows that have it. A build
-// of any size inverts as many rows at a time as its memory allows and merges the runs; since rows come in order, a merge
-// only puts the lists of the same key one behind the other.
+// Single-pass in-memory inversion: rows with their keys become a sorted run, key by key with the rows that have it. A
+// build of any size inverts as many rows at a time as its memory allows and merges the runs; since rows come in order,
+// a merge only puts the lists of the same key one behind the other.
 //
 // A plain struct over memory that the caller provides, so that it may live in a backend frame that an error leaves by
 // longjmp.
@@ -52,7 +52,7 @@ struct RunBuilder
 	RunPair *pairs;
 	size_t n_pairs;
 	size_t pairs_capacity;
-	uint32_t *order; // run_sort: codes in order of their keys
+	uint32_t *order;  // run_sort: codes in order of their keys
 	uint64_t *starts; // run_sort: by place in the order, [n_keys + 1]
 	uint32_t *rows;   // run_sort: rows of all keys
 };

@@ -12,8 +12,8 @@ namespace
 
 constexpr double kUnbounded = 0x1p60; // no text is as long
 constexpr uint32_t kBytes = 256;
-constexpr int64_t kColumnsPerLook = 16;       // between two comparisons with the bound
-constexpr int64_t kColumnsPerPoll = 1 << 16;  // some hundred microseconds
+constexpr int64_t kColumnsPerLook = 16;      // between two comparisons with the bound
+constexpr int64_t kColumnsPerPoll = 1 << 16; // some hundred microseconds
 
 uint32_t
 slot_of(const TextPattern *pattern, uint32_t code)
@@ -64,7 +64,8 @@ short_distance(const TextPattern *pattern, const uint8_t *text, int64_t n, int64
 		for (; i < end; i++)
 		{
 			const uint32_t code = code_at<Code>(text, i);
-			const uint64_t equal = sizeof(Code) == 1 ? pattern->byte_places[code] : pattern->places[number_of(pattern, code)];
+			const uint64_t equal =
+				sizeof(Code) == 1 ? pattern->byte_places[code] : pattern->places[number_of(pattern, code)];
 			const uint64_t vertical = equal | minus;
 			const uint64_t horizontal = (((equal & plus) + plus) ^ plus) | equal;
 			uint64_t up = minus | ~(horizontal | plus);
@@ -104,7 +105,8 @@ long_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll pol
 		const uint64_t capacity = std::max<uint64_t>(2 * text.n, 256);
 		const int64_t longer = std::max(static_cast<int64_t>(capacity), pattern->n);
 
-		pattern->row_symbols = static_cast<uint32_t *>(memory.resize(memory.context, pattern->row_symbols, capacity * sizeof(uint32_t)));
+		pattern->row_symbols =
+			static_cast<uint32_t *>(memory.resize(memory.context, pattern->row_symbols, capacity * sizeof(uint32_t)));
 		pattern->scratch = memory.resize(memory.context, pattern->scratch, edit_distance_memory(longer, n_symbols));
 		pattern->row_capacity = capacity;
 	}
@@ -114,7 +116,8 @@ long_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll pol
 		number_text<uint16_t>(pattern, text, pattern->row_symbols);
 	else
 		number_text<uint32_t>(pattern, text, pattern->row_symbols);
-	return edit_distance({pattern->symbols, pattern->n}, {pattern->row_symbols, static_cast<int64_t>(text.n)}, n_symbols, pattern->scratch, most, poll);
+	return edit_distance({pattern->symbols, pattern->n}, {pattern->row_symbols, static_cast<int64_t>(text.n)},
+		n_symbols, pattern->scratch, most, poll);
 }
 
 } // namespace
@@ -138,7 +141,11 @@ put_text_payload(uint8_t *out, const uint32_t *codes, uint64_t n, uint32_t width
 		const uint8_t byte = static_cast<uint8_t>(codes[i]);
 		const uint16_t half = static_cast<uint16_t>(codes[i]);
 
-		memcpy(out, width == 1 ? static_cast<const void *>(&byte) : width == 2 ? static_cast<const void *>(&half) : &codes[i], width);
+		memcpy(out,
+			width == 1       ? static_cast<const void *>(&byte)
+				: width == 2 ? static_cast<const void *>(&half)
+							 : &codes[i],
+			width);
 	}
 }
 
@@ -150,7 +157,8 @@ open_text_payload(const Parts &value, TextView *text)
 
 	const uint32_t width = value.payload[0];
 
-	if ((width != 1 && width != 2 && width != 4) || (value.payload_bytes - 1) % width != 0 || (value.payload_bytes - 1) / width != value.size)
+	if ((width != 1 && width != 2 && width != 4) || (value.payload_bytes - 1) % width != 0 ||
+		(value.payload_bytes - 1) / width != value.size)
 		return false;
 	*text = {value.payload + 1, value.size, width};
 	return true;
@@ -185,7 +193,8 @@ text_pattern_init(TextPattern *pattern, Memory memory, const void *codes, int64_
 		size *= 2;
 	pattern->mask = static_cast<uint32_t>(size - 1);
 	pattern->n = n;
-	pattern->symbols = static_cast<uint32_t *>(allocate(static_cast<uint64_t>(std::max<int64_t>(n, 1)), sizeof(uint32_t)));
+	pattern->symbols =
+		static_cast<uint32_t *>(allocate(static_cast<uint64_t>(std::max<int64_t>(n, 1)), sizeof(uint32_t)));
 	pattern->codes = static_cast<uint32_t *>(allocate(size, sizeof(uint32_t)));
 	pattern->numbers = static_cast<uint32_t *>(allocate(size, sizeof(uint32_t)));
 	memset(pattern->numbers, 0, size * sizeof(uint32_t));
@@ -219,8 +228,9 @@ text_pattern_free(TextPattern *pattern)
 {
 	const Memory memory = pattern->memory;
 
-	for (void *piece : {static_cast<void *>(pattern->symbols), static_cast<void *>(pattern->codes), static_cast<void *>(pattern->numbers),
-			 static_cast<void *>(pattern->places), static_cast<void *>(pattern->row_symbols), pattern->scratch})
+	for (void *piece : {static_cast<void *>(pattern->symbols), static_cast<void *>(pattern->codes),
+			 static_cast<void *>(pattern->numbers), static_cast<void *>(pattern->places),
+			 static_cast<void *>(pattern->row_symbols), pattern->scratch})
 		if (piece != nullptr)
 			(void) memory.resize(memory.context, piece, 0);
 	*pattern = TextPattern{};

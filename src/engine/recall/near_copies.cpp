@@ -20,18 +20,18 @@ length_of(Metric metric, double own_score, double score)
 {
 	switch (metric)
 	{
-	case Metric::kCosine: // half the square of the difference of vectors of length 1
-		return std::sqrt(std::max(score, 0.0));
-	case Metric::kInnerProduct: // likewise, if the vectors are as long as the row
-		return std::sqrt(std::max(score - own_score, 0.0));
-	case Metric::kHamming: // the square of the Euclidean distance of zeros and ones
-	case Metric::kJaccard: // likewise the square of one (Gower, Legendre 1986)
-		return std::sqrt(score);
-	case Metric::kL2:
-	case Metric::kL1:
-	case Metric::kMatchCount:
-	case Metric::kEdit:
-		break;
+		case Metric::kCosine: // half the square of the difference of vectors of length 1
+			return std::sqrt(std::max(score, 0.0));
+		case Metric::kInnerProduct: // likewise, if the vectors are as long as the row
+			return std::sqrt(std::max(score - own_score, 0.0));
+		case Metric::kHamming: // the square of the Euclidean distance of zeros and ones
+		case Metric::kJaccard: // likewise the square of one (Gower, Legendre 1986)
+			return std::sqrt(score);
+		case Metric::kL2:
+		case Metric::kL1:
+		case Metric::kMatchCount:
+		case Metric::kEdit:
+			break;
 	}
 	return finish_score(metric, score);
 }

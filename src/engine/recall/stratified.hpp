@@ -8,8 +8,10 @@
 namespace vectorgpu::engine
 {
 
-/// Row i of n <= n_rows < 2^32 that stand for n_rows: one of the i-th of n equal parts. Ascending in i, different for different i, and the same in every process; others with another seed. Rows a fixed
-/// distance apart would not do: where rows come round in a period (groups loaded by turns, every second row a default), they all lie in a few of the groups.
+/// Row i of n <= n_rows < 2^32 that stand for n_rows: one of the i-th of n equal parts. Ascending in i, different for
+/// different i, and the same in every process; others with another seed. Rows a fixed distance apart would not do:
+/// where rows come round in a period (groups loaded by turns, every second row a default), they all lie in a few of the
+/// groups.
 constexpr uint64_t
 stratified_row(uint64_t i, uint64_t n, uint64_t n_rows, uint64_t seed = 0)
 {

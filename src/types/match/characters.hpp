@@ -18,17 +18,14 @@ struct Characters
 	const uint32 *offsets; // [n + 1] bytes from text; NULL where each character is a byte
 	int32 n;
 
-	const char *
-	at(int32 i) const
-	{
-		return text + (offsets != nullptr ? offsets[i] : static_cast<uint32>(i));
-	}
+	const char *at(int32 i) const { return text + (offsets != nullptr ? offsets[i] : static_cast<uint32>(i)); }
 };
 
 /// The characters of text [length bytes]; offsets are palloc'd. A character cut off at the end is one of fewer bytes.
 extern Characters characters_of(const char *text, Size length);
 
-/// The bytes of each character as one number, palloc'd [n]: characters have at most 4 bytes, and the first of several is never 0.
+/// The bytes of each character as one number, palloc'd [n]: characters have at most 4 bytes, and the first of several
+/// is never 0.
 extern uint32 *character_codes(const Characters &characters);
 
 } // namespace vectorgpu::types

@@ -100,7 +100,8 @@ distance(const text *a, const text *b)
 		pfree(alphabet.numbers);
 	}
 	memory = allocate_array(static_cast<int64>(engine::edit_distance_memory(Max(x.n, y.n), n_symbols)), 1);
-	result = engine::edit_distance(sequences[0], sequences[1], n_symbols, memory, PG_INT64_MAX, {check_interrupts, nullptr});
+	result =
+		engine::edit_distance(sequences[0], sequences[1], n_symbols, memory, PG_INT64_MAX, {check_interrupts, nullptr});
 	pfree(memory);
 	pfree(const_cast<uint32 *>(sequences[0].symbols));
 	pfree(const_cast<uint32 *>(sequences[1].symbols));
@@ -121,8 +122,9 @@ gram_length(FunctionCallInfo fcinfo, int argument)
 	const int32 n = PG_GETARG_INT32(argument);
 
 	if (n < kMinGramLength || n > kMaxGramLength)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("length of n-grams is out of range: %d", n),
-						   errhint("Give a number of characters from %d to %d.", kMinGramLength, kMaxGramLength)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("length of n-grams is out of range: %d", n),
+				errhint("Give a number of characters from %d to %d.", kMinGramLength, kMaxGramLength)));
 	return n;
 }
 

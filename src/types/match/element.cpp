@@ -191,8 +191,9 @@ sorted_set(Element *elements, int64 n)
 		std::sort(elements, elements + n, element_before);
 	n = std::unique(elements, elements + n, same_element) - elements;
 	if (n > PG_INT32_MAX)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value has too many elements to count matches"),
-						   errdetail("It has %lld, the limit is %d.", static_cast<long long>(n), PG_INT32_MAX)));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value has too many elements to count matches"),
+				errdetail("It has %lld, the limit is %d.", static_cast<long long>(n), PG_INT32_MAX)));
 	return {elements, static_cast<int32>(n), 0};
 }
 
@@ -267,7 +268,8 @@ count_matches(const ElementList &row, const SliceList &query)
 		const Element &element = row.elements[i];
 
 		// the first slice that does not end at or before the element; near by as a rule, so the step is doubled
-		auto ends_before = [&](const Slice &candidate) {
+		auto ends_before = [&](const Slice &candidate)
+		{
 			return candidate.attribute != element.attribute ? candidate.attribute < element.attribute
 															: compare_keys(candidate.high, element.key) <= 0;
 		};

@@ -1,11 +1,11 @@
-// The match-count model (Zhou et al., "A generic inverted index framework for similarity search on the GPU", section II-A):
-// how a stored value becomes a set of elements, and how a query becomes slices of the ordered universe of elements. This is
-// the border between the SQL types and an index: the functions behind the operators and the index go through it, so that both
-// count the same. PG dialect.
+// The match-count model (Zhou et al., "A generic inverted index framework for similarity search on the GPU", section
+// II-A): how a stored value becomes a set of elements, and how a query becomes slices of the ordered universe of
+// elements. This is the border between the SQL types and an index: the functions behind the operators and the index go
+// through it, so that both count the same. PG dialect.
 //
-// Universe. An element is (attribute, key). Keys are byte strings, ordered by memcmp, a prefix before what it begins. The
-// encodings (key.hpp) preserve the order of the values within a kind, so that a range of values is one slice of the sorted keys
-// of its attribute, and an equality is a slice that holds one key.
+// Universe. An element is (attribute, key). Keys are byte strings, ordered by memcmp, a prefix before what it begins.
+// The encodings (key.hpp) preserve the order of the values within a kind, so that a range of values is one slice of the
+// sorted keys of its attribute, and an equality is a slice that holds one key.
 //
 //   source          attribute               key
 //   int4 array      0                       4 bytes, key.hpp
@@ -14,12 +14,13 @@
 //   uuid array      0                       16 bytes
 //   tsvector        0                       the bytes of the lexeme, shortened if long
 //   matchrow        argument, from 0        kind byte, then the value, key.hpp; text is shortened if long
-//   text, n-grams   0                       the n characters, 0x00, then 4 bytes big-endian: the how-manieth same gram, from 0
-//   min-hash        hash function, from 0   4 bytes big-endian, made from the smallest hash of the set's keys (minhash.hpp)
-//   LSH             hash function, from 0   4 bytes big-endian: the value of the function (lsh.hpp); none for a zero vector by cosine
+//   text, n-grams   0                       the n characters, 0x00, then 4 bytes big-endian: the how-manieth same gram,
+//   from 0 min-hash        hash function, from 0   4 bytes big-endian, made from the smallest hash of the set's keys
+//   (minhash.hpp) LSH             hash function, from 0   4 bytes big-endian: the value of the function (lsh.hpp); none
+//   for a zero vector by cosine
 //
-// A string of more than kMaxKeyBytes is shortened to its first bytes and its SHA-256: equal strings stay equal, different ones
-// stay different. No range is ever asked over strings.
+// A string of more than kMaxKeyBytes is shortened to its first bytes and its SHA-256: equal strings stay equal,
+// different ones stay different. No range is ever asked over strings.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -35,15 +36,15 @@ enum class ElementSource : uint8_t
 	kTextArray = 2,
 	kUuidArray = 3,
 	kTsvector = 4,
-	kMatchrow = 5,        // queries are of type matchquery, all others of the type of the rows
-	kTextGrams = 6,       // ordered n-grams, section V-A
+	kMatchrow = 5,  // queries are of type matchquery, all others of the type of the rows
+	kTextGrams = 6, // ordered n-grams, section V-A
 	kMinHashInt4Array = 7,
 	kMinHashInt8Array = 8,
 	kMinHashTextArray = 9,
 	kMinHashUuidArray = 10,
-	kLshL2 = 11,          // E2LSH of a vector
-	kLshL1 = 12,          // random binning hashing of a vector, re-hashed
-	kLshCosine = 13,      // sign random projection of a vector
+	kLshL2 = 11,     // E2LSH of a vector
+	kLshL1 = 12,     // random binning hashing of a vector, re-hashed
+	kLshCosine = 13, // sign random projection of a vector
 };
 
 /// Options of the sources that have some; the others ignore them. Stored in index pages.
@@ -52,9 +53,9 @@ struct ElementOptions
 	int32 gram_length = 3; // n of the n-grams, characters, kMinGramLength .. kMaxGramLength
 	int32 hashes = 64;     // hash functions of min-hash and LSH, 1 .. kMaxHashes
 	int32 buckets = 67;    // LSH by L2 and L1: values of a hash function, 2 .. kMaxBuckets
-	float8 width = 4;      // L2: bucket width w of equation 10; L1: kernel width sigma of section IV-A3; in units of the data,
-						   // kMinLshWidth .. kMaxLshWidth (lsh.hpp)
-	uint64 seed = 0;       // of the hash functions: equal options give equal functions on every machine
+	float8 width = 4; // L2: bucket width w of equation 10; L1: kernel width sigma of section IV-A3; in units of the
+					  // data, kMinLshWidth .. kMaxLshWidth (lsh.hpp)
+	uint64 seed = 0;  // of the hash functions: equal options give equal functions on every machine
 };
 
 constexpr int kMinGramLength = 1;
@@ -92,8 +93,9 @@ struct Slice
 	ElementKey high;
 };
 
-/// A query: ascending by (attribute, low), none empty, none overlapping, so that the match count (definition II.1) of a row is the
-/// number of (element, slice) pairs where the slice holds the element, and equal to the number of elements that some slice holds.
+/// A query: ascending by (attribute, low), none empty, none overlapping, so that the match count (definition II.1) of a
+/// row is the number of (element, slice) pairs where the slice holds the element, and equal to the number of elements
+/// that some slice holds.
 struct SliceList
 {
 	Slice *slices; // [n]
@@ -113,9 +115,9 @@ compare_keys(ElementKey a, ElementKey b)
 	return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
-/// The elements of a stored value, palloc'd; `value` is detoasted as needed, and keys may point into it where it was not. NULL elements
-/// of an array are left out, an empty set gives none. Raises 54000 (program_limit_exceeded) where a vector and the options ask for
-/// more than kMaxLshNumbers random numbers.
+/// The elements of a stored value, palloc'd; `value` is detoasted as needed, and keys may point into it where it was
+/// not. NULL elements of an array are left out, an empty set gives none. Raises 54000 (program_limit_exceeded) where a
+/// vector and the options ask for more than kMaxLshNumbers random numbers.
 extern ElementList elements_of_value(ElementSource source, const ElementOptions &options, Datum value);
 
 /// The slices of a query (a value of the row's type, or a matchquery for kMatchrow), palloc'd.

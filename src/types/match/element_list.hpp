@@ -1,4 +1,5 @@
-// What the sources of elements share: lists, shortened strings, slices of single keys. PG dialect. Used by the files of this folder.
+// What the sources of elements share: lists, shortened strings, slices of single keys. PG dialect. Used by the files of
+// this folder.
 #pragma once
 
 #include "types/match/element.hpp"
@@ -52,8 +53,8 @@ put_int64(uint8 *bytes, int64 value)
 	put_uint64(bytes, static_cast<uint64>(value) ^ (UINT64_C(1) << 63));
 }
 
-/// A string as a key of at most `limit` bytes: itself if it is shorter than that, else limit bytes, palloc'd: its first bytes and
-/// its SHA-256. No string that fits has `limit` bytes, so that no two strings share a key.
+/// A string as a key of at most `limit` bytes: itself if it is shorter than that, else limit bytes, palloc'd: its first
+/// bytes and its SHA-256. No string that fits has `limit` bytes, so that no two strings share a key.
 extern ElementKey string_key(const char *string, Size length, uint32 limit);
 
 /// Sorts elements [n] by (attribute, key), in place, and drops those that are there already.

@@ -7,8 +7,8 @@ namespace vectorgpu::types
 namespace
 {
 
-/// The slices of the last query, kept between the calls of one function in one statement: a sequential scan asks for one query
-/// row after row, and a long one takes longer to sort than to match.
+/// The slices of the last query, kept between the calls of one function in one statement: a sequential scan asks for
+/// one query row after row, and a long one takes longer to sort than to match.
 struct QueryCache
 {
 	MemoryContext context;
@@ -51,8 +51,8 @@ cached_slices(FunctionCallInfo fcinfo, ElementSource source, struct varlena *que
 int32
 count(FunctionCallInfo fcinfo, ElementSource source)
 {
-	// An external value is an address only: two equal addresses are one value within a statement, but a copy of it must not
-	// outlive the statement's snapshot. Fetched here, it is compared by content.
+	// An external value is an address only: two equal addresses are one value within a statement, but a copy of it must
+	// not outlive the statement's snapshot. Fetched here, it is compared by content.
 	struct varlena *query = PG_GETARG_VARLENA_PP(1);
 
 	return count_matches(elements_of_value(source, {}, PG_GETARG_DATUM(0)), cached_slices(fcinfo, source, query));

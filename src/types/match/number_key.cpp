@@ -17,11 +17,11 @@ constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to 
 constexpr int kExponentBias = 1 << 23;
 constexpr int kDoubleDigits = 767; // no binary64 number has more significant decimal digits
 constexpr int kShortDigits = 15;   // every whole number of so many digits is a binary64 number
-constexpr int kShortExact = 20;   // digits of a binary64 number that is written exactly, such as 2^63
+constexpr int kShortExact = 20;    // digits of a binary64 number that is written exactly, such as 2^63
 constexpr int kExactPower = 22;    // 10^22 is the largest power of ten that is one
 
-constexpr double kPowers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-	1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+constexpr double kPowers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+	1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 void
 put_double(double value, uint8_t *key)
@@ -91,7 +91,8 @@ compare_magnitudes(const Decimal &a, const Decimal &b)
 Decimal
 exact_decimal(double value, char *digits)
 {
-	const auto end = std::to_chars(digits, digits + kDoubleDigits + 16, value, std::chars_format::scientific, kDoubleDigits - 1);
+	const auto end =
+		std::to_chars(digits, digits + kDoubleDigits + 16, value, std::chars_format::scientific, kDoubleDigits - 1);
 	char *mark = digits;
 	int exponent = 0;
 
@@ -142,7 +143,8 @@ nearest_long(const Decimal &value, int *sign)
 	char exact[kDoubleDigits + 16];
 	double nearest = 0;
 
-	// Digits beyond what any binary64 number has cannot move the comparison's result: the exact one below sees all of them.
+	// Digits beyond what any binary64 number has cannot move the comparison's result: the exact one below sees all of
+	// them.
 	const int n_digits = value.n_digits < kMaxNumberDigits ? value.n_digits : kMaxNumberDigits;
 
 	if (value.exponent > 310)
@@ -185,8 +187,8 @@ number_key(const Decimal &value, uint8_t *key)
 		return number_key(0.0, key);
 
 	const double nearest = value.n_digits <= kShortDigits && scale >= -kExactPower && scale <= kExactPower
-							   ? nearest_short(value, &sign)
-							   : nearest_long(value, &sign);
+		? nearest_short(value, &sign)
+		: nearest_long(value, &sign);
 
 	if (sign != 0 && value.n_digits > kMaxNumberDigits)
 		return 0;
@@ -346,7 +348,9 @@ number_text(const NumberFromKey &number, char *text)
 		return decimal_text(number.decimal, text);
 	if (std::isnan(number.value) || std::isinf(number.value) || number.value == 0)
 	{
-		const char *word = std::isnan(number.value) ? "NaN" : (number.value == 0 ? "0" : (number.value > 0 ? "Infinity" : "-Infinity"));
+		const char *word = std::isnan(number.value)
+			? "NaN"
+			: (number.value == 0 ? "0" : (number.value > 0 ? "Infinity" : "-Infinity"));
 
 		std::strcpy(text, word);
 		return static_cast<int>(std::strlen(text));
@@ -382,9 +386,11 @@ read_number(const char *text, int length, uint8_t *key, int *key_length)
 	bool point = false;
 	int64_t exponent = 0;
 
-	if (equals_word(text, length, "nan") || equals_word(text, length, "infinity") || equals_word(text, length, "-infinity"))
+	if (equals_word(text, length, "nan") || equals_word(text, length, "infinity") ||
+		equals_word(text, length, "-infinity"))
 	{
-		*key_length = number_key(text[0] == '-' ? -kInfinity : ((text[0] | 0x20) == 'n' ? -(kInfinity - kInfinity) : kInfinity), key);
+		*key_length = number_key(
+			text[0] == '-' ? -kInfinity : ((text[0] | 0x20) == 'n' ? -(kInfinity - kInfinity) : kInfinity), key);
 		return ReadNumber::kOk;
 	}
 	if (p < end && *p == '-')

@@ -1,16 +1,18 @@
-// Order-preserving keys of numbers. One key per value, whatever the type it came in: integers, decimals of any length and binary64
-// numbers that are mathematically equal have equal keys, and keys compare (memcmp, a prefix first) as the values do, -Infinity
-// first, NaN last. No PostgreSQL, no allocation, no exceptions, independent of the locale.
+// Order-preserving keys of numbers. One key per value, whatever the type it came in: integers, decimals of any length
+// and binary64 numbers that are mathematically equal have equal keys, and keys compare (memcmp, a prefix first) as the
+// values do, -Infinity first, NaN last. No PostgreSQL, no allocation, no exceptions, independent of the locale.
 //
 // Key of value v:
-//   8 bytes  d, the largest binary64 number <= v: its bits, negated if the sign is set, else with the sign set; big-endian.
-//            -0 is 0, every NaN is the quiet positive one. v > the largest finite number: that one; v below the smallest: -Infinity
+//   8 bytes  d, the largest binary64 number <= v: its bits, negated if the sign is set, else with the sign set;
+//   big-endian.
+//            -0 is 0, every NaN is the quiet positive one. v > the largest finite number: that one; v below the
+//            smallest: -Infinity
 //   then, only if v is not d, the decimal digits of v = +-0.d1d2d3... x 10^e with d1 and the last digit not 0:
 //   3 bytes  e + 2^23, big-endian
 //   n bytes  pairs of digits, each 1 + its value (1 .. 100), the last one filled up with a 0
 //   and if v is negative these bytes are inverted and a byte 0xFF ends them
-// Among values with equal d the digits decide, and d itself, with no digits, is the smallest. Whole numbers up to 2^53 and all
-// binary64 numbers have keys of 8 bytes.
+// Among values with equal d the digits decide, and d itself, with no digits, is the smallest. Whole numbers up to 2^53
+// and all binary64 numbers have keys of 8 bytes.
 #pragma once
 
 #include <cstddef>
@@ -48,13 +50,15 @@ struct NumberFromKey
 	Decimal decimal; // otherwise; digits point into the buffer given
 };
 
-/// Reads a key of `length` bytes; digits [kMaxNumberDigits + 2] is a buffer. False if the bytes are no key that number_key writes.
+/// Reads a key of `length` bytes; digits [kMaxNumberDigits + 2] is a buffer. False if the bytes are no key that
+/// number_key writes.
 bool read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey *number);
 
 constexpr int kMaxNumberText = kMaxNumberDigits + 32; // bytes of a number's text, terminator included
 
-/// Writes the text of a key, which read_number turns into the same key: decimal, in plain form or with an exponent; binary64
-/// numbers of many digits are their shortest decimal form followed by "f". Returns its length; the text ends in 0.
+/// Writes the text of a key, which read_number turns into the same key: decimal, in plain form or with an exponent;
+/// binary64 numbers of many digits are their shortest decimal form followed by "f". Returns its length; the text ends
+/// in 0.
 int number_text(const NumberFromKey &number, char *text);
 
 enum class ReadNumber
@@ -67,7 +71,8 @@ enum class ReadNumber
 
 constexpr int kMaxNumberExponent = 200000; // numeric goes from 10^-16383 to 10^131072
 
-/// Reads text [length]: [-]digits[.digits][e[+-]digits][f], "NaN", "Infinity" or "-Infinity" in any case. key [kMaxNumberKey].
+/// Reads text [length]: [-]digits[.digits][e[+-]digits][f], "NaN", "Infinity" or "-Infinity" in any case. key
+/// [kMaxNumberKey].
 ReadNumber read_number(const char *text, int length, uint8_t *key, int *key_length);
 
 } // namespace vectorgpu::types

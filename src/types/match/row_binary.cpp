@@ -1,4 +1,5 @@
-// Binary form of matchrow and matchquery (COPY BINARY, binary parameters and results), and their equality, order and hash. PG dialect.
+// Binary form of matchrow and matchquery (COPY BINARY, binary parameters and results), and their equality, order and
+// hash. PG dialect.
 //
 // Format, big-endian; a string's bytes are in the client's encoding:
 //   both        int8 1, int16 n, n attributes or items
@@ -26,14 +27,14 @@ constexpr int kOpen = 0;
 constexpr int kInclusive = 1;
 constexpr int kExclusive = 2;
 
-void
-invalid_binary(const char *type_name, const char *detail) pg_attribute_noreturn();
+void invalid_binary(const char *type_name, const char *detail) pg_attribute_noreturn();
 
 void
 invalid_binary(const char *type_name, const char *detail)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("invalid binary value of type %s", type_name),
-					   errdetail("%s", detail)));
+	ereport(ERROR,
+		(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("invalid binary value of type %s", type_name),
+			errdetail("%s", detail)));
 }
 
 // --- input -------------------------------------------------------------------
@@ -253,7 +254,8 @@ same_bytes(FunctionCallInfo fcinfo)
 	const struct varlena *a = PG_GETARG_VARLENA_PP(0);
 	const struct varlena *b = PG_GETARG_VARLENA_PP(1);
 
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) && memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
 Datum
@@ -261,7 +263,8 @@ hash(FunctionCallInfo fcinfo)
 {
 	const struct varlena *value = PG_GETARG_VARLENA_PP(0);
 
-	return hash_any(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)), static_cast<int>(VARSIZE_ANY_EXHDR(value)));
+	return hash_any(
+		reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)), static_cast<int>(VARSIZE_ANY_EXHDR(value)));
 }
 
 Datum
@@ -269,8 +272,8 @@ hash_extended(FunctionCallInfo fcinfo)
 {
 	const struct varlena *value = PG_GETARG_VARLENA_PP(0);
 
-	return hash_any_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)), static_cast<int>(VARSIZE_ANY_EXHDR(value)),
-		static_cast<uint64>(PG_GETARG_INT64(1)));
+	return hash_any_extended(reinterpret_cast<const unsigned char *>(VARDATA_ANY(value)),
+		static_cast<int>(VARSIZE_ANY_EXHDR(value)), static_cast<uint64>(PG_GETARG_INT64(1)));
 }
 
 /// Attribute by attribute, NULL last, then by number of attributes; values of different kinds by kind.

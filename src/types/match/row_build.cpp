@@ -1,7 +1,7 @@
 // matchrow(VARIADIC "any") and matchquery(VARIADIC "any"): values of SQL types to keys and slices. PG dialect.
 //
-// Immutable: what a value becomes depends on it and its type only. Values are read in their binary form, never through output
-// functions, so that no setting has a say.
+// Immutable: what a value becomes depends on it and its type only. Values are read in their binary form, never through
+// output functions, so that no setting has a say.
 #include "types/match/row_value.hpp"
 #include "types/sql_function.hpp"
 
@@ -61,20 +61,23 @@ struct CallTypes
 	ArgumentType types[FLEXIBLE_ARRAY_MEMBER];
 };
 
-void
-refuse_type(Oid type, int argument, const char *function, const char *hint) pg_attribute_noreturn();
+void refuse_type(Oid type, int argument, const char *function, const char *hint) pg_attribute_noreturn();
 
 void
 refuse_type(Oid type, int argument, const char *function, const char *hint)
 {
-	ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("%s does not take values of type %s", function, format_type_be(type)),
-					   errdetail("This is argument %d.", argument), errhint("%s", hint)));
+	ereport(ERROR,
+		(errcode(ERRCODE_DATATYPE_MISMATCH),
+			errmsg("%s does not take values of type %s", function, format_type_be(type)),
+			errdetail("This is argument %d.", argument), errhint("%s", hint)));
 }
 
-constexpr const char *kCastHint = "Cast it to an integer or floating-point type, numeric, text, boolean, date, timestamp, timestamp "
-								  "with time zone, time or uuid.";
-constexpr const char *kRangeHint = "Ranges of strings and enum values are not searched. Give the wanted values as an array, or filter with "
-								   "BETWEEN in WHERE.";
+constexpr const char *kCastHint =
+	"Cast it to an integer or floating-point type, numeric, text, boolean, date, timestamp, timestamp "
+	"with time zone, time or uuid.";
+constexpr const char *kRangeHint =
+	"Ranges of strings and enum values are not searched. Give the wanted values as an array, or filter with "
+	"BETWEEN in WHERE.";
 
 /// The kind of a base type; false if it has none.
 bool
@@ -146,7 +149,8 @@ resolve_range(ArgumentType *resolved, Oid range_type, int argument, const char *
 		refuse_type(resolved->type, argument, function, kRangeHint);
 	order = lookup_type_cache(getBaseType(subtype), TYPECACHE_CMP_PROC);
 	if (range->rng_cmp_proc_finfo.fn_oid != order->cmp_proc)
-		refuse_type(resolved->type, argument, function, "The range type has an order of its own. Use one with the default operator class.");
+		refuse_type(resolved->type, argument, function,
+			"The range type has an order of its own. Use one with the default operator class.");
 }
 
 bool
@@ -234,7 +238,8 @@ numeric_key(Datum datum)
 	if (sign == 0xC000)
 		return float_key(std::numeric_limits<double>::quiet_NaN());
 	if (sign == 0xD000 || sign == 0xF000)
-		return float_key(sign == 0xD000 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity());
+		return float_key(
+			sign == 0xD000 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity());
 	for (int i = 0; i < n_words; i++)
 	{
 		int digit = word(4 + i);
@@ -282,7 +287,8 @@ enum_key(Datum datum)
 	ElementKey key;
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("invalid internal value for enum: %u", oid)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION), errmsg("invalid internal value for enum: %u", oid)));
 
 	const char *label = NameStr(reinterpret_cast<Form_pg_enum>(GETSTRUCT(tuple))->enumlabel);
 
@@ -327,8 +333,10 @@ scalar_key(Oid type, Datum datum)
 			const char value = DatumGetChar(datum);
 
 			if (IS_HIGHBIT_SET(value))
-				ereport(ERROR, (errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE), errmsg("value of type \"char\" is not a character"),
-								   errdetail("It is the byte 0x%02x.", static_cast<unsigned char>(value)), errhint("Cast it to integer.")));
+				ereport(ERROR,
+					(errcode(ERRCODE_CHARACTER_NOT_IN_REPERTOIRE), errmsg("value of type \"char\" is not a character"),
+						errdetail("It is the byte 0x%02x.", static_cast<unsigned char>(value)),
+						errhint("Cast it to integer.")));
 			return bytes_key(ValueKind::kString, &value, value != '\0');
 		}
 		case UNKNOWNOID:
@@ -406,7 +414,8 @@ add_value(SliceSet *set, const ArgumentType &type, Shape shape, Datum datum)
 			bool *nulls;
 			int n;
 
-			deconstruct_array(array, ARR_ELEMTYPE(array), type.length, type.by_value, type.align, &elements, &nulls, &n);
+			deconstruct_array(
+				array, ARR_ELEMTYPE(array), type.length, type.by_value, type.align, &elements, &nulls, &n);
 			for (int i = 0; i < n; i++)
 			{
 				CHECK_FOR_INTERRUPTS();
@@ -508,7 +517,8 @@ make_row(FunctionCallInfo fcinfo)
 
 		if (type.shape != Shape::kScalar)
 			refuse_type(type.type, i + 1, "matchrow",
-				"An attribute of a row is a single value; arrays and ranges belong into matchquery. To count common elements of two "
+				"An attribute of a row is a single value; arrays and ranges belong into matchquery. To count common "
+				"elements of two "
 				"arrays use match_count or <#> on the arrays.");
 		if (arguments.nulls[i])
 			append_varint(&value, 0);

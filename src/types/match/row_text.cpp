@@ -5,12 +5,12 @@
 //   item   = "null" | part | "{" [ part { "," part } ] "}"          any of the parts; {} is what nothing matches
 //   part   = value | range
 //   value  = "null" (rows only) | number | string | "true" | "false" | kind literal
-//   range  = [ kind ] ("[" | "(") [ literal ] "," [ literal ] ("]" | ")")      without a kind: numbers; without a literal: open
-//   kind   = "number" | "boolean" | "date" | "timestamp" | "timestamptz" | "time" | "uuid"
-//   string = '"', in which \ makes the next character an ordinary one, '"'
-//   number = digits as usual, "NaN", "Infinity", "-Infinity"; with "f" at the end: the nearest double precision number
-// White space may stand between all of these. Dates are ISO dates, timestamptz is in UTC and ends in Z. What is written is the
-// shortest of the forms, and equal values are written alike.
+//   range  = [ kind ] ("[" | "(") [ literal ] "," [ literal ] ("]" | ")")      without a kind: numbers; without a
+//   literal: open kind   = "number" | "boolean" | "date" | "timestamp" | "timestamptz" | "time" | "uuid" string = '"',
+//   in which \ makes the next character an ordinary one, '"' number = digits as usual, "NaN", "Infinity", "-Infinity";
+//   with "f" at the end: the nearest double precision number
+// White space may stand between all of these. Dates are ISO dates, timestamptz is in UTC and ends in Z. What is written
+// is the shortest of the forms, and equal values are written alike.
 #include "types/match/row_value.hpp"
 #include "types/sql_function.hpp"
 
@@ -29,18 +29,20 @@ struct Parser
 	const char *type_name;
 };
 
-void
-malformed(const Parser *parser, const char *expected) pg_attribute_noreturn();
+void malformed(const Parser *parser, const char *expected) pg_attribute_noreturn();
 
 void
 malformed(const Parser *parser, const char *expected)
 {
 	if (*parser->next == '\0')
 		ereport(ERROR,
-			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION), errmsg("malformed %s literal: \"%s\"", parser->type_name, parser->text),
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				errmsg("malformed %s literal: \"%s\"", parser->type_name, parser->text),
 				errdetail("Unexpected end of input, %s.", expected)));
-	ereport(ERROR, (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-					   errmsg("malformed %s literal: \"%s\"", parser->type_name, parser->text), errdetail("At \"%s\", %s.", parser->next, expected)));
+	ereport(ERROR,
+		(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			errmsg("malformed %s literal: \"%s\"", parser->type_name, parser->text),
+			errdetail("At \"%s\", %s.", parser->next, expected)));
 }
 
 bool
@@ -162,14 +164,14 @@ token_key(Parser *parser, Token token)
 	return {key, static_cast<uint32>(length)};
 }
 
-void
-refuse_string_range(void) pg_attribute_noreturn();
+void refuse_string_range(void) pg_attribute_noreturn();
 
 void
 refuse_string_range(void)
 {
-	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("ranges of strings are not searched"),
-					   errhint("Give the wanted values: {\"a\",\"b\"}.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("ranges of strings are not searched"),
+			errhint("Give the wanted values: {\"a\",\"b\"}.")));
 }
 
 /// A range from its bracket on.
@@ -196,10 +198,11 @@ take_range(Parser *parser, ValueKind kind, SliceSet *set)
 	if (high.length > 0)
 		high_key = literal_key(parser, kind, high);
 	if (low.length > 0 && high.length > 0 && compare_keys(low_key, high_key) > 0)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
-						   errmsg("range lower bound must be less than or equal to range upper bound"),
-						   errdetail("The range is \"%.*s,%.*s\".", static_cast<int>(Min(low.length, 100)), low.text,
-							   static_cast<int>(Min(high.length, 100)), high.text)));
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+				errmsg("range lower bound must be less than or equal to range upper bound"),
+				errdetail("The range is \"%.*s,%.*s\".", static_cast<int>(Min(low.length, 100)), low.text,
+					static_cast<int>(Min(high.length, 100)), high.text)));
 	add_range(set, kind, low_key, low_inclusive, high_key, high_inclusive);
 }
 

@@ -145,7 +145,8 @@ void
 add_range(SliceSet *set, ValueKind kind, ElementKey low, bool low_inclusive, ElementKey high, bool high_inclusive)
 {
 	const ElementKey from = low.length == 0 ? kind_bound(static_cast<int>(kind)) : (low_inclusive ? low : beyond(low));
-	const ElementKey to = high.length == 0 ? kind_bound(static_cast<int>(kind) + 1) : (high_inclusive ? beyond(high) : high);
+	const ElementKey to =
+		high.length == 0 ? kind_bound(static_cast<int>(kind) + 1) : (high_inclusive ? beyond(high) : high);
 
 	add_slice(set, from, to);
 }
@@ -158,8 +159,8 @@ bool
 is_point(const Slice &slice)
 {
 	return slice.high.length == slice.low.length + 1 && slice.high.bytes[slice.low.length] == 0 &&
-		   memcmp(slice.low.bytes, slice.high.bytes, slice.low.length) == 0 &&
-		   (slice.low.length > 1 || slice.low.bytes[0] == static_cast<uint8>(ValueKind::kString));
+		memcmp(slice.low.bytes, slice.high.bytes, slice.low.length) == 0 &&
+		(slice.low.length > 1 || slice.low.bytes[0] == static_cast<uint8>(ValueKind::kString));
 }
 
 } // namespace
@@ -172,7 +173,8 @@ append_item(StringInfo value, SliceSet *set)
 	appendStringInfoCharMacro(value, set->is_null ? 0 : 1);
 	if (set->is_null)
 		return;
-	std::sort(set->slices, set->slices + set->n, [](const Slice &a, const Slice &b) { return compare_keys(a.low, b.low) < 0; });
+	std::sort(set->slices, set->slices + set->n,
+		[](const Slice &a, const Slice &b) { return compare_keys(a.low, b.low) < 0; });
 	for (int32 i = 0; i < set->n; i++)
 	{
 		// Slices of two kinds may touch: an open bound is where the next kind begins.
@@ -210,8 +212,8 @@ read_slice(ValueReader *reader, ElementKey *low, ElementKey *high)
 namespace
 {
 
-/// Whether a bound is a key followed by 0. A number's key has 8 bytes or ends in a byte other than 0, the other kinds have keys of
-/// one length, and strings have no 0.
+/// Whether a bound is a key followed by 0. A number's key has 8 bytes or ends in a byte other than 0, the other kinds
+/// have keys of one length, and strings have no 0.
 bool
 is_beyond(ElementKey bound)
 {
@@ -270,15 +272,19 @@ void
 check_attributes(int64 n, const char *type_name)
 {
 	if (n > kMaxAttributes)
-		ereport(ERROR, (errcode(ERRCODE_TOO_MANY_COLUMNS), errmsg("%s cannot have more than %d attributes", type_name, kMaxAttributes),
-						   errdetail("%lld are given.", static_cast<long long>(n))));
+		ereport(ERROR,
+			(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				errmsg("%s cannot have more than %d attributes", type_name, kMaxAttributes),
+				errdetail("%lld are given.", static_cast<long long>(n))));
 }
 
 void
 number_too_long(void)
 {
-	ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("number has too many digits to be matched"),
-					   errdetail("At most %d significant digits are allowed.", kMaxNumberDigits), errhint("Round it to fewer digits.")));
+	ereport(ERROR,
+		(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("number has too many digits to be matched"),
+			errdetail("At most %d significant digits are allowed.", kMaxNumberDigits),
+			errhint("Round it to fewer digits.")));
 }
 
 // --- elements ----------------------------------------------------------------

@@ -1,8 +1,8 @@
-// The types matchrow (a tuple of values) and matchquery (what is asked of each of its attributes) as they are stored. PG dialect.
-// Used by the files of this folder; an index sees elements and slices only.
+// The types matchrow (a tuple of values) and matchquery (what is asked of each of its attributes) as they are stored.
+// PG dialect. Used by the files of this folder; an index sees elements and slices only.
 //
-// A value is a byte string, its key: the kind, then an order-preserving form of what it is. Nothing in it depends on type oids,
-// time zones or date styles, so that it survives dump, restore and pg_upgrade.
+// A value is a byte string, its key: the kind, then an order-preserving form of what it is. Nothing in it depends on
+// type oids, time zones or date styles, so that it survives dump, restore and pg_upgrade.
 //
 //   kind             byte  then
 //   number           1     number_key.hpp: integers, numeric, real, double precision by value
@@ -16,12 +16,14 @@
 // Signed integers are big-endian with the sign bit inverted. The infinities of the date types are their extreme values.
 //
 // matchrow, after the varlena word:     byte 1; uint16 n, big-endian; n times: length of the key (0 for NULL), key
-// matchquery, after the varlena word:   byte 1; uint16 n, big-endian; n items: byte 0 for NULL (asks nothing), or byte 1, number
-//                                       of slices, slices: byte 0, length, key: equal to it; or byte 1, length, low, length, high:
-//                                       low <= key < high
-// Lengths and numbers of slices are variable-length integers, 7 bits a byte, low ones first. The slices of an item are ascending,
-// neither empty nor overlapping nor touching, and a single key is never written as a range: equal queries are equal bytes.
-// "Beyond k" is the key k followed by 0: no key lies between. An open bound is the byte of the kind (low) or of the next (high).
+// matchquery, after the varlena word:   byte 1; uint16 n, big-endian; n items: byte 0 for NULL (asks nothing), or byte
+// 1, number
+//                                       of slices, slices: byte 0, length, key: equal to it; or byte 1, length, low,
+//                                       length, high: low <= key < high
+// Lengths and numbers of slices are variable-length integers, 7 bits a byte, low ones first. The slices of an item are
+// ascending, neither empty nor overlapping nor touching, and a single key is never written as a range: equal queries
+// are equal bytes. "Beyond k" is the key k followed by 0: no key lies between. An open bound is the byte of the kind
+// (low) or of the next (high).
 #pragma once
 
 #include "types/match/element_list.hpp"
@@ -92,7 +94,8 @@ extern void add_slice(SliceSet *set, ElementKey low, ElementKey high);
 extern void add_point(SliceSet *set, ElementKey key);
 
 /// The slice of a range of values of one kind; a bound with key length 0 is open. One that holds nothing adds nothing.
-extern void add_range(SliceSet *set, ValueKind kind, ElementKey low, bool low_inclusive, ElementKey high, bool high_inclusive);
+extern void add_range(
+	SliceSet *set, ValueKind kind, ElementKey low, bool low_inclusive, ElementKey high, bool high_inclusive);
 
 /// Sorts and unites the slices and writes the item.
 extern void append_item(StringInfo value, SliceSet *set);
@@ -124,12 +127,13 @@ extern void number_too_long(void) pg_attribute_noreturn();
 extern const char *kind_name(ValueKind kind);
 extern int kind_of_name(const char *name, Size length);
 
-/// Writes the text of a key (without its kind) and reads it: value_text.cpp. `key` has room for kMaxNumberKey + 1 bytes; a string is
-/// never read here.
+/// Writes the text of a key (without its kind) and reads it: value_text.cpp. `key` has room for kMaxNumberKey + 1
+/// bytes; a string is never read here.
 extern void append_value_text(StringInfo text, ElementKey key);
 extern int read_value_text(ValueKind kind, const char *text, Size length, uint8 *key);
 
-/// Checks a key that came from outside; true if a value of its kind has it. A string has passed the check of its encoding.
+/// Checks a key that came from outside; true if a value of its kind has it. A string has passed the check of its
+/// encoding.
 extern bool key_is_valid(ElementKey key);
 
 } // namespace vectorgpu::types

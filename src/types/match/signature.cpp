@@ -48,7 +48,8 @@ minhash_values(const ElementList &set, const ElementOptions &options)
 	for (int32 i = 0; i < set.n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		engine::minhash_add(engine::hash_bytes(set.elements[i].key.bytes, set.elements[i].key.length), options.seed, options.hashes, minima);
+		engine::minhash_add(engine::hash_bytes(set.elements[i].key.bytes, set.elements[i].key.length), options.seed,
+			options.hashes, minima);
 	}
 	for (int32 i = 0; i < options.hashes; i++)
 		values[i] = engine::minhash_value(minima[i]);
@@ -58,7 +59,8 @@ minhash_values(const ElementList &set, const ElementOptions &options)
 
 // --- LSH -----------------------------------------------------------------------
 
-/// The random numbers of some options, kept for the life of the backend: making them takes a thousand times as long as a signature.
+/// The random numbers of some options, kept for the life of the backend: making them takes a thousand times as long as
+/// a signature.
 struct LshTable
 {
 	engine::LshOptions options;
@@ -73,8 +75,8 @@ uint64 lsh_uses;
 bool
 same_options(const engine::LshOptions &a, const engine::LshOptions &b)
 {
-	return a.family == b.family && a.dim == b.dim && a.hashes == b.hashes && a.buckets == b.buckets && a.width == b.width &&
-		   a.seed == b.seed;
+	return a.family == b.family && a.dim == b.dim && a.hashes == b.hashes && a.buckets == b.buckets &&
+		a.width == b.width && a.seed == b.seed;
 }
 
 const void *
@@ -93,9 +95,12 @@ lsh_table(const engine::LshOptions &options)
 			oldest = &table;
 	}
 	if (static_cast<int64>(options.dim) * options.hashes > kMaxLshNumbers)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too many hash functions for vectors of so many dimensions"),
-						   errdetail("%u functions of %u dimensions need %lld random numbers, the limit is %lld.", options.hashes, options.dim,
-							   static_cast<long long>(options.dim) * options.hashes, static_cast<long long>(kMaxLshNumbers))));
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("too many hash functions for vectors of so many dimensions"),
+				errdetail("%u functions of %u dimensions need %lld random numbers, the limit is %lld.", options.hashes,
+					options.dim, static_cast<long long>(options.dim) * options.hashes,
+					static_cast<long long>(kMaxLshNumbers))));
 	if (oldest->numbers != nullptr)
 		pfree(oldest->numbers);
 	oldest->numbers = nullptr;
@@ -116,8 +121,8 @@ lsh_options(ElementSource source, const ElementOptions &options, int dim)
 	engine::LshOptions lsh;
 
 	lsh.family = source == ElementSource::kLshL2
-					 ? engine::LshFamily::kL2
-					 : (source == ElementSource::kLshL1 ? engine::LshFamily::kL1 : engine::LshFamily::kCosine);
+		? engine::LshFamily::kL2
+		: (source == ElementSource::kLshL1 ? engine::LshFamily::kL1 : engine::LshFamily::kCosine);
 	lsh.dim = static_cast<uint32_t>(dim);
 	lsh.hashes = static_cast<uint32_t>(options.hashes);
 	lsh.seed = options.seed;
@@ -151,8 +156,9 @@ int_argument(FunctionCallInfo fcinfo, int argument, const char *name, int low, i
 	const int32 value = PG_GETARG_INT32(argument);
 
 	if (value < low || value > high)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %d is out of range for \"%s\"", value, name),
-						   errdetail("Valid values are from %d to %d.", low, high)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %d is out of range for \"%s\"", value, name),
+				errdetail("Valid values are from %d to %d.", low, high)));
 	return value;
 }
 
@@ -193,8 +199,10 @@ lsh(FunctionCallInfo fcinfo, ElementSource source)
 	{
 		options.width = PG_GETARG_FLOAT8(2);
 		if (!(options.width >= engine::kMinLshWidth && options.width <= engine::kMaxLshWidth))
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("value %g is out of range for \"width\"", options.width),
-							   errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
+			ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("value %g is out of range for \"width\"", options.width),
+					errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
 		options.buckets = int_argument(fcinfo, 3, "buckets", 2, kMaxBuckets);
 	}
 	options.seed = static_cast<uint64>(PG_GETARG_INT64(widths ? 4 : 2));
@@ -225,8 +233,9 @@ signature_matches(FunctionCallInfo fcinfo)
 	if (n == 0 || other == 0) // of an empty set: nothing in common with any
 		PG_RETURN_INT32(0);
 	if (n != other)
-		ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("different lengths of signatures %d and %d", n, other),
-						   errhint("Compare signatures of the same number of hash functions.")));
+		ereport(ERROR,
+			(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("different lengths of signatures %d and %d", n, other),
+				errhint("Compare signatures of the same number of hash functions.")));
 	for (int i = 0; i < n; i++)
 		matches += a[i] == b[i];
 	PG_RETURN_INT32(matches);
@@ -239,8 +248,10 @@ hashes_for(FunctionCallInfo fcinfo)
 	const float8 delta = PG_GETARG_FLOAT8(1);
 
 	if (!(epsilon > 0 && epsilon < 1 && delta > 0 && delta < 1))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("epsilon and delta must be greater than 0 and less than 1"),
-						   errdetail("They are %g and %g.", epsilon, delta)));
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("epsilon and delta must be greater than 0 and less than 1"),
+				errdetail("They are %g and %g.", epsilon, delta)));
 	PG_RETURN_INT64(engine::lsh_hashes(epsilon, delta));
 }
 
@@ -261,7 +272,8 @@ lsh_elements(ElementSource source, const ElementOptions &options, Datum datum)
 	const float *elements = elements_of<Float32>(vector);
 
 	// the cosine distance of a zero vector is NaN: it agrees with nothing
-	if (source == ElementSource::kLshCosine && std::all_of(elements, elements + vector->dim, [](float x) { return x == 0; }))
+	if (source == ElementSource::kLshCosine &&
+		std::all_of(elements, elements + vector->dim, [](float x) { return x == 0; }))
 		return {nullptr, 0, 0};
 	return signature_elements(lsh_values(source, options, vector), options.hashes);
 }

@@ -1,7 +1,8 @@
 // Values of matchrow and matchquery as text, and what of a value from outside is valid. PG dialect.
 //
-// The same on every server and in every session: dates in ISO form, timestamps with time zone in UTC, whatever DateStyle and TimeZone
-// are. Only what is written is read, so that reading is immutable too: "today" and the like are no dates here.
+// The same on every server and in every session: dates in ISO form, timestamps with time zone in UTC, whatever
+// DateStyle and TimeZone are. Only what is written is read, so that reading is immutable too: "today" and the like are
+// no dates here.
 #include "types/match/row_value.hpp"
 
 extern "C"
@@ -26,7 +27,8 @@ constexpr const char *kKindNames[] = {"number", "text", "boolean", "date", "time
 int32
 get_int32(const uint8 *bytes)
 {
-	const uint32 value = static_cast<uint32>(bytes[0]) << 24 | static_cast<uint32>(bytes[1]) << 16 | bytes[2] << 8 | bytes[3];
+	const uint32 value =
+		static_cast<uint32>(bytes[0]) << 24 | static_cast<uint32>(bytes[1]) << 16 | bytes[2] << 8 | bytes[3];
 
 	return static_cast<int32>(value ^ (UINT32_C(1) << 31));
 }
@@ -158,8 +160,8 @@ struct YearMonthDay
 bool
 read_date(Cursor *cursor, YearMonthDay *date)
 {
-	return read_digits(cursor, 4, 7, &date->year) && read_char(cursor, '-') && read_digits(cursor, 2, 2, &date->month) &&
-		   read_char(cursor, '-') && read_digits(cursor, 2, 2, &date->day);
+	return read_digits(cursor, 4, 7, &date->year) && read_char(cursor, '-') &&
+		read_digits(cursor, 2, 2, &date->month) && read_char(cursor, '-') && read_digits(cursor, 2, 2, &date->day);
 }
 
 bool
@@ -170,8 +172,8 @@ read_time(Cursor *cursor, int64 *microseconds)
 	int second;
 	int fraction = 0;
 
-	if (!read_digits(cursor, 2, 2, &hour) || !read_char(cursor, ':') || !read_digits(cursor, 2, 2, &minute) || !read_char(cursor, ':') ||
-		!read_digits(cursor, 2, 2, &second) || minute > 59 || second > 59)
+	if (!read_digits(cursor, 2, 2, &hour) || !read_char(cursor, ':') || !read_digits(cursor, 2, 2, &minute) ||
+		!read_char(cursor, ':') || !read_digits(cursor, 2, 2, &second) || minute > 59 || second > 59)
 		return false;
 	if (read_char(cursor, '.'))
 	{
@@ -309,7 +311,8 @@ append_value_text(StringInfo text, ElementKey key)
 			NumberFromKey number;
 
 			if (!read_number_key(value, length, digits, &number))
-				ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("invalid number in a matchrow or matchquery value")));
+				ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED), errmsg("invalid number in a matchrow or matchquery value")));
 			appendBinaryStringInfo(text, number_form, number_text(number, number_form));
 			break;
 		}
@@ -371,8 +374,9 @@ read_value_text(ValueKind kind, const char *text, Size length, uint8 *key)
 				case ReadNumber::kTooLong:
 					number_too_long();
 				case ReadNumber::kOutOfRange:
-					ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE), errmsg("number \"%.*s\" is out of range",
-																					  static_cast<int>(Min(length, 100)), text)));
+					ereport(ERROR,
+						(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+							errmsg("number \"%.*s\" is out of range", static_cast<int>(Min(length, 100)), text)));
 				case ReadNumber::kSyntax:
 					return 0;
 			}
@@ -381,7 +385,8 @@ read_value_text(ValueKind kind, const char *text, Size length, uint8 *key)
 			return 0;
 		case ValueKind::kBoolean:
 			key[1] = length == 4;
-			return (length == 4 && memcmp(text, "true", 4) == 0) || (length == 5 && memcmp(text, "false", 5) == 0) ? 2 : 0;
+			return (length == 4 && memcmp(text, "true", 4) == 0) || (length == 5 && memcmp(text, "false", 5) == 0) ? 2
+																												   : 0;
 		case ValueKind::kDate:
 		{
 			int32 date;

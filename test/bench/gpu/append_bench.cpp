@@ -1,10 +1,14 @@
-// Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of batches of
-// --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size of the delta.
-//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]
-// --chain: no search in one pass. --behind: instead, what a search costs right behind an append of one row, as the worker does it
-// (append_at_once, then the search in another thread), beside one with nothing before it. The delta's rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
-// makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is compared with a
-// plain computation.
+// Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of
+// batches of
+// --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size
+// of the delta.
+//   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
+//   [--behind]
+// --chain: no search in one pass. --behind: instead, what a search costs right behind an append of one row, as the
+// worker does it (append_at_once, then the search in another thread), beside one with nothing before it. The delta's
+// rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
+// makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is
+// compared with a plain computation.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -61,8 +65,7 @@ public:
 		must(engine_->seal_segment(copy_, 1));
 	}
 
-	void
-	append(size_t n)
+	void append(size_t n)
 	{
 		std::vector<RowId> ids(n);
 		std::vector<float> vectors(n * data_.base.dim);
@@ -70,22 +73,21 @@ public:
 		for (size_t i = 0; i < n; i++)
 		{
 			ids[i] = data_.base.n + n_appended_ + i;
-			std::memcpy(vectors.data() + i * data_.base.dim, data_.delta_row(n_appended_ + i), data_.base.dim * sizeof(float));
+			std::memcpy(
+				vectors.data() + i * data_.base.dim, data_.delta_row(n_appended_ + i), data_.base.dim * sizeof(float));
 		}
 		must(engine_->append_delta(copy_, n_appended_, {ids, vectors.data(), n}));
 		n_appended_ += n;
 	}
 
-	void
-	grow_to(size_t n)
+	void grow_to(size_t n)
 	{
 		while (n_appended_ < n)
 			append(std::min<size_t>(4096, n - n_appended_));
 	}
 
 	/// Searches a second over ms; *batch_ms: the median batch.
-	double
-	search(double ms, double *batch_ms)
+	double search(double ms, double *batch_ms)
 	{
 		std::vector<std::vector<engine::Neighbor>> results;
 		std::vector<engine::SearchQuery> requests(batch_);
@@ -96,7 +98,8 @@ public:
 		while (now - start < ms)
 		{
 			for (engine::SearchQuery &request : requests)
-				request = {data_.queries.values.data() + (next_query_++ % data_.queries.n) * data_.base.dim, kLimit, false, {}};
+				request = {data_.queries.values.data() + (next_query_++ % data_.queries.n) * data_.base.dim, kLimit,
+					false, {}};
 			must(engine_->search(copy_, requests, &results));
 
 			const double end = now_ms();
@@ -109,8 +112,7 @@ public:
 	}
 
 	/// The same while another thread appends. *latency_us: median and 99 % of an append.
-	double
-	search_beside(double ms, double rate, double *batch_ms, double *appended, double latency_us[2])
+	double search_beside(double ms, double rate, double *batch_ms, double *appended, double latency_us[2])
 	{
 		std::atomic<bool> done{false};
 		std::vector<double> took;
@@ -155,8 +157,7 @@ public:
 		size_t n;
 	};
 
-	Behind
-	behind(double ms)
+	Behind behind(double ms)
 	{
 		std::vector<std::vector<engine::Neighbor>> results;
 		std::vector<engine::SearchQuery> requests(batch_);
@@ -172,7 +173,8 @@ public:
 					if (turn.load(std::memory_order_acquire) != 1)
 						continue;
 					for (engine::SearchQuery &request : requests)
-						request = {data_.queries.values.data() + (next_query_++ % data_.queries.n) * data_.base.dim, kLimit, false, {}};
+						request = {data_.queries.values.data() + (next_query_++ % data_.queries.n) * data_.base.dim,
+							kLimit, false, {}};
 					must(engine_->search(copy_, requests, &results));
 					turn.store(0, std::memory_order_release);
 				}
@@ -241,8 +243,7 @@ public:
 	}
 
 	/// True if the nearest rows of some queries are those of a plain computation, up to its rounding.
-	bool
-	right() const
+	bool right() const
 	{
 		bool all = true;
 
@@ -256,7 +257,8 @@ public:
 			must(engine_->search(copy_, {&request, 1}, &found));
 			for (size_t i = 0; i < data_.base.n + n_appended_; i++)
 			{
-				const float *row = i < data_.base.n ? data_.base.values.data() + i * data_.base.dim : data_.delta_row(i - data_.base.n);
+				const float *row = i < data_.base.n ? data_.base.values.data() + i * data_.base.dim
+													: data_.delta_row(i - data_.base.n);
 				double sum = 0;
 
 				for (uint32_t e = 0; e < data_.base.dim; e++)
@@ -297,7 +299,9 @@ main(int argc, char **argv)
 
 	if (argc < 3)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]\n", argv[0]);
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]\n",
+			argv[0]);
 		return 2;
 	}
 	for (int i = 3; i < argc; i++)
@@ -326,7 +330,8 @@ main(int argc, char **argv)
 	data.n_delta = std::min<size_t>(data.base.n, 20000);
 	data.delta.resize(data.n_delta * data.base.dim);
 	for (size_t i = 0; i < data.delta.size(); i++)
-		data.delta[i] = std::clamp(data.base.values[i] + static_cast<float>(static_cast<int>(rng() % 7) - 3), 0.0f, 255.0f);
+		data.delta[i] =
+			std::clamp(data.base.values[i] + static_cast<float>(static_cast<int>(rng() % 7) - 3), 0.0f, 255.0f);
 	if (real)
 	{
 		for (std::vector<float> *values : {&data.base.values, &data.queries.values, &data.delta})
@@ -341,11 +346,12 @@ main(int argc, char **argv)
 	bool right = true;
 
 	bench.search(100, &batch_ms); // warm
-	std::printf("# %s; %u x %u, %s; batches of %zu, k = %zu; %.0f appends of one row a second asked for\n", engine->description(),
-		data.base.n, data.base.dim, real ? "real numbers" : "bytes", batch, kLimit, rate);
+	std::printf("# %s; %u x %u, %s; batches of %zu, k = %zu; %.0f appends of one row a second asked for\n",
+		engine->description(), data.base.n, data.base.dim, real ? "real numbers" : "bytes", batch, kLimit, rate);
 	if (behind)
 	{
-		std::printf("%8s %10s %10s %10s %10s %10s %8s %8s %6s\n", "delta", "alone us", "append us", "behind us", "both us", "more us", "n", "refused", "right");
+		std::printf("%8s %10s %10s %10s %10s %10s %8s %8s %6s\n", "delta", "alone us", "append us", "behind us",
+			"both us", "more us", "n", "refused", "right");
 		for (const size_t size : sizes)
 		{
 			bench.grow_to(size);
@@ -355,14 +361,15 @@ main(int argc, char **argv)
 			const bool is_right = bench.right();
 
 			right = right && is_right;
-			std::printf("%8zu %10.1f %10.1f %10.1f %10.1f %10.1f %8zu %8zu %6s\n", at, figures.alone, figures.append, figures.behind,
-				figures.together, figures.together - figures.alone, figures.n, figures.refused, is_right ? "yes" : "NO");
+			std::printf("%8zu %10.1f %10.1f %10.1f %10.1f %10.1f %8zu %8zu %6s\n", at, figures.alone, figures.append,
+				figures.behind, figures.together, figures.together - figures.alone, figures.n, figures.refused,
+				is_right ? "yes" : "NO");
 			std::fflush(stdout);
 		}
 		return right ? 0 : 1;
 	}
-	std::printf("%8s %12s %10s %7s | %12s %10s %7s %9s %8s %8s %6s\n", "delta", "searches/s", "batch ms", "cost", "beside", "batch ms", "cost",
-		"appends/s", "p50 us", "p99 us", "right");
+	std::printf("%8s %12s %10s %7s | %12s %10s %7s %9s %8s %8s %6s\n", "delta", "searches/s", "batch ms", "cost",
+		"beside", "batch ms", "cost", "appends/s", "p50 us", "p99 us", "right");
 	for (const size_t size : sizes)
 	{
 		double beside_ms = 0;
@@ -381,7 +388,8 @@ main(int argc, char **argv)
 
 		right = right && is_right;
 		std::printf("%8zu %12.0f %10.4f %6.1f%% | %12.0f %10.4f %6.1f%% %9.0f %8.1f %8.1f %6s\n", at, still, batch_ms,
-			100 * (1 - still / alone), beside, beside_ms, 100 * (1 - beside / alone), appended, latency[0], latency[1], is_right ? "yes" : "NO");
+			100 * (1 - still / alone), beside, beside_ms, 100 * (1 - beside / alone), appended, latency[0], latency[1],
+			is_right ? "yes" : "NO");
 		std::fflush(stdout);
 	}
 	return right ? 0 : 1;

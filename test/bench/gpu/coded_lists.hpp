@@ -1,5 +1,5 @@
-// Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description behind the lists
-// (engine/interface/codes_layout.hpp).
+// Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description
+// behind the lists (engine/interface/codes_layout.hpp).
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ code_step(const engine::ivf::Outcome &outcome)
 
 /// vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1]. L2.
 inline std::vector<uint8_t>
-describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> vectors, std::span<const float> centroids,
-	std::span<const uint64_t> offsets)
+describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> vectors,
+	std::span<const float> centroids, std::span<const uint64_t> offsets)
 {
 	namespace ivf = engine::ivf;
 
@@ -44,7 +44,8 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 	engine::CodesLayout layout;
 	ivf::Call call;
 
-	if (const char *error = engine::code_spec_of(wanted.head, {Metric::kL2, ElementType::kFloat32, dim}, &layout.spec); error != nullptr)
+	if (const char *error = engine::code_spec_of(wanted.head, {Metric::kL2, ElementType::kFloat32, dim}, &layout.spec);
+		error != nullptr)
 	{
 		std::fprintf(stderr, "%s\n", error);
 		std::exit(1);
@@ -75,10 +76,12 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 		ivf::PqEncoder encoder;
 
 		for (uint32_t list = 0; list < n_lists; list++)
-			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]), labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
+			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]),
+				labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
 		for (size_t i = 0; i < n; i += step)
 		{
-			sample.insert(sample.end(), vectors.begin() + static_cast<ptrdiff_t>(i * dim), vectors.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
+			sample.insert(sample.end(), vectors.begin() + static_cast<ptrdiff_t>(i * dim),
+				vectors.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
 			sample_labels.push_back(labels[i]);
 		}
 		training.rows = sample.data();
@@ -119,8 +122,8 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 				const Interleaving &all = *static_cast<const Interleaving *>(argument);
 				const size_t first = std::min(all.n, task * all.part);
 
-				ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first), all.code_bytes,
-					all.codes + first * all.code_bytes);
+				ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first),
+					all.code_bytes, all.codes + first * all.code_bytes);
 			},
 			&whole);
 	}

@@ -1,8 +1,10 @@
 // Search of product quantiser's codes of as many rows as the device holds, which the device makes by itself.
-//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH PROBES]
-// Rows, codes, terms and lists are made by a kernel from a seed (made_lists.cu) where an engine's copy has them, and are searched by
-// what the engine searches copies with (search_lists): ranking, scan of codes, canonical scores of candidates. Recall says nothing of such
-// rows. Some answers of each line are compared with those of engine/ivf on the CPU over the same codes, bit for bit.
+//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH
+//   PROBES]
+// Rows, codes, terms and lists are made by a kernel from a seed (made_lists.cu) where an engine's copy has them, and
+// are searched by what the engine searches copies with (search_lists): ranking, scan of codes, canonical scores of
+// candidates. Recall says nothing of such rows. Some answers of each line are compared with those of engine/ivf on the
+// CPU over the same codes, bit for bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,8 +34,8 @@ namespace
 
 constexpr size_t kNeighbors = 10;
 constexpr size_t kQueries = 10000;
-constexpr size_t kCompared = 3;           // queries of each line
-constexpr double kBytesPerSecond = 4.25e12; // as in gpu_search_bench
+constexpr size_t kCompared = 3;              // queries of each line
+constexpr double kBytesPerSecond = 4.25e12;  // as in gpu_search_bench
 constexpr double kLookUpsPerSecond = 2.1e12; // gpu/kernels/README.md, "Codes": 32 banks, 132 processors
 
 struct Options
@@ -71,8 +73,7 @@ public:
 	uint64_t bytes() const { return budget_.used(); }
 
 	/// Centroid of some list, plus codewords, plus noise: like a row.
-	std::vector<float>
-	make_queries(size_t n) const
+	std::vector<float> make_queries(size_t n) const
 	{
 		std::mt19937 rng(7);
 		std::uniform_real_distribution<float> noise(-kNoise, kNoise);
@@ -91,7 +92,8 @@ public:
 				{
 					const uint32_t d = part * sub_dim + s;
 
-					queries[i * options_.dim + d] = centroids_[list * options_.dim + d] + floats_[(part * sub_dim + s) * 256 + word] + noise(rng);
+					queries[i * options_.dim + d] =
+						centroids_[list * options_.dim + d] + floats_[(part * sub_dim + s) * 256 + word] + noise(rng);
 				}
 			}
 		}
@@ -99,22 +101,22 @@ public:
 	}
 
 	/// The lists in the order of a query.
-	std::vector<engine::Neighbor>
-	rank(const float *query) const
+	std::vector<engine::Neighbor> rank(const float *query) const
 	{
 		std::vector<double> scores(options_.n_lists);
 		std::vector<engine::Neighbor> ranked;
 
-		engine::compute_scores(spec_, query, centroids_.data(), options_.dim * sizeof(float), options_.n_lists, scores.data());
+		engine::compute_scores(
+			spec_, query, centroids_.data(), options_.dim * sizeof(float), options_.n_lists, scores.data());
 		for (uint32_t list = 0; list < options_.n_lists; list++)
 			ranked.push_back({scores[list], list});
 		std::sort(ranked.begin(), ranked.end(), engine::neighbor_less);
 		return ranked;
 	}
 
-	/// What a query must find: candidates by engine/ivf, over codes and terms read back, and canonical scores of rows read back.
-	std::vector<engine::Neighbor>
-	expect(const float *query, uint32_t n_probes, uint32_t n_candidates)
+	/// What a query must find: candidates by engine/ivf, over codes and terms read back, and canonical scores of rows
+	/// read back.
+	std::vector<engine::Neighbor> expect(const float *query, uint32_t n_probes, uint32_t n_candidates)
 	{
 		namespace ivf = engine::ivf;
 
@@ -130,7 +132,8 @@ public:
 		{
 			const uint64_t end = offsets_[ranked[i].row + 1];
 			const uint64_t begin = offsets_[ranked[i].row];
-			const uint64_t first = begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block on
+			const uint64_t first =
+				begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block on
 			const size_t n = end - first;
 			const size_t n_bytes = ivf::interleaved_bytes(n, options_.m);
 			std::vector<uint8_t> codes(n_bytes);
@@ -140,8 +143,11 @@ public:
 			if (begin == end)
 				continue;
 			read_codes(first * options_.m, n_bytes, codes.data());
-			check(*device_, cudaMemcpy(terms.data(), codes_->terms.as<float>() + first, n * sizeof(float), cudaMemcpyDeviceToHost), "read terms");
-			ivf::code_scores(prepared, ivf::code_list_constant(code_spec_, ranked[i].score), codes.data(), terms.data(), n, scores.data());
+			check(*device_,
+				cudaMemcpy(terms.data(), codes_->terms.as<float>() + first, n * sizeof(float), cudaMemcpyDeviceToHost),
+				"read terms");
+			ivf::code_scores(prepared, ivf::code_list_constant(code_spec_, ranked[i].score), codes.data(), terms.data(),
+				n, scores.data());
 			for (uint64_t place = begin; place < end; place++)
 				candidates.push_back({scores[place - first], place});
 		}
@@ -153,8 +159,8 @@ public:
 			double score = 0;
 
 			check(*device_,
-				cudaMemcpy(row.data(), source().block->vectors.as<float>() + candidate.row * shape().dim_pad, options_.dim * sizeof(float),
-					cudaMemcpyDeviceToHost),
+				cudaMemcpy(row.data(), source().block->vectors.as<float>() + candidate.row * shape().dim_pad,
+					options_.dim * sizeof(float), cudaMemcpyDeviceToHost),
 				"read a row");
 			engine::compute_scores(spec_, query, row.data(), options_.dim * sizeof(float), 1, &score);
 			found.push_back({score, 3 * candidate.row + 7});
@@ -170,8 +176,7 @@ private:
 	static constexpr float kNoise = 0.02f;
 
 	/// Centroids, codebook and sizes of lists, which differ by up to a half of their mean.
-	void
-	make_model()
+	void make_model()
 	{
 		std::mt19937 rng(1);
 		std::normal_distribution<float> normal;
@@ -180,7 +185,8 @@ private:
 
 		spec_ = {Metric::kL2, ElementType::kFloat32, options_.dim};
 		const engine::CodesHead head{static_cast<uint32_t>(engine::ivf::CodeKind::kPq), options_.m, 8, 0};
-		if (const char *error = engine::code_spec_of(head, spec_, &code_spec_); error != nullptr || options_.dim % options_.m != 0)
+		if (const char *error = engine::code_spec_of(head, spec_, &code_spec_);
+			error != nullptr || options_.dim % options_.m != 0)
 		{
 			std::fprintf(stderr, "%s\n", error != nullptr ? error : "the bytes of a code do not divide the dimensions");
 			std::exit(2);
@@ -198,21 +204,21 @@ private:
 		for (double before = 0; const double weight : weights)
 		{
 			before += weight;
-			offsets_.push_back(std::min(options_.n_rows, static_cast<uint64_t>(before / sum * static_cast<double>(options_.n_rows))));
+			offsets_.push_back(
+				std::min(options_.n_rows, static_cast<uint64_t>(before / sum * static_cast<double>(options_.n_rows))));
 		}
 		offsets_.back() = options_.n_rows;
 	}
 
 	template <class T>
-	void
-	send(cuda::Held *held, const std::vector<T> &values, const char *purpose)
+	void send(cuda::Held *held, const std::vector<T> &values, const char *purpose)
 	{
 		must(held->allocate(&budget_, values.size() * sizeof(T), purpose));
-		check(*device_, cudaMemcpy(held->as<T>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), purpose);
+		check(*device_, cudaMemcpy(held->as<T>(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+			purpose);
 	}
 
-	void
-	make_source()
+	void make_source()
 	{
 		const uint32_t dim_pad = shape().dim_pad;
 		const uint32_t n_rows = static_cast<uint32_t>(options_.n_rows);
@@ -271,12 +277,13 @@ private:
 	}
 
 	/// Bytes of the codes as an index has them.
-	void
-	read_codes(uint64_t first, size_t n, uint8_t *to)
+	void read_codes(uint64_t first, size_t n, uint8_t *to)
 	{
 		if (n > staging_.bytes())
 			std::abort(); // one list
-		check(*device_, kernels::launch_pq_layout_back(codes_->codes.as<uint8_t>(), codes_->pitch_bytes, options_.m, first, n, staging_.as<uint8_t>(), stream_.get()),
+		check(*device_,
+			kernels::launch_pq_layout_back(codes_->codes.as<uint8_t>(), codes_->pitch_bytes, options_.m, first, n,
+				staging_.as<uint8_t>(), stream_.get()),
 			"read codes");
 		must(stream_.synchronize());
 		check(*device_, cudaMemcpy(to, staging_.get(), n, cudaMemcpyDeviceToHost), "read codes");
@@ -300,8 +307,8 @@ private:
 bool
 same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
 {
-	return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-		[](const engine::Neighbor &x, const engine::Neighbor &y) { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+	return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const engine::Neighbor &x, const engine::Neighbor &y)
+		{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
 } // namespace
@@ -334,7 +341,10 @@ main(int argc, char **argv)
 		}
 		else
 		{
-			std::fprintf(stderr, "usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH PROBES]\n", argv[0]);
+			std::fprintf(stderr,
+				"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
+				"PROBES]\n",
+				argv[0]);
 			return 2;
 		}
 	}
@@ -356,11 +366,12 @@ main(int argc, char **argv)
 	std::vector<std::array<uint32_t, 2>> lines;
 	bool all_same = true;
 
-	std::printf("# %llu rows of %u dimensions, %u lists, %u bytes a code, %u candidates; made on the device in %.1f s, %.1f GB there\n",
-		static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, options.n_candidates, (now_ms() - start) / 1000,
-		static_cast<double>(held.bytes()) / 1e9);
-	std::printf("%8s %8s %12s %12s %14s %12s %12s %12s %9s %12s\n", "batch", "probes", "median ms", "queries/s", "rows a query", "GB of lists",
-		"floor ms", "look-ups ms", "x floor", "as the CPU");
+	std::printf("# %llu rows of %u dimensions, %u lists, %u bytes a code, %u candidates; made on the device in %.1f s, "
+				"%.1f GB there\n",
+		static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, options.n_candidates,
+		(now_ms() - start) / 1000, static_cast<double>(held.bytes()) / 1e9);
+	std::printf("%8s %8s %12s %12s %14s %12s %12s %12s %9s %12s\n", "batch", "probes", "median ms", "queries/s",
+		"rows a query", "GB of lists", "floor ms", "look-ups ms", "x floor", "as the CPU");
 	for (const uint32_t batch : {1u, 64u, 10000u})
 		for (const uint32_t n_probes : {8u, 32u, 128u})
 			lines.push_back({batch, std::min(n_probes, options.n_lists - 1)});
@@ -387,7 +398,8 @@ main(int argc, char **argv)
 				requests.back().probes = probes;
 			}
 			start = now_ms();
-			must(cuda::search_lists(&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {}, &results, &counts, nullptr));
+			must(cuda::search_lists(&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {},
+				&results, &counts, nullptr));
 			if (run >= 0)
 				times.push_back(now_ms() - start);
 		}
@@ -395,9 +407,12 @@ main(int argc, char **argv)
 		bool equal = true;
 
 		for (size_t i = 0; i < std::min<size_t>(batch, kCompared); i++)
-			equal = equal && same(results[i], held.expect(queries.data() + (first + i) * options.dim, n_probes, options.n_candidates));
+			equal = equal &&
+				same(results[i],
+					held.expect(queries.data() + (first + i) * options.dim, n_probes, options.n_candidates));
 
-		// Of the last run's queries (some of a large batch, whose lists are nearly all): rows of their lists, and lists read at least once.
+		// Of the last run's queries (some of a large batch, whose lists are nearly all): rows of their lists, and lists
+		// read at least once.
 		const size_t n_looked = std::min<size_t>(batch, 64);
 		std::set<uint64_t> lists;
 		uint64_t n_scanned = 0;
@@ -418,8 +433,9 @@ main(int argc, char **argv)
 		}
 
 		const double rows = static_cast<double>(n_scanned) / static_cast<double>(n_looked);
-		const double share = batch == n_looked ? static_cast<double>(n_distinct) / static_cast<double>(options.n_rows)
-											   : 1 - std::pow(1 - static_cast<double>(n_probes) / options.n_lists, batch); // if all lists were alike
+		const double share = batch == n_looked
+			? static_cast<double>(n_distinct) / static_cast<double>(options.n_rows)
+			: 1 - std::pow(1 - static_cast<double>(n_probes) / options.n_lists, batch); // if all lists were alike
 		const double bytes = share * static_cast<double>(options.n_rows) * (options.m + sizeof(float));
 		const double floor_ms = bytes / kBytesPerSecond * 1000;
 		const double look_ups_ms = rows * batch * options.m / kLookUpsPerSecond * 1000;
@@ -429,15 +445,17 @@ main(int argc, char **argv)
 		const double median = times[times.size() / 2];
 
 		all_same = all_same && equal;
-		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median, 1000.0 * batch / median, rows, bytes / 1e9,
-			floor_ms, look_ups_ms, median / std::max(floor_ms, look_ups_ms), equal ? "yes" : "NO");
+		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median,
+			1000.0 * batch / median, rows, bytes / 1e9, floor_ms, look_ups_ms, median / std::max(floor_ms, look_ups_ms),
+			equal ? "yes" : "NO");
 		std::fflush(stdout);
 		if (json != nullptr)
 			std::fprintf(json,
-				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
+				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
+				"\"candidates\": %u, \"median_ms\": %.4f, "
 				"\"list_bytes\": %.0f, \"same\": %s}\n",
-				static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, batch, n_probes, options.n_candidates, median,
-				bytes, equal ? "true" : "false");
+				static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, batch,
+				n_probes, options.n_candidates, median, bytes, equal ? "true" : "false");
 	}
 	if (json != nullptr)
 		std::fclose(json);

@@ -15,8 +15,9 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 		std::vector<size_t> batches;
 	};
 	std::vector<Way> ways;
-	const auto add = [&ways](const char *name, GraphVisited visited, bool selected, bool deletion, uint32_t bits, uint32_t steps, uint32_t warps = 0,
-						 uint32_t lanes = 0) { ways.push_back({name, {visited, selected, deletion, bits, steps, warps, lanes}, {1, 10000}}); };
+	const auto add = [&ways](const char *name, GraphVisited visited, bool selected, bool deletion, uint32_t bits,
+						 uint32_t steps, uint32_t warps = 0, uint32_t lanes = 0)
+	{ ways.push_back({name, {visited, selected, deletion, bits, steps, warps, lanes}, {1, 10000}}); };
 
 	add("list alone", GraphVisited::kNone, false, false, 0, 1);
 	for (const uint32_t bits : {0u, 8u, 9u, 10u, 11u})
@@ -41,21 +42,30 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 		add("hash", GraphVisited::kHash, false, false, 0, steps);
 	for (const uint32_t warps : {1u, 4u, 8u})
 		for (const uint32_t steps : {1u, 2u, 4u})
-			add(warps == 1 ? "hash, one warp" : warps == 4 ? "hash, four warps" : "hash, eight warps", GraphVisited::kHash, false, false, 0, steps, warps);
+			add(warps == 1       ? "hash, one warp"
+					: warps == 4 ? "hash, four warps"
+								 : "hash, eight warps",
+				GraphVisited::kHash, false, false, 0, steps, warps);
 	for (const uint32_t lanes : {16u, 8u}) // beside "hash, one warp"
 	{
 		for (const uint32_t steps : {1u, 2u, 4u})
-			add(lanes == 16 ? "hash, two queries a warp" : "hash, four queries a warp", GraphVisited::kHash, false, false, 0, steps, 0, lanes);
-		add(lanes == 16 ? "list alone, two queries" : "list alone, four queries", GraphVisited::kNone, false, false, 0, 1, 0, lanes);
+			add(lanes == 16 ? "hash, two queries a warp" : "hash, four queries a warp", GraphVisited::kHash, false,
+				false, 0, steps, 0, lanes);
+		add(lanes == 16 ? "list alone, two queries" : "list alone, four queries", GraphVisited::kNone, false, false, 0,
+			1, 0, lanes);
 	}
 	for (const uint32_t blocks : {1u, 2u, 4u})
 	{
 		kernels::GraphTuning tuning;
 
 		tuning.blocks = blocks;
-		ways.push_back({blocks == 1 ? "hash, one block" : blocks == 2 ? "hash, two blocks" : "hash, four blocks", tuning, {1, 16, 64}});
+		ways.push_back({blocks == 1 ? "hash, one block"
+				: blocks == 2       ? "hash, two blocks"
+									: "hash, four blocks",
+			tuning, {1, 16, 64}});
 	}
-	std::printf("%-28s %6s %6s %8s %8s %12s %12s %10s\n", "visited", "bits", "steps", "width", "batch", "median ms", "queries/s", "recall@10");
+	std::printf("%-28s %6s %6s %8s %8s %12s %12s %10s\n", "visited", "bits", "steps", "width", "batch", "median ms",
+		"queries/s", "recall@10");
 	for (const Way &way : ways)
 	{
 		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, way.tuning, false);
@@ -64,7 +74,8 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 		for (const size_t batch : way.batches)
 			for (const uint32_t width : {32, 64})
 			{
-				if ((batch == 1 && (way.tuning.visited != GraphVisited::kHash || way.tuning.lanes != 0)) || (batch > 1 && way.tuning.warps == 8)) // few searches only
+				if ((batch == 1 && (way.tuning.visited != GraphVisited::kHash || way.tuning.lanes != 0)) ||
+					(batch > 1 && way.tuning.warps == 8)) // few searches only
 					continue;
 
 				const uint64_t before = gpu->n_graph_blocks() - gpu->n_graph_alone();
@@ -72,8 +83,9 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 
 				if (way.tuning.blocks > 1 && gpu->n_graph_blocks() - gpu->n_graph_alone() == before)
 					std::printf("# the device has no clusters of %u such blocks:\n", way.tuning.blocks);
-				std::printf("%-28s %6u %6u %8u %8zu %12.4f %12.0f %10.4f\n", way.name, way.tuning.table_bits, way.tuning.steps, width, batch,
-					line.median_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
+				std::printf("%-28s %6u %6u %8u %8zu %12.4f %12.0f %10.4f\n", way.name, way.tuning.table_bits,
+					way.tuning.steps, width, batch, line.median_ms,
+					1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
 				std::fflush(stdout);
 				print_json(options, base, batch, width, way.tuning, line);
 			}
@@ -93,7 +105,8 @@ first_dims(const Matrix &rows, uint32_t dim)
 	cut.dim = dim;
 	cut.values.reserve(size_t{cut.n} * dim);
 	for (size_t i = 0; i < rows.n; i++)
-		cut.values.insert(cut.values.end(), rows.values.begin() + static_cast<ptrdiff_t>(i * rows.dim), rows.values.begin() + static_cast<ptrdiff_t>(i * rows.dim + dim));
+		cut.values.insert(cut.values.end(), rows.values.begin() + static_cast<ptrdiff_t>(i * rows.dim),
+			rows.values.begin() + static_cast<ptrdiff_t>(i * rows.dim + dim));
 	return cut;
 }
 
@@ -128,7 +141,8 @@ compare_blocks(const Options &options, const Matrix &base, const Matrix &queries
 			copies[i] = load(engines[i].get(), rows, graph.description, options.degree);
 		}
 		bench.set_truth(engines[0].get(), copies[0]);
-		std::printf("%8s %8s %8s %12s %12s %12s %10s %8s\n", "dims", "width", "batch", "1 block ms", "2", "4", "recall@10", "alike");
+		std::printf("%8s %8s %8s %12s %12s %12s %10s %8s\n", "dims", "width", "batch", "1 block ms", "2", "4",
+			"recall@10", "alike");
 		for (const uint32_t width : {32, 64})
 			for (const size_t batch : {1, 16, 32, 64})
 			{
@@ -138,10 +152,12 @@ compare_blocks(const Options &options, const Matrix &base, const Matrix &queries
 				for (size_t i = 0; i < kBlocks.size(); i++)
 				{
 					lines[i] = bench.run(engines[i].get(), copies[i], batch, width, 100);
-					alike = alike && std::equal(lines[i].results.begin(), lines[i].results.end(), lines[0].results.begin(), lines[0].results.end(), same);
+					alike = alike &&
+						std::equal(lines[i].results.begin(), lines[i].results.end(), lines[0].results.begin(),
+							lines[0].results.end(), same);
 				}
-				std::printf("%8u %8u %8zu %12.4f %12.4f %12.4f %10.4f %8s\n", dim, width, batch, lines[0].median_ms, lines[1].median_ms, lines[2].median_ms,
-					lines[0].recall, alike ? "yes" : "NO");
+				std::printf("%8u %8u %8zu %12.4f %12.4f %12.4f %10.4f %8s\n", dim, width, batch, lines[0].median_ms,
+					lines[1].median_ms, lines[2].median_ms, lines[0].recall, alike ? "yes" : "NO");
 				std::fflush(stdout);
 			}
 		if (engines[1]->n_graph_blocks() == engines[1]->n_graph_alone())

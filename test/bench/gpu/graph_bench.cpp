@@ -1,12 +1,17 @@
-// Graphs on the GPU over a real data set: the build as an index's, with neighbours from the exact search on the GPU and calibration, and recall@10 and queries/s by width,
-// end to end through Engine::search.
-//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice]
+// Graphs on the GPU over a real data set: the build as an index's, with neighbours from the exact search on the GPU and
+// calibration, and recall@10 and queries/s by width, end to end through Engine::search.
+//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N]
+//   [--blocks N] [--chain] [--choice]
 //     [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json FILE]
-// Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets of visited nodes, selected insertion, visited deletion
-// and steps (SONG, figures 7 to 9), several queries in one warp (figure 8), and several blocks for each of few queries, instead. --lanes: 16 or 8 of a warp for each query. --blocks: 1, 2 or 4 for
-// each of few queries. --blocks-by-dims: those over the first 128, 256, … dimensions of the rows, instead.
-// --targets: what the calibration of the build says for recall targets, what the queries find with it, and how far that is from the target. --hash: searches that compare codes of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without the way of a block for
-// each query. --choice: queries look at all rows where the engine takes that for cheaper, as they do in a worker.
+// Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets
+// of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one warp
+// (figure 8), and several blocks for each of few queries, instead. --lanes: 16 or 8 of a warp for each query. --blocks:
+// 1, 2 or 4 for each of few queries. --blocks-by-dims: those over the first 128, 256, … dimensions of the rows,
+// instead.
+// --targets: what the calibration of the build says for recall targets, what the queries find with it, and how far that
+// is from the target. --hash: searches that compare codes of 32 to 512 bits (hash_bits) beside those that compare rows.
+// --chain: without the way of a block for each query. --choice: queries look at all rows where the engine takes that
+// for cheaper, as they do in a worker.
 #include <cstdlib>
 #include <span>
 
@@ -36,12 +41,14 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 	double start = now_ms();
 	const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
 
-	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(), options.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(),
+		options.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 
 	const engine::CopyId cpu_copy = load(cpu.get(), base, description, options.degree);
 
-	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "width", "median ms", "min ms", "queries/s", "recall@10", "as the CPU");
+	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "width", "median ms", "min ms", "queries/s", "recall@10",
+		"as the CPU");
 	for (const size_t batch : {1, 64, 1000, 10000})
 		for (const uint32_t width : {10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512})
 		{
@@ -51,10 +58,13 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 			const Line line = bench->run(gpu.get(), copy, batch, width, batch >= 10000 ? 7 : batch >= 64 ? 20 : 50);
 			std::vector<std::vector<engine::Neighbor>> expected;
 
-			must(cpu->search(cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
+			must(cpu->search(
+				cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
 			std::printf("%8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, width, line.median_ms, line.min_ms,
 				1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
-				options.choice || (options.steps != 0 && options.steps != engine::graph::kSearchSteps) ? "-" : std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes" : "NO");
+				options.choice || (options.steps != 0 && options.steps != engine::graph::kSearchSteps) ? "-"
+					: std::equal(expected.begin(), expected.end(), line.results.begin(), same)         ? "yes"
+																									   : "NO");
 			std::fflush(stdout);
 			print_json(options, base, batch, width, tuning, line);
 		}
@@ -98,7 +108,8 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 
 				for (uint32_t first; (first = next.fetch_add(kPiece)) < base.n;)
 					engine::graph::hash_rows(model,
-						{distance, base.values.data() + size_t{first} * base.dim, base.dim * sizeof(float), std::min(kPiece, base.n - first)},
+						{distance, base.values.data() + size_t{first} * base.dim, base.dim * sizeof(float),
+							std::min(kPiece, base.n - first)},
 						codes.data() + first * code_bytes, own.data());
 			});
 	for (std::thread &thread : threads)
@@ -120,8 +131,8 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, {}, false);
 	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
 
-	std::printf("# %s\n%6s %8s %8s %12s %12s %12s %10s %12s\n", gpu->description(), "bits", "batch", "width", "median ms", "min ms", "queries/s", "recall@10",
-		"as the CPU");
+	std::printf("# %s\n%6s %8s %8s %12s %12s %12s %10s %12s\n", gpu->description(), "bits", "batch", "width",
+		"median ms", "min ms", "queries/s", "recall@10", "as the CPU");
 	for (const uint32_t bits : {0, 32, 64, 128, 256, 512})
 	{
 		const engine::CopyKind kind = bits == 0 ? engine::CopyKind::kGraph : engine::CopyKind::kHashedGraph;
@@ -131,9 +142,11 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 		const engine::CopyId copy = load(gpu.get(), base, coded, options.degree, kind);
 		const engine::CopyId cpu_copy = load(cpu.get(), base, coded, options.degree, kind);
 
-		std::printf("# %u bits: codes made in %.0f ms; on the GPU %.0f MB\n", bits, made - start, static_cast<double>(gpu->stats().resident_bytes) / 1e6);
+		std::printf("# %u bits: codes made in %.0f ms; on the GPU %.0f MB\n", bits, made - start,
+			static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 		for (const size_t batch : {1, 64, 1000})
-			for (const uint32_t width : bits == 0 ? std::vector<uint32_t>{16, 32, 64, 128, 256, 512} : std::vector<uint32_t>{64, 128, 256, 512, 1024, 2048, 4096})
+			for (const uint32_t width : bits == 0 ? std::vector<uint32_t>{16, 32, 64, 128, 256, 512}
+												  : std::vector<uint32_t>{64, 128, 256, 512, 1024, 2048, 4096})
 			{
 				if (options.only_batch != 0 && (batch != options.only_batch || width != options.only_width))
 					continue;
@@ -143,10 +156,13 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 				const bool by_codes = gpu->n_hashed() > before;
 				std::vector<std::vector<engine::Neighbor>> expected;
 
-				must(cpu->search(cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
-				std::printf("%6u %8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", bits, batch, width, line.median_ms, line.min_ms,
-					1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
-					bits != 0 && !by_codes ? "all rows" : std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes" : "NO");
+				must(cpu->search(
+					cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
+				std::printf("%6u %8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", bits, batch, width, line.median_ms,
+					line.min_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
+					bits != 0 && !by_codes                                                         ? "all rows"
+						: std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes"
+																								   : "NO");
 				std::fflush(stdout);
 			}
 		must(gpu->drop(copy));
@@ -154,8 +170,8 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 	}
 }
 
-/// For each recall target the width that the build's calibration says, what the queries of the data set find with it, how far that is from the target,
-/// and the time, with a block for each query and in a chain of launches.
+/// For each recall target the width that the build's calibration says, what the queries of the data set find with it,
+/// how far that is from the target, and the time, with a block for each query and in a chain of launches.
 void
 reach_targets(const Options &options, const Matrix &base, const Graph &graph, Bench *bench)
 {
@@ -165,16 +181,21 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 
 	chain.chain = true;
 
-	const std::unique_ptr<cuda::CudaEngine> engines[] = {make_engine(options, {}, false), make_engine(chain, {}, false)};
-	const engine::CopyId copies[] = {load(engines[0].get(), base, description, options.degree), load(engines[1].get(), base, description, options.degree)};
+	const std::unique_ptr<cuda::CudaEngine> engines[] = {
+		make_engine(options, {}, false), make_engine(chain, {}, false)};
+	const engine::CopyId copies[] = {load(engines[0].get(), base, description, options.degree),
+		load(engines[1].get(), base, description, options.degree)};
 
 	for (uint32_t i = 0; i < calibration.n_points; i++)
-		std::printf("# width %u: %.4f, the queries %.4f\n", calibration.probes[i], static_cast<double>(calibration.recall[i]),
+		std::printf("# width %u: %.4f, the queries %.4f\n", calibration.probes[i],
+			static_cast<double>(calibration.recall[i]),
 			bench->run(engines[0].get(), copies[0], 10000, calibration.probes[i], 1).recall);
-	std::printf("%8s %8s %12s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "difference", "1 query ms", "chain ms", "64 ms", "chain ms");
+	std::printf("%8s %8s %12s %12s %12s %12s %12s %12s\n", "target", "width", "recall@10", "difference", "1 query ms",
+		"chain ms", "64 ms", "chain ms");
 	for (const double target : {0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999})
 	{
-		const uint32_t width = std::max<uint32_t>(kNeighbors, static_cast<uint32_t>(std::lround(engine::ivf::fractional_probes_for(calibration, target))));
+		const uint32_t width = std::max<uint32_t>(
+			kNeighbors, static_cast<uint32_t>(std::lround(engine::ivf::fractional_probes_for(calibration, target))));
 
 		double ms[2][2];
 
@@ -184,8 +205,8 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 
 		const double found = bench->run(engines[0].get(), copies[0], 10000, width, 1).recall;
 
-		std::printf("%8.3f %8u %12.4f %12.4f %12.4f %12.4f %12.4f %12.4f\n", target, width, found, std::fabs(found - target), ms[0][0], ms[0][1], ms[1][0],
-			ms[1][1]);
+		std::printf("%8.3f %8u %12.4f %12.4f %12.4f %12.4f %12.4f %12.4f\n", target, width, found,
+			std::fabs(found - target), ms[0][0], ms[0][1], ms[1][0], ms[1][1]);
 	}
 }
 
@@ -194,7 +215,11 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 static int
 usage(const char *program)
 {
-	std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] [--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json FILE]\n", program);
+	std::fprintf(stderr,
+		"usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] "
+		"[--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json "
+		"FILE]\n",
+		program);
 	return 2;
 }
 
@@ -242,7 +267,8 @@ main(int argc, char **argv)
 		else
 			return usage(argv[0]);
 	}
-	if ((options.blocks > 2 && options.blocks != 4) || (options.lanes != 0 && options.lanes != 8 && options.lanes != 16))
+	if ((options.blocks > 2 && options.blocks != 4) ||
+		(options.lanes != 0 && options.lanes != 8 && options.lanes != 16))
 		return usage(argv[0]);
 
 	Matrix base = read_u8bin(argv[1]);

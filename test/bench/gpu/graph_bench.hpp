@@ -1,4 +1,5 @@
-// What the parts of gpu_graph_bench share: a graph as an index's build makes it, engines that hold it, and a line of a table.
+// What the parts of gpu_graph_bench share: a graph as an index's build makes it, engines that hold it, and a line of a
+// table.
 #pragma once
 
 #include <algorithm>
@@ -38,23 +39,17 @@ class StageClock
 public:
 	explicit StageClock(const engine::GraphProgress &progress) : progress_(progress), thread_([this] { watch(); }) {}
 	~StageClock() { stop(); }
-	void
-	stop()
+	void stop()
 	{
 		stop_ = true;
 		if (thread_.joinable())
 			thread_.join();
 	}
 	/// After stop().
-	double
-	ms(engine::GraphStage stage) const
-	{
-		return ms_[static_cast<size_t>(stage)];
-	}
+	double ms(engine::GraphStage stage) const { return ms_[static_cast<size_t>(stage)]; }
 
 private:
-	void
-	watch()
+	void watch()
 	{
 		double last = now_ms();
 
@@ -97,10 +92,12 @@ build(engine::Engine *gpu, const Matrix &base, uint32_t degree)
 
 		must(builder->build());
 		stages.stop();
-		std::printf("# graph of %u x %u, degree %u, neighbours %s: %.0f ms; beginning %.0f, nearest rows of each on the GPU %.0f, edges on %zu threads %.0f (%u connected), recall by %u rows %.0f\n",
-			base.n, base.dim, degree, builder->exact_neighbors() ? "exact" : "by the host", now_ms() - start, stages.ms(engine::GraphStage::kRows),
-			stages.ms(engine::GraphStage::kNeighbors), n_threads, stages.ms(engine::GraphStage::kEdges), builder->report().n_connected,
-			builder->calibration().n_queries, stages.ms(engine::GraphStage::kRecall));
+		std::printf("# graph of %u x %u, degree %u, neighbours %s: %.0f ms; beginning %.0f, nearest rows of each on "
+					"the GPU %.0f, edges on %zu threads %.0f (%u connected), recall by %u rows %.0f\n",
+			base.n, base.dim, degree, builder->exact_neighbors() ? "exact" : "by the host", now_ms() - start,
+			stages.ms(engine::GraphStage::kRows), stages.ms(engine::GraphStage::kNeighbors), n_threads,
+			stages.ms(engine::GraphStage::kEdges), builder->report().n_connected, builder->calibration().n_queries,
+			stages.ms(engine::GraphStage::kRecall));
 	}
 
 	const uint32_t n_entries = static_cast<uint32_t>(builder->entries().size());
@@ -139,9 +136,9 @@ load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &des
 inline bool
 same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
 {
-	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-									   [](const engine::Neighbor &x, const engine::Neighbor &y)
-									   { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+	return a.size() == b.size() &&
+		std::equal(a.begin(), a.end(), b.begin(), [](const engine::Neighbor &x, const engine::Neighbor &y)
+			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
 /// What a line measures.
@@ -165,8 +162,7 @@ public:
 	}
 
 	/// Without the ground truth of all rows: distances of the tenth neighbours by an exact search.
-	void
-	set_truth(engine::Engine *engine, engine::CopyId copy)
+	void set_truth(engine::Engine *engine, engine::CopyId copy)
 	{
 		std::vector<engine::SearchQuery> batch;
 		std::vector<std::vector<engine::Neighbor>> results;
@@ -178,8 +174,7 @@ public:
 			last_[i] = static_cast<float>(std::sqrt(results[i].back().score));
 	}
 
-	Line
-	run(engine::Engine *engine, engine::CopyId copy, size_t batch, uint32_t width, int n_runs)
+	Line run(engine::Engine *engine, engine::CopyId copy, size_t batch, uint32_t width, int n_runs)
 	{
 		Line line{};
 		std::vector<double> times;
@@ -233,21 +228,25 @@ struct Options
 	bool choice = false;
 	size_t only_batch = 0; // 0: all
 	uint32_t only_width = 0;
-	uint32_t steps = 0; // 0: the engine's default
-	uint32_t lanes = 0; // of a query; 0: a warp or more
+	uint32_t steps = 0;  // 0: the engine's default
+	uint32_t lanes = 0;  // of a query; 0: a warp or more
 	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
 	std::FILE *json = nullptr;
 };
 
 inline void
-print_json(const Options &options, const Matrix &base, size_t batch, uint32_t width, const kernels::GraphTuning &tuning, const Line &line)
+print_json(const Options &options, const Matrix &base, size_t batch, uint32_t width, const kernels::GraphTuning &tuning,
+	const Line &line)
 {
 	if (options.json != nullptr)
 		std::fprintf(options.json,
-			"{\"rows\": %u, \"dim\": %u, \"degree\": %u, \"form\": \"%s\", \"batch\": %zu, \"width\": %u, \"visited\": %d, \"selected\": %d, "
-			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"warps\": %u, \"lanes\": %u, \"blocks\": %u, \"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
-			base.n, base.dim, options.degree, options.fp32 ? "fp32" : "narrow", batch, width, static_cast<int>(tuning.visited),
-			tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits, tuning.steps, tuning.warps, tuning.lanes, tuning.blocks, line.median_ms, line.min_ms,
+			"{\"rows\": %u, \"dim\": %u, \"degree\": %u, \"form\": \"%s\", \"batch\": %zu, \"width\": %u, \"visited\": "
+			"%d, \"selected\": %d, "
+			"\"deletion\": %d, \"table_bits\": %u, \"steps\": %u, \"warps\": %u, \"lanes\": %u, \"blocks\": %u, "
+			"\"median_ms\": %.4f, \"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f}\n",
+			base.n, base.dim, options.degree, options.fp32 ? "fp32" : "narrow", batch, width,
+			static_cast<int>(tuning.visited), tuning.selected_insertion, tuning.visited_deletion, tuning.table_bits,
+			tuning.steps, tuning.warps, tuning.lanes, tuning.blocks, line.median_ms, line.min_ms,
 			1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
 }
 
@@ -267,10 +266,12 @@ make_engine(const Options &options, const kernels::GraphTuning &tuning, bool sel
 	return engine;
 }
 
-/// Sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one warp (figure 8), and several blocks for each of few queries.
+/// Sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one
+/// warp (figure 8), and several blocks for each of few queries.
 void ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench);
 
-/// One, two and four blocks for each of few queries, over the first dimensions of the rows, more and more of them; recall against exact searches of those.
+/// One, two and four blocks for each of few queries, over the first dimensions of the rows, more and more of them;
+/// recall against exact searches of those.
 void compare_blocks(const Options &options, const Matrix &base, const Matrix &queries);
 
 } // namespace vectorgpu::bench

@@ -1,6 +1,6 @@
-// What it would gain a graph search to find the codes of a node's neighbours beside its edges instead of by their numbers: nothing but the steps' memory
-// traffic and the nearest of 32 codes, each step behind the one before, as in a search. So the difference is the most that a search could gain a step; the
-// memory that it takes stands beside.
+// What it would gain a graph search to find the codes of a node's neighbours beside its edges instead of by their
+// numbers: nothing but the steps' memory traffic and the nearest of 32 codes, each step behind the one before, as in a
+// search. So the difference is the most that a search could gain a step; the memory that it takes stands beside.
 //   gpu_inline_codes_bench [--steps N]
 #include <cuda_runtime.h>
 
@@ -20,8 +20,8 @@ constexpr int kRuns = 9;
 
 struct Graph
 {
-	const uint32_t *edges;  // [n_nodes][32]
-	const uint32_t *codes;  // [n_nodes][words]
+	const uint32_t *edges;   // [n_nodes][32]
+	const uint32_t *codes;   // [n_nodes][words]
 	const uint32_t *inlined; // [n_nodes][32][words]
 	const uint32_t *entries; // [n_queries]
 	const uint32_t *queries; // [n_queries][words]
@@ -53,7 +53,8 @@ mix(uint64_t z)
 __global__ void
 make_codes_kernel(uint32_t *codes, uint64_t n_words, uint64_t seed)
 {
-	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_words; i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_words;
+		i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
 		codes[i] = mix(seed + i);
 }
 
@@ -63,7 +64,8 @@ make_edges_kernel(uint32_t *edges, uint32_t *inlined, const uint32_t *codes, uin
 {
 	const uint64_t n_edges = static_cast<uint64_t>(n_nodes) * kDegree;
 
-	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_edges; i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
+	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_edges;
+		i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
 	{
 		const uint32_t to = mix(~i) % n_nodes;
 
@@ -86,7 +88,8 @@ distance(const uint32_t *query, const uint32_t *code)
 		{
 			const uint4 four = __ldg(reinterpret_cast<const uint4 *>(code + w));
 
-			sum += __popc(four.x ^ query[w]) + __popc(four.y ^ query[w + 1]) + __popc(four.z ^ query[w + 2]) + __popc(four.w ^ query[w + 3]);
+			sum += __popc(four.x ^ query[w]) + __popc(four.y ^ query[w + 1]) + __popc(four.z ^ query[w + 2]) +
+				__popc(four.w ^ query[w + 3]);
 		}
 	}
 	else
@@ -98,7 +101,8 @@ distance(const uint32_t *query, const uint32_t *code)
 	return sum;
 }
 
-/// A warp for each query: grid n_queries / 4, rounded up, block 128. The next node is one that the last step's codes decide.
+/// A warp for each query: grid n_queries / 4, rounded up, block 128. The next node is one that the last step's codes
+/// decide.
 template <uint32_t words, bool in_line>
 __global__ void __launch_bounds__(kThreads)
 walk_kernel(const Graph graph)
@@ -161,7 +165,8 @@ median_ms(const Graph &graph, std::vector<uint32_t> *sums)
 	must(cudaEventDestroy(from), "cudaEventDestroy");
 	must(cudaEventDestroy(to), "cudaEventDestroy");
 	sums->resize(graph.n_queries);
-	must(cudaMemcpy(sums->data(), graph.sums, graph.n_queries * sizeof(uint32_t), cudaMemcpyDeviceToHost), "cudaMemcpy");
+	must(
+		cudaMemcpy(sums->data(), graph.sums, graph.n_queries * sizeof(uint32_t), cudaMemcpyDeviceToHost), "cudaMemcpy");
 	std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
 	return times[kRuns / 2];
 }
@@ -197,9 +202,10 @@ measure(uint32_t n_nodes, uint32_t n_steps)
 		const float in_line = median_ms<words, true>(graph, &found);
 
 		alike &= expected == found;
-		std::printf("%10u %6u %8u %14.1f %14.1f %12.1f %12.1f %8s\n", n_nodes, words * 32, n_queries, by_number * 1e6f / n_steps, in_line * 1e6f / n_steps,
-			static_cast<double>(n_nodes) * (kDegree + words) * 4 / 1e6, static_cast<double>(n_nodes) * kDegree * (1 + words) * 4 / 1e6,
-			expected == found ? "yes" : "NO");
+		std::printf("%10u %6u %8u %14.1f %14.1f %12.1f %12.1f %8s\n", n_nodes, words * 32, n_queries,
+			by_number * 1e6f / n_steps, in_line * 1e6f / n_steps,
+			static_cast<double>(n_nodes) * (kDegree + words) * 4 / 1e6,
+			static_cast<double>(n_nodes) * kDegree * (1 + words) * 4 / 1e6, expected == found ? "yes" : "NO");
 		std::fflush(stdout);
 	}
 	for (uint32_t *memory : {edges, codes, inlined, queries, entries, sums})
@@ -224,8 +230,10 @@ main(int argc, char **argv)
 		return 2;
 	}
 	must(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-	std::printf("# %s; %u steps of %u edges behind each other, a warp for each query, median of %d\n", device.name, n_steps, kDegree, kRuns);
-	std::printf("%10s %6s %8s %14s %14s %12s %12s %8s\n", "nodes", "bits", "queries", "by number ns", "in line ns", "MB", "MB in line", "alike");
+	std::printf("# %s; %u steps of %u edges behind each other, a warp for each query, median of %d\n", device.name,
+		n_steps, kDegree, kRuns);
+	std::printf("%10s %6s %8s %14s %14s %12s %12s %8s\n", "nodes", "bits", "queries", "by number ns", "in line ns",
+		"MB", "MB in line", "alike");
 	for (const uint32_t n_nodes : {60000u, 894717u, 10000000u})
 	{
 		alike &= measure<2>(n_nodes, n_steps);

@@ -1,13 +1,15 @@
-// Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end through
-// Engine::search.
+// Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end
+// through Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
-//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...]
+//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
+//     [--batches N,N,...]
 //     [--few-pairs X,X,...]
-// Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the column says; with
-// --no-vectors these are the answer, and recall is the share of the nearest rows among them. With --few-pairs an engine for each X is measured beside the
-// others: batches over lists of reals go in two launches up to X pairs of a query and a list for each list (1e-9: none, 1e9: all that can, 0: as the engine
-// decides); "in two" is the share of queries that went so. Some
-// answers of every line are compared with those of the CPU engine.
+// Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the
+// column says; with
+// --no-vectors these are the answer, and recall is the share of the nearest rows among them. With --few-pairs an engine
+// for each X is measured beside the others: batches over lists of reals go in two launches up to X pairs of a query and
+// a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two" is the share of queries that
+// went so. Some answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -68,7 +70,8 @@ train(const Matrix &base, uint32_t n_lists)
 
 	std::vector<uint8_t> work(engine::ivf::kmeans_work_bytes(spec));
 
-	finished(engine::ivf::kmeans_train(spec, {base.values.data(), stride}, centroids.data(), nullptr, &report, work.data(), work.size(), call));
+	finished(engine::ivf::kmeans_train(
+		spec, {base.values.data(), stride}, centroids.data(), nullptr, &report, work.data(), work.size(), call));
 	return centroids;
 }
 
@@ -98,7 +101,8 @@ fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists, 
 	std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
 	lists.vectors.reserve(base.values.size());
 	for (const uint32_t number : numbers)
-		lists.vectors.insert(lists.vectors.end(), base.values.begin() + static_cast<ptrdiff_t>(size_t{number} * base.dim),
+		lists.vectors.insert(lists.vectors.end(),
+			base.values.begin() + static_cast<ptrdiff_t>(size_t{number} * base.dim),
 			base.values.begin() + static_cast<ptrdiff_t>((size_t{number} + 1) * base.dim));
 
 	const auto put = [&lists](const auto &values)
@@ -148,9 +152,9 @@ distance(const Matrix &base, uint64_t row, const float *query)
 bool
 same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
 {
-	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-									   [](const engine::Neighbor &x, const engine::Neighbor &y)
-									   { return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
+	return a.size() == b.size() &&
+		std::equal(a.begin(), a.end(), b.begin(), [](const engine::Neighbor &x, const engine::Neighbor &y)
+			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
 } // namespace
@@ -174,8 +178,11 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-							 "[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...] [--few-pairs X,X,...]\n", argv[0]);
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
+			"[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...] "
+			"[--few-pairs X,X,...]\n",
+			argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -239,14 +246,18 @@ main(int argc, char **argv)
 
 	const Matrix base = read_u8bin(argv[1]);
 	const bool coded = *storage != 0;
-	const engine::CopyKind kind = !coded ? engine::CopyKind::kLists : no_vectors ? engine::CopyKind::kCodes : engine::CopyKind::kCodedLists;
+	const engine::CopyKind kind = !coded ? engine::CopyKind::kLists
+		: no_vectors                     ? engine::CopyKind::kCodes
+										 : engine::CopyKind::kCodedLists;
 
 	no_vectors = no_vectors && coded;
 
 	if (std::strcmp(storage, "pq") == 0)
-		head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(base.dim / 4, 1u), pq_bits, opq ? 1u : 0u};
+		head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(base.dim / 4, 1u),
+			pq_bits, opq ? 1u : 0u};
 	else if (coded)
-		head.kind = static_cast<uint32_t>(std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+		head.kind = static_cast<uint32_t>(
+			std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
 
 	const Matrix queries = read_u8bin(argv[2]);
 	const std::vector<char> truth = read_file(argv[3]);
@@ -264,8 +275,8 @@ main(int argc, char **argv)
 
 	const InvertedLists lists = fill(base, centroids, n_lists, head);
 
-	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists, base.n, base.dim,
-		n_threads, trained, now_ms() - start);
+	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists,
+		base.n, base.dim, n_threads, trained, now_ms() - start);
 	options.narrow = !fp32;
 	options.self_test = only[0] == 0; // a profiler is to see searches alone
 	options.n_streams = 1;
@@ -275,7 +286,8 @@ main(int argc, char **argv)
 		must(cuda::make_cuda_engine(options, &gpus[i]));
 		start = now_ms();
 		copies.push_back(load(gpus[i].get(), base, lists, n_lists, kind));
-		std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus[i]->description(), fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+		std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus[i]->description(),
+			fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 			static_cast<double>(gpus[i]->stats().resident_bytes) / 1e6);
 	}
 
@@ -284,8 +296,9 @@ main(int argc, char **argv)
 
 	const std::vector<uint32_t> all_probes =
 		quick ? std::vector<uint32_t>{16, 32, 64} : std::vector<uint32_t>{1, 4, 8, 16, 32, 48, 64, 96, 128, 256};
-	const std::vector<uint32_t> all_candidates = !coded ? std::vector<uint32_t>{0} : quick ? std::vector<uint32_t>{30, 100}
-																						: std::vector<uint32_t>{20, 40, 60, 100, 200};
+	const std::vector<uint32_t> all_candidates = !coded ? std::vector<uint32_t>{0}
+		: quick                                         ? std::vector<uint32_t>{30, 100}
+														: std::vector<uint32_t>{20, 40, 60, 100, 200};
 	std::vector<std::array<uint32_t, 3>> shapes;
 	std::vector<std::array<uint32_t, 4>> lines; // with the number of the engine
 
@@ -294,7 +307,8 @@ main(int argc, char **argv)
 		// Large batches of codes are asked for throughput at a recall of 0.95: by the steps that lie next to it.
 		const bool near = coded && quick && batch == 10000;
 
-		for (const uint32_t n_probes : near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
+		for (const uint32_t n_probes :
+			near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
 			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{20, 25, 30, 100} : all_candidates)
 				if (batch <= queries.n && n_probes < n_lists)
 					shapes.push_back({batch, n_probes, n_candidates});
@@ -304,8 +318,8 @@ main(int argc, char **argv)
 	for (const auto &[batch, n_probes, n_candidates] : shapes)
 		for (uint32_t i = 0; i < gpus.size(); i++)
 			lines.push_back({batch, n_probes, n_candidates, i});
-	std::printf("%8s %8s %10s %12s %12s %12s %10s %10s %8s %12s\n", "batch", "probes", "candidates", "median ms", "min ms", "queries/s", "recall@10",
-		"few pairs", "in two", "as the CPU");
+	std::printf("%8s %8s %10s %12s %12s %12s %10s %10s %8s %12s\n", "batch", "probes", "candidates", "median ms",
+		"min ms", "queries/s", "recall@10", "few pairs", "in two", "as the CPU");
 	for (const auto &[batch, n_probes, n_candidates, number] : lines)
 	{
 		cuda::CudaEngine *gpu = gpus[number].get();
@@ -326,7 +340,8 @@ main(int argc, char **argv)
 			requests.clear();
 			for (size_t i = first; i < first + batch; i++)
 			{
-				requests.push_back({queries.values.data() + i * queries.dim, no_vectors ? n_candidates : kNeighbors, false, {}});
+				requests.push_back(
+					{queries.values.data() + i * queries.dim, no_vectors ? n_candidates : kNeighbors, false, {}});
 				requests.back().probes = probes;
 			}
 			start = now_ms();
@@ -340,7 +355,8 @@ main(int argc, char **argv)
 				size_t n_near = 0;
 
 				for (const engine::Neighbor &found : results[i])
-					n_near += static_cast<float>(std::sqrt(no_vectors ? distance(base, found.row, query) : found.score)) <= last;
+					n_near += static_cast<float>(
+								  std::sqrt(no_vectors ? distance(base, found.row, query) : found.score)) <= last;
 				n_found += std::min(n_near, kNeighbors); // more may be at the last one's distance
 				n_true += kNeighbors;
 			}
@@ -355,16 +371,21 @@ main(int argc, char **argv)
 		const double median = times[times.size() / 2];
 		const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
 		const double per_second = 1000.0 * static_cast<double>(batch) / median;
-		const double in_two = static_cast<double>(gpu->n_few_lists() + gpu->n_few_real_lists() - few_before) / (static_cast<double>(batch) * (n_runs + 2));
+		const double in_two = static_cast<double>(gpu->n_few_lists() + gpu->n_few_real_lists() - few_before) /
+			(static_cast<double>(batch) * (n_runs + 2));
 
-		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %10g %8.2f %12s\n", batch, n_probes, n_candidates, median, times.front(), per_second, recall,
-			few_pairs[number], in_two, equal ? "yes" : "NO");
+		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %10g %8.2f %12s\n", batch, n_probes, n_candidates, median,
+			times.front(), per_second, recall, few_pairs[number], in_two, equal ? "yes" : "NO");
 		std::fflush(stdout);
 		if (json != nullptr)
 			std::fprintf(json,
-				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, \"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": %.4f, "
-				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, \"in_two\": %.2f}\n",
-				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, no_vectors ? "false" : "true", head.pq_m, head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
+				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, "
+				"\"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": "
+				"%.4f, "
+				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, "
+				"\"in_two\": %.2f}\n",
+				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, no_vectors ? "false" : "true", head.pq_m,
+				head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
 				equal ? "true" : "false", few_pairs[number], in_two);
 	}
 	if (json != nullptr)

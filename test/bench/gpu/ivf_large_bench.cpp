@@ -1,8 +1,10 @@
 // Inverted lists of many rows on the GPU: build and search, end to end through the engine.
-//   gpu_ivf_large_bench BASE.u8bin QUERY.u8bin [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8]] [--json FILE]
-// Rows are the base's with noise of whole numbers -8 ... 8 added, as often as it takes to N. Lists are trained, and rows assigned, on the
-// GPU. With --made rows are of DIM dimensions and made list by list around rows of the base, without a training: for more rows than
-// memory has room for twice. Recall is that of the first 1,000 queries against the copy's own exact search.
+//   gpu_ivf_large_bench BASE.u8bin QUERY.u8bin [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M]
+//   [--pq-bits 4|8]] [--json FILE]
+// Rows are the base's with noise of whole numbers -8 ... 8 added, as often as it takes to N. Lists are trained, and
+// rows assigned, on the GPU. With --made rows are of DIM dimensions and made list by list around rows of the base,
+// without a training: for more rows than memory has room for twice. Recall is that of the first 1,000 queries against
+// the copy's own exact search.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -71,7 +73,8 @@ put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 	{
 		if (d % 8 == 0)
 			random = mix(number * 4096 + d / 8);
-		to[d] = std::clamp(from[d] + static_cast<float>(static_cast<int>(random % (2 * kNoise + 1)) - kNoise), 0.0f, 255.0f);
+		to[d] = std::clamp(
+			from[d] + static_cast<float>(static_cast<int>(random % (2 * kNoise + 1)) - kNoise), 0.0f, 255.0f);
 		random >>= 8;
 	}
 }
@@ -80,8 +83,7 @@ class Stopwatch
 {
 public:
 	/// Says what the time since the last line was for.
-	void
-	lap(const char *what)
+	void lap(const char *what)
 	{
 		const double now = now_ms();
 
@@ -143,7 +145,8 @@ build(engine::Engine *gpu, const Matrix &base, const Options &options, Stopwatch
 	must(builder->train());
 	watch->lap("build: trained on the GPU");
 	for (uint64_t first = 0; first < n; first += kBatch)
-		must(builder->assign(first, rows.data() + first * dim, std::min<uint64_t>(kBatch, n - first), labels.data() + first, scores.data()));
+		must(builder->assign(first, rows.data() + first * dim, std::min<uint64_t>(kBatch, n - first),
+			labels.data() + first, scores.data()));
 	watch->lap("build: rows assigned on the GPU");
 	built.dim = dim;
 	built.centroids = builder->centroids();
@@ -206,7 +209,9 @@ load(engine::Engine *gpu, Built *built, const Matrix &base, const Options &optio
 	std::vector<float> batch;
 	engine::CopyId copy = 0;
 
-	must(gpu->create({{Metric::kL2, ElementType::kFloat32, dim}, coded ? engine::CopyKind::kCodedLists : engine::CopyKind::kLists}, &copy));
+	must(gpu->create(
+		{{Metric::kL2, ElementType::kFloat32, dim}, coded ? engine::CopyKind::kCodedLists : engine::CopyKind::kLists},
+		&copy));
 	if (coded && built->vectors.empty()) // codes are made of all rows
 	{
 		built->vectors.resize(options.n_rows * dim);
@@ -233,9 +238,11 @@ load(engine::Engine *gpu, Built *built, const Matrix &base, const Options &optio
 				{
 					for (size_t i = a; i < b; i++)
 					{
-						const auto list = std::upper_bound(built->offsets.begin(), built->offsets.end(), first + i) - built->offsets.begin() - 1;
+						const auto list = std::upper_bound(built->offsets.begin(), built->offsets.end(), first + i) -
+							built->offsets.begin() - 1;
 
-						put_row(built->centroids.data() + static_cast<size_t>(list) * dim, dim, first + i, batch.data() + i * dim);
+						put_row(built->centroids.data() + static_cast<size_t>(list) * dim, dim, first + i,
+							batch.data() + i * dim);
 					}
 				});
 			from = batch.data();
@@ -248,8 +255,8 @@ load(engine::Engine *gpu, Built *built, const Matrix &base, const Options &optio
 	must(gpu->load_structure(copy, 1, n_lists, bytes_of(built->numbers)));
 	if (coded)
 	{
-		const std::vector<uint8_t> codes =
-			describe_codes({options.head, n_threads, in_threads}, dim, built->vectors, built->centroids, built->offsets);
+		const std::vector<uint8_t> codes = describe_codes(
+			{options.head, n_threads, in_threads}, dim, built->vectors, built->centroids, built->offsets);
 
 		watch->lap("build: codes made on the CPU");
 		must(gpu->load_structure(copy, 1, n_lists, codes));
@@ -262,8 +269,8 @@ load(engine::Engine *gpu, Built *built, const Matrix &base, const Options &optio
 }
 
 std::vector<std::vector<engine::Neighbor>>
-search(engine::Engine *gpu, engine::CopyId copy, const std::vector<float> &queries, uint32_t dim, size_t first, size_t n,
-	std::span<const engine::SegmentProbes> probes, double *ms)
+search(engine::Engine *gpu, engine::CopyId copy, const std::vector<float> &queries, uint32_t dim, size_t first,
+	size_t n, std::span<const engine::SegmentProbes> probes, double *ms)
 {
 	std::vector<engine::SearchQuery> requests;
 	std::vector<std::vector<engine::Neighbor>> results;
@@ -293,7 +300,9 @@ main(int argc, char **argv)
 
 	if (argc < 3)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M] [--pq-bits B]] [--json FILE]\n",
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M] [--pq-bits B]] "
+			"[--json FILE]\n",
 			argv[0]);
 		return 2;
 	}
@@ -325,13 +334,15 @@ main(int argc, char **argv)
 	std::unique_ptr<cuda::CudaEngine> gpu;
 
 	if (std::strcmp(storage, "pq") == 0)
-		options.head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(dim / 4, 1u), pq_bits, 0};
+		options.head = {
+			static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(dim / 4, 1u), pq_bits, 0};
 	else if (*storage != 0)
-		options.head.kind = static_cast<uint32_t>(std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+		options.head.kind = static_cast<uint32_t>(
+			std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
 	engine_options.n_streams = 1;
 	must(cuda::make_cuda_engine(engine_options, &gpu));
-	std::printf("# %s; %llu rows of %u dimensions, %u lists, storage %s\n", gpu->description(), static_cast<unsigned long long>(options.n_rows), dim,
-		options.n_lists, *storage != 0 ? storage : "vectors");
+	std::printf("# %s; %llu rows of %u dimensions, %u lists, storage %s\n", gpu->description(),
+		static_cast<unsigned long long>(options.n_rows), dim, options.n_lists, *storage != 0 ? storage : "vectors");
 	watch.lap("data set read, GPU opened");
 
 	Built built = options.made_dim > 0 ? make(base, options) : build(gpu.get(), base, options, &watch);
@@ -348,10 +359,12 @@ main(int argc, char **argv)
 	const auto truth = search(gpu.get(), copy, asked, dim, 0, n_judged, {}, &ms);
 
 	std::printf("# exact search of the same rows, batch %zu: %.2f ms\n", n_judged, ms);
-	std::printf("%8s %8s %10s %12s %12s %10s %14s\n", "batch", "probes", "candidates", "median ms", "queries/s", "recall@10", "rows a query");
+	std::printf("%8s %8s %10s %12s %12s %10s %14s\n", "batch", "probes", "candidates", "median ms", "queries/s",
+		"recall@10", "rows a query");
 
 	std::FILE *json = options.json == nullptr ? nullptr : std::fopen(options.json, "a");
-	const std::vector<uint32_t> all_candidates = options.head.kind != 0 ? std::vector<uint32_t>{30, 100} : std::vector<uint32_t>{0};
+	const std::vector<uint32_t> all_candidates =
+		options.head.kind != 0 ? std::vector<uint32_t>{30, 100} : std::vector<uint32_t>{0};
 
 	for (const size_t batch : {size_t{1}, size_t{64}, size_t{10000}})
 		for (const uint32_t n_probes : {8u, 16u, 32u, 64u, 128u, 256u})
@@ -367,7 +380,8 @@ main(int argc, char **argv)
 
 				for (int run = -1; run < n_runs; run++)
 				{
-					(void) search(gpu.get(), copy, asked, dim, static_cast<size_t>(run + 1) * batch % (queries.n - batch + 1), batch, probes, &ms);
+					(void) search(gpu.get(), copy, asked, dim,
+						static_cast<size_t>(run + 1) * batch % (queries.n - batch + 1), batch, probes, &ms);
 					if (run >= 0)
 						times.push_back(ms);
 				}
@@ -381,17 +395,19 @@ main(int argc, char **argv)
 
 				const double median = times[times.size() / 2];
 				const double recall = static_cast<double>(n_found) / static_cast<double>(n_judged * kNeighbors);
-				const double rows = static_cast<double>(options.n_rows) * n_probes / options.n_lists; // if lists were alike
+				const double rows =
+					static_cast<double>(options.n_rows) * n_probes / options.n_lists; // if lists were alike
 
 				std::printf("%8zu %8u %10u %12.4f %12.0f %10.4f %14.0f\n", batch, n_probes, n_candidates, median,
 					1000.0 * static_cast<double>(batch) / median, recall, rows);
 				std::fflush(stdout);
 				if (json != nullptr)
 					std::fprintf(json,
-						"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"storage\": \"%s\", \"pq_m\": %u, \"batch\": %zu, \"probes\": %u, "
+						"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"storage\": \"%s\", \"pq_m\": %u, \"batch\": "
+						"%zu, \"probes\": %u, "
 						"\"candidates\": %u, \"median_ms\": %.4f, \"recall\": %.4f}\n",
-						static_cast<unsigned long long>(options.n_rows), dim, options.n_lists, storage, options.head.pq_m, batch, n_probes,
-						n_candidates, median, recall);
+						static_cast<unsigned long long>(options.n_rows), dim, options.n_lists, storage,
+						options.head.pq_m, batch, n_probes, n_candidates, median, recall);
 			}
 	if (json != nullptr)
 		std::fclose(json);

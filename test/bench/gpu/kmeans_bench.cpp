@@ -1,5 +1,5 @@
-// k-means on the device: all rows of a data set, so many clusters and iterations; what the seeds, the iterations and their parts take.
-// Prints a table; --json FILE appends a line of JSON. See README.md.
+// k-means on the device: all rows of a data set, so many clusters and iterations; what the seeds, the iterations and
+// their parts take. Prints a table; --json FILE appends a line of JSON. See README.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -51,7 +51,8 @@ device_ms(const cuda::ClusterContext &context, const Work &work)
 
 /// The parts of an iteration, from the centroids trained.
 void
-measure_parts(cuda::ClusterContext *context, const engine::ivf::KMeansSpec &spec, const bench::Matrix &base, const float *trained)
+measure_parts(
+	cuda::ClusterContext *context, const engine::ivf::KMeansSpec &spec, const bench::Matrix &base, const float *trained)
 {
 	cuda::ClusterRows rows;
 	cuda::ClusterCentroids centroids;
@@ -72,12 +73,12 @@ measure_parts(cuda::ClusterContext *context, const engine::ivf::KMeansSpec &spec
 	const double refresh = device_ms(*context, [&] { must(centroids.refresh()); });
 	const double products = 2.0 * n * spec.n_clusters * spec.dim;
 
-	std::printf("labels %.3f ms (%.0f TFLOP/s), scores %.3f, groups %.3f, means %.3f, centroids %.3f\n", labels, products / labels / 1e9,
-		scores, groups, means, refresh);
+	std::printf("labels %.3f ms (%.0f TFLOP/s), scores %.3f, groups %.3f, means %.3f, centroids %.3f\n", labels,
+		products / labels / 1e9, scores, groups, means, refresh);
 }
 
-/// What an index build asks of the engine, in batches as they come over the wire: training on 64 rows a list, labels of all rows,
-/// neighbours of 260 queries.
+/// What an index build asks of the engine, in batches as they come over the wire: training on 64 rows a list, labels of
+/// all rows, neighbours of 260 queries.
 void
 measure_build(const cuda::Device &device, cuda::Budget *budget, const bench::Matrix &base)
 {
@@ -108,9 +109,11 @@ measure_build(const cuda::Device &device, cuda::Budget *budget, const bench::Mat
 	must(builder->add_queries(base.values.data(), spec.n_queries));
 	start = bench::now_ms();
 	for (size_t first = 0; first < base.n; first += kBatch)
-		must(builder->assign(first, base.values.data() + first * base.dim, std::min<size_t>(kBatch, base.n - first), labels.data(), scores.data()));
-	std::printf("build: %u lists trained in %.0f ms (%u iterations), %u rows assigned and %u queries answered in %.0f ms\n", spec.n_clusters, trained,
-		builder->report().n_iterations, base.n, spec.n_queries, bench::now_ms() - start);
+		must(builder->assign(first, base.values.data() + first * base.dim, std::min<size_t>(kBatch, base.n - first),
+			labels.data(), scores.data()));
+	std::printf(
+		"build: %u lists trained in %.0f ms (%u iterations), %u rows assigned and %u queries answered in %.0f ms\n",
+		spec.n_clusters, trained, builder->report().n_iterations, base.n, spec.n_queries, bench::now_ms() - start);
 }
 
 } // namespace
@@ -126,7 +129,8 @@ main(int argc, char **argv)
 
 	if (argc < 2)
 	{
-		std::fprintf(stderr, "usage: gpu_kmeans_bench BASE.u8bin [--clusters N] [--iterations N] [--rows N] [--json FILE]\n");
+		std::fprintf(
+			stderr, "usage: gpu_kmeans_bench BASE.u8bin [--clusters N] [--iterations N] [--rows N] [--json FILE]\n");
 		return 2;
 	}
 
@@ -157,24 +161,27 @@ main(int argc, char **argv)
 	context.device = &device;
 	context.budget = budget.get();
 	must(context.stream.create(&device));
-	std::printf("# %s; %u x %u, %u clusters, %u iterations, %u threads of the host for seeds\n", device.description().c_str(), base.n, base.dim,
-		spec.n_clusters, spec.max_iterations, std::thread::hardware_concurrency());
+	std::printf("# %s; %u x %u, %u clusters, %u iterations, %u threads of the host for seeds\n",
+		device.description().c_str(), base.n, base.dim, spec.n_clusters, spec.max_iterations,
+		std::thread::hardware_concurrency());
 	for (int run = 0; run < 3; run++)
 	{
-		must(cuda::train_kmeans(&context, spec, {base.values.data(), base.dim}, false, std::thread::hardware_concurrency(), centroids.data(),
-			nullptr, &report, &times));
-		std::printf("rows sent %.1f ms, seeds %.1f, %u iterations %.1f; mean squared error %.1f, %u splits\n", times.upload_ms, times.seeds_ms,
-			report.n_iterations, times.iterations_ms, report.inertia / base.n, report.n_splits);
+		must(cuda::train_kmeans(&context, spec, {base.values.data(), base.dim}, false,
+			std::thread::hardware_concurrency(), centroids.data(), nullptr, &report, &times));
+		std::printf("rows sent %.1f ms, seeds %.1f, %u iterations %.1f; mean squared error %.1f, %u splits\n",
+			times.upload_ms, times.seeds_ms, report.n_iterations, times.iterations_ms, report.inertia / base.n,
+			report.n_splits);
 	}
 	measure_parts(&context, spec, base, centroids.data());
 	measure_build(device, budget.get(), base);
 	if (json != nullptr)
 	{
 		std::fprintf(json,
-			"{\"benchmark\": \"kmeans\", \"device\": \"%s\", \"rows\": %u, \"dim\": %u, \"clusters\": %u, \"iterations\": %u, \"iterations_ms\": "
+			"{\"benchmark\": \"kmeans\", \"device\": \"%s\", \"rows\": %u, \"dim\": %u, \"clusters\": %u, "
+			"\"iterations\": %u, \"iterations_ms\": "
 			"%.3f, \"seeds_ms\": %.3f, \"upload_ms\": %.3f, \"mean_squared_error\": %.3f}\n",
-			device.description().c_str(), base.n, base.dim, spec.n_clusters, report.n_iterations, times.iterations_ms, times.seeds_ms,
-			times.upload_ms, report.inertia / base.n);
+			device.description().c_str(), base.n, base.dim, spec.n_clusters, report.n_iterations, times.iterations_ms,
+			times.seeds_ms, times.upload_ms, report.inertia / base.n);
 		std::fclose(json);
 	}
 	return 0;

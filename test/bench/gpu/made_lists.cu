@@ -27,7 +27,8 @@ make_lists_kernel(const MadeLists made)
 	const uint32_t sub_dim = made.dim / made.m;
 	const uint64_t n_warps = static_cast<uint64_t>(gridDim.x) * (kThreads / 32);
 
-	for (uint64_t place = static_cast<uint64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32; place < made.n_rows; place += n_warps)
+	for (uint64_t place = static_cast<uint64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32; place < made.n_rows;
+		place += n_warps)
 	{
 		const uint64_t own = mix(made.seed ^ mix(place));
 		uint8_t *code = made.codes + place / kBlockRows * kBlockRows * made.pitch_bytes + place % kBlockRows * 16;
@@ -56,7 +57,8 @@ make_lists_kernel(const MadeLists made)
 				const float y = made.codebook[(static_cast<size_t>(part) * sub_dim + d % sub_dim) * 256 + word];
 
 				term += y * y + 2 * center * y;
-				value = center + y + made.noise * (static_cast<float>(mix(own ^ (d + 0x10000u)) >> 40) * 0x1p-23f - 1.0f);
+				value =
+					center + y + made.noise * (static_cast<float>(mix(own ^ (d + 0x10000u)) >> 40) * 0x1p-23f - 1.0f);
 				if (d % sub_dim == 0)
 					code[part / 16 * kBlockRows * 16 + part % 16] = static_cast<uint8_t>(word);
 			}

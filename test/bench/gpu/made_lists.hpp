@@ -14,7 +14,7 @@ struct MadeLists
 	uint64_t seed = 1;
 	uint64_t n_rows = 0;
 	uint32_t n_lists = 0;
-	uint32_t dim = 0;                  // a multiple of m
+	uint32_t dim = 0; // a multiple of m
 	uint32_t dim_pad = 0;
 	uint32_t m = 0;                    // bytes of a code
 	uint32_t pitch_bytes = 0;          // of a code on the device

@@ -1,9 +1,13 @@
-// Match counts on the GPU: milliseconds a batch, host to host, over the time that one reading of the postings touched takes. Some answers of each are compared with counts on the host.
-//   gpu_match_bench [--adult adult.csv] [--lsh ROWS] [--documents ROWS] [--queries N] [--k K] [--runs N] [--budget MB] [--workspace MB] [--count-pq MB]
-// --adult: the census rows, each 20 times, 14 attributes; numbers in 1,024 intervals of equal width, a query asks for its row's +-50 of
+// Match counts on the GPU: milliseconds a batch, host to host, over the time that one reading of the postings touched
+// takes. Some answers of each are compared with counts on the host.
+//   gpu_match_bench [--adult adult.csv] [--lsh ROWS] [--documents ROWS] [--queries N] [--k K] [--runs N] [--budget MB]
+//   [--workspace MB] [--count-pq MB]
+// --adult: the census rows, each 20 times, 14 attributes; numbers in 1,024 intervals of equal width, a query asks for
+// its row's +-50 of
 //   them, and for the same text (GENIE, section VI-A1).
 // --lsh: ROWS objects with 237 hash values in 67 buckets each, uniform, of a fixed seed; a query is 237 buckets.
-// --count-pq: also by c-PQ (count_pq/), with so many MB for the state of queries; all its answers are compared with the others.
+// --count-pq: also by c-PQ (count_pq/), with so many MB for the state of queries; all its answers are compared with the
+// others.
 // --documents: ROWS documents of 12 different words by Zipf's law of 200,000; a query is 8 words of such a document.
 #include <algorithm>
 #include <cmath>
@@ -61,10 +65,12 @@ in_parallel(size_t n, const Body &body)
 	std::vector<std::thread> threads;
 
 	for (size_t t = 0; t < n_threads; t++)
-		threads.emplace_back([&, t] {
-			for (size_t i = t; i < n; i += n_threads)
-				body(i);
-		});
+		threads.emplace_back(
+			[&, t]
+			{
+				for (size_t i = t; i < n; i += n_threads)
+					body(i);
+			});
 	for (std::thread &thread : threads)
 		thread.join();
 }
@@ -75,35 +81,37 @@ void
 invert(Workload *work, const CodesOf &codes_of)
 {
 	work->tiles.resize((work->n_rows + kTileRows - 1) / kTileRows);
-	in_parallel(work->tiles.size(), [&](size_t number) {
-		const size_t first = number * kTileRows;
-		const size_t n = std::min(kTileRows, work->n_rows - first);
-		std::vector<uint32_t> starts(work->n_codes + 1);
-		std::vector<uint32_t> codes;
-		std::vector<uint32_t> ends; // of each row's codes
-		Tile &tile = work->tiles[number];
+	in_parallel(work->tiles.size(),
+		[&](size_t number)
+		{
+			const size_t first = number * kTileRows;
+			const size_t n = std::min(kTileRows, work->n_rows - first);
+			std::vector<uint32_t> starts(work->n_codes + 1);
+			std::vector<uint32_t> codes;
+			std::vector<uint32_t> ends; // of each row's codes
+			Tile &tile = work->tiles[number];
 
-		for (size_t i = 0; i < n; i++)
-		{
-			codes_of(first + i, &codes);
-			ends.push_back(static_cast<uint32_t>(codes.size()));
-		}
-		for (const uint32_t code : codes)
-			starts[code + 1]++;
-		for (size_t code = 0; code < work->n_codes; code++)
-		{
-			starts[code + 1] += starts[code];
-			if (starts[code + 1] > starts[code])
+			for (size_t i = 0; i < n; i++)
 			{
-				tile.codes.push_back(static_cast<uint32_t>(code));
-				tile.ends.push_back(starts[code + 1]);
+				codes_of(first + i, &codes);
+				ends.push_back(static_cast<uint32_t>(codes.size()));
 			}
-		}
-		tile.rows.resize(codes.size());
-		for (size_t i = 0, at = 0; i < n; i++)
-			for (; at < ends[i]; at++)
-				tile.rows[starts[codes[at]]++] = static_cast<uint16_t>(i);
-	});
+			for (const uint32_t code : codes)
+				starts[code + 1]++;
+			for (size_t code = 0; code < work->n_codes; code++)
+			{
+				starts[code + 1] += starts[code];
+				if (starts[code + 1] > starts[code])
+				{
+					tile.codes.push_back(static_cast<uint32_t>(code));
+					tile.ends.push_back(starts[code + 1]);
+				}
+			}
+			tile.rows.resize(codes.size());
+			for (size_t i = 0, at = 0; i < n; i++)
+				for (; at < ends[i]; at++)
+					tile.rows[starts[codes[at]]++] = static_cast<uint16_t>(i);
+		});
 }
 
 uint32_t
@@ -127,10 +135,12 @@ make_lsh(size_t n_rows, size_t n_queries)
 	work.n_rows = n_rows;
 	work.n_codes = size_t{kHashes} * kBuckets;
 	work.most_count = kHashes;
-	invert(&work, [](size_t row, std::vector<uint32_t> *out) {
-		for (uint32_t h = 0; h < kHashes; h++)
-			out->push_back(h * kBuckets + mixed(row, h) % kBuckets);
-	});
+	invert(&work,
+		[](size_t row, std::vector<uint32_t> *out)
+		{
+			for (uint32_t h = 0; h < kHashes; h++)
+				out->push_back(h * kBuckets + mixed(row, h) % kBuckets);
+		});
 	for (size_t i = 0; i < n_queries; i++)
 	{
 		std::vector<CodeRange> ranges;
@@ -153,7 +163,8 @@ make_adult(const char *path, size_t n_queries)
 	constexpr uint32_t kIntervals = 1024;
 	constexpr uint32_t kCopies = 20;
 	constexpr uint32_t kReach = 50;
-	const bool is_number[kAttributes] = {true, false, true, false, true, false, false, false, false, false, true, true, true, false};
+	const bool is_number[kAttributes] = {
+		true, false, true, false, true, false, false, false, false, false, true, true, true, false};
 	std::ifstream file(path);
 	std::string line;
 	std::vector<std::vector<std::string>> rows;
@@ -192,18 +203,21 @@ make_adult(const char *path, size_t n_queries)
 			code = n++;
 		for (const auto &row : rows)
 			values[a].push_back(is_number[a]
-									? std::min(kIntervals - 1, static_cast<uint32_t>((std::atof(row[a].c_str()) - low) / (high - low) * kIntervals))
-									: words[row[a]]);
+					? std::min(kIntervals - 1,
+						  static_cast<uint32_t>((std::atof(row[a].c_str()) - low) / (high - low) * kIntervals))
+					: words[row[a]]);
 		firsts[a + 1] = firsts[a] + (is_number[a] ? kIntervals : static_cast<uint32_t>(words.size()));
 	}
 	work.name = "adult";
 	work.n_rows = rows.size() * kCopies;
 	work.n_codes = firsts[kAttributes];
 	work.most_count = kAttributes;
-	invert(&work, [&](size_t row, std::vector<uint32_t> *out) {
-		for (uint32_t a = 0; a < kAttributes; a++)
-			out->push_back(firsts[a] + values[a][row % rows.size()]);
-	});
+	invert(&work,
+		[&](size_t row, std::vector<uint32_t> *out)
+		{
+			for (uint32_t a = 0; a < kAttributes; a++)
+				out->push_back(firsts[a] + values[a][row % rows.size()]);
+		});
 	for (size_t i = 0; i < n_queries; i++)
 	{
 		const size_t row = i * 47 % rows.size();
@@ -234,10 +248,10 @@ make_documents(size_t n_rows, size_t n_queries)
 	constexpr uint32_t kPerQuery = 8;
 	const double log_words = std::log(static_cast<double>(kWords));
 	// P(word < w) = log(w) / log(words): Zipf's law with exponent 1, nearly.
-	auto word_of = [&](uint64_t row, uint32_t i) {
-		return std::min(kWords - 1, static_cast<uint32_t>(std::exp(mixed(row, i) * 0x1p-31 * log_words)) - 1);
-	};
-	auto document = [&](uint64_t row, uint32_t n, std::vector<uint32_t> *out) {
+	auto word_of = [&](uint64_t row, uint32_t i)
+	{ return std::min(kWords - 1, static_cast<uint32_t>(std::exp(mixed(row, i) * 0x1p-31 * log_words)) - 1); };
+	auto document = [&](uint64_t row, uint32_t n, std::vector<uint32_t> *out)
+	{
 		const size_t first = out->size();
 
 		for (uint32_t i = 0; out->size() - first < n; i++)
@@ -276,8 +290,10 @@ for_each_slice(const Tile &tile, const std::vector<CodeRange> &ranges, const Bod
 {
 	for (const CodeRange &range : ranges)
 	{
-		const size_t first = static_cast<size_t>(std::lower_bound(tile.codes.begin(), tile.codes.end(), range.first) - tile.codes.begin());
-		const size_t last = static_cast<size_t>(std::lower_bound(tile.codes.begin(), tile.codes.end(), range.last) - tile.codes.begin());
+		const size_t first = static_cast<size_t>(
+			std::lower_bound(tile.codes.begin(), tile.codes.end(), range.first) - tile.codes.begin());
+		const size_t last = static_cast<size_t>(
+			std::lower_bound(tile.codes.begin(), tile.codes.end(), range.last) - tile.codes.begin());
 
 		if (first < last)
 			body(first == 0 ? 0 : tile.ends[first - 1], tile.ends[last - 1]);
@@ -286,17 +302,20 @@ for_each_slice(const Tile &tile, const std::vector<CodeRange> &ranges, const Bod
 
 /// True if `found` is what counting on the host gives.
 bool
-is_right(const Workload &work, const std::vector<CodeRange> &ranges, size_t k, const std::vector<cuda::MatchFound> &found)
+is_right(
+	const Workload &work, const std::vector<CodeRange> &ranges, size_t k, const std::vector<cuda::MatchFound> &found)
 {
 	std::vector<uint16_t> counts(work.n_rows);
 	std::vector<uint32_t> rows(work.n_rows);
 	const auto before = [&](uint32_t a, uint32_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; };
 
 	for (size_t t = 0; t < work.tiles.size(); t++)
-		for_each_slice(work.tiles[t], ranges, [&](uint32_t from, uint32_t to) {
-			for (uint32_t i = from; i < to; i++)
-				counts[t * kTileRows + work.tiles[t].rows[i]]++;
-		});
+		for_each_slice(work.tiles[t], ranges,
+			[&](uint32_t from, uint32_t to)
+			{
+				for (uint32_t i = from; i < to; i++)
+					counts[t * kTileRows + work.tiles[t].rows[i]]++;
+			});
 	for (size_t i = 0; i < rows.size(); i++)
 		rows[i] = static_cast<uint32_t>(i);
 	k = std::min(k, rows.size());
@@ -311,8 +330,9 @@ is_right(const Workload &work, const std::vector<CodeRange> &ranges, size_t k, c
 
 /// The same batch by c-PQ. expected: what counting by tiles has found.
 void
-measure_count_pq(const cuda::Device &device, const cuda::DeviceMatchIndex &index, const std::string &name, std::span<const cuda::MatchRequest> requests,
-	const Options &options, const std::vector<std::vector<cuda::MatchFound>> &expected)
+measure_count_pq(const cuda::Device &device, const cuda::DeviceMatchIndex &index, const std::string &name,
+	std::span<const cuda::MatchRequest> requests, const Options &options,
+	const std::vector<std::vector<cuda::MatchFound>> &expected)
 {
 	bench::CountPqSearch search(&device, options.count_pq_mb << 20);
 	std::vector<std::vector<cuda::MatchFound>> results;
@@ -331,8 +351,9 @@ measure_count_pq(const cuda::Device &device, const cuda::DeviceMatchIndex &index
 	for (size_t i = 0; i < requests.size(); i++)
 		n_wrong += !std::equal(results[i].begin(), results[i].end(), expected[i].begin(), expected[i].end(),
 			[](const cuda::MatchFound &a, const cuda::MatchFound &b) { return a.row == b.row && a.count == b.count; });
-	std::printf("%-10s batch %5zu k %4zu: c-PQ median %9.3f ms, min %9.3f; tables of %zu queries ran over; %s\n", name.c_str(), requests.size(), options.k,
-		times[times.size() / 2], times.front(), search.n_overflown(), n_wrong == 0 ? "right" : "WRONG");
+	std::printf("%-10s batch %5zu k %4zu: c-PQ median %9.3f ms, min %9.3f; tables of %zu queries ran over; %s\n",
+		name.c_str(), requests.size(), options.k, times[times.size() / 2], times.front(), search.n_overflown(),
+		n_wrong == 0 ? "right" : "WRONG");
 	std::fflush(stdout);
 }
 
@@ -351,14 +372,16 @@ measure(const cuda::Device &device, const Workload &work, const Options &options
 	must(index.load(&device, work.tiles, work.n_rows, work.n_codes, options.budget_bytes));
 	must(stream.create(&device));
 	must(memory.allocate(&device, uint64_t{options.workspace_mb} << 20, "workspace"));
-	std::printf("# %s: %zu rows, %zu codes, %.0f MB on the device, %zu parts, loaded in %.0f ms\n", work.name.c_str(), work.n_rows,
-		work.n_codes, static_cast<double>(index.device_bytes()) / 1e6, index.n_parts(), now_ms() - start);
+	std::printf("# %s: %zu rows, %zu codes, %.0f MB on the device, %zu parts, loaded in %.0f ms\n", work.name.c_str(),
+		work.n_rows, work.n_codes, static_cast<double>(index.device_bytes()) / 1e6, index.n_parts(), now_ms() - start);
 	for (const auto &ranges : work.queries)
 		requests.push_back({ranges, work.most_count, options.k, false, 0, 0});
-	in_parallel(work.queries.size(), [&](size_t i) {
-		for (const Tile &tile : work.tiles)
-			for_each_slice(tile, work.queries[i], [&](uint32_t from, uint32_t to) { n_touched[i] += to - from; });
-	});
+	in_parallel(work.queries.size(),
+		[&](size_t i)
+		{
+			for (const Tile &tile : work.tiles)
+				for_each_slice(tile, work.queries[i], [&](uint32_t from, uint32_t to) { n_touched[i] += to - from; });
+		});
 	for (const double n : n_touched)
 		touched += n;
 	for (const size_t batch : {size_t{1}, size_t{16}, work.queries.size()})
@@ -383,9 +406,11 @@ measure(const cuda::Device &device, const Workload &work, const Options &options
 
 			n_wrong += !is_right(work, work.queries[query], options.k, results[query]);
 		}
-		std::printf("%-10s batch %5zu k %4zu: median %9.3f ms, min %9.3f; postings %.3g, floor %7.3f ms, x floor %6.1f; %.3g postings/s; %s\n",
+		std::printf("%-10s batch %5zu k %4zu: median %9.3f ms, min %9.3f; postings %.3g, floor %7.3f ms, x floor "
+					"%6.1f; %.3g postings/s; %s\n",
 			work.name.c_str(), batch, options.k, times[times.size() / 2], times.front(), share, floor_ms,
-			times[times.size() / 2] / floor_ms, share / times[times.size() / 2] * 1e3, n_wrong == 0 ? "right" : "WRONG");
+			times[times.size() / 2] / floor_ms, share / times[times.size() / 2] * 1e3,
+			n_wrong == 0 ? "right" : "WRONG");
 		std::fflush(stdout);
 		if (options.count_pq_mb > 0)
 			measure_count_pq(device, index, work.name, std::span(requests).first(batch), options, results);

@@ -1,8 +1,9 @@
-// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass (kernels/filter/one_pass_tuning.hpp), side
-// by side in one process, round by round, so that a device that gets slower or faster does so for all. Milliseconds from host to host, medians.
+// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass
+// (kernels/filter/one_pass_tuning.hpp), side by side in one process, round by round, so that a device that gets slower
+// or faster does so for all. Milliseconds from host to host, medians.
 //   gpu_one_pass_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--runs N] [--stamps] [--only NAME BATCH]
-// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of a search goes, by the
-// clocks of device and host. --only: a few searches of one kind, for a profiler.
+// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of
+// a search goes, by the clocks of device and host. --only: a few searches of one kind, for a profiler.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -88,8 +89,7 @@ struct StampSums
 	double staging = 0, launching = 0, waiting = 0, device = 0;
 	size_t n = 0;
 
-	void
-	add(const cuda::OnePassTrace &trace)
+	void add(const cuda::OnePassTrace &trace)
 	{
 		std::vector<uint64_t> times(size_t{trace.n_blocks} * OnePassStamps::kCount);
 
@@ -135,20 +135,20 @@ struct StampSums
 		n++;
 	}
 
-	void
-	print(const char *name, size_t batch) const
+	void print(const char *name, size_t batch) const
 	{
 		const double searches = static_cast<double>(n);
 
-		std::printf("# %s, batch %zu, us: staging %.1f, launch %.1f, then %.1f until all is answered; on the device %.1f\n", name, batch,
-			staging / searches, launching / searches, waiting / searches, device / searches);
+		std::printf(
+			"# %s, batch %zu, us: staging %.1f, launch %.1f, then %.1f until all is answered; on the device %.1f\n",
+			name, batch, staging / searches, launching / searches, waiting / searches, device / searches);
 		for (size_t what = 0; what < OnePassStamps::kCount; what++)
 			if (sums[what].n > 0)
 			{
 				const double seen = static_cast<double>(sums[what].n);
 
-				std::printf("#   %-14s first %6.1f, mean %6.1f, last %6.1f\n", OnePassStamps::kNames[what], sums[what].first / seen, sums[what].mean / seen,
-					sums[what].last / seen);
+				std::printf("#   %-14s first %6.1f, mean %6.1f, last %6.1f\n", OnePassStamps::kNames[what],
+					sums[what].first / seen, sums[what].mean / seen, sums[what].last / seen);
 			}
 	}
 };
@@ -244,7 +244,8 @@ main(int argc, char **argv)
 
 		for (size_t i = 0; i < batch; i++)
 			for (size_t j = 0; j < kK; j++)
-				kind.n_wrong += static_cast<float>(std::sqrt(results[i][j].score)) != true_distances[(first + i) * 100 + j];
+				kind.n_wrong +=
+					static_cast<float>(std::sqrt(results[i][j].score)) != true_distances[(first + i) * 100 + j];
 		return took;
 	};
 
@@ -260,7 +261,8 @@ main(int argc, char **argv)
 			for (Kind &kind : kinds)
 				for (int run = -5; run < runs / kRounds; run++)
 				{
-					const double took = search(kind, kBatches[b], static_cast<size_t>(run + 5 + round * runs) * kBatches[b] % (queries.n - kBatches[b] + 1));
+					const double took = search(kind, kBatches[b],
+						static_cast<size_t>(run + 5 + round * runs) * kBatches[b] % (queries.n - kBatches[b] + 1));
 
 					if (run >= 0)
 						kind.times[b].push_back(took);
@@ -279,7 +281,8 @@ main(int argc, char **argv)
 			std::sort(times.begin(), times.end());
 			std::printf(" %8.4f", times[times.size() / 2]);
 		}
-		std::printf("  %s, %llu queries in one pass\n", kind.n_wrong == 0 ? "exact" : "WRONG", static_cast<unsigned long long>(kind.engine->n_one_pass()));
+		std::printf("  %s, %llu queries in one pass\n", kind.n_wrong == 0 ? "exact" : "WRONG",
+			static_cast<unsigned long long>(kind.engine->n_one_pass()));
 		n_wrong += kind.n_wrong;
 	}
 	for (Kind &kind : kinds)

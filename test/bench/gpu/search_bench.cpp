@@ -1,11 +1,13 @@
 // Exact search on the GPU over a real data set: milliseconds a batch, end to end through Engine::search, and over the
 // physical floor. Prints a table and, with --json FILE, one line of JSON per row.
-//   gpu_search_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--fp32] [--recall=R] [--json FILE] [--quick] [--small] [--chain]
+//   gpu_search_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--fp32] [--recall=R] [--json FILE] [--quick] [--small]
+//   [--chain]
 //     [--only BATCH K]
 // Files: uint32 n, uint32 d, n x d uint8; ground truth: uint32 n, uint32 100, rows uint32, distances float32.
-// Medians of 400 runs up to 64 queries, of 40 up to 1,024, of 20 of more; the first two of each do not count. --fp32 keeps the rows in binary32 on
-// the device; --small: batches up to 64 with k = 10 only; --chain: no search in one pass. Every answer's distances are compared with the ground truth; with a recall
-// target below 1 (PartialReduce) the measured recall is printed instead.
+// Medians of 400 runs up to 64 queries, of 40 up to 1,024, of 20 of more; the first two of each do not count. --fp32
+// keeps the rows in binary32 on the device; --small: batches up to 64 with k = 10 only; --chain: no search in one pass.
+// Every answer's distances are compared with the ground truth; with a recall target below 1 (PartialReduce) the
+// measured recall is printed instead.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -42,7 +44,10 @@ main(int argc, char **argv)
 
 	if (argc < 4)
 	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--fp32] [--json FILE] [--quick] [--small] [--chain] [--filter-min N] [--only BATCH K]\n", argv[0]);
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY GROUND_TRUTH [--fp32] [--json FILE] [--quick] [--small] [--chain] [--filter-min N] "
+			"[--only BATCH K]\n",
+			argv[0]);
 		return 2;
 	}
 	for (int i = 4; i < argc; i++)
@@ -93,15 +98,16 @@ main(int argc, char **argv)
 	must(engine->create({Metric::kL2, ElementType::kFloat32, base.dim}, &copy));
 	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
 	must(engine->seal_segment(copy, 1));
-	std::printf("# %u x %u, %s on the device, loaded in %.0f ms, %.0f MB\n", base.n, base.dim, fp32 ? "fp32" : "narrowest exact form",
-		now_ms() - start, static_cast<double>(engine->stats().resident_bytes) / 1e6);
+	std::printf("# %u x %u, %s on the device, loaded in %.0f ms, %.0f MB\n", base.n, base.dim,
+		fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+		static_cast<double>(engine->stats().resident_bytes) / 1e6);
 
 	const double row_bytes = fp32 ? base.dim * 4.0 : base.dim;
 	const double floor_ms = base.n * row_bytes / kCopyBytesPerMs;
 	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
 
-	std::printf("%8s %6s %12s %12s %10s %12s %9s %8s\n", "batch", "k", "median ms", "min ms", "x floor", "queries/s", "rescored",
-		recall_target < 1 ? "recall" : "exact");
+	std::printf("%8s %6s %12s %12s %10s %12s %9s %8s\n", "batch", "k", "median ms", "min ms", "x floor", "queries/s",
+		"rescored", recall_target < 1 ? "recall" : "exact");
 	for (size_t k : {10, 100, 1000})
 		for (size_t batch : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 10000})
 		{
@@ -112,7 +118,8 @@ main(int argc, char **argv)
 			if (small && (batch > 64 || k != 10))
 				continue;
 
-			// 40 runs of a small batch are over in 4 ms: what disturbs the host or the GPU for so long is then the figure.
+			// 40 runs of a small batch are over in 4 ms: what disturbs the host or the GPU for so long is then the
+			// figure.
 			const int n_runs = only_batch != 0 ? 1 : batch > 1024 ? 20 : batch > 64 ? 40 : 400;
 			std::vector<double> times;
 			std::vector<std::vector<engine::Neighbor>> results;
@@ -152,8 +159,8 @@ main(int argc, char **argv)
 			const double median = times[times.size() / 2];
 			// Memory once for few queries; 4 billion bf16 products a microsecond for many (measured bf16 rate).
 			const double floor = std::max(floor_ms, 2.0 * static_cast<double>(batch) * base.n * base.dim / 790e9);
-			const double rescored =
-				static_cast<double>(engine->stats().n_rescored - rescored_before) / (static_cast<double>(batch) * (n_runs + 2));
+			const double rescored = static_cast<double>(engine->stats().n_rescored - rescored_before) /
+				(static_cast<double>(batch) * (n_runs + 2));
 
 			const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
 			char verdict[16];
@@ -162,16 +169,17 @@ main(int argc, char **argv)
 				std::snprintf(verdict, sizeof(verdict), "%.4f", recall);
 			else
 				std::snprintf(verdict, sizeof(verdict), "%s", wrong == 0 ? "yes" : "NO");
-			std::printf("%8zu %6zu %12.4f %12.4f %10.2f %12.0f %9.1f %8s\n", batch, k, median, times.front(), median / floor,
-				1000.0 * static_cast<double>(batch) / median, rescored, verdict);
+			std::printf("%8zu %6zu %12.4f %12.4f %10.2f %12.0f %9.1f %8s\n", batch, k, median, times.front(),
+				median / floor, 1000.0 * static_cast<double>(batch) / median, rescored, verdict);
 			std::fflush(stdout);
 			if (json != nullptr)
 				std::fprintf(json,
-					"{\"rows\": %u, \"dim\": %u, \"form\": \"%s\", \"batch\": %zu, \"k\": %zu, \"median_ms\": %.4f, \"min_ms\": %.4f, "
-					"\"floor_ms\": %.4f, \"rescored\": %.1f, \"recall_target\": %.4f, \"recall\": %.4f, \"exact\": %s}\n",
+					"{\"rows\": %u, \"dim\": %u, \"form\": \"%s\", \"batch\": %zu, \"k\": %zu, \"median_ms\": %.4f, "
+					"\"min_ms\": %.4f, "
+					"\"floor_ms\": %.4f, \"rescored\": %.1f, \"recall_target\": %.4f, \"recall\": %.4f, \"exact\": "
+					"%s}\n",
 					base.n, base.dim, fp32 ? "fp32" : "narrow", batch, k, median, times.front(), floor, rescored,
-					static_cast<double>(recall_target), recall,
-					wrong == 0 ? "true" : "false");
+					static_cast<double>(recall_target), recall, wrong == 0 ? "true" : "false");
 		}
 	std::printf("# in one pass: %llu queries\n", static_cast<unsigned long long>(engine->n_one_pass()));
 	if (json != nullptr)

@@ -1,5 +1,6 @@
-// Selection by itself, in the form of Faiss's figure 3: 10,000 x 128,000 float32, fraction of the memory bandwidth that one
-// reading of the numbers is, at several k; 1,000 x 1,000,000 as well; and rows in orders that thresholds do not like. Prints tables;
+// Selection by itself, in the form of Faiss's figure 3: 10,000 x 128,000 float32, fraction of the memory bandwidth that
+// one reading of the numbers is, at several k; 1,000 x 1,000,000 as well; and rows in orders that thresholds do not
+// like. Prints tables;
 // --json FILE appends lines of JSON; --only K ORDER measures one case of the first table, for a profiler.
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,8 @@ must(const Status &status)
 	std::exit(1);
 }
 
-/// Numbers of one order, made on the host in parts of rows that are sent again and again, each time shifted where order is none.
+/// Numbers of one order, made on the host in parts of rows that are sent again and again, each time shifted where order
+/// is none.
 void
 send_rows(const cuda::Device &device, const cuda::DeviceBuffer &to, uint32_t n_rows, uint32_t n_columns, Order order)
 {
@@ -95,7 +97,9 @@ send_rows(const cuda::Device &device, const cuda::DeviceBuffer &to, uint32_t n_r
 	{
 		const size_t n = static_cast<size_t>(std::min(n_part, n_rows - row)) * n_columns;
 
-		must(device.check(cudaMemcpy(to.as<float>() + static_cast<size_t>(row) * n_columns, part.data(), n * 4, cudaMemcpyHostToDevice), "send"));
+		must(device.check(cudaMemcpy(to.as<float>() + static_cast<size_t>(row) * n_columns, part.data(), n * 4,
+							  cudaMemcpyHostToDevice),
+			"send"));
 		if (order == Order::kRandom)
 			std::rotate(part.begin(), part.begin() + 977, part.end());
 	}
@@ -158,8 +162,8 @@ main(int argc, char **argv)
 		args.n_rows = n_rows;
 		args.n_columns = n_columns;
 		send_rows(device, values, n_rows, n_columns, Order::kRandom);
-		std::printf("# %s; %u x %u float32, median of %d\n%6s %10s %10s %11s\n", device.description().c_str(), n_rows, n_columns, kRuns, "k",
-			"median ms", "min ms", "of 4.25 TB/s");
+		std::printf("# %s; %u x %u float32, median of %d\n%6s %10s %10s %11s\n", device.description().c_str(), n_rows,
+			n_columns, kRuns, "k", "median ms", "min ms", "of 4.25 TB/s");
 		for (uint32_t k : {1u, 10u, 32u, 100u, 256u, 316u, 512u, 1000u, 2048u})
 		{
 			args.k = k;
@@ -168,15 +172,18 @@ main(int argc, char **argv)
 
 			std::printf("%6u %10.3f %10.3f %11.0f%%\n", k, median, least, 100 * floor_ms / median);
 			if (json != nullptr)
-				std::fprintf(json, "{\"rows\": %u, \"columns\": %u, \"k\": %u, \"median_ms\": %.4f, \"fraction_of_bandwidth\": %.3f}\n", n_rows,
-					n_columns, k, median, floor_ms / median);
+				std::fprintf(json,
+					"{\"rows\": %u, \"columns\": %u, \"k\": %u, \"median_ms\": %.4f, \"fraction_of_bandwidth\": "
+					"%.3f}\n",
+					n_rows, n_columns, k, median, floor_ms / median);
 		}
 	}
 	args.n_rows = 2000;
 	args.n_columns = 128000;
-	std::printf("# orders of numbers, %u x %u, median of 3, ms\n%-18s %10s %10s\n", args.n_rows, args.n_columns, "", "k = 100", "k = 1000");
-	for (Order order : {Order::kAscending, Order::kDescending, Order::kEqual, Order::kTenValues, Order::kThousandValues, Order::kNearFirst,
-			 Order::kHalfNan})
+	std::printf("# orders of numbers, %u x %u, median of 3, ms\n%-18s %10s %10s\n", args.n_rows, args.n_columns, "",
+		"k = 100", "k = 1000");
+	for (Order order : {Order::kAscending, Order::kDescending, Order::kEqual, Order::kTenValues, Order::kThousandValues,
+			 Order::kNearFirst, Order::kHalfNan})
 	{
 		send_rows(device, values, args.n_rows, args.n_columns, order);
 		args.k = 100;
@@ -184,7 +191,8 @@ main(int argc, char **argv)
 		const double at_100 = measure(device, args, 3).first;
 
 		args.k = 1000;
-		std::printf("%-18s %10.3f %10.3f\n", kOrderNames[static_cast<int>(order)], at_100, measure(device, args, 3).first);
+		std::printf(
+			"%-18s %10.3f %10.3f\n", kOrderNames[static_cast<int>(order)], at_100, measure(device, args, 3).first);
 	}
 	if (json != nullptr)
 		std::fclose(json);

@@ -1,8 +1,8 @@
-// Texts by edit distance on the GPU: milliseconds a batch from the queries' bytes to exact distances and rows, by the engine that the worker has.
-// All answers are compared with the CPU engine's, whose time stands beside.
+// Texts by edit distance on the GPU: milliseconds a batch from the queries' bytes to exact distances and rows, by the
+// engine that the worker has. All answers are compared with the CPU engine's, whose time stands beside.
 //   gpu_text_bench WORDS QUERIES [--queries N] [--k K] [--n N] [--runs N]
-// WORDS: a text a line. QUERIES: likewise, up to the first tab (misspellings.queries.tsv; its head line is left out). n: of the n-grams, which the
-// CPU engine counts; the GPU compares every text.
+// WORDS: a text a line. QUERIES: likewise, up to the first tab (misspellings.queries.tsv; its head line is left out).
+// n: of the n-grams, which the CPU engine counts; the GPU compares every text.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -53,7 +53,8 @@ read_lines(const char *name)
 	return lines;
 }
 
-/// Calls with the key of each ordered n-gram: its bytes, 0, and how many equal ones came before. Texts are taken as bytes.
+/// Calls with the key of each ordered n-gram: its bytes, 0, and how many equal ones came before. Texts are taken as
+/// bytes.
 template <class Body>
 void
 for_each_gram(const std::string &text, uint32_t n, const Body &body)
@@ -101,7 +102,8 @@ describe(const std::vector<std::string> &texts, uint32_t n)
 	{
 		keys += key;
 		postings.insert(postings.end(), rows.begin(), rows.end());
-		entries.push_back({match::key_prefix({reinterpret_cast<const uint8_t *>(key.data()), key.size()}), keys.size(), postings.size()});
+		entries.push_back({match::key_prefix({reinterpret_cast<const uint8_t *>(key.data()), key.size()}), keys.size(),
+			postings.size()});
 	}
 
 	const match::MatchHead head = {entries.size(), postings.size(), keys.size()};
@@ -126,7 +128,9 @@ query_of(const std::string &text, uint32_t n)
 	{
 		std::vector<uint8_t> item(2 * match::kMaxVarintBytes + key.size());
 
-		item.resize(static_cast<size_t>(match::put_item(item.data(), {reinterpret_cast<const uint8_t *>(key.data()), key.size()}, {nullptr, 0}) - item.data()));
+		item.resize(static_cast<size_t>(
+			match::put_item(item.data(), {reinterpret_cast<const uint8_t *>(key.data()), key.size()}, {nullptr, 0}) -
+			item.data()));
 		append(&items, item.data(), item.size());
 	}
 
@@ -161,8 +165,8 @@ load(engine::Engine *engine, const std::vector<uint8_t> &description, const std:
 using Results = std::vector<std::vector<engine::Neighbor>>;
 
 void
-measure(engine::Engine *engine, engine::CopyId copy, std::span<const engine::SearchQuery> queries, const Options &options, int n_runs, Results *results,
-	const Results *truth)
+measure(engine::Engine *engine, engine::CopyId copy, std::span<const engine::SearchQuery> queries,
+	const Options &options, int n_runs, Results *results, const Results *truth)
 {
 	std::vector<double> times;
 	size_t n_wrong = 0;
@@ -184,8 +188,11 @@ measure(engine::Engine *engine, engine::CopyId copy, std::span<const engine::Sea
 			same = (*results)[i][j].score == (*truth)[i][j].score && (*results)[i][j].row == (*truth)[i][j].row;
 		n_wrong += !same;
 	}
-	std::printf("%-5s batch %5zu k %4zu: median %9.3f ms, min %9.3f, max %9.3f; %s\n", engine->name(), queries.size(), options.k, times[times.size() / 2],
-		times.front(), times.back(), truth == nullptr ? "the truth" : n_wrong == 0 ? "all right" : "WRONG");
+	std::printf("%-5s batch %5zu k %4zu: median %9.3f ms, min %9.3f, max %9.3f; %s\n", engine->name(), queries.size(),
+		options.k, times[times.size() / 2], times.front(), times.back(),
+		truth == nullptr   ? "the truth"
+			: n_wrong == 0 ? "all right"
+						   : "WRONG");
 	std::fflush(stdout);
 }
 
@@ -240,7 +247,8 @@ main(int argc, char **argv)
 		queries.push_back(search);
 	}
 	must(cuda::make_cuda_engine({}, &gpu));
-	std::printf("# %s; %zu texts, %zu queries of %zu different ones\n", gpu->description(), words.size(), queries.size(), std::min(asked.size(), queries.size()));
+	std::printf("# %s; %zu texts, %zu queries of %zu different ones\n", gpu->description(), words.size(),
+		queries.size(), std::min(asked.size(), queries.size()));
 
 	const engine::CopyId on_gpu = load(gpu.get(), description, ids);
 	const engine::CopyId on_cpu = load(cpu.get(), description, ids);

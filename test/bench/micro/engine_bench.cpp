@@ -25,11 +25,7 @@ struct Vectors
 	uint32_t dim = 128;
 	std::vector<float> values;
 
-	size_t
-	n() const
-	{
-		return values.size() / dim;
-	}
+	size_t n() const { return values.size() / dim; }
 };
 
 Vectors

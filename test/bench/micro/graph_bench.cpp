@@ -1,7 +1,7 @@
-// Graphs on the CPU, one thread: build, and an ablation of the search as in the figures 7 to 9 of the SONG paper. Data: the files
-// that VECTORGPU_U8BIN and VECTORGPU_U8QUERIES name (uint32 n, uint32 dim, n x dim uint8), of the former the first VECTORGPU_ROWS;
-// true neighbours are found by exact search here. Counters: recall at 10, of a search the nodes expanded and rows scored, of
-// a k-NN graph the recall of its first 10 neighbours. Times are of the processor.
+// Graphs on the CPU, one thread: build, and an ablation of the search as in the figures 7 to 9 of the SONG paper. Data:
+// the files that VECTORGPU_U8BIN and VECTORGPU_U8QUERIES name (uint32 n, uint32 dim, n x dim uint8), of the former the
+// first VECTORGPU_ROWS; true neighbours are found by exact search here. Counters: recall at 10, of a search the nodes
+// expanded and rows scored, of a k-NN graph the recall of its first 10 neighbours. Times are of the processor.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -38,8 +38,9 @@ build(PruneKind kind)
 	built.edges.resize(size_t{rows.n_rows} * built.spec.degree);
 	built.entries.resize(entry_count(rows.n_rows, built.spec));
 	std::vector<uint8_t> work(graph_build_bytes(rows, built.spec));
-	if (!graph_build(rows, built.spec, built.edges.data(), built.entries.data(), &built.report, work.data(), work.size())
-			 .is_ok())
+	if (!graph_build(
+			rows, built.spec, built.edges.data(), built.entries.data(), &built.report, work.data(), work.size())
+			.is_ok())
 		std::abort();
 	return built;
 }
@@ -100,7 +101,8 @@ whole_build(benchmark::State &state)
 		return;
 	for (auto _ : state)
 		benchmark::DoNotOptimize(build(static_cast<PruneKind>(state.range(0))));
-	state.counters["rows_per_s"] = benchmark::Counter(base().rows().n_rows, benchmark::Counter::kIsIterationInvariantRate);
+	state.counters["rows_per_s"] =
+		benchmark::Counter(base().rows().n_rows, benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(whole_build)->Arg(0)->Arg(1)->Unit(benchmark::kSecond)->Iterations(1);
 
@@ -134,8 +136,9 @@ search_all(benchmark::State &state, PruneKind kind, const SearchSpec &spec)
 		for (uint32_t i = 0; i < n_entries; i++)
 			entries[i] = {scores[i], built.entries[i]};
 		first_candidates(entries.data(), n_entries, kEntries);
-		if (!graph_search(view, spec, entries.data(), std::min<size_t>(kEntries, n_entries), found.data(), &n_found, &stats,
-				work.data(), work.size()).is_ok())
+		if (!graph_search(view, spec, entries.data(), std::min<size_t>(kEntries, n_entries), found.data(), &n_found,
+				&stats, work.data(), work.size())
+				.is_ok())
 			std::abort();
 		for (uint32_t i = 0; i < std::min<size_t>(n_found, kTrueNeighbors); i++)
 			hits += found[i].score <= last[q];
@@ -162,7 +165,8 @@ BENCHMARK(search_width)
 	->Unit(benchmark::kMicrosecond)
 	->Iterations(2 * kQueries);
 
-/// Arguments: set of visited nodes (hash, Bloom, cuckoo), plain or selected insertion or that and deletion, nodes at a time.
+/// Arguments: set of visited nodes (hash, Bloom, cuckoo), plain or selected insertion or that and deletion, nodes at a
+/// time.
 void
 ablation(benchmark::State &state)
 {

@@ -1,5 +1,5 @@
-// Data of the benchmarks of graphs: the files that VECTORGPU_U8BIN and VECTORGPU_U8QUERIES name (uint32 n, uint32 dim, n x dim uint8), of the former
-// the first VECTORGPU_ROWS; true neighbours are found by exact search here.
+// Data of the benchmarks of graphs: the files that VECTORGPU_U8BIN and VECTORGPU_U8QUERIES name (uint32 n, uint32 dim,
+// n x dim uint8), of the former the first VECTORGPU_ROWS; true neighbours are found by exact search here.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,7 @@ struct Vectors
 	uint32_t dim = 0;
 	std::vector<float> values;
 
-	GraphRows
-	rows() const
+	GraphRows rows() const
 	{
 		return {{Metric::kL2, ElementType::kFloat32, dim}, values.data(), dim * sizeof(float),
 			static_cast<uint32_t>(dim == 0 ? 0 : values.size() / dim)};

@@ -1,5 +1,6 @@
-// Insertion into a graph beside a build anew, on the CPU, one thread. Data: graph_bench_data.hpp. Arguments: percent of the rows that are new, percent of
-// those before that leave. Counters: recall at 10 of both graphs at widths of 16, 32 and 64, time of the build anew. Times are of the processor.
+// Insertion into a graph beside a build anew, on the CPU, one thread. Data: graph_bench_data.hpp. Arguments: percent of
+// the rows that are new, percent of those before that leave. Counters: recall at 10 of both graphs at widths of 16, 32
+// and 64, time of the build anew. Times are of the processor.
 #include <algorithm>
 #include <ctime>
 
@@ -33,7 +34,8 @@ graph_of(const std::vector<uint32_t> &numbers, const BuildSpec &spec)
 	for (uint32_t i : numbers)
 		graph.values.insert(graph.values.end(), base().values.begin() + static_cast<ptrdiff_t>(size_t{i} * dim),
 			base().values.begin() + static_cast<ptrdiff_t>((size_t{i} + 1) * dim));
-	graph.rows = {{Metric::kL2, ElementType::kFloat32, dim}, graph.values.data(), dim * sizeof(float), static_cast<uint32_t>(numbers.size())};
+	graph.rows = {{Metric::kL2, ElementType::kFloat32, dim}, graph.values.data(), dim * sizeof(float),
+		static_cast<uint32_t>(numbers.size())};
 	graph.edges.resize(numbers.size() * spec.degree);
 	graph.entries.resize(entry_count(graph.rows.n_rows, spec));
 	return graph;
@@ -51,7 +53,9 @@ build_anew(Graph *graph, const BuildSpec &spec)
 	std::vector<uint8_t> work(graph_build_bytes(graph->rows, spec));
 	const double begin = processor_seconds();
 
-	if (!graph_build(graph->rows, spec, graph->edges.data(), graph->entries.data(), &graph->report, work.data(), work.size()).is_ok())
+	if (!graph_build(
+			graph->rows, spec, graph->edges.data(), graph->entries.data(), &graph->report, work.data(), work.size())
+			.is_ok())
 		std::abort();
 	return processor_seconds() - begin;
 }
@@ -77,13 +81,15 @@ recall_of(const Graph &graph, uint32_t degree, uint32_t width)
 		uint32_t n_found;
 
 		memory.query = queries().rows().row(static_cast<uint32_t>(q));
-		compute_scores(graph.rows.spec, memory.query, graph.rows.rows, graph.rows.row_stride, graph.rows.n_rows, scores.data());
+		compute_scores(
+			graph.rows.spec, memory.query, graph.rows.rows, graph.rows.row_stride, graph.rows.n_rows, scores.data());
 		for (uint32_t i = 0; i < graph.report.n_entries; i++)
 			entries.push_back({scores[graph.entries[i]], graph.entries[i]});
 		std::nth_element(scores.begin(), scores.begin() + kTrueNeighbors - 1, scores.end());
 		first_candidates(entries.data(), entries.size(), kSearchEntries);
-		if (!graph_search(view, spec, entries.data(), std::min<size_t>(kSearchEntries, entries.size()), found.data(), &n_found, &stats, work.data(),
-				work.size()).is_ok())
+		if (!graph_search(view, spec, entries.data(), std::min<size_t>(kSearchEntries, entries.size()), found.data(),
+				&n_found, &stats, work.data(), work.size())
+				.is_ok())
 			std::abort();
 		for (uint32_t i = 0; i < std::min<size_t>(n_found, kTrueNeighbors); i++)
 			hits += found[i].score <= scores[kTrueNeighbors - 1];
@@ -124,12 +130,15 @@ insertion(benchmark::State &state)
 	build_anew(&old, spec);
 	state.counters["anew_s"] = build_anew(&anew, spec);
 
-	const BaseGraph base = {old.rows.n_rows, old.edges.data(), old.entries.data(), old.report.n_entries, numbers.data()};
+	const BaseGraph base = {
+		old.rows.n_rows, old.edges.data(), old.entries.data(), old.report.n_entries, numbers.data()};
 	const uint32_t n_left = static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), kNoNode));
 	std::vector<uint8_t> work(graph_insert_bytes(merged.rows, spec, {old.rows.n_rows, n_left}));
 
 	for (auto _ : state)
-		if (!graph_insert(merged.rows, spec, base, merged.edges.data(), merged.entries.data(), &merged.report, work.data(), work.size()).is_ok())
+		if (!graph_insert(merged.rows, spec, base, merged.edges.data(), merged.entries.data(), &merged.report,
+				work.data(), work.size())
+				.is_ok())
 			std::abort();
 	for (uint32_t width : {16u, 32u, 64u})
 	{
@@ -137,7 +146,18 @@ insertion(benchmark::State &state)
 		state.counters["recall_" + std::to_string(width)] = recall_of(merged, spec.degree, width);
 	}
 }
-BENCHMARK(insertion)->Args({10, 0})->Args({5, 0})->Args({5, 5})->Args({1, 0})->Args({15, 0})->Args({0, 20})->Args({9, 9})->Args({20, 0})->Args({0, 50})->Unit(benchmark::kSecond)->Iterations(1);
+BENCHMARK(insertion)
+	->Args({10, 0})
+	->Args({5, 0})
+	->Args({5, 5})
+	->Args({1, 0})
+	->Args({15, 0})
+	->Args({0, 20})
+	->Args({9, 9})
+	->Args({20, 0})
+	->Args({0, 50})
+	->Unit(benchmark::kSecond)
+	->Iterations(1);
 
 } // namespace
 } // namespace vectorgpu::engine::graph

@@ -34,16 +34,8 @@ struct Vectors
 	uint32_t dim = 0;
 	std::vector<float> values;
 
-	size_t
-	n() const
-	{
-		return dim == 0 ? 0 : values.size() / dim;
-	}
-	const float *
-	row(size_t i) const
-	{
-		return &values[i * dim];
-	}
+	size_t n() const { return dim == 0 ? 0 : values.size() / dim; }
+	const float *row(size_t i) const { return &values[i * dim]; }
 };
 
 Vectors
@@ -238,7 +230,7 @@ kmeans(benchmark::State &state)
 	for (auto _ : state)
 		if (!kmeans_train(spec, {sample.data(), spec.dim}, centroids.data(), nullptr, &report, work.data(), work.size(),
 				with_threads(&pool))
-				 .is_ok())
+				.is_ok())
 			state.SkipWithError("training failed");
 	state.counters["iterations_"] = report.n_iterations;
 	state.counters["rows"] = static_cast<double>(spec.n_rows);
@@ -262,7 +254,7 @@ assign(benchmark::State &state)
 	for (auto _ : state)
 		if (!coarse_assign(index.coarse, base().values.data(), base().dim, n, labels.data(), nullptr, work.data(),
 				work.size(), call)
-				 .is_ok())
+				.is_ok())
 			state.SkipWithError("assignment failed");
 	state.SetItemsProcessed(static_cast<int64_t>(n) * state.iterations());
 	state.counters["GFLOPs"] =
@@ -339,7 +331,8 @@ search_flat(benchmark::State &state)
 
 	search(
 		state, index, kNeighbors, dim * 4.0, [&](const float *q) { query = q; },
-		[&](uint32_t, double, size_t first, size_t n, double *scores) {
+		[&](uint32_t, double, size_t first, size_t n, double *scores)
+		{
 			compute_scores(
 				{Metric::kL2, ElementType::kFloat32, dim}, query, &index.rows[first * dim], dim * 4, n, scores);
 		});
@@ -449,8 +442,7 @@ search_pq(benchmark::State &state, uint32_t bits, bool opq, size_t candidates)
 	if (!ok)
 		state.SkipWithError("building failed");
 	search(
-		state, index, candidates, static_cast<double>(code_bytes) + 4,
-		[&](const float *q)
+		state, index, candidates, static_cast<double>(code_bytes) + 4, [&](const float *q)
 		{ ok &= pq_prepare(model, q, query_memory.data(), query_memory.size(), &prepared).is_ok(); },
 		[&](uint32_t list, double coarse, size_t first, size_t n, double *scores)
 		{ pq_scores(prepared, coarse, by_list[list].data(), &terms[first], n, scores); });

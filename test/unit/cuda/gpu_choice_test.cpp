@@ -55,7 +55,7 @@ TEST(GpuChoice, GraphsOfManyRowsAreSearchedUntilThatTakesLonger)
 {
 	EXPECT_FALSE(is_exact(sift(10)));
 	EXPECT_FALSE(is_exact(sift(40))); // recall 0.95
-	EXPECT_TRUE(is_exact(sift(85))); // 0.985
+	EXPECT_TRUE(is_exact(sift(85)));  // 0.985
 	EXPECT_TRUE(is_exact(sift(300)));
 	EXPECT_FALSE(is_exact(sift(85, false)));
 	EXPECT_TRUE(is_exact(sift(300, false)));
@@ -104,7 +104,8 @@ TEST(GpuChoice, ASharedPassOfOneSegmentIsItsOwn)
 TEST(GpuChoice, SegmentsSharePasses)
 {
 	const std::vector<GraphChoice> small = {{100000, 128, 128, true, true, 20}, {100000, 128, 128, true, true, 20}};
-	std::vector<GraphChoice> mixed = {{100000000, 128, 128, true, true, 20}, sift(85), {50000, 128, 128, true, true, 20}};
+	std::vector<GraphChoice> mixed = {
+		{100000000, 128, 128, true, true, 20}, sift(85), {50000, 128, 128, true, true, 20}};
 
 	EXPECT_FALSE(is_exact(small[0]));
 	EXPECT_EQ(choose_exact(small, 10, {}), 0u);

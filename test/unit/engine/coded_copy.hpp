@@ -30,8 +30,8 @@ inline constexpr CodesCase kCodes[] = {
 
 inline constexpr ElementType kCodedElements[] = {ElementType::kFloat32, ElementType::kFloat16};
 
-/// A copy of two segments, of 700 and 301 rows in 20 and 7 lists, and a delta. kind: kCodedLists, or kCodes, where every fifth row of a segment is
-/// the one before it once more: estimates that are equal.
+/// A copy of two segments, of 700 and 301 rows in 20 and 7 lists, and a delta. kind: kCodedLists, or kCodes, where
+/// every fifth row of a segment is the one before it once more: estimates that are equal.
 template <CopyKind kKind>
 struct CodedCopy
 {
@@ -46,27 +46,26 @@ struct CodedCopy
 		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
 	}
 
-	CodedRows
-	coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id)
+	CodedRows coded(const DistanceSpec &spec, const CodesCase &codes, size_t n, uint32_t n_lists, RowId first_id)
 	{
 		Rows rows(spec);
 
 		rows.add_random(n, Data::kGaussian, rng, first_id);
 		if (kKind == CopyKind::kCodes)
 			for (size_t i = 4; i < n; i += 5)
-				std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vectors.data() + (i - 1) * rows.row_bytes, rows.row_bytes);
+				std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vectors.data() + (i - 1) * rows.row_bytes,
+					rows.row_bytes);
 		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, codes.pq_m, codes.pq_bits, codes.opq);
 	}
 
-	Status
-	load(const CodedRows &rows, SegmentId segment)
+	Status load(const CodedRows &rows, SegmentId segment)
 	{
-		return kKind == CopyKind::kCodes ? rows.load_codes(engine.get(), copy, segment) : rows.load_coded(engine.get(), copy, segment);
+		return kKind == CopyKind::kCodes ? rows.load_codes(engine.get(), copy, segment)
+										 : rows.load_coded(engine.get(), copy, segment);
 	}
 
 	/// Every third row of the first segment dies. Their ids.
-	std::set<RowId>
-	kill_some()
+	std::set<RowId> kill_some()
 	{
 		std::set<RowId> dead;
 		Bytes bits(700 / 8 + 1);
@@ -90,16 +89,8 @@ struct CodedCopy
 
 struct CodedTypes : testing::TestWithParam<std::tuple<Metric, ElementType, CodesCase>>
 {
-	DistanceSpec
-	spec(uint32_t dim) const
-	{
-		return {std::get<0>(GetParam()), std::get<1>(GetParam()), dim};
-	}
-	CodesCase
-	codes() const
-	{
-		return std::get<2>(GetParam());
-	}
+	DistanceSpec spec(uint32_t dim) const { return {std::get<0>(GetParam()), std::get<1>(GetParam()), dim}; }
+	CodesCase codes() const { return std::get<2>(GetParam()); }
 };
 
 } // namespace vectorgpu::engine::test

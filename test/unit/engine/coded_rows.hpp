@@ -18,10 +18,11 @@ struct CodedRows : ListRows
 {
 	ivf::CodeSpec spec;
 	mutable std::vector<float> model_floats; // what the quantisers take is not const
-	std::vector<float> terms; // by place
-	Bytes codes;              // by place, as in the description
+	std::vector<float> terms;                // by place
+	Bytes codes;                             // by place, as in the description
 
-	CodedRows(const ListRows &lists, ivf::CodeKind kind, uint32_t pq_m = 0, uint32_t pq_bits = 0, bool opq = false) : ListRows(lists)
+	CodedRows(const ListRows &lists, ivf::CodeKind kind, uint32_t pq_m = 0, uint32_t pq_bits = 0, bool opq = false)
+		: ListRows(lists)
 	{
 		const CodesHead head = {static_cast<uint32_t>(kind), pq_m, pq_bits, opq ? 1u : 0u};
 
@@ -42,15 +43,10 @@ struct CodedRows : ListRows
 		}
 	}
 
-	CodesLayout
-	codes_layout() const
-	{
-		return {spec, rows.n()};
-	}
+	CodesLayout codes_layout() const { return {spec, rows.n()}; }
 
 	/// What load_structure wants.
-	Bytes
-	coded_description() const
+	Bytes coded_description() const
 	{
 		const CodesHead head = head_of(spec);
 		Bytes bytes = description();
@@ -65,37 +61,34 @@ struct CodedRows : ListRows
 	}
 
 	/// Into a copy of kind kCodedLists, in parts, sealed.
-	Status
-	load_coded(Engine *engine, CopyId copy, SegmentId segment) const
+	Status load_coded(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		return load_as(CopyKind::kCodedLists, engine, copy, segment);
 	}
 
 	/// The same without vectors, into a copy of kind kCodes.
-	Status
-	load_codes(Engine *engine, CopyId copy, SegmentId segment) const
+	Status load_codes(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		return load_as(CopyKind::kCodes, engine, copy, segment);
 	}
 
 	/// As the kind of the copy wants it.
-	Status
-	load_as(CopyKind kind, Engine *engine, CopyId copy, SegmentId segment) const
+	Status load_as(CopyKind kind, Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes vectors = kind == CopyKind::kCodes ? Bytes() : vectors_by_place();
 		const Bytes bytes = coded_description();
 		const size_t part = bytes.size() / 3 + 1;
-		Status status =
-			engine->load_segment(copy, segment, {{rows.ids.data(), rows.n()}, kind == CopyKind::kCodes ? nullptr : vectors.data(), rows.n()});
+		Status status = engine->load_segment(copy, segment,
+			{{rows.ids.data(), rows.n()}, kind == CopyKind::kCodes ? nullptr : vectors.data(), rows.n()});
 
 		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
-			status = engine->load_structure(copy, segment, n_lists, {bytes.data() + at, std::min(part, bytes.size() - at)});
+			status =
+				engine->load_structure(copy, segment, n_lists, {bytes.data() + at, std::min(part, bytes.size() - at)});
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 
 	/// Estimates and places of the rows with the best estimates in the first n_probes lists, each estimated alone.
-	std::vector<Neighbor>
-	estimates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
+	std::vector<Neighbor> estimates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
 	{
 		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
 		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
@@ -116,8 +109,8 @@ struct CodedRows : ListRows
 		EXPECT_TRUE(ivf::code_query_prepare(model, unit.data(), memory.data(), memory.size(), &prepared).is_ok());
 		for (uint32_t i = 0; i < std::min(n_probes, n_lists); i++)
 		{
-			const double constant =
-				ivf::code_list_constant(spec, oracle_score(coarse, floats.data(), &centroids[size_t{order[i]} * spec.dim]));
+			const double constant = ivf::code_list_constant(
+				spec, oracle_score(coarse, floats.data(), &centroids[size_t{order[i]} * spec.dim]));
 
 			for (uint64_t place = offsets[order[i]]; place < offsets[order[i] + 1]; place++)
 			{
@@ -126,10 +119,13 @@ struct CodedRows : ListRows
 
 				for (size_t j = 0; j < code_bytes; j++)
 					if (spec.kind == ivf::CodeKind::kPq)
-						code[j * ivf::kCodeBlockRows] = codes[(place / ivf::kCodeBlockRows * code_bytes + j) * ivf::kCodeBlockRows + place % ivf::kCodeBlockRows];
+						code[j * ivf::kCodeBlockRows] =
+							codes[(place / ivf::kCodeBlockRows * code_bytes + j) * ivf::kCodeBlockRows +
+								place % ivf::kCodeBlockRows];
 					else
 						code[j] = codes[place * code_bytes + j];
-				ivf::code_scores(prepared, constant, code.data(), terms.empty() ? nullptr : &terms[place], 1, &estimate);
+				ivf::code_scores(
+					prepared, constant, code.data(), terms.empty() ? nullptr : &terms[place], 1, &estimate);
 				found.push_back({estimate, place});
 			}
 		}
@@ -139,8 +135,7 @@ struct CodedRows : ListRows
 	}
 
 	/// Numbers of these rows.
-	std::vector<uint32_t>
-	candidates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
+	std::vector<uint32_t> candidates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
 	{
 		std::vector<uint32_t> chosen;
 
@@ -151,8 +146,7 @@ struct CodedRows : ListRows
 
 private:
 	/// Of length 1 for cosine.
-	std::vector<float>
-	floats_by_place() const
+	std::vector<float> floats_by_place() const
 	{
 		std::vector<float> floats;
 
@@ -164,8 +158,7 @@ private:
 		return floats;
 	}
 
-	void
-	train_sq8()
+	void train_sq8()
 	{
 		const std::vector<float> floats = floats_by_place();
 		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
@@ -175,8 +168,7 @@ private:
 		ivf::sq8_encode(model.sq8, floats.data(), rows.n(), spec.dim, codes.data());
 	}
 
-	void
-	train_pq()
+	void train_pq()
 	{
 		const std::vector<float> floats = floats_by_place();
 		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
@@ -186,7 +178,8 @@ private:
 		ivf::PqEncoder encoder;
 
 		for (uint32_t list = 0; list < n_lists; list++)
-			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]), labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
+			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]),
+				labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
 		training.rows = floats.data();
 		training.labels = labels.data();
 		training.centroids = centroids.data();
@@ -207,8 +200,9 @@ private:
 
 		work.resize(ivf::pq_encode_work_bytes(encoder, 1));
 		terms.resize(ivf::code_has_terms(spec) ? rows.n() : 0);
-		EXPECT_TRUE(ivf::pq_encode(encoder, floats.data(), labels.data(), rows.n(), by_row.data(), terms.empty() ? nullptr : terms.data(),
-			work.data(), work.size()).is_ok());
+		EXPECT_TRUE(ivf::pq_encode(encoder, floats.data(), labels.data(), rows.n(), by_row.data(),
+			terms.empty() ? nullptr : terms.data(), work.data(), work.size())
+				.is_ok());
 		codes.resize(ivf::interleaved_bytes(rows.n(), ivf::code_bytes(spec)));
 		ivf::interleave_codes(by_row.data(), rows.n(), ivf::code_bytes(spec), codes.data());
 	}
@@ -224,8 +218,8 @@ struct CodedProbes
 
 /// The answer by definition: the candidates of each segment, and the delta.
 inline std::vector<Neighbor>
-nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, const void *query, size_t k, const Neighbor *after = nullptr,
-	const std::set<RowId> &dead = {})
+nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, const void *query, size_t k,
+	const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
 {
 	std::vector<Neighbor> all;
 	bool approximate = false;
@@ -233,7 +227,8 @@ nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, co
 	{
 		const Neighbor found = {oracle_score(rows.spec, query, rows.vector(i)), rows.ids[i]};
 
-		if (!dead.contains(found.row) && (after == nullptr || neighbor_less(*after, found)) && !(approximate && std::isnan(found.score)))
+		if (!dead.contains(found.row) && (after == nullptr || neighbor_less(*after, found)) &&
+			!(approximate && std::isnan(found.score)))
 			all.push_back(found);
 	};
 
@@ -257,8 +252,8 @@ nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, co
 
 /// What a search of a copy of kind kCodes finds by definition: the candidates of all segments, by estimate.
 inline std::vector<Neighbor>
-candidates_in_codes(const std::vector<CodedProbes> &segments, const void *query, size_t k, const Neighbor *after = nullptr,
-	const std::set<RowId> &dead = {})
+candidates_in_codes(const std::vector<CodedProbes> &segments, const void *query, size_t k,
+	const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
 {
 	std::vector<Neighbor> all;
 

@@ -279,7 +279,8 @@ TEST(CpuEngineCopy, SearchesDoNotWaitForAWriterThatTakesLong)
 	{
 		auto writing = copy.hold_writers();
 		auto search = std::async(std::launch::async, [&] { return copy.snapshot()->n_rows; });
-		auto append = std::async(std::launch::async, [&] { return copy.try_append_delta(10, rows.block(10, 20), &status); });
+		auto append =
+			std::async(std::launch::async, [&] { return copy.try_append_delta(10, rows.block(10, 20), &status); });
 		const bool has_snapshot = search.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
 
 		EXPECT_FALSE(append.get());

@@ -22,7 +22,8 @@ expect_answers(const Held &held, const Rows &queries, const std::set<RowId> &dea
 		std::array<uint32_t, 2> probes;
 		uint32_t candidates;
 	};
-	constexpr Choice kChoices[] = {{{1, 1}, 10}, {{3, 2}, 40}, {{0, 0}, 1}, {{19, 7}, 33}, {{20, 3}, 1}, {{100, 100}, 5}, {{6, 6}, 5000}};
+	constexpr Choice kChoices[] = {
+		{{1, 1}, 10}, {{3, 2}, 40}, {{0, 0}, 1}, {{19, 7}, 33}, {{20, 3}, 1}, {{100, 100}, 5}, {{6, 6}, 5000}};
 	std::vector<SearchQuery> batch;
 	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
 	std::vector<Coverage> coverage(queries.n());
@@ -31,7 +32,8 @@ expect_answers(const Held &held, const Rows &queries, const std::set<RowId> &dea
 	{
 		const Choice &choice = kChoices[i % std::size(kChoices)];
 
-		return nearest_in_coded({{&held.first, choice.probes[0], choice.candidates}, {&held.second, choice.probes[1], choice.candidates}},
+		return nearest_in_coded(
+			{{&held.first, choice.probes[0], choice.candidates}, {&held.second, choice.probes[1], choice.candidates}},
 			&held.delta, batch[i].query, batch[i].k, after, dead);
 	};
 
@@ -40,7 +42,8 @@ expect_answers(const Held &held, const Rows &queries, const std::set<RowId> &dea
 		const Choice &choice = kChoices[i % std::size(kChoices)];
 		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
 
-		named[i] = {SegmentProbes{1, choice.probes[0], choice.candidates}, SegmentProbes{2, choice.probes[1], choice.candidates}};
+		named[i] = {SegmentProbes{1, choice.probes[0], choice.candidates},
+			SegmentProbes{2, choice.probes[1], choice.candidates}};
 		if (choice.probes[0] > 0)
 			query.probes = named[i];
 		query.coverage = &coverage[i];
@@ -52,7 +55,8 @@ expect_answers(const Held &held, const Rows &queries, const std::set<RowId> &dea
 	{
 		const std::array<uint32_t, 2> probes = kChoices[i % std::size(kChoices)].probes;
 
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		SCOPED_TRACE(
+			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
 		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], expected(i, nullptr)));
 		EXPECT_EQ(coverage[i] == Coverage::kPart, probes[0] != 0 && (probes[0] < 20 || probes[1] < 7));
 
@@ -98,11 +102,12 @@ TEST_P(CpuEngineCoded, dead_rows_take_the_place_of_candidates_but_are_not_found)
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuEngineCoded,
-	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine), testing::ValuesIn(kCodedElements),
-		testing::ValuesIn(kCodes)));
+	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine),
+		testing::ValuesIn(kCodedElements), testing::ValuesIn(kCodes)));
 // There is no product quantiser for L1.
 INSTANTIATE_TEST_SUITE_P(Taxicab, CpuEngineCoded,
-	testing::Combine(testing::Values(Metric::kL1), testing::ValuesIn(kCodedElements), testing::Values(kCodes[0], kCodes[1])));
+	testing::Combine(
+		testing::Values(Metric::kL1), testing::ValuesIn(kCodedElements), testing::Values(kCodes[0], kCodes[1])));
 
 TEST(CpuEngineCodedAlone, segments_that_a_query_does_not_name_count_as_the_largest)
 {
@@ -117,8 +122,8 @@ TEST(CpuEngineCodedAlone, segments_that_a_query_does_not_name_count_as_the_large
 
 	query.probes = named;
 	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
-	ASSERT_NO_FATAL_FAILURE(
-		expect_same(results[0], nearest_in_coded({{&held.first, 4, 50}, {&held.second, 4, 50}}, &held.delta, query.query, 200)));
+	ASSERT_NO_FATAL_FAILURE(expect_same(
+		results[0], nearest_in_coded({{&held.first, 4, 50}, {&held.second, 4, 50}}, &held.delta, query.query, 200)));
 }
 
 TEST(CpuEngineCodedAlone, are_read_back_as_they_were_given)
@@ -179,8 +184,8 @@ TEST(CpuEngineCodedAlone, descriptions_are_of_the_size_that_was_announced)
 {
 	for (const uint32_t dim : {1u, 3u, 100u, 2048u, 2049u, 16000u})
 		for (const uint64_t n_rows : {1u, 31u, 32u, 1000u})
-			for (const CodesHead &head : {CodesHead{1, 0, 0, 0}, CodesHead{2, 0, 0, 0}, CodesHead{3, 1, 4, 0}, CodesHead{3, dim, 8, 0},
-					 CodesHead{3, (dim + 1) / 2, 8, dim <= ivf::kMaxOpqDimensions ? 1u : 0u}})
+			for (const CodesHead &head : {CodesHead{1, 0, 0, 0}, CodesHead{2, 0, 0, 0}, CodesHead{3, 1, 4, 0},
+					 CodesHead{3, dim, 8, 0}, CodesHead{3, (dim + 1) / 2, 8, dim <= ivf::kMaxOpqDimensions ? 1u : 0u}})
 			{
 				const DistanceSpec rows = {Metric::kL2, ElementType::kFloat32, dim};
 				CodesLayout layout;

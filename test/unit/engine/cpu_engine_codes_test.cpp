@@ -1,4 +1,5 @@
-// The CPU engine's search of lists of codes without vectors against the definition: the same candidates, with their estimates.
+// The CPU engine's search of lists of codes without vectors against the definition: the same candidates, with their
+// estimates.
 #include <array>
 #include <limits>
 
@@ -22,8 +23,8 @@ expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &
 		std::array<uint32_t, 2> probes;
 		std::array<uint32_t, 2> candidates;
 	};
-	constexpr Choice kChoices[] = {
-		{{1, 1}, {10, 10}}, {{3, 2}, {40, 7}}, {{19, 7}, {33, 1}}, {{20, 3}, {1, 50}}, {{100, 100}, {5, 5}}, {{6, 6}, {5000, 5000}}};
+	constexpr Choice kChoices[] = {{{1, 1}, {10, 10}}, {{3, 2}, {40, 7}}, {{19, 7}, {33, 1}}, {{20, 3}, {1, 50}},
+		{{100, 100}, {5, 5}}, {{6, 6}, {5000, 5000}}};
 	std::vector<SearchQuery> batch;
 	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
 	std::vector<Coverage> coverage(queries.n(), Coverage::kAll);
@@ -32,9 +33,9 @@ expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &
 	{
 		const Choice &choice = kChoices[i % std::size(kChoices)];
 
-		return candidates_in_codes(
-			{{&held.first, choice.probes[0], choice.candidates[0]}, {&held.second, choice.probes[1], choice.candidates[1]}}, batch[i].query,
-			batch[i].k, after, dead);
+		return candidates_in_codes({{&held.first, choice.probes[0], choice.candidates[0]},
+									   {&held.second, choice.probes[1], choice.candidates[1]}},
+			batch[i].query, batch[i].k, after, dead);
 	};
 
 	for (size_t i = 0; i < queries.n(); i++)
@@ -42,7 +43,8 @@ expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &
 		const Choice &choice = kChoices[i % std::size(kChoices)];
 		SearchQuery query = {queries.vector(i), i % 3 == 0 ? size_t{100000} : 1 + 7 * i, false, {}};
 
-		named[i] = {SegmentProbes{1, choice.probes[0], choice.candidates[0]}, SegmentProbes{2, choice.probes[1], choice.candidates[1]}};
+		named[i] = {SegmentProbes{1, choice.probes[0], choice.candidates[0]},
+			SegmentProbes{2, choice.probes[1], choice.candidates[1]}};
 		query.probes = named[i];
 		query.coverage = &coverage[i];
 		batch.push_back(query);
@@ -51,7 +53,8 @@ expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &
 	ASSERT_EQ(results.size(), batch.size());
 	for (size_t i = 0; i < batch.size(); i++)
 	{
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		SCOPED_TRACE(
+			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
 		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], expected(i, nullptr)));
 		EXPECT_EQ(coverage[i], Coverage::kPart);
 		if (results[i].size() < 2)
@@ -96,11 +99,12 @@ TEST_P(CpuEngineCodes, dead_rows_take_the_place_of_candidates_but_are_not_found)
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuEngineCodes,
-	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine), testing::ValuesIn(kCodedElements),
-		testing::ValuesIn(kCodes)));
+	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine),
+		testing::ValuesIn(kCodedElements), testing::ValuesIn(kCodes)));
 // There is no product quantiser for L1.
 INSTANTIATE_TEST_SUITE_P(Taxicab, CpuEngineCodes,
-	testing::Combine(testing::Values(Metric::kL1), testing::ValuesIn(kCodedElements), testing::Values(kCodes[0], kCodes[1])));
+	testing::Combine(
+		testing::Values(Metric::kL1), testing::ValuesIn(kCodedElements), testing::Values(kCodes[0], kCodes[1])));
 
 TEST(CpuEngineCodesAlone, segments_that_a_query_does_not_name_count_as_the_largest)
 {
@@ -115,7 +119,8 @@ TEST(CpuEngineCodesAlone, segments_that_a_query_does_not_name_count_as_the_large
 
 	query.probes = named;
 	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
-	ASSERT_NO_FATAL_FAILURE(expect_same(results[0], candidates_in_codes({{&held.first, 4, 50}, {&held.second, 4, 50}}, query.query, 200)));
+	ASSERT_NO_FATAL_FAILURE(
+		expect_same(results[0], candidates_in_codes({{&held.first, 4, 50}, {&held.second, 4, 50}}, query.query, 200)));
 }
 
 TEST(CpuEngineCodesAlone, rows_without_an_estimate_are_candidates_behind_all_others)
@@ -132,7 +137,8 @@ TEST(CpuEngineCodesAlone, rows_without_an_estimate_are_candidates_behind_all_oth
 	query.probes = named;
 	ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
 	ASSERT_EQ(results[0].size(), 30u);
-	ASSERT_NO_FATAL_FAILURE(expect_same(results[0], candidates_in_codes({{&held.first, 3, 20}, {&held.second, 2, 10}}, query.query, 200)));
+	ASSERT_NO_FATAL_FAILURE(
+		expect_same(results[0], candidates_in_codes({{&held.first, 3, 20}, {&held.second, 2, 10}}, query.query, 200)));
 }
 
 TEST(CpuEngineCodesAlone, a_query_without_probes_has_no_answer)
@@ -163,8 +169,9 @@ TEST(CpuEngineCodesAlone, are_read_back_as_they_were_given_and_take_no_room_for_
 	ASSERT_OK(held.engine->read_rows(held.copy, kDeltaSegment, 0, held.delta.n(), delta_ids.data(), delta.data()));
 	EXPECT_EQ(delta_ids, held.delta.ids);
 	EXPECT_EQ(std::memcmp(delta.data(), held.delta.vector(0), delta.size()), 0);
-	EXPECT_LT(held.engine->host_bytes(held.copy), given.size() + held.second.coded_description().size() +
-													  (n + held.second.rows.n()) * sizeof(RowId) + 2 * delta.size());
+	EXPECT_LT(held.engine->host_bytes(held.copy),
+		given.size() + held.second.coded_description().size() + (n + held.second.rows.n()) * sizeof(RowId) +
+			2 * delta.size());
 	ASSERT_OK(held.engine->drop_segment(held.copy, 2));
 	ASSERT_OK(held.engine->drop(held.copy));
 }

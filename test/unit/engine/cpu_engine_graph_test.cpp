@@ -40,10 +40,13 @@ expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId>
 	ASSERT_EQ(results.size(), batch.size());
 	for (size_t i = 0; i < batch.size(); i++)
 	{
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
-		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], held.nearest(batch[i].query, batch[i].k, widths[i], nullptr, dead)));
-		EXPECT_EQ(coverage[i] == Coverage::kPart, widths[i][0] != 0 && widths[i][0] != 1000 &&
-												   !std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
+		SCOPED_TRACE(
+			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		ASSERT_NO_FATAL_FAILURE(
+			expect_same(results[i], held.nearest(batch[i].query, batch[i].k, widths[i], nullptr, dead)));
+		EXPECT_EQ(coverage[i] == Coverage::kPart,
+			widths[i][0] != 0 && widths[i][0] != 1000 &&
+				!std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
 		EXPECT_EQ(widths[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
 
 		// And on from the middle.
@@ -62,8 +65,7 @@ expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId>
 
 struct CpuEngineGraph : testing::TestWithParam<int>
 {
-	DistanceSpec
-	spec(uint32_t dim) const
+	DistanceSpec spec(uint32_t dim) const
 	{
 		if (GetParam() >= static_cast<int>(2 * kMetrics))
 			return {kBitMetrics[static_cast<size_t>(GetParam()) - 2 * kMetrics], ElementType::kBit, 8 * dim - 1};
@@ -269,7 +271,8 @@ TEST(CpuEngineGraphAlone, belongs_to_copies_of_that_kind)
 	const float vector[3] = {};
 	CopyId copy = 0;
 
-	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kHashedGraph}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kHashedGraph}, &copy).code,
+		StatusCode::kUnsupported);
 	ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
 	ASSERT_OK(engine->load_segment(copy, 1, {{&id, 1}, vector, 1}));
 	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // has none

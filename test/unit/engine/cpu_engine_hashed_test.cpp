@@ -1,4 +1,5 @@
-// The CPU engine's search of hashed graphs against the definition: the nodes that a search of the codes finds, judged by the rows.
+// The CPU engine's search of hashed graphs against the definition: the nodes that a search of the codes finds, judged
+// by the rows.
 #include <array>
 #include <functional>
 #include <tuple>
@@ -41,7 +42,8 @@ expect_answers(const HashedCopy &held, const Rows &queries, const std::set<RowId
 				{{&held.first, widths[0]}, {&held.second, widths[1]}}, &held.delta, query.query, query.k, after, dead);
 		};
 
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		SCOPED_TRACE(
+			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
 		if (widths[0] > 0)
 			query.probes = named;
 		query.coverage = &coverage;
@@ -61,16 +63,11 @@ expect_answers(const HashedCopy &held, const Rows &queries, const std::set<RowId
 /// Metric, element, bits.
 struct CpuEngineHashed : testing::TestWithParam<std::tuple<size_t, ElementType, uint32_t>>
 {
-	DistanceSpec
-	spec(uint32_t dim) const
+	DistanceSpec spec(uint32_t dim) const
 	{
 		return {kAngleMetrics[std::get<0>(GetParam())], std::get<1>(GetParam()), dim};
 	}
-	uint32_t
-	bits() const
-	{
-		return std::get<2>(GetParam());
-	}
+	uint32_t bits() const { return std::get<2>(GetParam()); }
 };
 
 TEST_P(CpuEngineHashed, is_searched_as_defined)
@@ -119,8 +116,8 @@ TEST_P(CpuEngineHashed, dead_rows_lead_on_and_are_not_found)
 }
 
 INSTANTIATE_TEST_SUITE_P(kinds, CpuEngineHashed,
-	testing::Combine(testing::Range(size_t{0}, kAngleMetrics.size()), testing::Values(ElementType::kFloat32, ElementType::kFloat16),
-		testing::Values(32u, 256u)));
+	testing::Combine(testing::Range(size_t{0}, kAngleMetrics.size()),
+		testing::Values(ElementType::kFloat32, ElementType::kFloat16), testing::Values(32u, 256u)));
 
 TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_scored)
 {
@@ -183,7 +180,8 @@ TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_
 				std::vector<SearchQuery> batch;
 				std::vector<std::vector<Neighbor>> results;
 
-				SCOPED_TRACE(testing::Message() << bits << " bits, " << n_threads << " threads, " << n_queries << " queries");
+				SCOPED_TRACE(
+					testing::Message() << bits << " bits, " << n_threads << " threads, " << n_queries << " queries");
 				if (bits > 0 && graphed.hash_bits == 0)
 					graphed.add_codes(bits);
 				ASSERT_OK(engine->create({rows.spec, bits > 0 ? CopyKind::kHashedGraph : CopyKind::kGraph}, &copy));
@@ -197,7 +195,8 @@ TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_
 				ASSERT_OK(engine->search(copy, batch, &results, &control));
 				EXPECT_GE(control.progress, kPartsOfSegment * n_queries);
 				for (size_t i = 0; i < n_queries; i++)
-					ASSERT_NO_FATAL_FAILURE(expect_same(results[i], rows.nearest(queries.vector(i), 50, nullptr, dead)));
+					ASSERT_NO_FATAL_FAILURE(
+						expect_same(results[i], rows.nearest(queries.vector(i), 50, nullptr, dead)));
 
 				// Nobody wants it any more: it looks at nothing.
 				control.progress = 0;
@@ -251,11 +250,16 @@ TEST(CpuEngineHashedAlone, codes_that_do_not_fit_are_refused)
 	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 0, [](GraphedRows *) {}), StatusCode::kInvalidArgument);
 	EXPECT_EQ(sealed(CopyKind::kGraph, 64, [](GraphedRows *) {}), StatusCode::kInvalidArgument);
 	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *) {}, 1), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->codes.push_back(0); }), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 48; }), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 1024; }), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 0x80000000; }), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->codes.push_back(0); }),
+		StatusCode::kInvalidArgument);
+	EXPECT_EQ(
+		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 48; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(
+		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 1024; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 0x80000000; }),
+		StatusCode::kInvalidArgument);
+	EXPECT_EQ(
+		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
 }
 
 TEST(CpuEngineHashedAlone, there_are_none_without_angles)
@@ -263,8 +267,10 @@ TEST(CpuEngineHashedAlone, there_are_none_without_angles)
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
 	CopyId copy = 0;
 
-	EXPECT_EQ(engine->create({{Metric::kL1, ElementType::kFloat32, 8}, CopyKind::kHashedGraph}, &copy).code, StatusCode::kUnsupported);
-	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kHashedGraph}, &copy).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kL1, ElementType::kFloat32, 8}, CopyKind::kHashedGraph}, &copy).code,
+		StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kHashedGraph}, &copy).code,
+		StatusCode::kUnsupported);
 }
 
 } // namespace

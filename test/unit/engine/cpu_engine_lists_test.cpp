@@ -28,8 +28,7 @@ struct ListCopy
 		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
 	}
 
-	ListRows
-	lists(const DistanceSpec &spec, Data data, size_t n, uint32_t n_lists, RowId first_id)
+	ListRows lists(const DistanceSpec &spec, Data data, size_t n, uint32_t n_lists, RowId first_id)
 	{
 		Rows rows(spec);
 
@@ -38,9 +37,8 @@ struct ListCopy
 	}
 
 	/// probes {0, 0}: all rows.
-	std::vector<Neighbor>
-	nearest(const void *query, size_t k, std::array<uint32_t, 2> probes, const Neighbor *after = nullptr,
-		const std::set<RowId> &dead = {}) const
+	std::vector<Neighbor> nearest(const void *query, size_t k, std::array<uint32_t, 2> probes,
+		const Neighbor *after = nullptr, const std::set<RowId> &dead = {}) const
 	{
 		return nearest_in_lists({{&first, probes[0]}, {&second, probes[1]}}, &delta, query, k, after, dead);
 	}
@@ -79,8 +77,10 @@ expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> 
 	ASSERT_EQ(results.size(), batch.size());
 	for (size_t i = 0; i < batch.size(); i++)
 	{
-		SCOPED_TRACE(testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
-		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], held.nearest(batch[i].query, batch[i].k, probes[i], nullptr, dead)));
+		SCOPED_TRACE(
+			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
+		ASSERT_NO_FATAL_FAILURE(
+			expect_same(results[i], held.nearest(batch[i].query, batch[i].k, probes[i], nullptr, dead)));
 		EXPECT_EQ(coverage[i] == Coverage::kPart, probes[i][0] != 0 && (probes[i][0] < 20 || probes[i][1] < 7));
 		EXPECT_EQ(probes[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
 
@@ -100,8 +100,7 @@ expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> 
 
 struct CpuEngineLists : testing::TestWithParam<int>
 {
-	DistanceSpec
-	spec(uint32_t dim) const
+	DistanceSpec spec(uint32_t dim) const
 	{
 		const int bits = GetParam() - 2 * static_cast<int>(kMetrics);
 
@@ -284,7 +283,8 @@ TEST(CpuEngineListsAlone, belong_to_copies_of_that_kind)
 	EXPECT_EQ(engine->load_structure(rows, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_segment(lists, 1, {{&id, 1}, vector, 1}));
 	EXPECT_EQ(engine->seal_segment(lists, 1).code, StatusCode::kInvalidArgument); // has none
-	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kCodedLists}, &lists).code, StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kCodedLists}, &lists).code,
+		StatusCode::kUnsupported);
 }
 
 } // namespace

@@ -25,15 +25,10 @@ using namespace test;
 class Distance : public testing::Test
 {
 protected:
-	void
-	TearDown() override
-	{
-		set_simd_level(SimdLevel::kAuto);
-	}
+	void TearDown() override { set_simd_level(SimdLevel::kAuto); }
 
 	/// Compares compute_scores at every level with the oracle, rows `misalign` bytes off and `gap` bytes apart.
-	void
-	expect_oracle(const DistanceSpec &spec, Data data, size_t n_rows, size_t misalign, size_t gap)
+	void expect_oracle(const DistanceSpec &spec, Data data, size_t n_rows, size_t misalign, size_t gap)
 	{
 		std::mt19937 rng(static_cast<unsigned>(spec.dim * 31 + static_cast<int>(data)));
 		const size_t bytes = vector_bytes(spec.element, spec.dim);
@@ -182,8 +177,7 @@ struct Exact
 	long double sum = 0;
 	long double magnitude = 0;
 
-	void
-	add(long double term)
+	void add(long double term)
 	{
 		sum += term;
 		magnitude += std::fabs(term);
@@ -267,9 +261,8 @@ TEST_F(Distance, OfScoresIsMonotoneAndKeepsDistinctScoresDistinct)
 TEST_F(Distance, HasTheValuesThatTheOperatorsPromise)
 {
 	const float a[3] = {1, 2, 2}, b[3] = {3, 0, 3}, zero[3] = {0, 0, 0}, minus[3] = {-2, -4, -4};
-	const auto of = [](Metric metric, const float *x, const float *y) {
-		return distance({metric, ElementType::kFloat32, 3}, x, y);
-	};
+	const auto of = [](Metric metric, const float *x, const float *y)
+	{ return distance({metric, ElementType::kFloat32, 3}, x, y); };
 
 	EXPECT_EQ(of(Metric::kL2, a, b), 3);
 	EXPECT_EQ(of(Metric::kInnerProduct, a, b), -9);
@@ -287,9 +280,8 @@ TEST_F(Distance, HasTheValuesThatTheOperatorsPromise)
 	EXPECT_EQ(of(Metric::kInnerProduct, huge, huge), -std::numeric_limits<double>::infinity());
 
 	const uint8_t x[2] = {0xF0, 0x80}, y[2] = {0x30, 0x00}, none[2] = {0, 0};
-	const auto of_bits = [](Metric metric, const uint8_t *s, const uint8_t *t) {
-		return distance({metric, ElementType::kBit, 9}, s, t);
-	};
+	const auto of_bits = [](Metric metric, const uint8_t *s, const uint8_t *t)
+	{ return distance({metric, ElementType::kBit, 9}, s, t); };
 
 	EXPECT_EQ(of_bits(Metric::kHamming, x, y), 3);
 	EXPECT_EQ(of_bits(Metric::kJaccard, x, y), 1 - 2.0 / 5.0);

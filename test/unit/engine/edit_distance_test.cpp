@@ -1,4 +1,5 @@
-// Bit-parallel edit distance against the table of distances, and the lower bound by common n-grams (Zhou et al., theorem V.1).
+// Bit-parallel edit distance against the table of distances, and the lower bound by common n-grams (Zhou et al.,
+// theorem V.1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,8 +46,8 @@ by_bits(const Symbols &a, const Symbols &b, uint32_t n_symbols, int64_t most = I
 	const auto longer = static_cast<int64_t>(std::max(a.size(), b.size()));
 	std::vector<uint64_t> memory(edit_distance_memory(longer, n_symbols) / 8 + 1);
 
-	return edit_distance({a.data(), static_cast<int64_t>(a.size())}, {b.data(), static_cast<int64_t>(b.size())}, n_symbols,
-		memory.data(), most, poll);
+	return edit_distance({a.data(), static_cast<int64_t>(a.size())}, {b.data(), static_cast<int64_t>(b.size())},
+		n_symbols, memory.data(), most, poll);
 }
 
 Symbols
@@ -94,7 +95,8 @@ common_grams(const Symbols &a, const Symbols &b, size_t n)
 	for (size_t i = 0; i + n <= a.size(); i++)
 		grams[Symbols(a.begin() + static_cast<std::ptrdiff_t>(i), a.begin() + static_cast<std::ptrdiff_t>(i + n))]++;
 	for (size_t i = 0; i + n <= b.size(); i++)
-		common += grams[Symbols(b.begin() + static_cast<std::ptrdiff_t>(i), b.begin() + static_cast<std::ptrdiff_t>(i + n))]-- > 0;
+		common += grams[Symbols(b.begin() + static_cast<std::ptrdiff_t>(i),
+					  b.begin() + static_cast<std::ptrdiff_t>(i + n))]-- > 0;
 	return common;
 }
 
@@ -109,7 +111,8 @@ TEST(EditDistance, equals_the_table_round_the_word_size)
 				const Symbols a = random_symbols(random, length, n_symbols);
 				const Symbols b = random_symbols(random, other, n_symbols);
 
-				ASSERT_EQ(by_bits(a, b, n_symbols), by_table(a, b)) << length << " and " << other << " of " << n_symbols;
+				ASSERT_EQ(by_bits(a, b, n_symbols), by_table(a, b))
+					<< length << " and " << other << " of " << n_symbols;
 			}
 }
 
@@ -138,7 +141,8 @@ TEST(EditDistance, equals_the_table_up_to_any_bound)
 	{
 		const uint32_t n_symbols = 2 + random() % 6;
 		const Symbols a = random_symbols(random, 1 + random() % (i % 4 == 0 ? 700 : 200), n_symbols);
-		const Symbols b = i % 3 == 0 ? random_symbols(random, random() % 300, n_symbols) : edited(random, a, static_cast<int>(random() % 90), n_symbols);
+		const Symbols b = i % 3 == 0 ? random_symbols(random, random() % 300, n_symbols)
+									 : edited(random, a, static_cast<int>(random() % 90), n_symbols);
 		const int64_t truth = by_table(a, b);
 
 		for (const int64_t most : {int64_t{0}, truth / 2, truth - 1, truth, truth + 1, truth + 70, INT64_MAX})
@@ -202,7 +206,8 @@ TEST(EditDistance, is_never_below_the_bound_of_common_grams)
 			const int64_t bound = vectorgpu::engine::match::edit_distance_bound(
 				static_cast<int64_t>(a.size()), static_cast<int64_t>(b.size()), count, n);
 
-			ASSERT_LE(bound, exact) << a.size() << " and " << b.size() << " symbols, n " << n << ", " << count << " grams";
+			ASSERT_LE(bound, exact) << a.size() << " and " << b.size() << " symbols, n " << n << ", " << count
+									<< " grams";
 			ASSERT_GE(bound, 0);
 			tight += bound == exact;
 			positive += bound > 0;

@@ -47,8 +47,7 @@ struct Block
 			norms.push_back(square_norm(spec, rows.data() + i * row_bytes));
 	}
 
-	void
-	draw(Data data, float offset, std::mt19937 &rng, uint8_t *to)
+	void draw(Data data, float offset, std::mt19937 &rng, uint8_t *to)
 	{
 		random_vector(spec, data, rng, to);
 		for (size_t i = 0; offset != 0 && i < spec.dim; i++)
@@ -59,8 +58,7 @@ struct Block
 		}
 	}
 
-	double
-	score(const void *query, size_t row) const
+	double score(const void *query, size_t row) const
 	{
 		return oracle_score(spec, query, rows.data() + row * row_bytes);
 	}

@@ -11,12 +11,15 @@
 namespace vectorgpu::engine::test
 {
 
-/// An engine's copy of two segments with graphs, one of them in two parts, and a delta. bits: of the rows' codes; 0: the copy has none.
+/// An engine's copy of two segments with graphs, one of them in two parts, and a delta. bits: of the rows' codes; 0:
+/// the copy has none.
 struct GraphCopy
 {
-	GraphCopy(const DistanceSpec &spec, Data data, uint32_t seed, const CpuEngineOptions &options = {}, uint32_t bits = 0)
+	GraphCopy(
+		const DistanceSpec &spec, Data data, uint32_t seed, const CpuEngineOptions &options = {}, uint32_t bits = 0)
 		: rng(seed), first(random_rows(spec, data, 1200, 1), 16, 1, edges_for(data)),
-		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec), engine(make_cpu_engine(options))
+		  second(random_rows(spec, data, 500, 2001), 8, 2, edges_for(data)), delta(spec),
+		  engine(make_cpu_engine(options))
 	{
 		if (bits > 0)
 		{
@@ -30,14 +33,9 @@ struct GraphCopy
 		EXPECT_TRUE(engine->append_delta(copy, 0, delta.block()).is_ok());
 	}
 
-	static Edges
-	edges_for(Data data)
-	{
-		return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom;
-	}
+	static Edges edges_for(Data data) { return data == Data::kGaussian ? Edges::kBuilt : Edges::kRandom; }
 
-	Rows
-	random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
+	Rows random_rows(const DistanceSpec &spec, Data data, size_t n, RowId first_id)
 	{
 		Rows rows(spec);
 
@@ -45,9 +43,8 @@ struct GraphCopy
 		return rows;
 	}
 
-	std::vector<Neighbor>
-	nearest(const void *query, size_t k, std::array<uint32_t, 2> widths, const Neighbor *after = nullptr,
-		const std::set<RowId> &dead = {}) const
+	std::vector<Neighbor> nearest(const void *query, size_t k, std::array<uint32_t, 2> widths,
+		const Neighbor *after = nullptr, const std::set<RowId> &dead = {}) const
 	{
 		return nearest_in_graphs({{&first, widths[0]}, {&second, widths[1]}}, &delta, query, k, after, dead);
 	}

@@ -52,8 +52,7 @@ struct GraphedRows
 	}
 
 	/// What load_structure wants.
-	Bytes
-	description() const
+	Bytes description() const
 	{
 		Bytes bytes;
 		const std::vector<GraphHeader> header = {
@@ -79,8 +78,7 @@ struct GraphedRows
 	}
 
 	/// From here on searches compare codes: a segment of a copy of kind kHashedGraph.
-	void
-	add_codes(uint32_t bits, uint64_t seed = 1)
+	void add_codes(uint32_t bits, uint64_t seed = 1)
 	{
 		const graph::HashSpec spec = {rows.spec, bits, seed};
 		const graph::GraphRows all = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
@@ -94,15 +92,10 @@ struct GraphedRows
 		graph::hash_rows(model(), all, codes.data(), work.data());
 	}
 
-	graph::HashModel
-	model() const
-	{
-		return {{rows.spec, hash_bits, hash.seed}, hash.bound, thresholds.data()};
-	}
+	graph::HashModel model() const { return {{rows.spec, hash_bits, hash.seed}, hash.bound, thresholds.data()}; }
 
 	/// Into a copy of kind kGraph or kHashedGraph, in parts, sealed.
-	Status
-	load(Engine *engine, CopyId copy, SegmentId segment) const
+	Status load(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes bytes = description();
 		const size_t part = bytes.size() / 3 + 1;
@@ -112,14 +105,14 @@ struct GraphedRows
 		if (status.is_ok())
 			status = engine->load_segment(copy, segment, rows.block(half, rows.n() - half));
 		for (size_t at = 0; at < bytes.size() && status.is_ok(); at += part)
-			status = engine->load_structure(copy, segment, degree, {bytes.data() + at, std::min(part, bytes.size() - at)});
+			status =
+				engine->load_structure(copy, segment, degree, {bytes.data() + at, std::min(part, bytes.size() - at)});
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 
-	/// Numbers of the rows that a search of that width finds, part by part; so wide a one that it pays looks at all rows, and a query
-	/// without a score finds none.
-	std::vector<uint32_t>
-	found(const void *query, uint32_t width) const
+	/// Numbers of the rows that a search of that width finds, part by part; so wide a one that it pays looks at all
+	/// rows, and a query without a score finds none.
+	std::vector<uint32_t> found(const void *query, uint32_t width) const
 	{
 		std::vector<uint32_t> numbers;
 		graph::GraphRows compared = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
@@ -130,7 +123,8 @@ struct GraphedRows
 		{
 			std::vector<float> hash_work(graph::hash_work_floats(model().spec));
 
-			compared = {graph::hash_distance(hash_bits), codes.data(), graph::hash_code_bytes(hash_bits), compared.n_rows};
+			compared = {
+				graph::hash_distance(hash_bits), codes.data(), graph::hash_code_bytes(hash_bits), compared.n_rows};
 			graph::hash_query(model(), query, code.data(), hash_work.data());
 			sought = code.data();
 		}
@@ -166,10 +160,13 @@ struct GraphedRows
 				begin.push_back({oracle_score(compared.spec, sought, compared.row(node)), node});
 			}
 			graph::first_candidates(begin.data(), begin.size(), graph::kSearchEntries);
-			EXPECT_TRUE(graph::graph_search(view, spec, begin.data(), std::min<size_t>(begin.size(), graph::kSearchEntries),
-				candidates.data(), &n_found, &stats, work.data(), work.size()).is_ok());
+			EXPECT_TRUE(
+				graph::graph_search(view, spec, begin.data(), std::min<size_t>(begin.size(), graph::kSearchEntries),
+					candidates.data(), &n_found, &stats, work.data(), work.size())
+					.is_ok());
 			for (uint32_t i = 0; i < n_found; i++)
-				if (const double score = hash_bits > 0 ? oracle_score(rows.spec, query, rows.vector(candidates[i].node)) : candidates[i].score;
+				if (const double score = hash_bits > 0 ? oracle_score(rows.spec, query, rows.vector(candidates[i].node))
+													   : candidates[i].score;
 					!std::isnan(score) && (!std::isinf(score) || score < 0))
 					numbers.push_back(candidates[i].node);
 		}
@@ -177,25 +174,25 @@ struct GraphedRows
 	}
 
 private:
-	void
-	add_random_part(uint32_t first, uint32_t end)
+	void add_random_part(uint32_t first, uint32_t end)
 	{
 		std::mt19937 rng(end);
 		std::set<uint32_t> nodes;
 
 		while (nodes.size() < std::min(20u, end - first))
 			nodes.insert(first + static_cast<uint32_t>(rng() % (end - first)));
-		parts.push_back({first, end - first, static_cast<uint32_t>(entries.size()), static_cast<uint32_t>(nodes.size())});
+		parts.push_back(
+			{first, end - first, static_cast<uint32_t>(entries.size()), static_cast<uint32_t>(nodes.size())});
 		entries.insert(entries.end(), nodes.begin(), nodes.end());
 		for (uint32_t i = 0; i < (end - first) * degree; i++)
 			edges.push_back(rng() % 9 == 0 ? graph::kNoNode : first + static_cast<uint32_t>(rng() % (end - first)));
 	}
 
-	void
-	add_part(uint32_t first, uint32_t end)
+	void add_part(uint32_t first, uint32_t end)
 	{
 		const Metric metric = rows.spec.metric == Metric::kInnerProduct ? Metric::kL2 : rows.spec.metric;
-		const graph::GraphRows part = {{metric, rows.spec.element, rows.spec.dim}, rows.vector(first), rows.row_bytes, end - first};
+		const graph::GraphRows part = {
+			{metric, rows.spec.element, rows.spec.dim}, rows.vector(first), rows.row_bytes, end - first};
 		graph::BuildSpec spec;
 		graph::BuildReport report;
 		std::vector<uint32_t> part_entries;
@@ -207,8 +204,9 @@ private:
 
 		Bytes work(graph::graph_build_bytes(part, spec));
 
-		EXPECT_TRUE(graph::graph_build(part, spec, part_edges.data(), part_entries.data(), &report, work.data(), work.size())
-						.is_ok());
+		EXPECT_TRUE(
+			graph::graph_build(part, spec, part_edges.data(), part_entries.data(), &report, work.data(), work.size())
+				.is_ok());
 		parts.push_back({first, end - first, static_cast<uint32_t>(entries.size()), report.n_entries});
 		for (uint32_t i = 0; i < report.n_entries; i++)
 			entries.push_back(part_entries[i] + first);
@@ -219,8 +217,8 @@ private:
 
 /// The answer by definition: what is found in segments' graphs, and the delta. width 0: all rows.
 inline std::vector<Neighbor>
-nearest_in_graphs(const std::vector<std::pair<const GraphedRows *, uint32_t>> &segments, const Rows *delta, const void *query,
-	size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
+nearest_in_graphs(const std::vector<std::pair<const GraphedRows *, uint32_t>> &segments, const Rows *delta,
+	const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
 {
 	std::vector<Neighbor> all;
 	bool approximate = false;

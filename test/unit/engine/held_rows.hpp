@@ -25,26 +25,16 @@ struct Rows
 
 	explicit Rows(const DistanceSpec &s) : spec(s), row_bytes(vector_bytes(s.element, s.dim)) {}
 
-	size_t
-	n() const
-	{
-		return ids.size();
-	}
-	const uint8_t *
-	vector(size_t i) const
-	{
-		return vectors.data() + i * row_bytes;
-	}
+	size_t n() const { return ids.size(); }
+	const uint8_t *vector(size_t i) const { return vectors.data() + i * row_bytes; }
 
-	void
-	add(RowId id, const uint8_t *vector)
+	void add(RowId id, const uint8_t *vector)
 	{
 		ids.push_back(id);
 		vectors.insert(vectors.end(), vector, vector + row_bytes);
 	}
 
-	void
-	add_random(size_t n, Data data, std::mt19937 &rng, RowId first_id)
+	void add_random(size_t n, Data data, std::mt19937 &rng, RowId first_id)
 	{
 		Bytes vector(row_bytes);
 
@@ -55,21 +45,16 @@ struct Rows
 		}
 	}
 
-	RowBlock
-	block(size_t first, size_t n) const
+	RowBlock block(size_t first, size_t n) const
 	{
 		return {{ids.data() + first, n}, vectors.data() + first * row_bytes, n};
 	}
 
-	RowBlock
-	block() const
-	{
-		return block(0, n());
-	}
+	RowBlock block() const { return block(0, n()); }
 
 	/// The exact answer by definition.
-	std::vector<Neighbor>
-	nearest(const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {}) const
+	std::vector<Neighbor> nearest(
+		const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {}) const
 	{
 		std::vector<Neighbor> all;
 

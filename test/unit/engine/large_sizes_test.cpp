@@ -1,4 +1,5 @@
-// Sizes beyond 2^31 and 2^32: places of rows, bytes of layouts and of work memory. Each is what arithmetic with more bits says, or bounded by it.
+// Sizes beyond 2^31 and 2^32: places of rows, bytes of layouts and of work memory. Each is what arithmetic with more
+// bits says, or bounded by it.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -63,8 +64,8 @@ TEST(LargeSizes, row_ids_hold_the_last_block_and_the_last_offset)
 
 TEST(LargeSizes, the_last_rows_of_a_table_come_in_their_order)
 {
-	const RowId rows[] = {make_row_id(0xFFFFFFFE, 2047), make_row_id(0x7FFFFFFF, 2047), make_row_id(0xFFFFFFFE, 1), make_row_id(0x80000000, 1),
-		make_row_id(0, 1)};
+	const RowId rows[] = {make_row_id(0xFFFFFFFE, 2047), make_row_id(0x7FFFFFFF, 2047), make_row_id(0xFFFFFFFE, 1),
+		make_row_id(0x80000000, 1), make_row_id(0, 1)};
 	const double scores[] = {1, 1, 1, 1, 2};
 	std::vector<Neighbor> buffer(topk_buffer_bytes(3) / sizeof(Neighbor));
 	const Neighbor after = {1, make_row_id(0x80000000, 1)};
@@ -89,9 +90,11 @@ TEST(LargeSizes, a_buffer_of_candidates_is_exact_or_more_than_there_is)
 {
 	constexpr size_t kMost = std::numeric_limits<size_t>::max();
 
-	for (const uint64_t k : {k2To31 / sizeof(Neighbor), k2To32 / sizeof(Neighbor), k2To31 - 1, k2To31, k2To32 - 1, k2To32, k2To32 + 1, uint64_t{1} << 48})
+	for (const uint64_t k : {k2To31 / sizeof(Neighbor), k2To32 / sizeof(Neighbor), k2To31 - 1, k2To31, k2To32 - 1,
+			 k2To32, k2To32 + 1, uint64_t{1} << 48})
 		EXPECT_EQ(topk_buffer_bytes(k), 2 * k * sizeof(Neighbor)) << k;
-	for (const uint64_t k : {uint64_t{1} << 57, uint64_t{1} << 58, uint64_t{1} << 59, uint64_t{1} << 60, uint64_t{1} << 62, uint64_t{1} << 63, kMost - 1, kMost})
+	for (const uint64_t k : {uint64_t{1} << 57, uint64_t{1} << 58, uint64_t{1} << 59, uint64_t{1} << 60,
+			 uint64_t{1} << 62, uint64_t{1} << 63, kMost - 1, kMost})
 	{
 		const Wide wanted = Wide{2} * k * sizeof(Neighbor);
 
@@ -102,7 +105,8 @@ TEST(LargeSizes, a_buffer_of_candidates_is_exact_or_more_than_there_is)
 
 TEST(LargeSizes, bytes_of_lists_do_not_wrap)
 {
-	for (const uint32_t dim : {1u, 128u, 2000u, static_cast<uint32_t>(kMaxDimensions), static_cast<uint32_t>(kMaxBitDimensions)})
+	for (const uint32_t dim :
+		{1u, 128u, 2000u, static_cast<uint32_t>(kMaxDimensions), static_cast<uint32_t>(kMaxBitDimensions)})
 		for (const uint32_t n_lists : {1u, 1000u, kMostLists})
 			for (const uint64_t n_rows : row_counts(sizeof(uint32_t)))
 			{
@@ -110,7 +114,8 @@ TEST(LargeSizes, bytes_of_lists_do_not_wrap)
 				const Wide centroids = (Wide{n_lists} + 1) * 8;
 				const Wide numbers = centroids + Wide{n_lists} * dim * 4;
 
-				EXPECT_TRUE(layout.centroids_at() == centroids && layout.numbers_at() == numbers && layout.bytes() == numbers + Wide{n_rows} * 4)
+				EXPECT_TRUE(layout.centroids_at() == centroids && layout.numbers_at() == numbers &&
+					layout.bytes() == numbers + Wide{n_rows} * 4)
 					<< n_lists << " lists of " << dim << " dimensions, " << n_rows << " rows";
 			}
 	static_assert(uint64_t{kMostLists} * kMaxBitDimensions * sizeof(float) > uint64_t{1} << 33);
@@ -142,12 +147,14 @@ TEST(LargeSizes, bytes_of_codes_do_not_wrap)
 			const Wide blocks = (Wide{n_rows} + 31) / 32 * 32;
 			const Wide model = 16 + Wide{dim} * 2 * 4;
 
-			EXPECT_TRUE(layout.codes_at() == model && layout.bytes() == model + Wide{n_rows} * dim) << dim << " dimensions, " << n_rows << " rows";
+			EXPECT_TRUE(layout.codes_at() == model && layout.bytes() == model + Wide{n_rows} * dim)
+				<< dim << " dimensions, " << n_rows << " rows";
 			layout.spec.kind = ivf::CodeKind::kHalves;
 			EXPECT_TRUE(layout.bytes() == 16 + Wide{n_rows} * dim * 2) << dim << " dimensions, " << n_rows << " rows";
 			layout.spec.kind = ivf::CodeKind::kPq;
 			layout.spec.pq = {Metric::kL2, dim, dim, 8, false};
-			EXPECT_TRUE(layout.terms_at() == 16 + Wide{256} * dim * 4 && layout.codes_at() == layout.terms_at() + Wide{n_rows} * 4 &&
+			EXPECT_TRUE(layout.terms_at() == 16 + Wide{256} * dim * 4 &&
+				layout.codes_at() == layout.terms_at() + Wide{n_rows} * 4 &&
 				layout.bytes() == layout.codes_at() + blocks * dim)
 				<< dim << " dimensions, " << n_rows << " rows";
 		}
@@ -157,7 +164,8 @@ TEST(LargeSizes, bytes_of_codes_do_not_wrap)
 void
 expect_between(uint64_t bytes, Wide least, Wide times, const char *what, uint64_t n_rows)
 {
-	EXPECT_TRUE(Wide{bytes} >= least && Wide{bytes} <= least * times + (1 << 24)) << what << " of " << n_rows << " rows: " << bytes;
+	EXPECT_TRUE(Wide{bytes} >= least && Wide{bytes} <= least * times + (1 << 24))
+		<< what << " of " << n_rows << " rows: " << bytes;
 }
 
 TEST(LargeSizes, memory_of_graph_builds_does_not_wrap)
@@ -171,11 +179,13 @@ TEST(LargeSizes, memory_of_graph_builds_does_not_wrap)
 			spec.n_rows = static_cast<uint32_t>(std::min(n_rows, k2To32 - 256));
 			spec.rows = {Metric::kL2, ElementType::kFloat32, dim};
 			// The vectors, a list of 48 (ids, scores), chosen edges and those of the result.
-			expect_between(graph_build_host_bytes(spec, 1), Wide{spec.n_rows} * (Wide{dim} * 4 + 48 * 8 + 32 * 8), 3, "a build", spec.n_rows);
+			expect_between(graph_build_host_bytes(spec, 1), Wide{spec.n_rows} * (Wide{dim} * 4 + 48 * 8 + 32 * 8), 3,
+				"a build", spec.n_rows);
 			spec.n_base = spec.n_rows;
 			spec.n_kept = spec.n_rows / 2;
-			expect_between(graph_build_host_bytes(spec, 64), Wide{spec.n_rows} * (Wide{dim} * 4 + 33 * 4 + 32 * 8) + Wide{spec.n_rows - spec.n_kept} * 48 * 8, 6, "an insertion",
-				spec.n_rows);
+			expect_between(graph_build_host_bytes(spec, 64),
+				Wide{spec.n_rows} * (Wide{dim} * 4 + 33 * 4 + 32 * 8) + Wide{spec.n_rows - spec.n_kept} * 48 * 8, 6,
+				"an insertion", spec.n_rows);
 		}
 }
 
@@ -204,7 +214,8 @@ TEST(LargeSizes, memory_of_training_does_not_wrap)
 		EXPECT_LE(n, ivf::kTrainingRowsPerCluster * ivf::kMaxClusters);
 		EXPECT_TRUE(Wide{n} * (16 * 4 + 16) <= budget || n == 1) << budget;
 	}
-	EXPECT_EQ(ivf::kmeans_training_rows(uint64_t{1} << 40, ivf::kMaxClusters, 1, 0), ivf::kTrainingRowsPerCluster * ivf::kMaxClusters);
+	EXPECT_EQ(ivf::kmeans_training_rows(uint64_t{1} << 40, ivf::kMaxClusters, 1, 0),
+		ivf::kTrainingRowsPerCluster * ivf::kMaxClusters);
 }
 
 TEST(LargeSizes, memory_of_codes_does_not_wrap)
@@ -216,10 +227,12 @@ TEST(LargeSizes, memory_of_codes_does_not_wrap)
 
 			spec.codes = {ivf::CodeKind::kSq8, Metric::kL2, dim, {}};
 			spec.n_training = static_cast<uint32_t>(n_rows);
-			EXPECT_TRUE(list_code_bytes(spec, kMostLists, 64) == Wide{n_rows} * (dim + Wide{1}) * 4 + Wide{dim} * 8) << dim << " dimensions, " << n_rows << " rows";
+			EXPECT_TRUE(list_code_bytes(spec, kMostLists, 64) == Wide{n_rows} * (dim + Wide{1}) * 4 + Wide{dim} * 8)
+				<< dim << " dimensions, " << n_rows << " rows";
 			spec.codes.kind = ivf::CodeKind::kPq;
 			spec.codes.pq = {Metric::kL2, dim, dim, 8, false};
-			expect_between(list_code_bytes(spec, kMostLists, 64), Wide{n_rows} * (Wide{dim} * 2 + 1) * 4, 40, "codes", n_rows);
+			expect_between(
+				list_code_bytes(spec, kMostLists, 64), Wide{n_rows} * (Wide{dim} * 2 + 1) * 4, 40, "codes", n_rows);
 		}
 }
 

@@ -1,4 +1,5 @@
-// Codes of rows while lists are built: those of engine/ivf in one thread, bit for bit, whatever the batches and the threads.
+// Codes of rows while lists are built: those of engine/ivf in one thread, bit for bit, whatever the batches and the
+// threads.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -44,8 +45,7 @@ struct ListCodes : testing::Test
 			rows[i * kDim + i % kDim] *= 40;
 	}
 
-	std::unique_ptr<ListBuilder>
-	begin(Metric metric, ElementType element = ElementType::kFloat32)
+	std::unique_ptr<ListBuilder> begin(Metric metric, ElementType element = ElementType::kFloat32)
 	{
 		std::unique_ptr<ListBuilder> builder;
 		ListBuildSpec spec;
@@ -57,8 +57,7 @@ struct ListCodes : testing::Test
 	}
 
 	/// A builder with centroids.
-	std::unique_ptr<ListBuilder>
-	with_lists(Metric metric)
+	std::unique_ptr<ListBuilder> with_lists(Metric metric)
 	{
 		std::unique_ptr<ListBuilder> builder = begin(metric);
 		std::vector<float> centroids(rows.begin() + 200 * kDim, rows.begin() + (200 + kLists) * kDim);
@@ -69,8 +68,7 @@ struct ListCodes : testing::Test
 		return builder;
 	}
 
-	static ListCodeSpec
-	codes(CodeKind kind, Metric metric, uint32_t m, uint32_t bits, bool opq, uint32_t n_training)
+	static ListCodeSpec codes(CodeKind kind, Metric metric, uint32_t m, uint32_t bits, bool opq, uint32_t n_training)
 	{
 		ListCodeSpec spec;
 
@@ -83,21 +81,20 @@ struct ListCodes : testing::Test
 		return spec;
 	}
 
-	static Status
-	assign(ListBuilder *builder, const float *vectors, size_t n, size_t batch, Coded *result)
+	static Status assign(ListBuilder *builder, const float *vectors, size_t n, size_t batch, Coded *result)
 	{
 		const ivf::CodeSpec &spec = builder->coder()->spec().codes;
 		const size_t code_bytes = ivf::code_bytes(spec);
 
-		*result = {std::vector<uint32_t>(n), std::vector<float>(n), std::vector<uint8_t>(n * code_bytes, 0xAA), std::vector<float>(n),
-			std::vector<uint8_t>(n, 7)};
+		*result = {std::vector<uint32_t>(n), std::vector<float>(n), std::vector<uint8_t>(n * code_bytes, 0xAA),
+			std::vector<float>(n), std::vector<uint8_t>(n, 7)};
 		for (size_t first = 0; first < n; first += batch)
 		{
 			const size_t here = std::min(batch, n - first);
 			const CodedRows coded = {result->codes.data() + first * code_bytes,
 				ivf::code_has_terms(spec) ? result->terms.data() + first : nullptr, result->is_out.data() + first};
-			const Status status = builder->assign(
-				first, vectors + first * kDim, here, result->labels.data() + first, result->scores.data() + first, coded);
+			const Status status = builder->assign(first, vectors + first * kDim, here, result->labels.data() + first,
+				result->scores.data() + first, coded);
 
 			if (!status.is_ok())
 				return status;
@@ -106,8 +103,7 @@ struct ListCodes : testing::Test
 	}
 
 	/// What a backend makes of the same rows, lists and model.
-	static Coded
-	expected(const ListBuilder &builder, const Coded &found, std::vector<float> vectors)
+	static Coded expected(const ListBuilder &builder, const Coded &found, std::vector<float> vectors)
 	{
 		const ListCoder &coder = *builder.coder();
 		const ivf::CodeSpec &spec = coder.spec().codes;
@@ -133,15 +129,14 @@ struct ListCodes : testing::Test
 
 		std::vector<uint8_t> work(ivf::pq_encode_work_bytes(encoder, 1));
 
-		EXPECT_TRUE(ivf::pq_encode(encoder, vectors.data(), found.labels.data(), n, result.codes.data(), result.terms.data(), work.data(),
-			work.size())
-						.is_ok());
+		EXPECT_TRUE(ivf::pq_encode(encoder, vectors.data(), found.labels.data(), n, result.codes.data(),
+			result.terms.data(), work.data(), work.size())
+				.is_ok());
 		std::fill(result.is_out.begin(), result.is_out.end(), uint8_t{0});
 		return result;
 	}
 
-	static void
-	expect_same(const Coded &a, const Coded &b)
+	static void expect_same(const Coded &a, const Coded &b)
 	{
 		EXPECT_EQ(a.labels, b.labels);
 		EXPECT_EQ(a.codes, b.codes);
@@ -157,8 +152,9 @@ struct ListCodes : testing::Test
 TEST_F(ListCodes, are_those_of_one_thread)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
-		for (const ListCodeSpec &spec : {codes(CodeKind::kSq8, metric, 0, 0, false, 400), codes(CodeKind::kPq, metric, 6, 8, false, 400),
-				 codes(CodeKind::kPq, metric, 7, 4, false, 400), codes(CodeKind::kPq, metric, 11, 4, true, 400)})
+		for (const ListCodeSpec &spec :
+			{codes(CodeKind::kSq8, metric, 0, 0, false, 400), codes(CodeKind::kPq, metric, 6, 8, false, 400),
+				codes(CodeKind::kPq, metric, 7, 4, false, 400), codes(CodeKind::kPq, metric, 11, 4, true, 400)})
 		{
 			std::unique_ptr<ListBuilder> builder = with_lists(metric);
 			Coded small;
@@ -168,8 +164,10 @@ TEST_F(ListCodes, are_those_of_one_thread)
 			ASSERT_TRUE(builder->add_code_training(rows.data(), 150).is_ok());
 			EXPECT_EQ(builder->train_codes().code, StatusCode::kInvalidArgument) << "before all rows are there";
 			ASSERT_TRUE(builder->add_code_training(rows.data() + 150 * kDim, 250).is_ok());
-			EXPECT_EQ(builder->add_code_training(rows.data(), 1).code, StatusCode::kInvalidArgument) << "more than announced";
-			EXPECT_EQ(assign(builder.get(), rows.data(), 1, 1, &small).code, StatusCode::kInvalidArgument) << "before the training";
+			EXPECT_EQ(builder->add_code_training(rows.data(), 1).code, StatusCode::kInvalidArgument)
+				<< "more than announced";
+			EXPECT_EQ(assign(builder.get(), rows.data(), 1, 1, &small).code, StatusCode::kInvalidArgument)
+				<< "before the training";
 			ASSERT_TRUE(builder->train_codes().is_ok());
 			EXPECT_EQ(builder->add_code_training(rows.data(), 1).code, StatusCode::kInvalidArgument);
 			ASSERT_TRUE(assign(builder.get(), rows.data(), kRows, 77, &small).is_ok());
@@ -191,7 +189,8 @@ TEST_F(ListCodes, are_those_of_one_thread)
 			given.n_training = 0;
 			ASSERT_TRUE(second->begin_codes(given).is_ok());
 			ASSERT_TRUE(second->add_code_model(model.data(), 5).is_ok());
-			EXPECT_EQ(assign(second.get(), rows.data(), 1, 1, &again).code, StatusCode::kInvalidArgument) << "a part of the model";
+			EXPECT_EQ(assign(second.get(), rows.data(), 1, 1, &again).code, StatusCode::kInvalidArgument)
+				<< "a part of the model";
 			ASSERT_TRUE(second->add_code_model(model.data() + 5, model.size() - 5).is_ok());
 			EXPECT_EQ(second->add_code_model(model.data(), 1).code, StatusCode::kInvalidArgument);
 			ASSERT_TRUE(assign(second.get(), rows.data(), kRows, 300, &again).is_ok());
@@ -204,14 +203,18 @@ TEST_F(ListCodes, that_cannot_be_are_refused)
 	std::unique_ptr<ListBuilder> builder = begin(Metric::kL2);
 	const float nan = std::nanf("");
 
-	EXPECT_EQ(builder->begin_codes(codes(CodeKind::kSq8, Metric::kL2, 0, 0, false, 4)).code, StatusCode::kInvalidArgument) << "no lists yet";
+	EXPECT_EQ(
+		builder->begin_codes(codes(CodeKind::kSq8, Metric::kL2, 0, 0, false, 4)).code, StatusCode::kInvalidArgument)
+		<< "no lists yet";
 	EXPECT_EQ(builder->add_code_model(rows.data(), 1).code, StatusCode::kInvalidArgument);
 	EXPECT_EQ(builder->add_code_training(rows.data(), 1).code, StatusCode::kInvalidArgument);
 	builder = with_lists(Metric::kL2);
-	EXPECT_EQ(builder->begin_codes(codes(CodeKind::kHalves, Metric::kL2, 0, 0, false, 4)).code, StatusCode::kUnsupported);
+	EXPECT_EQ(
+		builder->begin_codes(codes(CodeKind::kHalves, Metric::kL2, 0, 0, false, 4)).code, StatusCode::kUnsupported);
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kPq, Metric::kL2, kDim + 1, 8, false, 4)).is_ok());
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kPq, Metric::kL2, 4, 5, false, 4)).is_ok());
-	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kCosine, 0, 0, false, 4)).is_ok()) << "another metric";
+	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kCosine, 0, 0, false, 4)).is_ok())
+		<< "another metric";
 	ASSERT_TRUE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kL2, 0, 0, false, 0)).is_ok());
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kL2, 0, 0, false, 0)).is_ok()) << "twice";
 	EXPECT_EQ(builder->add_code_model(&nan, 1).code, StatusCode::kInvalidArgument);
@@ -248,7 +251,8 @@ TEST_F(ListCodes, turn_the_centroids_with_progress_and_stop)
 		ASSERT_TRUE(builder->begin_codes(given).is_ok());
 		control.progress = 0;
 		control.stop = stop;
-		EXPECT_EQ(builder->add_code_model(model.data(), model.size()).code, stop ? StatusCode::kCancelled : StatusCode::kOk);
+		EXPECT_EQ(
+			builder->add_code_model(model.data(), model.size()).code, stop ? StatusCode::kCancelled : StatusCode::kOk);
 		EXPECT_GT(control.progress.load(), 0U);
 		EXPECT_EQ(builder->coder()->started(), !stop);
 		control.stop = false;
@@ -292,17 +296,17 @@ TEST(ListsOfBits, AreTrainedAssignedAndSearched)
 		EXPECT_EQ(builder->begin_codes(ListCodeSpec{}).code, StatusCode::kUnsupported);
 		for (size_t first = 0; first < kN; first += 400)
 			ASSERT_TRUE(builder
-							->assign(first, bits.data() + first * kRowBytes, std::min<size_t>(400, kN - first), labels.data() + first,
-								scores.data() + first)
-							.is_ok());
+					->assign(first, bits.data() + first * kRowBytes, std::min<size_t>(400, kN - first),
+						labels.data() + first, scores.data() + first)
+					.is_ok());
 
 		ivf::list_floats(spec.rows, bits.data(), kN, floats.data());
 		for (size_t i = 0; i < kN; i++)
 		{
 			std::vector<double> distances(builder->centroids().size() / kBits);
 
-			compute_scores({Metric::kL2, ElementType::kFloat32, kBits}, floats.data() + i * kBits, builder->centroids().data(),
-				kBits * sizeof(float), distances.size(), distances.data());
+			compute_scores({Metric::kL2, ElementType::kFloat32, kBits}, floats.data() + i * kBits,
+				builder->centroids().data(), kBits * sizeof(float), distances.size(), distances.data());
 			ASSERT_EQ(labels[i], std::min_element(distances.begin(), distances.end()) - distances.begin());
 			ASSERT_EQ(static_cast<double>(scores[i]), distances[labels[i]]);
 		}
@@ -314,7 +318,8 @@ TEST(ListsOfBits, AreTrainedAssignedAndSearched)
 
 			for (size_t i = 0; i < kN; i++)
 			{
-				compute_scores(spec.rows, bits.data() + q * kRowBytes, bits.data() + i * kRowBytes, kRowBytes, 1, &score);
+				compute_scores(
+					spec.rows, bits.data() + q * kRowBytes, bits.data() + i * kRowBytes, kRowBytes, 1, &score);
 				all.push_back({score, i});
 			}
 			std::sort(all.begin(), all.end(), neighbor_less);

@@ -67,7 +67,8 @@ struct ListRows
 			list_of[i] = i % 3 == 0 ? static_cast<uint32_t>(rng() % n_lists) : nearest_list(rows.vector(i));
 		numbers.resize(rows.n());
 		std::iota(numbers.begin(), numbers.end(), 0);
-		std::stable_sort(numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return list_of[a] < list_of[b]; });
+		std::stable_sort(
+			numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return list_of[a] < list_of[b]; });
 		offsets.assign(n_lists + 1, 0);
 		for (const uint32_t list : list_of)
 			offsets[list + 1]++;
@@ -75,11 +76,10 @@ struct ListRows
 	}
 
 	/// The lists in the order of a query.
-	std::vector<uint32_t>
-	ranked(const void *query) const
+	std::vector<uint32_t> ranked(const void *query) const
 	{
-		const DistanceSpec coarse = {
-			rows.spec.metric == Metric::kHamming ? Metric::kL2 : rows.spec.metric, ElementType::kFloat32, rows.spec.dim};
+		const DistanceSpec coarse = {rows.spec.metric == Metric::kHamming ? Metric::kL2 : rows.spec.metric,
+			ElementType::kFloat32, rows.spec.dim};
 		std::vector<float> wide;
 		std::vector<Neighbor> order;
 		std::vector<uint32_t> lists;
@@ -90,7 +90,9 @@ struct ListRows
 		{
 			const float *centroid = &centroids[size_t{l} * rows.spec.dim];
 
-			order.push_back({rows.spec.metric == Metric::kJaccard ? soft_jaccard(wide, centroid) : oracle_score(coarse, wide.data(), centroid), l});
+			order.push_back({rows.spec.metric == Metric::kJaccard ? soft_jaccard(wide, centroid)
+																  : oracle_score(coarse, wide.data(), centroid),
+				l});
 		}
 		std::sort(order.begin(), order.end(), neighbor_less);
 		for (const Neighbor &list : order)
@@ -99,8 +101,7 @@ struct ListRows
 	}
 
 	/// Numbers of the rows in the first n_probes lists.
-	std::vector<uint32_t>
-	looked_at(const void *query, uint32_t n_probes) const
+	std::vector<uint32_t> looked_at(const void *query, uint32_t n_probes) const
 	{
 		const std::vector<uint32_t> order = ranked(query);
 		std::vector<uint32_t> found;
@@ -112,8 +113,7 @@ struct ListRows
 	}
 
 	/// Vectors by place, as load_segment wants them; of a number beyond the rows, which a test has put there, zeros.
-	Bytes
-	vectors_by_place() const
+	Bytes vectors_by_place() const
 	{
 		Bytes vectors;
 
@@ -126,8 +126,7 @@ struct ListRows
 	}
 
 	/// What load_structure wants.
-	Bytes
-	description() const
+	Bytes description() const
 	{
 		Bytes bytes;
 		const auto put = [&bytes](const auto &values)
@@ -144,8 +143,7 @@ struct ListRows
 	}
 
 	/// Into a copy of kind kLists, in parts, sealed.
-	Status
-	load(Engine *engine, CopyId copy, SegmentId segment) const
+	Status load(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes vectors = vectors_by_place();
 		const Bytes lists = description();
@@ -157,22 +155,19 @@ struct ListRows
 			status = engine->load_segment(copy, segment,
 				{{rows.ids.data() + half, rows.n() - half}, vectors.data() + half * rows.row_bytes, rows.n() - half});
 		for (size_t at = 0; at < lists.size() && status.is_ok(); at += part)
-			status = engine->load_structure(copy, segment, n_lists, {lists.data() + at, std::min(part, lists.size() - at)});
+			status =
+				engine->load_structure(copy, segment, n_lists, {lists.data() + at, std::min(part, lists.size() - at)});
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 
 private:
-	uint32_t
-	nearest_list(const uint8_t *row) const
-	{
-		return ranked(row).front();
-	}
+	uint32_t nearest_list(const uint8_t *row) const { return ranked(row).front(); }
 };
 
 /// The answer by definition: segments' rows in the lists looked at, and the delta. probes 0: all rows.
 inline std::vector<Neighbor>
-nearest_in_lists(const std::vector<std::pair<const ListRows *, uint32_t>> &segments, const Rows *delta, const void *query,
-	size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
+nearest_in_lists(const std::vector<std::pair<const ListRows *, uint32_t>> &segments, const Rows *delta,
+	const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
 {
 	std::vector<Neighbor> all;
 	bool approximate = false;

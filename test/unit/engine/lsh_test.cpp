@@ -1,5 +1,5 @@
-// Locality-sensitive hashing and min-hash against theory (Zhou et al., section IV): collision probabilities, the number of hash
-// functions, the bound of tau-ANN. Seeds are fixed: the tests are deterministic.
+// Locality-sensitive hashing and min-hash against theory (Zhou et al., section IV): collision probabilities, the number
+// of hash functions, the bound of tau-ANN. Seeds are fixed: the tests are deterministic.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +28,7 @@ public:
 		lsh_make_table(options_, table_.data());
 	}
 
-	Signature
-	operator()(const Vector &vector)
+	Signature operator()(const Vector &vector)
 	{
 		Signature signature(options_.hashes);
 
@@ -172,8 +171,8 @@ TEST_P(LshFamilies, rehashing_adds_at_most_one_in_the_number_of_buckets)
 	}
 }
 
-/// Theorem IV.2: with m functions the first by count is within 2 epsilon (and 2 / D for re-hashing) of the nearest in similarity,
-/// for at least a share of 1 - 2 delta of the queries.
+/// Theorem IV.2: with m functions the first by count is within 2 epsilon (and 2 / D for re-hashing) of the nearest in
+/// similarity, for at least a share of 1 - 2 delta of the queries.
 TEST_P(LshFamilies, first_by_count_is_the_tau_nearest_neighbour)
 {
 	constexpr double kEpsilon = 0.06;
@@ -271,8 +270,8 @@ probability(int64_t m, double s, double epsilon)
 		{
 			const auto agreed = static_cast<double>(c);
 
-			sum += std::exp(std::lgamma(trials + 1) - std::lgamma(agreed + 1) - std::lgamma(trials - agreed + 1) + agreed * std::log(s) +
-							(trials - agreed) * std::log1p(-s));
+			sum += std::exp(std::lgamma(trials + 1) - std::lgamma(agreed + 1) - std::lgamma(trials - agreed + 1) +
+				agreed * std::log(s) + (trials - agreed) * std::log1p(-s));
 		}
 	return sum;
 }
@@ -285,8 +284,10 @@ TEST(LshHashes, number_of_functions_suffices_for_every_similarity)
 			const int64_t m = lsh_hashes(epsilon, delta);
 
 			for (int i = 1; i < 1000; i += 3)
-				ASSERT_GE(probability(m, i / 1000.0, epsilon), 1 - delta - 1e-9) << epsilon << ", " << delta << " at " << i;
-			EXPECT_LT(static_cast<double>(m), 2 * std::log(3 / delta) / (epsilon * epsilon)); // theorem IV.1 asks for more
+				ASSERT_GE(probability(m, i / 1000.0, epsilon), 1 - delta - 1e-9)
+					<< epsilon << ", " << delta << " at " << i;
+			EXPECT_LT(
+				static_cast<double>(m), 2 * std::log(3 / delta) / (epsilon * epsilon)); // theorem IV.1 asks for more
 			EXPECT_GE(lsh_hashes(epsilon, delta / 4), m);
 			EXPECT_GE(lsh_hashes(epsilon / 2, delta), m);
 		}
@@ -337,8 +338,9 @@ TEST(HashFamily, values_are_those_that_indexes_have_stored)
 	const uint8_t bytes[] = {'a', 'b', 'c'};
 
 	EXPECT_EQ(mix64(0), 0u);
-	EXPECT_EQ(mix64(UINT64_C(0x9E3779B97F4A7C15)), UINT64_C(0xE220A8397B1DCDAF)); // splitmix64's first number for seed 0
-	EXPECT_EQ(hash_bytes(bytes, 3), mix64(UINT64_C(0xE71FA2190541574B)));          // FNV-1a of "abc"
+	EXPECT_EQ(
+		mix64(UINT64_C(0x9E3779B97F4A7C15)), UINT64_C(0xE220A8397B1DCDAF)); // splitmix64's first number for seed 0
+	EXPECT_EQ(hash_bytes(bytes, 3), mix64(UINT64_C(0xE71FA2190541574B)));   // FNV-1a of "abc"
 	EXPECT_EQ(reduce(~uint64_t{0}, 67), 66u);
 	EXPECT_EQ(reduce(0, 67), 0u);
 	EXPECT_GT(uniform(0), 0);

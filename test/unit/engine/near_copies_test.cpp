@@ -33,7 +33,8 @@ TEST(NearCopies, are_those_before_the_gap)
 {
 	EXPECT_EQ(copies_at(followed({}, 40)), 0U);
 	EXPECT_EQ(copies_at(followed({1}, 40)), 1U);
-	EXPECT_EQ(copies_at(followed({1, 1.1, 1.2, 1.3, 1.4, 2, 2.5, 3, 4, 5}, 40)), 10U); // gaps among them, but the last one counts
+	EXPECT_EQ(copies_at(followed({1, 1.1, 1.2, 1.3, 1.4, 2, 2.5, 3, 4, 5}, 40)),
+		10U); // gaps among them, but the last one counts
 	EXPECT_EQ(copies_at(followed({6.7, 6.8}, 40)), 0U);
 	EXPECT_EQ(copies_at(followed({6.5, 6.6}, 40)), 2U);
 	EXPECT_EQ(copies_at(followed({0, 0, 0}, 40)), 3U); // equal rows
@@ -61,7 +62,8 @@ TEST(NearCopies, by_other_metrics)
 	for (double &score : scores)
 		score -= 1; // minus the inner product of vectors of length 1
 	EXPECT_EQ(near_copies(Metric::kInnerProduct, -1, scores.data(), scores.size(), 10), 3U);
-	EXPECT_EQ(near_copies(Metric::kInnerProduct, -0.99, scores.data(), scores.size(), 10), 0U) << "longer vectors have larger products";
+	EXPECT_EQ(near_copies(Metric::kInnerProduct, -0.99, scores.data(), scores.size(), 10), 0U)
+		<< "longer vectors have larger products";
 	EXPECT_EQ(near_copies(Metric::kL1, 0, lengths.data(), lengths.size(), 10), 3U);
 	EXPECT_EQ(near_copies(Metric::kHamming, 0, lengths.data(), lengths.size(), 10), 3U);
 }

@@ -82,8 +82,7 @@ struct OracleSum
 {
 	float lane[32] = {};
 
-	float
-	total() const
+	float total() const
 	{
 		float tree[32];
 

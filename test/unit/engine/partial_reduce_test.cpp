@@ -1,5 +1,5 @@
-// PartialReduce: the number of bins (equations 13 and 14 of the paper), the reduction, and what recall it really has: on random
-// numbers against the exact expectation, on data sets against the guarantee.
+// PartialReduce: the number of bins (equations 13 and 14 of the paper), the reduction, and what recall it really has:
+// on random numbers against the exact expectation, on data sets against the guarantee.
 #include "engine/distance/partial_reduce.hpp"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ TEST(PartialReduce, BinsAreThoseOfEquation14)
 	};
 
 	for (const Case &one : {Case{2, 0.5, 2}, Case{2, 0.9, 10}, Case{3, 0.25, 2}, Case{10, 0.5, 14}, Case{10, 0.95, 176},
-			 Case{10, 0.99, 896}, Case{100, 0.9, 941}, Case{100, 0.95, 1931}, Case{1000, 0.95, 19477}, Case{1000, 0.99, 99401}})
+			 Case{10, 0.99, 896}, Case{100, 0.9, 941}, Case{100, 0.95, 1931}, Case{1000, 0.95, 19477},
+			 Case{1000, 0.99, 99401}})
 		EXPECT_EQ(partial_reduce_least_bins(one.k, one.target), one.bins) << one.k << " " << one.target;
 	EXPECT_EQ(partial_reduce_least_bins(1, 0.999), 1u); // one ball
 	EXPECT_EQ(partial_reduce_least_bins(10, 1.0), 0u);
@@ -76,7 +77,8 @@ TEST(PartialReduce, TheSmallestOfEachBin)
 	uint64_t rows[4];
 
 	partial_reduce(scores, 10, nullptr, 3, rows);
-	EXPECT_EQ(std::vector<uint64_t>(rows, rows + 3), (std::vector<uint64_t>{3, 7, 5})); // 3 of {5,3,3,9}: the first of equals
+	EXPECT_EQ(
+		std::vector<uint64_t>(rows, rows + 3), (std::vector<uint64_t>{3, 7, 5})); // 3 of {5,3,3,9}: the first of equals
 	partial_reduce(scores, 10, dead, 3, rows);
 	EXPECT_EQ(std::vector<uint64_t>(rows, rows + 3), (std::vector<uint64_t>{3, 1, 5}));
 	partial_reduce(scores, 3, nullptr, 4, rows);
@@ -189,8 +191,8 @@ TEST(PartialReduce, RecallOnDataSetsReachesTheTarget)
 		std::vector<std::vector<double>> scores(n_queries, std::vector<double>(n));
 
 		for (size_t q = 0; q < n_queries; q++)
-			compute_scores({Metric::kL2, ElementType::kFloat32, dim}, queries.data() + q * dim, rows.data(), dim * sizeof(float), n,
-				scores[q].data());
+			compute_scores({Metric::kL2, ElementType::kFloat32, dim}, queries.data() + q * dim, rows.data(),
+				dim * sizeof(float), n, scores[q].data());
 		for (const auto &[k, target] : {std::pair<uint64_t, double>{10, 0.95}, {10, 0.8}, {100, 0.95}, {100, 0.9}})
 		{
 			double sum = 0;
@@ -199,9 +201,9 @@ TEST(PartialReduce, RecallOnDataSetsReachesTheTarget)
 				sum += recall_of(scores[q], k, partial_reduce_bins(k, target));
 			RecordProperty(std::string(set.name) + "_" + std::to_string(k) + "_" + std::to_string(target),
 				std::to_string(sum / static_cast<double>(n_queries)));
-			printf("%s: k %zu, target %.2f, %zu bins (guarantee %.4f): recall %.4f\n", set.name, static_cast<size_t>(k), target,
-				static_cast<size_t>(partial_reduce_bins(k, target)), partial_reduce_recall(k, partial_reduce_bins(k, target)),
-				sum / static_cast<double>(n_queries));
+			printf("%s: k %zu, target %.2f, %zu bins (guarantee %.4f): recall %.4f\n", set.name, static_cast<size_t>(k),
+				target, static_cast<size_t>(partial_reduce_bins(k, target)),
+				partial_reduce_recall(k, partial_reduce_bins(k, target)), sum / static_cast<double>(n_queries));
 			EXPECT_GE(sum / static_cast<double>(n_queries), target) << set.name << " k " << k;
 		}
 	}

@@ -30,7 +30,8 @@ piece(const Bytes &bits, uint64_t bits_first, uint64_t first, size_t n)
 	Bytes out((n + 7) / 8);
 
 	for (size_t i = 0; i < n; i++)
-		if (const uint64_t bit = first + i - bits_first; first + i >= bits_first && bit / 8 < bits.size() && (bits[bit / 8] >> bit % 8 & 1) != 0)
+		if (const uint64_t bit = first + i - bits_first;
+			first + i >= bits_first && bit / 8 < bits.size() && (bits[bit / 8] >> bit % 8 & 1) != 0)
 			out[i / 8] = static_cast<uint8_t>(out[i / 8] | 1 << (i % 8));
 	return out;
 }
@@ -83,7 +84,8 @@ TEST(ReadBack, TombstonesOfAnyRange)
 				ASSERT_OK(engine->read_tombstones(copy, 1, first, n, read.data()));
 				ASSERT_EQ(read, piece(marked ? dead : Bytes(), 0, first, n)) << first << " " << n;
 				ASSERT_OK(engine->read_tombstones(copy, kDeltaSegment, delta_first, delta_n, delta_read.data()));
-				ASSERT_EQ(delta_read, piece(marked ? delta_dead : Bytes(), 16, delta_first, delta_n)) << delta_first << " " << delta_n;
+				ASSERT_EQ(delta_read, piece(marked ? delta_dead : Bytes(), 16, delta_first, delta_n))
+					<< delta_first << " " << delta_n;
 			}
 		}
 
@@ -92,7 +94,8 @@ TEST(ReadBack, TombstonesOfAnyRange)
 
 		EXPECT_EQ(engine->read_tombstones(copy, 1, 700, 2, bits).code, StatusCode::kInvalidArgument);
 		EXPECT_EQ(engine->read_tombstones(copy, 2, 0, 1, bits).code, StatusCode::kNotFound);
-		EXPECT_EQ(engine->read_tombstones(copy, kDeltaSegment, kTrimmed - 1, 2, bits).code, StatusCode::kInvalidArgument);
+		EXPECT_EQ(
+			engine->read_tombstones(copy, kDeltaSegment, kTrimmed - 1, 2, bits).code, StatusCode::kInvalidArgument);
 		EXPECT_EQ(engine->read_tombstones(copy + 1, 1, 0, 1, bits).code, StatusCode::kNotFound);
 		EXPECT_EQ(engine->check_derived(copy, 1, 700, 2, &n_different).code, StatusCode::kInvalidArgument);
 		EXPECT_EQ(engine->check_derived(copy, 2, 0, 1, &n_different).code, StatusCode::kNotFound);
@@ -102,8 +105,9 @@ TEST(ReadBack, TombstonesOfAnyRange)
 
 TEST(ReadBack, ADamagedNormIsCounted)
 {
-	for (const auto &[metric, element] : {std::pair{Metric::kL2, ElementType::kFloat32}, {Metric::kCosine, ElementType::kFloat16},
-			 {Metric::kInnerProduct, ElementType::kFloat32}, {Metric::kL1, ElementType::kFloat32}, {Metric::kHamming, ElementType::kBit}})
+	for (const auto &[metric, element] : {std::pair{Metric::kL2, ElementType::kFloat32},
+			 {Metric::kCosine, ElementType::kFloat16}, {Metric::kInnerProduct, ElementType::kFloat32},
+			 {Metric::kL1, ElementType::kFloat32}, {Metric::kHamming, ElementType::kBit}})
 	{
 		const DistanceSpec spec = {metric, element, 40};
 		const bool has_norms = metric != Metric::kL1 && metric != Metric::kHamming;
@@ -112,7 +116,8 @@ TEST(ReadBack, ADamagedNormIsCounted)
 		CpuEngineCopy copy(spec);
 		uint64_t n_different = 0;
 
-		rows.add_random(3000, element == ElementType::kBit ? Data::kGaussian : Data::kExtremes, rng, 1); // some norms are no numbers
+		rows.add_random(3000, element == ElementType::kBit ? Data::kGaussian : Data::kExtremes, rng,
+			1); // some norms are no numbers
 		ASSERT_OK(copy.load_segment(1, rows.block(0, 2000)));
 		ASSERT_OK(copy.check_derived(1, 0, 2000, &n_different)); // not sealed yet
 		EXPECT_EQ(n_different, 0u);

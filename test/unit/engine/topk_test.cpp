@@ -30,8 +30,7 @@ struct Input
 	std::vector<uint8_t> dead; // empty: none
 	size_t dead_offset = 0;
 
-	bool
-	is_dead(size_t i) const
+	bool is_dead(size_t i) const
 	{
 		const size_t bit = dead_offset + i;
 
@@ -39,8 +38,7 @@ struct Input
 	}
 
 	/// What a full sort says.
-	std::vector<Neighbor>
-	expected(size_t k, const Neighbor *after) const
+	std::vector<Neighbor> expected(size_t k, const Neighbor *after) const
 	{
 		std::vector<Neighbor> all;
 
@@ -57,8 +55,7 @@ struct Input
 	}
 
 	/// What TopK says when the input comes in blocks of `block`.
-	std::vector<Neighbor>
-	selected(size_t k, const Neighbor *after, size_t block, size_t capacity) const
+	std::vector<Neighbor> selected(size_t k, const Neighbor *after, size_t block, size_t capacity) const
 	{
 		std::vector<Neighbor> buffer(capacity);
 		TopK topk;
@@ -104,10 +101,10 @@ random_input(size_t n, unsigned seed, int distinct_scores)
 	{
 		const int pick = std::uniform_int_distribution<int>(0, distinct_scores + 2)(rng);
 
-		input.scores.push_back(pick == distinct_scores       ? kNaN
-							   : pick == distinct_scores + 1 ? kInfinity
-							   : pick == distinct_scores + 2 ? -kInfinity
-															 : pick * 0.25 - 3);
+		input.scores.push_back(pick == distinct_scores ? kNaN
+				: pick == distinct_scores + 1          ? kInfinity
+				: pick == distinct_scores + 2          ? -kInfinity
+													   : pick * 0.25 - 3);
 		input.rows.push_back(i);
 	}
 	std::shuffle(input.rows.begin(), input.rows.end(), rng);

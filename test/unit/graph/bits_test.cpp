@@ -1,4 +1,5 @@
-// Graphs of bit strings: lists of nearest rows against all pairs, builds on odd data, searches, insertion and calibration.
+// Graphs of bit strings: lists of nearest rows against all pairs, builds on odd data, searches, insertion and
+// calibration.
 #include "graph/graph_data.hpp"
 
 #include <tuple>
@@ -16,8 +17,8 @@ namespace
 
 const Metric kMetrics[] = {Metric::kHamming, Metric::kJaccard};
 
-/// Strings around centres, from which they differ in every eighth bit, say; so does each centre from another one, so that there is a way from each to each. Pad bits
-/// are zero.
+/// Strings around centres, from which they differ in every eighth bit, say; so does each centre from another one, so
+/// that there is a way from each to each. Pad bits are zero.
 Bytes
 clustered_bits(size_t n, uint32_t dim, unsigned seed, size_t n_centres = 20)
 {
@@ -97,7 +98,8 @@ TEST(BitGraph, lists_of_few_rows_are_exact)
 				const std::vector<Candidate> truth = all_ranked(rows, rows.row(u), u, spec.k);
 
 				for (uint32_t i = 0; i < spec.k; i++)
-					ASSERT_EQ(scores[u * spec.k + i], static_cast<float>(truth[i].score)) << "dim " << dim << ", row " << u << ", neighbour " << i;
+					ASSERT_EQ(scores[u * spec.k + i], static_cast<float>(truth[i].score))
+						<< "dim " << dim << ", row " << u << ", neighbour " << i;
 			}
 		}
 }
@@ -105,7 +107,8 @@ TEST(BitGraph, lists_of_few_rows_are_exact)
 TEST(BitGraph, lists_of_more_rows_are_nearly_exact)
 {
 	// Fewer bits than dimensions of clusters, and more, which are folded.
-	for (const auto &[dim, metric] : {std::tuple(64u, Metric::kHamming), std::tuple(64u, Metric::kJaccard), std::tuple(1500u, Metric::kHamming), std::tuple(1500u, Metric::kJaccard)})
+	for (const auto &[dim, metric] : {std::tuple(64u, Metric::kHamming), std::tuple(64u, Metric::kJaccard),
+			 std::tuple(1500u, Metric::kHamming), std::tuple(1500u, Metric::kJaccard)})
 	{
 		const Bytes bits = clustered_bits(9000, dim, dim + 1, 60);
 		const GraphRows rows = bit_rows(bits, dim, metric);
@@ -127,7 +130,8 @@ TEST(BitGraph, lists_of_more_rows_are_nearly_exact)
 			for (uint32_t i = 0; i < spec.k; i++, wanted++)
 				hits += scores[size_t{u} * spec.k + i] <= static_cast<float>(truth[spec.k - 1].score);
 		}
-		EXPECT_GE(static_cast<double>(hits) / static_cast<double>(wanted), 0.95) << "dim " << dim << ", metric " << static_cast<int>(metric);
+		EXPECT_GE(static_cast<double>(hits) / static_cast<double>(wanted), 0.95)
+			<< "dim " << dim << ", metric " << static_cast<int>(metric);
 	}
 }
 
@@ -135,7 +139,8 @@ TEST(BitGraph, build_is_sound_and_finds_the_nearest)
 {
 	for (const Metric metric : kMetrics)
 		for (const PruneKind kind : {PruneKind::kRank, PruneKind::kRng})
-			for (const auto &[dim, n] : {std::tuple(64u, 3000u), std::tuple(1000u, 3000u), std::tuple(512u, 5000u), std::tuple(64000u, 300u)})
+			for (const auto &[dim, n] :
+				{std::tuple(64u, 3000u), std::tuple(1000u, 3000u), std::tuple(512u, 5000u), std::tuple(64000u, 300u)})
 			{
 				const Bytes bits = clustered_bits(n + 50, dim, dim + n);
 				const size_t row_bytes = (dim + 7) / 8;
@@ -149,7 +154,8 @@ TEST(BitGraph, build_is_sound_and_finds_the_nearest)
 
 				const Built built = build(bit_rows(held, dim, metric), spec);
 
-				SCOPED_TRACE("dim " + std::to_string(dim) + ", metric " + std::to_string(static_cast<int>(metric)) + ", prune " + std::to_string(static_cast<int>(kind)));
+				SCOPED_TRACE("dim " + std::to_string(dim) + ", metric " + std::to_string(static_cast<int>(metric)) +
+					", prune " + std::to_string(static_cast<int>(kind)));
 				expect_sound(built);
 				EXPECT_GE(recall_of(built, queries, 200), 0.95);
 			}
@@ -173,7 +179,9 @@ TEST(BitGraph, is_the_same_by_any_number_of_threads)
 	Bytes work(graph_build_bytes(rows, spec, call.n_threads));
 
 	together.entries.assign(entry_count(rows.n_rows, spec), kNoNode);
-	ASSERT_TRUE(graph_build(rows, spec, together.edges.data(), together.entries.data(), &together.report, work.data(), work.size(), call).is_ok());
+	ASSERT_TRUE(graph_build(
+		rows, spec, together.edges.data(), together.entries.data(), &together.report, work.data(), work.size(), call)
+			.is_ok());
 	together.entries.resize(together.report.n_entries);
 	EXPECT_EQ(alone.edges, together.edges);
 	EXPECT_EQ(alone.entries, together.entries);
@@ -186,14 +194,16 @@ TEST(BitGraph, connects_equal_rows_and_rows_of_few_values)
 			for (const uint32_t n : {1u, 2u, 33u, 600u, dim == 7 ? 5000u : 1000u})
 				for (const bool zero : {false, true})
 				{
-					const Bytes equal(n * ((dim + 7) / 8), zero ? 0 : 0x80); // no bit, or one in each eight: the pad bits are zero
+					const Bytes equal(
+						n * ((dim + 7) / 8), zero ? 0 : 0x80); // no bit, or one in each eight: the pad bits are zero
 					BuildSpec spec;
 					SearchSpec search;
 
 					spec.degree = 8;
 					spec.knn.k = 0;
 					search.width = 10;
-					SCOPED_TRACE("dim " + std::to_string(dim) + ", rows " + std::to_string(n) + ", zero " + std::to_string(zero));
+					SCOPED_TRACE("dim " + std::to_string(dim) + ", rows " + std::to_string(n) + ", zero " +
+						std::to_string(zero));
 
 					const Built built = build(bit_rows(equal, dim, metric), spec);
 
@@ -249,7 +259,8 @@ TEST(BitGraph, calibration_counts_by_distance)
 		for (uint32_t i = 0; i < calibration.n_points; i++)
 			if (calibration.probes[i] == 32)
 			{
-				EXPECT_NEAR(static_cast<double>(calibration.recall[i]), recall_of(built, queries, 32), 0.06) << "metric " << static_cast<int>(metric);
+				EXPECT_NEAR(static_cast<double>(calibration.recall[i]), recall_of(built, queries, 32), 0.06)
+					<< "metric " << static_cast<int>(metric);
 			}
 	}
 
@@ -294,12 +305,14 @@ TEST(BitGraph, insertion_finds_as_much_as_a_build)
 				numbers[i] = leaves ? kNoNode : n;
 			if (leaves)
 				continue;
-			now.insert(now.end(), bits.begin() + static_cast<ptrdiff_t>(i * row_bytes), bits.begin() + static_cast<ptrdiff_t>((i + 1) * row_bytes));
+			now.insert(now.end(), bits.begin() + static_cast<ptrdiff_t>(i * row_bytes),
+				bits.begin() + static_cast<ptrdiff_t>((i + 1) * row_bytes));
 			n++;
 		}
 
 		Built inserted;
-		const BaseGraph graph = {kBase, base.edges.data(), base.entries.data(), static_cast<uint32_t>(base.entries.size()), numbers.data()};
+		const BaseGraph graph = {
+			kBase, base.edges.data(), base.entries.data(), static_cast<uint32_t>(base.entries.size()), numbers.data()};
 		const uint32_t n_gone = (kBase + 49) / 50;
 
 		inserted.rows = bit_rows(now, kDim, metric);
@@ -307,13 +320,16 @@ TEST(BitGraph, insertion_finds_as_much_as_a_build)
 		inserted.edges.resize(size_t{n} * spec.degree);
 		inserted.entries.resize(entry_count(n, spec));
 		Bytes work(graph_insert_bytes(inserted.rows, spec, {kBase, n_gone}));
-		ASSERT_TRUE(graph_insert(inserted.rows, spec, graph, inserted.edges.data(), inserted.entries.data(), &inserted.report, work.data(), work.size()).is_ok());
+		ASSERT_TRUE(graph_insert(inserted.rows, spec, graph, inserted.edges.data(), inserted.entries.data(),
+			&inserted.report, work.data(), work.size())
+				.is_ok());
 		inserted.entries.resize(inserted.report.n_entries);
 		expect_sound(inserted);
 
 		const Bytes queries(bits.end() - static_cast<ptrdiff_t>(100 * row_bytes), bits.end());
 
-		EXPECT_GE(recall_of(inserted, queries, 64), recall_of(build(inserted.rows, spec), queries, 64) - 0.02) << "metric " << static_cast<int>(metric);
+		EXPECT_GE(recall_of(inserted, queries, 64), recall_of(build(inserted.rows, spec), queries, 64) - 0.02)
+			<< "metric " << static_cast<int>(metric);
 	}
 }
 
@@ -327,7 +343,8 @@ n_alike(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b)
 	return n;
 }
 
-/// Nearest rows by another engine's exact searches, as a worker with a GPU has them: of few rows the graph is that of all pairs.
+/// Nearest rows by another engine's exact searches, as a worker with a GPU has them: of few rows the graph is that of
+/// all pairs.
 TEST(BitGraph, is_the_same_from_exact_searches)
 {
 	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 2});
@@ -358,7 +375,9 @@ TEST(BitGraph, is_the_same_from_exact_searches)
 				edges.push_back(builder->edges());
 			}
 			// Of Jaccard distances that are equal, and not whole as floats, either may stand at the end of a list.
-			EXPECT_GE(n_alike(edges[0], edges[1]), metric == Metric::kHamming ? edges[0].size() : edges[0].size() * 9 / 10) << "dim " << dim;
+			EXPECT_GE(
+				n_alike(edges[0], edges[1]), metric == Metric::kHamming ? edges[0].size() : edges[0].size() * 9 / 10)
+				<< "dim " << dim;
 		}
 
 	GraphBuildSpec build;

@@ -22,7 +22,8 @@ struct Knn
 Knn
 knn(const GraphRows &rows, const KnnSpec &spec)
 {
-	Knn result = {std::vector<uint32_t>(size_t{rows.n_rows} * spec.k), std::vector<float>(size_t{rows.n_rows} * spec.k)};
+	Knn result = {
+		std::vector<uint32_t>(size_t{rows.n_rows} * spec.k), std::vector<float>(size_t{rows.n_rows} * spec.k)};
 	KnnLists lists = {result.ids.data(), result.scores.data(), spec.k};
 	Bytes work(knn_graph_bytes(rows, spec));
 
@@ -265,7 +266,8 @@ TEST(GraphBuild, stops_when_told_to_and_refuses_what_it_cannot_do)
 
 		call.progress_context = &left;
 		EXPECT_EQ(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).code,
-			StatusCode::kCancelled) << stop_at << " of " << n_calls;
+			StatusCode::kCancelled)
+			<< stop_at << " of " << n_calls;
 	}
 	EXPECT_EQ(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size() / 2).code,
 		StatusCode::kInvalidArgument);
@@ -296,8 +298,9 @@ TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached
 				built.edges[size_t{u} * degree] = u / ring * ring + (u + 1) % ring;
 			const uint32_t n_before = built.n_reachable();
 			Bytes work(connect_bytes(built.rows, degree, 2));
-			ASSERT_TRUE(connect(built.rows, degree, built.edges.data(), built.entries.data(), 2, &n_added, work.data(),
-				work.size()).is_ok());
+			ASSERT_TRUE(connect(
+				built.rows, degree, built.edges.data(), built.entries.data(), 2, &n_added, work.data(), work.size())
+					.is_ok());
 			EXPECT_LT(n_before, n);
 			EXPECT_GT(n_added, 0u);
 			EXPECT_EQ(built.n_reachable(), n) << "rings of " << ring << ", degree " << degree;
@@ -335,8 +338,9 @@ TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
 
 			call.n_threads = n_threads;
 			call.parallel = in_threads;
-			ASSERT_TRUE(
-				graph_from_neighbors(rows, spec, lists, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
+			ASSERT_TRUE(graph_from_neighbors(
+				rows, spec, lists, edges.data(), entries.data(), &report, work.data(), work.size(), call)
+					.is_ok());
 			entries.resize(report.n_entries);
 			EXPECT_EQ(edges, whole.edges) << n_threads;
 			EXPECT_EQ(entries, whole.entries) << n_threads;
@@ -346,7 +350,8 @@ TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
 
 TEST(GraphBuild, is_the_same_by_any_number_of_threads)
 {
-	for (const auto &[n, dim, metric] : {std::tuple<size_t, size_t, Metric>{300, 5, Metric::kL2}, {4096, 6, Metric::kCosine}, {9000, 8, Metric::kL2}})
+	for (const auto &[n, dim, metric] :
+		{std::tuple<size_t, size_t, Metric>{300, 5, Metric::kL2}, {4096, 6, Metric::kCosine}, {9000, 8, Metric::kL2}})
 	{
 		const Floats data = overlapping_rows(n, dim, 8);
 		const GraphRows rows = rows_of(data, dim, metric);
@@ -366,7 +371,8 @@ TEST(GraphBuild, is_the_same_by_any_number_of_threads)
 
 			call.n_threads = n_threads;
 			call.parallel = in_threads;
-			ASSERT_TRUE(graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
+			ASSERT_TRUE(
+				graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size(), call).is_ok());
 			entries.resize(report.n_entries);
 			EXPECT_EQ(edges, alone.edges) << n << " rows, " << n_threads;
 			EXPECT_EQ(entries, alone.entries) << n << " rows, " << n_threads;

@@ -30,7 +30,8 @@ random_bytes(size_t n, unsigned seed)
 GraphRows
 bit_rows(const Bytes &bits, uint32_t dim)
 {
-	return {{Metric::kHamming, ElementType::kBit, dim}, bits.data(), dim / 8, static_cast<uint32_t>(bits.size() / (dim / 8))};
+	return {{Metric::kHamming, ElementType::kBit, dim}, bits.data(), dim / 8,
+		static_cast<uint32_t>(bits.size() / (dim / 8))};
 }
 
 /// As an index does it; with exact neighbours as where a GPU finds them.
@@ -42,7 +43,10 @@ measure(const GraphRows &rows, bool exact)
 	std::unique_ptr<GraphBuilder> builder;
 	SearchControl control;
 
-	EXPECT_TRUE(engine->make_graph_builder({rows.spec, rows.n_rows, 32, PruneKind::kRank, 1, true, 0}, &control, exact ? searcher.get() : nullptr, &builder).is_ok());
+	EXPECT_TRUE(engine
+			->make_graph_builder({rows.spec, rows.n_rows, 32, PruneKind::kRank, 1, true, 0}, &control,
+				exact ? searcher.get() : nullptr, &builder)
+			.is_ok());
 	EXPECT_TRUE(builder->add_rows(rows.rows, rows.n_rows).is_ok());
 	EXPECT_TRUE(builder->build().is_ok());
 	EXPECT_EQ(builder->exact_neighbors(), exact);
@@ -70,7 +74,8 @@ recall_of(const Built &built, const void *queries, size_t n_queries, uint32_t wi
 	return static_cast<double>(hits) / static_cast<double>(n_queries * k);
 }
 
-/// Neighbours of random strings have hardly any in common but through a row near both: it must not have led them to each other if it is a query.
+/// Neighbours of random strings have hardly any in common but through a row near both: it must not have led them to
+/// each other if it is a query.
 TEST(CalibrateOdd, holds_for_random_strings)
 {
 	constexpr size_t kQueries = 600;
@@ -82,12 +87,14 @@ TEST(CalibrateOdd, holds_for_random_strings)
 		const Measured measured = measure(bit_rows(bits, 128), exact);
 
 		for (const uint32_t width : {12u, 24u, 48u})
-			EXPECT_NEAR(recall_of(measured.built, queries.data(), kQueries, width, 10), ivf::recall_of(measured.calibration, width), 0.04)
+			EXPECT_NEAR(recall_of(measured.built, queries.data(), kQueries, width, 10),
+				ivf::recall_of(measured.calibration, width), 0.04)
 				<< "width " << width << ", exact " << exact;
 	}
 }
 
-/// Each of 256 values 24 times, say: edges of a row lead to rows that are equal to it, and who looks for these may not find them.
+/// Each of 256 values 24 times, say: edges of a row lead to rows that are equal to it, and who looks for these may not
+/// find them.
 TEST(CalibrateOdd, heeds_copies_that_are_wanted)
 {
 	const Bytes bits = random_bytes(6000, 53);
@@ -100,7 +107,8 @@ TEST(CalibrateOdd, heeds_copies_that_are_wanted)
 		const Measured measured = measure(bit_rows(bits, 8), exact);
 
 		for (const uint32_t width : {12u, 32u, 96u})
-			EXPECT_GE(recall_of(measured.built, queries.data(), queries.size(), width, 10), ivf::recall_of(measured.calibration, width) - 0.07)
+			EXPECT_GE(recall_of(measured.built, queries.data(), queries.size(), width, 10),
+				ivf::recall_of(measured.calibration, width) - 0.07)
 				<< "width " << width << ", exact " << exact;
 	}
 }
@@ -129,7 +137,8 @@ TEST(CalibrateOdd, heeds_the_nearest_row)
 		const Measured measured = measure(rows_of(data, kDim, Metric::kInnerProduct), exact);
 
 		for (const uint32_t width : {16u, 64u, 128u})
-			EXPECT_GE(recall_of(measured.built, queries.data(), kQueries, width, 1), ivf::recall_of(measured.calibration, width) - 0.1)
+			EXPECT_GE(recall_of(measured.built, queries.data(), kQueries, width, 1),
+				ivf::recall_of(measured.calibration, width) - 0.1)
 				<< "width " << width << ", exact " << exact;
 	}
 }
@@ -162,7 +171,7 @@ TEST(CalibrateOdd, rows_aside_are_neighbors_in_the_end)
 	EXPECT_EQ(all_ids[0], all_ids[1]);
 
 	size_t n_lists = 0;
-	size_t hits[2] = {};   // of others, of rows that were aside
+	size_t hits[2] = {}; // of others, of rows that were aside
 	size_t wanted[2] = {};
 	std::vector<uint8_t> aside(kRows);
 
@@ -184,7 +193,8 @@ TEST(CalibrateOdd, rows_aside_are_neighbors_in_the_end)
 		n_lists += std::any_of(own, own + spec.k, [&aside](uint32_t v) { return aside[v] != 0; });
 	}
 	EXPECT_GT(n_lists, kRows / 5 / 2);
-	EXPECT_GE(static_cast<double>(hits[1]) / static_cast<double>(wanted[1]), static_cast<double>(hits[0]) / static_cast<double>(wanted[0]) - 0.15);
+	EXPECT_GE(static_cast<double>(hits[1]) / static_cast<double>(wanted[1]),
+		static_cast<double>(hits[0]) / static_cast<double>(wanted[0]) - 0.15);
 	spec.n_aside = kRows + 1;
 
 	KnnLists lists;

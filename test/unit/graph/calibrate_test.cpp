@@ -13,7 +13,8 @@ namespace
 MeasuredGraph
 measured(const Built &built)
 {
-	return {built.rows, built.edges.data(), built.degree, built.entries.data(), static_cast<uint32_t>(built.entries.size())};
+	return {built.rows, built.edges.data(), built.degree, built.entries.data(),
+		static_cast<uint32_t>(built.entries.size())};
 }
 
 ivf::Calibration
@@ -79,7 +80,8 @@ TEST(Calibrate, holds_for_queries_that_are_no_rows)
 		{
 			const uint32_t width = ivf::probes_for(calibration, target);
 
-			EXPECT_NEAR(built.recall(queries, width), target, 0.03) << "width " << width << ", metric " << static_cast<int>(metric);
+			EXPECT_NEAR(built.recall(queries, width), target, 0.03)
+				<< "width " << width << ", metric " << static_cast<int>(metric);
 		}
 	}
 }
@@ -102,7 +104,10 @@ TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
 		SearchControl control;
 		Built built = {rows_of(data, kDim, metric), 16, {}, {}, {}};
 
-		ASSERT_TRUE(engine->make_graph_builder({built.rows.spec, kRows, 16, PruneKind::kRank, 1, true, 0}, &control, searcher.get(), &builder).is_ok());
+		ASSERT_TRUE(engine
+				->make_graph_builder(
+					{built.rows.spec, kRows, 16, PruneKind::kRank, 1, true, 0}, &control, searcher.get(), &builder)
+				.is_ok());
 		ASSERT_TRUE(builder->add_rows(data.data(), kRows).is_ok());
 		ASSERT_TRUE(builder->build().is_ok());
 		EXPECT_TRUE(builder->exact_neighbors());
@@ -112,9 +117,11 @@ TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
 		for (const double target : {0.9, 0.97})
 		{
 			const uint32_t width = ivf::probes_for(builder->calibration(), target);
-			const double expected = ivf::recall_of(builder->calibration(), width); // the narrowest may find more than the target
+			const double expected =
+				ivf::recall_of(builder->calibration(), width); // the narrowest may find more than the target
 
-			EXPECT_NEAR(built.recall(queries, width), expected, 0.02) << "width " << width << ", metric " << static_cast<int>(metric);
+			EXPECT_NEAR(built.recall(queries, width), expected, 0.02)
+				<< "width " << width << ", metric " << static_cast<int>(metric);
 		}
 	}
 }
@@ -133,7 +140,8 @@ copies_of(const Floats &centres, size_t copies, unsigned seed)
 	return rows;
 }
 
-/// Rows that come as copies of each other have nearer neighbours than queries from elsewhere: searches for these must find what a calibration says.
+/// Rows that come as copies of each other have nearer neighbours than queries from elsewhere: searches for these must
+/// find what a calibration says.
 TEST(Calibrate, holds_for_queries_that_are_no_copies)
 {
 	constexpr size_t kDim = 12;
@@ -152,8 +160,10 @@ TEST(Calibrate, holds_for_queries_that_are_no_copies)
 		SearchControl control;
 		Built built = {rows_of(data, kDim), 16, {}, {}, {}};
 
-		ASSERT_TRUE(engine->make_graph_builder({built.rows.spec, kCentres * kCopies, 16, PruneKind::kRank, 1, true, 0}, &control,
-			exact ? searcher.get() : nullptr, &builder).is_ok());
+		ASSERT_TRUE(engine
+				->make_graph_builder({built.rows.spec, kCentres * kCopies, 16, PruneKind::kRank, 1, true, 0}, &control,
+					exact ? searcher.get() : nullptr, &builder)
+				.is_ok());
 		ASSERT_TRUE(builder->add_rows(data.data(), kCentres * kCopies).is_ok());
 		ASSERT_TRUE(builder->build().is_ok());
 		ASSERT_EQ(builder->exact_neighbors(), exact);
@@ -164,7 +174,8 @@ TEST(Calibrate, holds_for_queries_that_are_no_copies)
 			const double found = built.recall(queries, width);
 			const double expected = ivf::recall_of(builder->calibration(), width);
 
-			// Where a whole group is missing, its neighbours have fewer edges than if it had never been there, so that more is found than was promised.
+			// Where a whole group is missing, its neighbours have fewer edges than if it had never been there, so that
+			// more is found than was promised.
 			EXPECT_GE(found, expected - 0.02) << "width " << width << ", exact " << exact;
 			EXPECT_LE(found, expected + 0.2) << "width " << width << ", exact " << exact;
 		}
@@ -180,7 +191,8 @@ TEST(HoldOut, takes_near_copies_with_their_row)
 	std::vector<uint32_t> ids;
 
 	for (uint32_t u = 0; u < kRows; u++)
-		data.push_back(100.0F * static_cast<float>(u / 5) * (1 + 0.01F * static_cast<float>(u / 5)) + static_cast<float>(u % 5));
+		data.push_back(
+			100.0F * static_cast<float>(u / 5) * (1 + 0.01F * static_cast<float>(u / 5)) + static_cast<float>(u % 5));
 
 	const GraphRows rows = rows_of(data, 1);
 
@@ -206,13 +218,16 @@ TEST(HoldOut, takes_near_copies_with_their_row)
 	};
 	using Numbers = std::vector<uint32_t>;
 
-	// One dimension: the next groups lie at once and twice the distance, and so on. With 26 wanted, only the group's own four can be copies.
-	EXPECT_EQ(held_of({7, 102}, 26, 100), std::pair(Numbers({7, 102}), Numbers({5, 6, 7, 8, 9, 100, 101, 102, 103, 104})));
+	// One dimension: the next groups lie at once and twice the distance, and so on. With 26 wanted, only the group's
+	// own four can be copies.
+	EXPECT_EQ(
+		held_of({7, 102}, 26, 100), std::pair(Numbers({7, 102}), Numbers({5, 6, 7, 8, 9, 100, 101, 102, 103, 104})));
 	// Else too few are left behind them, and the gap inside the group counts: 7 has neighbours at 1, 1, 2 and 2.
 	EXPECT_EQ(held_of({7, 102}, 27, 100), std::pair(Numbers({7, 102}), Numbers({6, 7, 8, 101, 102, 103})));
 	EXPECT_EQ(held_of({7, 102}, 30, 100), std::pair(Numbers({7, 102}), Numbers({7, 102})));
 	EXPECT_EQ(held_of({5, 8}, 26, 100), std::pair(Numbers({5, 8}), Numbers({5, 6, 7, 8, 9}))); // of one group
-	EXPECT_EQ(held_of({7, 42, 77, 102}, 26, 11), std::pair(Numbers({7, 77}), Numbers({5, 6, 7, 8, 9, 75, 76, 77, 78, 79})));
+	EXPECT_EQ(
+		held_of({7, 42, 77, 102}, 26, 11), std::pair(Numbers({7, 77}), Numbers({5, 6, 7, 8, 9, 75, 76, 77, 78, 79})));
 	EXPECT_EQ(held_of({7, 102}, 26, 4), std::pair(Numbers(), Numbers()));
 	EXPECT_EQ(held_of({}, 26, 4), std::pair(Numbers(), Numbers()));
 }
@@ -250,7 +265,8 @@ TEST(HoldOut, leaves_no_way_to_the_rows_and_knows_their_neighbors)
 		HoldOutGraph graph;
 		Call call;
 
-		HeldOutRows out = {held.data(), static_cast<uint32_t>(held.size()), held.data(), static_cast<uint32_t>(held.size())};
+		HeldOutRows out = {
+			held.data(), static_cast<uint32_t>(held.size()), held.data(), static_cast<uint32_t>(held.size())};
 
 		ids = first_ids;
 		forward = first_forward;
@@ -314,9 +330,11 @@ TEST(Calibrate, stops_when_it_is_told_to)
 
 		call.progress = [](void *context, uint64_t, uint64_t) { return (*static_cast<int *>(context))-- > 0; };
 		call.progress_context = &left;
-		EXPECT_EQ(calibrate(measured(built), &calibration, work.data(), work.size(), call).code, StatusCode::kCancelled);
+		EXPECT_EQ(
+			calibrate(measured(built), &calibration, work.data(), work.size(), call).code, StatusCode::kCancelled);
 	}
-	EXPECT_EQ(calibrate(measured(built), &calibration, work.data(), work.size() / 2, {}).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(
+		calibrate(measured(built), &calibration, work.data(), work.size() / 2, {}).code, StatusCode::kInvalidArgument);
 }
 
 } // namespace

@@ -75,8 +75,7 @@ struct Built
 	BuildReport report;
 
 	/// The nodes found, through the entry points that are nearest to the query.
-	std::vector<Candidate>
-	search(const void *query, const SearchSpec &spec, SearchStats *stats = nullptr) const
+	std::vector<Candidate> search(const void *query, const SearchSpec &spec, SearchStats *stats = nullptr) const
 	{
 		MemoryGraph memory = {rows, edges.data(), degree, query};
 		const GraphView view = memory_view(&memory);
@@ -92,13 +91,13 @@ struct Built
 			begin[i] = {scores[i], entries[i]};
 		first_candidates(begin.data(), begin.size(), 8);
 		EXPECT_TRUE(graph_search(view, spec, begin.data(), std::min<size_t>(8, begin.size()), found.data(), &n_found,
-			stats != nullptr ? stats : &ours, work.data(), work.size()).is_ok());
+			stats != nullptr ? stats : &ours, work.data(), work.size())
+				.is_ok());
 		found.resize(n_found);
 		return found;
 	}
 
-	double
-	recall(const Floats &queries, uint32_t width, size_t k = 10) const
+	double recall(const Floats &queries, uint32_t width, size_t k = 10) const
 	{
 		const size_t dim = rows.spec.dim;
 		SearchSpec spec;
@@ -118,8 +117,7 @@ struct Built
 		return static_cast<double>(hits) / static_cast<double>(wanted);
 	}
 
-	uint32_t
-	n_reachable() const
+	uint32_t n_reachable() const
 	{
 		Bytes work(reachable_bytes(rows.n_rows));
 
@@ -138,8 +136,8 @@ build(const GraphRows &rows, const BuildSpec &spec)
 	built.degree = spec.degree;
 	built.edges.assign(static_cast<size_t>(rows.n_rows) * spec.degree, 12345);
 	built.entries.assign(entry_count(rows.n_rows, spec), kNoNode);
-	const Outcome outcome = graph_build(rows, spec, built.edges.data(), built.entries.data(), &built.report,
-		work.data(), work.size());
+	const Outcome outcome =
+		graph_build(rows, spec, built.edges.data(), built.entries.data(), &built.report, work.data(), work.size());
 	EXPECT_TRUE(outcome.is_ok()) << outcome.message;
 	built.entries.resize(built.report.n_entries);
 	return built;

@@ -1,4 +1,5 @@
-// Codes by 1-bit random projections: bits that differ estimate angles, the same bytes everywhere, and recall against that of rows.
+// Codes by 1-bit random projections: bits that differ estimate angles, the same bytes everywhere, and recall against
+// that of rows.
 #include <bit>
 #include <numbers>
 #include <random>
@@ -20,7 +21,8 @@ struct Hashed
 	Floats thresholds;
 	Bytes codes;
 
-	Hashed(const GraphRows &rows, uint32_t bits, uint64_t seed = 1) : thresholds(bits), codes(rows.n_rows * hash_code_bytes(bits))
+	Hashed(const GraphRows &rows, uint32_t bits, uint64_t seed = 1)
+		: thresholds(bits), codes(rows.n_rows * hash_code_bytes(bits))
 	{
 		model.spec = {rows.spec, bits, seed};
 
@@ -33,8 +35,7 @@ struct Hashed
 	Hashed(const Hashed &) = delete;
 	Hashed &operator=(const Hashed &) = delete;
 
-	Bytes
-	query(const void *vector) const
+	Bytes query(const void *vector) const
 	{
 		Bytes code(hash_code_bytes(model.spec.bits));
 		Floats work(hash_work_floats(model.spec) + 1);
@@ -43,8 +44,7 @@ struct Hashed
 		return code;
 	}
 
-	double
-	distance(const Bytes &code, size_t row) const
+	double distance(const Bytes &code, size_t row) const
 	{
 		return engine::distance(hash_distance(model.spec.bits), code.data(), codes.data() + row * code.size());
 	}
@@ -71,7 +71,8 @@ TEST(Hash, bits_that_differ_are_the_angle)
 				for (size_t d = 0; d < dim; d++)
 				{
 					two[d] = normal(rng);
-					two[dim + d] = static_cast<float>(pair % 5) * 0.3f * normal(rng) + two[d]; // all angles up to a right one
+					two[dim + d] =
+						static_cast<float>(pair % 5) * 0.3f * normal(rng) + two[d]; // all angles up to a right one
 					dot += double{two[d]} * double{two[dim + d]};
 					aa += double{two[d]} * double{two[d]};
 					bb += double{two[dim + d]} * double{two[dim + d]};
@@ -84,9 +85,11 @@ TEST(Hash, bits_that_differ_are_the_angle)
 				error += share - angle;
 				square += (share - angle) * (share - angle);
 			}
-			// Independent bits would have a variance of angle (1 - angle) / bits, of at most a quarter; orthogonal ones have less.
+			// Independent bits would have a variance of angle (1 - angle) / bits, of at most a quarter; orthogonal ones
+			// have less.
 			EXPECT_LT(std::sqrt(square / kPairs), 0.5 / std::sqrt(bits)) << dim << " dimensions, " << bits << " bits";
-			EXPECT_NEAR(error / kPairs, 0, 3 * 0.5 / std::sqrt(bits * kPairs)) << dim << " dimensions, " << bits << " bits";
+			EXPECT_NEAR(error / kPairs, 0, 3 * 0.5 / std::sqrt(bits * kPairs))
+				<< dim << " dimensions, " << bits << " bits";
 		}
 }
 
@@ -118,14 +121,19 @@ TEST(Hash, codes_are_sides_of_rotated_coordinates)
 
 				for (size_t i = 0; i < kPadded; i++)
 					for (size_t j = 0; j < kPadded; j++)
-						turned[i] += x[j] * (1 - 2 * static_cast<int64_t>(((signs >> j) ^ static_cast<uint64_t>(std::popcount(i & j))) & 1));
+						turned[i] += x[j] *
+							(1 -
+								2 *
+									static_cast<int64_t>(
+										((signs >> j) ^ static_cast<uint64_t>(std::popcount(i & j))) & 1));
 				x = turned;
 			}
 			for (size_t i = 0; i < kPadded; i++)
 			{
 				const size_t bit = rotation * kPadded + i;
 
-				ASSERT_EQ(hashed.codes[row * kBits / 8 + bit / 8] >> (7 - bit % 8) & 1, x[i] > 0 ? 1 : 0) << row << " " << bit;
+				ASSERT_EQ(hashed.codes[row * kBits / 8 + bit / 8] >> (7 - bit % 8) & 1, x[i] > 0 ? 1 : 0)
+					<< row << " " << bit;
 			}
 		}
 }
@@ -143,11 +151,14 @@ TEST(Hash, codes_stay_what_they_are)
 	const Hashed product(rows_of(rows, 10, Metric::kInnerProduct), 64, 5);
 
 	EXPECT_EQ(cosine.codes,
-		(Bytes{0x5B, 0xCC, 0x70, 0x6E, 0xF8, 0x74, 0xA5, 0x8D, 0x77, 0xD0, 0x3E, 0x50, 0x04, 0xF6, 0x15, 0x7A, 0x48, 0x5C, 0xB3, 0x4E, 0xFA, 0xF1, 0xB4, 0x8F}));
+		(Bytes{0x5B, 0xCC, 0x70, 0x6E, 0xF8, 0x74, 0xA5, 0x8D, 0x77, 0xD0, 0x3E, 0x50, 0x04, 0xF6, 0x15, 0x7A, 0x48,
+			0x5C, 0xB3, 0x4E, 0xFA, 0xF1, 0xB4, 0x8F}));
 	EXPECT_EQ(l2.codes,
-		(Bytes{0x9B, 0xEC, 0x60, 0x6C, 0xF8, 0x7A, 0xA4, 0xCD, 0x77, 0x93, 0x2E, 0xD1, 0x04, 0x8E, 0x5B, 0x72, 0x88, 0x1F, 0x93, 0x87, 0x4B, 0x81, 0x7C, 0x83}));
+		(Bytes{0x9B, 0xEC, 0x60, 0x6C, 0xF8, 0x7A, 0xA4, 0xCD, 0x77, 0x93, 0x2E, 0xD1, 0x04, 0x8E, 0x5B, 0x72, 0x88,
+			0x1F, 0x93, 0x87, 0x4B, 0x81, 0x7C, 0x83}));
 	EXPECT_EQ(product.codes,
-		(Bytes{0x5B, 0xCC, 0x70, 0x6E, 0xF8, 0x74, 0xA5, 0x8D, 0x73, 0xD0, 0x3F, 0x3B, 0x04, 0xFE, 0x83, 0x7E, 0x61, 0x5C, 0xB9, 0xAF, 0x49, 0xFC, 0xA4, 0x8F}));
+		(Bytes{0x5B, 0xCC, 0x70, 0x6E, 0xF8, 0x74, 0xA5, 0x8D, 0x73, 0xD0, 0x3F, 0x3B, 0x04, 0xFE, 0x83, 0x7E, 0x61,
+			0x5C, 0xB9, 0xAF, 0x49, 0xFC, 0xA4, 0x8F}));
 	EXPECT_EQ(product.model.bound, 97.4375f);
 	EXPECT_EQ(product.query(rows.data()), (Bytes{0x5B, 0xCC, 0x70, 0x6E, 0xF8, 0x74, 0xA5, 0x8D}));
 }
@@ -250,7 +261,8 @@ TEST(Hash, recall_grows_with_bits)
 	for (const uint32_t bits : {32u, 128u, 512u})
 	{
 		const Hashed hashed(built.rows, bits);
-		MeasuredGraph measured = {built.rows, built.edges.data(), built.degree, built.entries.data(), static_cast<uint32_t>(built.entries.size())};
+		MeasuredGraph measured = {built.rows, built.edges.data(), built.degree, built.entries.data(),
+			static_cast<uint32_t>(built.entries.size())};
 		ivf::Calibration calibration;
 
 		measured.hash = &hashed.model;
@@ -269,7 +281,8 @@ TEST(Hash, recall_grows_with_bits)
 			const float *query = queries.data() + q * kDim;
 			const Bytes code = hashed.query(query);
 			const std::vector<Candidate> truth = all_ranked(built.rows, query, kNoNode, 10);
-			Built codes = {{hash_distance(bits), hashed.codes.data(), hash_code_bytes(bits), built.rows.n_rows}, built.degree, built.edges, built.entries, {}};
+			Built codes = {{hash_distance(bits), hashed.codes.data(), hash_code_bytes(bits), built.rows.n_rows},
+				built.degree, built.edges, built.entries, {}};
 			SearchSpec search;
 
 			search.width = 100;
@@ -294,8 +307,7 @@ struct Looks
 	uint32_t n = 0;
 	uint32_t last = ~0u;
 
-	Call
-	call()
+	Call call()
 	{
 		Call call;
 
@@ -338,7 +350,8 @@ TEST(Hash, training_looks_whether_it_is_wanted_by_work_done)
 		EXPECT_EQ(stop.n, looks.n);
 	}
 	EXPECT_GE(before, 4u);
-	EXPECT_EQ(hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 512}), hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 64}) / 8)
+	EXPECT_EQ(hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 512}),
+		hash_piece_rows({{Metric::kL2, ElementType::kFloat32, 64}, 64}) / 8)
 		<< "eight rotations";
 }
 

@@ -62,7 +62,8 @@ TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
 
 		EXPECT_GE(our_recall, their_recall - 0.002) << "width " << width; // 4 of the 2,000
 		EXPECT_GE(our_recall, width >= 50 ? 0.95 : 0.85);
-		RecordProperty("width_" + std::to_string(width), std::to_string(our_recall) + " " + std::to_string(their_recall));
+		RecordProperty(
+			"width_" + std::to_string(width), std::to_string(our_recall) + " " + std::to_string(their_recall));
 	}
 }
 

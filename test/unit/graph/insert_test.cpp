@@ -1,4 +1,5 @@
-// Insertion into a graph: soundness, recall against a graph built anew, any number of threads, bases that contradict themselves.
+// Insertion into a graph: soundness, recall against a graph built anew, any number of threads, bases that contradict
+// themselves.
 #include "graph/graph_data.hpp"
 
 #include <numeric>
@@ -26,7 +27,8 @@ take(const Floats &all, size_t dim, const Numbers &numbers)
 	Floats rows;
 
 	for (uint32_t i : numbers)
-		rows.insert(rows.end(), all.begin() + static_cast<ptrdiff_t>(i * dim), all.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
+		rows.insert(rows.end(), all.begin() + static_cast<ptrdiff_t>(i * dim),
+			all.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
 	return rows;
 }
 
@@ -48,28 +50,32 @@ numbers_of(const Numbers &from, const Numbers &to)
 BaseGraph
 base_of(const Built &built, const Numbers &numbers)
 {
-	return {built.rows.n_rows, built.edges.data(), built.entries.data(), static_cast<uint32_t>(built.entries.size()), numbers.data()};
+	return {built.rows.n_rows, built.edges.data(), built.entries.data(), static_cast<uint32_t>(built.entries.size()),
+		numbers.data()};
 }
 
 Outcome
-insert(const GraphRows &rows, const BuildSpec &spec, const Built &base, const Numbers &numbers, Built *built, const Call &call = {})
+insert(const GraphRows &rows, const BuildSpec &spec, const Built &base, const Numbers &numbers, Built *built,
+	const Call &call = {})
 {
-	const InsertShape shape = {base.rows.n_rows, static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), kNoNode))};
+	const InsertShape shape = {
+		base.rows.n_rows, static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), kNoNode))};
 	Bytes work(graph_insert_bytes(rows, spec, shape, call.n_threads));
 
 	built->rows = rows;
 	built->degree = spec.degree;
 	built->edges.assign(size_t{rows.n_rows} * spec.degree, 12345);
 	built->entries.assign(entry_count(rows.n_rows, spec), kNoNode);
-	const Outcome outcome = graph_insert(
-		rows, spec, base_of(base, numbers), built->edges.data(), built->entries.data(), &built->report, work.data(), work.size(), call);
+	const Outcome outcome = graph_insert(rows, spec, base_of(base, numbers), built->edges.data(), built->entries.data(),
+		&built->report, work.data(), work.size(), call);
 	built->entries.resize(built->report.n_entries);
 	return outcome;
 }
 
 /// A graph of some rows, and the one of others that is made from it.
 Built
-inserted(const Floats &rows, size_t dim, const BuildSpec &spec, const Built &base, const Numbers &from, const Numbers &to, Metric metric = Metric::kL2)
+inserted(const Floats &rows, size_t dim, const BuildSpec &spec, const Built &base, const Numbers &from,
+	const Numbers &to, Metric metric = Metric::kL2)
 {
 	Built built;
 	const Outcome outcome = insert(rows_of(rows, dim, metric), spec, base, numbers_of(from, to), &built);
@@ -113,10 +119,11 @@ TEST(GraphInsert, is_sound_and_connected_whatever_comes_and_leaves)
 						Numbers to;
 
 						for (uint32_t row : every)
-							if (!std::binary_search(from.begin(), from.end(), row) || (row * 7919 % 1000) >= lost * 1000)
+							if (!std::binary_search(from.begin(), from.end(), row) ||
+								(row * 7919 % 1000) >= lost * 1000)
 								to.push_back(row);
-						SCOPED_TRACE("degree " + std::to_string(degree) + ", rows " + std::to_string(n) + ", lost " + std::to_string(lost) + ", added " +
-							std::to_string(added));
+						SCOPED_TRACE("degree " + std::to_string(degree) + ", rows " + std::to_string(n) + ", lost " +
+							std::to_string(lost) + ", added " + std::to_string(added));
 						const Floats before = take(all, kDim, from);
 						const Floats now = take(all, kDim, to);
 						const Built base = build(rows_of(before, kDim), spec);
@@ -150,7 +157,8 @@ TEST(GraphInsert, finds_as_much_as_a_graph_that_is_built_anew)
 		for (const PruneKind kind : {PruneKind::kRank, PruneKind::kRng})
 		{
 			const size_t dim = uniform ? 12 : 32;
-			const Floats all = uniform ? uniform_rows(kRows + kQueries, dim, 33) : overlapping_rows(kRows + kQueries, dim, 33);
+			const Floats all =
+				uniform ? uniform_rows(kRows + kQueries, dim, 33) : overlapping_rows(kRows + kQueries, dim, 33);
 			const Floats queries(all.end() - static_cast<ptrdiff_t>(kQueries * dim), all.end());
 			BuildSpec spec;
 
@@ -176,8 +184,9 @@ TEST(GraphInsert, finds_as_much_as_a_graph_that_is_built_anew)
 				{
 					const double fresh = anew.recall(queries, width);
 
-					EXPECT_GE(merged.recall(queries, width), fresh - 0.005) << (uniform ? "uniform" : "clustered") << ", prune " << static_cast<int>(kind)
-						<< ", lost " << lost << ", added " << added << ", width " << width << ": " << fresh;
+					EXPECT_GE(merged.recall(queries, width), fresh - 0.005)
+						<< (uniform ? "uniform" : "clustered") << ", prune " << static_cast<int>(kind) << ", lost "
+						<< lost << ", added " << added << ", width " << width << ": " << fresh;
 				}
 			}
 		}
@@ -336,7 +345,8 @@ TEST(GraphInsert, stops_when_told_to)
 		uint64_t left = stop_at;
 
 		call.progress_context = &left;
-		EXPECT_EQ(insert(rows_of(now, 8), spec, base, numbers_of(from, to), &built, call).code, StatusCode::kCancelled) << stop_at << " of " << n_calls;
+		EXPECT_EQ(insert(rows_of(now, 8), spec, base, numbers_of(from, to), &built, call).code, StatusCode::kCancelled)
+			<< stop_at << " of " << n_calls;
 	}
 }
 
@@ -351,13 +361,15 @@ TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
 	const GraphRows rows = rows_of(now, 8);
 	BuildSpec spec;
 	const Built base = build(rows_of(before, 8), spec);
-	const auto code_of = [&](const Built &damaged, const Numbers &as) {
+	const auto code_of = [&](const Built &damaged, const Numbers &as)
+	{
 		Built built;
 
 		return insert(rows, spec, damaged, as, &built).code;
 	};
 	const uint32_t left = static_cast<uint32_t>(std::find(numbers.begin(), numbers.end(), kNoNode) - numbers.begin());
-	const uint32_t kept = static_cast<uint32_t>(std::find_if(numbers.begin(), numbers.end(), [](uint32_t x) { return x != kNoNode; }) - numbers.begin());
+	const uint32_t kept = static_cast<uint32_t>(
+		std::find_if(numbers.begin(), numbers.end(), [](uint32_t x) { return x != kNoNode; }) - numbers.begin());
 
 	ASSERT_LT(left, numbers.size());
 	EXPECT_EQ(code_of(base, numbers), StatusCode::kOk);
@@ -373,7 +385,8 @@ TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
 	damaged.entries[0] = base.rows.n_rows;
 	EXPECT_EQ(code_of(damaged, numbers), StatusCode::kInvalidArgument);
 	// Twice the same row, out of order, behind the last one, more rows than there are.
-	for (const auto &[at, number] : {std::tuple<size_t, uint32_t>{kept + 1, numbers[kept]}, {numbers.size() - 1, 0}, {numbers.size() - 1, rows.n_rows}})
+	for (const auto &[at, number] : {std::tuple<size_t, uint32_t>{kept + 1, numbers[kept]}, {numbers.size() - 1, 0},
+			 {numbers.size() - 1, rows.n_rows}})
 	{
 		Numbers as = numbers;
 
@@ -384,12 +397,16 @@ TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
 	std::vector<uint32_t> edges(size_t{rows.n_rows} * spec.degree);
 	std::vector<uint32_t> entries(entry_count(rows.n_rows, spec));
 	BuildReport report;
-	EXPECT_EQ(graph_insert(rows, spec, base_of(base, numbers), edges.data(), entries.data(), &report, work.data(), work.size()).code,
+	EXPECT_EQ(graph_insert(
+				  rows, spec, base_of(base, numbers), edges.data(), entries.data(), &report, work.data(), work.size())
+				  .code,
 		StatusCode::kInvalidArgument);
 	for (uint32_t degree : {0u, 1u, kMaxDegree + 1})
 	{
 		spec.degree = degree;
-		EXPECT_EQ(graph_insert(rows, spec, base_of(base, numbers), edges.data(), entries.data(), &report, work.data(), work.size()).code,
+		EXPECT_EQ(graph_insert(rows, spec, base_of(base, numbers), edges.data(), entries.data(), &report, work.data(),
+					  work.size())
+					  .code,
 			StatusCode::kInvalidArgument);
 	}
 }

@@ -16,14 +16,11 @@ struct Lists
 
 	const uint32_t *of(uint32_t u) const { return &ids[size_t{u} * k]; }
 
-	uint32_t
-	size(uint32_t u) const
-	{
-		return static_cast<uint32_t>(std::find(of(u), of(u) + k, kNoNode) - of(u));
-	}
+	uint32_t size(uint32_t u) const { return static_cast<uint32_t>(std::find(of(u), of(u) + k, kNoNode) - of(u)); }
 };
 
-/// Lists of different rows each, some of them short and some empty. near: members come from close by, so that lists have many in common.
+/// Lists of different rows each, some of them short and some empty. near: members come from close by, so that lists
+/// have many in common.
 Lists
 random_lists(uint32_t n_rows, uint32_t k, uint32_t near, unsigned seed)
 {
@@ -36,7 +33,8 @@ random_lists(uint32_t n_rows, uint32_t k, uint32_t near, unsigned seed)
 		std::set<uint32_t> seen = {u};
 
 		for (uint32_t i = 0; i < n;)
-			if (const uint32_t v = (u + n_rows + static_cast<uint32_t>(rng() % (2 * near + 1)) - near) % n_rows; seen.insert(v).second)
+			if (const uint32_t v = (u + n_rows + static_cast<uint32_t>(rng() % (2 * near + 1)) - near) % n_rows;
+				seen.insert(v).second)
 				lists.ids[size_t{u} * k + i++] = v;
 	}
 	return lists;
@@ -88,9 +86,13 @@ TEST(Prune, by_rank_counts_every_detour)
 					rows.n_rows = lists.n_rows;
 					call.n_threads = n_threads;
 					call.parallel = n_threads > 1 ? in_threads : nullptr;
-					ASSERT_TRUE(prune(rows, knn, PruneKind::kRank, degree, forward.data(), work.data(), work.size(), call).is_ok());
+					ASSERT_TRUE(
+						prune(rows, knn, PruneKind::kRank, degree, forward.data(), work.data(), work.size(), call)
+							.is_ok());
 					for (uint32_t u = 0; u < lists.n_rows; u += 1 + k / 4)
-						ASSERT_EQ(std::vector<uint32_t>(&forward[size_t{u} * degree], &forward[size_t{u} * degree] + degree), fewest_detours(lists, u, degree))
+						ASSERT_EQ(
+							std::vector<uint32_t>(&forward[size_t{u} * degree], &forward[size_t{u} * degree] + degree),
+							fewest_detours(lists, u, degree))
 							<< "row " << u << ", k " << k << ", near " << near << ", degree " << degree;
 				}
 			}
@@ -109,10 +111,12 @@ TEST(Prune, leaves_rows_that_are_not_chosen)
 	rows.n_rows = lists.n_rows;
 	for (uint32_t u = 0; u < lists.n_rows; u += 3)
 		chosen[u] = 1;
-	ASSERT_TRUE(prune(rows, knn, PruneKind::kRank, kDegree, forward.data(), work.data(), work.size(), {}, chosen.data()).is_ok());
+	ASSERT_TRUE(prune(rows, knn, PruneKind::kRank, kDegree, forward.data(), work.data(), work.size(), {}, chosen.data())
+			.is_ok());
 	for (uint32_t u = 0; u < lists.n_rows; u++)
 		EXPECT_EQ(std::vector<uint32_t>(&forward[u * kDegree], &forward[u * kDegree] + kDegree),
-			chosen[u] != 0 ? fewest_detours(lists, u, kDegree) : std::vector<uint32_t>(kDegree, 12345)) << "row " << u;
+			chosen[u] != 0 ? fewest_detours(lists, u, kDegree) : std::vector<uint32_t>(kDegree, 12345))
+			<< "row " << u;
 }
 
 } // namespace

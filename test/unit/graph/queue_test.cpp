@@ -12,11 +12,7 @@ namespace
 
 struct Order
 {
-	bool
-	operator()(const Candidate &a, const Candidate &b) const
-	{
-		return before(a, b);
-	}
+	bool operator()(const Candidate &a, const Candidate &b) const { return before(a, b); }
 };
 
 TEST(GraphQueue, min_max_heap_gives_both_ends_as_a_sorted_set_does)

@@ -1,4 +1,5 @@
-// Edges back, against a plain reference: whole graphs, hubs that more rows lead to than they have edges, any number of threads.
+// Edges back, against a plain reference: whole graphs, hubs that more rows lead to than they have edges, any number of
+// threads.
 #include "engine/graph/reverse.hpp"
 #include "graph/graph_data.hpp"
 
@@ -54,7 +55,8 @@ random_edges(uint32_t n_rows, uint32_t degree, bool hubs, unsigned seed)
 
 	for (uint32_t u = 0; u < n_rows; u++)
 	{
-		const uint32_t n = std::min(rng() % 4 == 0 ? static_cast<uint32_t>(rng() % (degree + 1)) : degree, (n_rows - 1) / 2);
+		const uint32_t n =
+			std::min(rng() % 4 == 0 ? static_cast<uint32_t>(rng() % (degree + 1)) : degree, (n_rows - 1) / 2);
 		std::vector<uint32_t> own;
 
 		while (own.size() < n)
@@ -90,8 +92,11 @@ TEST(Reverse, is_the_reference_by_any_number_of_threads)
 
 					call.n_threads = n_threads;
 					call.parallel = n_threads > 1 ? in_threads : nullptr;
-					ASSERT_TRUE(add_reverse(n_rows, degree, forward.data(), edges.data(), work.data(), work.size(), call).is_ok());
-					EXPECT_EQ(edges, expected) << n_rows << " rows of degree " << degree << ", " << n_threads << " threads";
+					ASSERT_TRUE(
+						add_reverse(n_rows, degree, forward.data(), edges.data(), work.data(), work.size(), call)
+							.is_ok());
+					EXPECT_EQ(edges, expected)
+						<< n_rows << " rows of degree " << degree << ", " << n_threads << " threads";
 				}
 			}
 }
@@ -108,9 +113,11 @@ TEST(Reverse, stops_when_it_is_told_to_and_says_so_if_memory_is_short)
 
 		call.progress = [](void *context, uint64_t, uint64_t) { return (*static_cast<int *>(context))-- > 0; };
 		call.progress_context = &n;
-		EXPECT_EQ(add_reverse(1000, 8, forward.data(), edges.data(), work.data(), work.size(), call).code, StatusCode::kCancelled);
+		EXPECT_EQ(add_reverse(1000, 8, forward.data(), edges.data(), work.data(), work.size(), call).code,
+			StatusCode::kCancelled);
 	}
-	EXPECT_EQ(add_reverse(1000, 8, forward.data(), edges.data(), work.data(), work.size() / 2).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(add_reverse(1000, 8, forward.data(), edges.data(), work.data(), work.size() / 2).code,
+		StatusCode::kInvalidArgument);
 }
 
 } // namespace

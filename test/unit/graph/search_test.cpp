@@ -84,8 +84,9 @@ our_search(const GraphView &view, const GraphRows &rows, const void *query, cons
 		compute_scores(rows.spec, query, rows.row(entry), 0, 1, &score);
 		begin.push_back({score, entry});
 	}
-	EXPECT_TRUE(graph_search(view, spec, begin.data(), begin.size(), found.data(), &n_found, stats, work.data(),
-		work.size()).is_ok());
+	EXPECT_TRUE(
+		graph_search(view, spec, begin.data(), begin.size(), found.data(), &n_found, stats, work.data(), work.size())
+			.is_ok());
 	found.resize(n_found);
 	return found;
 }
@@ -123,7 +124,8 @@ TEST(GraphSearch, finds_what_the_papers_algorithm_finds_whatever_is_kept_of_the_
 				SearchSpec spec;
 
 				spec.width = width;
-				expect_equal(our_search(memory_view(&memory), rows, memory.query, entries, spec, &base), expected, "plain");
+				expect_equal(
+					our_search(memory_view(&memory), rows, memory.query, entries, spec, &base), expected, "plain");
 				spec.selected_insertion = true;
 				expect_equal(
 					our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats), expected, "selected");

@@ -101,9 +101,12 @@ expect_smoothest(const Edges &graph, const std::vector<double> &worst, uint32_t 
 		const uint32_t a = path.nodes[i - 1];
 		const uint32_t b = path.nodes[i];
 
-		EXPECT_TRUE(std::any_of(graph.edges.begin(), graph.edges.end(), [&](const PathEdge &edge) {
-			return edge.length == path.lengths[i] && ((edge.a == a && edge.b == b) || (edge.a == b && edge.b == a));
-		})) << "step " << i;
+		EXPECT_TRUE(std::any_of(graph.edges.begin(), graph.edges.end(),
+			[&](const PathEdge &edge)
+			{
+				return edge.length == path.lengths[i] && ((edge.a == a && edge.b == b) || (edge.a == b && edge.b == a));
+			}))
+			<< "step " << i;
 	}
 	// Every part of it is the smoothest between its ends.
 	for (size_t i = 0; i < path.nodes.size(); i++)
@@ -184,7 +187,12 @@ TEST(SmoothPath, can_be_left_while_it_sorts_and_follows)
 	for (n_left = 0;; n_left++)
 	{
 		const int wanted = n_left;
-		SmoothPath path(graph.n_nodes, memory.data(), [] { if (n_left-- == 0) throw 1; });
+		SmoothPath path(graph.n_nodes, memory.data(),
+			[]
+			{
+				if (n_left-- == 0)
+					throw 1;
+			});
 
 		try
 		{

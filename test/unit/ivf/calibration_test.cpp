@@ -23,7 +23,8 @@ TEST(Calibration, PointsAscendToAllLists)
 		EXPECT_EQ(calibration.probes[calibration.n_points - 1], n_lists);
 		for (uint32_t p = 1; p < calibration.n_points; p++)
 			EXPECT_GT(calibration.probes[p], calibration.probes[p - 1]);
-		EXPECT_EQ(calibration.probes[calibration.n_points - std::min(calibration.n_points, 2u)], std::max(n_lists - 1, 1u));
+		EXPECT_EQ(
+			calibration.probes[calibration.n_points - std::min(calibration.n_points, 2u)], std::max(n_lists - 1, 1u));
 		EXPECT_LT(calibration.n_points, kMaxCalibrationPoints);
 	}
 }
@@ -134,14 +135,17 @@ TEST(CalibrationDepths, EachDepthHasItsOwnProbes)
 	three_depths(&calibration, &depths);
 	for (double target : {0.0, 0.5, 0.8})
 		for (uint64_t rows : {UINT64_C(0), UINT64_C(1), UINT64_C(10)})
-			EXPECT_EQ(probes_for_rows(calibration, depths, target, rows), fractional_probes_for(calibration, target)) << target;
+			EXPECT_EQ(probes_for_rows(calibration, depths, target, rows), fractional_probes_for(calibration, target))
+				<< target;
 	for (uint32_t d = 0; d < depths.n_depths; d++)
 	{
 		Calibration alone = calibration;
 
 		std::copy_n(depths.recall[d], kMaxCalibrationPoints, alone.recall);
 		for (double target : {0.5, 0.8})
-			EXPECT_NEAR(probes_for_rows(calibration, depths, target, depths.depths[d]), fractional_probes_for(alone, target), 1e-9) << target;
+			EXPECT_NEAR(probes_for_rows(calibration, depths, target, depths.depths[d]),
+				fractional_probes_for(alone, target), 1e-9)
+				<< target;
 	}
 }
 
@@ -158,9 +162,12 @@ TEST(CalibrationDepths, BetweenThemLogarithmsAreInterpolated)
 		const double thousand = probes_for_rows(calibration, depths, target, 1000);
 		double before = 0;
 
-		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 40), ten * std::pow(hundred / ten, std::log10(4)), 1e-9);
-		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 200), hundred * std::pow(thousand / hundred, std::log10(2)), 1e-9);
-		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 10000), thousand * (thousand / hundred), 1e-6); // goes on
+		EXPECT_NEAR(
+			probes_for_rows(calibration, depths, target, 40), ten * std::pow(hundred / ten, std::log10(4)), 1e-9);
+		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 200),
+			hundred * std::pow(thousand / hundred, std::log10(2)), 1e-9);
+		EXPECT_NEAR(
+			probes_for_rows(calibration, depths, target, 10000), thousand * (thousand / hundred), 1e-6); // goes on
 		for (uint64_t rows = 1; rows < 100000; rows += 1 + rows / 4)
 		{
 			const double probes = probes_for_rows(calibration, depths, target, rows);
@@ -180,11 +187,13 @@ TEST(CalibrationDepths, MoreRowsNeverTakeFewerListsNorGrowFasterThanTheRows)
 	fill_recall(calibration, 0.1, depths.recall[0]); // easier than ten rows
 	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 100), probes_for_rows(calibration, depths, 0.8, 10), 1e-9);
 	std::copy_n(depths.recall[0], kMaxCalibrationPoints, depths.recall[1]);
-	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 16000), 2 * probes_for_rows(calibration, depths, 0.8, 1000), 1e-9);
+	EXPECT_NEAR(
+		probes_for_rows(calibration, depths, 0.8, 16000), 2 * probes_for_rows(calibration, depths, 0.8, 1000), 1e-9);
 
 	three_depths(&calibration, &depths);
 	depths.depths[1] = 101; // a step, behind which nothing is known
-	EXPECT_NEAR(probes_for_rows(calibration, depths, 0.8, 202), 2 * probes_for_rows(calibration, depths, 0.8, 101), 1e-6);
+	EXPECT_NEAR(
+		probes_for_rows(calibration, depths, 0.8, 202), 2 * probes_for_rows(calibration, depths, 0.8, 101), 1e-6);
 }
 
 TEST(CalibrationDepths, WithoutThemTheFourthRootOfTheRowsDecides)
@@ -202,7 +211,8 @@ TEST(CalibrationDepths, WhatIsStoredIsChecked)
 {
 	Calibration calibration;
 	DepthCalibration depths;
-	const auto problem = [&](auto &&damage) {
+	const auto problem = [&](auto &&damage)
+	{
 		three_depths(&calibration, &depths);
 		damage();
 		return calibration_problem(calibration, depths, 100) != nullptr;
@@ -210,7 +220,8 @@ TEST(CalibrationDepths, WhatIsStoredIsChecked)
 
 	EXPECT_EQ(calibration_problem({}, {}, 1), nullptr);
 	EXPECT_FALSE(problem([] {}));
-	EXPECT_FALSE(problem([&] { calibration.recall[2] = depths.recall[1][3] = 0; })); // more lists may find less by codes
+	EXPECT_FALSE(
+		problem([&] { calibration.recall[2] = depths.recall[1][3] = 0; })); // more lists may find less by codes
 	EXPECT_TRUE(problem([&] { calibration.n_points = kMaxCalibrationPoints + 1; }));
 	EXPECT_TRUE(problem([&] { depths.n_depths = kMaxDepths + 1; }));
 	EXPECT_TRUE(problem([&] { calibration.n_points = 0; }));

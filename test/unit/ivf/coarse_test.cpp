@@ -34,7 +34,7 @@ assign(const Floats &rows, const Floats &centroids, size_t dim, const Call &call
 
 	EXPECT_TRUE(coarse_assign(
 		coarse, rows.data(), dim, n, assigned.labels.data(), assigned.scores.data(), work.data(), work.size(), call)
-					.is_ok());
+			.is_ok());
 	return assigned;
 }
 

@@ -61,12 +61,14 @@ TEST(Halves, ScoresAreNotBelowTheirBounds)
 						const std::vector<float> query = random_row(random, dim, mean, spread);
 						const std::vector<float> row = random_row(random, dim, mean, spread);
 						const std::vector<float> halves = rounded(row);
-						const double least = least_score_of_halves(metric, query.data(), halves.data(), dim, score_of(metric, query, halves));
+						const double least = least_score_of_halves(
+							metric, query.data(), halves.data(), dim, score_of(metric, query, halves));
 						const double score = score_of(metric, query, row);
 
 						if (std::isnan(score))
 							continue;
-						EXPECT_LE(least, score) << static_cast<int>(metric) << ' ' << dim << ' ' << mean << ' ' << spread;
+						EXPECT_LE(least, score)
+							<< static_cast<int>(metric) << ' ' << dim << ' ' << mean << ' ' << spread;
 					}
 }
 
@@ -136,7 +138,8 @@ TEST(Halves, DeviationIsThatOfTheRowsThatRoundAlike)
 		}
 		const double deviation = std::sqrt(squares / kRows - sum * sum / kRows / kRows);
 
-		EXPECT_NEAR(score_deviation_of_halves(metric, query.data(), halves.data(), kDim, score) / deviation, 1, 0.06) << static_cast<int>(metric);
+		EXPECT_NEAR(score_deviation_of_halves(metric, query.data(), halves.data(), kDim, score) / deviation, 1, 0.06)
+			<< static_cast<int>(metric);
 	}
 }
 

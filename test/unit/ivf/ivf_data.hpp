@@ -126,8 +126,7 @@ struct Threads
 {
 	explicit Threads(size_t n) : pool(n) {}
 
-	Call
-	call()
+	Call call()
 	{
 		Call call;
 

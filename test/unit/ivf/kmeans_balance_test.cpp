@@ -262,7 +262,8 @@ TEST(KMeansBalance, GivesTheSameBitsAtEveryLevelAndWithThreads)
 		{
 			AtLevel at(level);
 
-			EXPECT_EQ(train(rows, spec).centroids, expected.centroids) << "k " << k << ", level " << static_cast<int>(level);
+			EXPECT_EQ(train(rows, spec).centroids, expected.centroids)
+				<< "k " << k << ", level " << static_cast<int>(level);
 		}
 		EXPECT_EQ(train(rows, spec, threads.call()).centroids, expected.centroids) << "k " << k;
 	}
@@ -296,7 +297,8 @@ TEST(KMeansBalance, StopsWhenToldToAtAnyPoint)
 
 		if (stop_at == 1)
 			most = context.calls;
-		EXPECT_EQ(trained.outcome.code, stop_at == 1 ? StatusCode::kOk : StatusCode::kCancelled) << stop_at << " of " << most;
+		EXPECT_EQ(trained.outcome.code, stop_at == 1 ? StatusCode::kOk : StatusCode::kCancelled)
+			<< stop_at << " of " << most;
 	}
 	EXPECT_GT(most, 20);
 }
@@ -320,7 +322,8 @@ TEST(KMeansBalance, HeavyTailsInOneDimensionOfMany)
 				SCOPED_TRACE(::testing::Message() << "seed " << seed << ", k " << k << ", balance " << balance);
 				expect_balanced(balanced, rows, spec);
 				EXPECT_GE(static_cast<double>(balanced.report.n_used), k * (balance >= 2 ? 0.9 : 0.5));
-				EXPECT_TRUE(!balanced.report.converged || balanced.report.n_used == k) << "converged, and clusters are missing";
+				EXPECT_TRUE(!balanced.report.converged || balanced.report.n_used == k)
+					<< "converged, and clusters are missing";
 			}
 	}
 }
@@ -339,8 +342,8 @@ balance(const Floats &rows, KMeansSpec spec, Floats given)
 
 	Buffer work(kmeans_work_bytes(spec), 0xA5);
 
-	balanced.outcome = kmeans_balance(spec, {rows.data(), spec.dim}, n_given, balanced.centroids.data(), balanced.sizes.data(), &balanced.report,
-		work.data(), work.size());
+	balanced.outcome = kmeans_balance(spec, {rows.data(), spec.dim}, n_given, balanced.centroids.data(),
+		balanced.sizes.data(), &balanced.report, work.data(), work.size());
 	return balanced;
 }
 

@@ -39,8 +39,7 @@ struct Index
 			pq_encoder_init(model, rotated.data(), encoder_memory.data(), encoder_memory.size(), &encoder).is_ok());
 	}
 
-	Buffer
-	encode(const Floats &rows, const std::vector<uint32_t> &lists, Floats *terms, const Call &call = {})
+	Buffer encode(const Floats &rows, const std::vector<uint32_t> &lists, Floats *terms, const Call &call = {})
 	{
 		const size_t n = rows.size() / spec.dim;
 		Buffer codes(n * pq_code_bytes(spec), 0xAA);
@@ -49,12 +48,11 @@ struct Index
 		terms->assign(n, 0);
 		EXPECT_TRUE(pq_encode(
 			encoder, rows.data(), lists.data(), n, codes.data(), terms->data(), work.data(), work.size(), call)
-						.is_ok());
+				.is_ok());
 		return codes;
 	}
 
-	Floats
-	decode(const Buffer &codes, const std::vector<uint32_t> &lists)
+	Floats decode(const Buffer &codes, const std::vector<uint32_t> &lists)
 	{
 		Floats rows(lists.size() * spec.dim);
 		Floats scratch(pq_padded_dim(spec));
@@ -63,16 +61,14 @@ struct Index
 		return rows;
 	}
 
-	uint32_t
-	code(const Buffer &codes, size_t row, size_t j) const
+	uint32_t code(const Buffer &codes, size_t row, size_t j) const
 	{
 		const uint8_t *code = &codes[row * pq_code_bytes(spec)];
 
 		return spec.bits == 8 ? code[j] : (code[j / 2] >> (j % 2 * 4)) & 15u;
 	}
 
-	float
-	codeword(size_t j, size_t i, size_t d) const
+	float codeword(size_t j, size_t i, size_t d) const
 	{
 		return codebook[(j * pq_sub_dim(spec) + d) * pq_n_codewords(spec) + i];
 	}
@@ -330,7 +326,7 @@ TEST(Pq, OpqIsOrthogonalAndLosesLess)
 
 			for (size_t j = 0; j < dim; j++)
 				dot += static_cast<double>(turned.rotation[a * stride + j]) *
-					   static_cast<double>(turned.rotation[b * stride + j]);
+					static_cast<double>(turned.rotation[b * stride + j]);
 			EXPECT_NEAR(dot, a == b, 1e-5);
 		}
 }

@@ -39,8 +39,7 @@ nearest(const std::vector<double> &scores, size_t n, size_t self)
 /// 10,000 SIFT vectors in 64 lists; the first 600 are the queries.
 struct RealData : testing::Test
 {
-	void
-	SetUp() override
+	void SetUp() override
 	{
 		rows = data_rows("bigann10k-128.base", &dim, 10000);
 		if (rows.empty())
@@ -57,7 +56,7 @@ struct RealData : testing::Test
 		Buffer work(kmeans_work_bytes(spec));
 
 		ASSERT_TRUE(kmeans_train(spec, {rows.data(), dim}, centroids.data(), nullptr, nullptr, work.data(), work.size())
-						.is_ok());
+				.is_ok());
 		memory.resize(coarse_bytes(dim, kLists));
 		ASSERT_TRUE(coarse_init(centroids.data(), kLists, dim, memory.data(), memory.size(), &coarse).is_ok());
 		work.resize(std::max(work.size(), coarse_assign_work_bytes(coarse, 1)));
@@ -68,8 +67,7 @@ struct RealData : testing::Test
 			truth.push_back(nearest(exact_scores(q), kNeighbors, q));
 	}
 
-	std::vector<double>
-	exact_scores(size_t q) const
+	std::vector<double> exact_scores(size_t q) const
 	{
 		std::vector<double> scores(n);
 
@@ -80,8 +78,7 @@ struct RealData : testing::Test
 
 	/// Share of the true neighbours among the candidates of the first 100 queries.
 	template <class Scores>
-	double
-	recall(size_t candidates, Scores scores) const
+	double recall(size_t candidates, Scores scores) const
 	{
 		size_t found = 0;
 

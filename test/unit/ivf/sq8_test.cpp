@@ -17,11 +17,7 @@ struct Trained
 	{
 		sq8_train(rows.data(), rows.size() / dim, dim, {low.data(), step.data()});
 	}
-	Sq8Ranges
-	ranges()
-	{
-		return {low.data(), step.data()};
-	}
+	Sq8Ranges ranges() { return {low.data(), step.data()}; }
 
 	Floats low;
 	Floats step;

@@ -36,7 +36,8 @@ TEST(SelectRowsPlan, ThresholdsLetEnoughPassAndListsHoldIt)
 				for (float &value : row)
 					value = any(rng);
 
-				std::vector<float> sample(row.begin(), row.begin() + plan.n_sample_vectors * kThreads * 4); // as good as any other
+				std::vector<float> sample(
+					row.begin(), row.begin() + plan.n_sample_vectors * kThreads * 4); // as good as any other
 
 				std::nth_element(sample.begin(), sample.begin() + (plan.rank_least - 1), sample.end());
 
@@ -66,8 +67,10 @@ TEST(SelectRowsPlan, RowsTooShortForASampleGoByRounds)
 	EXPECT_EQ(plan_select_rows(32768, kSelectLargeSampleLeastK, kThreads, kLoads).n_sample_vectors, 4u);
 	EXPECT_EQ(plan_select_rows(16384, 2000, kThreads, kLoads).n_sample_vectors, 0u); // k is an eighth
 	EXPECT_EQ(plan_select_rows(3000000, 10, kThreads, kLoads).n_sample_vectors, 2u);
-	EXPECT_EQ(plan_select_rows(6000000, 10, kThreads, kLoads).n_sample_vectors, 4u) << "with half a sample too many pass";
-	EXPECT_EQ(plan_select_rows(4000000000u, 2048, kThreads, kLoads).n_sample_vectors, 0u) << "more passes than there is room for";
+	EXPECT_EQ(plan_select_rows(6000000, 10, kThreads, kLoads).n_sample_vectors, 4u)
+		<< "with half a sample too many pass";
+	EXPECT_EQ(plan_select_rows(4000000000u, 2048, kThreads, kLoads).n_sample_vectors, 0u)
+		<< "more passes than there is room for";
 }
 
 TEST(SelectRowsPlan, KeysAndBufferHaveRoomForK)

@@ -79,8 +79,8 @@ TEST(WarpSelect, SortsEveryLength)
 
 TEST(WarpSelect, ASortOfZerosAndOnesSorts)
 {
-	// A network that sorts all sequences of zeros and ones sorts everything. All 2^32 are too many for one vector: every number
-	// of ones at every rotation, and random ones.
+	// A network that sorts all sequences of zeros and ones sorts everything. All 2^32 are too many for one vector:
+	// every number of ones at every rotation, and random ones.
 	std::mt19937_64 rng(1);
 
 	for (int ones = 0; ones <= 32; ones++)
@@ -90,7 +90,11 @@ TEST(WarpSelect, ASortOfZerosAndOnesSorts)
 				Vec x;
 
 				for (int i = 0; i < 32; i++)
-					x[i] = (form == 0 ? (i + turn) % 32 < ones : form == 1 ? (i * 5 + turn) % 32 < ones : static_cast<int>(rng() % 32) < ones) ? 1 : 0;
+					x[i] = (form == 0          ? (i + turn) % 32 < ones
+								   : form == 1 ? (i * 5 + turn) % 32 < ones
+											   : static_cast<int>(rng() % 32) < ones)
+						? 1
+						: 0;
 
 				const int sum = static_cast<int>(std::count(x.begin(), x.end(), 1u));
 
@@ -169,7 +173,8 @@ expect_selects()
 				select.finish();
 				std::sort(keys.begin(), keys.end());
 				keys.resize(32 * W, kWarpSelectMost);
-				ASSERT_EQ(gather<W>(select.warp_queue), keys) << "k " << 32 * W << ", t " << T << ", n " << n << ", most " << most;
+				ASSERT_EQ(gather<W>(select.warp_queue), keys)
+					<< "k " << 32 * W << ", t " << T << ", n " << n << ", most " << most;
 			}
 }
 

@@ -1,5 +1,5 @@
-// Copies of kind kMatch for tests of engines: segments described as the protocol has them, a delta in slots, and what a search of all
-// of it should find.
+// Copies of kind kMatch for tests of engines: segments described as the protocol has them, a delta in slots, and what a
+// search of all of it should find.
 #pragma once
 
 #include <cstring>
@@ -74,14 +74,9 @@ public:
 	}
 	virtual ~MatchRows() = default;
 
-	static std::string
-	element(char attribute, size_t value)
-	{
-		return {attribute, static_cast<char>(value)};
-	}
+	static std::string element(char attribute, size_t value) { return {attribute, static_cast<char>(value)}; }
 
-	std::vector<Range>
-	random_query()
+	std::vector<Range> random_query()
 	{
 		std::vector<Range> ranges;
 
@@ -95,8 +90,7 @@ public:
 		return ranges;
 	}
 
-	void
-	load(engine::Engine *engine, engine::CopyId copy)
+	void load(engine::Engine *engine, engine::CopyId copy)
 	{
 		load_segment(engine, copy, 1, 0, n_first_);
 		load_segment(engine, copy, 2, n_first_, n_first_ + n_second_);
@@ -104,8 +98,7 @@ public:
 	}
 
 	/// The rows behind the segments, in slots: first slots stand for rows, the others are dead.
-	void
-	append(engine::Engine *engine, engine::CopyId copy)
+	void append(engine::Engine *engine, engine::CopyId copy)
 	{
 		std::vector<RowId> headers;
 		std::vector<uint8_t> slots;
@@ -131,22 +124,23 @@ public:
 		ASSERT_TRUE(engine->append_delta(copy, 0, {headers, slots.data(), headers.size()}).is_ok());
 	}
 
-	void
-	kill(engine::Engine *engine, engine::CopyId copy)
+	void kill(engine::Engine *engine, engine::CopyId copy)
 	{
 		for (size_t i = 0; i < rows.size(); i++)
 			dead[i] = dead[i] || random_() % 3 == 0;
-		ASSERT_TRUE(engine->set_tombstones(copy, 1, bits_of({dead.begin(), dead.begin() + static_cast<ptrdiff_t>(n_first_)})).is_ok());
+		ASSERT_TRUE(
+			engine->set_tombstones(copy, 1, bits_of({dead.begin(), dead.begin() + static_cast<ptrdiff_t>(n_first_)}))
+				.is_ok());
 		ASSERT_TRUE(engine
-						->set_tombstones(copy, 2,
-							bits_of({dead.begin() + static_cast<ptrdiff_t>(n_first_), dead.begin() + static_cast<ptrdiff_t>(n_first_ + n_second_)}))
-						.is_ok());
+				->set_tombstones(copy, 2,
+					bits_of({dead.begin() + static_cast<ptrdiff_t>(n_first_),
+						dead.begin() + static_cast<ptrdiff_t>(n_first_ + n_second_)}))
+				.is_ok());
 		append(engine, copy); // its rows are there already
 	}
 
 	/// most_k: rows asked for, at most.
-	void
-	expect_answers(engine::Engine *engine, engine::CopyId copy, size_t most_k = SIZE_MAX)
+	void expect_answers(engine::Engine *engine, engine::CopyId copy, size_t most_k = SIZE_MAX)
 	{
 		std::vector<std::string> stored;
 		std::vector<engine::SearchQuery> queries;
@@ -194,15 +188,14 @@ public:
 protected:
 	virtual std::string value_of(size_t row) const { return stored_value(rows[row], rows[row].size()); }
 
-	virtual std::vector<uint8_t>
-	description(size_t first, size_t end) const
+	virtual std::vector<uint8_t> description(size_t first, size_t end) const
 	{
-		return description_of({rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
+		return description_of(
+			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
 	}
 
 	/// New queries, and what there is of the i-th.
-	virtual void
-	start_queries(size_t n)
+	virtual void start_queries(size_t n)
 	{
 		queries_.clear();
 		for (size_t i = 0; i < n; i++)
@@ -212,8 +205,7 @@ protected:
 	virtual std::string query_of(size_t i) const { return stored_query(queries_[i]); }
 	virtual double after_score(size_t i) const { return -static_cast<double>(i % 3); }
 
-	virtual std::vector<engine::Neighbor>
-	truth(size_t i, size_t k, const engine::Neighbor *after) const
+	virtual std::vector<engine::Neighbor> truth(size_t i, size_t k, const engine::Neighbor *after) const
 	{
 		return true_top(queries_[i], rows, ids, k, after, &dead);
 	}
@@ -222,8 +214,7 @@ protected:
 	size_t n_second_;
 
 private:
-	static std::vector<uint8_t>
-	bits_of(const std::vector<bool> &flags)
+	static std::vector<uint8_t> bits_of(const std::vector<bool> &flags)
 	{
 		std::vector<uint8_t> bits((flags.size() + 7) / 8);
 
@@ -233,13 +224,13 @@ private:
 		return bits;
 	}
 
-	void
-	load_segment(engine::Engine *engine, engine::CopyId copy, engine::SegmentId id, size_t first, size_t end)
+	void load_segment(engine::Engine *engine, engine::CopyId copy, engine::SegmentId id, size_t first, size_t end)
 	{
 		const std::vector<uint8_t> description = this->description(first, end);
 		const size_t half = description.size() / 2;
 
-		ASSERT_TRUE(engine->load_segment(copy, id, {std::span(ids).subspan(first, end - first), nullptr, end - first}).is_ok());
+		ASSERT_TRUE(
+			engine->load_segment(copy, id, {std::span(ids).subspan(first, end - first), nullptr, end - first}).is_ok());
 		ASSERT_TRUE(engine->load_structure(copy, id, 1, std::span(description).first(half)).is_ok());
 		ASSERT_TRUE(engine->load_structure(copy, id, 1, std::span(description).subspan(half)).is_ok());
 		ASSERT_TRUE(engine->seal_segment(copy, id).is_ok());
@@ -254,9 +245,10 @@ private:
 class TextRows : public MatchRows
 {
 public:
-	/// Copies of Metric::kEdit. long_size: most characters of every 500th text; size: of the others; alphabet: different characters.
-	TextRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, uint32_t alphabet = 5, size_t long_size = 300, uint32_t n = 3,
-		size_t size = 14)
+	/// Copies of Metric::kEdit. long_size: most characters of every 500th text; size: of the others; alphabet:
+	/// different characters.
+	TextRows(uint32_t seed, size_t n_first, size_t n_second, size_t n_delta, uint32_t alphabet = 5,
+		size_t long_size = 300, uint32_t n = 3, size_t size = 14)
 		: MatchRows(seed, n_first, n_second, n_delta), random_texts_(seed, true, alphabet), n_(n)
 	{
 		for (size_t i = 0; i < rows.size(); i++)
@@ -272,16 +264,16 @@ public:
 protected:
 	std::string value_of(size_t row) const override { return stored_text(texts_[row], n_); }
 
-	std::vector<uint8_t>
-	description(size_t first, size_t end) const override
+	std::vector<uint8_t> description(size_t first, size_t end) const override
 	{
-		return description_of({rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)},
-			described_texts({texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}));
+		return description_of(
+			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)},
+			described_texts(
+				{texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}));
 	}
 
 	/// Lengths on both sides of 32 and 64, of nothing, and beyond all rows.
-	void
-	start_queries(size_t n) override
+	void start_queries(size_t n) override
 	{
 		constexpr size_t kLengths[] = {0, 1, 31, 32, 33, 63, 64, 65, 130};
 
@@ -302,8 +294,7 @@ protected:
 	std::string query_of(size_t i) const override { return stored_text_query(queries_[i], n_); }
 	double after_score(size_t i) const override { return static_cast<double>(i % 5); }
 
-	std::vector<engine::Neighbor>
-	truth(size_t i, size_t k, const engine::Neighbor *after) const override
+	std::vector<engine::Neighbor> truth(size_t i, size_t k, const engine::Neighbor *after) const override
 	{
 		std::vector<engine::Neighbor> all;
 

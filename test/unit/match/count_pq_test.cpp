@@ -94,9 +94,8 @@ TEST_P(CountPriorityQueueRandom, Theorem)
 		if (counts[object] >= std::max(kth, 1u))
 			expected.push_back({object, counts[object]});
 	}
-	std::sort(expected.begin(), expected.end(), [](const CountEntry &a, const CountEntry &b) {
-		return a.count != b.count ? a.count > b.count : a.object < b.object;
-	});
+	std::sort(expected.begin(), expected.end(), [](const CountEntry &a, const CountEntry &b)
+		{ return a.count != b.count ? a.count > b.count : a.object < b.object; });
 
 	// The top k and all their ties are in the hash table, each once, with their last counts.
 	const std::vector<CountEntry> found = queue.select();
@@ -114,7 +113,8 @@ TEST_P(CountPriorityQueueRandom, Theorem)
 INSTANTIATE_TEST_SUITE_P(Shapes, CountPriorityQueueRandom,
 	::testing::Values(Case{1, 1, 1, 1, 1}, Case{10, 3, 1, 20, 2}, Case{1000, 14, 10, 6000, 3},
 		Case{1000, 255, 100, 60000, 4}, Case{5000, 300, 7, 200000, 5}, Case{50, 70000, 5, 300000, 6},
-		Case{100, 20, 100, 1500, 7}, Case{100, 20, 101, 1500, 8}, Case{20000, 2, 3, 30000, 9}, Case{300, 5, 20, 0, 10}));
+		Case{100, 20, 100, 1500, 7}, Case{100, 20, 101, 1500, 8}, Case{20000, 2, 3, 30000, 9},
+		Case{300, 5, 20, 0, 10}));
 
 // The table holds what passed the gate, not all objects.
 TEST(CountPriorityQueue, TableStaysSmall)

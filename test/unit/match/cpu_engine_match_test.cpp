@@ -1,4 +1,5 @@
-// Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; what was sent is not trusted.
+// Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; what was sent is not
+// trusted.
 #include <future>
 #include <thread>
 
@@ -62,7 +63,8 @@ TEST(CpuEngineMatch, EditDistancesOfLongTexts)
 	}
 }
 
-// A search gives signs of life, and ends when it is told to, inside a segment and inside the delta, even of one long text.
+// A search gives signs of life, and ends when it is told to, inside a segment and inside the delta, even of one long
+// text.
 TEST(CpuEngineMatch, SearchesOfTextsCanBeStopped)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -105,7 +107,8 @@ TEST(CpuEngineMatch, SearchesOfTextsCanBeStopped)
 		}
 		else
 		{
-			bytes = description_of({grams_of(rows[0], 3), grams_of(rows[1], 3), grams_of(rows[2], 3)}, described_texts(rows));
+			bytes = description_of(
+				{grams_of(rows[0], 3), grams_of(rows[1], 3), grams_of(rows[2], 3)}, described_texts(rows));
 			ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
 			ASSERT_TRUE(engine->load_structure(copy, 1, 1, bytes).is_ok());
 			ASSERT_TRUE(engine->seal_segment(copy, 1).is_ok());
@@ -163,8 +166,9 @@ TEST(CpuEngineMatch, EditDistancesNeedTexts)
 		ASSERT_TRUE(engine->load_segment(copy, 1, {ids, nullptr, 3}).is_ok());
 		ASSERT_TRUE(engine->load_structure(copy, 1, 1, description_of(rows, described)).is_ok());
 		EXPECT_EQ(engine->seal_segment(copy, 1).is_ok(), is_good);
-		for (const auto &[query, query_is_good] : {std::pair(stored_query({{"a", "b"}}), false), std::pair(no_gram_length, false), std::pair(cut_off, false),
-				 std::pair(stored_text_query(texts[0], 17), false), std::pair(stored_text_query(texts[0], 3), true)})
+		for (const auto &[query, query_is_good] :
+			{std::pair(stored_query({{"a", "b"}}), false), std::pair(no_gram_length, false), std::pair(cut_off, false),
+				std::pair(stored_text_query(texts[0], 17), false), std::pair(stored_text_query(texts[0], 3), true)})
 		{
 			engine::SearchQuery search;
 
@@ -201,8 +205,8 @@ TEST(CpuEngineMatch, WhatWasSentIsReadBack)
 	}
 }
 
-// Texts that are compared with a query count as rows that were rescored: all that live where all are asked for, few for the nearest one. Sets are
-// counted, not compared.
+// Texts that are compared with a query count as rows that were rescored: all that live where all are asked for, few for
+// the nearest one. Sets are counted, not compared.
 TEST(CpuEngineMatch, ComparedTextsAreCounted)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -220,7 +224,8 @@ TEST(CpuEngineMatch, ComparedTextsAreCounted)
 		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
 
 		const uint64_t n_live = static_cast<uint64_t>(std::count(rows->dead.begin(), rows->dead.end(), false));
-		const std::string stored = metric == Metric::kEdit ? stored_text_query(Text{'a', 'b', 'c', 'd', 'e'}, 3) : stored_query({{"A", "B"}});
+		const std::string stored =
+			metric == Metric::kEdit ? stored_text_query(Text{'a', 'b', 'c', 'd', 'e'}, 3) : stored_query({{"A", "B"}});
 		const auto compared = [&](size_t k)
 		{
 			const uint64_t before = engine->n_rescored();
@@ -293,9 +298,12 @@ TEST(CpuEngineMatch, BadQueriesSlotsAndShapesAreRefused)
 	engine::SearchQuery search;
 	engine::CopyId copy = 0;
 
-	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kSet, 64}, engine::CopyKind::kMatch}, &copy).code, StatusCode::kUnsupported);
-	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 64}, engine::CopyKind::kRows}, &copy).code, StatusCode::kUnsupported);
-	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 3}, engine::CopyKind::kMatch}, &copy).code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kSet, 64}, engine::CopyKind::kMatch}, &copy).code,
+		StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 64}, engine::CopyKind::kRows}, &copy).code,
+		StatusCode::kUnsupported);
+	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 3}, engine::CopyKind::kMatch}, &copy).code,
+		StatusCode::kInvalidArgument);
 	ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
 	memset(slots.data() + kSlotBytes, 0, kSlotBytes); // a value of no bytes is not one: it matches nothing
 	ASSERT_TRUE(engine->append_delta(copy, 0, {ids, slots.data(), 4}).is_ok());

@@ -33,7 +33,8 @@ TEST(ElementSet, VarintsComeBack)
 
 TEST(ElementSet, KeysOrderByBytesThenLength)
 {
-	const std::vector<std::string> sorted = {"", std::string(1, '\0'), "a", std::string("a\0", 2), "aa", "b", "\x7F", "\x80", "\xFF"};
+	const std::vector<std::string> sorted = {
+		"", std::string(1, '\0'), "a", std::string("a\0", 2), "aa", "b", "\x7F", "\x80", "\xFF"};
 
 	for (size_t i = 0; i < sorted.size(); i++)
 		for (size_t j = 0; j < sorted.size(); j++)
@@ -60,7 +61,8 @@ TEST(ElementSet, CountsByDefinitionInRandomSets)
 		std::vector<Range> ranges;
 
 		for (size_t n = random() % 12; n > 0; n--)
-			row.insert(std::string(random() % 4, static_cast<char>('a' + random() % 4)) + static_cast<char>(random() % 3));
+			row.insert(
+				std::string(random() % 4, static_cast<char>('a' + random() % 4)) + static_cast<char>(random() % 3));
 		for (size_t n = random() % 10; n > 0; n--)
 			bounds.insert(std::string(1 + random() % 3, static_cast<char>('a' + random() % 4)));
 		for (auto at = bounds.begin(); at != bounds.end(); ++at)

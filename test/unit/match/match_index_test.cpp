@@ -54,8 +54,8 @@ TEST(MatchIndex, PaperFigure1)
 {
 	const std::vector<Set> rows = {{pair_of('A', 1), pair_of('B', 2), pair_of('C', 1)},
 		{pair_of('A', 2), pair_of('B', 1), pair_of('C', 2)}, {pair_of('A', 1), pair_of('B', 3), pair_of('C', 3)}};
-	const std::vector<Range> query = {{pair_of('A', 1), pair_of('A', 3)}, {pair_of('B', 1), pair_of('B', 2)},
-		{pair_of('C', 2), pair_of('C', 4)}};
+	const std::vector<Range> query = {
+		{pair_of('A', 1), pair_of('A', 3)}, {pair_of('B', 1), pair_of('B', 2)}, {pair_of('C', 2), pair_of('C', 4)}};
 	const std::vector<RowId> ids = {1, 2, 3};
 	const MatchIndex index = index_of(rows, ids);
 
@@ -97,7 +97,8 @@ TEST_P(MatchIndexRandom, EqualsTheOracle)
 
 	for (Set &row : rows)
 		for (size_t n = random() % (spec.max_row + 1); n > 0; n--)
-			row.insert(pair_of(static_cast<char>('A' + random() % spec.n_attributes), static_cast<int>(random() % spec.n_values)));
+			row.insert(pair_of(
+				static_cast<char>('A' + random() % spec.n_attributes), static_cast<int>(random() % spec.n_values)));
 	for (size_t i = 0; i < spec.n_rows; i++)
 		if (random() % 5 == 0)
 		{

@@ -41,7 +41,8 @@ expect_description(const MatchIndex &index, const std::vector<uint8_t> &descript
 
 		read.assign(n, 0);
 		ASSERT_TRUE(index.read_description(first, n, read.data()));
-		ASSERT_TRUE(std::equal(read.begin(), read.end(), description.begin() + static_cast<ptrdiff_t>(first))) << first << " " << n;
+		ASSERT_TRUE(std::equal(read.begin(), read.end(), description.begin() + static_cast<ptrdiff_t>(first)))
+			<< first << " " << n;
 	}
 	EXPECT_FALSE(index.read_description(description.size(), 1, read.data()));
 }
@@ -80,7 +81,8 @@ TEST(MatchReadBack, ADamagedTileIsSeen)
 		{
 			auto &tile = const_cast<MatchIndex::Tile &>(index.tiles()[number]);
 
-			for (void *at : {static_cast<void *>(&tile.rows[tile.rows.size() / 2]), static_cast<void *>(&tile.ends[tile.ends.size() / 2]),
+			for (void *at : {static_cast<void *>(&tile.rows[tile.rows.size() / 2]),
+					 static_cast<void *>(&tile.ends[tile.ends.size() / 2]),
 					 static_cast<void *>(&tile.codes[tile.codes.size() / 2])})
 			{
 				uint8_t *byte = static_cast<uint8_t *>(at) + bit / 8;

@@ -16,7 +16,10 @@ struct OwnedPattern
 {
 	TextPattern pattern;
 
-	explicit OwnedPattern(const Text &text) { text_pattern_init(&pattern, engine::match::heap_memory(), text.data(), static_cast<int64_t>(text.size())); }
+	explicit OwnedPattern(const Text &text)
+	{
+		text_pattern_init(&pattern, engine::match::heap_memory(), text.data(), static_cast<int64_t>(text.size()));
+	}
 	~OwnedPattern() { text_pattern_free(&pattern); }
 	OwnedPattern(const OwnedPattern &) = delete;
 	OwnedPattern &operator=(const OwnedPattern &) = delete;
@@ -104,12 +107,13 @@ TEST(GramLevels, equal_the_theorem_in_every_width_of_counters)
 				bytes.push_back(static_cast<uint8_t>(texts.number(256)));
 				halves.push_back(bytes.back());
 				words.push_back(bytes.back());
-				bounds.push_back(
-					engine::match::edit_distance_bound(size, sizes[i] < 0xFFFF ? sizes[i] : std::max<int64_t>(size, 0xFFFF), bytes[i], n));
+				bounds.push_back(engine::match::edit_distance_bound(
+					size, sizes[i] < 0xFFFF ? sizes[i] : std::max<int64_t>(size, 0xFFFF), bytes[i], n));
 			}
 			for (engine::match::GramWindow window; window.first != INT64_MAX; window = {window.next, INT64_MAX})
 			{
-				std::vector<uint8_t> levels[3] = {std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows)};
+				std::vector<uint8_t> levels[3] = {
+					std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows), std::vector<uint8_t>(kRows)};
 				int64_t next = INT64_MAX;
 
 				gram_levels({size, n}, bytes.data(), 1, 0, kRows, sizes.data(), &window, levels[0].data());
@@ -120,7 +124,8 @@ TEST(GramLevels, equal_the_theorem_in_every_width_of_counters)
 					const bool here = bounds[i] >= window.first && bounds[i] < window.first + 255;
 
 					for (const std::vector<uint8_t> &some : levels)
-						ASSERT_EQ(some[i], here ? bounds[i] - window.first : 255) << "size " << size << " n " << n << " row of " << sizes[i];
+						ASSERT_EQ(some[i], here ? bounds[i] - window.first : 255)
+							<< "size " << size << " n " << n << " row of " << sizes[i];
 					n_levels += here;
 					if (bounds[i] >= window.first + 255)
 						next = std::min(next, bounds[i]);

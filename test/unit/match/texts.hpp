@@ -1,5 +1,5 @@
-// Texts for the tests of searches by edit distance: as codes of characters, with their ordered n-grams, and the distance by the table of
-// the definition.
+// Texts for the tests of searches by edit distance: as codes of characters, with their ordered n-grams, and the
+// distance by the table of the definition.
 #pragma once
 
 #include <cstring>
@@ -71,7 +71,8 @@ text_payload(const Text &text, uint32_t width)
 inline std::string
 stored_text(const Text &text, size_t n)
 {
-	return stored_value(grams_of(text, n), text.size()) + text_payload(text, engine::match::text_width(text.data(), text.size()));
+	return stored_value(grams_of(text, n), text.size()) +
+		text_payload(text, engine::match::text_width(text.data(), text.size()));
 }
 
 inline std::string
@@ -111,14 +112,17 @@ described_texts(const std::vector<Text> &texts)
 	return out;
 }
 
-/// Texts of a few characters that many others have too, so that there are near ones and ties. `wide`: some have characters of two and four bytes.
+/// Texts of a few characters that many others have too, so that there are near ones and ties. `wide`: some have
+/// characters of two and four bytes.
 class RandomTexts
 {
 public:
-	explicit RandomTexts(uint32_t seed, bool wide, uint32_t alphabet = 5) : random_(seed), wide_(wide), alphabet_(alphabet) {}
+	explicit RandomTexts(uint32_t seed, bool wide, uint32_t alphabet = 5)
+		: random_(seed), wide_(wide), alphabet_(alphabet)
+	{
+	}
 
-	Text
-	next(size_t most)
+	Text next(size_t most)
 	{
 		Text text(random_() % (most + 1));
 		const uint32_t kind = random_() % 8;
@@ -135,8 +139,7 @@ public:
 	}
 
 	/// One with a few changes.
-	Text
-	near(Text text)
+	Text near(Text text)
 	{
 		for (uint32_t n = random_() % 4; n > 0 && !text.empty(); n--)
 		{

@@ -90,73 +90,58 @@ using namespace vectorgpu;
 extern "C"
 {
 
-char *BufferBlocks = unit::buffer_blocks();
-Block *LocalBufferBlockPointers;
-BufferDescPadded *BufferDescriptors;
-BufferUsage pgBufferUsage;
-int NBuffers = 16;
-int NLocBuffer = 0;
-int old_snapshot_threshold = -1;
+	char *BufferBlocks = unit::buffer_blocks();
+	Block *LocalBufferBlockPointers;
+	BufferDescPadded *BufferDescriptors;
+	BufferUsage pgBufferUsage;
+	int NBuffers = 16;
+	int NLocBuffer = 0;
+	int old_snapshot_threshold = -1;
 
-BlockNumber
-RelationGetNumberOfBlocksInFork(Relation relation, ForkNumber fork)
-{
-	return MaxBlockNumber;
-}
+	BlockNumber RelationGetNumberOfBlocksInFork(Relation relation, ForkNumber fork)
+	{
+		return MaxBlockNumber;
+	}
 
-Buffer
-ReadBufferExtended(Relation relation, ForkNumber fork, BlockNumber block, ReadBufferMode mode, BufferAccessStrategy strategy)
-{
-	pgBufferUsage.shared_blks_read++; // every checksum is compared
-	return unit::make_page(block);
-}
+	Buffer ReadBufferExtended(
+		Relation relation, ForkNumber fork, BlockNumber block, ReadBufferMode mode, BufferAccessStrategy strategy)
+	{
+		pgBufferUsage.shared_blks_read++; // every checksum is compared
+		return unit::make_page(block);
+	}
 
-bool
-ReadRecentBuffer(RelFileNode node, ForkNumber fork, BlockNumber block, Buffer buffer)
-{
-	return false;
-}
+	bool ReadRecentBuffer(RelFileNode node, ForkNumber fork, BlockNumber block, Buffer buffer)
+	{
+		return false;
+	}
 
-BlockNumber
-BufferGetBlockNumber(Buffer buffer)
-{
-	return unit::block_of(buffer);
-}
+	BlockNumber BufferGetBlockNumber(Buffer buffer)
+	{
+		return unit::block_of(buffer);
+	}
 
-void
-LockBuffer(Buffer buffer, int mode)
-{
-}
+	void LockBuffer(Buffer buffer, int mode) {}
 
-void
-ReleaseBuffer(Buffer buffer)
-{
-}
+	void ReleaseBuffer(Buffer buffer) {}
 
-void
-UnlockReleaseBuffer(Buffer buffer)
-{
-}
+	void UnlockReleaseBuffer(Buffer buffer) {}
 
-bool
-RecoveryInProgress()
-{
-	return false;
-}
+	bool RecoveryInProgress()
+	{
+		return false;
+	}
 
-void
-PageInit(Page page, Size page_bytes, Size special_bytes)
-{
-	std::memset(page, 0, page_bytes);
-	reinterpret_cast<PageHeader>(page)->pd_upper = static_cast<LocationIndex>(page_bytes);
-}
+	void PageInit(Page page, Size page_bytes, Size special_bytes)
+	{
+		std::memset(page, 0, page_bytes);
+		reinterpret_cast<PageHeader>(page)->pd_upper = static_cast<LocationIndex>(page_bytes);
+	}
 
-/// There is no memory for a bit a block of an index as large as that: they are left out then.
-void *
-MemoryContextAllocExtended(MemoryContext context, Size n, int flags)
-{
-	unit::most_memory = Max(unit::most_memory, n);
-	return nullptr;
-}
+	/// There is no memory for a bit a block of an index as large as that: they are left out then.
+	void *MemoryContextAllocExtended(MemoryContext context, Size n, int flags)
+	{
+		unit::most_memory = Max(unit::most_memory, n);
+		return nullptr;
+	}
 
 } // extern "C"

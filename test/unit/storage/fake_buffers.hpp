@@ -1,5 +1,5 @@
-// An index of any size whose pages are made when they are read: what a block is says the stream that lies there. See fake_server.hpp of test/fuzz for memory
-// and errors.
+// An index of any size whose pages are made when they are read: what a block is says the stream that lies there. See
+// fake_server.hpp of test/fuzz for memory and errors.
 #pragma once
 
 #include "fake_server.hpp"

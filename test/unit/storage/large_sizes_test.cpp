@@ -1,5 +1,5 @@
-// Sizes beyond 2^31 and 2^32 in what lies where on pages: bytes and blocks of streams, places of rows of the delta, extents at the end of the largest index
-// that there can be. Each is what arithmetic with more bits says, or an error.
+// Sizes beyond 2^31 and 2^32 in what lies where on pages: bytes and blocks of streams, places of rows of the delta,
+// extents at the end of the largest index that there can be. Each is what arithmetic with more bits says, or an error.
 #include "fake_buffers.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -28,7 +28,8 @@ byte_numbers()
 {
 	std::vector<uint64> bytes;
 
-	for (const uint64 around : {uint64{kPayloadBytes}, k2To31, k2To32, k2To31 * kPayloadBytes, k2To32 * kPayloadBytes - kPayloadBytes})
+	for (const uint64 around :
+		{uint64{kPayloadBytes}, k2To31, k2To32, k2To31 * kPayloadBytes, k2To32 * kPayloadBytes - kPayloadBytes})
 		for (const int64 d : {-8129, -8128, -9, -1, 0, 1, 8, 8127, 8128, 8129})
 			if (d >= 0 || around >= static_cast<uint64>(-d))
 				bytes.push_back(around + static_cast<uint64>(d));
@@ -59,7 +60,8 @@ TEST(LargeStorage, blocks_of_streams_are_exact)
 		EXPECT_TRUE(stream_blocks(n_bytes) == blocks_of(n_bytes)) << n_bytes;
 	EXPECT_EQ(stream_blocks(0), 0u);
 	EXPECT_TRUE(stream_blocks(PG_UINT64_MAX) == blocks_of(PG_UINT64_MAX));
-	EXPECT_GT(stream_blocks(k2To32 * kPayloadBytes), uint64{MaxBlockNumber}) << "more than an index can have is seen to be more";
+	EXPECT_GT(stream_blocks(k2To32 * kPayloadBytes), uint64{MaxBlockNumber})
+		<< "more than an index can have is seen to be more";
 }
 
 TEST(LargeStorage, blocks_of_segments_are_exact)
@@ -69,10 +71,11 @@ TEST(LargeStorage, blocks_of_segments_are_exact)
 			for (const uint64 n_null_rows : {uint64{0}, k2To31, k2To32 + 7})
 			{
 				const MetaData meta = meta_of(ElementType::kFloat32, dim);
-				const Wide expected = blocks_of(Wide{n_rows} * dim * 4) + blocks_of(Wide{n_rows} * 8) + blocks_of(Wide{n_null_rows} * 8) +
-					blocks_of((Wide{n_rows} + n_null_rows + 7) / 8);
+				const Wide expected = blocks_of(Wide{n_rows} * dim * 4) + blocks_of(Wide{n_rows} * 8) +
+					blocks_of(Wide{n_null_rows} * 8) + blocks_of((Wide{n_rows} + n_null_rows + 7) / 8);
 
-				EXPECT_TRUE(segment_blocks(&meta, n_rows, n_null_rows) == expected) << dim << " dimensions, " << n_rows << " rows, " << n_null_rows << " of NULL";
+				EXPECT_TRUE(segment_blocks(&meta, n_rows, n_null_rows) == expected)
+					<< dim << " dimensions, " << n_rows << " rows, " << n_null_rows << " of NULL";
 			}
 }
 
@@ -87,8 +90,10 @@ TEST(LargeStorage, bytes_of_copies_are_exact)
 			for (uint32 i = 0; i < meta.n_segments; i++)
 				meta.segments[i].n_rows = n_rows + i;
 			meta.delta_first_row = k2To32 * 7;
-			EXPECT_TRUE(copy_bytes(&meta, k2To32 * 8) == (Wide{3} * n_rows + 3 + k2To32) * dim * 4) << dim << " dimensions, " << n_rows << " rows";
-			EXPECT_TRUE(copy_bytes(&meta, 5) == (Wide{3} * n_rows + 3) * dim * 4) << "a delta that ends before it begins has no rows";
+			EXPECT_TRUE(copy_bytes(&meta, k2To32 * 8) == (Wide{3} * n_rows + 3 + k2To32) * dim * 4)
+				<< dim << " dimensions, " << n_rows << " rows";
+			EXPECT_TRUE(copy_bytes(&meta, 5) == (Wide{3} * n_rows + 3) * dim * 4)
+				<< "a delta that ends before it begins has no rows";
 		}
 }
 
@@ -163,7 +168,8 @@ TEST(LargeStorage, bytes_of_streams_are_read_from_their_blocks)
 	{
 		first = Min(first, n_bytes - sizeof(bytes));
 		unit::blocks_read.clear();
-		ASSERT_TRUE(stream_read(unit::index(), &meta, &segment, StreamKind::kVectors, first, sizeof(bytes), bytes, nullptr));
+		ASSERT_TRUE(
+			stream_read(unit::index(), &meta, &segment, StreamKind::kVectors, first, sizeof(bytes), bytes, nullptr));
 		EXPECT_TRUE(are_bytes(bytes, first, sizeof(bytes))) << first;
 		EXPECT_TRUE(unit::blocks_read.front() == segment.streams[0].start_block + Wide{first} / kPayloadBytes) << first;
 	}
@@ -183,7 +189,8 @@ TEST(LargeStorage, items_of_streams_are_gathered_from_their_blocks)
 
 	std::vector<char> found(items.size() * 8);
 
-	ASSERT_TRUE(stream_gather(unit::index(), &meta, &segment, StreamKind::kRowIds, 8, items.data(), items.size(), found.data(), nullptr));
+	ASSERT_TRUE(stream_gather(
+		unit::index(), &meta, &segment, StreamKind::kRowIds, 8, items.data(), items.size(), found.data(), nullptr));
 	for (size_t i = 0; i < items.size(); i++)
 		EXPECT_TRUE(are_bytes(found.data() + i * 8, items[i] * 8, 8)) << items[i];
 }
@@ -209,7 +216,8 @@ TEST(LargeStorage, runs_of_items_go_on_over_2_to_32_bytes)
 			stream_open(&cursor, unit::index(), &meta, &segment, StreamKind::kVectors, item_bytes, first_item, nullptr);
 			while (item < first_item + n_wanted && stream_next_run(&cursor, &items, &n))
 			{
-				ASSERT_TRUE(are_bytes(items, item * item_bytes, n * item_bytes)) << "item " << item << " of " << item_bytes << " bytes";
+				ASSERT_TRUE(are_bytes(items, item * item_bytes, n * item_bytes))
+					<< "item " << item << " of " << item_bytes << " bytes";
 				item += n;
 			}
 			ASSERT_FALSE(cursor.foreign);
@@ -273,7 +281,8 @@ TEST(LargeStorage, extents_end_at_the_last_block)
 
 TEST(LargeStorage, a_segment_that_no_index_has_room_for_counts_more_blocks_than_there_are)
 {
-	// What a merge asks for, and refuses: its vectors alone are 2^32 blocks and some, which 32 bits would take for some.
+	// What a merge asks for, and refuses: its vectors alone are 2^32 blocks and some, which 32 bits would take for
+	// some.
 	const MetaData meta = meta_of(ElementType::kFloat32, static_cast<uint32>(kMaxDimensions));
 	const uint64 n_rows = (k2To32 * kPayloadBytes + 1000) / (uint64{kMaxDimensions} * 4);
 

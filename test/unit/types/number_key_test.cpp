@@ -53,7 +53,8 @@ text_of(const std::string &key)
 	char text[kMaxNumberText];
 	NumberFromKey number;
 
-	EXPECT_TRUE(read_number_key(reinterpret_cast<const uint8_t *>(key.data()), static_cast<int>(key.size()), digits, &number));
+	EXPECT_TRUE(
+		read_number_key(reinterpret_cast<const uint8_t *>(key.data()), static_cast<int>(key.size()), digits, &number));
 
 	const int length = number_text(number, text);
 
@@ -114,11 +115,13 @@ samples(std::mt19937_64 &random, int n)
 	std::vector<Sample> found;
 	std::uniform_int_distribution<int> exponents(-40, 40);
 
-	auto add_double = [&](double value) {
+	auto add_double = [&](double value)
+	{
 		if (std::isfinite(value) && value != 0)
 			found.push_back({key_of(value), fixed(value), "double " + std::to_string(value)});
 	};
-	auto add_decimal = [&](std::string digits, int exponent, bool negative) {
+	auto add_decimal = [&](std::string digits, int exponent, bool negative)
+	{
 		while (!digits.empty() && digits.back() == '0')
 			digits.pop_back();
 		while (!digits.empty() && digits.front() == '0')
@@ -136,7 +139,8 @@ samples(std::mt19937_64 &random, int n)
 	for (int i = 0; i < n; i++)
 	{
 		const double wild = std::bit_cast<double>(random());
-		const double mild = std::ldexp(static_cast<double>(static_cast<int64_t>(random()) >> (random() % 60)), exponents(random) / 4);
+		const double mild =
+			std::ldexp(static_cast<double>(static_cast<int64_t>(random()) >> (random() % 60)), exponents(random) / 4);
 		char digits[1200];
 
 		add_double(wild);
@@ -165,7 +169,8 @@ samples(std::mt19937_64 &random, int n)
 			const std::string text = std::to_string(whole);
 			const bool negative = whole < 0;
 
-			found.push_back({key_of(whole), fixed(text.substr(negative), static_cast<int>(text.size()) - negative, negative), text});
+			found.push_back({key_of(whole),
+				fixed(text.substr(negative), static_cast<int>(text.size()) - negative, negative), text});
 			add_decimal(text.substr(negative), static_cast<int>(text.size()) - negative, negative);
 			add_double(static_cast<double>(whole));
 		}
@@ -201,11 +206,12 @@ TEST(NumberKey, text_reads_back_as_the_same_key)
 TEST(NumberKey, special_values_are_in_the_order_of_postgres)
 {
 	const std::vector<std::string> ascending = {key_of(-kInfinity), key_of("-1e131071"), key_of("-1e400"),
-		key_of(-std::numeric_limits<double>::max()), key_of(-1.0), key_of(-5e-324), key_of("-1e-400"), key_of("-1e-16383"),
-		key_of(0.0), key_of("1e-16383"), key_of("1e-400"), key_of(5e-324), key_of("6e-324"), key_of(1e-310), key_of(0.1),
-		key_of(int64_t{1}), key_of("9007199254740992.5"), key_of(int64_t{9007199254740993}), key_of(9007199254740994.0),
-		key_of(int64_t{9223372036854775807}), key_of(9223372036854775808.0), key_of(std::numeric_limits<double>::max()),
-		key_of("1.8e308"), key_of("1e400"), key_of("1e131071"), key_of(kInfinity), key_of(std::nan(""))};
+		key_of(-std::numeric_limits<double>::max()), key_of(-1.0), key_of(-5e-324), key_of("-1e-400"),
+		key_of("-1e-16383"), key_of(0.0), key_of("1e-16383"), key_of("1e-400"), key_of(5e-324), key_of("6e-324"),
+		key_of(1e-310), key_of(0.1), key_of(int64_t{1}), key_of("9007199254740992.5"),
+		key_of(int64_t{9007199254740993}), key_of(9007199254740994.0), key_of(int64_t{9223372036854775807}),
+		key_of(9223372036854775808.0), key_of(std::numeric_limits<double>::max()), key_of("1.8e308"), key_of("1e400"),
+		key_of("1e131071"), key_of(kInfinity), key_of(std::nan(""))};
 
 	for (size_t i = 1; i < ascending.size(); i++)
 		EXPECT_LT(ascending[i - 1], ascending[i]) << i;
@@ -246,9 +252,11 @@ TEST(NumberKey, refuses_what_is_no_number_or_too_long)
 {
 	uint8_t key[kMaxNumberKey];
 	int length;
-	auto read = [&](const std::string &text) { return read_number(text.data(), static_cast<int>(text.size()), key, &length); };
+	auto read = [&](const std::string &text)
+	{ return read_number(text.data(), static_cast<int>(text.size()), key, &length); };
 
-	for (const char *text : {"", "-", ".", "e5", "1e", "1e+", "1..2", "1.2.3", "+1", " 1", "1 ", "0x10", "1f2", "inf", "--1", "1ff"})
+	for (const char *text :
+		{"", "-", ".", "e5", "1e", "1e+", "1..2", "1.2.3", "+1", " 1", "1 ", "0x10", "1f2", "inf", "--1", "1ff"})
 		EXPECT_EQ(read(text), ReadNumber::kSyntax) << text;
 	EXPECT_EQ(read("1e200001"), ReadNumber::kOutOfRange);
 	EXPECT_EQ(read("1e99999999999999999999999"), ReadNumber::kOutOfRange);

@@ -64,7 +64,8 @@ good_requests()
 		request(RequestType::kSearch, kSearch, Filler<20>{}),
 		request(RequestType::kNext, NextRequest{3}),
 		request(RequestType::kDescribe),
-		request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
+		request(
+			RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
 		request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, Filler<24>{}, Filler<60>{}),
 		request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, Filler<30>{}),
 		request(RequestType::kSeal, SegmentRequest{1, 0, 3}),
@@ -126,14 +127,15 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 				continue;
 			memcpy(cut.data() + offsetof(RequestHeader, body_bytes), &body_bytes, 4);
 
-			// Rows and structures alone may come in another size: then each vector is shorter, which the copy does not accept.
+			// Rows and structures alone may come in another size: then each vector is shorter, which the copy does not
+			// accept.
 			const RequestType type = static_cast<RequestType>(bytes[0]);
 			RequestView view;
 
 			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
 			{
-				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend || type == RequestType::kLoadStructure ||
-							type == RequestType::kBuild)
+				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend ||
+					type == RequestType::kLoadStructure || type == RequestType::kBuild)
 					<< int{bytes[0]} << " " << length;
 				if (type == RequestType::kLoadStructure) // any part of the structure is one
 					EXPECT_EQ(view.n_structure_bytes, length - sizeof(RequestHeader) - sizeof(StructureRequest));
@@ -162,13 +164,17 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 
 	EXPECT_EQ(begin([](BuildSpec *) {}), ParseResult::kOk);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
-	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }), ParseResult::kOk);
+	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming; }),
+		ParseResult::kOk);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kBit; }), ParseResult::kType);
-	EXPECT_EQ(begin([](BuildSpec *spec) { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }), ParseResult::kType);
+	EXPECT_EQ(begin([](BuildSpec *spec)
+				  { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }),
+		ParseResult::kType);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->zero[1] = 1; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = 0; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BuildSpec *spec) { spec->n_clusters = kMaxBuildLists + 1; }), ParseResult::kField);
-	EXPECT_EQ(begin([](BuildSpec *spec) { spec->tolerance = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
+	EXPECT_EQ(
+		begin([](BuildSpec *spec) { spec->tolerance = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kAssign, 3, 7), ParseResult::kOk);
 	EXPECT_EQ(step(BuildStep::kAssign, 0, 7), ParseResult::kField);
 	EXPECT_EQ(step(BuildStep::kAssign, 7, 7), ParseResult::kLength);
@@ -177,9 +183,12 @@ TEST(Codec, rejects_builds_that_say_what_they_must_not)
 	EXPECT_EQ(step(BuildStep::kTrain, 0, 0), ParseResult::kLength);
 	EXPECT_EQ(step(BuildStep::kEnd, 3, 0), ParseResult::kField);
 	EXPECT_EQ(step(static_cast<BuildStep>(200), 3, 0), ParseResult::kType);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(200), 1, 0})), ParseResult::kType);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{static_cast<BuildResult>(200), 1, 0})),
+		ParseResult::kType);
+	EXPECT_EQ(
+		parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, 0, 0})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kBuildRead, BuildReadRequest{BuildResult::kReport, kMaxAreaBytes + 1, 0})),
+		ParseResult::kField);
 }
 
 TEST(Codec, rejects_codes_of_builds_that_say_what_they_must_not)
@@ -228,10 +237,16 @@ TEST(Codec, rejects_builds_of_graphs_that_say_what_they_must_not)
 
 	EXPECT_EQ(begin([](GraphBuildSpec *) {}), ParseResult::kOk);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->dim = 0; }), ParseResult::kType);
-	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kHamming, spec->dim = 64000; }), ParseResult::kOk);
-	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit, spec->metric = Metric::kJaccard, spec->hash_bits = 64; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec)
+				  { spec->element = ElementType::kBit, spec->metric = Metric::kHamming, spec->dim = 64000; }),
+		ParseResult::kOk);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec)
+				  { spec->element = ElementType::kBit, spec->metric = Metric::kJaccard, spec->hash_bits = 64; }),
+		ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kBit; }), ParseResult::kType);
-	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }), ParseResult::kType);
+	EXPECT_EQ(begin([](GraphBuildSpec *spec)
+				  { spec->element = ElementType::kSet, spec->metric = Metric::kMatchCount, spec->dim = 8; }),
+		ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->metric = static_cast<Metric>(200); }), ParseResult::kType);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->prune = 2; }), ParseResult::kField);
 	EXPECT_EQ(begin([](GraphBuildSpec *spec) { spec->measure = 2; }), ParseResult::kField);
@@ -292,12 +307,15 @@ TEST(Codec, rejects_counts_that_overflow)
 	for (const uint32_t n : {0u, 5u, 0x20000003u, 0x7fffffffu, 0x80000000u, 0xffffffffu})
 	{
 		EXPECT_NE(parse(request(RequestType::kLoadRows, RowsRequest{0, 1, n}, Filler<84>{})), ParseResult::kOk) << n;
-		EXPECT_NE(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, n, 1, 1, 0}, Filler<2>{})), ParseResult::kOk);
+		EXPECT_NE(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, n, 1, 1, 0}, Filler<2>{})),
+			ParseResult::kOk);
 		EXPECT_NE(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, n, 0}, uint32_t{1}, uint32_t{2})),
 			ParseResult::kOk);
 	}
-	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{uint64_t{1} << 48, 1, 3}, Filler<84>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, uint64_t{1} << 63, 13, 1, 1, 0}, Filler<2>{})),
+	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{uint64_t{1} << 48, 1, 3}, Filler<84>{})),
+		ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kTombstones, TombstonesRequest{1, uint64_t{1} << 63, 13, 1, 1, 0}, Filler<2>{})),
 		ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, ~uint64_t{0}, 3})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, ~uint64_t{0}})), ParseResult::kField);
@@ -310,7 +328,8 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 
 	search.n_probes = 2;
 
-	const Bytes good = request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{});
+	const Bytes good =
+		request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{});
 
 	ASSERT_EQ(parse_request(good.data(), good.size(), 7, &view), ParseResult::kOk);
 	EXPECT_EQ(view.probes[0].segment, 3u);
@@ -318,10 +337,17 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(view.probes[0].probes, 8u);
 	EXPECT_EQ(view.vector, good.data() + sizeof(RequestHeader) + sizeof(SearchRequest) + 32);
 	EXPECT_EQ(view.probes[1].candidates, 90u);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 1}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 0, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{0, 1, 90, 0}, Filler<20>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, Filler<20>{})), ParseResult::kLength);
+	EXPECT_EQ(parse(request(
+				  RequestType::kSearch, search, SegmentProbes{3, 8, 0, 1}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(
+				  RequestType::kSearch, search, SegmentProbes{3, 0, 0, 0}, SegmentProbes{5, 1, 90, 0}, Filler<20>{})),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(
+				  RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, SegmentProbes{0, 1, 90, 0}, Filler<20>{})),
+		ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kSearch, search, SegmentProbes{3, 8, 0, 0}, Filler<20>{})), ParseResult::kLength);
 
 	const Bytes structure = request(RequestType::kLoadStructure, StructureRequest{8, 1, 65536}, Filler<5>{});
 
@@ -330,19 +356,22 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(view.structure_bytes, structure.data() + sizeof(RequestHeader) + sizeof(StructureRequest));
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 0, 1}, Filler<5>{})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 0}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 65537}, Filler<5>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 65537}, Filler<5>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{uint64_t{1} << 48, 1, 1}, Filler<5>{})),
+		ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 1})), ParseResult::kLength);
-	for (const CopyKind kind :
-		{CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists, CopyKind::kMatch, CopyKind::kHashedGraph,
-			CopyKind::kCodes})
-		EXPECT_EQ(parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
+	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists,
+			 CopyKind::kMatch, CopyKind::kHashedGraph, CopyKind::kCodes})
+		EXPECT_EQ(
+			parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
 			ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kCreate,
 				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(7), 0})),
 		ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
-	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none
+	EXPECT_EQ(
+		parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 2, 0, 3})), ParseResult::kField);
 }
 
@@ -362,15 +391,19 @@ TEST(Codec, takes_sets_as_they_are_meant)
 	EXPECT_EQ(view.row_bytes, 16u);
 	EXPECT_EQ(view.vector_bytes, 5u);
 	EXPECT_EQ(view.vector, good.data() + good.size() - 5);
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{})), ParseResult::kLength); // no query
+	EXPECT_EQ(
+		parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{})), ParseResult::kLength); // no query
 	for (const uint32_t dim : {0u, 7u, 4097u, 0x80000000u})
 	{
 		search.dim = dim;
-		EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kType) << dim;
+		EXPECT_EQ(
+			parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kType)
+			<< dim;
 	}
 	search.dim = 16;
 	search.n_rows = 0xffffffffu;
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kLength);
+	EXPECT_EQ(
+		parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<32>{}, Filler<5>{})), ParseResult::kLength);
 
 	const Bytes rows = request(RequestType::kLoadRows, RowsRequest{0, 1, 2}, Filler<16>{}); // without vectors
 
@@ -398,7 +431,8 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1; }), ParseResult::kOk);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1.01f; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = -0.5f; }), ParseResult::kField);
-	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = std::numeric_limits<float>::quiet_NaN(); }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = std::numeric_limits<float>::quiet_NaN(); }),
+		ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->n_probes = 1; }), ParseResult::kLength);
 	EXPECT_EQ(with([](SearchRequest *s) { s->n_probes = 17; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->rows_position = 1; }), ParseResult::kField); // without rows
@@ -430,11 +464,14 @@ TEST(Codec, finds_rows_and_vector_of_a_search_where_they_lie)
 	for (const uint32_t n : {2u, 4u, 0x33333333u, 0x80000003u, 0xffffffffu})
 	{
 		search.n_rows = n;
-		EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kLength) << n;
+		EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})),
+			ParseResult::kLength)
+			<< n;
 	}
 	search.n_rows = 3;
 	search.rows_position = uint64_t{1} << 48;
-	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kField);
 }
 
 TEST(Codec, rejects_wrong_headers)
@@ -462,12 +499,18 @@ TEST(Codec, rejects_fields_that_do_not_go_together)
 	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{0, 0, 3}, Filler<84>{})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kAppend, RowsRequest{0, 1, 3}, Filler<84>{})), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kSeal, SegmentRequest{0, 0, 3})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 1, 1, 0}, Filler<2>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 0, 1, 0}, Filler<2>{})), ParseResult::kOk);
-	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 2, 0}, Filler<2>{})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{4}, uint32_t{4})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{0}, uint32_t{4})), ParseResult::kField);
-	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 17, 0}, Filler<68>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 1, 1, 0}, Filler<2>{})),
+		ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kTombstones, TombstonesRequest{1, 9, 13, 0, 1, 0}, Filler<2>{})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kTombstones, TombstonesRequest{1, 8, 13, 1, 2, 0}, Filler<2>{})),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{4}, uint32_t{4})),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 2, 0}, uint32_t{0}, uint32_t{4})),
+		ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kManifest, ManifestRequest{1, 1, 0, 17, 0}, Filler<68>{})), ParseResult::kField);
 }
 
 TEST(Codec, survives_random_changes_of_good_requests)
@@ -521,7 +564,8 @@ TEST(Codec, accepts_good_replies)
 	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 24)), ParseResult::kOk);
-	EXPECT_EQ(parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 51)), ParseResult::kOk); // 9 bytes of codes each
+	EXPECT_EQ(
+		parse_as(RequestType::kBuild, reply(ReplyStatus::kOk, 3, 0, 51)), ParseResult::kOk); // 9 bytes of codes each
 }
 
 TEST(Codec, rejects_a_reply_with_a_coverage_that_there_is_not)
@@ -539,7 +583,8 @@ TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)
 	const Bytes good = reply(ReplyStatus::kOk, 3, 1, 48);
 
 	for (size_t length = 0; length < good.size(); length++)
-		EXPECT_NE(parse_as(RequestType::kSearch, Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(length))), ParseResult::kOk);
+		EXPECT_NE(parse_as(RequestType::kSearch, Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(length))),
+			ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kSearch, good, 10), ParseResult::kSequence);
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 4, 0, 48)), ParseResult::kLength);
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 0x10000003, 0, 48)), ParseResult::kLength);

@@ -1,5 +1,6 @@
-// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type, the replies to
-// them, and replies that are refused, written out by this file, so that fuzzing starts behind the parsers' first checks. After a change of the protocol:
+// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type, the replies
+// to them, and replies that are refused, written out by this file, so that fuzzing starts behind the parsers' first
+// checks. After a change of the protocol:
 //   VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'
 #include <cstdint>
 #include <cstdlib>
@@ -65,14 +66,16 @@ request(RequestType type, const T &...pieces)
 
 	(put(&body, pieces), ...);
 	put(&whole, kRequestSequence);
-	put(&whole, RequestHeader{type, static_cast<uint32_t>(body.size()), kRequestSequence, CopyKey{1, 2, 3, 0, 4, 5}, {}});
+	put(&whole,
+		RequestHeader{type, static_cast<uint32_t>(body.size()), kRequestSequence, CopyKey{1, 2, 3, 0, 4, 5}, {}});
 	put(&whole, body);
 	return whole;
 }
 
 /// As fuzz_reply reads it: the request's type, its sequence number, then the reply area.
 Bytes
-reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, const Bytes &body, Coverage coverage = Coverage::kAll)
+reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, const Bytes &body,
+	Coverage coverage = Coverage::kAll)
 {
 	ReplyHeader header{};
 	Bytes whole;
@@ -123,14 +126,23 @@ request_seeds()
 		{"search", request(RequestType::kSearch, search, filler(20))},
 		{"search_after", request(RequestType::kSearch, after, filler(2))},
 		{"search_rows", request(RequestType::kSearch, rows, filler(16), filler(20), filler(10))},
-		{"search_probes", request(RequestType::kSearch, probes, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, filler(20))},
+		{"search_probes",
+			request(RequestType::kSearch, probes, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, filler(20))},
 		{"search_set", request(RequestType::kSearch, set, filler(7))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
 		{"describe", request(RequestType::kDescribe)},
-		{"create", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
-		{"create_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})},
-		{"create_coded_lists", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodedLists, 0})},
-		{"create_codes", request(RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodes, 0})},
+		{"create",
+			request(RequestType::kCreate,
+				CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0})},
+		{"create_lists",
+			request(RequestType::kCreate,
+				CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kLists, 0})},
+		{"create_coded_lists",
+			request(RequestType::kCreate,
+				CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodedLists, 0})},
+		{"create_codes",
+			request(RequestType::kCreate,
+				CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodes, 0})},
 		{"load_structure", request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, filler(24))},
 		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
 		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},
@@ -149,12 +161,18 @@ request_seeds()
 		{"build_assign", request(RequestType::kBuild, BuildRequest{BuildStep::kAssign, 3, 7}, filler(60))},
 		{"build_graph", request(RequestType::kBuild, BuildRequest{BuildStep::kBeginGraph, 0, 0}, graph)},
 		{"build_graph_rows", request(RequestType::kBuild, BuildRequest{BuildStep::kRows, 3, 7}, filler(60))},
-		{"build_codes", request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, CodesSpec{CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1})},
-		{"build_codes_bytes", request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0}, CodesSpec{CodesKind::kSq8, 0, 0, 0, 0, 0, 0, 1})},
-		{"build_codes_training", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesTraining, 3, 0}, filler(60))},
+		{"build_codes",
+			request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0},
+				CodesSpec{CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1})},
+		{"build_codes_bytes",
+			request(RequestType::kBuild, BuildRequest{BuildStep::kCodes, 0, 0},
+				CodesSpec{CodesKind::kSq8, 0, 0, 0, 0, 0, 0, 1})},
+		{"build_codes_training",
+			request(RequestType::kBuild, BuildRequest{BuildStep::kCodesTraining, 3, 0}, filler(60))},
 		{"build_codes_train", request(RequestType::kBuild, BuildRequest{BuildStep::kTrainCodes, 0, 0})},
 		{"build_codes_model", request(RequestType::kBuild, BuildRequest{BuildStep::kCodesModel, 4, 0}, filler(16))},
-		{"build_insert", request(RequestType::kBuild, BuildRequest{BuildStep::kBeginInsert, 0, 0}, InsertBuildSpec{insert, 9, 8})},
+		{"build_insert",
+			request(RequestType::kBuild, BuildRequest{BuildStep::kBeginInsert, 0, 0}, InsertBuildSpec{insert, 9, 8})},
 		{"build_insert_edges", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEdges, 3, 7}, filler(48))},
 		{"build_insert_numbers", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseNumbers, 3, 7}, filler(12))},
 		{"build_insert_entries", request(RequestType::kBuild, BuildRequest{BuildStep::kBaseEntries, 3, 0}, filler(12))},
@@ -177,7 +195,8 @@ reply_seeds()
 		{"search_part", reply(RequestType::kSearch, ReplyStatus::kOk, 2, 0, neighbors, Coverage::kPart)},
 		{"next", reply(RequestType::kNext, ReplyStatus::kOk, 2, 0, neighbors)},
 		{"behind", reply(RequestType::kSearch, ReplyStatus::kBehind, 0, 0, {})},
-		{"describe", reply(RequestType::kDescribe, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyState) + sizeof(SegmentState)))},
+		{"describe",
+			reply(RequestType::kDescribe, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyState) + sizeof(SegmentState)))},
 		{"stats", reply(RequestType::kStats, ReplyStatus::kOk, 0, 0, filler(sizeof(WorkerStats)))},
 		{"inventory", reply(RequestType::kInventory, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyInfo)))},
 		{"checksum", reply(RequestType::kChecksum, ReplyStatus::kOk, 0, 0, filler(sizeof(ChecksumReply)))},
@@ -227,7 +246,8 @@ TEST(Corpus, has_a_good_request_of_every_type)
 	RequestView view;
 
 	EXPECT_EQ(static_cast<uint32_t>(*types.rbegin()), types.size());
-	EXPECT_EQ(parse_request(unknown.data() + sizeof(uint64_t), unknown.size() - sizeof(uint64_t), kRequestSequence, &view),
+	EXPECT_EQ(
+		parse_request(unknown.data() + sizeof(uint64_t), unknown.size() - sizeof(uint64_t), kRequestSequence, &view),
 		ParseResult::kType)
 		<< "request type " << next << " has no input for the fuzz targets";
 }
@@ -262,7 +282,8 @@ files_of(const std::filesystem::path &folder, const Seeds &seeds)
 	{
 		std::ifstream file(entry.path(), std::ios::binary);
 
-		files[entry.path().filename().string()] = Bytes(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+		files[entry.path().filename().string()] =
+			Bytes(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 	}
 	return files;
 }
@@ -275,7 +296,8 @@ TEST(Corpus, files_are_these_inputs)
 	replies.merge(refused_reply_seeds());
 	for (const auto &[folder, seeds] : {std::pair{"request", request_seeds()}, std::pair{"reply", replies}})
 		EXPECT_TRUE(files_of(corpus / folder, seeds) == seeds)
-			<< (corpus / folder) << " is of another protocol: VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'";
+			<< (corpus / folder)
+			<< " is of another protocol: VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'";
 }
 
 } // namespace

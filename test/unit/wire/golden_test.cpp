@@ -1,5 +1,5 @@
-// The bytes of every structure, written out. A test here fails when a layout changes: then README.md, kProtocolVersion and
-// this file change together.
+// The bytes of every structure, written out. A test here fails when a layout changes: then README.md, kProtocolVersion
+// and this file change together.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -89,7 +89,8 @@ TEST(Golden, greeting)
 TEST(Golden, builds)
 {
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kAssign, 0x0102, 0x0304}), "0600000002010000 0403000000000000");
-	EXPECT_EQ(hex(BuildSpec{128, ElementType::kFloat16, Metric::kCosine, {}, 0x0102, 0x0304, 0x0506, 12, 0x0708, 20, 1.0f}),
+	EXPECT_EQ(
+		hex(BuildSpec{128, ElementType::kFloat16, Metric::kCosine, {}, 0x0102, 0x0304, 0x0506, 12, 0x0708, 20, 1.0f}),
 		"8000000001020000 0201000004030000 060500000c000000 0807000000000000 140000000000803f");
 	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kNeighbors, 0x0102, 0x0304}), "0300000002010000 0403000000000000");
 	EXPECT_EQ(hex(BuildReport{1.0, 0x0102, 0x0304}), "000000000000f03f 0201000004030000");
@@ -99,16 +100,20 @@ TEST(Golden, builds)
 	EXPECT_EQ(hex(GraphBuildSpec{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 128, 0}),
 		"8000000001020101 0403020120000000 0605000000000000 8000000000000000");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kBaseEdges, 0x0102, 0x0304}), "1000000002010000 0403000000000000");
-	EXPECT_EQ(hex(InsertBuildSpec{{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 0, 0}, 0x0708, 0x090a}),
+	EXPECT_EQ(hex(InsertBuildSpec{
+				  {128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 0, 0}, 0x0708, 0x090a}),
 		"8000000001020101 0403020120000000 0605000000000000 0000000000000000 080700000a090000");
-	EXPECT_EQ(hex(GraphBuildState{GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
-		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 0100000000000000");
+	EXPECT_EQ(hex(GraphBuildState{
+				  GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
+		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 "
+		"0100000000000000");
 	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodes, 0, 0}), "0b00000000000000 0000000000000000");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesTraining, 0x0102, 0}), "0c00000002010000 0000000000000000");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kTrainCodes, 0, 0}), "0d00000000000000 0000000000000000");
 	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesModel, 0x0102, 0}), "0e00000002010000 0000000000000000");
-	EXPECT_EQ(hex(CodesSpec{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}), "0308010002010000 0403000000000000 0605000000000000");
+	EXPECT_EQ(hex(CodesSpec{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}),
+		"0308010002010000 0403000000000000 0605000000000000");
 	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kCodesModel, 0x0102, 0x0304}), "0a00000002010000 0403000000000000");
 	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
 	EXPECT_EQ(kRowOutOfRange, 0x80000000U);
@@ -129,19 +134,24 @@ TEST(Golden, headers)
 	reply.batch_size = 3;
 	reply.coverage = Coverage::kPart;
 	reply.n_rescored = 0x200;
-	EXPECT_EQ(hex(reply), "0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000002000000 "
-						  "0002000000000000" + zeros(2));
+	EXPECT_EQ(hex(reply),
+		"0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000002000000 "
+		"0002000000000000" +
+			zeros(2));
 }
 
 TEST(Golden, search)
 {
-	SearchRequest search{kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5};
+	SearchRequest search{
+		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
-	EXPECT_EQ(hex(search), kVersionBytes + " 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
-										   "010200000000403f 4000000000000000 0200000005000000");
+	EXPECT_EQ(hex(search),
+		kVersionBytes +
+			" 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
+			"010200000000403f 4000000000000000 0200000005000000");
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
@@ -186,9 +196,10 @@ TEST(Golden, state)
 	info.n_segments = 8;
 	info.current = 1;
 	info.leased = 1;
-	EXPECT_EQ(hex(info), kKeyBytes + " " + kVersionBytes +
-							 " 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 "
-							 "0600000000000000 0700000000000000 0800000001000100");
+	EXPECT_EQ(hex(info),
+		kKeyBytes + " " + kVersionBytes +
+			" 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 "
+			"0600000000000000 0700000000000000 0800000001000100");
 }
 
 TEST(Golden, checks)

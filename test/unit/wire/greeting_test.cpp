@@ -1,5 +1,6 @@
-// The greeting as a client sees it: a false worker, which is this test, answers HELLO with a WELCOME that is right but for one thing. Whatever that is, the
-// client says so, is closed, and keeps none of the descriptors that came along. What the real worker sends is tested in test/unit/worker.
+// The greeting as a client sees it: a false worker, which is this test, answers HELLO with a WELCOME that is right but
+// for one thing. Whatever that is, the client says so, is closed, and keeps none of the descriptors that came along.
+// What the real worker sends is tested in test/unit/worker.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -42,7 +43,8 @@ constexpr char kMemoryName[] = "vectorgpu_greeting_test";
 /// What a false worker answers with. As it is made, nothing is wrong with it.
 struct Answer
 {
-	Welcome welcome = {kMagic, kProtocolVersion, WelcomeStatus::kWelcome, kEpoch, 77, kRequestBytes, kReplyBytes, 4711, EngineKind::kCuda, {}};
+	Welcome welcome = {kMagic, kProtocolVersion, WelcomeStatus::kWelcome, kEpoch, 77, kRequestBytes, kReplyBytes, 4711,
+		EngineKind::kCuda, {}};
 	size_t message_bytes = sizeof(Welcome); // beyond a WELCOME: zeros
 	size_t n_descriptors = 3;               // beyond the three: eventfds
 	unsigned memory_flags = MFD_ALLOW_SEALING;
@@ -50,7 +52,7 @@ struct Answer
 	size_t memory_bytes = slot_bytes(kRequestBytes, kReplyBytes);
 	std::function<int()> other_memory; // instead of a memfd
 	std::function<int()> other_doorbell;
-	bool silent = false; // nothing is sent, and the connection stays
+	bool silent = false;   // nothing is sent, and the connection stays
 	bool hangs_up = false; // nothing is sent, and the connection is closed
 };
 
@@ -80,7 +82,8 @@ memory_is_mapped()
 int
 make_memory(const Answer &answer)
 {
-	const int fd = answer.other_memory ? answer.other_memory() : memfd_create(kMemoryName, MFD_CLOEXEC | answer.memory_flags);
+	const int fd =
+		answer.other_memory ? answer.other_memory() : memfd_create(kMemoryName, MFD_CLOEXEC | answer.memory_flags);
 
 	EXPECT_GE(fd, 0) << strerror(errno);
 	if (answer.other_memory)
@@ -106,7 +109,8 @@ public:
 		address.sun_family = AF_UNIX;
 		memcpy(address.sun_path, path, sizeof(path));
 		listening_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-		if (listening_ < 0 || bind(listening_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0 || listen(listening_, 1) != 0)
+		if (listening_ < 0 || bind(listening_, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0 ||
+			listen(listening_, 1) != 0)
 			ADD_FAILURE() << strerror(errno);
 		path_ = path;
 	}
@@ -174,7 +178,9 @@ private:
 		header.msg_iov = &part;
 		header.msg_iovlen = 1;
 		while (fds_.size() < answer.n_descriptors)
-			fds_.push_back(fds_.empty() ? make_memory(answer) : fds_.size() == 1 && answer.other_doorbell ? answer.other_doorbell() : eventfd(0, EFD_CLOEXEC));
+			fds_.push_back(fds_.empty()                         ? make_memory(answer)
+					: fds_.size() == 1 && answer.other_doorbell ? answer.other_doorbell()
+																: eventfd(0, EFD_CLOEXEC));
 		if (!fds_.empty())
 		{
 			header.msg_control = control;
@@ -187,7 +193,8 @@ private:
 			rights->cmsg_len = CMSG_LEN(sizeof(int) * fds_.size());
 			memcpy(CMSG_DATA(rights), fds_.data(), sizeof(int) * fds_.size());
 		}
-		EXPECT_EQ(sendmsg(connection_, &header, MSG_NOSIGNAL), static_cast<ssize_t>(answer.message_bytes)) << strerror(errno);
+		EXPECT_EQ(sendmsg(connection_, &header, MSG_NOSIGNAL), static_cast<ssize_t>(answer.message_bytes))
+			<< strerror(errno);
 	}
 
 	int listening_ = -1;
@@ -238,7 +245,8 @@ protected:
 	}
 
 	/// An answer that is right but for what `change` changes ends in `expected`, with nothing left over.
-	void refuses(const char *what, ClientResult expected, const std::function<void(Answer *)> &change, int timeout_ms = kPatienceMs)
+	void refuses(const char *what, ClientResult expected, const std::function<void(Answer *)> &change,
+		int timeout_ms = kPatienceMs)
 	{
 		SCOPED_TRACE(what);
 
@@ -291,7 +299,8 @@ TEST_F(Greeting, of_a_right_worker_opens_the_session)
 		EXPECT_EQ(client_.reply_area_bytes, kReplyBytes);
 		EXPECT_TRUE(client_alive(&client_));
 
-		// Each descriptor is taken for what it is: the worker sees a request in the first and hears of it by the second.
+		// Each descriptor is taken for what it is: the worker sees a request in the first and hears of it by the
+		// second.
 		ASSERT_EQ(client_submit(&client_, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kOk);
 		EXPECT_EQ(pread(worker.fds()[0], &state, sizeof(state), 0), static_cast<ssize_t>(sizeof(state)));
 		EXPECT_EQ(state, static_cast<uint32_t>(SlotState::kSubmitted));
@@ -321,8 +330,8 @@ TEST_F(Greeting, that_says_no_is_understood_with_descriptors_or_without)
 	{
 		uint16_t status;
 		ClientResult result;
-	} cases[] = {{1, ClientResult::kSkew}, {2, ClientResult::kSkew}, {3, ClientResult::kFull}, {4, ClientResult::kProtocol}, {5, ClientResult::kProtocol},
-		{0xffff, ClientResult::kProtocol}};
+	} cases[] = {{1, ClientResult::kSkew}, {2, ClientResult::kSkew}, {3, ClientResult::kFull},
+		{4, ClientResult::kProtocol}, {5, ClientResult::kProtocol}, {0xffff, ClientResult::kProtocol}};
 
 	for (const auto &one : cases)
 		for (const size_t n : {0, 3})
@@ -336,7 +345,8 @@ TEST_F(Greeting, that_says_no_is_understood_with_descriptors_or_without)
 
 TEST_F(Greeting, with_areas_that_are_too_small_too_large_or_odd_is_refused)
 {
-	for (const uint32_t bytes : {0u, 64u, kMinAreaBytes - 64, kMaxAreaBytes + 64, kMinAreaBytes + 1, kMinAreaBytes + 32})
+	for (const uint32_t bytes :
+		{0u, 64u, kMinAreaBytes - 64, kMaxAreaBytes + 64, kMinAreaBytes + 1, kMinAreaBytes + 32})
 	{
 		const std::string text = std::to_string(bytes) + " bytes";
 
@@ -359,7 +369,8 @@ TEST_F(Greeting, with_areas_that_are_too_small_too_large_or_odd_is_refused)
 TEST_F(Greeting, of_another_length_is_refused)
 {
 	for (const size_t bytes : {size_t{1}, sizeof(Welcome) - 1, sizeof(Welcome) + 1, size_t{4096}})
-		refuses((std::to_string(bytes) + " bytes").c_str(), ClientResult::kProtocol, [&](Answer *a) { a->message_bytes = bytes; });
+		refuses((std::to_string(bytes) + " bytes").c_str(), ClientResult::kProtocol,
+			[&](Answer *a) { a->message_bytes = bytes; });
 
 	// Without a byte it is what a closed connection looks like.
 	refuses("0 bytes", ClientResult::kUnavailable, [](Answer *a) { a->message_bytes = 0; });
@@ -370,14 +381,16 @@ TEST_F(Greeting, of_another_length_is_refused)
 TEST_F(Greeting, with_fewer_or_more_than_three_descriptors_is_refused)
 {
 	for (const size_t n : {0, 1, 2, 4, 8, 9, 20}) // the client has room for eight
-		refuses((std::to_string(n) + " descriptors").c_str(), ClientResult::kProtocol, [&](Answer *a) { a->n_descriptors = n; });
+		refuses((std::to_string(n) + " descriptors").c_str(), ClientResult::kProtocol,
+			[&](Answer *a) { a->n_descriptors = n; });
 }
 
 TEST_F(Greeting, with_memory_that_may_shrink_is_refused)
 {
 	refuses("no seals", ClientResult::kProtocol, [](Answer *a) { a->seals = 0; });
 	refuses("other seals", ClientResult::kProtocol, [](Answer *a) { a->seals = F_SEAL_GROW; });
-	refuses("other seals, and no more can be added", ClientResult::kProtocol, [](Answer *a) { a->seals = F_SEAL_GROW | F_SEAL_SEAL; });
+	refuses("other seals, and no more can be added", ClientResult::kProtocol,
+		[](Answer *a) { a->seals = F_SEAL_GROW | F_SEAL_SEAL; });
 	refuses("memory that cannot be sealed", ClientResult::kProtocol,
 		[](Answer *a)
 		{
@@ -389,7 +402,8 @@ TEST_F(Greeting, with_memory_that_may_shrink_is_refused)
 TEST_F(Greeting, with_memory_that_is_shorter_than_the_areas_is_refused)
 {
 	for (const size_t bytes : {size_t{0}, size_t{kSlotHeaderBytes}, slot_bytes(kRequestBytes, kReplyBytes) - 1})
-		refuses((std::to_string(bytes) + " bytes").c_str(), ClientResult::kProtocol, [&](Answer *a) { a->memory_bytes = bytes; });
+		refuses((std::to_string(bytes) + " bytes").c_str(), ClientResult::kProtocol,
+			[&](Answer *a) { a->memory_bytes = bytes; });
 }
 
 TEST_F(Greeting, with_something_else_than_sealed_memory_is_refused)
@@ -405,17 +419,22 @@ TEST_F(Greeting, with_something_else_than_sealed_memory_is_refused)
 				return fd;
 			};
 		});
-	refuses("a folder", ClientResult::kProtocol, [](Answer *a) { a->other_memory = [] { return open(".", O_RDONLY | O_CLOEXEC); }; });
-	refuses("an eventfd", ClientResult::kProtocol, [](Answer *a) { a->other_memory = [] { return eventfd(0, EFD_CLOEXEC); }; });
-	refuses("a socket", ClientResult::kProtocol, [](Answer *a) { a->other_memory = [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }; });
+	refuses("a folder", ClientResult::kProtocol,
+		[](Answer *a) { a->other_memory = [] { return open(".", O_RDONLY | O_CLOEXEC); }; });
+	refuses("an eventfd", ClientResult::kProtocol,
+		[](Answer *a) { a->other_memory = [] { return eventfd(0, EFD_CLOEXEC); }; });
+	refuses("a socket", ClientResult::kProtocol,
+		[](Answer *a) { a->other_memory = [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }; });
 }
 
 /// What only the system refuses: the second when the memory is mapped already.
 TEST_F(Greeting, that_the_system_does_not_let_be_used_is_refused)
 {
-	refuses("memory that cannot be written", ClientResult::kSystem, [](Answer *a) { a->seals = F_SEAL_SHRINK | F_SEAL_WRITE; });
+	refuses("memory that cannot be written", ClientResult::kSystem,
+		[](Answer *a) { a->seals = F_SEAL_SHRINK | F_SEAL_WRITE; });
 	EXPECT_EQ(client_.error_number, EPERM);
-	refuses("a doorbell that is only a name", ClientResult::kSystem, [](Answer *a) { a->other_doorbell = [] { return open(".", O_PATH | O_CLOEXEC); }; });
+	refuses("a doorbell that is only a name", ClientResult::kSystem,
+		[](Answer *a) { a->other_doorbell = [] { return open(".", O_PATH | O_CLOEXEC); }; });
 	EXPECT_EQ(client_.error_number, EBADF);
 }
 

@@ -1,4 +1,5 @@
-// Sizes beyond 2^31 and 2^32 on the wire: rows at the end of the largest table, areas of a slot, counts whose product with a row's bytes has more than 32 bits.
+// Sizes beyond 2^31 and 2^32 on the wire: rows at the end of the largest table, areas of a slot, counts whose product
+// with a row's bytes has more than 32 bits.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -20,7 +21,8 @@ constexpr uint64_t k2To32 = uint64_t{1} << 32;
 
 TEST(LargeWire, rows_of_the_last_block_are_rows)
 {
-	const WireNeighbor last[] = {{1, make_row_id(0x7FFFFFFF, 2047)}, {1, make_row_id(0x80000000, 1)}, {1, make_row_id(0xFFFFFFFE, 1)}, {1, make_row_id(0xFFFFFFFE, 2047)}};
+	const WireNeighbor last[] = {{1, make_row_id(0x7FFFFFFF, 2047)}, {1, make_row_id(0x80000000, 1)},
+		{1, make_row_id(0xFFFFFFFE, 1)}, {1, make_row_id(0xFFFFFFFE, 2047)}};
 	const WireNeighbor other_order[] = {last[3], last[0]};
 	const WireNeighbor no_offset = {1, make_row_id(0xFFFFFFFE, 0)};
 	const WireNeighbor too_large = {1, uint64_t{1} << 48 | 1};
@@ -49,7 +51,9 @@ parse(RequestType type, size_t rest, const Structures &...structures)
 	RequestHeader header = {};
 	RequestView view;
 
-	((bytes.insert(bytes.end(), reinterpret_cast<const uint8_t *>(&structures), reinterpret_cast<const uint8_t *>(&structures) + sizeof(structures))), ...);
+	((bytes.insert(bytes.end(), reinterpret_cast<const uint8_t *>(&structures),
+		 reinterpret_cast<const uint8_t *>(&structures) + sizeof(structures))),
+		...);
 	bytes.resize(bytes.size() + rest);
 	header.sequence = 7;
 	header.type = type;
@@ -62,7 +66,8 @@ TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
 {
 	constexpr size_t kMostRest = size_t{1} << 20;
 
-	// Counts whose rows, or row ids, have a multiple of 2^32 bytes and some: the bytes that are there would be enough for the rest.
+	// Counts whose rows, or row ids, have a multiple of 2^32 bytes and some: the bytes that are there would be enough
+	// for the rest.
 	for (const uint32_t dim : {1u, 2u, 1024u, 16000u})
 		for (const uint64_t total : {k2To31, k2To32, 2 * k2To32, uint64_t{1} << 40})
 		{
@@ -79,16 +84,21 @@ TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
 			search.recall_target = 1;
 			EXPECT_EQ(parse(RequestType::kSearch, size_t{dim} * 4, search), ParseResult::kOk);
 			search.n_rows = static_cast<uint32_t>(n);
-			for (const size_t rest : {size_t{dim} * 4, static_cast<size_t>(n * row_bytes % k2To32 + dim * 4), static_cast<size_t>(n * row_bytes % k2To31 + dim * 4)})
+			for (const size_t rest : {size_t{dim} * 4, static_cast<size_t>(n * row_bytes % k2To32 + dim * 4),
+					 static_cast<size_t>(n * row_bytes % k2To31 + dim * 4)})
 				if (rest < kMostRest)
 				{
-					EXPECT_EQ(parse(RequestType::kSearch, rest, search), ParseResult::kLength) << n << " rows of " << dim << " dimensions";
+					EXPECT_EQ(parse(RequestType::kSearch, rest, search), ParseResult::kLength)
+						<< n << " rows of " << dim << " dimensions";
 				}
 			// Row ids alone would be rows as well: of these there are fewer bytes.
-			for (const size_t rest : {size_t{8}, static_cast<size_t>(n * sizeof(uint64_t) % k2To32), static_cast<size_t>(n * row_bytes % k2To32)})
+			for (const size_t rest : {size_t{8}, static_cast<size_t>(n * sizeof(uint64_t) % k2To32),
+					 static_cast<size_t>(n * row_bytes % k2To32)})
 				if (rest < kMostRest && rest < n * sizeof(uint64_t))
 				{
-					EXPECT_NE(parse(RequestType::kLoadRows, rest, RowsRequest{0, 1, static_cast<uint32_t>(n)}), ParseResult::kOk) << n << " rows";
+					EXPECT_NE(parse(RequestType::kLoadRows, rest, RowsRequest{0, 1, static_cast<uint32_t>(n)}),
+						ParseResult::kOk)
+						<< n << " rows";
 				}
 		}
 }
@@ -96,7 +106,9 @@ TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
 TEST(LargeWire, row_ids_of_more_bytes_than_32_bits_count_are_missed)
 {
 	for (const uint32_t n : {0x20000000u, 0x20000001u, 0x40000002u, 0x80000000u, 0xE0000003u})
-		EXPECT_EQ(parse(RequestType::kLoadRows, static_cast<size_t>(n * uint64_t{8} % k2To32), RowsRequest{0, 1, n}), ParseResult::kLength) << n << " rows";
+		EXPECT_EQ(parse(RequestType::kLoadRows, static_cast<size_t>(n * uint64_t{8} % k2To32), RowsRequest{0, 1, n}),
+			ParseResult::kLength)
+			<< n << " rows";
 }
 
 TEST(LargeWire, positions_are_taken_up_to_2_to_48)
@@ -104,14 +116,21 @@ TEST(LargeWire, positions_are_taken_up_to_2_to_48)
 	for (const uint64_t position : {k2To31 - 1, k2To31, k2To32 - 1, k2To32, k2To32 + 1, kMaxRowNumber - 1})
 	{
 		EXPECT_EQ(parse(RequestType::kLoadRows, 20, RowsRequest{position, 1, 1}), ParseResult::kOk) << position;
-		EXPECT_EQ(parse(RequestType::kLoadStructure, 20, StructureRequest{position, 1, 8}), ParseResult::kOk) << position;
-		EXPECT_EQ(parse(RequestType::kTombstones, 1, TombstonesRequest{1, position / 8 * 8, 8, 1, 1, 0}), ParseResult::kOk) << position;
+		EXPECT_EQ(parse(RequestType::kLoadStructure, 20, StructureRequest{position, 1, 8}), ParseResult::kOk)
+			<< position;
+		EXPECT_EQ(
+			parse(RequestType::kTombstones, 1, TombstonesRequest{1, position / 8 * 8, 8, 1, 1, 0}), ParseResult::kOk)
+			<< position;
 	}
-	for (const uint64_t position : {kMaxRowNumber, kMaxRowNumber + 1, uint64_t{1} << 63, std::numeric_limits<uint64_t>::max()})
+	for (const uint64_t position :
+		{kMaxRowNumber, kMaxRowNumber + 1, uint64_t{1} << 63, std::numeric_limits<uint64_t>::max()})
 	{
 		EXPECT_EQ(parse(RequestType::kLoadRows, 20, RowsRequest{position, 1, 1}), ParseResult::kField) << position;
-		EXPECT_EQ(parse(RequestType::kLoadStructure, 20, StructureRequest{position, 1, 8}), ParseResult::kField) << position;
-		EXPECT_EQ(parse(RequestType::kTombstones, 1, TombstonesRequest{1, position / 8 * 8, 8, 1, 1, 0}), ParseResult::kField) << position;
+		EXPECT_EQ(parse(RequestType::kLoadStructure, 20, StructureRequest{position, 1, 8}), ParseResult::kField)
+			<< position;
+		EXPECT_EQ(
+			parse(RequestType::kTombstones, 1, TombstonesRequest{1, position / 8 * 8, 8, 1, 1, 0}), ParseResult::kField)
+			<< position;
 	}
 	// As many bits as there can be have fewer bytes than 32 bits count, and are not there.
 	EXPECT_EQ(parse(RequestType::kTombstones, 0, TombstonesRequest{1, 0, UINT32_MAX, 1, 1, 0}), ParseResult::kLength);

@@ -29,8 +29,8 @@ struct BatcherTest : testing::Test
 	/// elsewhere: see HookEngine.
 	explicit BatcherTest(bool elsewhere = false)
 		: batcher(engine, 8, 0, fake_clock,
-			  [this](std::span<worker::Search *const> answered, const Status &status, std::vector<std::vector<Neighbor>> *results,
-				  const worker::BatchInfo &info)
+			  [this](std::span<worker::Search *const> answered, const Status &status,
+				  std::vector<std::vector<Neighbor>> *results, const worker::BatchInfo &info)
 			  {
 				  const bool taken = wait_until([&] { return held_size.load() != info.size; });
 
@@ -39,9 +39,9 @@ struct BatcherTest : testing::Test
 				  const std::lock_guard lock(mutex);
 
 				  for (size_t i = 0; i < answered.size(); i++)
-					  finished.push_back(
-						  {answered[i], status.code, status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info,
-							  std::this_thread::get_id()});
+					  finished.push_back({answered[i], status.code,
+						  status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info,
+						  std::this_thread::get_id()});
 			  })
 	{
 		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
@@ -65,8 +65,7 @@ struct BatcherTest : testing::Test
 	}
 
 	/// A search of the vector (0), not submitted.
-	worker::Search *
-	make(size_t copy, size_t k)
+	worker::Search *make(size_t copy, size_t k)
 	{
 		searches.push_back(std::make_unique<worker::Search>());
 
@@ -80,8 +79,7 @@ struct BatcherTest : testing::Test
 		return search;
 	}
 
-	worker::Search *
-	add(size_t copy, size_t k)
+	worker::Search *add(size_t copy, size_t k)
 	{
 		worker::Search *search = make(copy, k);
 
@@ -90,16 +88,14 @@ struct BatcherTest : testing::Test
 		return search;
 	}
 
-	size_t
-	n_finished()
+	size_t n_finished()
 	{
 		const std::lock_guard lock(mutex);
 
 		return finished.size();
 	}
 
-	bool
-	wait_for(size_t n)
+	bool wait_for(size_t n)
 	{
 		return wait_until([&] { return n_finished() >= n; });
 	}

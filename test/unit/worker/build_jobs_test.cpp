@@ -29,8 +29,7 @@ struct BuildCancels : testing::Test
 	~BuildCancels() override { jobs.stop(); }
 
 	/// What a step of a build that was never begun says: kAbsent, unless it was cancelled.
-	ReplyStatus
-	try_step(uint64_t session, wire::BuildStep step = wire::BuildStep::kTrain)
+	ReplyStatus try_step(uint64_t session, wire::BuildStep step = wire::BuildStep::kTrain)
 	{
 		wire::RequestView view{};
 		BuildJobs::Answer answer;
@@ -47,8 +46,7 @@ struct BuildCancels : testing::Test
 		std::promise<ReplyStatus> answer;
 	};
 
-	void
-	ask(uint64_t session, Request *request, wire::BuildStep step = wire::BuildStep::kTrain)
+	void ask(uint64_t session, Request *request, wire::BuildStep step = wire::BuildStep::kTrain)
 	{
 		jobs.push(session,
 			[this, session, request, step]
@@ -183,8 +181,7 @@ struct GraphBuilds : testing::Test
 	}
 
 	/// What a request of the session says, if it gets an answer while the gate is as it is.
-	ReplyStatus
-	ask(uint64_t session, std::function<ReplyStatus()> work)
+	ReplyStatus ask(uint64_t session, std::function<ReplyStatus()> work)
 	{
 		const auto answer = std::make_shared<std::promise<ReplyStatus>>();
 		std::future<ReplyStatus> future = answer->get_future();
@@ -197,8 +194,7 @@ struct GraphBuilds : testing::Test
 		return future.get();
 	}
 
-	ReplyStatus
-	step(uint64_t session, wire::BuildStep what, uint32_t n_rows = 0)
+	ReplyStatus step(uint64_t session, wire::BuildStep what, uint32_t n_rows = 0)
 	{
 		return ask(session,
 			[this, session, what, n_rows]
@@ -214,34 +210,37 @@ struct GraphBuilds : testing::Test
 			});
 	}
 
-	void
-	begin(uint64_t session)
+	void begin(uint64_t session)
 	{
 		ASSERT_EQ(step(session, wire::BuildStep::kBeginGraph), ReplyStatus::kOk);
 		ASSERT_EQ(step(session, wire::BuildStep::kRows, kRows), ReplyStatus::kOk);
 		ASSERT_EQ(step(session, wire::BuildStep::kStart), ReplyStatus::kOk);
 	}
 
-	wire::GraphBuildState
-	wait_for_end(uint64_t session)
+	wire::GraphBuildState wait_for_end(uint64_t session)
 	{
 		for (;;)
 		{
 			std::vector<uint8_t> bytes;
 			wire::GraphBuildState state{};
 
-			EXPECT_EQ(ask(session, [&] { return jobs->read(session, {wire::BuildResult::kGraphState, sizeof(state), 0}, sizeof(state), &bytes); }),
+			EXPECT_EQ(ask(session,
+						  [&]
+						  {
+							  return jobs->read(
+								  session, {wire::BuildResult::kGraphState, sizeof(state), 0}, sizeof(state), &bytes);
+						  }),
 				ReplyStatus::kOk);
 			if (bytes.size() == sizeof(state))
 				memcpy(&state, bytes.data(), sizeof(state));
-			if (state.stage == wire::GraphBuildStage::kDone || state.stage == wire::GraphBuildStage::kFailed || HasFailure())
+			if (state.stage == wire::GraphBuildStage::kDone || state.stage == wire::GraphBuildStage::kFailed ||
+				HasFailure())
 				return state;
 			std::this_thread::yield();
 		}
 	}
 
-	void
-	wait_until_it_searches()
+	void wait_until_it_searches()
 	{
 		while (!hook->waiting())
 			std::this_thread::yield();

@@ -20,29 +20,28 @@ struct WorkerBuilds : testing::Test
 {
 	WorkerBuilds() : served(options_for_test()), table(900, 6, 1) {}
 
-	Answer
-	step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0, uint64_t position = 0)
+	Answer step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0, uint64_t position = 0)
 	{
 		const wire::BuildRequest request{what, static_cast<uint32_t>(n), position};
 		std::vector<float> rows;
 
 		for (size_t i = first; i < first + n; i++)
 			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+		return exchange(
+			client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
 	}
 
-	Answer
-	begin(Client *client, uint32_t n_clusters, uint32_t n_training, uint32_t n_queries, uint32_t k)
+	Answer begin(Client *client, uint32_t n_clusters, uint32_t n_training, uint32_t n_queries, uint32_t k)
 	{
 		const wire::BuildRequest request{BuildStep::kBegin, 0, 0};
-		const wire::BuildSpec spec{table.spec.dim, table.spec.element, table.spec.metric, {}, n_clusters, n_training, n_queries, k, 1, 10, 0};
+		const wire::BuildSpec spec{
+			table.spec.dim, table.spec.element, table.spec.metric, {}, n_clusters, n_training, n_queries, k, 1, 10, 0};
 
 		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
 	}
 
 	template <class T>
-	std::vector<T>
-	read(Client *client, wire::BuildResult result, size_t n)
+	std::vector<T> read(Client *client, wire::BuildResult result, size_t n)
 	{
 		const uint32_t n_bytes = static_cast<uint32_t>(n * sizeof(T));
 		const wire::BuildReadRequest request{result, n_bytes, 0};
@@ -56,8 +55,7 @@ struct WorkerBuilds : testing::Test
 		return values;
 	}
 
-	double
-	distance(const float *a, const float *b) const
+	double distance(const float *a, const float *b) const
 	{
 		double sum = 0;
 
@@ -67,8 +65,7 @@ struct WorkerBuilds : testing::Test
 	}
 
 	/// Assigns all rows and compares with what plain code finds.
-	void
-	check_labels(Client *client, const std::vector<float> &centroids)
+	void check_labels(Client *client, const std::vector<float> &centroids)
 	{
 		const size_t n_lists = centroids.size() / table.spec.dim;
 
@@ -89,7 +86,8 @@ struct WorkerBuilds : testing::Test
 
 				EXPECT_NEAR(label.score, own, 1e-4 * (own + 1));
 				for (size_t list = 0; list < n_lists; list++)
-					EXPECT_LE(own, distance(table.row(first + i), centroids.data() + list * table.spec.dim) * (1 + 1e-5) + 1e-5);
+					EXPECT_LE(own,
+						distance(table.row(first + i), centroids.data() + list * table.spec.dim) * (1 + 1e-5) + 1e-5);
 			}
 		}
 	}
@@ -120,7 +118,8 @@ TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
 	ASSERT_TRUE(step(&client, BuildStep::kQueries, 40, 2).ok());
 	check_labels(&client, read<float>(&client, wire::BuildResult::kCentroids, size_t{7} * table.spec.dim));
 
-	const std::vector<wire::WireNeighbor> found = read<wire::WireNeighbor>(&client, wire::BuildResult::kNeighbors, 2 * kK);
+	const std::vector<wire::WireNeighbor> found =
+		read<wire::WireNeighbor>(&client, wire::BuildResult::kNeighbors, 2 * kK);
 
 	for (uint32_t q = 0; q < 2; q++)
 	{
@@ -160,7 +159,8 @@ TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
 
 	const wire::BuildRequest request{BuildStep::kAssign, 1, 0};
 
-	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(request), {centroids.data(), 4}}).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(request), {centroids.data(), 4}}).status(),
+		ReplyStatus::kInvalid);
 }
 
 TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
@@ -217,7 +217,10 @@ TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
 		ASSERT_TRUE(builder->add_centroids(table.row(10), 3).is_ok());
 		ASSERT_TRUE(builder->begin_codes(codes).is_ok());
 		ASSERT_TRUE(builder->add_code_model(model.data(), model.size()).is_ok());
-		ASSERT_TRUE(builder->assign(0, table.row(500), 400, labels.data(), scores.data(), {coded.data(), terms.data(), is_out.data()}).is_ok());
+		ASSERT_TRUE(builder
+				->assign(
+					0, table.row(500), 400, labels.data(), scores.data(), {coded.data(), terms.data(), is_out.data()})
+				.is_ok());
 		for (size_t i = 0; i < 400; i++)
 		{
 			wire::RowLabel label;
@@ -237,7 +240,8 @@ TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
 		}
 		EXPECT_EQ(memcmp(rest, coded.data(), coded.size()), 0);
 	}
-	EXPECT_EQ(send_codes({wire::CodesKind::kPq, 8, 0, 0, 100, 300, 0, 1}).status(), ReplyStatus::kInvalid) << "more parts than dimensions";
+	EXPECT_EQ(send_codes({wire::CodesKind::kPq, 8, 0, 0, 100, 300, 0, 1}).status(), ReplyStatus::kInvalid)
+		<< "more parts than dimensions";
 }
 
 TEST_F(WorkerBuilds, what_is_too_large_is_refused)
@@ -253,7 +257,8 @@ TEST_F(WorkerBuilds, what_is_too_large_is_refused)
 
 	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
 	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 3).ok());
-	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(codes), part_of(spec)}).status(), ReplyStatus::kRefused);
+	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(codes), part_of(spec)}).status(),
+		ReplyStatus::kRefused);
 	EXPECT_TRUE(step(&client, BuildStep::kAssign, 0, 1).ok()) << "labels all the same";
 }
 

@@ -11,8 +11,7 @@ struct DeliveryTest : BatcherTest
 	DeliveryTest() : BatcherTest(true) {}
 
 	/// A batch of 8 and one of n_more behind it; the answers of the first are held back.
-	void
-	send(int n_more)
+	void send(int n_more)
 	{
 		held_size = 8;
 		batcher.hold(true);

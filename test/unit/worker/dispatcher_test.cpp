@@ -1,4 +1,5 @@
-// Several dispatchers: who serves whom, and that their clients' searches, appends and manifests go together as those of one.
+// Several dispatchers: who serves whom, and that their clients' searches, appends and manifests go together as those of
+// one.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -124,7 +125,8 @@ search_while_others_write(bool at_once)
 
 					ASSERT_TRUE(search(&backend.client, table, query, kRows, &found, {1, delta, 0}).ok());
 					ASSERT_GE(found.size(), kFirst + delta);
-					ASSERT_TRUE(same(found, table.nearest(query, kRows, found.size()))); // of the rows in their order, a prefix
+					ASSERT_TRUE(
+						same(found, table.nearest(query, kRows, found.size()))); // of the rows in their order, a prefix
 					n_searches++;
 				}
 			});

@@ -44,8 +44,8 @@ course(Client *client, const Table &table, bool *wrong)
 	const wire::TombstonesRequest tombstones{1, 0, 10, 0, 1, 0};
 	std::vector<Neighbor> found;
 
-	if (!create(client, table).ok() || !send_rows(client, table, 1, 0, 0, 50).ok() || !seal(client, table, 1, 50).ok() ||
-		!send_rows(client, table, 0, 0, 50, 60).ok() ||
+	if (!create(client, table).ok() || !send_rows(client, table, 1, 0, 0, 50).ok() ||
+		!seal(client, table, 1, 50).ok() || !send_rows(client, table, 0, 0, 50, 60).ok() ||
 		!exchange(client, RequestType::kTombstones, table.key, {part_of(tombstones), {none, 2}}).ok() ||
 		!manifest(client, table, 1, {1}, 0, 1).ok() ||
 		!search(client, table, table.query(3), 100, &found, {1, 10, 1}).ok())
@@ -87,7 +87,7 @@ TEST_P(WorkerFault, is_an_error_and_no_wrong_answer)
 
 		EXPECT_FALSE(done);
 		EXPECT_TRUE(strcmp(action, "exit") == 0 ? WIFEXITED(status) && WEXITSTATUS(status) == 3
-												 : WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
+												: WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
 			<< status;
 	}
 	else

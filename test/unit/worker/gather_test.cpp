@@ -1,5 +1,5 @@
-// How long the engine's thread waits for the clients of its last batch to come back, on a clock that the test sets: at most
-// an eighth of that batch's time, at most 5 ms, not at all below 50 us, and never for a lone client.
+// How long the engine's thread waits for the clients of its last batch to come back, on a clock that the test sets: at
+// most an eighth of that batch's time, at most 5 ms, not at all below 50 us, and never for a lone client.
 #include "worker/batcher_fixture.hpp"
 
 namespace vectorgpu::worker_test
@@ -13,8 +13,7 @@ constexpr uint64_t kMs = 1000 * kUs;
 struct Gather : BatcherTest
 {
 	/// A batch of n searches for which the engine takes `engine_ns`.
-	void
-	run_batch(size_t n, uint64_t engine_ns)
+	void run_batch(size_t n, uint64_t engine_ns)
 	{
 		const size_t before = n_finished();
 
@@ -32,8 +31,7 @@ struct Gather : BatcherTest
 	}
 
 	/// Sends one search and finds that it waits until the clock has moved on by `most_ns`, and no longer.
-	void
-	expect_wait(uint64_t most_ns)
+	void expect_wait(uint64_t most_ns)
 	{
 		const size_t before = n_finished();
 

@@ -25,28 +25,27 @@ struct WorkerGraphBuilds : testing::Test
 {
 	WorkerGraphBuilds() : served(options_for_test()), table(900, 6, 1) {}
 
-	Answer
-	step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0)
+	Answer step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0)
 	{
 		const wire::BuildRequest request{what, static_cast<uint32_t>(n), what == BuildStep::kRows ? first : 0};
 		std::vector<float> rows;
 
 		for (size_t i = first; i < first + n; i++)
 			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+		return exchange(
+			client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
 	}
 
-	Answer
-	begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t hash_bits = 0)
+	Answer begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t hash_bits = 0)
 	{
 		const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
-		const wire::GraphBuildSpec spec{table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, hash_bits, 0};
+		const wire::GraphBuildSpec spec{
+			table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, hash_bits, 0};
 
 		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
 	}
 
-	Answer
-	ask(Client *client, BuildResult result, size_t n_bytes)
+	Answer ask(Client *client, BuildResult result, size_t n_bytes)
 	{
 		const wire::BuildReadRequest request{result, static_cast<uint32_t>(n_bytes), 0};
 
@@ -54,8 +53,7 @@ struct WorkerGraphBuilds : testing::Test
 	}
 
 	template <class T>
-	std::vector<T>
-	read(Client *client, BuildResult result, size_t n)
+	std::vector<T> read(Client *client, BuildResult result, size_t n)
 	{
 		const Answer answer = ask(client, result, n * sizeof(T));
 		std::vector<T> values(n);
@@ -68,8 +66,7 @@ struct WorkerGraphBuilds : testing::Test
 	}
 
 	/// Once those that nobody wants any more have noticed: until then they have their places.
-	bool
-	begin_when_free(Client *client, uint32_t n_rows)
+	bool begin_when_free(Client *client, uint32_t n_rows)
 	{
 		for (;;)
 		{
@@ -81,14 +78,14 @@ struct WorkerGraphBuilds : testing::Test
 		}
 	}
 
-	GraphBuildState
-	wait_for_end(Client *client)
+	GraphBuildState wait_for_end(Client *client)
 	{
 		for (;;)
 		{
 			const GraphBuildState state = read<GraphBuildState>(client, BuildResult::kGraphState, 1)[0];
 
-			if (state.stage == GraphBuildStage::kDone || state.stage == GraphBuildStage::kFailed || testing::Test::HasFailure())
+			if (state.stage == GraphBuildStage::kDone || state.stage == GraphBuildStage::kFailed ||
+				testing::Test::HasFailure())
 				return state;
 			std::this_thread::yield();
 		}
@@ -130,7 +127,8 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 
 		for (size_t i = 0; i < 900; i++)
 			vectors.insert(vectors.end(), table.row(i), table.row(i) + table.spec.dim);
-		rows = {{graph::build_metric(metric), table.spec.element, table.spec.dim}, vectors.data(), table.spec.dim * sizeof(float), 900};
+		rows = {{graph::build_metric(metric), table.spec.element, table.spec.dim}, vectors.data(),
+			table.spec.dim * sizeof(float), 900};
 		spec.degree = kDegree;
 		spec.knn.k = 0;
 		spec.knn.n_aside = graph::query_rows(900);
@@ -139,13 +137,15 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 		std::vector<uint32_t> entries(graph::entry_count(900, spec));
 		std::vector<uint8_t> work(graph::graph_build_bytes(rows, spec));
 
-		ASSERT_TRUE(graph::graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
+		ASSERT_TRUE(
+			graph::graph_build(rows, spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
 
 		graph::MeasuredGraph measured = {rows, edges.data(), kDegree, entries.data(), report.n_entries};
 
 		measured.rows.spec.metric = metric;
 		ASSERT_TRUE(graph::measure_without(
-			rows, spec, queries.data(), static_cast<uint32_t>(queries.size()), &measured, work.data(), work.size()).is_ok());
+			rows, spec, queries.data(), static_cast<uint32_t>(queries.size()), &measured, work.data(), work.size())
+				.is_ok());
 		EXPECT_EQ(measured.held_out, queries.data());
 
 		std::vector<uint8_t> calibration_work(graph::calibrate_bytes(measured, 1));
@@ -160,7 +160,8 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 		EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEdges, edges.size()), edges);
 		EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEntries, report.n_entries), entries);
 
-		const std::vector<wire::WidthRecall> points = read<wire::WidthRecall>(&client, BuildResult::kRecall, state.n_points);
+		const std::vector<wire::WidthRecall> points =
+			read<wire::WidthRecall>(&client, BuildResult::kRecall, state.n_points);
 
 		for (uint32_t i = 0; i < state.n_points; i++)
 		{
@@ -223,41 +224,45 @@ struct WorkerGraphInserts : WorkerGraphBuilds
 		edges.resize(800 * kDegree);
 		entries.resize(graph::entry_count(800, spec));
 		std::vector<uint8_t> work(graph::graph_build_bytes(rows_of(before), spec));
-		EXPECT_TRUE(graph::graph_build(rows_of(before), spec, edges.data(), entries.data(), &report, work.data(), work.size()).is_ok());
+		EXPECT_TRUE(
+			graph::graph_build(rows_of(before), spec, edges.data(), entries.data(), &report, work.data(), work.size())
+				.is_ok());
 		entries.resize(report.n_entries);
 	}
 
-	engine::graph::GraphRows
-	rows_of(const std::vector<float> &floats) const
+	engine::graph::GraphRows rows_of(const std::vector<float> &floats) const
 	{
-		return {{Metric::kL2, table.spec.element, table.spec.dim}, floats.data(), table.spec.dim * sizeof(float), static_cast<uint32_t>(floats.size() / table.spec.dim)};
+		return {{Metric::kL2, table.spec.element, table.spec.dim}, floats.data(), table.spec.dim * sizeof(float),
+			static_cast<uint32_t>(floats.size() / table.spec.dim)};
 	}
 
-	Answer
-	begin_insert(Client *client, uint32_t n_kept = 780)
+	Answer begin_insert(Client *client, uint32_t n_kept = 780)
 	{
 		const wire::BuildRequest request{BuildStep::kBeginInsert, 0, 0};
-		const wire::InsertBuildSpec insert{{table.spec.dim, table.spec.element, Metric::kL2, 0, 0, 880, kDegree, 1, 0, 0}, 800, n_kept};
+		const wire::InsertBuildSpec insert{
+			{table.spec.dim, table.spec.element, Metric::kL2, 0, 0, 880, kDegree, 1, 0, 0}, 800, n_kept};
 
 		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(insert)});
 	}
 
 	/// Items [first, first + n) of an array of some numbers each.
 	template <class T>
-	Answer
-	bring(Client *client, BuildStep what, const std::vector<T> &items, size_t width, size_t first, size_t n)
+	Answer bring(Client *client, BuildStep what, const std::vector<T> &items, size_t width, size_t first, size_t n)
 	{
 		const wire::BuildRequest request{what, static_cast<uint32_t>(n), first};
 
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), {items.data() + first * width, n * width * sizeof(T)}});
+		return exchange(client, RequestType::kBuild, table.key,
+			{part_of(request), {items.data() + first * width, n * width * sizeof(T)}});
 	}
 
-	bool
-	bring_all(Client *client)
+	bool bring_all(Client *client)
 	{
-		return bring(client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok() && bring(client, BuildStep::kBaseNumbers, numbers, 1, 0, 500).ok() &&
-			bring(client, BuildStep::kBaseNumbers, numbers, 1, 500, 300).ok() && bring(client, BuildStep::kBaseEdges, edges, kDegree, 0, 300).ok() &&
-			bring(client, BuildStep::kBaseEdges, edges, kDegree, 300, 500).ok() && bring(client, BuildStep::kBaseEntries, entries, 1, 0, entries.size()).ok();
+		return bring(client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok() &&
+			bring(client, BuildStep::kBaseNumbers, numbers, 1, 0, 500).ok() &&
+			bring(client, BuildStep::kBaseNumbers, numbers, 1, 500, 300).ok() &&
+			bring(client, BuildStep::kBaseEdges, edges, kDegree, 0, 300).ok() &&
+			bring(client, BuildStep::kBaseEdges, edges, kDegree, 300, 500).ok() &&
+			bring(client, BuildStep::kBaseEntries, entries, 1, 0, entries.size()).ok();
 	}
 
 	std::vector<float> before;
@@ -283,14 +288,16 @@ TEST_F(WorkerGraphInserts, give_the_graph_of_one_thread)
 
 	ASSERT_EQ(state.stage, GraphBuildStage::kDone);
 
-	const graph::BaseGraph base = {800, edges.data(), entries.data(), static_cast<uint32_t>(entries.size()), numbers.data()};
+	const graph::BaseGraph base = {
+		800, edges.data(), entries.data(), static_cast<uint32_t>(entries.size()), numbers.data()};
 	std::vector<uint32_t> merged(880 * kDegree);
 	std::vector<uint32_t> merged_entries(graph::entry_count(880, spec));
 	std::vector<uint8_t> work(graph::graph_insert_bytes(rows_of(now), spec, {800, 20}));
 	graph::BuildReport report;
 
-	ASSERT_TRUE(
-		graph::graph_insert(rows_of(now), spec, base, merged.data(), merged_entries.data(), &report, work.data(), work.size()).is_ok());
+	ASSERT_TRUE(graph::graph_insert(
+		rows_of(now), spec, base, merged.data(), merged_entries.data(), &report, work.data(), work.size())
+			.is_ok());
 	merged_entries.resize(report.n_entries);
 	EXPECT_EQ(state.n_connected, report.n_connected);
 	ASSERT_EQ(state.n_entries, report.n_entries);
@@ -304,14 +311,18 @@ TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_
 	Client &client = connection.client;
 
 	ASSERT_TRUE(begin(&client, 500).ok());
-	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid) << "nothing is inserted";
+	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "nothing is inserted";
 	ASSERT_TRUE(begin_insert(&client).ok());
 	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 2, 0, 10).status(), ReplyStatus::kInvalid) << "pairs";
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid) << "another degree";
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "another degree";
 	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 1, 10).status(), ReplyStatus::kInvalid) << "a gap";
 	ASSERT_TRUE(bring_all(&client));
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid) << "the same again";
-	EXPECT_EQ(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid) << "one row more";
+	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "the same again";
+	EXPECT_EQ(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid)
+		<< "one row more";
 	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
 	EXPECT_EQ(bring(&client, BuildStep::kBaseEntries, entries, 1, 0, 1).status(), ReplyStatus::kInvalid) << "it runs";
 	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);

@@ -21,8 +21,7 @@ struct WorkerGraph : testing::Test
 {
 	WorkerGraph() : served(options_for_test()), table(1000, 10, 1), graph(rows_of(table, kGraphRows), kDegree, 2) {}
 
-	static Rows
-	rows_of(const Table &from, size_t n)
+	static Rows rows_of(const Table &from, size_t n)
 	{
 		Rows rows(from.spec);
 
@@ -31,25 +30,23 @@ struct WorkerGraph : testing::Test
 		return rows;
 	}
 
-	Answer
-	create_graph(Client *client, wire::CopyKind kind = wire::CopyKind::kGraph)
+	Answer create_graph(Client *client, wire::CopyKind kind = wire::CopyKind::kGraph)
 	{
 		const wire::CreateRequest request{0, 0, table.spec.dim, table.spec.element, table.spec.metric, kind, 0};
 
 		return exchange(client, RequestType::kCreate, table.key, {part_of(request)});
 	}
 
-	Answer
-	send_graph(Client *client, uint64_t first, uint64_t end, uint32_t degree = kDegree)
+	Answer send_graph(Client *client, uint64_t first, uint64_t end, uint32_t degree = kDegree)
 	{
 		const std::vector<uint8_t> bytes = graph.description();
 		const wire::StructureRequest request{first, 1, degree};
 
-		return exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}});
+		return exchange(
+			client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}});
 	}
 
-	void
-	load_all(Client *client)
+	void load_all(Client *client)
 	{
 		const uint64_t size = graph.description().size();
 
@@ -63,8 +60,7 @@ struct WorkerGraph : testing::Test
 	}
 
 	/// A SEARCH of that width (0: of all rows).
-	Answer
-	search_width(Client *client, const std::vector<float> &query, uint64_t k, uint32_t width)
+	Answer search_width(Client *client, const std::vector<float> &query, uint64_t k, uint32_t width)
 	{
 		const wire::SegmentProbes probes{1, width, 0, 0};
 		wire::SearchRequest request{};
@@ -103,8 +99,11 @@ TEST_F(WorkerGraph, is_searched_by_width)
 		const Answer answer = search_width(&backend.client, query, 50, width);
 
 		ASSERT_TRUE(answer.ok());
-		EXPECT_TRUE(same(neighbors(answer), engine::test::nearest_in_graphs({{&graph, width}}, &delta, query.data(), 50))) << width;
-		EXPECT_EQ(answer.header.coverage, width == 0 || width >= 113 ? wire::Coverage::kAll : wire::Coverage::kPart) << width;
+		EXPECT_TRUE(
+			same(neighbors(answer), engine::test::nearest_in_graphs({{&graph, width}}, &delta, query.data(), 50)))
+			<< width;
+		EXPECT_EQ(answer.header.coverage, width == 0 || width >= 113 ? wire::Coverage::kAll : wire::Coverage::kPart)
+			<< width;
 	}
 }
 
@@ -120,7 +119,7 @@ TEST_F(WorkerGraph, that_cannot_be_is_refused)
 	EXPECT_EQ(send_graph(&loader.client, 0, size, 2).status(), ReplyStatus::kInvalid); // too much for two edges a row
 	EXPECT_EQ(send_graph(&loader.client, 0, 50, 257).status(), ReplyStatus::kInvalid);
 	ASSERT_TRUE(send_graph(&loader.client, 0, 50).ok());
-	EXPECT_EQ(send_graph(&loader.client, 50, size, 9).status(), ReplyStatus::kInvalid); // another degree
+	EXPECT_EQ(send_graph(&loader.client, 50, size, 9).status(), ReplyStatus::kInvalid);    // another degree
 	EXPECT_EQ(seal(&loader.client, table, 1, kGraphRows).status(), ReplyStatus::kInvalid); // a part of it
 	ASSERT_TRUE(send_graph(&loader.client, 50, size).ok());
 	ASSERT_TRUE(seal(&loader.client, table, 1, kGraphRows).ok());

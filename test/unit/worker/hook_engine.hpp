@@ -23,8 +23,7 @@ public:
 	HookEngine() : inner_(engine::make_cpu_engine({})) {}
 
 	/// Searches wait until it is open again; while they wait they make no progress.
-	void
-	set_gate(bool open)
+	void set_gate(bool open)
 	{
 		const std::lock_guard lock(mutex_);
 
@@ -32,16 +31,14 @@ public:
 		changed_.notify_all();
 	}
 
-	bool
-	waiting()
+	bool waiting()
 	{
 		const std::lock_guard lock(mutex_);
 
 		return waiting_;
 	}
 
-	std::vector<SearchCall>
-	calls()
+	std::vector<SearchCall> calls()
 	{
 		const std::lock_guard lock(mutex_);
 
@@ -57,16 +54,15 @@ public:
 	const char *name() const override { return "hook"; }
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
 
-	Status
-	load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
+	Status load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
 	{
 		if (out_of_memory)
 			return Status::error(StatusCode::kOutOfMemory, "told so");
 		return inner_->load_segment(copy, segment, rows);
 	}
 
-	Status
-	load_structure(engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(
+		engine::CopyId copy, engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		if (out_of_memory)
 			return Status::error(StatusCode::kOutOfMemory, "told so");
@@ -77,8 +73,7 @@ public:
 	Status prepare_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->prepare_segment(c, s); }
 	Status drop_segment(engine::CopyId c, engine::SegmentId s) override { return inner_->drop_segment(c, s); }
 
-	Status
-	append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
+	Status append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
 	{
 		if (out_of_memory)
 			return Status::error(StatusCode::kOutOfMemory, "told so");
@@ -87,22 +82,19 @@ public:
 
 	Status trim_delta(engine::CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
 
-	Status
-	set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(engine::CopyId copy, engine::SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_tombstones(copy, segment, bits);
 	}
 
-	Status
-	set_delta_tombstones(engine::CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(engine::CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_delta_tombstones(copy, first, bits);
 	}
 
 	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
 
-	bool
-	append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		if (at_once)
 			*status = append_delta(copy, position, rows);
@@ -112,8 +104,7 @@ public:
 	bool computes_elsewhere() const override { return elsewhere; }
 	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
 
-	Status
-	search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
+	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
 		{
@@ -133,32 +124,31 @@ public:
 		return inner_->search(copy, queries, results, control);
 	}
 
-	Status
-	read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	Status read_rows(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
 		return inner_->read_rows(copy, segment, first, n, ids, vectors);
 	}
 
-	Status
-	read_structure(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	Status read_structure(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, void *bytes) override
 	{
 		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
-	Status
-	read_tombstones(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
+	Status read_tombstones(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
 	{
 		return inner_->read_tombstones(copy, segment, first, n, bits);
 	}
 
-	Status
-	check_derived(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
+	Status check_derived(
+		engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
 	{
 		return inner_->check_derived(copy, segment, first, n, n_different);
 	}
 
-	engine::EngineStats
-	stats() const override
+	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats = inner_->stats();
 

@@ -16,8 +16,7 @@ struct WorkerHostile : testing::Test
 	DataDirectory directory;
 
 	/// A bare connection; -1 if there is none.
-	static int
-	connect_bare()
+	static int connect_bare()
 	{
 		sockaddr_un address{};
 		char path[wire::kSocketPathBytes];
@@ -114,18 +113,21 @@ TEST_F(WorkerHostile, malformed_requests_get_an_answer)
 		slot->request_length = length;
 		slot->state = static_cast<uint32_t>(wire::SlotState::kSubmitted);
 		ASSERT_EQ(write(backend.client.doorbell, &bell, sizeof(bell)), 8);
-		ASSERT_TRUE(wait_until([&] { return slot->state == static_cast<uint32_t>(wire::SlotState::kReplied); })) << length;
+		ASSERT_TRUE(wait_until([&] { return slot->state == static_cast<uint32_t>(wire::SlotState::kReplied); }))
+			<< length;
 
 		ReplyStatus status;
 
-		memcpy(&status, reinterpret_cast<uint8_t *>(slot) + wire::kSlotHeaderBytes + backend.client.request_area_bytes, 4);
+		memcpy(
+			&status, reinterpret_cast<uint8_t *>(slot) + wire::kSlotHeaderBytes + backend.client.request_area_bytes, 4);
 		EXPECT_EQ(status, ReplyStatus::kInvalid) << length;
 		slot->state = static_cast<uint32_t>(wire::SlotState::kIdle);
 	}
 	EXPECT_EQ(stats(&backend.client).n_invalid, 9u);
 }
 
-/// Random requests, random bytes in the slot's header, state flips, cancels, doorbells: at full speed for a bounded time.
+/// Random requests, random bytes in the slot's header, state flips, cancels, doorbells: at full speed for a bounded
+/// time.
 void
 rage(uint32_t seed, const Table &table, const std::atomic<bool> *stop)
 {
@@ -205,7 +207,7 @@ TEST_F(WorkerHostile, raging_clients_do_not_disturb_others)
 	const uint64_t latest = until + uint64_t{60} * 1000000000; // a busy machine gets on slowly
 
 	while (wire::monotonic_ns() < until ||
-		   ((n_searches <= 5 || stats(&backend.client).n_invalid <= 100) && wire::monotonic_ns() < latest))
+		((n_searches <= 5 || stats(&backend.client).n_invalid <= 100) && wire::monotonic_ns() < latest))
 	{
 		const size_t k = static_cast<size_t>(n_searches) % 7 * 300 + 1;
 		const std::vector<float> query = table.query(static_cast<uint32_t>(n_searches));

@@ -18,8 +18,7 @@ struct WorkerLists : testing::Test
 {
 	WorkerLists() : served(options_for_test()), table(400, 10, 1), random(3), lists(rows_of(table, 300), 12, random) {}
 
-	static Rows
-	rows_of(const Table &from, size_t n)
+	static Rows rows_of(const Table &from, size_t n)
 	{
 		Rows rows(from.spec);
 
@@ -28,16 +27,15 @@ struct WorkerLists : testing::Test
 		return rows;
 	}
 
-	Answer
-	create_lists(Client *client)
+	Answer create_lists(Client *client)
 	{
-		const wire::CreateRequest request{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kLists, 0};
+		const wire::CreateRequest request{
+			0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kLists, 0};
 
 		return exchange(client, RequestType::kCreate, table.key, {part_of(request)});
 	}
 
-	Answer
-	send_list_rows(Client *client)
+	Answer send_list_rows(Client *client)
 	{
 		const std::vector<uint8_t> vectors = lists.vectors_by_place();
 		const wire::RowsRequest request{0, 1, 300};
@@ -46,17 +44,16 @@ struct WorkerLists : testing::Test
 			{part_of(request), {table.row_ids.data(), 300 * 8}, {vectors.data(), vectors.size()}});
 	}
 
-	Answer
-	send_lists(Client *client, uint64_t first, uint64_t end, uint32_t n_lists = 12)
+	Answer send_lists(Client *client, uint64_t first, uint64_t end, uint32_t n_lists = 12)
 	{
 		const std::vector<uint8_t> bytes = lists.description();
 		const wire::StructureRequest request{first, 1, n_lists};
 
-		return exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}});
+		return exchange(
+			client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}});
 	}
 
-	void
-	load_all(Client *client)
+	void load_all(Client *client)
 	{
 		const uint64_t size = lists.description().size();
 
@@ -70,8 +67,7 @@ struct WorkerLists : testing::Test
 	}
 
 	/// A SEARCH with probes (0: without).
-	Answer
-	search_probes(Client *client, const std::vector<float> &query, uint64_t k, uint32_t n_probes)
+	Answer search_probes(Client *client, const std::vector<float> &query, uint64_t k, uint32_t n_probes)
 	{
 		const wire::SegmentProbes probes{1, n_probes, 0, 0};
 		wire::SearchRequest request{};
@@ -106,9 +102,11 @@ TEST_F(WorkerLists, are_searched_by_probes)
 		const Answer answer = search_probes(&backend.client, query, 350, n_probes);
 
 		ASSERT_TRUE(answer.ok()) << n_probes;
-		EXPECT_TRUE(same(neighbors(answer), engine::test::nearest_in_lists({{&lists, n_probes}}, &delta, query.data(), 350)))
+		EXPECT_TRUE(
+			same(neighbors(answer), engine::test::nearest_in_lists({{&lists, n_probes}}, &delta, query.data(), 350)))
 			<< n_probes;
-		EXPECT_EQ(answer.header.coverage, n_probes == 1 || n_probes == 5 ? wire::Coverage::kPart : wire::Coverage::kAll);
+		EXPECT_EQ(
+			answer.header.coverage, n_probes == 1 || n_probes == 5 ? wire::Coverage::kPart : wire::Coverage::kAll);
 	}
 }
 
@@ -145,14 +143,14 @@ TEST_F(WorkerLists, that_cannot_be_are_refused)
 	EXPECT_EQ(send_lists(&loader.client, 0, size).status(), ReplyStatus::kInvalid); // of a segment without rows
 	ASSERT_TRUE(send_list_rows(&loader.client).ok());
 	EXPECT_EQ(send_lists(&other.client, 0, size).status(), ReplyStatus::kBusy);
-	EXPECT_EQ(send_lists(&loader.client, 8, size).status(), ReplyStatus::kInvalid);          // a gap
-	EXPECT_EQ(send_lists(&loader.client, 0, size, 1).status(), ReplyStatus::kInvalid);       // too much for one list
+	EXPECT_EQ(send_lists(&loader.client, 8, size).status(), ReplyStatus::kInvalid);    // a gap
+	EXPECT_EQ(send_lists(&loader.client, 0, size, 1).status(), ReplyStatus::kInvalid); // too much for one list
 	ASSERT_TRUE(send_lists(&loader.client, 0, 50).ok());
-	EXPECT_EQ(send_lists(&loader.client, 50, size, 13).status(), ReplyStatus::kInvalid);     // another number of lists
-	EXPECT_EQ(send_lists(&loader.client, 0, 50).status(), ReplyStatus::kInvalid);            // again
+	EXPECT_EQ(send_lists(&loader.client, 50, size, 13).status(), ReplyStatus::kInvalid); // another number of lists
+	EXPECT_EQ(send_lists(&loader.client, 0, 50).status(), ReplyStatus::kInvalid);        // again
 	ASSERT_TRUE(send_lists(&loader.client, 50, size).ok());
 	ASSERT_TRUE(seal(&loader.client, table, 1, 300).ok());
-	EXPECT_EQ(send_lists(&loader.client, size - 4, size).status(), ReplyStatus::kInvalid);   // complete
+	EXPECT_EQ(send_lists(&loader.client, size - 4, size).status(), ReplyStatus::kInvalid); // complete
 	EXPECT_TRUE(manifest(&loader.client, table, 1, {1}).ok());
 }
 
@@ -189,7 +187,8 @@ TEST_F(WorkerLists, have_checksums)
 	memcpy(&part, answer.body.data(), sizeof(part));
 	EXPECT_NE(whole.vectors_xxh3, part.vectors_xxh3);
 	request.n_rows += 8;
-	EXPECT_EQ(exchange(&backend.client, RequestType::kChecksum, table.key, {part_of(request)}).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(exchange(&backend.client, RequestType::kChecksum, table.key, {part_of(request)}).status(),
+		ReplyStatus::kInvalid);
 }
 
 TEST_F(WorkerLists, a_copy_of_rows_has_none)
@@ -221,16 +220,18 @@ struct WorkerCodedLists : WorkerLists
 {
 	WorkerCodedLists() : coded(lists, engine::ivf::CodeKind::kPq, 4, 8, false) {}
 
-	void
-	load_coded(Client *client)
+	void load_coded(Client *client)
 	{
-		const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodedLists, 0};
+		const wire::CreateRequest create{
+			0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodedLists, 0};
 		const std::vector<uint8_t> bytes = coded.coded_description();
 		const auto send = [&](uint64_t first, uint64_t end)
 		{
 			const wire::StructureRequest request{first, 1, 12};
 
-			return exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}}).ok();
+			return exchange(
+				client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data() + first, end - first}})
+				.ok();
 		};
 
 		ASSERT_TRUE(exchange(client, RequestType::kCreate, table.key, {part_of(create)}).ok());
@@ -242,8 +243,7 @@ struct WorkerCodedLists : WorkerLists
 		ASSERT_TRUE(manifest(client, table, 1, {1}).ok());
 	}
 
-	Answer
-	search(Client *client, const std::vector<float> &query, uint64_t k, const wire::SegmentProbes &probes)
+	Answer search(Client *client, const std::vector<float> &query, uint64_t k, const wire::SegmentProbes &probes)
 	{
 		wire::SearchRequest request{};
 
@@ -274,7 +274,8 @@ TEST_F(WorkerCodedLists, are_searched_by_probes_and_candidates)
 			const Answer answer = search(&backend.client, query, 350, {1, n_probes, n_candidates, 0});
 
 			ASSERT_TRUE(answer.ok()) << n_probes;
-			EXPECT_TRUE(same(neighbors(answer), engine::test::nearest_in_coded({{&coded, n_probes, n_candidates}}, &delta, query.data(), 350)))
+			EXPECT_TRUE(same(neighbors(answer),
+				engine::test::nearest_in_coded({{&coded, n_probes, n_candidates}}, &delta, query.data(), 350)))
 				<< n_probes << " " << n_candidates;
 			EXPECT_EQ(answer.header.coverage, n_probes < 12 ? wire::Coverage::kPart : wire::Coverage::kAll);
 		}
@@ -284,17 +285,21 @@ TEST_F(WorkerCodedLists, are_searched_by_probes_and_candidates)
 /// Codes without the rows.
 struct WorkerCodes : WorkerCodedLists
 {
-	void
-	load_codes(Client *client)
+	void load_codes(Client *client)
 	{
-		const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
+		const wire::CreateRequest create{
+			0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
 		const wire::RowsRequest rows{0, 1, 300};
 		const wire::StructureRequest request{0, 1, 12};
 		const std::vector<uint8_t> bytes = coded.coded_description();
 
 		ASSERT_TRUE(exchange(client, RequestType::kCreate, table.key, {part_of(create)}).ok());
-		ASSERT_TRUE(exchange(client, RequestType::kLoadRows, table.key, {part_of(rows), {lists.rows.ids.data(), 300 * sizeof(RowId)}}).ok());
-		ASSERT_TRUE(exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data(), bytes.size()}}).ok());
+		ASSERT_TRUE(exchange(
+			client, RequestType::kLoadRows, table.key, {part_of(rows), {lists.rows.ids.data(), 300 * sizeof(RowId)}})
+				.ok());
+		ASSERT_TRUE(
+			exchange(client, RequestType::kLoadStructure, table.key, {part_of(request), {bytes.data(), bytes.size()}})
+				.ok());
 		ASSERT_TRUE(seal(client, table, 1, 300).ok());
 		ASSERT_TRUE(send_rows(client, table, 0, 0, 300, 400).ok());
 		ASSERT_TRUE(manifest(client, table, 1, {1}).ok());
@@ -313,7 +318,8 @@ TEST_F(WorkerCodes, find_the_candidates_that_are_named)
 			const Answer answer = search(&backend.client, query, 2000, {1, n_probes, n_candidates, 0});
 
 			ASSERT_TRUE(answer.ok()) << n_probes;
-			EXPECT_TRUE(same(neighbors(answer), engine::test::candidates_in_codes({{&coded, n_probes, n_candidates}}, query.data(), 2000)))
+			EXPECT_TRUE(same(neighbors(answer),
+				engine::test::candidates_in_codes({{&coded, n_probes, n_candidates}}, query.data(), 2000)))
 				<< n_probes << " " << n_candidates;
 			EXPECT_EQ(answer.header.coverage, wire::Coverage::kPart);
 		}
@@ -325,7 +331,8 @@ TEST_F(WorkerCodes, find_the_candidates_that_are_named)
 TEST_F(WorkerCodes, take_no_vectors)
 {
 	Connection backend;
-	const wire::CreateRequest create{0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
+	const wire::CreateRequest create{
+		0, 0, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kCodes, 0};
 
 	ASSERT_TRUE(exchange(&backend.client, RequestType::kCreate, table.key, {part_of(create)}).ok());
 	EXPECT_EQ(send_list_rows(&backend.client).status(), ReplyStatus::kInvalid);

@@ -144,7 +144,8 @@ TEST_F(WorkerProcess, outlives_clients_that_are_killed_at_any_moment)
 			const Table mine(2000, 16, 9, 2 + static_cast<uint32_t>(round));
 
 			wire::client_init(&client);
-			if (wire::client_connect(&client, kEpoch, round % 2 == 0 ? Role::kBackend : Role::kLoader, 5000) != ClientResult::kOk)
+			if (wire::client_connect(&client, kEpoch, round % 2 == 0 ? Role::kBackend : Role::kLoader, 5000) !=
+				ClientResult::kOk)
 				_exit(1);
 			for (;;)
 			{
@@ -168,7 +169,8 @@ TEST_F(WorkerProcess, outlives_clients_that_are_killed_at_any_moment)
 		waitpid(child, nullptr, 0);
 		ASSERT_TRUE(search(&backend.client, table, table.query(1), 5, &found).ok());
 	}
-	EXPECT_TRUE(wait_until([&] { return stats(&backend.client).n_sessions == 1 && stats(&backend.client).n_copies == 1; }));
+	EXPECT_TRUE(
+		wait_until([&] { return stats(&backend.client).n_sessions == 1 && stats(&backend.client).n_copies == 1; }));
 	EXPECT_TRUE(wait_until([&] { return count_descriptors(served.pid()) == before; }));
 	EXPECT_TRUE(wait_until([&] { return stats(&backend.client).kept_bytes == 0; }));
 	ASSERT_TRUE(search(&backend.client, table, table.query(1), 3000, &found).ok());
@@ -220,7 +222,8 @@ TEST_F(WorkerProcess, that_is_stopped_gives_no_sign_of_life_and_goes_on_later)
 	wire::client_init(&late);
 	EXPECT_EQ(wire::client_connect(&late, kEpoch, Role::kBackend, 200), ClientResult::kTimeout);
 	served.signal(SIGCONT);
-	ASSERT_EQ(wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kIdle); // the late answer was thrown away
+	ASSERT_EQ(
+		wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kIdle); // the late answer was thrown away
 	ASSERT_EQ(wire::client_submit(&backend.client, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kOk);
 	ASSERT_EQ(wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kReplied);
 	EXPECT_EQ(wire::client_take_reply(&backend.client, &header, nullptr, 0), ClientResult::kOk);
@@ -234,7 +237,8 @@ TEST_F(WorkerProcess, ends_when_its_parent_closes_the_pipe)
 	ASSERT_EQ(pipe(ends), 0);
 	fcntl(ends[1], F_SETFD, FD_CLOEXEC);
 
-	ProcessWorker served({"--engine", "null", "--parent-fd", std::to_string(ends[0]), "--parent-pid", std::to_string(getpid())});
+	ProcessWorker served(
+		{"--engine", "null", "--parent-fd", std::to_string(ends[0]), "--parent-pid", std::to_string(getpid())});
 	Connection backend;
 
 	close(ends[0]);
@@ -392,8 +396,8 @@ TEST_F(WorkerProcess, survives_running_out_of_descriptors)
 
 		const ClientResult result = wire::client_connect(connection.get(), kEpoch, Role::kBackend, 2000);
 
-		EXPECT_TRUE(result == ClientResult::kOk || result == ClientResult::kFull || result == ClientResult::kUnavailable ||
-					result == ClientResult::kSystem)
+		EXPECT_TRUE(result == ClientResult::kOk || result == ClientResult::kFull ||
+			result == ClientResult::kUnavailable || result == ClientResult::kSystem)
 			<< wire::client_result_text(result);
 		held.push_back(std::move(connection));
 	}

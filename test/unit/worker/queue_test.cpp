@@ -14,8 +14,7 @@ namespace
 
 struct QueueTest : testing::Test
 {
-	Search *
-	add(CopyQueue *copy, size_t k)
+	Search *add(CopyQueue *copy, size_t k)
 	{
 		searches.push_back(std::make_unique<Search>());
 		searches.back()->queue = copy;
@@ -24,8 +23,7 @@ struct QueueTest : testing::Test
 		return searches.back().get();
 	}
 
-	std::vector<Search *>
-	take(size_t most = 100)
+	std::vector<Search *> take(size_t most = 100)
 	{
 		std::vector<Search *> batch;
 

@@ -14,8 +14,7 @@ struct WorkerCopies : testing::Test
 {
 	DataDirectory directory;
 
-	wire::CopyInfo
-	info(Client *client, const CopyKey &key)
+	wire::CopyInfo info(Client *client, const CopyKey &key)
 	{
 		const wire::InventoryRequest request{0, 0};
 		const Answer answer = exchange(client, RequestType::kInventory, CopyKey{}, {part_of(request)});
@@ -30,8 +29,7 @@ struct WorkerCopies : testing::Test
 		return {};
 	}
 
-	ReplyStatus
-	try_search(Client *client, const Table &table, const wire::CopyVersion &version)
+	ReplyStatus try_search(Client *client, const Table &table, const wire::CopyVersion &version)
 	{
 		std::vector<Neighbor> found;
 
@@ -97,8 +95,8 @@ search_with_rows(Client *client, const Table &table, const wire::CopyVersion &ve
 	request.rows_position = position;
 	request.n_rows = static_cast<uint32_t>(last - first);
 	return exchange(client, RequestType::kSearch, table.key,
-		{part_of(request), {headers.data() + first, (last - first) * 8}, {table.row(first), (last - first) * table.spec.dim * 4},
-			{query.data(), query.size() * 4}});
+		{part_of(request), {headers.data() + first, (last - first) * 8},
+			{table.row(first), (last - first) * table.spec.dim * 4}, {query.data(), query.size() * 4}});
 }
 
 /// Rows that come along with a search, taken by the dispatcher or (engines that may wait) by the loading thread.
@@ -174,11 +172,14 @@ TEST_P(WorkerRowsAhead, do_not_help_where_others_are_missing)
 	Connection backend;
 	Table table(100, 8, 1);
 
-	EXPECT_EQ(search_with_rows(&backend.client, table, {1, 3, 0}, 0, 0, 3, table.row_ids).status(), ReplyStatus::kAbsent);
+	EXPECT_EQ(
+		search_with_rows(&backend.client, table, {1, 3, 0}, 0, 0, 3, table.row_ids).status(), ReplyStatus::kAbsent);
 	load(&backend.client, table, 100);
 	table.add(20, 2);
-	EXPECT_EQ(search_with_rows(&backend.client, table, {1, 13, 0}, 10, 110, 113, table.row_ids).status(), ReplyStatus::kBehind);
-	EXPECT_EQ(search_with_rows(&backend.client, table, {2, 3, 0}, 0, 100, 103, table.row_ids).status(), ReplyStatus::kBehind);
+	EXPECT_EQ(search_with_rows(&backend.client, table, {1, 13, 0}, 10, 110, 113, table.row_ids).status(),
+		ReplyStatus::kBehind);
+	EXPECT_EQ(
+		search_with_rows(&backend.client, table, {2, 3, 0}, 0, 100, 103, table.row_ids).status(), ReplyStatus::kBehind);
 
 	const Answer answer = search_with_rows(&backend.client, table, {1, 2, 0}, 0, 100, 102, table.row_ids);
 
@@ -195,7 +196,8 @@ TEST_P(WorkerRowsAhead, that_the_engine_has_no_memory_for_leave_the_copy_as_it_w
 	load(&backend.client, table, 100);
 	table.add(20, 2);
 	hook->out_of_memory = true;
-	EXPECT_EQ(search_with_rows(&backend.client, table, {1, 3, 0}, 0, 100, 103, table.row_ids).status(), ReplyStatus::kBehind);
+	EXPECT_EQ(
+		search_with_rows(&backend.client, table, {1, 3, 0}, 0, 100, 103, table.row_ids).status(), ReplyStatus::kBehind);
 	hook->out_of_memory = false;
 	ASSERT_TRUE(search(&backend.client, table, table.query(5), 200, &found, {1, 0, 0}).ok());
 	EXPECT_TRUE(same(found, table.nearest(table.query(5), 200, 100)));
@@ -244,8 +246,8 @@ TEST_F(WorkerCopies, take_tombstones_under_a_lease_and_never_revive_a_row)
 
 	load(&backend.client, table, 77);
 
-	const auto send = [&](Client *client, uint32_t segment, uint64_t first, uint32_t n, const uint8_t *from, uint32_t last,
-						  uint64_t generation)
+	const auto send = [&](Client *client, uint32_t segment, uint64_t first, uint32_t n, const uint8_t *from,
+						  uint32_t last, uint64_t generation)
 	{
 		const wire::TombstonesRequest request{generation, first, n, segment, last, 0};
 
@@ -256,9 +258,9 @@ TEST_F(WorkerCopies, take_tombstones_under_a_lease_and_never_revive_a_row)
 	ASSERT_TRUE(create(&backend.client, table).ok());
 	EXPECT_EQ(send(&other.client, 1, 0, 77, bits, 1, 3), ReplyStatus::kBusy);
 	EXPECT_EQ(send(&backend.client, 1, 0, 64, bits, 0, 3), ReplyStatus::kOk);
-	EXPECT_EQ(send(&backend.client, 1, 72, 5, bits + 9, 1, 3), ReplyStatus::kInvalid); // a gap
+	EXPECT_EQ(send(&backend.client, 1, 72, 5, bits + 9, 1, 3), ReplyStatus::kInvalid);  // a gap
 	EXPECT_EQ(send(&backend.client, 1, 64, 14, bits + 8, 1, 3), ReplyStatus::kInvalid); // more rows than there are
-	EXPECT_EQ(send(&backend.client, 1, 64, 8, bits + 8, 1, 3), ReplyStatus::kInvalid); // not all of them
+	EXPECT_EQ(send(&backend.client, 1, 64, 8, bits + 8, 1, 3), ReplyStatus::kInvalid);  // not all of them
 	EXPECT_EQ(send(&backend.client, 1, 0, 64, bits, 0, 3), ReplyStatus::kOk);
 	ASSERT_TRUE(search(&other.client, table, table.query(5), 100, &found).ok());
 	EXPECT_EQ(found.size(), 100u); // not before the last part

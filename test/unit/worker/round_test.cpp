@@ -8,8 +8,7 @@ namespace
 
 struct RoundTest : BatcherTest
 {
-	worker::Search *
-	put(size_t copy, size_t k)
+	worker::Search *put(size_t copy, size_t k)
 	{
 		worker::Search *search = make(copy, k);
 

@@ -1,5 +1,5 @@
-// What the worker's tests share: a data directory of their own, a worker in a thread or as a process, a client that loads
-// indexes, and the simplest possible search to compare with.
+// What the worker's tests share: a data directory of their own, a worker in a thread or as a process, a client that
+// loads indexes, and the simplest possible search to compare with.
 #pragma once
 
 #include <algorithm>
@@ -119,7 +119,8 @@ public:
 
 		if (getcwd(directory, sizeof(directory)) == nullptr)
 			std::abort();
-		arguments.insert(arguments.begin(), {VECTORGPU_WORKER_PATH, "--data-directory", directory, "--epoch", "0123456789abcdef"});
+		arguments.insert(
+			arguments.begin(), {VECTORGPU_WORKER_PATH, "--data-directory", directory, "--epoch", "0123456789abcdef"});
 
 		std::vector<char *> argv;
 
@@ -148,8 +149,7 @@ public:
 	pid_t pid() const { return pid_; }
 
 	/// Once it is told to stop it has stopped when this returns.
-	void
-	signal(int number)
+	void signal(int number)
 	{
 		siginfo_t info = {};
 
@@ -159,8 +159,7 @@ public:
 	}
 
 	/// True if it has ended; it can still be reaped.
-	bool
-	has_ended() const
+	bool has_ended() const
 	{
 		siginfo_t info = {};
 
@@ -168,8 +167,7 @@ public:
 	}
 
 	/// Waits for its end: the status of waitpid.
-	int
-	reap()
+	int reap()
 	{
 		int status = -1;
 
@@ -189,7 +187,9 @@ struct Connection
 	{
 		wire::client_init(&client);
 		// A worker that was just started is not listening yet.
-		wait_until([&] { return (result = wire::client_connect(&client, kEpoch, role, 5000)) != ClientResult::kUnavailable; }, kReplyTimeoutMs);
+		wait_until([&]
+			{ return (result = wire::client_connect(&client, kEpoch, role, 5000)) != ClientResult::kUnavailable; },
+			kReplyTimeoutMs);
 	}
 	~Connection() { wire::client_close(&client); }
 	Connection(const Connection &) = delete;
@@ -259,8 +259,7 @@ struct Table
 
 	size_t size() const { return row_ids.size(); }
 
-	void
-	add(size_t n_rows, uint32_t seed)
+	void add(size_t n_rows, uint32_t seed)
 	{
 		std::mt19937 random(seed);
 		std::uniform_int_distribution<int> value(-8, 8); // integers: ties of distance are common
@@ -278,8 +277,7 @@ struct Table
 
 	const float *row(size_t i) const { return &vectors[i * spec.dim]; }
 
-	std::vector<float>
-	query(uint32_t seed) const
+	std::vector<float> query(uint32_t seed) const
 	{
 		std::mt19937 random(seed);
 		std::uniform_int_distribution<int> value(-8, 8);
@@ -291,8 +289,8 @@ struct Table
 	}
 
 	/// The first k of all rows in [0, n_visible), strictly after `after` if it is given.
-	std::vector<Neighbor>
-	nearest(const std::vector<float> &query, size_t k, size_t n_visible, const Neighbor *after = nullptr) const
+	std::vector<Neighbor> nearest(
+		const std::vector<float> &query, size_t k, size_t n_visible, const Neighbor *after = nullptr) const
 	{
 		std::vector<Neighbor> all;
 
@@ -300,7 +298,8 @@ struct Table
 		{
 			Neighbor candidate{0, row_ids[i]};
 
-			engine::compute_scores(spec, query.data(), row(i), vector_bytes(spec.element, spec.dim), 1, &candidate.score);
+			engine::compute_scores(
+				spec, query.data(), row(i), vector_bytes(spec.element, spec.dim), 1, &candidate.score);
 			if (!dead[i] && (after == nullptr || engine::neighbor_less(*after, candidate)))
 				all.push_back(candidate);
 		}
@@ -313,7 +312,8 @@ struct Table
 inline Answer
 create(Client *client, const Table &table, uint64_t expected_bytes = 0, uint64_t delta_first = 0)
 {
-	const wire::CreateRequest request{expected_bytes, delta_first, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kRows, 0};
+	const wire::CreateRequest request{
+		expected_bytes, delta_first, table.spec.dim, table.spec.element, table.spec.metric, wire::CopyKind::kRows, 0};
 
 	return exchange(client, RequestType::kCreate, table.key, {part_of(request)});
 }
@@ -351,13 +351,14 @@ seal(Client *client, const Table &table, uint32_t segment, uint64_t n_rows)
 }
 
 inline Answer
-manifest(Client *client, const Table &table, uint64_t generation, std::vector<uint32_t> segments, uint64_t delta_first = 0,
-	uint64_t tombstone_generation = 0)
+manifest(Client *client, const Table &table, uint64_t generation, std::vector<uint32_t> segments,
+	uint64_t delta_first = 0, uint64_t tombstone_generation = 0)
 {
-	const wire::ManifestRequest request{generation, tombstone_generation, delta_first,
-		static_cast<uint32_t>(segments.size()), 0};
+	const wire::ManifestRequest request{
+		generation, tombstone_generation, delta_first, static_cast<uint32_t>(segments.size()), 0};
 
-	return exchange(client, RequestType::kManifest, table.key, {part_of(request), {segments.data(), segments.size() * 4}});
+	return exchange(
+		client, RequestType::kManifest, table.key, {part_of(request), {segments.data(), segments.size() * 4}});
 }
 
 /// Rows [0, n_segment) as segment 1, the rest as the delta; manifest generation 1.
@@ -452,8 +453,9 @@ search(Client *client, const Table &table, const std::vector<float> &query, uint
 inline bool
 same(const std::vector<Neighbor> &a, const std::vector<Neighbor> &b)
 {
-	return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Neighbor &x, const Neighbor &y)
-									   { return memcmp(&x.score, &y.score, 8) == 0 && x.row == y.row; });
+	return a.size() == b.size() &&
+		std::equal(a.begin(), a.end(), b.begin(),
+			[](const Neighbor &x, const Neighbor &y) { return memcmp(&x.score, &y.score, 8) == 0 && x.row == y.row; });
 }
 
 inline wire::WorkerStats

@@ -1,5 +1,5 @@
-// Copies on a device that is too small: what does not fit lies in host memory, and every answer stays the same. The device is a
-// CPU engine with a limit.
+// Copies on a device that is too small: what does not fit lies in host memory, and every answer stays the same. The
+// device is a CPU engine with a limit.
 #include <atomic>
 #include <thread>
 
@@ -110,8 +110,8 @@ TEST_F(Tiered, AMoveKeepsCodesWithoutVectors)
 
 		query.probes = probes;
 		ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
-		ASSERT_NO_FATAL_FAILURE(
-			expect_same(results[0], candidates_in_codes({{&codes, 2, 40}}, query.query, 100, nullptr, {rows.ids[0], rows.ids[2]})));
+		ASSERT_NO_FATAL_FAILURE(expect_same(
+			results[0], candidates_in_codes({{&codes, 2, 40}}, query.query, 100, nullptr, {rows.ids[0], rows.ids[2]})));
 	};
 	CopyId copy = 0;
 
@@ -292,7 +292,8 @@ TEST_F(Tiered, ACopyOnItsWayToTheHostHasItsRoomThere)
 	ASSERT_OK(engine_->load_segment(other, 1, rows.block(100, 400)));
 }
 
-/// A copy of match counts: rows with an element each, `n_elements` of them, in one sealed segment. What the first step that failed says.
+/// A copy of match counts: rows with an element each, `n_elements` of them, in one sealed segment. What the first step
+/// that failed says.
 Status
 load_match(engine::Engine *engine, size_t n_rows, size_t n_elements, CopyId *copy)
 {
@@ -341,7 +342,7 @@ TEST_F(Tiered, HostMemoryOfMatchCountsIsChargedWhereverTheCopyLies)
 		EXPECT_EQ(load_match(engine_.get(), 2000, 2000, &third).code, StatusCode::kOutOfMemory);
 		ASSERT_OK(engine_->drop(third));
 		ASSERT_OK(engine_->drop(copy));
-		ASSERT_OK(engine_->drop_segment(other, 1)); // nobody is refused what takes no room
+		ASSERT_OK(engine_->drop_segment(other, 1));               // nobody is refused what takes no room
 		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &third)); // the first's room is free again
 	}
 }
@@ -351,7 +352,8 @@ TEST_F(Tiered, RowsOfMatchSegmentsAreRowIdsAlone)
 	constexpr size_t kRows = 10000;
 	CopyId copy = 0;
 
-	make(kRows * 3 * sizeof(RowId)); // ids as they come, those of the index, and some more; with slots it would be 40 bytes a row
+	make(kRows * 3 *
+		sizeof(RowId)); // ids as they come, those of the index, and some more; with slots it would be 40 bytes a row
 	device_->broken_create = true;
 	ASSERT_OK(load_match(engine_.get(), kRows, 1, &copy));
 }
@@ -383,7 +385,8 @@ TEST_F(Tiered, SearchesRunBesideMoves)
 	{
 		device_->limit = 0;
 		ASSERT_OK(engine_->append_delta(copy, 0, rows.block(0, 0)));
-		EXPECT_EQ(engine_->load_segment(copy, 1, rows.block(0, 1)).code, StatusCode::kInvalidArgument); // sealed; moves first
+		EXPECT_EQ(
+			engine_->load_segment(copy, 1, rows.block(0, 1)).code, StatusCode::kInvalidArgument); // sealed; moves first
 		EXPECT_FALSE(engine_->on_device(copy));
 		device_->limit = ~uint64_t{0};
 		engine_->rebalance();

@@ -32,8 +32,9 @@ using engine::SegmentId;
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
 
-/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes and of sets it keeps in host memory; a segment's structure counts as
-/// on the device, if there was room for it when it was sealed or when the copy was attached.
+/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes and of sets it keeps in host memory; a
+/// segment's structure counts as on the device, if there was room for it when it was sealed or when the copy was
+/// attached.
 class SmallDevice final : public engine::Engine
 {
 public:
@@ -46,8 +47,7 @@ public:
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
-	Status
-	create(const CopySpec &spec, CopyId *copy) override
+	Status create(const CopySpec &spec, CopyId *copy) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -63,16 +63,14 @@ public:
 		return status;
 	}
 
-	Status
-	load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
+	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
 		const std::lock_guard guard(lock_);
 
 		return kept_.contains(copy) || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
 	}
 
-	Status
-	seal_segment(CopyId copy, SegmentId segment) override
+	Status seal_segment(CopyId copy, SegmentId segment) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -90,8 +88,7 @@ public:
 		return status;
 	}
 
-	Status
-	load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
+	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -102,14 +99,12 @@ public:
 		return status;
 	}
 
-	bool
-	keeps_on_host(engine::CopyKind kind) const override
+	bool keeps_on_host(engine::CopyKind kind) const override
 	{
 		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch;
 	}
 
-	Status
-	attach(CopyId copy) override
+	Status attach(CopyId copy) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -122,8 +117,7 @@ public:
 		return status;
 	}
 
-	Status
-	detach(CopyId copy) override
+	Status detach(CopyId copy) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -134,8 +128,7 @@ public:
 	}
 
 	/// Bytes of structures of copies that it keeps in host memory.
-	uint64_t
-	attached_bytes() const
+	uint64_t attached_bytes() const
 	{
 		const std::lock_guard guard(lock_);
 
@@ -147,26 +140,22 @@ public:
 		return bytes;
 	}
 
-	Status
-	read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
+	Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n, void *bytes) override
 	{
 		return inner_->read_structure(copy, segment, first, n, bytes);
 	}
 
-	Status
-	read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
+	Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint8_t *bits) override
 	{
 		return inner_->read_tombstones(copy, segment, first, n, bits);
 	}
 
-	Status
-	check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
+	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
 	{
 		return inner_->check_derived(copy, segment, first, n, n_different);
 	}
 
-	Status
-	drop_segment(CopyId copy, SegmentId segment) override
+	Status drop_segment(CopyId copy, SegmentId segment) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -175,8 +164,7 @@ public:
 		return inner_->drop_segment(copy, segment);
 	}
 
-	Status
-	append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
+	Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -185,20 +173,17 @@ public:
 
 	Status trim_delta(CopyId copy, uint64_t position) override { return inner_->trim_delta(copy, position); }
 
-	Status
-	set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
+	Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_tombstones(copy, segment, bits);
 	}
 
-	Status
-	set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
+	Status set_delta_tombstones(CopyId copy, uint64_t first, std::span<const uint8_t> bits) override
 	{
 		return inner_->set_delta_tombstones(copy, first, bits);
 	}
 
-	Status
-	drop(CopyId copy) override
+	Status drop(CopyId copy) override
 	{
 		const std::lock_guard guard(lock_);
 
@@ -206,24 +191,21 @@ public:
 		return inner_->drop(copy);
 	}
 
-	Status
-	search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+	Status search(CopyId copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
 		engine::SearchControl *control) override
 	{
 		n_searches++;
 		return inner_->search(copy, queries, results, control);
 	}
 
-	Status
-	read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
+	Status read_rows(CopyId copy, SegmentId segment, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
 		if (const auto now = std::exchange(on_read, nullptr))
 			now();
 		return inner_->read_rows(copy, segment, first, n, ids, vectors);
 	}
 
-	engine::EngineStats
-	stats() const override
+	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats = inner_->stats();
 
@@ -250,8 +232,7 @@ private:
 		std::map<SegmentId, KeptSegment> segments;
 	};
 
-	uint64_t
-	resident_bytes() const
+	uint64_t resident_bytes() const
 	{
 		const std::lock_guard guard(lock_);
 
@@ -262,8 +243,7 @@ private:
 		return bytes;
 	}
 
-	bool
-	bring(KeptSegment *segment)
+	bool bring(KeptSegment *segment)
 	{
 		segment->there = segment->there || resident_bytes() + segment->bytes <= limit;
 		return segment->there;
@@ -290,8 +270,7 @@ class Tiered : public testing::Test
 protected:
 	Tiered() { make(~uint64_t{0}); }
 
-	void
-	make(uint64_t host_bytes)
+	void make(uint64_t host_bytes)
 	{
 		auto device = std::make_unique<SmallDevice>();
 		TieredEngineOptions options;
@@ -307,8 +286,7 @@ protected:
 	}
 
 	/// A copy of all rows as one sealed segment.
-	CopyId
-	load(const Rows &rows)
+	CopyId load(const Rows &rows)
 	{
 		CopyId copy = 0;
 
@@ -318,8 +296,7 @@ protected:
 		return copy;
 	}
 
-	void
-	expect_answers(CopyId copy, const Rows &rows, const std::set<RowId> &dead = {})
+	void expect_answers(CopyId copy, const Rows &rows, const std::set<RowId> &dead = {})
 	{
 		std::mt19937 rng(5);
 		Rows queries(rows.spec);
@@ -335,8 +312,7 @@ protected:
 		}
 	}
 
-	Rows
-	random_rows(size_t n, unsigned seed)
+	Rows random_rows(size_t n, unsigned seed)
 	{
 		std::mt19937 rng(seed);
 		Rows rows({Metric::kL2, ElementType::kFloat32, kDim});

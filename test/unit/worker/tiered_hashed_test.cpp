@@ -1,5 +1,5 @@
-// Copies of graphs with codes, which lie in host memory as a whole: only the device's part of them comes and goes, and what they are charged
-// with returns to nothing.
+// Copies of graphs with codes, which lie in host memory as a whole: only the device's part of them comes and goes, and
+// what they are charged with returns to nothing.
 #include "engine/graph_rows.hpp"
 #include "worker/tiered_fixture.hpp"
 
@@ -23,16 +23,14 @@ struct CodedRows
 		host_bytes = plain->host_bytes(copy);
 	}
 
-	Status
-	load(engine::Engine *engine, CopyId *copy) const
+	Status load(engine::Engine *engine, CopyId *copy) const
 	{
 		const Status status = engine->create({graphed.rows.spec, engine::CopyKind::kHashedGraph}, copy);
 
 		return status.is_ok() ? graphed.load(engine, *copy, 1) : status;
 	}
 
-	void
-	expect_answers(engine::Engine *engine, CopyId copy, const std::set<RowId> &dead = {}) const
+	void expect_answers(engine::Engine *engine, CopyId copy, const std::set<RowId> &dead = {}) const
 	{
 		const engine::SegmentProbes probes[] = {{1, 40}};
 

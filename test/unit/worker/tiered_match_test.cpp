@@ -1,4 +1,5 @@
-// Copies of sets and texts, which lie in host memory as a whole: only the device's part of them comes and goes, and they answer wherever it is.
+// Copies of sets and texts, which lie in host memory as a whole: only the device's part of them comes and goes, and
+// they answer wherever it is.
 #include "match/copies.hpp"
 #include "worker/tiered_fixture.hpp"
 
@@ -35,8 +36,7 @@ protected:
 		host_bytes_ = host_bytes_of(rows_.get(), match_spec(GetParam()));
 	}
 
-	CopyId
-	load()
+	CopyId load()
 	{
 		CopyId copy = 0;
 

@@ -1,5 +1,5 @@
-// How a client waits and how the worker looks for requests: the futex on the slot's state, and polling on a clock that the
-// test sets.
+// How a client waits and how the worker looks for requests: the futex on the slot's state, and polling on a clock that
+// the test sets.
 #include <pthread.h>
 
 #include "worker/batcher_fixture.hpp"
@@ -35,7 +35,8 @@ TEST(ClientSleep, ends_with_the_reply_and_when_its_time_is_over)
 		uint8_t body[5 * sizeof(wire::WireNeighbor)];
 
 		// It also returns when the worker takes the request.
-		EXPECT_TRUE(wait_until([&] { return wire::client_sleep(&backend.client, kLongSleepUs) == ClientState::kReplied; }));
+		EXPECT_TRUE(
+			wait_until([&] { return wire::client_sleep(&backend.client, kLongSleepUs) == ClientState::kReplied; }));
 		EXPECT_LT(wire::monotonic_ns() - started_ns, uint64_t{kLongSleepUs} * 1000); // woken, not slept out
 		opens.join();
 		EXPECT_EQ(wire::client_take_reply(&backend.client, &header, body, sizeof(body)), ClientResult::kOk);

@@ -44,16 +44,15 @@ struct Queue
 	uint32_t n_buckets;
 	uint32_t k;
 
-	__device__
-	Queue(const CountPqArgs &args, uint32_t query)
-		: bitmap(args.bitmap + static_cast<size_t>(query) * args.n_words), zipper(args.zipper + static_cast<size_t>(query) * (args.max_count + 2)),
-		  threshold(args.thresholds + query), table(args.table + static_cast<size_t>(query) * args.n_buckets * kCountBucket),
+	__device__ Queue(const CountPqArgs &args, uint32_t query)
+		: bitmap(args.bitmap + static_cast<size_t>(query) * args.n_words),
+		  zipper(args.zipper + static_cast<size_t>(query) * (args.max_count + 2)), threshold(args.thresholds + query),
+		  table(args.table + static_cast<size_t>(query) * args.n_buckets * kCountBucket),
 		  n_overflows(args.n_overflows + query), n_buckets(args.n_buckets), k(args.queries.k[query])
 	{
 	}
 
-	__device__ void
-	put(uint32_t object, uint32_t count) const
+	__device__ void put(uint32_t object, uint32_t count) const
 	{
 		const uint64_t entry = static_cast<uint64_t>(count) << 32 | object;
 		uint64_t *bucket = table + static_cast<size_t>((object * 0x9E3779B1u >> 7) & (n_buckets - 1)) * kCountBucket;
@@ -89,14 +88,15 @@ struct Queue
 				atomicAdd(n_overflows, 1u);
 				return;
 			}
-			if (atomicCAS(reinterpret_cast<unsigned long long *>(place), static_cast<unsigned long long>(seen), static_cast<unsigned long long>(entry)) == seen)
+			if (atomicCAS(reinterpret_cast<unsigned long long *>(place), static_cast<unsigned long long>(seen),
+					static_cast<unsigned long long>(entry)) == seen)
 				return;
 		}
 	}
 };
 
-/// An object has reached a count that is not below the audit threshold as the thread knew it. Returns the threshold as it is. Not inline: it is
-/// called in 32 places, seldom once some rows have been counted.
+/// An object has reached a count that is not below the audit threshold as the thread knew it. Returns the threshold as
+/// it is. Not inline: it is called in 32 places, seldom once some rows have been counted.
 __device__ __noinline__ uint32_t
 pass_gate(Queue queue, uint32_t object, uint32_t count)
 {
@@ -104,7 +104,8 @@ pass_gate(Queue queue, uint32_t object, uint32_t count)
 		return least;
 	atomicAdd(queue.zipper + count, 1u);
 	__threadfence(); // of two threads that count side by side one sees both, and lifts the threshold
-	for (uint32_t least = load_now(queue.threshold); load_now(queue.zipper + least) >= queue.k; least = load_now(queue.threshold))
+	for (uint32_t least = load_now(queue.threshold); load_now(queue.zipper + least) >= queue.k;
+		least = load_now(queue.threshold))
 		atomicMax(queue.threshold, least + 1);
 	queue.put(object, count);
 	return load_now(queue.threshold);
@@ -116,24 +117,21 @@ struct BitmapCounters
 	static constexpr uint32_t kEach = 32 / kBits;
 	static constexpr uint32_t kMost = 0xFFFFFFFFu >> (32 - kBits);
 
-	static __device__ __forceinline__ uint32_t
-	add(uint32_t *words, uint32_t row)
+	static __device__ __forceinline__ uint32_t add(uint32_t *words, uint32_t row)
 	{
 		const uint32_t shift = row % kEach * kBits;
 
 		return (atomicAdd(words + row / kEach, 1u << shift) >> shift & kMost) + 1;
 	}
 
-	static __device__ __forceinline__ uint32_t
-	of(uint32_t word, uint32_t place)
+	static __device__ __forceinline__ uint32_t of(uint32_t word, uint32_t place)
 	{
 		return word >> (place * kBits % 32) & kMost;
 	}
 };
 
 template <uint32_t kBits>
-__global__ void
-__launch_bounds__(kCountThreads, 2)
+__global__ void __launch_bounds__(kCountThreads, 2)
 count_kernel(CountPqArgs args)
 {
 	__shared__ MatchSlices slices;
@@ -191,8 +189,7 @@ sum_before(uint32_t value, uint32_t *sums, uint32_t *all)
 }
 
 template <uint32_t kBits>
-__global__ void
-__launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kSelectThreads)
 select_kernel(CountPqArgs args)
 {
 	using C = BitmapCounters<kBits>;

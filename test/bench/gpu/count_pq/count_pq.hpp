@@ -1,13 +1,18 @@
-// c-PQ on the device, the count priority queue of GENIE (Zhou et al., section III-C), to be compared with counting by tiles
-// (kernels/match/match.hpp): no search of the extension uses it. One increment of a query's bitmap counter for each posting, a gate (zipper array and audit
-// threshold) and a hash table of what passes it.
+// c-PQ on the device, the count priority queue of GENIE (Zhou et al., section III-C), to be compared with counting by
+// tiles (kernels/match/match.hpp): no search of the extension uses it. One increment of a query's bitmap counter for
+// each posting, a gate (zipper array and audit threshold) and a hash table of what passes it.
 //
-// What differs from the paper, so that answers are exact whatever threads do at the same time, and ties go to the smaller row:
-// - An object is counted in the zipper array before it is put into the table. So fewer than k objects at a time are to be in it (lemma III.1), and
+// What differs from the paper, so that answers are exact whatever threads do at the same time, and ties go to the
+// smaller row:
+// - An object is counted in the zipper array before it is put into the table. So fewer than k objects at a time are to
+// be in it (lemma III.1), and
 //   no entry waits for room that a later one makes.
-// - The table has buckets of 16 entries. An entry that has expired (less than the audit threshold) is overwritten in place by compare-and-swap,
-//   and so is the object's own; a bucket that is full without one is reported (n_overflows), and the query's bitmap counters are read instead.
-// - The table gives the rows above the k-th count; those that have it are found by one look at the bitmap counters, in the order of rows, as far as they are wanted.
+// - The table has buckets of 16 entries. An entry that has expired (less than the audit threshold) is overwritten in
+// place by compare-and-swap,
+//   and so is the object's own; a bucket that is full without one is reported (n_overflows), and the query's bitmap
+//   counters are read instead.
+// - The table gives the rows above the k-th count; those that have it are found by one look at the bitmap counters, in
+// the order of rows, as far as they are wanted.
 //   (In the paper they are any that are in the table.)
 #pragma once
 
@@ -23,18 +28,18 @@ struct CountPqArgs
 	const kernels::MatchTile *tiles = nullptr; // [n_tiles]
 	uint32_t n_tiles = 0;
 	uint32_t n_rows = 0;
-	kernels::MatchQueries queries; // ranges, range_ends, k, n_queries; bits: of a bitmap counter, 1, 2, 4, 8, 16 or 32
-	uint32_t max_count = 0;        // no row counts more; below 2^bits
-	uint32_t *bitmap = nullptr;    // [n_queries, n_words], zero at first
-	uint32_t n_words = 0;          // a multiple of 4
-	uint32_t *zipper = nullptr;    // [n_queries, max_count + 2], zero at first
+	kernels::MatchQueries queries;  // ranges, range_ends, k, n_queries; bits: of a bitmap counter, 1, 2, 4, 8, 16 or 32
+	uint32_t max_count = 0;         // no row counts more; below 2^bits
+	uint32_t *bitmap = nullptr;     // [n_queries, n_words], zero at first
+	uint32_t n_words = 0;           // a multiple of 4
+	uint32_t *zipper = nullptr;     // [n_queries, max_count + 2], zero at first
 	uint32_t *thresholds = nullptr; // [n_queries] audit thresholds, 1 at first
-	uint64_t *table = nullptr;     // [n_queries, n_buckets, kCountBucket] of count << 32 | row, zero at first
-	uint32_t n_buckets = 0;        // a power of two
+	uint64_t *table = nullptr;      // [n_queries, n_buckets, kCountBucket] of count << 32 | row, zero at first
+	uint32_t n_buckets = 0;         // a power of two
 	uint32_t *n_overflows = nullptr; // [n_queries], zero at first
-	uint64_t *out = nullptr;       // [n_queries, stride] of count << 32 | row, in no order
-	uint32_t *n_out = nullptr;     // [n_queries], zero at first: min(k, n_rows)
-	uint32_t stride = 0;           // the largest k
+	uint64_t *out = nullptr;         // [n_queries, stride] of count << 32 | row, in no order
+	uint32_t *n_out = nullptr;       // [n_queries], zero at first: min(k, n_rows)
+	uint32_t stride = 0;             // the largest k
 };
 
 /// Grid (n_queries, n_tiles), block 512; then grid n_queries, block 256.

@@ -13,7 +13,8 @@
 namespace vectorgpu::bench
 {
 
-/// Bits of a bitmap counter for counts up to max_count: those of the paper, rounded up so that no counter crosses a word.
+/// Bits of a bitmap counter for counts up to max_count: those of the paper, rounded up so that no counter crosses a
+/// word.
 inline uint32_t
 count_pq_bits(uint64_t max_count)
 {
@@ -23,17 +24,20 @@ count_pq_bits(uint64_t max_count)
 class CountPqSearch
 {
 public:
-	/// bytes: of device memory for the state of queries. n_buckets: of a query's table, a power of two; 0: as many as leave it nearly empty.
-	CountPqSearch(const cuda::Device *device, uint64_t bytes, uint32_t n_buckets = 0) : device_(device), n_buckets_(n_buckets)
+	/// bytes: of device memory for the state of queries. n_buckets: of a query's table, a power of two; 0: as many as
+	/// leave it nearly empty.
+	CountPqSearch(const cuda::Device *device, uint64_t bytes, uint32_t n_buckets = 0)
+		: device_(device), n_buckets_(n_buckets)
 	{
 		status_ = memory_.allocate(device, bytes, "c-PQ");
 		if (status_.is_ok())
 			status_ = stream_.create(device);
 	}
 
-	/// As DeviceMatchIndex::search of an index that lies on the device whole, without dead rows and `after`. k is not 0.
-	Status
-	search(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests, std::vector<std::vector<cuda::MatchFound>> *results)
+	/// As DeviceMatchIndex::search of an index that lies on the device whole, without dead rows and `after`. k is not
+	/// 0.
+	Status search(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests,
+		std::vector<std::vector<cuda::MatchFound>> *results)
 	{
 		uint64_t max_count = 1;
 		size_t max_k = 1;
@@ -51,9 +55,11 @@ public:
 			CountPqArgs args;
 
 			n = std::min(n, requests.size() - first);
-			while (lay_out(index, requests.subspan(first, n), max_count, max_k, nullptr, &args) > memory_.bytes() && n > 1)
+			while (
+				lay_out(index, requests.subspan(first, n), max_count, max_k, nullptr, &args) > memory_.bytes() && n > 1)
 				n = (n + 1) / 2;
-			VECTORGPU_TRY(search_some(index, requests.subspan(first, n), max_count, max_k, std::span(*results).subspan(first, n)));
+			VECTORGPU_TRY(search_some(
+				index, requests.subspan(first, n), max_count, max_k, std::span(*results).subspan(first, n)));
 		}
 		return Status::ok();
 	}
@@ -62,10 +68,10 @@ public:
 	size_t n_overflown() const { return n_overflown_; }
 
 private:
-	/// Places the state in memory from `base` on. Returns its size. What must be zero at first is in the front, n_zero_ bytes.
-	uint64_t
-	lay_out(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests, uint64_t max_count, size_t max_k, uint8_t *base,
-		CountPqArgs *args)
+	/// Places the state in memory from `base` on. Returns its size. What must be zero at first is in the front, n_zero_
+	/// bytes.
+	uint64_t lay_out(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests,
+		uint64_t max_count, size_t max_k, uint8_t *base, CountPqArgs *args)
 	{
 		const uint64_t n = requests.size();
 		uint64_t used = 0;
@@ -75,7 +81,8 @@ private:
 			*piece = base == nullptr ? nullptr : reinterpret_cast<T *>(base + used);
 			used += (n_items * sizeof(T) + 255) / 256 * 256;
 		};
-		const auto take_input = [&]<class T>(const T **piece, uint64_t n_items) { take(const_cast<T **>(piece), n_items); };
+		const auto take_input = [&]<class T>(const T **piece, uint64_t n_items)
+		{ take(const_cast<T **>(piece), n_items); };
 
 		for (const cuda::MatchRequest &request : requests)
 			n_ranges += request.ranges.size();
@@ -86,7 +93,8 @@ private:
 		args->queries.bits = count_pq_bits(max_count);
 		args->max_count = static_cast<uint32_t>(max_count);
 		args->n_words = static_cast<uint32_t>((index.n_rows() * args->queries.bits + 127) / 128 * 4);
-		args->n_buckets = n_buckets_ != 0 ? n_buckets_ : static_cast<uint32_t>(std::bit_ceil(std::max<size_t>(16, max_k / 2)));
+		args->n_buckets =
+			n_buckets_ != 0 ? n_buckets_ : static_cast<uint32_t>(std::bit_ceil(std::max<size_t>(16, max_k / 2)));
 		args->stride = static_cast<uint32_t>(max_k);
 		take(&args->bitmap, n * args->n_words);
 		take(&args->zipper, n * (max_count + 2));
@@ -102,9 +110,8 @@ private:
 		return used;
 	}
 
-	Status
-	search_some(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests, uint64_t max_count, size_t max_k,
-		std::span<std::vector<cuda::MatchFound>> results)
+	Status search_some(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests,
+		uint64_t max_count, size_t max_k, std::span<std::vector<cuda::MatchFound>> results)
 	{
 		const size_t n = requests.size();
 		std::vector<kernels::MatchRange> ranges;
@@ -113,13 +120,15 @@ private:
 		CountPqArgs args;
 		const auto send = [&](const void *to, const auto &from)
 		{
-			return device_->check(cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice, stream_.get()),
+			return device_->check(cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]),
+									  cudaMemcpyHostToDevice, stream_.get()),
 				"send to c-PQ");
 		};
 		const auto read = [&](auto *to, const void *from)
 		{
 			return device_->check(
-				cudaMemcpyAsync(to->data(), from, to->size() * sizeof((*to)[0]), cudaMemcpyDeviceToHost, stream_.get()), "read from c-PQ");
+				cudaMemcpyAsync(to->data(), from, to->size() * sizeof((*to)[0]), cudaMemcpyDeviceToHost, stream_.get()),
+				"read from c-PQ");
 		};
 
 		if (lay_out(index, requests, max_count, max_k, memory_.as<uint8_t>(), &args) > memory_.bytes())
@@ -147,8 +156,8 @@ private:
 			uint64_t *first = out.data() + i * max_k;
 
 			// Counts descend, rows ascend.
-			std::sort(first, first + n_out[i],
-				[](uint64_t a, uint64_t b) { return a >> 32 != b >> 32 ? a > b : a < b; });
+			std::sort(
+				first, first + n_out[i], [](uint64_t a, uint64_t b) { return a >> 32 != b >> 32 ? a > b : a < b; });
 			for (uint32_t j = 0; j < n_out[i]; j++)
 				results[i].push_back({static_cast<uint32_t>(first[j] >> 32), static_cast<uint32_t>(first[j])});
 			n_overflown_ += n_overflows[i] > 0;
