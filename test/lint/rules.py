@@ -107,6 +107,13 @@ def files_are_short(tree):
             if n_lines(tree, path) > MAX_LINES]
 
 
+def lines_are_short(tree):
+    """Lines of C++ sources; a tab has four columns."""
+    return [f"{path}:{number}: {len(line.expandtabs(4))} columns, the limit is {PROSE_WIDTH}"
+            for path in tree.matching("", *includes.SOURCES) for number, line in tree.lines(path)
+            if len(line.expandtabs(4)) > PROSE_WIDTH]
+
+
 def files_grow(tree):
     return [f"{path}: {n_lines(tree, path)} lines, split it before {MAX_LINES}" for path in counted_files(tree)
             if WARN_LINES < n_lines(tree, path) <= MAX_LINES]
@@ -381,6 +388,7 @@ ALL = [
     Rule("include-cycles", "no circular includes", includes.cycles),
     Rule("tests-scheduled", "every test is run and every expected output has its test", tests_are_scheduled),
     Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
+    Rule("line-length", f"lines of C++ sources have at most {PROSE_WIDTH} columns", lines_are_short),
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
     Rule("machine-paths", "no paths of one machine", no_machine_paths),
     Rule("portable-code", "nothing is compiled for one machine, or with other arithmetic than its source says", code_is_portable),
