@@ -1,6 +1,8 @@
 // Taking rows in: which narrower form is exact, storing rows in it, and what the filter needs to know of each row.
 #include <cuda_fp16.h>
 
+#include <algorithm>
+
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/filter/filter.hpp"
 
@@ -69,8 +71,9 @@ template <class From, class To>
 cudaError_t
 store(const void *from, uint32_t dim, uint32_t n_rows, void *to, uint32_t pitch_bytes, cudaStream_t stream)
 {
-	store_kernel<From, To> < <<n_rows<65536u ? n_rows : 65536u, kThreads, 0, stream>>>(
-								 static_cast<const From *>(from), dim, n_rows, static_cast<char *>(to), pitch_bytes);
+	const uint32_t n_blocks = std::min(n_rows, 65536u);
+	store_kernel<From, To><<<n_blocks, kThreads, 0, stream>>>(
+		static_cast<const From *>(from), dim, n_rows, static_cast<char *>(to), pitch_bytes);
 	return cudaGetLastError();
 }
 
