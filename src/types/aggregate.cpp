@@ -1,6 +1,7 @@
 // The aggregate avg of vector and halfvec; sum is the + operator. PG dialect.
 //
 // State: double precision[], the number of rows and then the sums of the elements; {0} before the first row.
+#include "types/cast.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"

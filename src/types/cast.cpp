@@ -1,4 +1,5 @@
 // Casts of vector and halfvec: to their own type modifier, from and to arrays, from one to the other. PG dialect.
+#include "types/cast.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"

@@ -132,18 +132,4 @@ new_vector(int dim)
 	return value;
 }
 
-/// A float as an element; a finite one that the type has no place for raises the range error, which shows the number.
-template <class E>
-typename E::Storage element_from_float(float value);
-
-template <>
-inline float
-element_from_float<Float32>(float value)
-{
-	return value;
-}
-
-template <>
-uint16_t element_from_float<Float16>(float value); // in cast.cpp
-
 } // namespace vectorgpu::types

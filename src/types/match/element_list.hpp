@@ -63,11 +63,4 @@ extern ElementList sorted_set(Element *elements, int64 n);
 /// One slice for each element: the equality with its key.
 extern SliceList slices_of_elements(const ElementList &list);
 
-// The sources of the other files.
-extern ElementList gram_elements(Datum text, int gram_length);
-extern ElementList row_elements(Datum row);
-extern SliceList query_slices(Datum query);
-extern ElementList minhash_elements(const ElementList &set, const ElementOptions &options);
-extern ElementList lsh_elements(ElementSource source, const ElementOptions &options, Datum vector);
-
 } // namespace vectorgpu::types

@@ -54,25 +54,11 @@ struct NumberFromKey
 /// number_key writes.
 bool read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey *number);
 
-constexpr int kMaxNumberText = kMaxNumberDigits + 32; // bytes of a number's text, terminator included
+constexpr int kDoubleDigits = 767; // no binary64 number has more significant decimal digits
+constexpr int kExactDecimalBytes = kDoubleDigits + 16;
 
-/// Writes the text of a key, which read_number turns into the same key: decimal, in plain form or with an exponent;
-/// binary64 numbers of many digits are their shortest decimal form followed by "f". Returns its length; the text ends
-/// in 0.
-int number_text(const NumberFromKey &number, char *text);
-
-enum class ReadNumber
-{
-	kOk,
-	kSyntax,     // no number
-	kTooLong,    // more than kMaxNumberDigits significant digits
-	kOutOfRange, // exponent beyond +-kMaxNumberExponent, or "f" after a number that is no finite binary64 number
-};
-
-constexpr int kMaxNumberExponent = 200000; // numeric goes from 10^-16383 to 10^131072
-
-/// Reads text [length]: [-]digits[.digits][e[+-]digits][f], "NaN", "Infinity" or "-Infinity" in any case. key
-/// [kMaxNumberKey].
-ReadNumber read_number(const char *text, int length, uint8_t *key, int *key_length);
+/// Return the exact decimal of a finite number > 0. digits [kExactDecimalBytes] is a buffer into which the result
+/// points.
+Decimal exact_decimal(double value, char *digits);
 
 } // namespace vectorgpu::types

@@ -9,6 +9,7 @@
 //   slice       int8 0, key: equal to it; or int8 1, int8 kind, low bound, high bound: a range
 //   bound       int8 0: open; or int8 1 (inclusive) or 2 (exclusive), key
 #include "types/match/row_value.hpp"
+#include "types/match/value_text.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"

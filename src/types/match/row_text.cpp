@@ -12,6 +12,7 @@
 // White space may stand between all of these. Dates are ISO dates, timestamptz is in UTC and ends in Z. What is written
 // is the shortest of the forms, and equal values are written alike.
 #include "types/match/row_value.hpp"
+#include "types/match/value_text.hpp"
 #include "types/sql_function.hpp"
 
 #include "types/match/number_key.hpp"

@@ -123,17 +123,10 @@ extern void check_attributes(int64 n, const char *type_name);
 /// Raises the error for a number of too many digits.
 extern void number_too_long(void) pg_attribute_noreturn();
 
-/// The name of a kind in the text form, and the kind of a name; 0 if there is none.
-extern const char *kind_name(ValueKind kind);
-extern int kind_of_name(const char *name, Size length);
+/// Return the elements of a matchrow, one per attribute that is not NULL. Long strings are shortened (element.hpp).
+extern ElementList row_elements(Datum row);
 
-/// Writes the text of a key (without its kind) and reads it: value_text.cpp. `key` has room for kMaxNumberKey + 1
-/// bytes; a string is never read here.
-extern void append_value_text(StringInfo text, ElementKey key);
-extern int read_value_text(ValueKind kind, const char *text, Size length, uint8 *key);
-
-/// Checks a key that came from outside; true if a value of its kind has it. A string has passed the check of its
-/// encoding.
-extern bool key_is_valid(ElementKey key);
+/// Return the slices of a matchquery.
+extern SliceList query_slices(Datum query);
 
 } // namespace vectorgpu::types

@@ -1,4 +1,6 @@
 // Signatures: min-hash of sets and locality-sensitive hashes of vectors, as elements and as arrays for SQL. PG dialect.
+#include "types/match/signature.hpp"
+
 #include "types/match/element_list.hpp"
 #include "types/sql_function.hpp"
 
