@@ -2,6 +2,7 @@
 #include "storage/delta.hpp"
 
 #include "storage/delta_map.hpp"
+#include "storage/delta_value.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>

@@ -5,7 +5,12 @@
 // delta ends with a part of a value waits for that lock, and if the value is not whole then, its writer has died and
 // the part is marked dead. Lock order: page 1, page 0 (a new chunk), buffers. The tail page is locked while a record is
 // made of it, as in delta_append.
+#include "storage/delta_append_value.hpp"
+
+#include "storage/delta_append.hpp"
+#include "storage/delta_chunk.hpp"
 #include "storage/delta_map.hpp"
+#include "storage/delta_value.hpp"
 #include "pg/fault.hpp"
 #include "pg/generic_record.hpp"
 

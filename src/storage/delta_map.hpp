@@ -57,22 +57,6 @@ delta_room_end(const MetaData *meta)
 	return meta->chunks[meta->n_chunks - 1].first_row + chunk_capacity(meta, &meta->chunks[meta->n_chunks - 1]);
 }
 
-/// The number of the first slot that is not visible: the delta end, but for a value that is not whole yet.
-uint64 delta_visible_end(Relation index, const MetaData *meta, bool *foreign);
-
-/// delta_append.cpp. Adds a chunk unless another inserter has: the delta's room must end at `room_end` for it.
-void delta_add_chunk(Relation index, Relation heap, uint64 room_end);
-
-/// delta_append.cpp. Asks for a merge in the background where slots [first, end), which have just been written, go from
-/// one block's worth of the delta to the next, so that it costs little: what one request could not bring about is asked
-/// for again soon.
-void delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 end);
-
-/// delta_append_value.cpp. delta_append for stored values.
-void delta_append_value(Relation index, Relation heap, RowId row, const char *value);
-
-constexpr uint32 kMostMerges = 100; // no more than these can end during one insert
-
 inline PageExpectation
 delta_expect(const MetaData *meta, const DeltaChunk *chunk, uint32 position)
 {

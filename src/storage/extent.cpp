@@ -1,6 +1,6 @@
 // Free extents: giving blocks out and parking them. Everything here changes a MetaData image under the exclusive lock
 // of the metapage; the caller's WAL record carries it.
-#include "storage/metapage.hpp"
+#include "storage/extent.hpp"
 
 #include <cstring>
 

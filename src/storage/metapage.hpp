@@ -144,21 +144,4 @@ void meta_update_begin(MetaUpdate *update, Relation index);
 void meta_update_finish(MetaUpdate *update);
 void meta_update_abort(MetaUpdate *update);
 
-/// Takes n_blocks contiguous blocks, inside an open MetaUpdate: from the free list if parked long enough, else from
-/// high_water. Raises 54000 if the index would be too large.
-BlockNumber extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks);
-
-/// Where a taken extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is there. A guess:
-/// others take and give extents meanwhile.
-BlockNumber extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks);
-
-/// Parks blocks, merging them with free neighbours.
-void extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xid);
-
-/// Parks all streams of a segment.
-void extent_give_segment(MetaData *meta, const SegmentEntry *segment, uint64 parked_xid);
-
-/// The FullTransactionId to park with: the next one to be assigned.
-uint64 current_parking_xid();
-
 } // namespace vectorgpu::am

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "storage/stream.hpp"
+#include "storage/stream_writer.hpp"
 
 namespace vectorgpu::am
 {

@@ -49,47 +49,4 @@ bool stream_read(Relation index, const MetaData *meta, const SegmentEntry *segme
 bool stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, Size item_bytes,
 	const uint64 *items, uint64 n, void *dest, BufferAccessStrategy strategy);
 
-/// How pages are written.
-enum class WriteMode : uint8
-{
-	kBulk,    // a relation nobody else can see: past the buffer cache, logged in batches, fsynced by bulk_finish
-	kBuffers, // a live relation: through shared buffers, a full image each
-};
-
-constexpr uint32 kBulkBatchPages = 32; // log_newpages takes XLR_MAX_BLOCK_ID pages a record
-
-/// Writes a stream's pages in order.
-struct StreamWriter
-{
-	Relation index;
-	WriteMode mode;
-	IndexUuid uuid;
-	uint32 segment;
-	StreamKind kind;
-	BlockNumber start_block;
-	BlockNumber next_block; // of the first page in the batch
-	uint64 n_bytes;
-	char *pages;     // the batch: kBulkBatchPages pages
-	uint32 n_pages;  // whole pages waiting in the batch
-	Size page_fill;  // payload bytes in the page being filled
-	uint32 position; // of the page being filled, within the stream
-};
-
-void stream_write_begin(StreamWriter *writer, Relation index, WriteMode mode, const IndexUuid &uuid, uint32 segment,
-	StreamKind kind, BlockNumber start_block);
-void stream_write(StreamWriter *writer, const void *data, Size n_bytes);
-void stream_write_zeros(StreamWriter *writer, uint64 n_bytes);
-
-/// Flushes; *entry tells what was written.
-void stream_write_end(StreamWriter *writer, StreamEntry *entry);
-
-/// Writes one page of the main fork through the buffer cache; the block must exist. Logged if the relation is.
-void buffered_write_page(Relation index, BlockNumber block, Page page);
-
-/// kBulk: appends one page of its own (the metapage) to the fork; logged if the fork is.
-void bulk_write_page(Relation index, ForkNumber fork, BlockNumber block, Page page);
-
-/// kBulk: fsyncs what was written past the buffer cache.
-void bulk_finish(Relation index, ForkNumber fork);
-
 } // namespace vectorgpu::am

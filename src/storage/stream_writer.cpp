@@ -1,5 +1,6 @@
-// Writing streams: in bulk past the buffer cache (a relation that nobody else can see), or through it. See stream.hpp.
-#include "storage/stream.hpp"
+// Writing streams: in bulk past the buffer cache (a relation that nobody else can see), or through it. See
+// stream_writer.hpp.
+#include "storage/stream_writer.hpp"
 
 #include "pg/fault.hpp"
 

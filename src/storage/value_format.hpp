@@ -22,7 +22,20 @@ struct ValueBuffer
 	Size capacity;
 };
 
-void value_reserve(ValueBuffer *buffer, Size n_bytes);
+/// Grow the buffer to at least n_bytes.
+inline void
+value_reserve(ValueBuffer *buffer, Size n_bytes)
+{
+	Size capacity = Max(buffer->capacity, Size(1024));
+
+	if (n_bytes <= buffer->capacity)
+		return;
+	while (capacity < n_bytes)
+		capacity *= 2;
+	buffer->data = static_cast<char *>(buffer->data == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
+															   : repalloc_huge(buffer->data, capacity));
+	buffer->capacity = capacity;
+}
 
 struct ValueFormat
 {

@@ -1,7 +1,7 @@
-// Puts the rows of one heap block in TID order. See build.hpp.
-#include "am/build/build.hpp"
+// Puts the rows of one heap block in TID order. See block_rows.hpp.
+#include "am/build/block_rows.hpp"
 
-#include "storage/value_format.hpp"
+#include "am/method/am_interface.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,6 +3,8 @@
 // Runs under the locks that core takes for CREATE INDEX. PG dialect.
 #include "am/build/build.hpp"
 
+#include "am/build/block_rows.hpp"
+#include "am/build/parallel_build.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
 

@@ -1,7 +1,8 @@
 // aminsert: one row goes to the end of the delta. PG dialect.
 #include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
-#include "storage/delta.hpp"
+#include "storage/delta_append.hpp"
+#include "storage/value_format.hpp"
 
 namespace vectorgpu::am
 {

@@ -25,15 +25,4 @@ struct CheckResult
 /// Raises ERRCODE_INDEX_CORRUPTED for the first thing that is wrong.
 void check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *result);
 
-/// verify_meta.cpp. The metapage's own consistency: limits, ranges, every block with one owner at most.
-void check_metapage(Relation index, const MetaData *meta, CheckResult *result);
-
-/// verify_heap.cpp. Every row of the table that the snapshot sees is in the index with its value.
-void check_heap(
-	Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot, CheckResult *result);
-
-/// verify_copy.cpp. Compares the worker's copy with the pages; raises 08006 if there is no worker, XX001 for a
-/// difference. vacuum_excluded: no vacuum is marking rows meanwhile.
-void check_copy(Relation index, bool vacuum_excluded, CheckResult *result);
-
 } // namespace vectorgpu::am

@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "am/check/verify.hpp"
+#include "am/check/verify_copy.hpp"
 
 #include "am/method/am_interface.hpp"
 #include "am/feed/copy_feed.hpp"

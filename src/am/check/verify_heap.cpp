@@ -1,8 +1,8 @@
 // vectorgpu_check, the table: every row that a fresh snapshot sees is in the index, with the value that it has in the
 // table. Exact, and in one pass: the table's rows come in TID order, and so do the index's. See verify.hpp.
-#include "am/check/verify.hpp"
+#include "am/check/verify_heap.hpp"
 
-#include "am/build/build.hpp"
+#include "am/build/block_rows.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "storage/value_format.hpp"
 

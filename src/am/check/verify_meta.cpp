@@ -1,5 +1,5 @@
 // vectorgpu_check, the metapage: its numbers must fit each other, and every block have one owner. See verify.hpp.
-#include "am/check/verify.hpp"
+#include "am/check/verify_meta.hpp"
 
 #include "am/method/am_interface.hpp"
 #include "storage/delta.hpp"

@@ -1,6 +1,7 @@
 // See knn_graph.hpp.
 #include "am/functions/knn_graph.hpp"
 
+#include "am/functions/knn_worker.hpp"
 #include "am/method/am_interface.hpp"
 #include "storage/metapage.hpp"
 #include "am/recall/recall.hpp"

@@ -1,6 +1,6 @@
 // The k-NN graph of an index: for each row of it that a snapshot sees, in the order of the table, its k nearest other
 // rows, as scans of the index give them. In batches, so that no caller ever holds the graph, and nothing is open or
-// pinned between two of them. PG dialect. Used by knn_graph_function.cpp and path_function.cpp.
+// pinned between two of them. PG dialect.
 #pragma once
 
 #include "am/method/index_access.hpp"
@@ -60,16 +60,6 @@ uint32 knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk
 /// The edges of the next rows, in (source, rank) order, palloc'd in the current context. *n is 0 with walk->done in the
 /// end. A row has fewer than k if there are no others.
 KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n);
-
-/// knn_worker.cpp. Asks the worker for all sources, many at a time: of source i the edges at edges + i * k, counts[i]
-/// of them, where answered[i] comes out true. The others have to be asked for one by one. Opens the walk's lanes, and
-/// gives them up if they fail.
-void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
-	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, bool *answered);
-
-/// knn_pages.cpp. True if the snapshot sees the version at this place itself: an index that leads there means it.
-/// False: fetch it.
-bool knn_sees(KnnWalk *walk, Relation heap, Snapshot snapshot, RowId row);
 
 /// Closes the walk's sessions with the worker; the next batch opens them again. To be called whenever there may be no
 /// next one soon.

@@ -2,7 +2,7 @@
 // snapshot sees that very version a fetch would end there. Most rows of most tables are so; each of them is a neighbour
 // of as many others as a row has neighbours, and fetching them one by one was most of the time of a k-NN graph. A page
 // is looked at once. PG dialect; holds one content lock at a time, none when it returns.
-#include "am/functions/knn_graph.hpp"
+#include "am/functions/knn_pages.hpp"
 
 extern "C"
 {

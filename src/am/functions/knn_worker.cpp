@@ -2,9 +2,11 @@
 // its reply has been read, so that the worker always has a batch. Each search is what a scan of LIMIT k + 1 asks first;
 // where such a scan would have to go on (rows that the snapshot does not see, too few found, a copy that is behind),
 // the row is left to one. So the answers are the same. PG dialect.
-#include "am/method/am_interface.hpp"
+#include "am/functions/knn_worker.hpp"
+
 #include "am/feed/copy_feed.hpp"
-#include "am/functions/knn_graph.hpp"
+#include "am/functions/knn_pages.hpp"
+#include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
 #include "am/scan/worker_scan.hpp"
 #include "bridge/client_session.hpp"

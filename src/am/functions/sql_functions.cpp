@@ -3,6 +3,7 @@
 #include "storage/delta.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/check/verify.hpp"
+#include "am/check/verify_copy.hpp"
 
 extern "C"
 {

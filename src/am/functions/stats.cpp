@@ -2,7 +2,7 @@
 // for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG
 // dialect.
 #include "am/method/am_interface.hpp"
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
 #include "am/method/index_access.hpp"
 #include "am/maintain/vacuum.hpp"
 #include "pg/fault.hpp"

@@ -7,6 +7,7 @@
 
 #include "am/method/index_access.hpp"
 #include "am/maintain/row_merge.hpp"
+#include "storage/extent.hpp"
 #include "storage/segment_writer.hpp"
 #include "am/maintain/vacuum.hpp"
 #include "pg/clock.hpp"

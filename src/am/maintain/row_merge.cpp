@@ -11,12 +11,8 @@
 
 extern "C"
 {
-#include "catalog/pg_type.h"
 #include "commands/vacuum.h"
-#include "port/pg_bitutils.h"
 #include "port/pg_bswap.h"
-#include "utils/typcache.h"
-#include "utils/uuid.h"
 }
 
 namespace vectorgpu::am
@@ -27,30 +23,6 @@ namespace
 
 constexpr Size kBatchBytes = 256 * 1024; // vectors of one batch
 constexpr uint32 kBatchRows = 1024;      // at most
-constexpr uint32 kHeaderBatch = 1024;    // delta headers read at a time
-
-/// A delta row in the sort.
-struct DeltaKey
-{
-	uint64 row;    // big-endian
-	uint64 number; // big-endian; number << 1 | is NULL
-};
-
-static_assert(sizeof(DeltaKey) == UUID_LEN);
-
-void
-must_not_be_foreign(Relation index, bool intact, BlockNumber block)
-{
-	// Only a standby's reader can meet a recycled page here: a primary's holds a snapshot or the table's lock.
-	if (!intact)
-		page_recycled(index, block);
-}
-
-BlockNumber
-segment_block(const SegmentEntry *segment, StreamKind kind)
-{
-	return segment->streams[static_cast<int>(kind)].start_block;
-}
 
 /// Tombstone bits [first, first + n) of a segment as bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
 void
@@ -220,107 +192,7 @@ source_block(const RowSource *source)
 		static_cast<BlockNumber>(position * sizeof(RowId) / kPayloadBytes);
 }
 
-bool
-stopped(StopCheck *stop)
-{
-	if (stop != nullptr && !stop->stopped)
-		stop->stopped = stop->should_stop(stop->state);
-	return stop != nullptr && stop->stopped;
-}
-
 } // namespace
-
-void
-count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts, StopCheck *stop)
-{
-	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
-	uint8 *bits = static_cast<uint8 *>(palloc(kPayloadBytes));
-	uint64 dead = 0;
-	uint64 dead_rows = 0; // among the rows that are not NULL
-
-	for (uint64 first = 0; first < n_bits; first += kPayloadBytes * 8)
-	{
-		const uint64 n = Min(kPayloadBytes * 8, n_bits - first);
-
-		vacuum_delay_point();
-		if (stopped(stop))
-			return;
-		must_not_be_foreign(index,
-			stream_read(index, meta, segment, StreamKind::kTombstones, first / 8, (n + 7) / 8, bits, strategy),
-			segment_block(segment, StreamKind::kTombstones));
-		dead += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n / 8));
-		for (uint64 i = n & ~UINT64CONST(7); i < n; i++)
-			dead += tombstone_get(bits, i);
-		if (first + n <= segment->n_rows)
-			dead_rows = dead;
-		else if (first < segment->n_rows)
-		{
-			// The page where the NULL rows begin.
-			const uint64 n_here = segment->n_rows - first;
-
-			dead_rows += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n_here / 8));
-			for (uint64 i = n_here & ~UINT64CONST(7); i < n_here; i++)
-				dead_rows += tombstone_get(bits, i);
-		}
-	}
-	pfree(bits);
-	counts->rows += segment->n_rows - dead_rows;
-	counts->null_rows += segment->n_null_rows - (dead - dead_rows);
-	counts->dead_rows += dead;
-}
-
-Tuplesortstate *
-sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop)
-{
-	const TypeCacheEntry *type;
-	Tuplesortstate *sort;
-	uint64 *headers;
-
-	if (first >= end)
-		return nullptr;
-	type = lookup_type_cache(UUIDOID, TYPECACHE_LT_OPR);
-	sort =
-		tuplesort_begin_datum(UUIDOID, type->lt_opr, InvalidOid, false, maintenance_work_mem, nullptr, TUPLESORT_NONE);
-	headers = static_cast<uint64 *>(palloc(kHeaderBatch * sizeof(uint64)));
-	for (uint64 row = first; row < end;)
-	{
-		const uint64 n = Min(static_cast<uint64>(kHeaderBatch), end - row);
-
-		vacuum_delay_point();
-		(void) VG_FAULT("sort_delta_read");
-		if (stopped(stop))
-		{
-			tuplesort_end(sort);
-			return nullptr;
-		}
-		must_not_be_foreign(index, delta_read(index, meta, row, n, headers, nullptr, 0), 0);
-		for (uint64 i = 0; i < n; i++)
-		{
-			const bool is_null = (headers[i] & kDeltaNull) != 0;
-			DeltaKey key;
-
-			if (!delta_starts_row(headers[i]))
-				continue;
-			if ((headers[i] & kDeltaDead) != 0)
-			{
-				counts->dead_rows++;
-				continue;
-			}
-			if (is_null)
-				counts->null_rows++;
-			else
-				counts->rows++;
-			key.row = pg_hton64(headers[i] & kDeltaRowIdMask);
-			key.number = pg_hton64((row + i) << 1 | (is_null ? 1 : 0));
-			tuplesort_putdatum(sort, PointerGetDatum(&key), false);
-		}
-		row += n;
-	}
-	pfree(headers);
-	tuplesort_performsort(sort);
-	return sort;
-}
 
 void
 row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uint32 *segments, uint32 n_segments,

@@ -3,47 +3,10 @@
 #pragma once
 
 #include "am/method/am_interface.hpp"
-#include "storage/delta.hpp"
-
-extern "C"
-{
-#include "utils/tuplesort.h"
-}
+#include "am/maintain/row_count.hpp"
 
 namespace vectorgpu::am
 {
-
-/// Bits of a segment's tombstones: rows first, then NULL rows; bit i is 1 << (i % 8) of byte i / 8.
-inline bool
-tombstone_get(const uint8 *bits, uint64 i)
-{
-	return (bits[i / 8] & (1 << (i % 8))) != 0;
-}
-
-/// Counts of live and dead rows, read from pages.
-struct RowCounts
-{
-	uint64 rows;
-	uint64 null_rows;
-	uint64 dead_rows; // NULL ones included
-};
-
-/// Asks the caller, now and then during a long read, whether to go on. `stopped` is set when it said no.
-struct StopCheck
-{
-	bool (*should_stop)(void *state);
-	void *state;
-	bool stopped;
-};
-
-/// Adds a segment's counts, unless it was stopped.
-void count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts, StopCheck *stop);
-
-/// Reads the headers of delta rows [first, end), adds their counts and returns the live ones sorted by row id: within
-/// maintenance_work_mem, else through temporary files. Null if there are none, or if it was stopped. stop may be null.
-Tuplesortstate *sort_delta(
-	Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop);
 
 /// One ascending sequence: the rows or the NULL rows of a segment, or the delta.
 struct RowSource

@@ -5,7 +5,8 @@
 // still move the generation on before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
+#include "storage/extent.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "pg/fault.hpp"
