@@ -1,10 +1,9 @@
-// Appending to the delta: what aminsert does. See delta.hpp.
+// Appending a row to the delta. See delta.hpp for the layout.
 //
-// The inserter locks the page that the next row starts on and keeps the lock until the row is visible, so that
-// inserters take turns; pages that the row crosses into are locked after it, in ascending order. The record that makes
-// the row visible (it changes PageTag::used of the first page) is the last one logged, so that neither a crash nor a
-// standby can see half a row: pages written by an insert that did not finish are overwritten by the next one, rows
-// being all of one size.
+// The inserter locks the page on which the next row starts and keeps the lock until the row is visible, so inserters
+// take turns. It then locks the pages into which the row crosses, in ascending order. The record that makes the row
+// visible (it changes PageTag::used of the first page) is logged last, so neither a crash nor a standby shows half a
+// row. Rows all have one size, so the next insert overwrites the pages that an unfinished insert has written.
 #include "storage/delta_append.hpp"
 
 #include "storage/delta_append_value.hpp"
@@ -31,7 +30,7 @@ namespace
 
 constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
 
-/// A row's bytes as they are laid out: header, vector, zero padding.
+/// The bytes of a row: header, vector, zero padding.
 struct RowImage
 {
 	uint64 header;
@@ -40,7 +39,7 @@ struct RowImage
 	Size row_bytes;
 };
 
-/// Copies bytes [from, from + n) of the row.
+/// Copy bytes [from, from + n) of the row.
 void
 copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 {
@@ -58,8 +57,8 @@ copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 	}
 }
 
-/// Changes part of a page in place: bytes [from, from + n) of the row to `offset` of the payload, and the count of rows
-/// that start here. The page's hole gives way: its lower end is always the end of the data. Call in a critical section.
+/// Write bytes [from, from + n) of the row at `offset` of a page's payload, in place, and add new_rows to the page's
+/// count. The hole shrinks: pd_lower is always the end of the data. Call in a critical section.
 pg::ChangedPage
 put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset, uint32 new_rows)
 {
@@ -80,7 +79,7 @@ put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset,
 			{static_cast<OffsetNumber>(start), static_cast<OffsetNumber>(n)}}};
 }
 
-/// Writes the parts of the row that lie on pages [from, to] of the chunk, behind its first page; one record for each
+/// Write the parts of the row on pages [from, to] of the chunk, which follow its first page, with one record per
 /// kMaxPagesPerRecord pages.
 void
 write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, uint32 from,
@@ -115,7 +114,7 @@ write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk
 	}
 }
 
-/// Writes the row that starts at `place`; `buffer` (that page) is locked exclusively, and stays so.
+/// Write the row that starts at `place`. `buffer` holds that page, locked exclusively, and stays locked.
 void
 write_row(
 	Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, DeltaPlace place, Buffer buffer)
@@ -130,7 +129,7 @@ write_row(
 
 	if (last == place.position + 1)
 	{
-		// The common case of a row over two pages is one record.
+		// A row on two pages, the common case, takes one record.
 		changes[1].buffer = page_read(index, chunk->start_block + last, delta_expect(meta, chunk, last),
 			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 		n_changes = 2;

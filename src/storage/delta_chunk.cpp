@@ -20,7 +20,7 @@ namespace
 
 constexpr uint32 kMinChunkBlocks = 8;
 
-/// Formats the pages of a new chunk, each logged, so that every page of a chunk in the metapage is a valid one.
+/// Format and log the pages of a new chunk, so that every page of a chunk in the metapage is valid.
 void
 format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber start, uint32 n_blocks)
 {
@@ -33,7 +33,7 @@ format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber 
 		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, nullptr);
 		START_CRIT_SECTION();
 		page_init(BufferGetPage(buffer), meta->uuid, PageRole::kDelta, StreamKind::kVectors, chunk_id, i);
-		reinterpret_cast<PageHeader>(BufferGetPage(buffer))->pd_lower = kPayloadOffset; // the log leaves the zeros out
+		reinterpret_cast<PageHeader>(BufferGetPage(buffer))->pd_lower = kPayloadOffset; // WAL omits the zeros after it
 		page_seal(BufferGetPage(buffer));
 		MarkBufferDirty(buffer);
 		if (RelationNeedsWAL(index))
@@ -43,7 +43,7 @@ format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber 
 	}
 }
 
-/// Blocks of the next chunk: a quarter of what the delta has, so that few chunks hold any number of rows.
+/// Return the size of the next chunk in blocks: a quarter of the delta's, so that few chunks hold any number of rows.
 uint32
 next_chunk_blocks(const MetaData *meta)
 {
@@ -76,10 +76,10 @@ delta_add_chunk(Relation index, Relation heap, uint64 room_end)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("index \"%s\" has too many rows that are not merged", RelationGetRelationName(index)),
-				errdetail("Its delta has grown to the most chunks that it can have, %u.", kMaxChunks),
+				errdetail("Its delta has reached the limit of %u chunks.", kMaxChunks),
 				errhint("Run VACUUM on the table, or vectorgpu_merge on the index.")));
 
-	// In the metapage the blocks are pending until they are formatted: after a crash they can be given back.
+	// The metapage lists the blocks as pending until they are formatted, so that they can be reclaimed after a crash.
 	meta_update_begin(&update, index);
 	extent_give(update.meta, update.meta->pending[kPendingChunk].start_block,
 		update.meta->pending[kPendingChunk].n_blocks, current_parking_xid());

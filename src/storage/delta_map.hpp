@@ -1,4 +1,4 @@
-// Where a delta row lies: arithmetic over a chunk, no page access. See delta.hpp for the layout.
+// The place of a delta row: arithmetic over a chunk, no page access. See delta.hpp for the layout.
 #pragma once
 
 #include "storage/delta.hpp"
@@ -21,10 +21,10 @@ delta_place(const MetaData *meta, const DeltaChunk *chunk, uint64 row)
 	return {static_cast<uint32>(byte / kPayloadBytes), static_cast<Size>(byte % kPayloadBytes)};
 }
 
-/// What is wrong with a page whose count of rows is too large.
+/// Error detail for a page whose count of rows is too large.
 constexpr const char *kTooManyRows = "The page counts more rows than it has room for.";
 
-/// Number of the first row that starts on page `position` of the chunk or on a later one.
+/// Return the number of the first row that starts on page `position` of the chunk or on a later page.
 inline uint64
 delta_first_start(const MetaData *meta, const DeltaChunk *chunk, uint32 position)
 {
@@ -34,7 +34,7 @@ delta_first_start(const MetaData *meta, const DeltaChunk *chunk, uint32 position
 	return chunk->first_row + Min(row, chunk_capacity(meta, chunk));
 }
 
-/// The chunk that holds the row, or null.
+/// Return the chunk that holds the row, or null.
 inline const DeltaChunk *
 delta_find_chunk(const MetaData *meta, uint64 row)
 {
@@ -48,7 +48,7 @@ delta_find_chunk(const MetaData *meta, uint64 row)
 	return nullptr;
 }
 
-/// The number behind the last row that the chunks have room for.
+/// Return the number after the last row for which the chunks have room.
 inline uint64
 delta_room_end(const MetaData *meta)
 {

@@ -1,4 +1,4 @@
-// Stored values in the delta: their slots, reading them, and where the last whole one ends. See delta.hpp.
+// Stored values in the delta: their slots, reading them, and the end of the last complete one. See delta.hpp.
 #include "storage/delta_value.hpp"
 
 #include "storage/delta_map.hpp"
@@ -11,7 +11,7 @@ namespace
 
 constexpr uint64 kHeadersPerRead = 1024;
 
-/// Bytes of a value that lie in one slot.
+/// Bytes of a value in one slot.
 Size
 piece_bytes(const MetaData *meta)
 {
