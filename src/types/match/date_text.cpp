@@ -25,7 +25,7 @@ append_date(StringInfo text, int julian_day)
 	appendStringInfo(text, "%04d-%02d-%02d", year > 0 ? year : 1 - year, month, day);
 }
 
-/// The year 0 of the calendar that is counted with is 1 BC.
+/// Append " BC" for years before 1. Year 0 of j2date is 1 BC.
 void
 append_era(StringInfo text, int julian_day)
 {
@@ -38,7 +38,7 @@ append_era(StringInfo text, int julian_day)
 		appendStringInfoString(text, " BC");
 }
 
-/// A number of min_digits to max_digits digits.
+/// Read a number of min_digits to max_digits digits.
 bool
 read_digits(TextCursor *cursor, int min_digits, int max_digits, int *number)
 {
@@ -75,7 +75,7 @@ read_date(TextCursor *cursor, YearMonthDay *date)
 		read_digits(cursor, 2, 2, &date->month) && read_char(cursor, '-') && read_digits(cursor, 2, 2, &date->day);
 }
 
-/// The Julian day of a date with its era.
+/// Compute the Julian day of a date with its era. Returns false if the date does not exist.
 bool
 julian_day(YearMonthDay date, bool before_christ, int *day)
 {
@@ -209,7 +209,7 @@ read_timestamp_text(TextCursor *cursor, bool utc, int64 *value)
 		!read_time_text(cursor, &time) || time == USECS_PER_DAY || (utc && !read_char(cursor, 'Z')) ||
 		!julian_day(date, read_word(cursor, " BC"), &day))
 		return false;
-	// far from the limits of int64: the days are within those of dates
+	// cannot overflow for valid dates, which are far from the limits of int64
 	if (__builtin_mul_overflow(static_cast<int64>(day) - POSTGRES_EPOCH_JDATE, USECS_PER_DAY, value) ||
 		__builtin_add_overflow(*value, time, value))
 		return false;

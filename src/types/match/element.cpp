@@ -23,7 +23,8 @@ namespace vectorgpu::types
 namespace
 {
 
-/// The elements of an array of fixed-length type T that are not NULL, values [number of elements]; returns how many.
+/// Copy the elements of an array of fixed-length type T that are not NULL to values [number of elements]; return how
+/// many.
 template <class T>
 int64
 not_null_values(ArrayType *array, T *values)
@@ -62,7 +63,7 @@ put_key(uint8 *bytes, int64 value)
 	put_int64(bytes, value);
 }
 
-/// Integers are sorted as integers: several times as fast as keys.
+/// Integers are sorted as integers, which is several times as fast as sorting keys.
 template <class T>
 ElementList
 integer_elements(Datum datum)
@@ -122,7 +123,7 @@ text_elements(Datum datum)
 	return sorted_set(elements, n);
 }
 
-/// Lexemes are stored in the order of keys, each once.
+/// The lexemes of a tsvector are stored in the order of keys, each once.
 ElementList
 lexeme_elements(Datum datum)
 {
@@ -135,7 +136,7 @@ lexeme_elements(Datum datum)
 	return sorted_set(elements, vector->size);
 }
 
-/// The set of an array for min-hash.
+/// Return the elements of an array.
 ElementList
 set_elements(ElementSource source, Datum value)
 {
@@ -205,7 +206,7 @@ count_matches(const ElementList &row, const SliceList &query)
 	{
 		const Element &element = row.elements[i];
 
-		// the first slice that does not end at or before the element; near by as a rule, so the step is doubled
+		// find the first slice that does not end at or before the element; it is usually close, so the step is doubled
 		auto ends_before = [&](const Slice &candidate)
 		{
 			return candidate.attribute != element.attribute ? candidate.attribute < element.attribute

@@ -1,4 +1,4 @@
-// Order-preserving keys of numbers; see the header. No PostgreSQL.
+// Order-preserving keys of numbers. See number_key.hpp. No PostgreSQL.
 #include "types/match/number_key.hpp"
 
 #include <bit>
@@ -13,10 +13,10 @@ namespace
 {
 
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
-constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to it is a binary64 number
+constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to this is a binary64 number
 constexpr int kExponentBias = 1 << 23;
-constexpr int kShortDigits = 15; // every whole number of so many digits is a binary64 number
-constexpr int kExactPower = 22;  // 10^22 is the largest power of ten that is one
+constexpr int kShortDigits = 15; // every whole number with this many digits is a binary64 number
+constexpr int kExactPower = 22;  // 10^22 is the largest power of ten that is a binary64 number
 
 constexpr double kPowers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 	1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -47,7 +47,7 @@ get_double(const uint8_t *key)
 	return std::bit_cast<double>(bits);
 }
 
-/// Writes the digits after the head; returns the length of the key.
+/// Write the digits after the head; return the length of the key.
 int
 put_digits(const Decimal &value, uint8_t *key)
 {
@@ -70,7 +70,7 @@ put_digits(const Decimal &value, uint8_t *key)
 	return length;
 }
 
-/// Sign of |a| - |b| of two decimals that are not zero.
+/// Return the sign of |a| - |b|, for decimals that are not zero.
 int
 compare_magnitudes(const Decimal &a, const Decimal &b)
 {
@@ -85,7 +85,7 @@ compare_magnitudes(const Decimal &a, const Decimal &b)
 	return a.n_digits - b.n_digits;
 }
 
-/// The binary64 number nearest to |value|, and the sign of (that number) - |value|.
+/// Return the binary64 number nearest to |value|; *sign: the sign of (that number) - |value|.
 double
 nearest_short(const Decimal &value, int *sign)
 {
@@ -117,8 +117,7 @@ nearest_long(const Decimal &value, int *sign)
 	char exact[kExactDecimalBytes];
 	double nearest = 0;
 
-	// Digits beyond what any binary64 number has cannot move the comparison's result: the exact one below sees all of
-	// them.
+	// Truncating the digits cannot change the result: the exact comparison below uses all of them.
 	const int n_digits = value.n_digits < kMaxNumberDigits ? value.n_digits : kMaxNumberDigits;
 
 	if (value.exponent > 310)
@@ -156,7 +155,7 @@ exact_decimal(double value, char *digits)
 
 	for (const char *p = mark + 2; p < end.ptr; p++)
 		exponent = exponent * 10 + (*p - '0');
-	std::memmove(digits + 1, digits + 2, static_cast<size_t>(mark - digits - 2)); // the point goes
+	std::memmove(digits + 1, digits + 2, static_cast<size_t>(mark - digits - 2)); // drop the point
 
 	int n_digits = static_cast<int>(mark - digits) - 1;
 
@@ -189,7 +188,7 @@ number_key(const Decimal &value, uint8_t *key)
 
 	if (sign != 0 && value.n_digits > kMaxNumberDigits)
 		return 0;
-	if (value.negative) // the number below -v is further from 0 than v, or v itself
+	if (value.negative) // the largest binary64 number <= -|v| is at least as far from 0 as v
 		floor = sign < 0 ? std::nextafter(-nearest, -kInfinity) : -nearest;
 	else
 		floor = sign > 0 ? std::nextafter(nearest, -kInfinity) : nearest;
@@ -227,7 +226,7 @@ read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey *num
 	if (number->is_double)
 	{
 		put_double(number->value, again);
-		return std::memcmp(key, again, kNumberKeyHead) == 0; // one NaN, one zero
+		return std::memcmp(key, again, kNumberKeyHead) == 0; // only one NaN and one zero are valid
 	}
 	if (std::isnan(number->value))
 		return false;

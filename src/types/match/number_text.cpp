@@ -11,9 +11,9 @@ namespace vectorgpu::types
 namespace
 {
 
-constexpr int kShortExact = 20; // digits of a binary64 number that is written exactly, such as 2^63
+constexpr int kShortExact = 20; // most digits of a binary64 number that is written exactly, such as 2^63
 
-/// Writes a decimal that is not zero, terminated; returns the length.
+/// Write a decimal that is not zero, with a terminator; return the length.
 int
 decimal_text(const Decimal &value, char *text)
 {
@@ -50,7 +50,7 @@ decimal_text(const Decimal &value, char *text)
 	return static_cast<int>(p - text);
 }
 
-/// The shortest decimal that names a finite number other than 0. digits [32].
+/// Return the shortest decimal that identifies a finite number other than 0. digits [32] is a buffer.
 Decimal
 shortest_decimal(double value, char *digits)
 {

@@ -6,25 +6,25 @@
 namespace vectorgpu::types
 {
 
-constexpr int kMaxNumberText = kMaxNumberDigits + 32; // bytes of a number's text, terminator included
+constexpr int kMaxNumberText = kMaxNumberDigits + 32; // bytes of a number's text, including the terminator
 
-/// Writes the text of a key, which read_number turns into the same key: decimal, in plain form or with an exponent;
-/// binary64 numbers of many digits are their shortest decimal form followed by "f". Returns its length; the text ends
-/// in 0.
+/// Write the text of a number, which read_number turns into the same key: decimal, in plain form or with an exponent. A
+/// binary64 number with many digits is written in its shortest decimal form followed by "f". Return the length; a
+/// terminator follows.
 int number_text(const NumberFromKey &number, char *text);
 
 enum class ReadNumber
 {
 	kOk,
-	kSyntax,     // no number
+	kSyntax,     // not a number
 	kTooLong,    // more than kMaxNumberDigits significant digits
-	kOutOfRange, // exponent beyond +-kMaxNumberExponent, or "f" after a number that is no finite binary64 number
+	kOutOfRange, // exponent beyond +-kMaxNumberExponent, or "f" after a number that is not a finite binary64 number
 };
 
-constexpr int kMaxNumberExponent = 200000; // numeric goes from 10^-16383 to 10^131072
+constexpr int kMaxNumberExponent = 200000; // numeric ranges from 10^-16383 to 10^131072
 
-/// Reads text [length]: [-]digits[.digits][e[+-]digits][f], "NaN", "Infinity" or "-Infinity" in any case. key
-/// [kMaxNumberKey].
+/// Read text [length]: [-]digits[.digits][e[+-]digits][f], "NaN", "Infinity" or "-Infinity", in upper or lower case.
+/// The key goes to key [kMaxNumberKey].
 ReadNumber read_number(const char *text, int length, uint8_t *key, int *key_length);
 
 } // namespace vectorgpu::types

@@ -1,7 +1,7 @@
-// matchrow(VARIADIC "any") and matchquery(VARIADIC "any"): values of SQL types to keys and slices. PG dialect.
+// matchrow(VARIADIC "any") and matchquery(VARIADIC "any"): SQL values to keys and slices. PG dialect.
 //
-// Immutable: what a value becomes depends on it and its type only. Values are read in their binary form, never through
-// output functions, so that no setting has a say.
+// Immutable: the result depends only on the values and their types. Values are read in their binary form, never through
+// output functions, so no setting has an effect.
 #include "types/match/scalar_key.hpp"
 #include "types/match/row_value.hpp"
 #include "types/sql_function.hpp"
@@ -30,18 +30,18 @@ enum class Shape
 	kMultirange,
 };
 
-/// How the values of one argument are read; worked out once for each type.
+/// How to read the values of one argument; resolved once per type.
 struct ArgumentType
 {
-	Oid type; // as declared: what this was worked out for
+	Oid type; // the declared type
 	Shape shape;
-	Oid scalar; // what it consists of: a base type, ANYENUMOID for all enums
+	Oid scalar; // the scalar type: a base type, or ANYENUMOID for every enum
 	ValueKind kind;
-	Shape element;         // of an array: what its elements are
+	Shape element;         // of an array: the shape of its elements
 	int16 length;          // of an array's elements: pg_type
 	bool by_value;         // ...
 	char align;            // ...
-	TypeCacheEntry *range; // of ranges and multiranges, or of an array's
+	TypeCacheEntry *range; // of ranges and multiranges, also as elements of an array
 };
 
 /// All argument types of one call site, in fn_extra.
@@ -69,7 +69,7 @@ constexpr const char *kRangeHint =
 	"Ranges of strings and enum values are not searched. Give the wanted values as an array, or filter with "
 	"BETWEEN in WHERE.";
 
-/// Fills in what a range consists of.
+/// Resolve the scalar type of a range type.
 void
 resolve_range(ArgumentType *resolved, Oid range_type, int argument, const char *function)
 {
@@ -86,7 +86,7 @@ resolve_range(ArgumentType *resolved, Oid range_type, int argument, const char *
 	order = lookup_type_cache(getBaseType(subtype), TYPECACHE_CMP_PROC);
 	if (range->rng_cmp_proc_finfo.fn_oid != order->cmp_proc)
 		refuse_type(resolved->type, argument, function,
-			"The range type has an order of its own. Use one with the default operator class.");
+			"The range type has its own order. Use one with the default operator class.");
 }
 
 bool
@@ -144,7 +144,7 @@ add_range_value(SliceSet *set, const ArgumentType &type, const RangeType *range)
 		high.infinite ? ElementKey{nullptr, 0} : scalar_key(type.scalar, high.val), high.inclusive);
 }
 
-/// What one value that is not NULL asks for.
+/// Add the slices of one value that is not NULL.
 void
 add_value(SliceSet *set, const ArgumentType &type, Shape shape, Datum datum)
 {
@@ -276,7 +276,7 @@ make_row(FunctionCallInfo fcinfo)
 
 		if (type.shape != Shape::kScalar)
 			refuse_type(type.type, i + 1, "matchrow",
-				"An attribute of a row is a single value; arrays and ranges belong into matchquery. To count common "
+				"An attribute of a row is a single value; arrays and ranges belong in matchquery. To count common "
 				"elements of two "
 				"arrays use match_count or <#> on the arrays.");
 		if (arguments.nulls[i])

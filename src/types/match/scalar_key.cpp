@@ -32,7 +32,7 @@ new_key(ValueKind kind, Size length)
 	return key;
 }
 
-constexpr Size kShortNumberKey = 32; // holds every 64-bit integer's
+constexpr Size kShortNumberKey = 32; // bytes for the key of any 64-bit integer
 
 ElementKey
 integer_key(int64 value)
@@ -50,7 +50,7 @@ float_key(double value)
 	return {key, 1 + static_cast<uint32>(number_key(value, key + 1))};
 }
 
-/// Through numeric_send, whose format is numeric's public one: digits in base 10000.
+/// Reads the result of numeric_send, numeric's public format: digits in base 10000.
 ElementKey
 numeric_key(Datum datum)
 {

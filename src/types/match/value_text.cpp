@@ -1,8 +1,8 @@
-// Values of matchrow and matchquery as text, and what of a value from outside is valid. PG dialect.
+// Values of matchrow and matchquery as text, and validation of keys from outside. PG dialect.
 //
-// The same on every server and in every session: dates in ISO form, timestamps with time zone in UTC, whatever
-// DateStyle and TimeZone are. Only what is written is read, so that reading is immutable too: "today" and the like are
-// no dates here.
+// The text is the same on every server and in every session: dates in ISO form, timestamps with time zone in UTC,
+// whatever DateStyle and TimeZone are. Input accepts only the forms that output produces, so it is immutable too:
+// "today" is not a date here.
 #include "types/match/value_text.hpp"
 
 #include "types/match/date_text.hpp"
