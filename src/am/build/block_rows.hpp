@@ -14,24 +14,24 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// Takes rows in ascending order of row id. vector is null for NULL.
+/// A consumer of rows in ascending order of row id. vector is null for NULL.
 struct RowSink
 {
 	void (*put)(void *state, RowId row, const char *vector);
 	void *state;
 };
 
-/// The rows of one heap block. A heap scan gives blocks in order, but within a block a row carries the TID of its HOT
-/// chain's root, so that a block's rows are collected and sorted before they go on.
+/// The rows of one heap block. A heap scan returns blocks in order, but within a block a row has the TID of its HOT
+/// chain's root. So the rows of a block are collected and sorted before they are passed on.
 struct BlockRows
 {
 	const IndexShape *shape;
 	const ValueFormat *values; // null: vectors
-	MemoryContext scratch;     // of one stored value
+	MemoryContext scratch;     // for one stored value
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;
-	Size n_bytes; // of the vectors or stored values held, one behind the other
+	Size n_bytes; // of the vectors or stored values held, one after the other
 	Size capacity;
 	char *vectors; // [capacity], grows
 	struct
@@ -41,14 +41,14 @@ struct BlockRows
 	} rows[MaxHeapTuplesPerPage];
 };
 
-/// The shape must live as long.
+/// Initialize. The shape must live as long as *rows.
 void block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink);
 void block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null);
 
-/// Hands the rows of the current block to the sink.
+/// Pass the rows of the current block to the sink.
 void block_rows_flush(BlockRows *rows);
 
-/// Frees what block_rows_init and _add have allocated.
+/// Free what block_rows_init and block_rows_add have allocated.
 void block_rows_end(BlockRows *rows);
 
 /// An IndexBuildCallback; state is a BlockRows.

@@ -7,7 +7,7 @@
 namespace vectorgpu::am
 {
 
-/// A build under way, in the backend that writes.
+/// A build in progress, in the backend that writes.
 struct BuildState
 {
 	const AccessMethod *am;
@@ -19,10 +19,10 @@ struct BuildState
 	SegmentPlan plan;
 	SegmentWriter writer;
 	uint64 n_tuples;         // written so far
-	BlockNumber heap_blocks; // of the table, when the build began
+	BlockNumber heap_blocks; // blocks of the table at the start of the build
 };
 
-/// The sink that writes; state is a BuildState.
+/// A RowSink that writes to the segment; state is a BuildState.
 void build_write_row(void *state, RowId row, const char *vector);
 
 /// Subphases of pg_stat_progress_create_index; 1 is core's "initializing".
@@ -31,7 +31,7 @@ enum BuildPhase
 	kPhaseInitialize = 1,
 	kPhaseWriteRows = 2,
 	kPhaseFinish = 3,
-	kPhaseOfAm = 4, // and what follows: AccessMethod::phase_name
+	kPhaseOfAm = 4, // and following numbers: AccessMethod::phase_name
 };
 
 } // namespace vectorgpu::am

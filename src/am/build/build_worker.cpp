@@ -28,17 +28,16 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kMessageBytes = 32 * 1024; // a message is sent when it has grown beyond this
+constexpr Size kMessageBytes = 32 * 1024; // a message is sent when it exceeds this size
 
-/// A worker's side: rows being packed into a message. Each row is a header (row id and kNullRow) and, unless NULL, the
-/// vector, padded to 8 bytes.
+/// Packs rows into messages.
 struct RowSender
 {
 	shm_mq_handle *queue;
 	Size vector_bytes; // 0: stored values
 	Size size;
 	Size capacity;
-	char *message; // [capacity], grows to hold the row behind kMessageBytes
+	char *message; // [capacity], grows to hold a row beyond kMessageBytes
 };
 
 void
@@ -81,7 +80,7 @@ send_row(void *state, RowId row, const char *vector)
 		send_message(sender);
 }
 
-/// Scans chunks until there are none left. Returns the live rows seen.
+/// Scan chunks until none is left. Return the number of live rows seen.
 double
 scan_chunks(SharedBuild *shared, Relation heap, Relation index, IndexInfo *info, BlockRows *rows)
 {
@@ -135,7 +134,7 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	sender.message = static_cast<char *>(palloc(sender.capacity));
 	block_rows_init(rows, &shared->shape, {send_row, &sender});
 
-	// The modes that the leader holds.
+	// The lock modes that the leader holds.
 	heap = table_open(shared->heap, shared->concurrent ? ShareUpdateExclusiveLock : ShareLock);
 	index = index_open(shared->index, shared->concurrent ? RowExclusiveLock : AccessExclusiveLock);
 	info = BuildIndexInfo(index);

@@ -32,7 +32,7 @@ enum TocKey : uint64
 constexpr uint64 kNullRow = UINT64CONST(1) << 63; // in a row's header; row ids have 48 bits
 constexpr uint64 kEndOfRows = ~UINT64CONST(0);    // the header that ends a worker's rows
 
-/// In the parallel context's segment, for leader and workers.
+/// State in the parallel context's shared memory, for leader and workers.
 struct SharedBuild
 {
 	Oid heap;

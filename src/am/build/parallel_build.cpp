@@ -1,12 +1,14 @@
-// The parallel part of a build. Workers scan the table and send rows; the leader merges them by row id and writes.
+// The leader of a parallel build. Workers (build_worker.cpp) scan the table and send rows; the leader merges them by
+// row id and writes.
 //
-// Workers take chunks of blocks from a shared counter, so that each worker's rows come in ascending order; each sends
-// them through a queue of its own, and the leader takes the smallest head of all queues. A worker whose queue is full
-// waits, so nothing is spooled and memory is the queues. A chunk is small enough for its rows to fit a queue as a rule:
-// the leader drains one chunk while the others' workers fill their queues. (Core's parallel table scan hands out chunks
-// of up to 64 MB, which would leave all workers but one waiting.)
+// Workers take chunks of blocks from a shared counter, so each worker's rows come in ascending order. Each worker sends
+// them through its own queue, and the leader takes the smallest head of all queues. A worker whose queue is full waits,
+// so nothing is spooled and the queues are all the memory used. The rows of a chunk usually fit into a queue: the
+// leader drains one chunk while the other workers fill their queues. (Core's parallel table scan assigns chunks of up
+// to 64 MB, which would leave all workers but one waiting.)
 //
-// No lock of its own: workers take the locks that the leader holds already, as members of its lock group. PG dialect.
+// There is no additional lock: as members of the leader's lock group, workers take the locks that the leader already
+// holds. PG dialect.
 #include "am/build/parallel_build.hpp"
 
 #include "am/build/build_worker.hpp"
@@ -37,13 +39,13 @@ constexpr Size kMinQueueBytes = 256 * 1024;
 constexpr Size kMaxQueueBytes = 4 * 1024 * 1024;
 constexpr BlockNumber kMaxChunkBlocks = 256;
 
-/// One worker's queue, as the leader sees it.
+/// The leader's end of one worker's queue.
 struct RowSource
 {
 	shm_mq_handle *queue;
 	const char *next; // the rest of the message
 	const char *end;
-	uint64 header; // of the head row; kEndOfRows when there are no more
+	uint64 header; // of the head row; kEndOfRows after the last row
 	RowId row;
 };
 
@@ -57,7 +59,7 @@ struct Leader
 	RowSource *sources;
 };
 
-/// The queue broke off: the worker's own error, if any, is what the user should see.
+/// A queue was detached. Raise the worker's own error if it has one, else an error here.
 [[noreturn]] void
 worker_lost(Leader *leader)
 {
@@ -71,7 +73,7 @@ worker_lost(Leader *leader)
 	pg_unreachable();
 }
 
-/// Steps to the next row of a source, waiting for it if need be.
+/// Advance a source to its next row; wait for it if necessary.
 void
 next_row(Leader *leader, RowSource *source)
 {
@@ -101,7 +103,7 @@ write_head(Leader *leader, RowSource *source)
 	next_row(leader, source);
 }
 
-/// The source with the smallest head; *bound: the smallest head of the others.
+/// Return the source with the smallest head; *bound: the smallest head of the others.
 RowSource *
 smallest_head(Leader *leader, RowId *bound)
 {
@@ -168,7 +170,7 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 	SpinLockInit(&shared->mutex);
 }
 
-/// Puts into the segment what a worker needs besides SharedBuild.
+/// Store the other data that a worker needs in shared memory.
 void
 store_extras(ParallelContext *context, int n_workers)
 {
@@ -203,7 +205,7 @@ estimate(ParallelContext *context, int n_workers, Size queue_bytes)
 	}
 }
 
-/// Starts workers. Returns false if there is no memory segment or no worker for it.
+/// Start workers. Returns false if no shared memory segment or no worker is available.
 bool
 launch(Leader *leader, int n_workers)
 {
@@ -234,13 +236,13 @@ launch(Leader *leader, int n_workers)
 	for (int i = 0; i < leader->n_sources; i++)
 		leader->sources[i].queue = shm_mq_attach(
 			reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg, context->worker[i].bgwhandle);
-	// Raises an error if a worker could not be started: the others would wait for ever for the leader to drain their
-	// queues, and the leader for their end.
+	// Raises an error if a worker could not be started. Otherwise the other workers would wait for the leader to drain
+	// their queues, and the leader for the missing worker, forever.
 	WaitForParallelWorkersToAttach(context);
 	return true;
 }
 
-/// Adds up what the workers counted.
+/// Add up the workers' counts. Return the number of live rows.
 double
 collect(Leader *leader)
 {
@@ -264,7 +266,7 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	int n_workers;
 	bool launched;
 
-	// Chunks are ranges of a heap's blocks, so only for tables of core's own kind.
+	// Chunks are ranges of heap blocks, so this works only for tables with the heap access method.
 	if (state->heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
 	n_workers = plan_create_index_workers(RelationGetRelid(state->heap), RelationGetRelid(state->index));

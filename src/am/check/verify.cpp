@@ -1,5 +1,5 @@
-// vectorgpu_check, the pages: every page of every segment and of the delta, byte by byte where a byte has only one
-// right value. A page is copied under its lock and looked at without. See verify.hpp.
+// vectorgpu_check, the pages: every page of every segment and of the delta, and every byte that has only one right
+// value. A page is copied under its lock and checked without the lock. See verify.hpp.
 #include "am/check/verify.hpp"
 
 #include "am/check/verify_delta.hpp"
@@ -26,7 +26,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Where the rows of a stream of row ids have come to.
+/// The position in the order of a stream of row ids.
 struct RowIdOrder
 {
 	RowId last; // 0: none yet
@@ -59,7 +59,7 @@ check_tombstones(
 
 	*n_dead += pg_popcount(checked_payload(check), static_cast<int>(n_bytes));
 	if (last_page && n_bits % 8 != 0 && (static_cast<uint8>(checked_payload(check)[n_bytes - 1]) >> (n_bits % 8)) != 0)
-		page_corrupted(check->index, block, "A tombstone is set behind the last row.");
+		page_corrupted(check->index, block, "A tombstone is set after the last row.");
 }
 
 void
@@ -80,7 +80,7 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 				psprintf("The page says that %u of its bytes are used, the metapage %zu.",
 					page_tag(check->copy.data)->used, n_bytes));
 		if (!all_zero(checked_payload(check) + n_bytes, kPayloadBytes - n_bytes))
-			page_corrupted(check->index, block, "There are bytes behind the end of the stream.");
+			page_corrupted(check->index, block, "There are bytes after the end of the stream.");
 		if (kind == StreamKind::kVectors)
 			check_vectors(check, block, checked_payload(check), first_byte, n_bytes);
 		else if (kind == StreamKind::kRowIds || kind == StreamKind::kNullRowIds)
@@ -90,7 +90,7 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 	}
 }
 
-/// What the access method knows of its own streams.
+/// Check the streams of the access method's format.
 void
 check_am_streams(PageCheck *check, bool deep)
 {
@@ -102,7 +102,7 @@ check_am_streams(PageCheck *check, bool deep)
 		format->check(check->index, check->meta, &check->meta->segments[i], deep, check->strategy);
 }
 
-/// No live row twice, over all segments and the delta; counts the segments' live rows.
+/// Check that no live row occurs twice in the segments and the delta; count the segments' live rows.
 void
 check_rows_once(PageCheck *check, uint64 end)
 {
@@ -132,7 +132,7 @@ check_rows_once(PageCheck *check, uint64 end)
 	pfree(rows);
 }
 
-/// Blocks that were never given out have nothing on them.
+/// Check that blocks that were never taken are empty.
 void
 check_rest_of_file(PageCheck *check)
 {
@@ -151,10 +151,10 @@ check_rest_of_file(PageCheck *check)
 		UnlockReleaseBuffer(buffer);
 		if (is_new)
 			continue;
-		// Perhaps it was given out since.
+		// The block may have been taken since.
 		meta_read(check->index, nullptr, now);
 		if (block >= now->high_water)
-			page_corrupted(check->index, block, "The page was never given out, but is not empty.");
+			page_corrupted(check->index, block, "The page was never used by the index, but is not empty.");
 	}
 	pfree(now);
 }
@@ -170,7 +170,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	uint64 end;
 
 	memset(result, 0, sizeof(*result));
-	// Under an old transaction snapshot, rows may be missing in an index with broken HOT chains, rightly so.
+	// An index with broken HOT chains may rightly lack rows that an old transaction snapshot sees.
 	if (heap_all_indexed && IsolationUsesXactSnapshot() && index->rd_index->indcheckxmin &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), snapshot->xmin))
 		ereport(ERROR,
@@ -186,7 +186,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	check->result = result;
 	check_copy_page(check, 0, {meta->uuid, PageRole::kMeta, StreamKind::kVectors, 0, 0});
 	if (!all_zero(checked_payload(check) + sizeof(MetaData), kPayloadBytes - sizeof(MetaData)))
-		page_corrupted(index, 0, "There are bytes behind the end of the metapage's data.");
+		page_corrupted(index, 0, "There are bytes after the end of the metapage's data.");
 	check_metapage(index, meta, result);
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{

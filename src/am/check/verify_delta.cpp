@@ -13,7 +13,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kMaxPieceBytes = 1024; // of a stored value in one slot
+constexpr Size kMaxPieceBytes = 1024; // greatest size of the part of a stored value in one slot
 
 /// Return the end of the last complete row.
 uint64
@@ -27,7 +27,7 @@ whole_end(PageCheck *check, uint64 visible_end)
 	return end;
 }
 
-/// Copies bytes of a chunk, whose page `position` is in check->copy (PG_UINT32_MAX: none).
+/// Copy bytes [from, from + n) of a chunk. *position: the page of the chunk in check->copy (PG_UINT32_MAX: none).
 void
 read_chunk_bytes(PageCheck *check, const DeltaChunk *chunk, uint32 *position, uint64 from, Size n, char *out)
 {
@@ -40,7 +40,7 @@ read_chunk_bytes(PageCheck *check, const DeltaChunk *chunk, uint32 *position, ui
 		if (*position != wanted)
 		{
 			check_copy_page(check, chunk->start_block + wanted, delta_expect(check->meta, chunk, wanted));
-			check->result->pages_checked--; // counted when the delta's end was looked for
+			check->result->pages_checked--; // check_delta_fill has counted it
 			*position = wanted;
 		}
 		memcpy(out, checked_payload(check) + offset, part);
@@ -75,7 +75,7 @@ check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 		check->result->rows++;
 }
 
-/// The delta of an index of stored values: flags, slots, padding, the values themselves.
+/// Check the delta of an index of stored values: flags, slots, padding, values.
 void
 check_delta_values(PageCheck *check, uint64 end)
 {
@@ -204,7 +204,7 @@ check_delta(PageCheck *check, uint64 end)
 			check_vectors(check, block, row_bytes + sizeof(uint64), 0, meta_vector_bytes(meta));
 	}
 	check->result->delta_rows = end - meta->delta_first_row;
-	// More than the metapage says: a vacuum at work, or one that was cancelled.
+	// There may be more than the metapage says: a vacuum is running or was cancelled.
 	if (check->result->dead_rows - dead_before < meta->delta_dead)
 		page_corrupted(check->index, 0, "The delta has fewer dead rows than the metapage says.");
 	pfree(row_bytes);

@@ -40,22 +40,22 @@ check_copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expe
 		page_read(check->index, block, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, check->strategy, &foreign);
 	if (foreign)
 	{
-		// A primary's check holds a snapshot, so that nothing it may read is put to another use.
+		// On a primary the check's snapshot protects its pages from being recycled.
 		if (RecoveryInProgress())
 			page_recycled(check->index, block);
-		page_corrupted(check->index, block, "The page belongs to something else than the metapage says.");
+		page_corrupted(check->index, block, "The page is not part of what the metapage says.");
 	}
 	memcpy(check->copy.data, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
-	// page_read compares no checksum that this backend has seen before; a check does.
+	// page_read skips a checksum that this backend has verified before; the check does not.
 	if (!page_checksum_ok(check->copy.data))
 		page_corrupted(check->index, block, "The checksum of the page does not match its contents.");
-	// The checksum begins behind the page header. Its LSN and core's checksum are core's to judge.
+	// The checksum does not cover the page header. LSN and core's checksum are left to core.
 	if (header->pd_lower > BLCKSZ || header->pd_upper != BLCKSZ || header->pd_special != BLCKSZ ||
 		header->pd_lower < (expect.role == PageRole::kDelta ? kPayloadOffset : Size(BLCKSZ)) || header->pd_flags != 0 ||
 		!TransactionIdEquals(header->pd_prune_xid, InvalidTransactionId) ||
 		header->pd_pagesize_version != (BLCKSZ | PG_PAGE_LAYOUT_VERSION))
-		page_corrupted(check->index, block, "The page header is not as this page's must be.");
+		page_corrupted(check->index, block, "The page header is wrong for this kind of page.");
 	if (!all_zero(check->copy.data + header->pd_lower, BLCKSZ - header->pd_lower))
 		page_corrupted(check->index, block, "The hole of the page is not empty.");
 	check->result->pages_checked++;
@@ -95,11 +95,11 @@ check_vectors(PageCheck *check, BlockNumber block, const char *bytes, uint64 fir
 				break;
 			for (Size i = 0; i < n_bytes; i++)
 				if ((first_byte + i + 1) % vector_size == 0 && (bytes[i] & pad) != 0)
-					page_corrupted(check->index, block, "A bit string has bits behind its end.");
+					page_corrupted(check->index, block, "A bit string has bits after its end.");
 			break;
 		}
 		case ElementType::kSet:
-			break; // the access method's (SegmentFormat::check)
+			break; // checked by the access method (SegmentFormat::check)
 	}
 	if (!finite)
 		page_corrupted(check->index, block, "A vector has an element that is not finite.");

@@ -13,7 +13,7 @@ struct PageCheck
 	const MetaData *meta;
 	BufferAccessStrategy strategy;
 	CheckResult *result;
-	PGAlignedBlock copy; // of the page being looked at
+	PGAlignedBlock copy; // copy of the page being checked
 };
 
 /// The payload of the page in check->copy.

@@ -1,5 +1,5 @@
-// See copy_feed.hpp. The order makes the version true: the metapage first, then everything that it promises, which can
-// only be newer by then, and the version last.
+// See copy_feed.hpp. The order of reading makes the version right: first the metapage, then the contents it lists,
+// which can only be newer by then, and the version is published last.
 #include "am/feed/copy_feed.hpp"
 
 #include "am/feed/feed_session.hpp"
@@ -19,7 +19,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Of what describes a segment's structure; none if it has no rows.
+/// Return the bytes that describe a segment's structure; 0 if it has no rows.
 uint64
 structure_bytes(const Feed *feed, const SegmentEntry *segment)
 {
@@ -38,7 +38,7 @@ all_structure_bytes(const Feed *feed)
 	return n_bytes;
 }
 
-/// Of vectors and structure: what loading the copy takes.
+/// Return the bytes of vectors and structure that loading the copy takes.
 uint64
 load_bytes(const Feed *feed)
 {
@@ -50,7 +50,7 @@ load_bytes(const Feed *feed)
 	return n_bytes;
 }
 
-/// Takes the lease, making the copy if there is none.
+/// Take the lease; create the copy if there is none.
 bool
 create(Feed *feed)
 {
@@ -68,7 +68,7 @@ create(Feed *feed)
 		(!absent || feed_stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
 
-/// What an existing copy lacks, in bytes.
+/// Return the bytes that an existing copy lacks.
 uint64
 missing_bytes(Feed *feed)
 {
@@ -95,7 +95,7 @@ missing_bytes(Feed *feed)
 		other_bytes;
 }
 
-/// Rows that fit one request.
+/// Return the number of rows that fit one request.
 uint64
 rows_per_request(const Feed *feed, Size vector_bytes)
 {
@@ -114,7 +114,8 @@ submit_rows(Feed *feed, wire::RequestType type, uint32 segment, uint64 position,
 	return feed_submit(feed, type, parts, lengthof(parts));
 }
 
-/// Reads rows of a segment into the buffer, as LOAD_ROWS wants them. False stops the feed: pages were recycled.
+/// Read rows of a segment into the buffer in the layout of LOAD_ROWS. Returns false, and stops the feed, if pages were
+/// recycled.
 bool
 read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint64 n)
 {
@@ -129,7 +130,7 @@ read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint
 		feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
 }
 
-/// While the worker takes one part, the next one is read.
+/// Send rows of a segment from `position` on. While the worker takes one part, the next one is read.
 bool
 load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 {
@@ -183,7 +184,7 @@ load_structure(Feed *feed, const SegmentEntry *segment, uint64 position)
 	return true;
 }
 
-/// state: what of the segment is there already; null: nothing.
+/// Send a segment. state: the part of it that the copy already has; null: nothing.
 bool
 load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *state)
 {
@@ -223,7 +224,7 @@ send_delta_rows(Feed *feed, uint64 first, uint64 end)
 		if (feed_past_deadline(feed))
 			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
 		(void) VG_FAULT("feed_delta");
-		// NULL rows leave their place as it is: zeros are as good as anything there, and finite.
+		// NULL rows do not write their place in the buffer; zeros there are finite values.
 		memset(feed->buffer + n * sizeof(uint64), 0, n * feed->vector_bytes);
 		if (!delta_read(feed->index, feed->meta, first, n, reinterpret_cast<uint64 *>(feed->buffer),
 				feed->buffer + n * sizeof(uint64), feed->vector_bytes))
@@ -265,7 +266,7 @@ segments_missing(Feed *feed)
 	return false;
 }
 
-/// True if the worker refuses so much, whatever it lets go for it.
+/// True if the worker refuses a copy of this size even if it evicts all others.
 bool
 never_fits(uint64 n_bytes)
 {
@@ -274,7 +275,7 @@ never_fits(uint64 n_bytes)
 	if (bridge::worker_on_gpu())
 	{
 		if (bridge::settings.gpu_memory_mb == 0)
-			return false; // the worker knows what the GPU has left
+			return false; // only the worker knows how much memory the GPU has left
 		most += static_cast<uint64>(bridge::settings.gpu_memory_mb) << 20;
 	}
 	return n_bytes > most;
@@ -305,7 +306,8 @@ run(Feed *feed)
 	held_end = feed->copy.version.delta_end;
 	if (lease && !load_segments(feed))
 		return false;
-	// Rows that a merge has taken out of the delta are a gap until the manifest tells the copy of it.
+	// If a merge has taken rows out of the delta that the copy lacks, later rows can be sent only after the new
+	// manifest.
 	if (held_end >= meta->delta_first_row && !send_delta_rows(feed, held_end, feed->delta_end))
 		return false;
 	if (lease && !(send_tombstones(feed, held_end) && publish(feed)))

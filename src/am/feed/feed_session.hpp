@@ -9,9 +9,9 @@ namespace vectorgpu::am
 {
 
 constexpr uint64 kRowsPerRequest = 64 * 1024;
-constexpr uint32 kMaxStates = 2 * wire::kMaxSegmentsPerCopy; // current and loading
+constexpr uint32 kMaxStates = 2 * wire::kMaxSegmentsPerCopy; // segments of the current and of the loading version
 
-/// One call's state.
+/// State of one call.
 struct Feed
 {
 	Relation index;
@@ -25,9 +25,9 @@ struct Feed
 	wire::CopyState copy;
 	uint32 n_segments;
 	wire::SegmentState segments[kMaxStates];
-	char *buffer; // one request's rows
+	char *buffer; // rows of one request
 	Size capacity;
-	Size vector_bytes;         // of a row, or slot, of the delta
+	Size vector_bytes;         // of a row or slot of the delta
 	Size segment_vector_bytes; // of a row of a segment
 };
 

@@ -23,7 +23,7 @@ send_bits(Feed *feed, uint32 segment, uint64 generation, uint64 first_bit, uint6
 	return feed_request(feed, wire::RequestType::kTombstones, parts, lengthof(parts));
 }
 
-/// Bits that fit one request, a multiple of 8.
+/// Return the number of bits that fit one request, a multiple of 8.
 uint64
 bits_per_request(const Feed *feed)
 {
@@ -44,7 +44,7 @@ send_segment_tombstones(Feed *feed, const SegmentEntry *segment)
 		if (!stream_read(feed->index, feed->meta, segment, StreamKind::kTombstones, bit / 8, (n + 7) / 8, feed->buffer,
 				feed->strategy))
 			return feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		if (n % 8 != 0) // bits of NULL rows may follow in the last byte
+		if (n % 8 != 0) // the last byte may also hold bits of NULL rows
 			feed->buffer[n / 8] &= static_cast<char>((1 << (n % 8)) - 1);
 		if (!send_bits(feed, segment->id, segment->tombstone_generation, bit, n, bit + n == segment->n_rows))
 			return false;
@@ -52,7 +52,7 @@ send_segment_tombstones(Feed *feed, const SegmentEntry *segment)
 	return true;
 }
 
-/// The dead flags of delta rows that the copy has already.
+/// Send the dead flags of delta rows that the copy already has.
 bool
 send_delta_tombstones(Feed *feed, uint64 first, uint64 end)
 {

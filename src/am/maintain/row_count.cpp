@@ -40,7 +40,7 @@ count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment,
 	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
 	uint8 *bits = static_cast<uint8 *>(palloc(kPayloadBytes));
 	uint64 dead = 0;
-	uint64 dead_rows = 0; // among the rows that are not NULL
+	uint64 dead_rows = 0; // dead rows among those that are not NULL
 
 	for (uint64 first = 0; first < n_bits; first += kPayloadBytes * 8)
 	{
@@ -59,7 +59,7 @@ count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment,
 			dead_rows = dead;
 		else if (first < segment->n_rows)
 		{
-			// The page where the NULL rows begin.
+			// The NULL rows begin on this page.
 			const uint64 n_here = segment->n_rows - first;
 
 			dead_rows += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n_here / 8));

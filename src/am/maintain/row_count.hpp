@@ -26,10 +26,11 @@ struct RowCounts
 {
 	uint64 rows;
 	uint64 null_rows;
-	uint64 dead_rows; // NULL ones included
+	uint64 dead_rows; // including NULL ones
 };
 
-/// Asks the caller, now and then during a long read, whether to go on. `stopped` is set when it said no.
+/// Asks the caller, from time to time during a long read, whether to stop. `stopped` is set when should_stop returned
+/// true.
 struct StopCheck
 {
 	bool (*should_stop)(void *state);
@@ -37,12 +38,13 @@ struct StopCheck
 	bool stopped;
 };
 
-/// Adds a segment's counts, unless it was stopped.
+/// Add a segment's counts, unless stopped.
 void count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
 	RowCounts *counts, StopCheck *stop);
 
-/// Reads the headers of delta rows [first, end), adds their counts and returns the live ones sorted by row id: within
-/// maintenance_work_mem, else through temporary files. Null if there are none, or if it was stopped. stop may be null.
+/// Read the headers of delta rows [first, end), add their counts and return the live rows sorted by row id, within
+/// maintenance_work_mem or else through temporary files. Returns null if the range is empty or if stopped. stop may be
+/// null.
 Tuplesortstate *sort_delta(
 	Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop);
 

@@ -1,8 +1,7 @@
 // Live rows in order of row id. See row_merge.hpp.
 //
-// Every source keeps a batch of rows in memory, so that no page stays locked while others are read. The delta's rows
-// are sorted as 16-byte keys (row id, number and NULL flag, both big-endian) under the type uuid, which core sorts by
-// memcmp with abbreviated keys; their vectors are fetched batch by batch.
+// Every source keeps a batch of rows in memory, so no page stays locked while others are read. The sort of the delta
+// (row_count.hpp) holds keys only; vectors are fetched batch by batch.
 #include "am/maintain/row_merge.hpp"
 
 #include "pg/fault.hpp"
@@ -21,10 +20,10 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kBatchBytes = 256 * 1024; // vectors of one batch
+constexpr Size kBatchBytes = 256 * 1024; // bytes of the vectors of one batch
 constexpr uint32 kBatchRows = 1024;      // at most
 
-/// Tombstone bits [first, first + n) of a segment as bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
+/// Read tombstone bits [first, first + n) of a segment into bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
 void
 read_tombstones(RowMerge *merge, const SegmentEntry *segment, uint64 first, uint32 n, uint8 *dest)
 {
@@ -89,7 +88,7 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	if (source->vectors == nullptr)
 		return;
 
-	// Rows mostly arrive in TID order: runs of numbers are read together.
+	// Rows are usually inserted in TID order, so runs of consecutive numbers are read together.
 	for (uint32 i = 0; i < n;)
 	{
 		uint64 headers[kBatchRows];
@@ -105,7 +104,7 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	}
 }
 
-/// The stored value of the source's current row.
+/// Read the stored value of the source's current row.
 const char *
 read_value(RowMerge *merge, const RowSource *source)
 {
@@ -123,7 +122,7 @@ read_value(RowMerge *merge, const RowSource *source)
 	return merge->value.data;
 }
 
-/// Steps to the source's next live row, reading on as needed.
+/// Advance to the source's next live row; read the next batch if needed.
 void
 advance(RowMerge *merge, RowSource *source)
 {
@@ -179,7 +178,7 @@ source_name(const RowSource *source)
 	return source->segment == nullptr ? "the delta" : psprintf("segment %u", source->segment->id);
 }
 
-/// A block to name when a row of the source is wrong: that of its row id, or the metapage for the delta.
+/// Return the block to report if a row of the source is wrong: that of its row id, or the metapage for the delta.
 BlockNumber
 source_block(const RowSource *source)
 {
@@ -228,7 +227,7 @@ row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uin
 
 	for (uint32 i = 0; i < merge->n_sources; i++)
 	{
-		merge->sources[i].at = PG_UINT32_MAX; // before the first row
+		merge->sources[i].at = PG_UINT32_MAX; // one before the first row
 		advance(merge, &merge->sources[i]);
 	}
 }
@@ -238,7 +237,8 @@ row_merge_next(RowMerge *merge, MergedRow *row)
 {
 	RowSource *best = nullptr;
 
-	// The source of the row returned last is stepped only now, so that its vector stayed valid.
+	// Advance the source of the previously returned row only now, so that the row's vector stayed valid until this
+	// call.
 	if (merge->last != 0)
 		for (uint32 i = 0; i < merge->n_sources; i++)
 			if (!merge->sources[i].finished && merge->sources[i].rows[merge->sources[i].at] == merge->last)
