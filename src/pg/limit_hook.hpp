@@ -15,7 +15,7 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// What can end an ordered scan before its last row.
+/// The reason why an ordered scan may end before its last row.
 enum class ScanEnd : uint8
 {
 	kUnknown, // no executor runs the scan, or its plan was not seen (EvalPlanQual): every row is wanted
@@ -24,7 +24,7 @@ enum class ScanEnd : uint8
 	kCount,   // a Limit above; nothing between it and the scan changes the number of rows, except filters
 };
 
-/// What the plan needs from a scan.
+/// The plan's demand on a scan.
 struct ScanWish
 {
 	ScanEnd end;

@@ -1,4 +1,4 @@
-// A worker of a parallel build, and what it shares with the leader (parallel_build.cpp). PG dialect.
+// A worker of a parallel build, and the state shared with the leader (parallel_build.cpp). PG dialect.
 //
 // Rows travel in messages. Each row is a header (row id and kNullRow) and, unless NULL, the vector or stored value,
 // padded to 8 bytes (padded_vector).
@@ -43,7 +43,7 @@ struct SharedBuild
 	BlockNumber n_blocks;
 	BlockNumber chunk_blocks;
 	pg_atomic_uint64 next_block;
-	slock_t mutex; // guards what follows
+	slock_t mutex; // guards the following fields
 	double heap_tuples;
 	bool broken_hot_chain;
 };

@@ -1,4 +1,4 @@
-// One page under vectorgpu_check: what the checks of segments and of the delta share. PG dialect.
+// One page under vectorgpu_check: functions shared by the checks of segments and of the delta. PG dialect.
 #pragma once
 
 #include "am/check/verify.hpp"
@@ -33,7 +33,7 @@ bool valid_row_id(RowId row);
 /// right and its hole is zero.
 void check_copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expect);
 
-/// Raise XX001 if a vector has an element that is not finite, or a bit string bits behind its end. bytes [n_bytes]
+/// Raise XX001 if a vector has an element that is not finite, or a bit string has bits after its end. bytes [n_bytes]
 /// begin at byte first_byte of the vectors. Elements never cross a page border, since the payload is a multiple of 64
 /// bytes.
 void check_vectors(PageCheck *check, BlockNumber block, const char *bytes, uint64 first_byte, Size n_bytes);

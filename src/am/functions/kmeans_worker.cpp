@@ -192,7 +192,7 @@ kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 		return false;
 	worker->assigns = false;
 	if (bridge::session_build() != worker->number || !bridge::session_ready(false) || at_a_time == 0)
-		return false; // what the worker has is another's, or gone
+		return false; // the worker's state belongs to another build, or is gone
 	build.dim = worker->dim;
 	build.element = ElementType::kFloat32;
 	build.metric = Metric::kL2; // use L2 for all: in spherical clustering centroids and rows have length 1
@@ -225,7 +225,7 @@ kmeans_worker_assign(KMeansWorker *worker, const float *rows, uint64 n, uint32 *
 	if (bridge::session_build() != worker->number || !bridge::session_ready(false) ||
 		(at_a_time = request_rows(worker->dim)) == 0)
 	{
-		worker->assigns = false; // what the worker has is another's, or gone
+		worker->assigns = false; // the worker's state belongs to another build, or is gone
 		return false;
 	}
 	for (uint64 first = 0; first < n; first += at_a_time)

@@ -56,7 +56,7 @@ struct Merge
 
 /// True if another session waits for this table or wants to drop, move or rename the database.
 bool
-somebody_waits(Merge *merge)
+other_session_waits(Merge *merge)
 {
 	const uint64 now = pg::monotonic_ms();
 	LOCKTAG database;
@@ -94,7 +94,7 @@ must_give_way(void *state)
 	Merge *merge = static_cast<Merge *>(state);
 
 	CHECK_FOR_INTERRUPTS();
-	return merge->give_way && somebody_waits(merge);
+	return merge->give_way && other_session_waits(merge);
 }
 
 /// Extend the file for the new segment before its blocks are taken. Inserters also extend the file, under the same
@@ -195,7 +195,7 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		{
 			(void) VG_FAULT("merge_row");
 			CHECK_FOR_INTERRUPTS();
-			if (merge->give_way && somebody_waits(merge))
+			if (merge->give_way && other_session_waits(merge))
 			{
 				row_merge_end(rows);
 				segment_write_abandon(writer);
