@@ -1,4 +1,4 @@
-// Entry of the module: nothing but _PG_init.
+// The entry of the module: _PG_init.
 extern "C"
 {
 #include "postgres.h"

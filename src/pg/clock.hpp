@@ -1,5 +1,5 @@
-// Time that only goes forward, for pauses, deadlines and ages: the wall clock (GetCurrentTimestamp) is set back and
-// forth, and what waits for it would then wait for as long as it was set back. PG dialect.
+// A monotonic clock, for pauses, deadlines and ages. The wall clock (GetCurrentTimestamp) may be set back, and a wait
+// that depends on it would then last longer by that much. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -12,7 +12,7 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// Milliseconds of CLOCK_MONOTONIC, the same for all processes of the machine since it was started; never 0.
+/// Return milliseconds of CLOCK_MONOTONIC, which all processes of the machine share; never 0.
 inline uint64
 monotonic_ms()
 {

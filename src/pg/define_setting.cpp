@@ -112,7 +112,7 @@ define_now(const Definition *d)
 	}
 }
 
-/// The number of an enum's name; false: it has no such name.
+/// Set *value to the number of an enum's name. Returns false if there is no such name.
 bool
 enum_value(const config_enum_entry *options, const char *text, int *value)
 {
@@ -125,8 +125,8 @@ enum_value(const config_enum_entry *options, const char *text, int *value)
 	return false;
 }
 
-/// What a parameter that is not defined yet was set to, by somebody who may; null: it was not. Before the definition
-/// everybody may set it.
+/// Return the value to which a parameter was set before its definition, if the user who set it has the right to; else
+/// null. Before the definition PostgreSQL lets every user set it.
 const char *
 said_of(const Definition *d)
 {
@@ -146,8 +146,8 @@ said_of(const Definition *d)
 	return nullptr;
 }
 
-/// Sets a variable, to its initial value if the other one is not possible. What a check leaves for the assignment is
-/// kept for good.
+/// Set a variable to `value`, or to its initial value if `value` was not given or is invalid. Data that the check hook
+/// leaves for the assign hook is never freed.
 template <class Value, class Check, class Assign>
 void
 give(Value *variable, bool said, Value value, Value initial, Check check, Assign assign)
@@ -161,8 +161,8 @@ give(Value *variable, bool said, Value value, Value initial, Check check, Assign
 	*variable = value;
 }
 
-/// Sets the variable to what was said of the parameter, or to its initial value. Of something impossible PostgreSQL
-/// warns when it is defined.
+/// Set the variable to the value to which the parameter was set, or to its initial value. PostgreSQL warns of an
+/// invalid value later, when the parameter is defined.
 void
 take_value(const Definition *d)
 {
@@ -194,7 +194,7 @@ take_value(const Definition *d)
 			give(d->of_enum.value, said, number, d->of_enum.initial, d->of_enum.check, d->of_enum.assign);
 			break;
 		case Kind::kString:
-			// malloc'd, as the server has them: it frees one that it replaces.
+			// malloc'd, as the server expects: it frees the string that it replaces.
 			give(d->of_string.value, said, said ? strdup(text) : nullptr,
 				d->of_string.initial != nullptr ? strdup(d->of_string.initial) : nullptr, d->of_string.check,
 				d->of_string.assign);

@@ -1,8 +1,8 @@
 // Definitions of configuration parameters: PostgreSQL's DefineCustom…Variable, with the same arguments, for a module
-// that may be loaded in parallel mode, as by a function in PL/pgSQL that a parallel query runs. PostgreSQL sets no
-// parameter there, and would leave each at its default for the life of the process, whatever the configuration file,
-// the client or SET have said of it before. So there a parameter is given its value alone, and defined by what the
-// process does next outside of parallel mode. PG dialect.
+// that may be loaded in parallel mode, for example by a PL/pgSQL function in a parallel query. PostgreSQL sets no
+// parameter in parallel mode. A parameter defined there would keep its default for the life of the process, whatever
+// the configuration file, the client or SET said before. In parallel mode these functions therefore only set the
+// variable; the definition follows as soon as the process has left parallel mode. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -27,10 +27,10 @@ void define_enum(const char *name, const char *summary, const char *detail, int 
 void define_string(const char *name, const char *summary, const char *detail, char **value, const char *initial,
 	GucContext context, int flags, GucStringCheckHook check, GucStringAssignHook assign, GucShowHook show);
 
-/// MarkGUCPrefixReserved, behind the definitions.
+/// MarkGUCPrefixReserved, after the definitions made so far.
 void reserve_prefix(const char *prefix);
 
-/// Defines what had to wait, unless it still has to.
+/// Make the postponed definitions, unless the process is still in parallel mode.
 void define_postponed();
 
 } // namespace vectorgpu::pg

@@ -1,6 +1,6 @@
-// See explain_hook.hpp. Two hooks work together: ExplainOneQuery_hook knows where EXPLAIN writes to, and
-// ExecutorEnd_hook sees the plan's scans, with what they have counted, while the query's group is still open
-// (ExplainOnePlan ends the executor behind the plan, before the execution time).
+// See explain_hook.hpp. Two hooks work together: ExplainOneQuery_hook knows the ExplainState that EXPLAIN writes to.
+// ExecutorEnd_hook sees the plan's scans with their counters while the query's group is still open: ExplainOnePlan ends
+// the executor after the plan and before the execution time.
 #include "pg/explain_hook.hpp"
 
 #include <cstring>
@@ -21,7 +21,7 @@ namespace vectorgpu::pg
 namespace
 {
 
-/// The EXPLAIN under way. It can run functions that EXPLAIN something themselves.
+/// The EXPLAIN in progress. Functions in its query may run EXPLAIN too.
 struct Explaining
 {
 	ExplainState *es;
@@ -52,7 +52,7 @@ count_workers(const WorkerInstrumentation *workers)
 	return n;
 }
 
-/// False if the node is none that has scanned one of our indexes.
+/// Return false unless the node has scanned one of our indexes.
 bool
 scan_of_node(const PlanState *state, FoundScan *found)
 {
@@ -74,7 +74,7 @@ scan_of_node(const PlanState *state, FoundScan *found)
 	return found->scan != nullptr || found->n_workers > 0;
 }
 
-/// planstate_tree_walker callback: collects the scans of our indexes (FoundScan), in the order in which EXPLAIN shows
+/// planstate_tree_walker callback: collect the scans of our indexes (FoundScan) in the order in which EXPLAIN shows
 /// them.
 bool
 collect_scans(PlanState *state, void *scans)
@@ -91,12 +91,12 @@ collect_scans(PlanState *state, void *scans)
 		*copy = found;
 		*static_cast<List **>(scans) = lappend(*static_cast<List **>(scans), copy);
 	}
-	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
+	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
 	return planstate_tree_walker(
 		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(collect_scans)), scans);
 }
 
-/// What EXPLAIN calls a relation of the plan that it has printed: aliases that occur twice have got numbers there.
+/// Return the name that EXPLAIN printed for a relation of the plan. EXPLAIN numbers aliases that occur twice.
 const char *
 shown_alias(Index relation, const PlannedStmt *plan, const ExplainState *es)
 {
@@ -165,7 +165,7 @@ executor_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 }
 
-/// What EXPLAIN does where there is no hook: plans the query, and reports the time and buffers that it took.
+/// Do what EXPLAIN does without a hook: plan the query and report the time and buffers used.
 void
 plan_and_explain(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,
 	ParamListInfo params, QueryEnvironment *environment)

@@ -1,5 +1,5 @@
-// EXPLAIN (ANALYZE) tells of each scan of our indexes how it was answered. PostgreSQL 15 lets an index access method
-// say nothing in a plan, so that it comes as a list behind the plan. PG dialect.
+// EXPLAIN (ANALYZE) shows how each scan of our indexes was answered. PostgreSQL 15 does not let an index access method
+// add to a plan, so this is a list after the plan. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -13,25 +13,25 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// What an access method has to say. The hook does not know of them.
+/// The functions that describe a scan. The hook itself does not know the access methods.
 struct ScanExplainer
 {
 	bool (*is_ours)(Relation index);
 
-	/// True if a scan of such an index has begun: its node may have made it ready only.
+	/// True if the scan has read rows; the plan's node may only have prepared it.
 	bool (*ran)(IndexScanDesc scan);
 
-	/// Adds what is known of a scan that ran, as properties, or, in text, as indented lines.
+	/// Add the properties of a scan that ran; in the text format, as indented lines.
 	void (*explain)(IndexScanDesc scan, ExplainState *es);
 };
 
-/// True while EXPLAIN (ANALYZE) runs a query: scans may count then what they do not else.
+/// True while EXPLAIN (ANALYZE) runs a query: scans may then count more than usual.
 bool explain_analyzes();
 
-/// Begins a line of the text format; core keeps its own to itself.
+/// Begin a line of the text format; core's function for this is static.
 void explain_begin_line(ExplainState *es);
 
-/// Puts the hooks in. Called once, from _PG_init.
+/// Install the hooks. Called once, from _PG_init.
 void explain_hook_install(const ScanExplainer &explainer);
 
 } // namespace vectorgpu::pg

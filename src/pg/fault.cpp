@@ -137,7 +137,7 @@ sleep_interruptibly()
 	}
 }
 
-/// Until no session has pg_advisory_lock(1).
+/// Wait until no session holds pg_advisory_lock(1).
 void
 wait_for_lock()
 {
@@ -159,7 +159,7 @@ fault_hit(const char *name)
 
 		if (strcmp(fault->name, name) != 0 || ++fault->hits != fault->nth)
 			continue;
-		// Tests read in the log which points were reached: not every action shows.
+		// Tests read in the log which points were reached, since some actions have no visible effect.
 		ereport(LOG,
 			(errmsg("fault point \"%s\" acts at call " INT64_FORMAT, name, fault->nth), errhidestmt(true),
 				errhidecontext(true)));
@@ -180,7 +180,7 @@ fault_hit(const char *name)
 				wait_for_lock();
 				break;
 			case FaultAction::kExit:
-				_exit(2); // as a crash: no cleanup, the postmaster restarts the server
+				_exit(2); // like a crash: no cleanup, the postmaster restarts the server
 			case FaultAction::kCorrupt:
 				return true;
 		}

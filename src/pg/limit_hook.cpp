@@ -1,6 +1,6 @@
-// ExecutorStart hook that remembers what stands above each of our index scans. See limit_hook.hpp.
-// A note lives in the executor's per-query context and is forgotten when that context goes, be it by ExecutorEnd or by
-// an error, so that no note outlives the plan states it points to.
+// ExecutorStart hook that records the plan nodes above each of our index scans. See limit_hook.hpp. A note lives in the
+// executor's per-query context and is removed when that context is deleted, by ExecutorEnd or after an error, so no
+// note outlives the plan states to which it points.
 #include "pg/limit_hook.hpp"
 
 #include "pg/define_setting.hpp"
@@ -21,20 +21,20 @@ namespace vectorgpu::pg
 namespace
 {
 
-/// A Limit on the way from a scan to the root, and those above it.
+/// A Limit on the path from a scan to the root, and the Limits above it.
 struct Above
 {
 	const LimitState *limit;
 	const Above *next;
 };
 
-/// What stands above a node of the plan.
+/// The plan above a node.
 struct Place
 {
-	const Above *limits;      // those that can end the node early
-	const LimitState *direct; // one that takes the node's rows as they are, but for filters; null: none
-	bool filtered;            // a condition stands between `direct` and the node
-	bool shared;              // other nodes give rows to `direct` as well
+	const Above *limits;      // Limits that can end the node early
+	const LimitState *direct; // the one that takes the node's rows unchanged except for filters; null: none
+	bool filtered;            // a condition drops rows between `direct` and the node
+	bool shared;              // other nodes also give rows to `direct`
 };
 
 struct ScanNote
@@ -53,17 +53,17 @@ bool (*is_ours)(Relation index) = nullptr;
 
 constexpr double kLeastSelectivity = 1e-6;
 
-/// How often the plan of a WITH was walked through.
+/// How often the plan of a WITH query was visited.
 struct CteVisit
 {
 	const PlanState *state;
 	uint32 n;
 };
 
-constexpr uint32 kMostCtes = 64; // scans in further ones have no note, and are exact
+constexpr uint32 kMostCtes = 64; // scans in further ones have no note: every row is wanted
 constexpr uint32 kMostCteReaders = 4;
 
-CteVisit cte_visits[kMostCtes]; // [n_cte_visits] of the plan that is being walked through
+CteVisit cte_visits[kMostCtes]; // [n_cte_visits] of the plan that is being visited
 uint32 n_cte_visits = 0;
 
 void
@@ -72,7 +72,7 @@ forget_note(void *arg)
 	dlist_delete(&static_cast<ScanNote *>(arg)->node);
 }
 
-/// The share of the scan's rows that the planner expects to pass its conditions.
+/// Return the share of the scan's rows that the planner expects to pass its conditions.
 double
 expected_share(const IndexScanState *scan)
 {
@@ -96,7 +96,7 @@ add_note(IndexScanState *scan, Place place)
 	note->scan = scan;
 	note->place = place;
 	note->bound = order_bound_find(scan, &only_bound);
-	// A bound alone drops no row before the scan's end.
+	// A condition that is only a bound drops no row before the scan's end.
 	note->place.filtered = place.filtered || (scan->ss.ps.qual != nullptr && !only_bound);
 	note->selectivity = note->bound != nullptr && only_bound ? 1 : expected_share(scan);
 	note->forget.func = forget_note;
@@ -115,7 +115,7 @@ note_children(PlanState *const *children, int n, Place place)
 		note_scans(children[i], place);
 }
 
-/// Below a node that reads all its rows before it returns one: no Limit above ends what it reads.
+/// For nodes below one that reads all its input before it returns a row: no Limit above can end them.
 constexpr Place kReadsAll = {nullptr, nullptr, false, false};
 
 void
@@ -127,7 +127,7 @@ note_limit(LimitState *limit, const Place *place)
 	note_scans(outerPlanState(limit), {above, limit, false, false});
 }
 
-/// True if a node reads all that lies below it before it returns a row.
+/// True if a node reads all its input before it returns a row.
 bool
 reads_all_first(const PlanState *state)
 {
@@ -150,7 +150,7 @@ reads_all_first(const PlanState *state)
 	}
 }
 
-/// planstate_tree_walker callback: the children of a node whose rows are not handed on as they are.
+/// planstate_tree_walker callback for the children of a node that does not pass on their rows unchanged.
 bool
 note_child(PlanState *state, void *place)
 {
@@ -158,8 +158,8 @@ note_child(PlanState *state, void *place)
 	return false;
 }
 
-/// Plans of their own beside a node: nothing above ends them. Those of WITH are read through CteScan, but for those
-/// that change rows: they run to their end, whether they are read or not.
+/// Visit the subplans of a node; no Limit above ends them. Plans of WITH queries are visited through their CteScan,
+/// except those that modify rows, which always run to their end.
 void
 note_subplans(const List *subplans)
 {
@@ -174,7 +174,8 @@ note_subplans(const List *subplans)
 	}
 }
 
-/// The children of a node of any other kind, without its subplans, which the walker would take for children.
+/// Visit the children of a node of any other kind. Its subplans are hidden first, because the walker would visit them
+/// as children.
 void
 note_others(PlanState *state, Place place)
 {
@@ -192,8 +193,8 @@ note_others(PlanState *state, Place place)
 	state->subPlan = inner;
 }
 
-/// The plan of a WITH, once for each of its readers. They may read each other's plans, so that there are many ways to
-/// one: behind a few it counts as read to its end.
+/// Visit the plan of a WITH query, once for each of its readers. WITH queries may read each other, so one plan can be
+/// reached on many paths; after kMostCteReaders visits it counts as read to its end.
 void
 note_cte(PlanState *state, Place place)
 {
@@ -215,7 +216,7 @@ note_cte(PlanState *state, Place place)
 	note_scans(state, visit->n++ < kMostCteReaders ? place : kReadsAll);
 }
 
-/// Follows a plan from its root, or a subplan's, down to our index scans.
+/// Visit a plan or subplan from its root down to our index scans.
 void
 note_scans(PlanState *state, Place place)
 {
@@ -272,7 +273,8 @@ executor_start(QueryDesc *query, int eflags)
 	drop_unread_order(query, is_ours);
 }
 
-/// The notes of a scan: one, but for a plan of WITH that several scans read.
+/// Return the next note of a scan. There is one note per scan, except in the plan of a WITH query that has several
+/// readers.
 const ScanNote *
 next_note(const ScanNote *note, IndexScanDesc scan)
 {
@@ -284,8 +286,8 @@ next_note(const ScanNote *note, IndexScanDesc scan)
 	return nullptr;
 }
 
-/// True if one of the Limits has a count. One above another reader of the same plan may not have begun, and says
-/// nothing yet.
+/// True if one of the Limits has a count. A Limit above another reader of the same plan may not have begun; it does not
+/// count yet.
 bool
 ends_early(const Above *limits)
 {

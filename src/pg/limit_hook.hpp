@@ -1,5 +1,6 @@
-// Tells an index scan what the plan above wants of it: whether a Limit can end it early, how many rows that Limit wants
-// and has received, and a bound on the distance. An access method learns none of this anywhere else. PG dialect.
+// Tells an index scan what the plan above it needs: whether a Limit can end it early, how many rows that Limit wants
+// and has received, and a bound on the distance. PostgreSQL does not give an access method this information. PG
+// dialect.
 #pragma once
 
 #include "pg/order_bound.hpp"
@@ -14,39 +15,38 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// What can end an ordered scan before its last row.
+/// The reason why an ordered scan may end before its last row.
 enum class ScanEnd : uint8
 {
 	kUnknown, // no executor runs the scan, or its plan was not seen (EvalPlanQual): every row is wanted
-	kNothing, // no Limit up to the root of the plan, or one without a count: every row is wanted
-	kLimit,   // a Limit somewhere above; how many rows of this scan it takes is not known
-	kCount,   // a Limit above, with nothing between that changes how many rows it takes, but for filters
+	kNothing, // no Limit up to the root of the plan, or only one without a count: every row is wanted
+	kLimit,   // a Limit somewhere above; the number of rows that it takes from this scan is not known
+	kCount,   // a Limit above; nothing between it and the scan changes the number of rows, except filters
 };
 
-/// What the plan wants of a scan.
+/// The plan's demand on a scan.
 struct ScanWish
 {
 	ScanEnd end;
-	uint64 rows;   // kCount: rows that the Limit wants, those of its OFFSET included
-	bool filtered; // a condition drops rows between the scan and that Limit, or at the scan
-	bool shared;   // other scans give rows to that Limit as well, such as those of other partitions
+	uint64 rows;   // kCount: rows that the Limit wants, including those of its OFFSET
+	bool filtered; // a condition drops rows at the scan or between it and that Limit
+	bool shared;   // other scans, such as those of other partitions, also give rows to that Limit
 	double
 		selectivity; // share of the scan's rows that the planner expects to pass the scan's own conditions, in (0, 1]
 };
 
-/// Puts the ExecutorStart hook in, for this and for unread_order.hpp. Called once, from _PG_init.
+/// Install the ExecutorStart hook, which also serves unread_order.hpp. Called once, from _PG_init.
 void limit_hook_install(bool (*is_our_index)(Relation index));
 
-/// What the plan wants of this scan, once it has begun. Only a hint on sizes: a scan that has returned that many rows
-/// goes on.
+/// Return what the plan needs from this scan, which must have begun. The numbers are hints: a scan that has returned
+/// that many rows goes on if asked for more.
 ScanWish scan_wish(IndexScanDesc scan);
 
-/// True if the Limit above takes rows of this scan alone; *rows: how many of them it has received since it was started
-/// anew.
+/// True if the Limit above takes rows from this scan only. *rows: how many it has received since it was last
+/// (re)started.
 bool scan_received(IndexScanDesc scan, uint64 *rows);
 
-/// True if a condition beside the order ends the scan: it does not hold of rows behind the bound, nor of those with
-/// NULL.
+/// True if a condition on the distance ends the scan: no row beyond the bound satisfies it, and no row with NULL.
 bool scan_bound(IndexScanDesc scan, DistanceBound *bound);
 
 } // namespace vectorgpu::pg

@@ -1,8 +1,8 @@
-// The maintenance worker and the way to ask for one. See maintenance.hpp.
+// The maintenance worker and requests for it. See maintenance.hpp.
 //
-// The worker lives for one merge. It connects as the bootstrap superuser, becomes the table's owner for the merge, and
-// runs no user code: a merge copies stored bytes and evaluates neither index expressions nor predicates. It waits for
-// no table lock, and gives way to whoever waits for its own, so that it holds up neither DDL nor DROP DATABASE.
+// The worker performs one merge. It connects as the bootstrap superuser, becomes the table's owner for the merge, and
+// runs no user code: a merge copies stored bytes and evaluates neither index expressions nor predicates. It does not
+// wait for a table lock, and stops when another session waits for its own, so it delays neither DDL nor DROP DATABASE.
 #include "pg/maintenance.hpp"
 
 #include "pg/clock.hpp"
@@ -33,18 +33,18 @@ namespace
 
 constexpr int kRememberedIndexes = 256;
 constexpr int kMostRequests =
-	16; // of a backend in a pause, for all indexes: workers that find all tables locked end at once
-constexpr uint64 kRequestPauseMs = 3 * 1000; // a backend asks for one index at most this often,
+	16; // of a backend within one pause, for all indexes: workers that find their table locked end at once
+constexpr uint64 kRequestPauseMs = 3 * 1000; // least time between two requests of a backend for one index;
 constexpr uint64 kMostPauseMs =
-	60 * 1000; // and less often while no merge comes of it: one takes long, or the table is locked
-constexpr uint64 kNoSlotPauseMs = 500; // before it asks again after all background workers were taken
-constexpr int kMostRunning = 8;        // workers that a backend has asked for,
-constexpr int kRunningShare =
-	4; // and this share of max_worker_processes: a table of many partitions leaves others their background workers
+	60 * 1000; // grows to this while no merge results, because one takes long or the table is locked
+constexpr uint64 kNoSlotPauseMs = 500; // least time before the next request after no background worker was free
+constexpr int kMostRunning = 8;        // most workers at a time for one backend,
+constexpr int kRunningShare = 4; // and at most 1 / this of max_worker_processes, so that a table of many partitions
+								 // leaves background workers to others
 constexpr int kDefaultDeltaKb = 64 * 1024;
 constexpr int kMinDeltaKb = 64;
 
-/// What the worker is told, in bgw_extra.
+/// The worker's task, in bgw_extra.
 struct MaintenanceOrder
 {
 	Oid database;
@@ -69,7 +69,7 @@ Request recent_requests[kRememberedIndexes];
 BackgroundWorkerHandle *asked_for[kMostRunning]; // workers, in TopMemoryContext; nullptr: none
 uint64 no_slot_until = 0;                        // monotonic_ms
 
-/// A place in asked_for for one worker more; nullptr if as many run, or are about to, as this backend may have.
+/// Return a free place in asked_for; nullptr if this backend already has as many workers as it may.
 BackgroundWorkerHandle **
 free_place()
 {
@@ -94,7 +94,8 @@ free_place()
 	return n_running < most ? place : nullptr;
 }
 
-/// What to remember of a request now, and where; nullptr if this backend has asked for the index lately, or for many.
+/// Fill in a request made now and return the place to remember it in; nullptr if this backend requested the index, or
+/// many indexes, recently.
 Request *
 next_request(Oid index, uint64 delta_first, uint64 now, Request *next)
 {
@@ -155,7 +156,7 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 
 	if (!auto_merge || delta_bytes < threshold || !IsUnderPostmaster || IsInParallelMode())
 		return;
-	// A worker could not see a temporary table, nor one that this transaction has made or rewritten.
+	// A worker cannot see a temporary table, or one that this transaction has created or rewritten.
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return;
@@ -184,7 +185,7 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	strlcpy(worker.bgw_function_name, "vectorgpu_maintenance_main", BGW_MAXLEN);
 	memcpy(worker.bgw_extra, &order, sizeof(order));
 	context = MemoryContextSwitchTo(TopMemoryContext);
-	// Without a free slot it is as if nobody had asked: a later page of rows, or VACUUM, will see to it.
+	// If no slot is free the request is dropped; a later insert or VACUUM merges.
 	if (RegisterDynamicBackgroundWorker(&worker, place))
 		*remembered = next;
 	else

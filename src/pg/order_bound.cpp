@@ -1,5 +1,5 @@
-// See order_bound.hpp. A condition is taken apart once, at the executor's start, into steps that lead from the distance
-// d to the compared expression a * d + b; the constants are computed at each start of the scan, when parameters are
+// See order_bound.hpp. At the executor's start each condition is decomposed into steps that lead from the distance d to
+// the compared expression a * d + b. The constants a and b are computed at each start of the scan, when parameters are
 // known.
 #include "pg/order_bound.hpp"
 
@@ -28,9 +28,9 @@ namespace vectorgpu::pg
 namespace
 {
 
-// Rounding of the steps moves the bound by a few units in the last place of the largest number on the way.
+// Rounding of the steps moves the bound by a few units in the last place of the largest intermediate number.
 constexpr double kRounding = 16 * DBL_EPSILON;
-constexpr double kLeastNumber = 1e-250; // below, products lose digits that the margin does not have
+constexpr double kLeastNumber = 1e-250; // below this, products lose more digits than the margin covers
 
 /// An operand that is the same for all rows.
 struct Operand
@@ -52,12 +52,13 @@ struct Condition
 {
 	StrategyNumber strategy; // of (expression, limit)
 	Operand limit;
-	ExprState *query; // of the distance, where it is not written as in the ORDER BY; null: it is the same expression
+	ExprState *
+		query; // query operand of the distance if it differs from that of the ORDER BY; null: it is the same expression
 	Oid query_type;
 	List *steps; // of Step
 };
 
-/// Collects a condition while its expression is walked through.
+/// State while the expression of a condition is analyzed.
 struct Finder
 {
 	IndexScanState *scan;
@@ -83,7 +84,7 @@ is_same_for_all_rows(Node *expression)
 	return !contain_var_clause(expression) && !contain_volatile_functions(expression) && !contain_subplans(expression);
 }
 
-/// Makes an operand of an expression of a floating-point type. False if it cannot be one.
+/// Make an operand from an expression. Returns false unless it has a floating-point type and one value for all rows.
 bool
 make_operand(const Finder *finder, Node *expression, Operand *operand)
 {
@@ -96,7 +97,7 @@ make_operand(const Finder *finder, Node *expression, Operand *operand)
 	return true;
 }
 
-/// The two operands of an operator, or of the function behind it. False if the expression is neither.
+/// Get the two operands of an operator, or of a direct call of its function. Returns false for any other expression.
 bool
 two_operands(Node *expression, Oid *function, Node **left, Node **right)
 {
@@ -119,7 +120,8 @@ two_operands(Node *expression, Oid *function, Node **left, Node **right)
 	return true;
 }
 
-/// True if the expression is the distance of the ORDER BY, to the same query or to one that is compared with it later.
+/// True if the expression is the distance of the ORDER BY, to the same query or to one that is compared with it at the
+/// start of each scan.
 bool
 is_distance(const Finder *finder, Node *expression)
 {
@@ -149,7 +151,7 @@ is_distance(const Finder *finder, Node *expression)
 	return true;
 }
 
-/// Takes arithmetic around the distance apart. False if the expression is not made of the distance so.
+/// Decompose arithmetic around the distance into steps. Returns false if the expression has another form.
 bool
 take_apart(const Finder *finder, Node *expression)
 {
@@ -184,7 +186,7 @@ take_apart(const Finder *finder, Node *expression)
 	return true;
 }
 
-/// The condition as one on the distance; null if it is none.
+/// Return the clause as a condition on the distance; null if it is not one.
 Condition *
 read_condition(IndexScanState *scan, const OpExpr *order, Node *clause)
 {
@@ -217,7 +219,7 @@ read_condition(IndexScanState *scan, const OpExpr *order, Node *clause)
 	return condition;
 }
 
-/// True if, without arithmetic around the distance, the condition is only a bound from above.
+/// True if the condition is only an upper bound on the distance, without arithmetic around it.
 bool
 only_bounds(const Condition *condition)
 {
@@ -225,7 +227,7 @@ only_bounds(const Condition *condition)
 		(condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber);
 }
 
-/// Computes an operand. False: it is NULL.
+/// Compute an operand. Returns false if it is NULL.
 bool
 compute(const Operand *operand, ExprContext *econtext, double *value)
 {
@@ -237,7 +239,7 @@ compute(const Operand *operand, ExprContext *econtext, double *value)
 	return !is_null;
 }
 
-/// a * d + b behind the steps so far; `largest`: the largest magnitude on the way, for the rounding.
+/// a * d + b after the steps applied so far. `largest`: the largest intermediate magnitude, for the rounding margin.
 struct Line
 {
 	double a;
@@ -268,7 +270,7 @@ apply(const Step *step, double operand, Line *line)
 	line->largest = Max(line->largest, Max(std::fabs(operand), std::fabs(line->b)));
 }
 
-/// True if the condition's distance is to the query that the scan has now.
+/// True if the condition's distance is to the scan's current query.
 bool
 has_scans_query(const IndexScanState *scan, const Condition *condition, ExprContext *econtext)
 {
@@ -294,7 +296,7 @@ is_precise(double number)
 	return number == 0 || (std::fabs(number) > kLeastNumber && std::fabs(number) < 1 / kLeastNumber);
 }
 
-/// The bound that a condition sets now. False: none.
+/// Compute the bound that a condition sets now. Returns false if it sets none.
 bool
 bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *econtext, DistanceBound *bound)
 {

@@ -1,5 +1,5 @@
-// See order_cost.hpp. What is taken off here is what unread_order.cpp leaves out: the conditions are the same, as far
-// as a plan is known yet.
+// See order_cost.hpp. Subtracts the cost of exactly the distances that unread_order.cpp leaves out: the conditions are
+// the same, as far as the plan is known at this point.
 #include "pg/order_cost.hpp"
 
 extern "C"
@@ -19,7 +19,7 @@ namespace
 create_upper_paths_hook_type previous_hook = nullptr;
 bool (*is_ours)(Relation index) = nullptr;
 
-/// The index scan in order, one of ours, whose rows a path gives as they are, but for the columns; or null.
+/// Return the ordered scan of one of our indexes whose rows a path returns, perhaps with other columns; or null.
 const IndexPath *
 scan_of_path(const Path *path)
 {
@@ -40,7 +40,7 @@ scan_of_path(const Path *path)
 	return ours ? scan : nullptr;
 }
 
-/// What the distances cost that a row of the scan has for the order alone.
+/// Return the cost per row of the distances that only the order uses.
 Cost
 unread_cost(PlannerInfo *root, const IndexPath *path)
 {

@@ -1,4 +1,4 @@
-// Spares the planner the cost of a distance that no index scan will compute. PG dialect.
+// Removes the cost of a distance that the executor will not compute from the planner's estimate. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -11,11 +11,11 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// Puts the create_upper_paths hook in. Core charges every row of an index scan in order the distance that ORDER BY
-/// names, but where only the order wants it, the executor drops it (unread_order.hpp): for vectors in the TOAST table
-/// it would outweigh the scan. Not under an Append or MergeAppend: of several partitions the distances are compared
-/// when their rows are merged, and are computed; where one partition is left, which the executor does spare them, the
-/// planner still charges them. Called once, from _PG_init.
+/// Install the create_upper_paths hook. For an ordered index scan, core adds the cost of the ORDER BY distance to every
+/// row. If only the order uses the distance, the executor does not compute it (unread_order.hpp), and for vectors in
+/// the TOAST table its cost would exceed that of the scan. The hook does nothing under an Append or MergeAppend:
+/// several partitions compute and compare distances when their rows are merged; if one partition is left, the executor
+/// spares the distance but the planner still charges it. Called once, from _PG_init.
 void order_cost_install(bool (*is_our_index)(Relation index));
 
 } // namespace vectorgpu::pg

@@ -1,5 +1,5 @@
-// The way into PostgreSQL's headers for every C++ file of the server module (PG dialect): postgres.h first, in
-// extern "C", then what nearly every file needs. Files include further server headers inside their own extern "C".
+// PostgreSQL's headers for every C++ file of the server module (PG dialect): postgres.h first, in extern "C", then
+// headers that nearly every file needs. Files include further server headers inside their own extern "C".
 #pragma once
 
 extern "C"
@@ -14,7 +14,7 @@ extern "C"
 #include "utils/rel.h"
 }
 
-// port.h replaces these by macros, which breaks the C++ standard headers that are included later.
+// port.h defines these as macros, which breaks C++ standard headers that are included later.
 #undef printf
 #undef fprintf
 #undef sprintf

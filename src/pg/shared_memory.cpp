@@ -53,7 +53,7 @@ shared_piece(const char *name, Size size, void (*fill)(void *piece))
 
 	if (!IsUnderPostmaster)
 		return nullptr;
-	// Only shared memory that other extensions have used up makes this fail, and that must not fail a query.
+	// This fails only if other extensions have used up the shared memory, which must not fail a query.
 	PG_TRY();
 	{
 		piece = attach(name, size, fill);

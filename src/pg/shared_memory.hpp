@@ -1,4 +1,4 @@
-// Pieces of the server's shared memory that are made by the first process that asks, with or without
+// Pieces of the server's shared memory that the first process to use them creates, with or without
 // shared_preload_libraries. PG dialect.
 #pragma once
 
@@ -7,11 +7,11 @@
 namespace vectorgpu::pg
 {
 
-/// The piece of that name, which `fill` makes ready if it is new. Null, and no error, in a standalone server, or if
-/// other extensions have used up what is to spare: then this process should not ask again.
+/// Return the piece with this name; `fill` initializes a new one. Returns null, without an error, in a standalone
+/// server or if no shared memory is left; the process should then not try again.
 void *shared_piece(const char *name, Size size, void (*fill)(void *piece));
 
-/// Sets memory for a piece aside. Has an effect in _PG_init with shared_preload_libraries only, and returns true then.
+/// Reserve memory for a piece. Works only in _PG_init with shared_preload_libraries, and then returns true.
 bool reserve_shared_memory(Size size);
 
 } // namespace vectorgpu::pg

@@ -1,4 +1,4 @@
-// See unread_order.hpp. Only the executor's state is changed, never the plan, which others may share.
+// See unread_order.hpp. Changes only the executor's state, never the plan, which may be shared.
 #include "pg/unread_order.hpp"
 
 extern "C"
@@ -15,7 +15,7 @@ namespace vectorgpu::pg
 namespace
 {
 
-/// The index scan whose rows are the query's own; null if something stands between that may read them.
+/// Return the index scan whose rows are the query's rows; null if a node between may read the distance.
 IndexScanState *
 scan_of_rows(PlanState *state)
 {

@@ -1,4 +1,4 @@
-// Spares an index scan the distance that nobody reads. PG dialect.
+// Leaves out the distance of an ordered index scan if the query does not return it. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -12,10 +12,10 @@ extern "C"
 namespace vectorgpu::pg
 {
 
-/// After ExecutorStart. ORDER BY puts the distance into the rows of an index scan even where it is not selected, and
-/// computing it reads the vector, for wide ones from the TOAST table. Where the rows go out as they are, with at most a
-/// LIMIT above, the column is dropped at the end by the executor; the scan then makes a NULL of it. is_ours: of an
-/// index, whether that may be done.
+/// Call after ExecutorStart. ORDER BY adds the distance to the rows of an index scan even if it is not selected, and
+/// computing it reads the vector, which for wide vectors lies in the TOAST table. If the scan's rows are the query's
+/// rows, with at most a LIMIT above, the executor drops the column at the end; this function makes the scan return NULL
+/// in it. is_ours: whether this may be done for an index.
 void drop_unread_order(QueryDesc *query, bool (*is_ours)(Relation index));
 
 } // namespace vectorgpu::pg

@@ -1,7 +1,8 @@
-// Reading the delta: its end, its rows; and marking rows dead. Appending is in delta_append.cpp.
+// The delta: finding its end, reading rows, marking rows dead. Appending is in delta_append.cpp.
 #include "storage/delta.hpp"
 
 #include "storage/delta_map.hpp"
+#include "storage/delta_value.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -12,7 +13,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The number behind the last visible row that starts on the page, and whether every row that could start there does.
+/// The rows that start on a page: the number after the last visible one, and whether the page has room for no other.
 struct PageFill
 {
 	uint64 end;
@@ -71,7 +72,7 @@ delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
 	if (meta->n_chunks == 0)
 		return meta->delta_first_row;
 
-	// Mostly the end is on the page where it was last seen, or where the chunks begin.
+	// Usually the end is on the page where it was last seen, or where the chunks begin.
 	if (chunk != nullptr)
 	{
 		if (!read_fill(index, meta, chunk, delta_place(meta, chunk, hint).position, &fill, foreign))
@@ -86,7 +87,7 @@ delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
 	else
 		low = Max(meta->delta_first_row, meta->chunks[0].first_row);
 
-	// A chunk is added when the one before it is full, so visibility is monotone over all chunks: bisect by rows.
+	// A chunk is added when the previous one is full, so visibility is monotone over all chunks: bisect by rows.
 	high = delta_room_end(meta);
 	while (low < high)
 	{
@@ -101,7 +102,7 @@ delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
 			low = fill.end;
 		else if (fill.end > delta_first_start(meta, chunk, delta_place(meta, chunk, middle).position))
 		{
-			low = fill.end; // the page has some rows but not this one: the end itself
+			low = fill.end; // the page has some rows but not this one: it holds the end
 			break;
 		}
 		else
@@ -166,7 +167,7 @@ delta_read(
 			if (out != nullptr)
 				out += part;
 			left -= part;
-			place.position++; // only used when the row goes on
+			place.position++; // only used if the row continues
 			place.offset = 0;
 		}
 	}

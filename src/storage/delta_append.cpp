@@ -1,12 +1,13 @@
-// Appending to the delta: what aminsert does. See delta.hpp.
+// Appending a row to the delta. See delta.hpp for the layout.
 //
-// The inserter locks the page that the next row starts on and keeps the lock until the row is visible, so that
-// inserters take turns; pages that the row crosses into are locked after it, in ascending order. The record that makes
-// the row visible (it changes PageTag::used of the first page) is the last one logged, so that neither a crash nor a
-// standby can see half a row: pages written by an insert that did not finish are overwritten by the next one, rows
-// being all of one size.
-#include "storage/delta.hpp"
+// The inserter locks the page on which the next row starts and keeps the lock until the row is visible, so inserters
+// take turns. It then locks the pages into which the row crosses, in ascending order. The record that makes the row
+// visible (it changes PageTag::used of the first page) is logged last, so neither a crash nor a standby shows half a
+// row. Rows all have one size, so the next insert overwrites the pages that an unfinished insert has written.
+#include "storage/delta_append.hpp"
 
+#include "storage/delta_append_value.hpp"
+#include "storage/delta_chunk.hpp"
 #include "storage/delta_map.hpp"
 #include "pg/fault.hpp"
 #include "pg/generic_record.hpp"
@@ -27,10 +28,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kMinChunkBlocks = 8;
 constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
 
-/// A row's bytes as they are laid out: header, vector, zero padding.
+/// The bytes of a row: header, vector, zero padding.
 struct RowImage
 {
 	uint64 header;
@@ -39,7 +39,7 @@ struct RowImage
 	Size row_bytes;
 };
 
-/// Copies bytes [from, from + n) of the row.
+/// Copy bytes [from, from + n) of the row.
 void
 copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 {
@@ -57,8 +57,8 @@ copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 	}
 }
 
-/// Changes part of a page in place: bytes [from, from + n) of the row to `offset` of the payload, and the count of rows
-/// that start here. The page's hole gives way: its lower end is always the end of the data. Call in a critical section.
+/// Write bytes [from, from + n) of the row at `offset` of a page's payload, in place, and add new_rows to the page's
+/// count. The hole shrinks: pd_lower is always the end of the data. Call in a critical section.
 pg::ChangedPage
 put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset, uint32 new_rows)
 {
@@ -79,7 +79,7 @@ put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset,
 			{static_cast<OffsetNumber>(start), static_cast<OffsetNumber>(n)}}};
 }
 
-/// Writes the parts of the row that lie on pages [from, to] of the chunk, behind its first page; one record for each
+/// Write the parts of the row on pages [from, to] of the chunk, which follow its first page, with one record per
 /// kMaxPagesPerRecord pages.
 void
 write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, uint32 from,
@@ -114,7 +114,7 @@ write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk
 	}
 }
 
-/// Writes the row that starts at `place`; `buffer` (that page) is locked exclusively, and stays so.
+/// Write the row that starts at `place`. `buffer` holds that page, locked exclusively, and stays locked.
 void
 write_row(
 	Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, DeltaPlace place, Buffer buffer)
@@ -129,7 +129,7 @@ write_row(
 
 	if (last == place.position + 1)
 	{
-		// The common case of a row over two pages is one record.
+		// A row on two pages, the common case, takes one record.
 		changes[1].buffer = page_read(index, chunk->start_block + last, delta_expect(meta, chunk, last),
 			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 		n_changes = 2;
@@ -154,85 +154,7 @@ write_row(
 	}
 }
 
-/// Formats the pages of a new chunk, each logged, so that every page of a chunk in the metapage is a valid one.
-void
-format_chunk(Relation index, const MetaData *meta, uint32 chunk_id, BlockNumber start, uint32 n_blocks)
-{
-	ensure_blocks(index, start + n_blocks);
-	for (uint32 i = 0; i < n_blocks; i++)
-	{
-		Buffer buffer;
-
-		(void) VG_FAULT("chunk_format");
-		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, nullptr);
-		START_CRIT_SECTION();
-		page_init(BufferGetPage(buffer), meta->uuid, PageRole::kDelta, StreamKind::kVectors, chunk_id, i);
-		reinterpret_cast<PageHeader>(BufferGetPage(buffer))->pd_lower = kPayloadOffset; // the log leaves the zeros out
-		page_seal(BufferGetPage(buffer));
-		MarkBufferDirty(buffer);
-		if (RelationNeedsWAL(index))
-			log_newpage_buffer(buffer, true);
-		END_CRIT_SECTION();
-		UnlockReleaseBuffer(buffer);
-	}
-}
-
-/// Blocks of the next chunk: a quarter of what the delta has, so that few chunks hold any number of rows.
-uint32
-next_chunk_blocks(const MetaData *meta)
-{
-	const uint32 one_row = static_cast<uint32>(stream_blocks(delta_row_bytes(meta)));
-	uint64 have = 0;
-
-	for (uint32 i = 0; i < meta->n_chunks; i++)
-		have += meta->chunks[i].n_blocks;
-	return Max(Max(kMinChunkBlocks, one_row), static_cast<uint32>(Min(have / 4, UINT64CONST(1) << 20)));
-}
-
 } // namespace
-
-void
-delta_add_chunk(Relation index, Relation heap, uint64 room_end)
-{
-	MetaUpdate update;
-	MetaData meta;
-	FreeExtent taken;
-	uint32 chunk_id;
-
-	LockPage(index, 0, ExclusiveLock);
-	meta_read(index, nullptr, &meta);
-	if (delta_room_end(&meta) != room_end)
-	{
-		UnlockPage(index, 0, ExclusiveLock);
-		return;
-	}
-	if (meta.n_chunks == kMaxChunks)
-		ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("index \"%s\" has too many rows that are not merged", RelationGetRelationName(index)),
-				errdetail("Its delta has grown to the most chunks that it can have, %u.", kMaxChunks),
-				errhint("Run VACUUM on the table, or vectorgpu_merge on the index.")));
-
-	// In the metapage the blocks are pending until they are formatted: after a crash they can be given back.
-	meta_update_begin(&update, index);
-	extent_give(update.meta, update.meta->pending[kPendingChunk].start_block,
-		update.meta->pending[kPendingChunk].n_blocks, current_parking_xid());
-	taken.n_blocks = next_chunk_blocks(&meta);
-	taken.start_block = extent_take(&update, heap, taken.n_blocks);
-	taken.parked_xid = 0;
-	update.meta->pending[kPendingChunk] = taken;
-	chunk_id = update.meta->next_chunk_id++;
-	meta_update_finish(&update);
-
-	format_chunk(index, &meta, chunk_id, taken.start_block, taken.n_blocks);
-
-	meta_update_begin(&update, index);
-	update.meta->chunks[update.meta->n_chunks] = {room_end, taken.start_block, taken.n_blocks, chunk_id, 0};
-	update.meta->n_chunks++;
-	update.meta->pending[kPendingChunk] = {};
-	meta_update_finish(&update);
-	UnlockPage(index, 0, ExclusiveLock);
-}
 
 void
 delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 end)

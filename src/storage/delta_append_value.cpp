@@ -1,11 +1,16 @@
-// Appending a stored value to the delta. See delta.hpp.
+// Appending a stored value to the delta. See delta.hpp for the layout.
 //
-// A value that fits the tail page and up to three behind it is one record: nobody sees a part of it. A longer one, or
-// one that goes on in another chunk, takes several, and is written under LockPage(index, 1): whoever finds that the
-// delta ends with a part of a value waits for that lock, and if the value is not whole then, its writer has died and
-// the part is marked dead. Lock order: page 1, page 0 (a new chunk), buffers. The tail page is locked while a record is
-// made of it, as in delta_append.
+// A value that fits on the tail page and up to three pages after it takes one record, so no part of it is ever visible.
+// A longer value, or one that continues in another chunk, takes several records and is written under LockPage(index,
+// 1). An inserter that finds part of a value at the end of the delta waits for that lock. If the value is still
+// incomplete then, its writer has died, and the inserter marks the part dead. Lock order: page 1, page 0 (a new chunk),
+// buffers. As in delta_append, the tail page is locked while a record of it is made.
+#include "storage/delta_append_value.hpp"
+
+#include "storage/delta_append.hpp"
+#include "storage/delta_chunk.hpp"
 #include "storage/delta_map.hpp"
+#include "storage/delta_value.hpp"
 #include "pg/fault.hpp"
 #include "pg/generic_record.hpp"
 
@@ -22,7 +27,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr BlockNumber kTailLock = 1; // LockPage(index, ·): values in several records
+constexpr BlockNumber kTailLock = 1; // LockPage(index, kTailLock): held to write a value in several records
 
 struct ValueInsert
 {
@@ -33,12 +38,12 @@ struct ValueInsert
 	const char *value; // null: NULL
 	uint64 n_slots;
 	uint64 done;    // slots that are visible
-	uint64 number;  // of the next slot
-	uint64 checked; // the delta ends with a whole row if it ends here
+	uint64 number;  // number of the next slot
+	uint64 checked; // if the delta ends here, its last row is known to be complete
 	bool locked;    // kTailLock
 };
 
-/// Forms slot i of the value, delta_row_bytes().
+/// Form slot i of the value (delta_row_bytes).
 void
 form_slot(const ValueInsert *insert, uint64 i, char *dest)
 {
@@ -55,14 +60,14 @@ form_slot(const ValueInsert *insert, uint64 i, char *dest)
 	}
 }
 
-/// Slots of page `position` that follow slot `number`, which is on it, itself included.
+/// Return the number of slots on page `position` from slot `number` on, which lies on that page.
 uint64
 room_on_page(const ValueInsert *insert, const DeltaChunk *chunk, uint32 position, uint64 number)
 {
 	return delta_first_start(&insert->meta, chunk, position + 1) - number;
 }
 
-/// Puts the next n slots of the value on a page, from `number` on. In a critical section.
+/// Write n slots of the value, from first_slot on, at `offset` of a page's payload. Call in a critical section.
 pg::ChangedPage
 put_slots(const ValueInsert *insert, Buffer buffer, Size offset, uint64 first_slot, uint64 n)
 {
@@ -83,7 +88,7 @@ put_slots(const ValueInsert *insert, Buffer buffer, Size offset, uint64 first_sl
 			{static_cast<OffsetNumber>(start), static_cast<OffsetNumber>(n * slot_bytes)}}};
 }
 
-/// One record: as many of the slots left as fit the tail page, locked in `tail`, and the pages behind it.
+/// Write one record: as many of the remaining slots as fit on the tail page (`tail`, locked) and the pages after it.
 void
 write_slots(ValueInsert *insert, const DeltaChunk *chunk, uint32 position, Buffer tail)
 {
@@ -104,8 +109,7 @@ write_slots(ValueInsert *insert, const DeltaChunk *chunk, uint32 position, Buffe
 			buffers[n_pages] = page_read(insert->index, chunk->start_block + at, delta_expect(&insert->meta, chunk, at),
 				BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 			if (page_tag(BufferGetPage(buffers[n_pages]))->used != 0)
-				page_corrupted(
-					insert->index, chunk->start_block + at, "The page has rows behind the end of the delta.");
+				page_corrupted(insert->index, chunk->start_block + at, "The page has rows after the end of the delta.");
 		}
 		counts[n_pages] = Min(room, left);
 		left -= counts[n_pages];
@@ -132,7 +136,7 @@ write_slots(ValueInsert *insert, const DeltaChunk *chunk, uint32 position, Buffe
 	set_delta_end_hint(insert->index, insert->meta.uuid, insert->number);
 }
 
-/// True if what is left fits into one record that begins at insert->number.
+/// True if the remaining slots fit into one record that begins at insert->number.
 bool
 fits_one_record(const ValueInsert *insert, const DeltaChunk *chunk, uint32 position)
 {
@@ -141,7 +145,7 @@ fits_one_record(const ValueInsert *insert, const DeltaChunk *chunk, uint32 posit
 	return insert->number + (insert->n_slots - insert->done) <= delta_first_start(&insert->meta, chunk, last);
 }
 
-/// Marks the part of a value that begins at `first` dead, with the length that it has.
+/// Mark the part of a value that begins at `first` dead, and set its length to that of the part.
 void
 close_part(ValueInsert *insert, uint64 first)
 {
@@ -174,7 +178,8 @@ close_part(ValueInsert *insert, uint64 first)
 	UnlockReleaseBuffer(buffer);
 }
 
-/// The end of the visible rows on the page that slot insert->number is on: that number, unless others have been there.
+/// Return the end of the visible rows on the page of slot insert->number: that number, unless another inserter has
+/// added rows.
 uint64
 end_on_page(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 {
@@ -191,8 +196,8 @@ end_on_page(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 	return end;
 }
 
-/// Makes sure that the delta ends with a whole row at insert->number, waiting for whoever is writing one. False: look
-/// again.
+/// Make sure that the delta ends with a complete row at insert->number; wait for an inserter that is writing one.
+/// Returns false if the caller must look again.
 bool
 ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 {
@@ -209,9 +214,9 @@ ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 		insert->checked = whole;
 		return true;
 	}
-	// Others may have gone on meanwhile, with a value over several pages: then the number is the end of one of these
-	// only, and the value that it lies in is whole. All slots of one record appear at once, so that a slot seen above
-	// and none behind it now means that there is none.
+	// Another inserter may meanwhile have written a value over several pages: then the number is only the end of one
+	// page, within a complete value. All slots of one record become visible at once, so if a slot was visible above and
+	// no slot follows it now, the value has no further slots.
 	end = end_on_page(insert, chunk, foreign);
 	if (*foreign)
 		return false;
@@ -231,7 +236,7 @@ ends_whole(ValueInsert *insert, const DeltaChunk *chunk, bool *foreign)
 	return false;
 }
 
-/// One attempt to write more slots. Sets *foreign if a merge has freed the chunk since the metapage was read.
+/// Try once to write more slots. Sets *foreign if a merge has freed the chunk since the metapage was read.
 void
 advance(ValueInsert *insert, bool *foreign)
 {
@@ -265,7 +270,7 @@ advance(ValueInsert *insert, bool *foreign)
 	if (visible_end != insert->number)
 	{
 		UnlockReleaseBuffer(buffer);
-		insert->number = visible_end; // other inserters have been here
+		insert->number = visible_end; // other inserters have added rows
 		return;
 	}
 	if (!insert->locked && !fits_one_record(insert, chunk, place.position))

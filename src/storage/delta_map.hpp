@@ -1,4 +1,4 @@
-// Where a delta row lies: arithmetic over a chunk, no page access. See delta.hpp for the layout.
+// The place of a delta row: arithmetic over a chunk, no page access. See delta.hpp for the layout.
 #pragma once
 
 #include "storage/delta.hpp"
@@ -21,10 +21,10 @@ delta_place(const MetaData *meta, const DeltaChunk *chunk, uint64 row)
 	return {static_cast<uint32>(byte / kPayloadBytes), static_cast<Size>(byte % kPayloadBytes)};
 }
 
-/// What is wrong with a page whose count of rows is too large.
+/// Error detail for a page whose count of rows is too large.
 constexpr const char *kTooManyRows = "The page counts more rows than it has room for.";
 
-/// Number of the first row that starts on page `position` of the chunk or on a later one.
+/// Return the number of the first row that starts on page `position` of the chunk or on a later page.
 inline uint64
 delta_first_start(const MetaData *meta, const DeltaChunk *chunk, uint32 position)
 {
@@ -34,7 +34,7 @@ delta_first_start(const MetaData *meta, const DeltaChunk *chunk, uint32 position
 	return chunk->first_row + Min(row, chunk_capacity(meta, chunk));
 }
 
-/// The chunk that holds the row, or null.
+/// Return the chunk that holds the row, or null.
 inline const DeltaChunk *
 delta_find_chunk(const MetaData *meta, uint64 row)
 {
@@ -48,7 +48,7 @@ delta_find_chunk(const MetaData *meta, uint64 row)
 	return nullptr;
 }
 
-/// The number behind the last row that the chunks have room for.
+/// Return the number after the last row for which the chunks have room.
 inline uint64
 delta_room_end(const MetaData *meta)
 {
@@ -56,22 +56,6 @@ delta_room_end(const MetaData *meta)
 		return meta->delta_first_row;
 	return meta->chunks[meta->n_chunks - 1].first_row + chunk_capacity(meta, &meta->chunks[meta->n_chunks - 1]);
 }
-
-/// The number of the first slot that is not visible: the delta end, but for a value that is not whole yet.
-uint64 delta_visible_end(Relation index, const MetaData *meta, bool *foreign);
-
-/// delta_append.cpp. Adds a chunk unless another inserter has: the delta's room must end at `room_end` for it.
-void delta_add_chunk(Relation index, Relation heap, uint64 room_end);
-
-/// delta_append.cpp. Asks for a merge in the background where slots [first, end), which have just been written, go from
-/// one block's worth of the delta to the next, so that it costs little: what one request could not bring about is asked
-/// for again soon.
-void delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 end);
-
-/// delta_append_value.cpp. delta_append for stored values.
-void delta_append_value(Relation index, Relation heap, RowId row, const char *value);
-
-constexpr uint32 kMostMerges = 100; // no more than these can end during one insert
 
 inline PageExpectation
 delta_expect(const MetaData *meta, const DeltaChunk *chunk, uint32 position)

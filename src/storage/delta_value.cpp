@@ -1,4 +1,6 @@
-// Stored values in the delta: their slots, reading them, and where the last whole one ends. See delta.hpp.
+// Stored values in the delta: their slots, reading them, and the end of the last complete one. See delta.hpp.
+#include "storage/delta_value.hpp"
+
 #include "storage/delta_map.hpp"
 
 namespace vectorgpu::am
@@ -9,7 +11,7 @@ namespace
 
 constexpr uint64 kHeadersPerRead = 1024;
 
-/// Bytes of a value that lie in one slot.
+/// Bytes of a value in one slot.
 Size
 piece_bytes(const MetaData *meta)
 {
@@ -17,20 +19,6 @@ piece_bytes(const MetaData *meta)
 }
 
 } // namespace
-
-void
-value_reserve(ValueBuffer *buffer, Size n_bytes)
-{
-	Size capacity = Max(buffer->capacity, Size(1024));
-
-	if (n_bytes <= buffer->capacity)
-		return;
-	while (capacity < n_bytes)
-		capacity *= 2;
-	buffer->data = static_cast<char *>(buffer->data == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
-															   : repalloc_huge(buffer->data, capacity));
-	buffer->capacity = capacity;
-}
 
 uint64
 delta_slots(const MetaData *meta, const char *value)

@@ -1,6 +1,5 @@
-// Free extents: giving blocks out and parking them. Everything here changes a MetaData image under the exclusive lock
-// of the metapage; the caller's WAL record carries it.
-#include "storage/metapage.hpp"
+// Taking and parking extents. See extent.hpp.
+#include "storage/extent.hpp"
 
 #include <cstring>
 
@@ -24,7 +23,7 @@ remove_free(MetaData *meta, uint32 i)
 	memset(&meta->free_extents[meta->n_free], 0, sizeof(FreeExtent));
 }
 
-/// Makes one extent, as young as the younger of them, of any two that lie side by side and may be joined.
+/// Join any two adjacent extents for which may_join is true. The result is as young as the younger one.
 template <class MayJoin>
 void
 join_neighbours(MetaData *meta, MayJoin may_join)
@@ -51,7 +50,8 @@ join_neighbours(MetaData *meta, MayJoin may_join)
 	}
 }
 
-/// Takes out of the table what lies beside the extent, and adds it there: what is as old, or anything.
+/// Remove extents that are adjacent to the given one from the table and add their blocks to it: those of the same age,
+/// or of any age.
 void
 absorb_neighbours(MetaData *meta, FreeExtent *given, bool of_any_age)
 {
@@ -74,20 +74,21 @@ absorb_neighbours(MetaData *meta, FreeExtent *given, bool of_any_age)
 	}
 }
 
-/// True if no running snapshot can be from before the extent was parked.
+/// True if every running snapshot is newer than the parking of the extent.
 bool
 is_free_for_all(Relation heap, const FreeExtent &extent)
 {
 	return GlobalVisCheckRemovableFullXid(heap, FullTransactionIdFromU64(extent.parked_xid));
 }
 
-/// Best fit among the extents that no running snapshot can still be reading; n_free if there is none. Joins neighbours.
+/// Return the best fit among the extents that no running snapshot can still read; n_free if there is none. Joins
+/// neighbours.
 uint32
 find_free(MetaData *meta, Relation heap, uint32 n_blocks)
 {
 	uint32 best;
 
-	// Neighbours become one extent only when both may be written again: a young one would make the old one young.
+	// Join neighbours only if both may be written again: joined earlier, the young one would make the old one young.
 	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b)
 		{ return is_free_for_all(heap, a) && is_free_for_all(heap, b); });
 	best = meta->n_free;
@@ -136,7 +137,7 @@ extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks)
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("index \"%s\" cannot have more than %u blocks", RelationGetRelationName(update->index),
 					MaxBlockNumber),
-				errdetail("It has %u blocks and needs %u more in a row.", meta->high_water, n_blocks),
+				errdetail("It has %u blocks and needs %u more contiguous ones.", meta->high_water, n_blocks),
 				errhint("Rebuild it with REINDEX INDEX, or partition the table.")));
 	start = meta->high_water;
 	meta->high_water += n_blocks;
@@ -161,7 +162,7 @@ extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xi
 	if (n_blocks == 0)
 		return;
 
-	// What a merge gives back at once becomes one extent at once; more only when the table is full.
+	// Extents of the same age, such as those of one merge, are joined immediately; others only if the table is full.
 	FreeExtent given = {start, n_blocks, parked_xid};
 
 	absorb_neighbours(meta, &given, false);
@@ -179,7 +180,7 @@ extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xi
 				smallest = i;
 		if (meta->free_extents[smallest].n_blocks >= given.n_blocks)
 		{
-			meta->leaked_blocks += given.n_blocks; // until REINDEX
+			meta->leaked_blocks += given.n_blocks; // lost until REINDEX
 			return;
 		}
 		meta->leaked_blocks += meta->free_extents[smallest].n_blocks;

@@ -22,7 +22,7 @@ namespace
 
 constexpr BlockNumber kMetaBlock = 0;
 
-/// Locks block 0 and checks it. The metapage's own uuid is taken on trust: there is nothing to compare it with.
+/// Lock block 0 and check it. The metapage's own uuid cannot be checked, since there is nothing to compare it with.
 Buffer
 lock_metapage(Relation index, int lock_mode)
 {
@@ -49,7 +49,8 @@ lock_metapage(Relation index, int lock_mode)
 			page_corrupted(index, kMetaBlock, "The checksum of the page does not match its contents.");
 		page_note_sealed(index, tag->uuid, buffer);
 	}
-	// Every format keeps tag and checksum as they are, so that a version can be told from a damaged byte.
+	// Every format version keeps tag and checksum unchanged, so that another version is distinguished from a damaged
+	// byte.
 	if (unlikely(meta->version != kFormatVersion))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -1,5 +1,5 @@
-// The metapage (block 0): what the index is, the manifest of live segments, the delta's chunks, free extents.
-// All changes go through MetaUpdate: one exclusive content lock on block 0, one GenericXLog record. PG dialect.
+// The metapage (block 0): kind of index, manifest of live segments, chunks of the delta, free extents. All changes go
+// through MetaUpdate: one exclusive content lock on block 0, one GenericXLog record. PG dialect.
 #pragma once
 
 #include "storage/page.hpp"
@@ -25,7 +25,7 @@ enum class AmId : uint8
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"
 constexpr uint32 kFormatVersion = 3;
 
-/// A contiguous run of blocks that holds n_bytes, kPayloadBytes a block.
+/// A contiguous run of blocks that holds n_bytes, kPayloadBytes per block.
 struct StreamEntry
 {
 	BlockNumber start_block;
@@ -33,7 +33,7 @@ struct StreamEntry
 	uint64 n_bytes;
 };
 
-/// Blocks that so many bytes need; more than an index can have is for the caller to refuse.
+/// Return the number of blocks that n_bytes need. The caller must refuse more blocks than an index can have.
 inline uint64
 stream_blocks(uint64 n_bytes)
 {
@@ -46,8 +46,8 @@ struct SegmentEntry
 	uint32 level; // tier: a merge of level n segments makes one of a higher level
 	uint64 n_rows;
 	uint64 n_null_rows;
-	uint64 n_dead;                    // tombstones set, as of the last vacuum
-	uint64 tombstone_generation;      // the metapage's tombstone_generation when a bit last changed
+	uint64 n_dead;                    // tombstones, as of the last vacuum
+	uint64 tombstone_generation;      // the metapage's tombstone_generation when a tombstone was last set
 	StreamEntry streams[kMaxStreams]; // by StreamKind; n_bytes 0: absent
 };
 
@@ -61,7 +61,7 @@ struct DeltaChunk
 	uint32 reserved;
 };
 
-/// Blocks not in use. They may be written again once no snapshot from before parked_xid can be running.
+/// Blocks not in use. They may be written again once no snapshot older than parked_xid can be running.
 struct FreeExtent
 {
 	BlockNumber start_block;
@@ -69,12 +69,12 @@ struct FreeExtent
 	uint64 parked_xid; // FullTransactionId
 };
 
-constexpr uint32 kMaxSegments = 16; // merges keep at most 8
+constexpr uint32 kMaxSegments = 16; // a merge leaves at most 8
 constexpr uint32 kMaxChunks = 64;
 constexpr uint32 kMaxFreeExtents = 96;
 constexpr uint32 kAmOptionBytes = 64;
 
-/// Extents taken but not yet part of the index: what a crash left here is given back by the next vacuum or merge.
+/// Extents taken but not yet part of the index. The next vacuum or merge reclaims those that a crash left here.
 enum PendingSlot
 {
 	kPendingMerge = 0, // guarded by ShareUpdateExclusiveLock on the table
@@ -89,20 +89,20 @@ struct MetaData
 	AmId am;
 	ElementType element;
 	Metric metric;
-	uint8 complete; // 1 once the build has finished; anything else is corruption
+	uint8 complete; // 1 once the build has finished; any other value is corruption
 	uint32 dim;     // elements (bits for ElementType::kBit)
 	IndexUuid uuid;
-	uint64 manifest_generation;  // bumped when segments or delta_first_row change
-	uint64 tombstone_generation; // bumped by every ambulkdelete that set a bit
+	uint64 manifest_generation;  // incremented when segments or delta_first_row change
+	uint64 tombstone_generation; // incremented by every ambulkdelete that set a tombstone
 	uint64 delta_first_row;      // delta rows before this one are in segments
 	uint64 delta_dead;           // dead rows in the delta, as of the last vacuum
 	uint32 next_segment_id;
 	uint32 next_chunk_id;
-	BlockNumber high_water; // blocks from here on have never been given out
+	BlockNumber high_water; // blocks from here on have never been taken
 	uint32 n_segments;
 	uint32 n_chunks;
 	uint32 n_free;
-	uint32 leaked_blocks; // free blocks that found no room in free_extents
+	uint32 leaked_blocks; // free blocks for which free_extents had no room
 	uint32 reserved;
 	FreeExtent pending[kPendingSlots];
 	uint8 am_options[kAmOptionBytes];
@@ -120,45 +120,29 @@ meta_vector_bytes(const MetaData *meta)
 	return vector_bytes(meta->element, meta->dim);
 }
 
-/// Copies the metapage under a share lock, verified. With a snapshot, core's "snapshot too old" test is made as well.
+/// Copy the metapage under a share lock and verify it. With a snapshot, also perform core's "snapshot too old" test.
 /// Raises ERRCODE_INDEX_CORRUPTED, or 0A000 for a format of another release.
 void meta_read(Relation index, Snapshot snapshot, MetaData *meta);
 
-/// Fills in a fresh MetaData with a random uuid; high_water is 1, complete is 1.
+/// Initialize a MetaData with a random uuid; high_water is 1, complete is 1.
 void meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim);
 
-/// Forms the metapage's image in `page` (BLCKSZ bytes), sealed.
+/// Form the sealed image of the metapage in `page` (BLCKSZ bytes).
 void meta_form_page(const MetaData *meta, Page page);
 
-/// An open change of the metapage. POD; an error between begin and finish releases everything through abort processing.
+/// A change of the metapage in progress. POD; after an error between begin and finish, abort processing releases
+/// everything.
 struct MetaUpdate
 {
 	Relation index;
 	Buffer buffer;
 	GenericXLogState *xlog;
 	Page page;
-	MetaData *meta; // points into the page image: change it in place
+	MetaData *meta; // points into the page image; change it in place
 };
 
 void meta_update_begin(MetaUpdate *update, Relation index);
 void meta_update_finish(MetaUpdate *update);
 void meta_update_abort(MetaUpdate *update);
-
-/// Takes n_blocks contiguous blocks, inside an open MetaUpdate: from the free list if parked long enough, else from
-/// high_water. Raises 54000 if the index would be too large.
-BlockNumber extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks);
-
-/// Where a taken extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is there. A guess:
-/// others take and give extents meanwhile.
-BlockNumber extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks);
-
-/// Parks blocks, merging them with free neighbours.
-void extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xid);
-
-/// Parks all streams of a segment.
-void extent_give_segment(MetaData *meta, const SegmentEntry *segment, uint64 parked_xid);
-
-/// The FullTransactionId to park with: the next one to be assigned.
-uint64 current_parking_xid();
 
 } // namespace vectorgpu::am

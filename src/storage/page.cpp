@@ -30,29 +30,29 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kComparedPages = 512;  // pages that change in place and whose checksum is remembered
+constexpr uint32 kComparedPages = 512;  // remembered checksums of pages that change in place
 constexpr uint32 kFullLookupShift = 28; // one read in 16 goes through the buffer table, see read_block
 
-/// A page and the checksum with which it was found or made good.
+/// The checksum of a page that this backend last verified or computed.
 struct ComparedPage
 {
 	BlockNumber block; // plus one; 0: none
 	uint32 checksum;
 };
 
-/// What this backend remembers of one index life. Lives in rd_amcache, so core drops it with the relation cache entry.
+/// The memory of this backend for one index life. Lives in rd_amcache, so core drops it with the relation cache entry.
 struct IndexMemory
 {
 	IndexUuid uuid;
 	uint64 delta_end_hint; // a delta end that was true once
 	uint32 n_blocks;
-	uint32 n_recent; // n_blocks, or 0 for an index that is large against the buffer cache
+	uint32 n_recent; // n_blocks, or 0 for an index larger than half of the buffer cache
 	uint32 n_reads;
-	ComparedPage compared[kComparedPages]; // by block, the last one that came
-	uint8 arrays[FLEXIBLE_ARRAY_MEMBER]; // Buffer recent[n_recent], then a bit a block: its checksum has been compared
+	ComparedPage compared[kComparedPages]; // by block number modulo kComparedPages
+	uint8 arrays[FLEXIBLE_ARRAY_MEMBER];   // Buffer recent[n_recent], then one bit per block: its checksum was verified
 };
 
-/// Where each block was found last.
+/// The buffer in which each block was last found.
 Buffer *
 recent_buffers(IndexMemory *memory)
 {
@@ -73,7 +73,7 @@ page_checksum(Page page)
 	return static_cast<uint32>(XXH3_64bits(page + start, BLCKSZ - start));
 }
 
-/// The memory of this index life, if there is one.
+/// Return the memory of this index life, or null.
 IndexMemory *
 known_memory(Relation index, const IndexUuid &uuid)
 {
@@ -82,7 +82,7 @@ known_memory(Relation index, const IndexUuid &uuid)
 	return known != nullptr && uuid_equal(known->uuid, uuid) ? known : nullptr;
 }
 
-/// The memory of this index life with room for n_blocks bits; null when the allocation fails.
+/// Return the memory of this index life with room for n_blocks bits; null if the allocation fails.
 IndexMemory *
 grown_memory(Relation index, const IndexUuid &uuid, uint32 n_blocks)
 {
@@ -132,9 +132,9 @@ note_verified(Relation index, const IndexUuid &uuid, BlockNumber block)
 		verified_bits(known)[block >> 3] |= static_cast<uint8>(1 << (block & 7));
 }
 
-/// Pins a block, from where it was last if it is still there: that saves the look-up in the buffer table, whose cache
-/// misses cost a scan as much as its arithmetic. Such a pin does not count as a use for the clock that evicts buffers,
-/// so one read in 16, spread over the blocks, goes the ordinary way.
+/// Pin a block, directly in the buffer where it was last found if it is still there. This saves the look-up in the
+/// buffer table, whose cache misses cost a scan as much as its arithmetic. Such a pin does not count as a use for
+/// buffer eviction, so one read in 16, spread over the blocks, uses the buffer table.
 Buffer
 read_block(Relation index, const IndexUuid &uuid, BlockNumber block, BufferAccessStrategy strategy)
 {
@@ -155,7 +155,7 @@ read_block(Relation index, const IndexUuid &uuid, BlockNumber block, BufferAcces
 	}
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, nullptr);
 
-	// Reading may have dropped the memory with the relation's cache entry: ask again.
+	// Reading may have dropped the memory with the relation cache entry: look it up again.
 	known = known_memory(index, uuid);
 	if (known != nullptr && block < known->n_recent)
 		recent_buffers(known)[block] = buffer;
@@ -179,7 +179,7 @@ page_init(Page page, const IndexUuid &uuid, PageRole role, StreamKind stream, ui
 
 	memset(page, 0, BLCKSZ);
 	PageInit(page, BLCKSZ, 0);
-	header->pd_lower = BLCKSZ; // no hole: generic WAL and full images keep every byte
+	header->pd_lower = BLCKSZ; // no hole: generic WAL and full-page images keep every byte
 	header->pd_upper = BLCKSZ;
 	tag = page_tag(page);
 	tag->role = role;
@@ -195,7 +195,7 @@ void
 page_seal(Page page)
 {
 #ifdef VECTORGPU_MEMCHECK
-	// Nothing of this process's memory but what was meant goes to disk.
+	// No uninitialized memory may go to disk.
 	(void) VALGRIND_CHECK_MEM_IS_DEFINED(page + kTagOffset + sizeof(uint32), BLCKSZ - kTagOffset - sizeof(uint32));
 #endif
 	page_tag(page)->checksum = page_checksum(page);
@@ -220,8 +220,8 @@ page_corrupted(Relation index, BlockNumber block, const char *what)
 void
 page_recycled(Relation index, BlockNumber block)
 {
-	// On a primary nothing that somebody may still read is put to another use. A page that stays another after the
-	// metapage was read again was not written as it should have been, and running the query again would not help.
+	// A primary never recycles a page that a running transaction may still read. A page that is still foreign after the
+	// metapage was read again was written wrongly, so running the query again would not help.
 	if (!RecoveryInProgress())
 		page_corrupted(index, block, "This page, or one that it refers to, belongs to something else.");
 	ereport(ERROR,

@@ -1,6 +1,6 @@
-// Pages of an index: the tag that every page carries, its checksum, and the ways to read and write one page.
-// Every page but a never-written one is: PageHeaderData (24 bytes), PageTag (40), payload (8128). No hole, no special
-// space; but for delta pages, whose bytes behind the last row are a hole (and zero). PG dialect.
+// Pages of an index: the tag of every page, its checksum, reading and writing one page. Every page that was written has
+// PageHeaderData (24 bytes), PageTag (40) and payload (8128), no special space and no hole. Only delta pages have a
+// hole: the bytes after the last row, which are zero. PG dialect.
 #pragma once
 
 #include "common/types.hpp"
@@ -17,7 +17,7 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// Random at build: tells a page of this index from one of an earlier life of the same block or file.
+/// Random at build: distinguishes a page of this index from one of an earlier use of the same block or file.
 struct IndexUuid
 {
 	uint64 high;
@@ -33,15 +33,15 @@ uuid_equal(const IndexUuid &a, const IndexUuid &b)
 enum class PageRole : uint16
 {
 	kMeta = 1,   // block 0
-	kStream = 2, // bytes of a segment: immutable, but for tombstones
+	kStream = 2, // bytes of a segment: immutable except for tombstones
 	kDelta = 3,  // rows inserted since the last merge
 };
 
-/// Which stream of a segment a page belongs to. Stored: never renumber. 0 to 3 are common to all access methods; those
-/// from kFirstAmStream on are what the index's own access method says (AccessMethod::format).
+/// The stream of a segment to which a page belongs. Stored: never renumber. 0 to 3 are common to all access methods;
+/// the index's access method (AccessMethod::format) defines those from kFirstAmStream on.
 enum class StreamKind : uint16
 {
-	kVectors = 0,    // n_rows vectors, vector_bytes each, in TID order unless the format has another
+	kVectors = 0,    // n_rows vectors, vector_bytes each, in TID order unless the format defines another
 	kRowIds = 1,     // n_rows uint64 row ids, ascending
 	kNullRowIds = 2, // n_null_rows uint64 row ids of NULL values, ascending
 	kTombstones = 3, // n_rows + n_null_rows bits: rows, then null rows
@@ -50,7 +50,7 @@ enum class StreamKind : uint16
 
 constexpr uint32 kMaxStreams = 12; // streams of one segment
 
-/// What a page is. 40 bytes, right behind the page header.
+/// The identity of a page. 40 bytes, directly after the page header.
 struct PageTag
 {
 	uint32 checksum; // low 32 bits of XXH3 over the page from `role` on
@@ -82,16 +82,16 @@ page_payload(Page page)
 	return page + kPayloadOffset;
 }
 
-/// Formats a page of BLCKSZ bytes: header, tag, zero payload. Call page_seal after the payload is filled.
+/// Format a page of BLCKSZ bytes: header, tag, zero payload. Call page_seal after filling the payload.
 void page_init(Page page, const IndexUuid &uuid, PageRole role, StreamKind stream, uint32 owner, uint32 position);
 
-/// Recomputes the checksum. Required after every change, before the page is logged.
+/// Recompute the checksum. Required after every change, before the page is logged.
 void page_seal(Page page);
 
 /// True if the checksum of the page is right.
 bool page_checksum_ok(Page page);
 
-/// What a reader expects to find on a block.
+/// The page that a reader expects on a block.
 struct PageExpectation
 {
 	IndexUuid uuid;
@@ -101,43 +101,43 @@ struct PageExpectation
 	uint32 position;
 };
 
-/// When the checksum of a page is computed and compared. Always when the read came from disk.
+/// When page_read verifies the checksum of a page. It always does after a read from disk.
 enum class ChecksumPolicy : uint8
 {
-	kAlways,    // pages that change in place: whenever the page's checksum is not the one seen or made here last
-	kFirstRead, // immutable pages: once for each backend and index life, and whenever the read came from disk
+	kAlways, // pages that change in place: unless the checksum is the one that this backend last verified or computed
+	kFirstRead, // immutable pages: once per backend and index life
 };
 
-/// Reads a block and returns it pinned and locked in `lock_mode`. A page that is not intact raises
-/// ERRCODE_INDEX_CORRUPTED. A page that is intact but something else (its extent was recycled; a standby can meet that)
-/// sets *foreign, releases the buffer and returns InvalidBuffer; with foreign == nullptr it raises 40001 instead.
+/// Read a block and return it pinned and locked in `lock_mode`. Raises ERRCODE_INDEX_CORRUPTED if the page is damaged.
+/// If it is intact but another page than expected ("foreign": its extent was recycled, which a standby can meet), sets
+/// *foreign and returns InvalidBuffer, or raises 40001 if foreign is null.
 Buffer page_read(Relation index, BlockNumber block, const PageExpectation &expect, int lock_mode, ChecksumPolicy policy,
 	BufferAccessStrategy strategy, bool *foreign);
 
-/// Where the page of a block was in memory when this backend last read it, or null: a place to prefetch from, for it
-/// may be another page's by now. Prefetches what reading the block itself will want.
+/// Return the address in memory where this backend last read the block, or null. Another page may be there by now, so
+/// use it only to prefetch. Prefetches the bytes that page_read needs first.
 const char *page_whereabouts(Relation index, const IndexUuid &uuid, BlockNumber block);
 
-/// Remembers that this backend has sealed the page of the buffer (pinned and locked): page_read need not compare it
+/// Remember that this backend has sealed the page in the buffer (pinned and locked): page_read need not verify it
 /// again.
 void page_note_sealed(Relation index, const IndexUuid &uuid, Buffer buffer);
 
-/// True if the page need not be compared: it has not been read from disk since pgBufferUsage counted reads_before, and
-/// its checksum is the one that this backend has last compared or made for this block.
+/// True if the page need not be verified: it was not read from disk since pgBufferUsage counted reads_before, and its
+/// checksum is the one that this backend last verified or computed for this block.
 bool page_known_good(Relation index, const IndexUuid &uuid, Buffer buffer, int64 reads_before);
 
-/// Raises ERRCODE_INDEX_CORRUPTED naming the index and the block. `what` is a full sentence for the detail.
+/// Raise ERRCODE_INDEX_CORRUPTED with the index and the block. `what` is a full sentence for the detail.
 [[noreturn]] void page_corrupted(Relation index, BlockNumber block, const char *what);
 
-/// Raises 40001: pages were recycled under a reader that could not hold them (a standby). On a primary, where that
-/// cannot be, raises ERRCODE_INDEX_CORRUPTED.
+/// Raise 40001: pages were recycled under a reader on a standby. On a primary, where this cannot happen, raise
+/// ERRCODE_INDEX_CORRUPTED.
 [[noreturn]] void page_recycled(Relation index, BlockNumber block);
 
-/// A delta end (see delta.hpp) that this backend once saw for this index life, or 0; a hint to start looking from.
+/// A delta end (see delta.hpp) that this backend once saw for this index life, or 0: a hint where to start the search.
 uint64 delta_end_hint(Relation index, const IndexUuid &uuid);
 void set_delta_end_hint(Relation index, const IndexUuid &uuid, uint64 end);
 
-/// Makes sure that the main fork has at least n_blocks blocks (new ones all zero).
+/// Extend the main fork to at least n_blocks blocks; new blocks are all zero.
 void ensure_blocks(Relation index, BlockNumber n_blocks);
 
 } // namespace vectorgpu::am

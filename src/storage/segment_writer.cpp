@@ -1,5 +1,5 @@
-// A segment's common streams, one after the other. Row ids wait in temporary files (spilled to disk by core as needed),
-// because their stream starts where the vectors' ends. See segment_writer.hpp.
+// Writes a segment's common streams one after the other. Row ids wait in temporary files (core spills them to disk as
+// needed), because their stream starts where that of the vectors ends. See segment_writer.hpp.
 #include "storage/segment_writer.hpp"
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Copies a spool of 8-byte row ids into a stream of its own.
+/// Copy a spool of row ids into a stream.
 BlockNumber
 write_spooled(SegmentWriter *writer, BufFile *spool, StreamKind kind, uint64 n_items, BlockNumber start)
 {
@@ -43,7 +43,7 @@ tombstone_bytes(uint64 n_rows, uint64 n_null_rows)
 	return (n_rows + n_null_rows + 7) / 8;
 }
 
-/// Lets the format close what it has open, and frees its memory.
+/// End the format's state and free its memory.
 void
 end_format(SegmentWriter *writer)
 {
@@ -101,7 +101,7 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const Ro
 {
 	RowId *last = vector == nullptr ? &writer->last_null_row : &writer->last_row;
 
-	// TIDs have offsets from 1, so that 0 is before all of them.
+	// TID offsets begin at 1, so 0 is before every row id.
 	if (unlikely(row <= *last))
 		ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),

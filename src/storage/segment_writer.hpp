@@ -23,33 +23,34 @@ struct SegmentWriter
 	BlockNumber start_block;
 	SegmentEntry entry;
 	StreamWriter vectors;
-	BufFile *row_ids; // spooled, since streams lie one after the other
+	BufFile *row_ids; // spooled, since streams are written one after the other
 	BufFile *null_row_ids;
 	RowId last_row;
 	RowId last_null_row;
 };
 
-/// Blocks that a plain segment of so many rows takes in all.
+/// Return the number of blocks of a plain segment with the given numbers of rows.
 uint64 segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows);
 
-/// A plain segment is written as its rows come: call segment_write_place before the first one. With a format, the place
-/// is needed after segment_write_prepare only.
+/// Begin a segment. A plain segment is written as its rows come: call segment_write_place before the first row. With a
+/// format, call it after segment_write_prepare.
 void segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, const SegmentPlan *plan);
 
-/// start_block: kBulk: where the file ends now; kBuffers: an extent of as many blocks as the segment will take.
+/// Set the segment's id and first block. start_block: kBulk: the current end of the file; kBuffers: an extent with as
+/// many blocks as the segment needs.
 void segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_block);
 
-/// vector is null for NULL. Rows come in ascending order of row id (checked).
+/// Add a row. vector is null for NULL. Rows must come in ascending order of row id (checked).
 void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const RowOrigin &origin);
 
-/// All rows were handed over. *n_blocks: what the segment takes in all. False: the format gave way.
+/// Call after the last row. *n_blocks: total blocks of the segment. Returns false if the format gave way.
 bool segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks);
 
-/// Closes what is open, without writing the segment.
+/// Release all resources without writing the segment.
 void segment_write_abandon(SegmentWriter *writer);
 
-/// Writes the remaining streams; returns the block behind the last one, or InvalidBlockNumber if the format gave way.
-/// writer->entry is complete but for its level.
+/// Write the remaining streams. Return the block after the last one, or InvalidBlockNumber if the format gave way.
+/// writer->entry is complete except for its level.
 BlockNumber segment_write_end(SegmentWriter *writer);
 
 } // namespace vectorgpu::am

@@ -1,4 +1,4 @@
-// What an index column is: what pages and stored values have to know of it. PG dialect.
+// The properties of an index column that pages and stored values depend on. PG dialect.
 #pragma once
 
 #include "storage/metapage.hpp"
@@ -8,17 +8,17 @@
 namespace vectorgpu::am
 {
 
-/// What an index column is: read from the operator class (support function 1) and the column's type modifier.
+/// The properties of an index column, from the operator class (support function 1) and the column's type modifier.
 struct IndexShape
 {
 	ElementType element;
 	Metric metric;
 	uint32 dim; // elements (bits for kBit)
 	AmId am;
-	uint8 am_options[kAmOptionBytes]; // MetaData::am_options; access methods with values of their own only
+	uint8 am_options[kAmOptionBytes]; // MetaData::am_options; set only for access methods with stored values
 };
 
-/// The shape of an index that is built.
+/// Return the shape of an index that is built.
 inline IndexShape
 shape_of_meta(const MetaData *meta)
 {

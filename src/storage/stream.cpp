@@ -11,7 +11,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr ptrdiff_t kTurnBytes = 1024; // of the next page, asked for when a page is turned
+constexpr ptrdiff_t kTurnBytes = 1024; // bytes of the next page to prefetch when the cursor turns a page
 
 PageExpectation
 expect_page(const IndexUuid &uuid, uint32 segment, StreamKind kind, uint32 position)
@@ -25,7 +25,7 @@ policy_of(StreamKind kind)
 	return kind == StreamKind::kTombstones ? ChecksumPolicy::kAlways : ChecksumPolicy::kFirstRead;
 }
 
-/// Where the page with number `position` of the stream probably lies in memory, or null.
+/// Return the probable address in memory of page `position` of the stream, or null.
 const char *
 cursor_whereabouts(const StreamCursor *cursor, uint32 position)
 {
@@ -34,7 +34,7 @@ cursor_whereabouts(const StreamCursor *cursor, uint32 position)
 	return page_whereabouts(cursor->index, cursor->uuid, cursor->entry.start_block + position);
 }
 
-/// memcpy that asks for what is wanted later as the engine's kernels do.
+/// memcpy that prefetches ahead as the engine's kernels do.
 void
 copy_reading_ahead(char *dest, const char *source, Size n_bytes, ptrdiff_t read_ahead)
 {
@@ -43,9 +43,10 @@ copy_reading_ahead(char *dest, const char *source, Size n_bytes, ptrdiff_t read_
 	memcpy(dest, source, n_bytes);
 }
 
-/// Locks the page with number `position` of the stream; false if it was foreign. The page behind it is asked for from
-/// memory meanwhile: its first bytes here, so that memory does not wait while pages are unpinned and pinned, the others
-/// by those who work on this page, with the help of page_ahead. They run into a third page if that lies behind.
+/// Lock page `position` of the stream; returns false if it was foreign. The next page is prefetched meanwhile: its
+/// first bytes here, so that memory is busy while pages are unpinned and pinned, the others by the code that works on
+/// this page, which uses page_ahead. That prefetch reaches into a third page if it directly follows the next one in
+/// memory.
 bool
 cursor_turn_to(StreamCursor *cursor, uint32 position)
 {
@@ -122,7 +123,7 @@ stream_next_run(StreamCursor *cursor, const void **items, uint64 *n_items)
 		return true;
 	}
 
-	// The next item crosses into the next page (or pages): put it together in the scratch.
+	// The next item crosses into the next page or pages: assemble it in the scratch.
 	for (Size have = 0; have < cursor->item_bytes; position++, offset = 0)
 	{
 		const Size part = Min(cursor->item_bytes - have, kPayloadBytes - offset);

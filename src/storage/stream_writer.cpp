@@ -1,5 +1,6 @@
-// Writing streams: in bulk past the buffer cache (a relation that nobody else can see), or through it. See stream.hpp.
-#include "storage/stream.hpp"
+// Writing streams: in bulk past the buffer cache (a relation that no other session can see), or through it. See
+// stream_writer.hpp.
+#include "storage/stream_writer.hpp"
 
 #include "pg/fault.hpp"
 
@@ -24,7 +25,7 @@ batch_page(StreamWriter *writer, uint32 i)
 	return writer->pages + static_cast<Size>(i) * BLCKSZ;
 }
 
-/// Logs the batch, then appends it to the file. The file must end where the batch begins.
+/// Log the batch, then append it to the file. The file must end where the batch begins.
 void
 flush_bulk(StreamWriter *writer)
 {
@@ -70,7 +71,7 @@ flush(StreamWriter *writer)
 	writer->n_pages = 0;
 }
 
-/// The payload of the page being filled; formats it when it is fresh.
+/// Return the payload of the page being filled; format the page first if it is new.
 char *
 open_page(StreamWriter *writer)
 {
@@ -178,7 +179,7 @@ void
 bulk_write_page(Relation index, ForkNumber fork, BlockNumber block, Page page)
 {
 	(void) VG_FAULT("bulk_write_page");
-	// The init fork of an unlogged index is logged although the index is not: it is what a crash restores.
+	// The init fork of an unlogged index is logged although the index is not: a crash restores the index from it.
 	if (RelationNeedsWAL(index) || fork == INIT_FORKNUM)
 		log_newpage(&index->rd_node, fork, block, page, true);
 	PageSetChecksumInplace(page, block);

@@ -1,9 +1,9 @@
-// Values that are no vectors: of any size, made from datums by functions of the access method. The interface that such
-// an access method fills in (AccessMethod::values). PG dialect.
+// Interface of an access method whose values are not vectors (AccessMethod::values). Its functions turn datums into
+// stored values of any size. PG dialect.
 //
-// A stored value is a uint32 length and so many bytes; wherever a vector is handed on, such a value is. In segments a
-// format of the access method lays them out (SegmentFormat); in the delta a value takes as many rows ("slots") of fixed
-// size as it needs, see delta.hpp.
+// A stored value is a uint32 length followed by that number of bytes. It is passed wherever other access methods pass a
+// vector. The access method's SegmentFormat defines the layout in segments; in the delta a value takes as many rows
+// ("slots") of fixed size as it needs, see delta.hpp.
 #pragma once
 
 #include "storage/shape.hpp"
@@ -15,48 +15,61 @@ namespace vectorgpu::am
 
 struct AccessMethod;
 
-/// A buffer that grows. data is null before the first value_reserve, which palloc's in the current context.
+/// A buffer that grows. data is null before the first value_reserve, which allocates in the current context.
 struct ValueBuffer
 {
 	char *data;
 	Size capacity;
 };
 
-void value_reserve(ValueBuffer *buffer, Size n_bytes);
+/// Grow the buffer to at least n_bytes.
+inline void
+value_reserve(ValueBuffer *buffer, Size n_bytes)
+{
+	Size capacity = Max(buffer->capacity, Size(1024));
+
+	if (n_bytes <= buffer->capacity)
+		return;
+	while (capacity < n_bytes)
+		capacity *= 2;
+	buffer->data = static_cast<char *>(buffer->data == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
+															   : repalloc_huge(buffer->data, capacity));
+	buffer->capacity = capacity;
+}
 
 struct ValueFormat
 {
-	/// The shape of a new index, but for its options. Raises errors for what cannot be indexed.
+	/// Return the shape of a new index, without its options. Raises an error for a column that cannot be indexed.
 	IndexShape (*shape)(const AccessMethod *am, Relation index);
 
-	/// True if an operator class for this type may have the shape code.
+	/// True if an operator class for this type may have this shape code.
 	bool (*type_holds)(Oid type, int32 code);
 
-	/// The stored value of a datum that is not NULL, palloc'd.
+	/// Return the stored value of a datum that is not NULL, palloc'd.
 	char *(*store)(const IndexShape *shape, Datum datum);
 
-	/// What SegmentSearch::query points to, for the argument of an ordering operator; palloc'd.
+	/// Return the query (SegmentSearch::query) for the argument of an ordering operator, palloc'd.
 	void *(*query)(const IndexShape *shape, Datum argument);
 
-	/// The same for the argument of a search operator, an index condition; *worst: the condition holds for the rows
-	/// whose score is no greater. Null: there are no such operators.
+	/// The same for the argument of a search operator (an index condition). *worst: the condition holds for rows whose
+	/// score is at most this. Null: there are no such operators.
 	void *(*condition)(const IndexShape *shape, Datum argument, double *worst);
 
-	/// The score of one stored value.
+	/// Return the score of one stored value.
 	double (*score)(const IndexShape *shape, const void *query, const char *value);
 
-	/// The stored value of row n, by TID, of a segment. False if a page was foreign.
+	/// Read the stored value of row n, by TID, of a segment. Returns false if a page was foreign.
 	bool (*read_value)(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *dest,
 		BufferAccessStrategy strategy);
 
-	/// What is wrong with the bytes of a stored value, as a sentence, or null.
+	/// Return null, or a sentence that says what is wrong with the bytes of a stored value.
 	const char *(*check)(const char *value);
 };
 
-/// The most bytes of a stored value.
+/// The greatest size of a stored value.
 constexpr Size kMaxValueBytes = MaxAllocSize;
 
-/// Bytes of a stored value, its length included.
+/// Bytes of a stored value, including its length word.
 inline Size
 stored_bytes(const char *value)
 {
@@ -66,7 +79,7 @@ stored_bytes(const char *value)
 	return sizeof(length) + length;
 }
 
-/// Bytes of a row of the index: of a vector, or of this stored value.
+/// Bytes of a row's vector or of this stored value.
 inline Size
 row_bytes(const MetaData *meta, const void *vector)
 {

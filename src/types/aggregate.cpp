@@ -1,6 +1,7 @@
 // The aggregate avg of vector and halfvec; sum is the + operator. PG dialect.
 //
 // State: double precision[], the number of rows and then the sums of the elements; {0} before the first row.
+#include "types/cast.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -31,7 +32,7 @@ state_from_array(ArrayType *array, const char *caller)
 	return {reinterpret_cast<float8 *>(ARR_DATA_PTR(array)), ARR_DIMS(array)[0] - 1};
 }
 
-// An array for the state of `dim` sums, all zero.
+// Return a new state array for `dim` sums, all zero.
 ArrayType *
 new_state_array(int dim)
 {
@@ -47,7 +48,7 @@ new_state_array(int dim)
 	return array;
 }
 
-// The array itself if an aggregate owns it, otherwise a copy.
+// Return the array itself if an aggregate owns it, otherwise a copy.
 ArrayType *
 writable_state_array(FunctionCallInfo fcinfo, ArrayType *array)
 {
@@ -110,7 +111,7 @@ combine_impl(PG_FUNCTION_ARGS)
 	if (right.dim > 0)
 		check_dim<E>(right.dim);
 
-	// A side without rows adds nothing. The result goes into a new array: the arguments stay as they are.
+	// A state without rows adds nothing. The result is a new array: the arguments stay unchanged.
 	const bool left_counts = left.values[0] != 0;
 	const bool right_counts = right.values[0] != 0;
 
@@ -130,7 +131,7 @@ combine_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_ARRAYTYPE_P(array);
 }
 
-// avg(state): the final function. No rows give NULL.
+// avg(state): the final function. Returns NULL if there are no rows.
 template <class E>
 Datum
 avg_impl(PG_FUNCTION_ARGS)

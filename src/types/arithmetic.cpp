@@ -1,5 +1,5 @@
-// Element-wise arithmetic of vector and halfvec and the functions of one value: norm, normalisation, parts, bits.
-// PG dialect. Arithmetic is done in float and rounded to the element type; a result out of range is an error.
+// Element-wise arithmetic of vector and halfvec, and functions of one value: norm, normalisation, parts, bits. PG
+// dialect. Arithmetic is done in float and rounded to the element type; a result out of range is an error.
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -15,7 +15,7 @@ namespace
 
 struct Add
 {
-	static constexpr bool kCanUnderflow = false; // a sum of floats is exact where it is subnormal
+	static constexpr bool kCanUnderflow = false; // a sum of floats is exact if it is subnormal
 	static float apply(float a, float b) { return a + b; }
 };
 
@@ -49,7 +49,7 @@ elementwise(FunctionCallInfo fcinfo)
 	for (int i = 0; i < dim; i++)
 		elements[i] = E::from_float(Operation::apply(E::to_float(a_elements[i]), E::to_float(b_elements[i])));
 
-	// checked in a loop of its own, so that the one above can be vectorised
+	// checked in a separate loop, so that the one above can be vectorised
 	for (int i = 0; i < dim; i++)
 	{
 		if (unlikely(E::is_infinite(elements[i])))
@@ -124,7 +124,7 @@ norm_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8(euclidean_norm<E>(vector_from_datum(PG_GETARG_DATUM(0))));
 }
 
-// A zero vector has no direction and stays as it is.
+// A zero vector has no direction and is returned unchanged.
 template <class E>
 Datum
 l2_normalize_impl(PG_FUNCTION_ARGS)
@@ -139,7 +139,7 @@ l2_normalize_impl(PG_FUNCTION_ARGS)
 	{
 		const double element = E::to_float(elements[i]);
 
-		// no element is larger than the norm: nothing overflows
+		// no element is larger than the norm, so the division cannot overflow
 		result_elements[i] = E::from_float(norm > 0 ? static_cast<float>(element / norm) : 0.0f);
 	}
 	PG_RETURN_POINTER(result);
@@ -152,14 +152,15 @@ dims_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(vector_from_datum(PG_GETARG_DATUM(0))->dim);
 }
 
-// subvector(value, start, count): positions start .. start + count - 1, counted from 1, as far as the value has them.
+// subvector(value, start, count): positions start .. start + count - 1, counted from 1, restricted to the value.
 template <class E>
 Datum
 subvector_impl(PG_FUNCTION_ARGS)
 {
 	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
 	const int64 start = PG_GETARG_INT32(1);
-	const int64 end = Min(start + PG_GETARG_INT32(2), static_cast<int64>(value->dim) + 1); // the first one behind
+	const int64 end =
+		Min(start + PG_GETARG_INT32(2), static_cast<int64>(value->dim) + 1); // the position after the last one
 	const int64 first = Max(start, 1);
 
 	check_dim<E>(end - first);

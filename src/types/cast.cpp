@@ -1,4 +1,5 @@
-// Casts of vector and halfvec: to their own type modifier, from and to arrays, from one to the other. PG dialect.
+// Casts of vector and halfvec: to a type modifier, from and to arrays, between the two types. PG dialect.
+#include "types/cast.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -33,8 +34,8 @@ element_from_float<Float16>(float value)
 namespace
 {
 
-/// check_expected_dim of a coercion (value, typmod, explicit). Who casts a longer vector may expect what a cast to
-/// varchar(n) does.
+/// check_expected_dim for a coercion (value, typmod, explicit). The hint is for users who expect a cast to shorten a
+/// vector as one to varchar(n) does.
 void
 check_cast_dim(FunctionCallInfo fcinfo, int dim)
 {
@@ -58,7 +59,7 @@ typmod_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(value);
 }
 
-// One array element as a float; a double that is too large becomes an infinity, which check_element refuses.
+// Return an array element as a float. A double that is too large becomes an infinity, which check_element refuses.
 inline float
 float_from_datum(Datum datum, Oid element_type)
 {
@@ -131,7 +132,7 @@ to_float4_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_ARRAYTYPE_P(array);
 }
 
-// convert(value, typmod, explicit): From's type to To's.
+// convert(value, typmod, explicit): from type From to type To.
 template <class From, class To>
 Datum
 convert(FunctionCallInfo fcinfo)

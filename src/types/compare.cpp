@@ -7,7 +7,7 @@ namespace vectorgpu::types
 namespace
 {
 
-// -1, 0 or 1. -0 equals 0; there are no NaN. Values of different lengths compare too.
+// Return -1, 0 or 1. -0 equals 0; there is no NaN. Values may have different lengths.
 template <class E>
 int
 compare(const VectorValue *a, const VectorValue *b)
@@ -29,7 +29,7 @@ compare(const VectorValue *a, const VectorValue *b)
 	return (a->dim > b->dim) - (a->dim < b->dim);
 }
 
-// Compares the two arguments and gives back copies made by detoasting, as btree support functions have to.
+// Compare the two arguments and free copies made by detoasting, as btree support functions must.
 template <class E>
 int
 compare_arguments(FunctionCallInfo fcinfo)

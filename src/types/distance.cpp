@@ -82,7 +82,7 @@ l2_squared_distance_impl(PG_FUNCTION_ARGS)
 	const size_t row_bytes = vector_bytes(E::kElement, operands.spec.dim);
 	double score;
 
-	// the score of L2 is the sum of the squares
+	// the engine's score of L2 is the sum of squares
 	engine::compute_scores(operands.spec, operands.a, operands.b, row_bytes, 1, &score);
 	PG_RETURN_FLOAT8(score);
 }

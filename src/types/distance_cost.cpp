@@ -1,6 +1,6 @@
-// What a distance costs to compute, for the planner: support functions of the distance functions. Core charges a
-// function call the same whether its argument lies in the row or in the TOAST table, so that a sequential scan over
-// long vectors would look many times cheaper than it is, and an exact index scan would never be taken. PG dialect.
+// Planner support functions that estimate the cost of a distance. Core assumes the same cost for a function call
+// whether its argument lies in the row or in the TOAST table. A sequential scan over long vectors would therefore look
+// many times cheaper than it is, and an exact index scan would never be chosen. PG dialect.
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -17,12 +17,12 @@ namespace vectorgpu::types
 namespace
 {
 
-// A value in the TOAST table: an index descent and the chunks' pages. Measured on 784 dimensions, cached
-// (test/bench/cost_check.sql).
+// The cost of a value in the TOAST table: an index descent and the pages of its chunks. Measured on 784 dimensions,
+// cached (test/bench/cost_check.sql).
 constexpr double kDescentCost = 600; // x cpu_operator_cost
 constexpr double kPageCost = 1.0;    // x seq_page_cost for each page of chunks
 
-/// Bytes of a value as its type modifier tells; 0 if it does not.
+/// Return the size of a value from its type modifier; 0 if the type has none.
 double
 value_bytes(ElementType element, const Node *argument)
 {
@@ -37,7 +37,7 @@ argument_cost(ElementType element, const Node *argument)
 	double bytes;
 
 	if (IsA(argument, Const) || IsA(argument, Param))
-		return 0; // detoasted once
+		return 0; // a constant is detoasted once
 	bytes = value_bytes(element, argument);
 	if (bytes <= TOAST_TUPLE_TARGET)
 		return 0;

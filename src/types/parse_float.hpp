@@ -1,5 +1,5 @@
-// A number in text to the nearest float, for the text input of vectors: what strtof gives, several times as fast on the
-// numbers that people store. No PostgreSQL, no allocation. LC_NUMERIC must be C, as it is in a backend.
+// Convert a number in text to the nearest float, for the text input of vectors: the result of strtof, several times as
+// fast for typical numbers. No PostgreSQL, no allocation. LC_NUMERIC must be C, as it is in a backend.
 #pragma once
 
 #include <bit>
@@ -15,10 +15,10 @@ namespace vectorgpu::types
 constexpr double kExactPowersOfTen[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
 	1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/// Digits of a plain decimal number, read up to the first character that is none of it.
+/// Digits of a plain decimal number, read up to the first character that is not part of it.
 struct DecimalDigits
 {
-	uint64_t mantissa = 0; // all digits but the point
+	uint64_t mantissa = 0; // all digits, without the point
 	int exponent = 0;      // value = mantissa * 10^exponent
 	int n_digits = 0;      // digits read, leading zeros included
 	const char *end = nullptr;
@@ -54,7 +54,7 @@ read_digits(const char *text)
 	return digits;
 }
 
-/// What strtof(text, end) gives, errno included (ERANGE; otherwise errno is left alone).
+/// Return strtof(text, end), with the same errno (ERANGE; otherwise errno is unchanged).
 inline float
 parse_float(const char *text, const char **end)
 {
@@ -62,10 +62,10 @@ parse_float(const char *text, const char **end)
 	const DecimalDigits digits = read_digits(minus ? text + 1 : text);
 	const int power = digits.exponent < 0 ? -digits.exponent : digits.exponent;
 
-	// Mantissa to double and the operation round once each, so that the double is within 2 units in its last place of
-	// the number; rounding it to float is right unless a point halfway between two floats (low 29 bits: 1 and zeros) is
-	// as near. It lies between 1e-22 and 2e41, so the float is normal or out of range. More than 19 digits may have
-	// overflowed the mantissa; an x or a digit after the end means that the number goes on.
+	// Converting the mantissa to double and the operation round once each, so the double is within 2 units in its last
+	// place of the number. Rounding it to float is right unless a point halfway between two floats (low 29 bits: 1 and
+	// zeros) is as near. The number lies between 1e-22 and 2e41, so the float is normal or out of range. More than 19
+	// digits may have overflowed the mantissa. An x or a digit after the end means that the number continues.
 	if (digits.n_digits > 0 && digits.n_digits <= 19 && power <= 22 && *digits.end != 'x' && *digits.end != 'X' &&
 		!(*digits.end >= '0' && *digits.end <= '9'))
 	{

@@ -1,6 +1,6 @@
 // Text input and output of vector and halfvec, and their type modifier. PG dialect.
 //
-// The format is [1,2.5,-3e-7]: numbers as strtof reads them, blanks allowed round brackets and numbers.
+// The format is [1,2.5,-3e-7]: numbers as strtof reads them, blanks allowed around brackets and numbers.
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -34,12 +34,12 @@ skip_blanks(const char *at)
 	return at;
 }
 
-/// `at` is where the literal stops being a vector's, `expected` what had to be there.
+/// Raise the error for a malformed literal at `at`, where `expected` should have been.
 template <class E>
 [[noreturn]] void
 report_syntax_error(const char *literal, const char *at, const char *expected)
 {
-	// characters, not bytes, as users count
+	// counted in characters, not bytes
 	ereport(ERROR,
 		(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 			errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
@@ -50,7 +50,7 @@ report_syntax_error(const char *literal, const char *at, const char *expected)
 	pg_unreachable();
 }
 
-// One number at *at, which moves behind it. Raises an error for anything that is no finite number of this type.
+// Read the number at *at and move *at past it. Raises an error unless it is a finite number of this type.
 template <class E>
 inline typename E::Storage
 parse_element(const char *literal, const char **at)
@@ -66,7 +66,7 @@ parse_element(const char *literal, const char **at)
 
 	const typename E::Storage element = E::from_float(number);
 
-	// an infinity that the text does not spell comes from a number that is too large
+	// if the text does not spell an infinity, the number was too large
 	if (unlikely(E::is_infinite(element) && (errno == ERANGE || !std::isinf(number))))
 		ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -76,7 +76,7 @@ parse_element(const char *literal, const char **at)
 	return element;
 }
 
-// An upper bound of the number of elements in a literal, from its commas.
+// Return an upper bound on the number of elements in a literal, from its commas.
 int
 count_elements(const char *at)
 {
@@ -114,7 +114,7 @@ in_impl(PG_FUNCTION_ARGS)
 
 	for (;;)
 	{
-		if (dim == capacity) // a literal has no more numbers than that unless they are too many
+		if (dim == capacity) // a literal has more numbers than that only if they are too many
 			check_dim<E>(static_cast<int64>(dim) + 1);
 		at = skip_blanks(at);
 		elements[dim++] = parse_element<E>(literal, &at);
@@ -134,7 +134,7 @@ in_impl(PG_FUNCTION_ARGS)
 				errdetail("Junk after closing right bracket.")));
 	check_expected_dim(typmod, dim);
 
-	// commas in junk were refused above, so that every counted element was read
+	// commas after the bracket were refused above, so every counted element was read
 	Assert(dim == capacity);
 	PG_RETURN_POINTER(result);
 }
@@ -146,7 +146,8 @@ out_impl(PG_FUNCTION_ARGS)
 	const VectorValue *value = vector_from_datum(PG_GETARG_DATUM(0));
 	const typename E::Storage *elements = elements_of<E>(value);
 
-	// per element a number (the constant counts its terminator) and a comma or bracket; the opening bracket, the end
+	// per element a number (the constant counts its terminator) and a comma or bracket; then the opening bracket and
+	// the terminator
 	char *text = static_cast<char *>(palloc(static_cast<Size>(value->dim) * FLOAT_SHORTEST_DECIMAL_LEN + 2));
 	char *at = text;
 

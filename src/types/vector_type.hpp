@@ -1,5 +1,5 @@
-// The types vector and halfvec in memory: one varlena layout, one set of traits for the two element types, and the
-// checks that every way into a value shares. PG dialect. Used by the files of this folder and by the access methods.
+// The types vector and halfvec in memory: one varlena layout, traits of the two element types, and the checks of every
+// new value. PG dialect. Used by the files of this folder and by the access methods.
 #pragma once
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace vectorgpu::types
 {
 
-/// The varlena of both types; the elements follow the header. On disk a small value may carry a one-byte length word
-/// or lie in a TOAST table, so a Datum is read through vector_from_datum only.
+/// The varlena of both types; the elements follow the header. On disk a small value may have a one-byte length word or
+/// lie in a TOAST table, so read a Datum only through vector_from_datum.
 struct VectorValue
 {
 	int32 vl_len_; // varlena length word, set by SET_VARSIZE
@@ -28,14 +28,14 @@ struct VectorValue
 
 static_assert(sizeof(VectorValue) == 8, "the elements start at byte 8");
 
-/// The value of a Datum of type vector or halfvec, detoasted; not to be written to.
+/// Return the value of a Datum of type vector or halfvec, detoasted. Do not write to it.
 inline const VectorValue *
 vector_from_datum(Datum datum)
 {
 	return reinterpret_cast<const VectorValue *>(PG_DETOAST_DATUM(datum));
 }
 
-/// Element traits: how a type is called, what it stores, and how that becomes a float and back.
+/// Element traits: the name of a type, its stored form, and conversion to and from float.
 struct Float32
 {
 	using Storage = float;
@@ -75,7 +75,7 @@ elements_of(VectorValue *value)
 	return static_cast<typename E::Storage *>(value->elements());
 }
 
-/// Raises an error unless `dim` is a number of dimensions that the type allows.
+/// Raise an error unless the type allows `dim` dimensions.
 template <class E>
 inline void
 check_dim(int64 dim)
@@ -88,7 +88,7 @@ check_dim(int64 dim)
 				errmsg("%s cannot have more than %d dimensions", E::kTypeName, kMaxDimensions)));
 }
 
-/// Raises an error unless `dim` is what the type modifier asks for; -1 asks for nothing.
+/// Raise an error unless `dim` is the number in the type modifier; -1 allows any number.
 inline void
 check_expected_dim(int32 typmod, int dim)
 {
@@ -96,7 +96,7 @@ check_expected_dim(int32 typmod, int dim)
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("expected %d dimensions, not %d", typmod, dim)));
 }
 
-/// Raises an error unless the operands of a binary operation have as many elements.
+/// Raise an error unless the operands of a binary operation have the same number of elements.
 template <class E>
 inline void
 check_same_dim(const VectorValue *a, const VectorValue *b)
@@ -107,7 +107,7 @@ check_same_dim(const VectorValue *a, const VectorValue *b)
 				errmsg("different %s dimensions %d and %d", E::kTypeName, a->dim, b->dim)));
 }
 
-/// Raises an error if the element is NaN or infinite.
+/// Raise an error if the element is NaN or infinite.
 template <class E>
 inline void
 check_element(typename E::Storage value)
@@ -118,7 +118,7 @@ check_element(typename E::Storage value)
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("infinite value not allowed in %s", E::kTypeName)));
 }
 
-/// A new value of `dim` elements, palloc'd, its elements not set. `dim` must have passed check_dim.
+/// Return a new palloc'd value of `dim` elements, which are not initialized. `dim` must have passed check_dim.
 template <class E>
 inline VectorValue *
 new_vector(int dim)
@@ -131,19 +131,5 @@ new_vector(int dim)
 	value->unused = 0;
 	return value;
 }
-
-/// A float as an element; a finite one that the type has no place for raises the range error, which shows the number.
-template <class E>
-typename E::Storage element_from_float(float value);
-
-template <>
-inline float
-element_from_float<Float32>(float value)
-{
-	return value;
-}
-
-template <>
-uint16_t element_from_float<Float16>(float value); // in cast.cpp
 
 } // namespace vectorgpu::types

@@ -1,7 +1,7 @@
-// Puts the rows of one heap block in TID order. See build.hpp.
-#include "am/build/build.hpp"
+// Sorts the rows of one heap block by TID. See block_rows.hpp.
+#include "am/build/block_rows.hpp"
 
-#include "storage/value_format.hpp"
+#include "am/method/am_interface.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace
 
 constexpr Size kFirstBytes = 64 * 1024;
 
-/// Room for n_bytes more, at an aligned place; returns its offset.
+/// Reserve n_bytes at an aligned offset; return the offset.
 Size
 reserve(BlockRows *rows, Size n_bytes)
 {
@@ -29,7 +29,7 @@ reserve(BlockRows *rows, Size n_bytes)
 	return offset;
 }
 
-/// Copies the value of a row; returns its offset.
+/// Copy the value of a row; return its offset.
 Size
 add_value(BlockRows *rows, Datum datum)
 {
@@ -37,8 +37,8 @@ add_value(BlockRows *rows, Datum datum)
 
 	if (rows->values != nullptr)
 	{
-		// Making a value takes several times its memory, and core calls back in a context that lives as long as the
-		// scan.
+		// Making a value takes several times its memory, and core calls back in a context that lives until the end of
+		// the scan.
 		const MemoryContext outer = MemoryContextSwitchTo(rows->scratch);
 		const char *value = rows->values->store(rows->shape, datum);
 		const Size n_bytes = stored_bytes(value);
@@ -119,7 +119,7 @@ block_rows_end(BlockRows *rows)
 void
 block_rows_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool is_alive, void *state)
 {
-	// Recently dead rows are indexed too: an older snapshot may still see them.
+	// Recently dead rows are indexed too, since an older snapshot may still see them.
 	block_rows_add(static_cast<BlockRows *>(state), tid, values[0], isnull[0]);
 }
 

@@ -1,8 +1,10 @@
-// ambuild, ambuildempty. A build scans the table once, in block order, and writes one segment past the buffer
-// cache: block 0 empty, the streams, at last the metapage, so that a build that died leaves no index that looks whole.
-// Runs under the locks that core takes for CREATE INDEX. PG dialect.
+// ambuild, ambuildempty. A build scans the table once, in block order, and writes one segment past the buffer cache:
+// block 0 empty, then the streams, finally the metapage. So a build that died leaves no index that looks complete. Runs
+// under the locks that core takes for CREATE INDEX. PG dialect.
 #include "am/build/build.hpp"
 
+#include "am/build/block_rows.hpp"
+#include "am/build/parallel_build.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
 
@@ -23,7 +25,7 @@ namespace
 constexpr uint64 kProgressEvery = 1000; // rows between two updates of the progress view
 constexpr uint32 kFirstSegmentId = 1;
 
-/// A page-sized, aligned buffer of zeros in the current context.
+/// Allocate a page of zeros in the current context.
 Page
 new_page()
 {
@@ -38,8 +40,8 @@ init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexSha
 		am->store_options(index, shape, meta->am_options);
 }
 
-/// What is done, and what that makes of the whole, since rows come in the order of the table's blocks. It holds for
-/// partial indexes and for tables that were never analyzed too.
+/// Report the rows written and an estimate of their total, extrapolated from the share of the table's blocks that is
+/// done. This also works for partial indexes and tables that were never analyzed.
 void
 report_tuples(const BuildState *state, BlockNumber block)
 {
@@ -105,7 +107,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	segment_write_begin(&state->writer, am->format, &state->plan);
 	segment_write_place(&state->writer, kFirstSegmentId, 1);
 	state->heap_blocks = RelationGetNumberOfBlocks(heap);
-	// Till rows have come: what the last VACUUM or ANALYZE has counted, if that is of use.
+	// Until rows arrive, report the count of the last VACUUM or ANALYZE as the total, unless the index is partial.
 	if (info->ii_Predicate == NIL && heap->rd_rel->reltuples > 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, static_cast<int64>(heap->rd_rel->reltuples));
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseWriteRows);
@@ -113,7 +115,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 		heap_tuples = serial_build_scan(state);
 
 	report_tuples(state, state->heap_blocks);
-	(void) segment_write_prepare(&state->writer, &n_blocks); // nobody makes a build give way
+	(void) segment_write_prepare(&state->writer, &n_blocks); // a build never gives way
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseFinish);
 	state->meta->high_water = segment_write_end(&state->writer);
 	state->meta->next_segment_id = kFirstSegmentId + 1;
@@ -125,8 +127,9 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	bulk_finish(index, MAIN_FORKNUM);
 	(void) VG_FAULT("build_publish");
 	meta_form_page(state->meta, page);
-	// Through the buffer cache: while CREATE INDEX CONCURRENTLY builds, others can open the index (the view
-	// vectorgpu_indexes, pg_prewarm) and so put the empty block 0 there, where it would hide a page written past it.
+	// Write through the buffer cache. During CREATE INDEX CONCURRENTLY other sessions can open the index (the view
+	// vectorgpu_indexes, pg_prewarm) and so read the empty block 0 into the cache, where it would hide a page written
+	// past it.
 	buffered_write_page(index, 0, page);
 
 	result->heap_tuples = heap_tuples;

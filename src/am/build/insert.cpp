@@ -1,7 +1,8 @@
-// aminsert: one row goes to the end of the delta. PG dialect.
+// aminsert: append one row to the delta. PG dialect.
 #include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
-#include "storage/delta.hpp"
+#include "storage/delta_append.hpp"
+#include "storage/value_format.hpp"
 
 namespace vectorgpu::am
 {
@@ -9,8 +10,8 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The shape without a look at the metapage as a rule. A column that loses its type modifier (ALTER COLUMN TYPE vector)
-/// keeps its index, which goes on with the dimensions that it was built with.
+/// Return the shape, usually without reading the metapage. A column that loses its type modifier (ALTER COLUMN TYPE
+/// vector) keeps its index, which keeps the dimensions with which it was built.
 IndexShape
 shape_of_built_index(const AccessMethod *am, Relation index)
 {
@@ -22,8 +23,8 @@ shape_of_built_index(const AccessMethod *am, Relation index)
 	return shape_of_meta(&meta);
 }
 
-/// Appends the stored value of a datum. Making it takes several times its memory, which core frees at the end of the
-/// statement only.
+/// Append the stored value of a datum. Making it takes several times its memory, which core would free only at the end
+/// of the statement.
 void
 insert_value(const ValueFormat *values, const IndexShape *shape, Relation index, Relation heap, RowId row, Datum datum)
 {

@@ -1,39 +1,32 @@
-// The parallel part of a build. Workers scan the table and send rows; the leader merges them by row id and writes.
+// The leader of a parallel build. Workers (build_worker.cpp) scan the table and send rows; the leader merges them by
+// row id and writes.
 //
-// Workers take chunks of blocks from a shared counter, so that each worker's rows come in ascending order; each sends
-// them through a queue of its own, and the leader takes the smallest head of all queues. A worker whose queue is full
-// waits, so nothing is spooled and memory is the queues. A chunk is small enough for its rows to fit a queue as a rule:
-// the leader drains one chunk while the others' workers fill their queues. (Core's parallel table scan hands out chunks
-// of up to 64 MB, which would leave all workers but one waiting.)
+// Workers take chunks of blocks from a shared counter, so each worker's rows come in ascending order. Each worker sends
+// them through its own queue, and the leader takes the smallest head of all queues. A worker whose queue is full waits,
+// so nothing is spooled and the queues are all the memory used. The rows of a chunk usually fit into a queue: the
+// leader drains one chunk while the other workers fill their queues. (Core's parallel table scan assigns chunks of up
+// to 64 MB, which would leave all workers but one waiting.)
 //
-// No lock of its own: workers take the locks that the leader holds already, as members of its lock group. PG dialect.
-#include "am/build/build.hpp"
+// There is no additional lock: as members of the leader's lock group, workers take the locks that the leader already
+// holds. PG dialect.
+#include "am/build/parallel_build.hpp"
 
+#include "am/build/build_worker.hpp"
 #include "storage/value_format.hpp"
-
-#include "pg/fault.hpp"
 
 #include <cstring>
 
 extern "C"
 {
-#include "access/heapam.h"
 #include "access/parallel.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "commands/progress.h"
 #include "executor/instrument.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
-#include "port/atomics.h"
 #include "storage/shm_mq.h"
-#include "storage/spin.h"
 #include "tcop/tcopprot.h"
-#include "utils/snapmgr.h"
-
-	PGDLLEXPORT void vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc);
 }
 
 namespace vectorgpu::am
@@ -42,125 +35,17 @@ namespace vectorgpu::am
 namespace
 {
 
-enum TocKey : uint64
-{
-	kKeyShared = 1,
-	kKeyQueues = 2,
-	kKeyBufferUsage = 3,
-	kKeyWalUsage = 4,
-	kKeyQueryText = 5,
-};
-
 constexpr Size kMinQueueBytes = 256 * 1024;
 constexpr Size kMaxQueueBytes = 4 * 1024 * 1024;
-constexpr Size kMessageBytes = 32 * 1024; // a message is sent when it has grown beyond this
 constexpr BlockNumber kMaxChunkBlocks = 256;
-constexpr uint64 kNullRow = UINT64CONST(1) << 63; // in a row's header; row ids have 48 bits
-constexpr uint64 kEndOfRows = ~UINT64CONST(0);    // the header that ends a worker's rows
 
-/// In the parallel context's segment, for leader and workers.
-struct SharedBuild
-{
-	Oid heap;
-	Oid index;
-	bool concurrent;
-	IndexShape shape;
-	Size queue_bytes;
-	BlockNumber n_blocks;
-	BlockNumber chunk_blocks;
-	pg_atomic_uint64 next_block;
-	slock_t mutex; // guards what follows
-	double heap_tuples;
-	bool broken_hot_chain;
-};
-
-/// A worker's side: rows being packed into a message. Each row is a header (row id and kNullRow) and, unless NULL, the
-/// vector, padded to 8 bytes.
-struct RowSender
-{
-	shm_mq_handle *queue;
-	Size vector_bytes; // 0: stored values
-	Size size;
-	Size capacity;
-	char *message; // [capacity], grows to hold the row behind kMessageBytes
-};
-
-Size
-padded_vector(Size vector_bytes)
-{
-	return MAXALIGN(vector_bytes);
-}
-
-void
-send_message(RowSender *sender)
-{
-	if (sender->size == 0)
-		return;
-	(void) VG_FAULT("build_send");
-	if (shm_mq_send(sender->queue, sender->size, sender->message, false, false) != SHM_MQ_SUCCESS)
-		ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				errmsg("the leader of a parallel index build went away"),
-				errdetail("It ended or was cancelled; the build is undone.")));
-	sender->size = 0;
-}
-
-/// A RowSink; state is a RowSender.
-void
-send_row(void *state, RowId row, const char *vector)
-{
-	RowSender *sender = static_cast<RowSender *>(state);
-	const uint64 header = vector == nullptr ? row | kNullRow : row;
-	const Size n_bytes = vector == nullptr ? 0 : sender->vector_bytes > 0 ? sender->vector_bytes : stored_bytes(vector);
-
-	if (sender->size + sizeof(header) + padded_vector(n_bytes) > sender->capacity)
-	{
-		sender->capacity = sender->size + sizeof(header) + padded_vector(n_bytes);
-		sender->message = static_cast<char *>(repalloc_huge(sender->message, sender->capacity));
-	}
-
-	memcpy(sender->message + sender->size, &header, sizeof(header));
-	sender->size += sizeof(header);
-	if (vector != nullptr)
-	{
-		memcpy(sender->message + sender->size, vector, n_bytes);
-		memset(sender->message + sender->size + n_bytes, 0, padded_vector(n_bytes) - n_bytes);
-		sender->size += padded_vector(n_bytes);
-	}
-	if (sender->size >= kMessageBytes)
-		send_message(sender);
-}
-
-/// Scans chunks until there are none left. Returns the live rows seen.
-double
-scan_chunks(SharedBuild *shared, Relation heap, Relation index, IndexInfo *info, BlockRows *rows)
-{
-	const Snapshot snapshot = shared->concurrent ? GetActiveSnapshot() : SnapshotAny;
-	double heap_tuples = 0;
-
-	for (;;)
-	{
-		const uint64 first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk_blocks);
-		TableScanDesc scan;
-
-		CHECK_FOR_INTERRUPTS();
-		if (first >= shared->n_blocks)
-			return heap_tuples;
-		scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
-		heap_setscanlimits(scan, static_cast<BlockNumber>(first),
-			Min(shared->chunk_blocks, shared->n_blocks - static_cast<BlockNumber>(first)));
-		heap_tuples += table_index_build_scan(heap, index, info, true, false, block_rows_callback, rows, scan);
-		block_rows_flush(rows);
-	}
-}
-
-/// One worker's queue, as the leader sees it.
+/// The leader's end of one worker's queue.
 struct RowSource
 {
 	shm_mq_handle *queue;
 	const char *next; // the rest of the message
 	const char *end;
-	uint64 header; // of the head row; kEndOfRows when there are no more
+	uint64 header; // of the head row; kEndOfRows after the last row
 	RowId row;
 };
 
@@ -169,13 +54,12 @@ struct Leader
 	BuildState *state;
 	ParallelContext *context;
 	SharedBuild *shared;
-	Snapshot snapshot;
 	Size padded_bytes; // of a vector; 0: stored values
 	int n_sources;
 	RowSource *sources;
 };
 
-/// The queue broke off: the worker's own error, if any, is what the user should see.
+/// A queue was detached. Raise the worker's own error if it has one, else an error here.
 [[noreturn]] void
 worker_lost(Leader *leader)
 {
@@ -189,7 +73,7 @@ worker_lost(Leader *leader)
 	pg_unreachable();
 }
 
-/// Steps to the next row of a source, waiting for it if need be.
+/// Advance a source to its next row; wait for it if necessary.
 void
 next_row(Leader *leader, RowSource *source)
 {
@@ -219,7 +103,7 @@ write_head(Leader *leader, RowSource *source)
 	next_row(leader, source);
 }
 
-/// The source with the smallest head; *bound: the smallest head of the others.
+/// Return the source with the smallest head; *bound: the smallest head of the others.
 RowSource *
 smallest_head(Leader *leader, RowId *bound)
 {
@@ -286,7 +170,7 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 	SpinLockInit(&shared->mutex);
 }
 
-/// Puts into the segment what a worker needs besides SharedBuild.
+/// Store the other data that a worker needs in shared memory.
 void
 store_extras(ParallelContext *context, int n_workers)
 {
@@ -321,7 +205,7 @@ estimate(ParallelContext *context, int n_workers, Size queue_bytes)
 	}
 }
 
-/// Starts workers. Returns false if there is no memory segment or no worker for it.
+/// Start workers. Returns false if no shared memory segment or no worker is available.
 bool
 launch(Leader *leader, int n_workers)
 {
@@ -352,13 +236,13 @@ launch(Leader *leader, int n_workers)
 	for (int i = 0; i < leader->n_sources; i++)
 		leader->sources[i].queue = shm_mq_attach(
 			reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg, context->worker[i].bgwhandle);
-	// Raises an error if a worker could not be started: the others would wait for ever for the leader to drain their
-	// queues, and the leader for their end.
+	// Raises an error if a worker could not be started. Otherwise the other workers would wait for the leader to drain
+	// their queues, and the leader for the missing worker, forever.
 	WaitForParallelWorkersToAttach(context);
 	return true;
 }
 
-/// Adds up what the workers counted.
+/// Add up the workers' counts. Return the number of live rows.
 double
 collect(Leader *leader)
 {
@@ -382,7 +266,7 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	int n_workers;
 	bool launched;
 
-	// Chunks are ranges of a heap's blocks, so only for tables of core's own kind.
+	// Chunks are ranges of heap blocks, so this works only for tables with the heap access method.
 	if (state->heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
 	n_workers = plan_create_index_workers(RelationGetRelid(state->heap), RelationGetRelid(state->index));
@@ -405,54 +289,3 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 }
 
 } // namespace vectorgpu::am
-
-/// A worker's main function; runs inside the parallel worker's transaction.
-void
-vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
-{
-	using namespace vectorgpu::am;
-	SharedBuild *shared = static_cast<SharedBuild *>(shm_toc_lookup(toc, kKeyShared, false));
-	char *queues = static_cast<char *>(shm_toc_lookup(toc, kKeyQueues, false));
-	BufferUsage *buffer_usage = static_cast<BufferUsage *>(shm_toc_lookup(toc, kKeyBufferUsage, false));
-	WalUsage *wal_usage = static_cast<WalUsage *>(shm_toc_lookup(toc, kKeyWalUsage, false));
-	shm_mq *queue = reinterpret_cast<shm_mq *>(queues + ParallelWorkerNumber * shared->queue_bytes);
-	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
-	const uint64 end = kEndOfRows;
-	RowSender sender = {};
-	Relation heap;
-	Relation index;
-	IndexInfo *info;
-	double heap_tuples;
-
-	debug_query_string = static_cast<const char *>(shm_toc_lookup(toc, kKeyQueryText, true));
-	pgstat_report_activity(STATE_RUNNING, debug_query_string);
-	shm_mq_set_sender(queue, MyProc);
-	sender.queue = shm_mq_attach(queue, segment, nullptr);
-	sender.vector_bytes =
-		value_format(&shared->shape) != nullptr ? 0 : vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
-	sender.capacity = kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes);
-	sender.message = static_cast<char *>(palloc(sender.capacity));
-	block_rows_init(rows, &shared->shape, {send_row, &sender});
-
-	// The modes that the leader holds.
-	heap = table_open(shared->heap, shared->concurrent ? ShareUpdateExclusiveLock : ShareLock);
-	index = index_open(shared->index, shared->concurrent ? RowExclusiveLock : AccessExclusiveLock);
-	info = BuildIndexInfo(index);
-	info->ii_Concurrent = shared->concurrent;
-
-	InstrStartParallelQuery();
-	heap_tuples = scan_chunks(shared, heap, index, info, rows);
-	memcpy(sender.message + sender.size, &end, sizeof(end));
-	sender.size += sizeof(end);
-	send_message(&sender);
-	SpinLockAcquire(&shared->mutex);
-	shared->heap_tuples += heap_tuples;
-	if (info->ii_BrokenHotChain)
-		shared->broken_hot_chain = true;
-	SpinLockRelease(&shared->mutex);
-	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber], &wal_usage[ParallelWorkerNumber]);
-
-	shm_mq_detach(sender.queue);
-	index_close(index, NoLock);
-	table_close(heap, NoLock);
-}

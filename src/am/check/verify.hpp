@@ -1,6 +1,6 @@
-// vectorgpu_check: is every page what it should be, and does the index have every row of the table, once and as it is
-// there? PG dialect. Needs AccessShareLock on table and index; inserts, vacuum and merges may run beside it: it works
-// on one copy of the metapage, read after its snapshot, as a scan does.
+// vectorgpu_check: checks every page, and whether the index has every row of the table exactly once and with its value.
+// PG dialect. Needs AccessShareLock on table and index. Inserts, vacuum and merges may run concurrently: like a scan,
+// the check works on one copy of the metapage, read after its snapshot.
 #pragma once
 
 #include "storage/metapage.hpp"
@@ -14,26 +14,15 @@ struct CheckResult
 	uint64 rows;              // live rows that have a value
 	uint64 null_rows;         // live rows whose value is NULL
 	uint64 dead_rows;         // tombstones
-	uint64 delta_rows;        // of the delta, dead ones included
-	uint64 heap_rows_checked; // rows of the table found in the index, 0 if not asked for
+	uint64 delta_rows;        // of the delta, including dead ones
+	uint64 heap_rows_checked; // rows of the table found in the index; 0 without heapallindexed
 	uint64 free_blocks;
 	uint64 leaked_blocks;
-	uint64 cache_rows_checked; // rows of the worker's copy, 0 if not asked for or if it has none
+	uint64 cache_rows_checked; // rows of the worker's copy; 0 without check_cache or without a copy
 	uint32 segments;
 };
 
-/// Raises ERRCODE_INDEX_CORRUPTED for the first thing that is wrong.
+/// Check the index. Raises ERRCODE_INDEX_CORRUPTED for the first error found.
 void check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *result);
-
-/// verify_meta.cpp. The metapage's own consistency: limits, ranges, every block with one owner at most.
-void check_metapage(Relation index, const MetaData *meta, CheckResult *result);
-
-/// verify_heap.cpp. Every row of the table that the snapshot sees is in the index with its value.
-void check_heap(
-	Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot, CheckResult *result);
-
-/// verify_copy.cpp. Compares the worker's copy with the pages; raises 08006 if there is no worker, XX001 for a
-/// difference. vacuum_excluded: no vacuum is marking rows meanwhile.
-void check_copy(Relation index, bool vacuum_excluded, CheckResult *result);
 
 } // namespace vectorgpu::am

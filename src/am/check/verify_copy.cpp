@@ -1,9 +1,9 @@
-// vectorgpu_check, the worker's copy: the checksums of its rows, tombstones and structures are those of the pages, and
-// it finds what it has derived of them as it should be. See verify.hpp.
+// vectorgpu_check, the worker's copy: compares the checksums of its rows, tombstones and structures with the pages; the
+// worker itself verifies the values it has derived from them. See verify_copy.hpp.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "am/check/verify.hpp"
+#include "am/check/verify_copy.hpp"
 
 #include "am/method/am_interface.hpp"
 #include "am/feed/copy_feed.hpp"
@@ -26,7 +26,7 @@ namespace
 {
 
 constexpr uint32 kMaxStates = 2 * wire::kMaxSegmentsPerCopy;
-constexpr uint64 kBlockBytes = 1024 * 1024; // read at a time
+constexpr uint64 kBlockBytes = 1024 * 1024; // bytes read at a time
 
 struct CopyCheck
 {
@@ -42,13 +42,13 @@ struct CopyCheck
 	CheckResult *result;
 };
 
-/// Reads rows [row, row + step) of the delta from the pages; dead [ceil(step / 8)]: which of them count as dead.
+/// Read rows [row, row + step) of the delta from the pages; dead [ceil(step / 8)]: the bits of dead rows.
 bool
 read_delta(const CopyCheck *check, uint64 row, uint64 step, uint8 *dead)
 {
 	uint64 *headers = reinterpret_cast<uint64 *>(check->row_ids);
 
-	memset(check->vectors, 0, step * check->vector_bytes); // as it is sent
+	memset(check->vectors, 0, step * check->vector_bytes); // as the feed does
 	memset(dead, 0, (step + 7) / 8);
 	if (!delta_read(check->index, check->meta, row, step, headers, check->vectors, check->vector_bytes))
 		return false;
@@ -61,7 +61,7 @@ read_delta(const CopyCheck *check, uint64 row, uint64 step, uint8 *dead)
 	return true;
 }
 
-/// The same of a segment. row: a multiple of 8.
+/// The same for a segment. row: a multiple of 8.
 bool
 read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, uint64 step, uint8 *dead)
 {
@@ -73,7 +73,7 @@ read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, ui
 			!stream_read(check->index, check->meta, segment, StreamKind::kVectors, row * vector_bytes,
 				step * vector_bytes, check->vectors, nullptr)))
 		return false;
-	// Also where the metapage, as it was read, says that there are none: the copy may know of one since.
+	// Read them even if the metapage copy counts none: the worker's copy may have newer ones.
 	if (!stream_read(
 			check->index, check->meta, segment, StreamKind::kTombstones, row / 8, (step + 7) / 8, dead, nullptr))
 		return false;
@@ -82,7 +82,8 @@ read_segment(const CopyCheck *check, const SegmentEntry *segment, uint64 row, ui
 	return true;
 }
 
-/// What the pages say about rows [first, first + n) of a segment (null: of the delta). False: pages were recycled.
+/// Compute the checksums of rows [first, first + n) of a segment (null: of the delta) from the pages. Returns false if
+/// pages were recycled.
 bool
 page_checksum(const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, wire::ChecksumReply *sum)
 {
@@ -130,8 +131,9 @@ copy_differs(const CopyCheck *check, const SegmentEntry *segment, uint64 first, 
 	pg_unreachable();
 }
 
-/// False: the copy has changed or gone meanwhile, so that there is nothing to compare any more. exact_dead: vacuum has
-/// finished all that the copy's tombstones are of, so that they must be equal. first: of a segment a multiple of 8.
+/// Compare rows [first, first + n). Returns false if the copy has changed or gone meanwhile, so that there is nothing
+/// left to compare. exact_dead: no vacuum is unfinished for the copy's tombstones, so they must be equal. first: a
+/// multiple of 8 for a segment.
 bool
 check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, bool exact_dead)
 {
@@ -177,7 +179,7 @@ check_rows(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 e
 	return true;
 }
 
-/// What describes the structure of a segment; as check_range.
+/// Compare the description of a segment's structure. Returns false as check_range does.
 bool
 check_structure(CopyCheck *check, const SegmentEntry *segment)
 {
@@ -265,7 +267,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
-				!(check_structure(&check, &meta->segments[i]) && // before what is derived of it
+				!(check_structure(&check, &meta->segments[i]) && // before the values derived from it
 					check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact)))
 				return;
 	(void) check_rows(

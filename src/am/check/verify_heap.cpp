@@ -1,8 +1,8 @@
-// vectorgpu_check, the table: every row that a fresh snapshot sees is in the index, with the value that it has in the
-// table. Exact, and in one pass: the table's rows come in TID order, and so do the index's. See verify.hpp.
-#include "am/check/verify.hpp"
+// vectorgpu_check, the table: every row that a new snapshot sees is in the index with its value. Exact, in one pass,
+// since the rows of the table and of the index both come in TID order. See verify_heap.hpp.
+#include "am/check/verify_heap.hpp"
 
-#include "am/build/build.hpp"
+#include "am/build/block_rows.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "storage/value_format.hpp"
 
@@ -27,7 +27,7 @@ struct HeapCheck
 	Relation heap;
 	const MetaData *meta;
 	const SegmentFormat *format;
-	RowMerge rows; // of the index
+	RowMerge rows; // rows of the index
 	MergedRow at;
 	bool at_end;
 	uint64 n_checked;
@@ -48,14 +48,14 @@ same_value(const HeapCheck *check, const char *vector, const void *stored)
 		memcmp(vector, stored, row_bytes(check->meta, vector)) == 0;
 }
 
-/// The RowSink of the table scan: rows in TID order, vector null for NULL.
+/// The RowSink of the table scan.
 void
 check_row(void *state, RowId row, const char *vector)
 {
 	HeapCheck *check = static_cast<HeapCheck *>(state);
 
 	CHECK_FOR_INTERRUPTS();
-	// Rows of the index that the snapshot does not see are passed over.
+	// Skip rows of the index that the snapshot does not see.
 	while (!check->at_end && check->at.row < row)
 		step(check);
 	if (check->at_end || check->at.row != row)
@@ -102,8 +102,8 @@ check_heap(
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);
 	step(check);
 
-	// A scan with this snapshot and without synchronisation gives the table's blocks in order. Who brings a scan of
-	// their own says that it may be synchronised, whether it is or not: PostgreSQL asserts that.
+	// A scan with this snapshot and without synchronisation returns the table's blocks in order. A caller that passes
+	// its own scan must say that it may be synchronised, which PostgreSQL asserts even if it is not.
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = nullptr;

@@ -1,5 +1,6 @@
-// vectorgpu_check, the metapage: its numbers must fit each other, and every block have one owner. See verify.hpp.
-#include "am/check/verify.hpp"
+// vectorgpu_check, the metapage: its numbers must be consistent, and every block must have one owner. See
+// verify_meta.hpp.
+#include "am/check/verify_meta.hpp"
 
 #include "am/method/am_interface.hpp"
 #include "storage/delta.hpp"
@@ -15,7 +16,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// A run of blocks and what the metapage says it is for.
+/// A run of blocks and its owner according to the metapage.
 struct Extent
 {
 	uint64 start;
@@ -57,9 +58,9 @@ check_shape(Relation index, const MetaData *meta)
 	const char *problem;
 
 	require(index, am->supports(meta->element, meta->metric), "The metapage names no known kind of index.");
-	// Values of the column are read as what the metapage says.
+	// The metapage determines how values of the column are read.
 	require(index, (code & 0xFFFF) == shape_code(meta->element, meta->metric),
-		"The metapage is of another operator class.");
+		"The metapage belongs to another operator class.");
 	problem = am->check_options != nullptr ? am->check_options(index, meta) : nullptr;
 	require(index, problem == nullptr, problem);
 	if (meta->element == ElementType::kSet)
@@ -85,7 +86,7 @@ check_stream(Relation index, const SegmentEntry *segment, StreamKind kind, uint6
 				static_cast<int>(kind), segment->id, stream->n_bytes, n_bytes));
 }
 
-/// The vectors, and the streams that only the access method knows.
+/// Check the sizes of the vectors and of the access method's own streams.
 void
 check_vector_streams(Relation index, const MetaData *meta, const SegmentEntry *segment)
 {
@@ -112,7 +113,7 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 		const SegmentEntry *segment = &meta->segments[i];
 		const uint64 max_bytes = static_cast<uint64>(meta->high_water) * kPayloadBytes;
 
-		require(index, segment->id < meta->next_segment_id, "A segment has an ID that was never given out.");
+		require(index, segment->id < meta->next_segment_id, "A segment has an ID that was never assigned.");
 		require(
 			index, i == 0 || segment->id > meta->segments[i - 1].id, "The segments are not in the order of their IDs.");
 		for (uint32 j = 0; j < kMaxStreams; j++)
@@ -122,7 +123,7 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 			require(index, stream->n_bytes <= max_bytes, "A stream is larger than the index.");
 			add_extent(list, stream->start_block, stream_blocks(stream->n_bytes), "segment", segment->id);
 		}
-		// Bounded before they are multiplied.
+		// Check the bounds before multiplying.
 		require(index, segment->n_rows <= max_bytes && segment->n_null_rows <= max_bytes,
 			"A segment has more rows than the index has room for.");
 		require(index, segment->n_dead <= segment->n_rows + segment->n_null_rows,
@@ -145,7 +146,7 @@ check_chunks(Relation index, const MetaData *meta, ExtentList *list)
 	{
 		const DeltaChunk *chunk = &meta->chunks[i];
 
-		require(index, chunk->id < meta->next_chunk_id, "A chunk of the delta has an ID that was never given out.");
+		require(index, chunk->id < meta->next_chunk_id, "A chunk of the delta has an ID that was never assigned.");
 		require(index, i == 0 || chunk->first_row == next_row, "The chunks of the delta have gaps.");
 		require(index, chunk_capacity(meta, chunk) > 0, "A chunk of the delta has no room for a row.");
 		next_row = chunk->first_row + chunk_capacity(meta, chunk);
@@ -156,7 +157,7 @@ check_chunks(Relation index, const MetaData *meta, ExtentList *list)
 			"The delta's first row lies outside of its chunks.");
 }
 
-/// Every block behind the metapage and before high_water has one owner, or is counted as leaked.
+/// Check that every block between the metapage and high_water has one owner or is counted as leaked.
 void
 check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResult *result)
 {
@@ -179,8 +180,8 @@ check_extents(Relation index, const MetaData *meta, ExtentList *list, CheckResul
 		owned += extent->n_blocks;
 		if (next > meta->high_water)
 			page_corrupted(index, 0,
-				psprintf("Blocks up to " UINT64_FORMAT " of %s %u were never given out.", next, extent->owner,
-					extent->number));
+				psprintf("Blocks up to " UINT64_FORMAT " of %s %u lie beyond the end of the index's blocks.", next,
+					extent->owner, extent->number));
 		if (in_use && next > n_file)
 			page_corrupted(index, n_file,
 				psprintf(
@@ -200,7 +201,7 @@ check_metapage(Relation index, const MetaData *meta, CheckResult *result)
 {
 	ExtentList *list = static_cast<ExtentList *>(palloc0(sizeof(ExtentList)));
 
-	require(index, meta->high_water >= 1, "The metapage says that no block was ever given out.");
+	require(index, meta->high_water >= 1, "The metapage says that the index has no blocks.");
 	check_shape(index, meta);
 	check_segments(index, meta, list);
 	check_chunks(index, meta, list);

@@ -1,7 +1,9 @@
-// See copy_feed.hpp. The order makes the version true: the metapage first, then everything that it promises, which can
-// only be newer by then, and the version last.
+// See copy_feed.hpp. The order of reading makes the version right: first the metapage, then the contents it lists,
+// which can only be newer by then, and the version is published last.
 #include "am/feed/copy_feed.hpp"
 
+#include "am/feed/feed_session.hpp"
+#include "am/feed/feed_tombstones.hpp"
 #include "am/method/am_interface.hpp"
 #include "storage/delta.hpp"
 #include "storage/stream.hpp"
@@ -17,94 +19,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kRowsPerRequest = 64 * 1024;
-constexpr uint32 kMaxStates = 2 * wire::kMaxSegmentsPerCopy; // current and loading
-
-/// One call's state.
-struct Feed
-{
-	Relation index;
-	const FeedLimits *limits;
-	FeedOutcome *outcome;
-	BufferAccessStrategy strategy;
-	MetaData *meta;
-	const WorkerStructure *structure; // null: the copy has rows only
-	uint64 delta_end;
-	wire::CopyKey key;
-	wire::CopyState copy;
-	uint32 n_segments;
-	wire::SegmentState segments[kMaxStates];
-	char *buffer; // one request's rows
-	Size capacity;
-	Size vector_bytes;         // of a row, or slot, of the delta
-	Size segment_vector_bytes; // of a row of a segment
-};
-
-bool
-stop(Feed *feed, FeedResult result, bridge::Fallback reason)
-{
-	feed->outcome->result = result;
-	feed->outcome->reason = reason;
-	return false;
-}
-
-/// The reply to a request, of no interest but for its status. False stops the feed.
-bool
-receive(Feed *feed)
-{
-	wire::ReplyHeader header;
-	bridge::Fallback reason;
-
-	if (!bridge::session_receive(&header, nullptr, 0, &reason))
-		return stop(feed, FeedResult::kFailed, reason);
-	if (header.status == wire::ReplyStatus::kOk)
-		return true;
-	if (header.status == wire::ReplyStatus::kBusy)
-		return stop(feed, FeedResult::kBusy, bridge::Fallback::kLoading);
-	return stop(feed, FeedResult::kFailed, bridge::fallback_of(header.status));
-}
-
-bool
-submit(Feed *feed, wire::RequestType type, const wire::Part *parts, size_t n_parts)
-{
-	bridge::Fallback reason;
-
-	return bridge::session_submit(type, &feed->key, parts, n_parts, &reason) || stop(feed, FeedResult::kFailed, reason);
-}
-
-bool
-request(Feed *feed, wire::RequestType type, const wire::Part *parts, size_t n_parts)
-{
-	return submit(feed, type, parts, n_parts) && receive(feed);
-}
-
-/// DESCRIBE or CREATE: fills in what the worker has. *absent: there is no copy.
-bool
-ask_state(Feed *feed, wire::RequestType type, const wire::Part *parts, size_t n_parts, bool *absent)
-{
-	char body[sizeof(wire::CopyState) + kMaxStates * sizeof(wire::SegmentState)];
-	wire::ReplyHeader header;
-	bridge::Fallback reason;
-
-	*absent = false;
-	if (!bridge::session_request(type, &feed->key, parts, n_parts, &header, body, sizeof(body), &reason))
-		return stop(feed, FeedResult::kFailed, reason);
-	if (header.status == wire::ReplyStatus::kAbsent)
-	{
-		*absent = true;
-		return true;
-	}
-	if (header.status == wire::ReplyStatus::kBusy)
-		return stop(feed, FeedResult::kBusy, bridge::Fallback::kLoading);
-	if (header.status != wire::ReplyStatus::kOk)
-		return stop(feed, FeedResult::kFailed, bridge::fallback_of(header.status));
-	memcpy(&feed->copy, body, sizeof(feed->copy));
-	feed->n_segments = Min(header.n_items, kMaxStates);
-	memcpy(feed->segments, body + sizeof(feed->copy), feed->n_segments * sizeof(wire::SegmentState));
-	return true;
-}
-
-/// Of what describes a segment's structure; none if it has no rows.
+/// Return the bytes that describe a segment's structure; 0 if it has no rows.
 uint64
 structure_bytes(const Feed *feed, const SegmentEntry *segment)
 {
@@ -123,7 +38,7 @@ all_structure_bytes(const Feed *feed)
 	return n_bytes;
 }
 
-/// Of vectors and structure: what loading the copy takes.
+/// Return the bytes of vectors and structure that loading the copy takes.
 uint64
 load_bytes(const Feed *feed)
 {
@@ -135,7 +50,7 @@ load_bytes(const Feed *feed)
 	return n_bytes;
 }
 
-/// Takes the lease, making the copy if there is none.
+/// Take the lease; create the copy if there is none.
 bool
 create(Feed *feed)
 {
@@ -149,20 +64,11 @@ create(Feed *feed)
 	create.element = feed->meta->element;
 	create.metric = copy_metric(feed->structure, feed->meta);
 	create.kind = feed->structure != nullptr ? feed->structure->kind(feed->meta) : wire::CopyKind::kRows;
-	return ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
-		(!absent || stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
+	return feed_ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
+		(!absent || feed_stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
 
-wire::SegmentState *
-state_of(Feed *feed, uint32 segment)
-{
-	for (uint32 i = 0; i < feed->n_segments; i++)
-		if (feed->segments[i].segment == segment)
-			return &feed->segments[i];
-	return nullptr;
-}
-
-/// What an existing copy lacks, in bytes.
+/// Return the bytes that an existing copy lacks.
 uint64
 missing_bytes(Feed *feed)
 {
@@ -174,7 +80,7 @@ missing_bytes(Feed *feed)
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
 		const SegmentEntry *segment = &meta->segments[i];
-		const wire::SegmentState *state = state_of(feed, segment->id);
+		const wire::SegmentState *state = feed_segment_state(feed, segment->id);
 
 		if (state == nullptr || state->sealed == 0)
 		{
@@ -189,13 +95,7 @@ missing_bytes(Feed *feed)
 		other_bytes;
 }
 
-bool
-past_deadline(const Feed *feed)
-{
-	return feed->limits->deadline_ns != 0 && wire::monotonic_ns() >= feed->limits->deadline_ns;
-}
-
-/// Rows that fit one request.
+/// Return the number of rows that fit one request.
 uint64
 rows_per_request(const Feed *feed, Size vector_bytes)
 {
@@ -211,10 +111,11 @@ submit_rows(Feed *feed, wire::RequestType type, uint32 segment, uint64 position,
 	const Size vector_bytes = segment == 0 ? feed->vector_bytes : feed->segment_vector_bytes;
 	const wire::Part parts[] = {{&rows, sizeof(rows)}, {feed->buffer, n * (sizeof(uint64) + vector_bytes)}};
 
-	return submit(feed, type, parts, lengthof(parts));
+	return feed_submit(feed, type, parts, lengthof(parts));
 }
 
-/// Reads rows of a segment into the buffer, as LOAD_ROWS wants them. False stops the feed: pages were recycled.
+/// Read rows of a segment into the buffer in the layout of LOAD_ROWS. Returns false, and stops the feed, if pages were
+/// recycled.
 bool
 read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint64 n)
 {
@@ -226,10 +127,10 @@ read_segment_rows(Feed *feed, const SegmentEntry *segment, uint64 position, uint
 			   (vector_bytes == 0 ||
 				   stream_read(feed->index, feed->meta, segment, StreamKind::kVectors, position * vector_bytes,
 					   n * vector_bytes, feed->buffer + n * sizeof(RowId), feed->strategy))) ||
-		stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
 }
 
-/// While the worker takes one part, the next one is read.
+/// Send rows of a segment from `position` on. While the worker takes one part, the next one is read.
 bool
 load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 {
@@ -245,12 +146,12 @@ load_rows(Feed *feed, const SegmentEntry *segment, uint64 position)
 		bool good;
 
 		CHECK_FOR_INTERRUPTS();
-		if (past_deadline(feed))
-			return stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
+		if (feed_past_deadline(feed))
+			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
 		if (!submit_rows(feed, wire::RequestType::kLoadRows, segment->id, position, n))
 			return false;
 		good = n_next == 0 || read_segment_rows(feed, segment, next, n_next);
-		if (!receive(feed) || !good)
+		if (!feed_receive(feed) || !good)
 			return false;
 		position = next;
 		n = n_next;
@@ -271,19 +172,19 @@ load_structure(Feed *feed, const SegmentEntry *segment, uint64 position)
 		const wire::Part parts[] = {{&structure, sizeof(structure)}, {feed->buffer, n}};
 
 		CHECK_FOR_INTERRUPTS();
-		if (past_deadline(feed))
-			return stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
+		if (feed_past_deadline(feed))
+			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
 		(void) VG_FAULT("feed_structure");
 		if (!feed->structure->read(feed->index, feed->meta, segment, position, n, feed->buffer, feed->strategy))
-			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		if (!request(feed, wire::RequestType::kLoadStructure, parts, lengthof(parts)))
+			return feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		if (!feed_request(feed, wire::RequestType::kLoadStructure, parts, lengthof(parts)))
 			return false;
 		position += n;
 	}
 	return true;
 }
 
-/// state: what of the segment is there already; null: nothing.
+/// Send a segment. state: the part of it that the copy already has; null: nothing.
 bool
 load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *state)
 {
@@ -292,7 +193,7 @@ load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *
 
 	return load_rows(feed, segment, state != nullptr ? state->n_rows : 0) &&
 		load_structure(feed, segment, state != nullptr ? state->structure_bytes : 0) &&
-		request(feed, wire::RequestType::kSeal, &part, 1);
+		feed_request(feed, wire::RequestType::kSeal, &part, 1);
 }
 
 bool
@@ -301,7 +202,7 @@ load_segments(Feed *feed)
 	for (uint32 i = 0; i < feed->meta->n_segments; i++)
 	{
 		const SegmentEntry *segment = &feed->meta->segments[i];
-		const wire::SegmentState *state = state_of(feed, segment->id);
+		const wire::SegmentState *state = feed_segment_state(feed, segment->id);
 
 		if (state == nullptr || state->sealed == 0)
 			if (!load_segment(feed, segment, state))
@@ -311,7 +212,7 @@ load_segments(Feed *feed)
 }
 
 bool
-append_rows(Feed *feed, uint64 first, uint64 end)
+send_delta_rows(Feed *feed, uint64 first, uint64 end)
 {
 	const uint64 step = rows_per_request(feed, feed->vector_bytes);
 
@@ -320,106 +221,19 @@ append_rows(Feed *feed, uint64 first, uint64 end)
 		const uint64 n = Min(step, end - first);
 
 		CHECK_FOR_INTERRUPTS();
-		if (past_deadline(feed))
-			return stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
+		if (feed_past_deadline(feed))
+			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
 		(void) VG_FAULT("feed_delta");
-		// NULL rows leave their place as it is: zeros are as good as anything there, and finite.
+		// NULL rows do not write their place in the buffer; zeros there are finite values.
 		memset(feed->buffer + n * sizeof(uint64), 0, n * feed->vector_bytes);
 		if (!delta_read(feed->index, feed->meta, first, n, reinterpret_cast<uint64 *>(feed->buffer),
 				feed->buffer + n * sizeof(uint64), feed->vector_bytes))
-			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		if (!submit_rows(feed, wire::RequestType::kAppend, 0, first, n) || !receive(feed))
+			return feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		if (!submit_rows(feed, wire::RequestType::kAppend, 0, first, n) || !feed_receive(feed))
 			return false;
 		feed->outcome->delta_rows += n;
 		first += n;
 	}
-	return true;
-}
-
-bool
-send_bits(Feed *feed, uint32 segment, uint64 generation, uint64 first_bit, uint64 n_bits, bool last)
-{
-	const wire::TombstonesRequest tombstones = {
-		generation, first_bit, static_cast<uint32_t>(n_bits), segment, last ? 1U : 0U, 0};
-	const wire::Part parts[] = {{&tombstones, sizeof(tombstones)}, {feed->buffer, (n_bits + 7) / 8}};
-
-	return request(feed, wire::RequestType::kTombstones, parts, lengthof(parts));
-}
-
-/// Bits that fit one request, a multiple of 8.
-uint64
-bits_per_request(const Feed *feed)
-{
-	return (feed->capacity - sizeof(wire::TombstonesRequest)) / 8 * 64;
-}
-
-bool
-send_segment_tombstones(Feed *feed, const SegmentEntry *segment)
-{
-	const uint64 step = bits_per_request(feed);
-
-	for (uint64 bit = 0; bit < segment->n_rows; bit += step)
-	{
-		const uint64 n = Min(step, segment->n_rows - bit);
-
-		CHECK_FOR_INTERRUPTS();
-		(void) VG_FAULT("feed_tombstones");
-		if (!stream_read(feed->index, feed->meta, segment, StreamKind::kTombstones, bit / 8, (n + 7) / 8, feed->buffer,
-				feed->strategy))
-			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		if (n % 8 != 0) // bits of NULL rows may follow in the last byte
-			feed->buffer[n / 8] &= static_cast<char>((1 << (n % 8)) - 1);
-		if (!send_bits(feed, segment->id, segment->tombstone_generation, bit, n, bit + n == segment->n_rows))
-			return false;
-	}
-	return true;
-}
-
-/// The dead flags of delta rows that the copy has already.
-bool
-send_delta_tombstones(Feed *feed, uint64 first, uint64 end)
-{
-	const uint64 step = Min(kRowsPerRequest, feed->capacity / sizeof(uint64) / 2);
-	uint64 *headers = static_cast<uint64 *>(palloc(step * sizeof(uint64)));
-
-	while (first < end)
-	{
-		const uint64 n = Min(step, end - first);
-
-		CHECK_FOR_INTERRUPTS();
-		if (!delta_read(feed->index, feed->meta, first, n, headers, nullptr, 0))
-			return stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
-		memset(feed->buffer, 0, (n + 7) / 8);
-		for (uint64 i = 0; i < n; i++)
-			if ((headers[i] & (kDeltaDead | kDeltaNull)) != 0)
-				feed->buffer[i / 8] |= static_cast<char>(1 << (i % 8));
-		if (!send_bits(feed, 0, feed->meta->tombstone_generation, first, n, first + n == end))
-			return false;
-		first += n;
-	}
-	pfree(headers);
-	return true;
-}
-
-bool
-send_tombstones(Feed *feed, uint64 held_end)
-{
-	const MetaData *meta = feed->meta;
-	const uint64 delta_first = Max(meta->delta_first_row, feed->copy.delta_first);
-	const uint64 had_to = Min(held_end, feed->delta_end);
-
-	for (uint32 i = 0; i < meta->n_segments; i++)
-	{
-		const SegmentEntry *segment = &meta->segments[i];
-		const wire::SegmentState *state = state_of(feed, segment->id);
-
-		if (segment->n_dead > 0 && segment->n_rows > 0 &&
-			(state == nullptr || state->tombstone_generation < segment->tombstone_generation) &&
-			!send_segment_tombstones(feed, segment))
-			return false;
-	}
-	if (feed->copy.delta_tombstone_generation < meta->tombstone_generation && delta_first < had_to)
-		return send_delta_tombstones(feed, delta_first, had_to);
 	return true;
 }
 
@@ -436,7 +250,7 @@ publish(Feed *feed)
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		ids[i] = meta->segments[i].id;
 	(void) VG_FAULT("feed_publish");
-	return request(feed, wire::RequestType::kManifest, parts, lengthof(parts));
+	return feed_request(feed, wire::RequestType::kManifest, parts, lengthof(parts));
 }
 
 bool
@@ -444,7 +258,7 @@ segments_missing(Feed *feed)
 {
 	for (uint32 i = 0; i < feed->meta->n_segments; i++)
 	{
-		const wire::SegmentState *state = state_of(feed, feed->meta->segments[i].id);
+		const wire::SegmentState *state = feed_segment_state(feed, feed->meta->segments[i].id);
 
 		if (state == nullptr || state->sealed == 0)
 			return true;
@@ -452,7 +266,7 @@ segments_missing(Feed *feed)
 	return false;
 }
 
-/// True if the worker refuses so much, whatever it lets go for it.
+/// True if the worker refuses a copy of this size even if it evicts all others.
 bool
 never_fits(uint64 n_bytes)
 {
@@ -461,7 +275,7 @@ never_fits(uint64 n_bytes)
 	if (bridge::worker_on_gpu())
 	{
 		if (bridge::settings.gpu_memory_mb == 0)
-			return false; // the worker knows what the GPU has left
+			return false; // only the worker knows how much memory the GPU has left
 		most += static_cast<uint64>(bridge::settings.gpu_memory_mb) << 20;
 	}
 	return n_bytes > most;
@@ -476,14 +290,14 @@ run(Feed *feed)
 	bool lease;
 	uint64 held_end;
 
-	if (!ask_state(feed, wire::RequestType::kDescribe, nullptr, 0, &absent))
+	if (!feed_ask_state(feed, wire::RequestType::kDescribe, nullptr, 0, &absent))
 		return false;
 	fresh = absent || feed->copy.current == 0;
 	if (fresh && load_bytes(feed) > feed->limits->load_bytes)
-		return never_fits(load_bytes(feed)) ? stop(feed, FeedResult::kFailed, bridge::Fallback::kTooLarge)
-											: stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
+		return never_fits(load_bytes(feed)) ? feed_stop(feed, FeedResult::kFailed, bridge::Fallback::kTooLarge)
+											: feed_stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	if (!fresh && missing_bytes(feed) > feed->limits->ship_bytes)
-		return stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
+		return feed_stop(feed, FeedResult::kTooMuch, bridge::Fallback::kLoading);
 	lease = fresh || segments_missing(feed) || feed->copy.version.manifest_generation < meta->manifest_generation ||
 		feed->copy.version.tombstone_generation < meta->tombstone_generation;
 	if (lease && !create(feed))
@@ -492,12 +306,13 @@ run(Feed *feed)
 	held_end = feed->copy.version.delta_end;
 	if (lease && !load_segments(feed))
 		return false;
-	// Rows that a merge has taken out of the delta are a gap until the manifest tells the copy of it.
-	if (held_end >= meta->delta_first_row && !append_rows(feed, held_end, feed->delta_end))
+	// If a merge has taken rows out of the delta that the copy lacks, later rows can be sent only after the new
+	// manifest.
+	if (held_end >= meta->delta_first_row && !send_delta_rows(feed, held_end, feed->delta_end))
 		return false;
 	if (lease && !(send_tombstones(feed, held_end) && publish(feed)))
 		return false;
-	return held_end >= meta->delta_first_row || append_rows(feed, meta->delta_first_row, feed->delta_end);
+	return held_end >= meta->delta_first_row || send_delta_rows(feed, meta->delta_first_row, feed->delta_end);
 }
 
 bool
@@ -510,7 +325,7 @@ feed_begin(Feed *feed, Relation index, const FeedLimits *limits, FeedOutcome *ou
 	feed->outcome = outcome;
 	feed->capacity = bridge::session_body_capacity();
 	if (feed->capacity < wire::kMinAreaBytes / 2)
-		return stop(feed, FeedResult::kFailed, bridge::Fallback::kGone);
+		return feed_stop(feed, FeedResult::kFailed, bridge::Fallback::kGone);
 	(void) VG_FAULT("feed_buffer");
 	feed->buffer = static_cast<char *>(palloc(feed->capacity));
 	outcome->result = FeedResult::kDone;
@@ -567,9 +382,9 @@ feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome)
 		if (feed.meta->high_water > static_cast<BlockNumber>(NBuffers / 2))
 			feed.strategy = GetAccessStrategy(BAS_BULKREAD);
 		if (!worker_holds(access_method(index, feed.meta), feed.meta))
-			stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
+			feed_stop(&feed, FeedResult::kFailed, bridge::Fallback::kRefused);
 		else if (foreign)
-			stop(&feed, FeedResult::kStale, bridge::Fallback::kLoading);
+			feed_stop(&feed, FeedResult::kStale, bridge::Fallback::kLoading);
 		else
 			(void) run(&feed);
 	}
@@ -588,7 +403,7 @@ feed_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, FeedO
 	{
 		feed.meta = const_cast<MetaData *>(meta);
 		set_shape(&feed, meta);
-		sent = append_rows(&feed, first, end);
+		sent = send_delta_rows(&feed, first, end);
 		pfree(feed.buffer);
 	}
 	return sent;

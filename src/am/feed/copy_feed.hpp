@@ -1,7 +1,7 @@
-// Brings the worker's copy of an index up to the index's pages: segments, delta rows, tombstones, and at last the
-// version that they amount to. Stateless between calls, since the worker tells what it has: a load can go on after a
-// pause, in another transaction, with the manifest of then. Used by scans (small indexes, small changes) and by the
-// loader. Holds content locks page by page only, none while it waits for the worker. PG dialect.
+// Updates the worker's copy of an index from the index's pages: segments, delta rows, tombstones, and finally the
+// version of these contents. No state is kept between calls, since the worker reports the state of its copy: a load can
+// continue after a pause, in another transaction and with a newer manifest. Used by scans (small indexes, small
+// changes) and by the loader. Holds one content lock at a time, and none while it waits for the worker. PG dialect.
 #pragma once
 
 #include "am/method/am_interface.hpp"
@@ -12,21 +12,21 @@
 namespace vectorgpu::am
 {
 
-/// How much one call may do.
+/// Limits of one call.
 struct FeedLimits
 {
-	uint64 load_bytes;  // of rows and structure when there is no copy yet: more is kTooMuch
-	uint64 ship_bytes;  // of all that an existing copy lacks: more is kTooMuch
-	uint64 deadline_ns; // CLOCK_MONOTONIC; after it the call returns kMore at the next chance. 0: none
+	uint64 load_bytes;  // greatest size of rows and structure if there is no copy yet; more is kTooMuch
+	uint64 ship_bytes;  // greatest size of the data that an existing copy lacks; more is kTooMuch
+	uint64 deadline_ns; // CLOCK_MONOTONIC; the call returns kMore soon after it. 0: none
 };
 
 enum class FeedResult : uint8
 {
-	kDone,    // the copy has the version that the call has read, or a newer one
+	kDone,    // the copy has the version that the call read, or a newer one
 	kMore,    // the deadline has passed: call again
 	kTooMuch, // over the limits: nothing was sent
 	kBusy,    // another session is loading
-	kStale,   // pages were recycled while they were read: call again
+	kStale,   // pages were recycled during the read: call again
 	kFailed,  // see FeedOutcome::reason
 };
 
@@ -38,10 +38,10 @@ struct FeedOutcome
 	bool made;         // the copy is new
 };
 
-/// Names the copy of an index.
+/// Fill in the key that identifies the copy of an index.
 void copy_key(Relation index, const MetaData *meta, wire::CopyKey *key);
 
-/// Bytes of a vector of a segment as the worker has it: values that are no vectors are in the structure alone.
+/// Return the bytes per segment row that the worker holds as a vector; 0 if values are only in the structure.
 inline Size
 segment_vector_bytes(const WorkerStructure *structure, const MetaData *meta)
 {
@@ -50,13 +50,14 @@ segment_vector_bytes(const WorkerStructure *structure, const MetaData *meta)
 	return kind == wire::CopyKind::kMatch || kind == wire::CopyKind::kCodes ? 0 : meta_vector_bytes(meta);
 }
 
-/// Bytes of all vectors in segments and in the delta.
+/// Return the bytes of all vectors in segments and in the delta.
 uint64 copy_bytes(const MetaData *meta, uint64 delta_end);
 
-/// Needs a session (bridge::session_ready) and a lock on the index.
+/// Update the copy. Needs a session (bridge::session_ready) and a lock on the index.
 void feed_copy(Relation index, const FeedLimits *limits, FeedOutcome *outcome);
 
-/// Sends delta rows [first, end) only; for a copy that is known to lack no more. False: the worker did not take them.
+/// Send only delta rows [first, end), for a copy that is known to lack nothing else. Returns false if the worker did
+/// not take them.
 bool feed_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, FeedOutcome *outcome);
 
 } // namespace vectorgpu::am

@@ -1,14 +1,14 @@
 // See loader.hpp.
 //
-// A load takes as long as the index is large, and must hold up nobody meanwhile. It therefore works in slices of a
-// fifth of a second; each is a transaction of its own that opens table and index by ConditionalLock and lets them go at
-// its end, so that DROP INDEX waits for one slice at most. What the worker has so far it tells itself (see
-// copy_feed.hpp), so that a slice needs nothing from the one before but the session, which holds the lease.
+// A load of a large index takes long and must not delay other sessions. It therefore works in slices of a fifth of a
+// second. Each slice is a transaction that opens table and index with ConditionalLock and releases them at its end, so
+// DROP INDEX waits for at most one slice. The worker reports how much of the copy it has (copy_feed.hpp), so a slice
+// needs nothing from the previous one except the session, which holds the lease.
 //
 // DROP DATABASE, ALTER DATABASE and CREATE DATABASE ... TEMPLATE wait for up to five seconds until no process is
-// connected, and PostgreSQL 15 has no way to leave a database but to exit. They hold a lock on the database that new
-// connections take too: before each slice the loader tries that one, and exits if it is not to be had. The next scan
-// asks for a new loader.
+// connected, and in PostgreSQL 15 a process leaves a database only by exiting. These commands hold a lock on the
+// database that new connections take too. Before each slice the loader tries to take that lock, and exits if it cannot.
+// The next scan requests a new loader.
 #include "am/feed/loader.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -50,10 +50,10 @@ namespace
 {
 
 constexpr uint64 kNsPerMs = 1000 * 1000;
-constexpr uint64 kSliceMs = 150; // and what one request more can take
-constexpr long kPauseMs = 100;   // when the index is locked, or another session loads it
+constexpr uint64 kSliceMs = 150; // the last request of a slice may take longer
+constexpr long kPauseMs = 100;   // while the index is locked or another session loads it
 constexpr int kLongestWaitMs = 60 * 1000;
-constexpr uint64 kOrderLifeMs = 30 * 1000; // of an order whose loader does not start
+constexpr uint64 kOrderLifeMs = 30 * 1000; // lifetime of an order whose loader does not start
 constexpr int kStalesInARow = 100;
 
 struct LoadOrder
@@ -80,11 +80,11 @@ slot_is_dead(bridge::LoaderSlot *slot, uint64 now)
 
 	if (pid != 0)
 		return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
-	// Another session's order may be of this very moment, after `now` was read.
+	// Another session may have made its order after `now` was read, so compare without a subtraction.
 	return now > pg_atomic_read_u64(&slot->since) + kOrderLifeMs;
 }
 
-/// Takes a slot for the order; -1 if the same order is there already, or none is free.
+/// Take a slot for the order; return -1 if the same order exists or no slot is free.
 int
 take_slot(bridge::SharedState *shared, uint64 code)
 {
@@ -122,7 +122,7 @@ on_loader_exit(int status, Datum argument)
 	free_slot(bridge::shared_state(), current_order.slot, order_code(current_order.database, current_order.index));
 }
 
-/// True if the database is open for connections: nobody is dropping, copying or renaming it.
+/// True if the database is open for connections: no session is dropping, copying or renaming it.
 bool
 database_is_free()
 {
@@ -138,14 +138,14 @@ database_is_free()
 enum class Slice
 {
 	kMore,
-	kWait, // and try again
+	kWait, // then try again
 	kEnd,
 };
 
 Slice
 after_feed(const FeedOutcome *outcome, int *stales)
 {
-	static bool made = false; // in one of the slices
+	static bool made = false; // by any slice
 
 	made = made || outcome->made;
 	*stales = outcome->result == FeedResult::kStale ? *stales + 1 : 0;
@@ -165,12 +165,12 @@ after_feed(const FeedOutcome *outcome, int *stales)
 		case FeedResult::kFailed:
 			break;
 	}
-	bridge::note_fallback(outcome->reason, "It did not take an index that was to be loaded in the background.");
+	bridge::note_fallback(outcome->reason, "It did not accept an index that was to be loaded in the background.");
 	bridge::count_index_fallback(current_order.index, outcome->reason);
 	return Slice::kEnd;
 }
 
-/// One transaction.
+/// Run one slice in its own transaction.
 Slice
 load_slice(int *stales)
 {
@@ -219,7 +219,7 @@ loader_request(Relation index)
 	LoadOrder order;
 	uint64 code;
 
-	// Another process cannot see a relation of this transaction.
+	// Another process cannot see a relation that this transaction has created.
 	if (shared == nullptr || RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return;
@@ -256,7 +256,7 @@ loader_pid(Oid database, Oid index_oid)
 	return 0;
 }
 
-/// The loader's work. Returns when the copy is complete or nothing more can be done.
+/// The loader's main loop. Returns when the copy is complete or cannot be completed.
 void
 loader_run()
 {

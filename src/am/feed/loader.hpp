@@ -1,5 +1,5 @@
-// The loader: a dynamic background worker that copies one large index, or a large change of one, to the worker process,
-// and ends. PG dialect.
+// The loader: a dynamic background worker that copies one large index, or a large change of one, to the worker process
+// and then exits. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -7,11 +7,11 @@
 namespace vectorgpu::am
 {
 
-/// Asks for a background load. For scans: cheap, never raises, never waits; nothing happens while as many loads as may
-/// be are under way, or the same one is.
+/// Request a background load. For scans: cheap, never raises an error, never waits. Does nothing if the same load, or
+/// the greatest allowed number of loads, is in progress.
 void loader_request(Relation index);
 
-/// Tells what the process identifier of the loader of an index is; 0 if none is at work.
+/// Return the process id of the loader of an index; 0 if none is running.
 int loader_pid(Oid database, Oid index_oid);
 
 } // namespace vectorgpu::am

@@ -20,11 +20,11 @@ namespace
 using namespace vectorgpu;
 using namespace vectorgpu::am;
 
-constexpr int kTries = 1000; // while another session loads the index: 20 s
+constexpr int kTries = 1000; // tries while another session loads the index: 20 s
 constexpr long kPauseMs = 20;
 constexpr int kNextSessionMs = 1000;
 constexpr uint64 kLargeLoadBytes =
-	32 * 1024 * 1024; // worth another session: a request costs as much as copying some 100 KB
+	32 * 1024 * 1024; // bytes that justify another session: a request costs as much as copying about 100 KB
 
 void
 open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
@@ -50,8 +50,8 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
 }
 
-/// Loads until the copy is what the pages are. A worker that ends meanwhile, or has ended since the session last asked
-/// it, is replaced: the next one is given the index, once, since the index may be what they end of.
+/// Load until the copy equals the pages. If the worker ends meanwhile, or has ended since the session's last request,
+/// the next worker gets the index. This is done only once, since the index may be the reason why workers end.
 void
 load(Relation index)
 {
@@ -76,13 +76,13 @@ load(Relation index)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	bridge::session_close(); // and with it a lease
+	bridge::session_close(); // which also ends a lease
 	bridge::raise_fallback(outcome.reason);
 }
 
 } // namespace
 
-/// vectorgpu_prewarm(index regclass): brings the worker's copy up to date; returns the bytes of its vectors.
+/// vectorgpu_prewarm(index regclass): update the worker's copy; return the bytes of its vectors.
 Datum
 vectorgpu_prewarm(PG_FUNCTION_ARGS)
 {
@@ -111,7 +111,7 @@ vectorgpu_prewarm(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(static_cast<int64>(bytes));
 }
 
-/// vectorgpu_evict(index regclass): drops the worker's copy; true if there was one.
+/// vectorgpu_evict(index regclass): drop the worker's copy; return true if there was one.
 Datum
 vectorgpu_evict(PG_FUNCTION_ARGS)
 {

@@ -1,9 +1,9 @@
-// The SQL function vectorgpu_kmeans: k-means over a column, by the algorithm that trains indexes. PG dialect.
+// The SQL function vectorgpu_kmeans: k-means over a column, with the algorithm that trains indexes. PG dialect.
 //
-// Rows are read by a query of the caller's, so that privileges and row-level security are the executor's business. One
-// reading fills the training sample, as many rows as maintenance_work_mem has room for; if there are more, a second one
-// with the same snapshot assigns every row, so that sizes and inertia are always those of the whole relation. The
-// worker trains and assigns where it is there and can (kmeans_worker.hpp).
+// Rows are read by a query that runs as the caller, so the executor enforces privileges and row-level security. The
+// first reading fills the training sample with as many rows as maintenance_work_mem has room for. If there are more
+// rows, a second reading with the same snapshot assigns every row, so sizes and inertia are always those of the whole
+// relation. If a worker is available and able, it trains and assigns (kmeans_worker.hpp).
 #include "pg/postgres.hpp"
 
 #include <algorithm>
@@ -35,13 +35,13 @@ namespace ivf = vectorgpu::engine::ivf;
 constexpr int kBatchRows = 512;
 constexpr int kMaxIterations = 1000;
 
-/// What the function works with; lives in its own memory context.
+/// The state of a call; lives in its own memory context.
 struct Work
 {
 	SPIPlanPtr plan;
 	ivf::KMeansSpec spec;
-	uint64 seen;     // rows read that are not null
-	uint64 capacity; // rows that the sample may have
+	uint64 seen;     // rows read that are not NULL
+	uint64 capacity; // most rows in the sample
 	uint64 allocated;
 	float *sample; // [spec.n_rows, spec.dim]
 	float *centroids;
@@ -51,7 +51,7 @@ struct Work
 	am::KMeansWorker worker;
 	uint32 n_used; // clusters
 	ivf::Coarse coarse;
-	void *assign_memory; // null: this process has not assigned a row yet
+	void *assign_memory; // null: this process has not yet assigned a row
 	Size assign_bytes;
 	MemoryContext context;
 	MemoryContext batch_context;
@@ -59,7 +59,7 @@ struct Work
 
 using ConsumeBatch = void (*)(Work *work, const float *rows, int n);
 
-/// Interrupts may leave from here: the engine's frames hold nothing that needs a destructor.
+/// An interrupt may jump out of here: the engine's frames hold no object that needs a destructor.
 bool
 check_interrupts(void *, uint64_t, uint64_t)
 {
@@ -92,7 +92,7 @@ next_random(Work *work)
 	return work->random;
 }
 
-/// Raises 42804 for a column whose values do not cast to vector.
+/// Raise 42804 if the column's values do not cast to vector.
 void
 require_vectors(Oid relation, const char *column, Oid function)
 {
@@ -102,18 +102,19 @@ require_vectors(Oid relation, const char *column, Oid function)
 	Oid cast;
 	const CoercionPathType vectors = find_coercion_pathway(vector, type, COERCION_EXPLICIT, &cast);
 
-	// A conversion by way of text would take every type, and then complain of the first value.
+	// A conversion through text would accept every type and then fail at the first value.
 	if (vectors != COERCION_PATH_FUNC && vectors != COERCION_PATH_RELABELTYPE && vectors != COERCION_PATH_ARRAYCOERCE)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 				errmsg("column \"%s\" is of type %s, which does not cast to vector", column, format_type_be(type)),
-				errhint("Choose a column of vector, of halfvec or of an array of numbers; a view may cast others.")));
+				errhint(
+					"Choose a column of type vector, halfvec or an array of numbers; a view can cast other types.")));
 }
 
 constexpr char kReadable[] = {
 	RELKIND_RELATION, RELKIND_PARTITIONED_TABLE, RELKIND_VIEW, RELKIND_MATVIEW, RELKIND_FOREIGN_TABLE, '\0'};
 
-/// The query text: the column as the extension's vector type, whatever casts to it.
+/// Return the query text, which casts the column to the extension's vector type.
 const char *
 make_query(Oid relation, const char *column, Oid function)
 {
@@ -125,8 +126,8 @@ make_query(Oid relation, const char *column, Oid function)
 	if (strchr(kReadable, get_rel_relkind(relation)) == nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" has no rows to read", name),
-				errhint("Give a table, a view, a materialized view or a foreign table: of an index, the one that it is "
-						"on.")));
+				errhint("Pass a table, a view, a materialized view or a foreign table; instead of an index, pass its "
+						"table.")));
 	if (get_attnum(relation, column) == InvalidAttrNumber)
 		ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -140,7 +141,7 @@ make_query(Oid relation, const char *column, Oid function)
 		quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name), quoted);
 }
 
-/// Sets the dimensions by the first row, and how many rows there is room for.
+/// Set the dimensions from the first row, and the number of rows for which there is room.
 void
 start_sample(Work *work, int dim)
 {
@@ -153,7 +154,7 @@ start_sample(Work *work, int dim)
 
 	const Size fixed = centroid_bytes + ivf::kmeans_work_bytes(work->spec) +
 		ivf::coarse_bytes(work->spec.dim, work->spec.n_clusters) + kBatchRows * row_bytes;
-	const Size per_row = row_bytes + 16 + (work->spec.balance > 0 ? 1 : 0); // label, two orders, error; a mark
+	const Size per_row = row_bytes + 16 + (work->spec.balance > 0 ? 1 : 0); // label, two orders, error; a flag
 
 	work->capacity = fixed < budget ? (budget - fixed) / per_row : 0;
 	work->capacity = std::min<uint64>(work->capacity, UINT32_MAX);
@@ -163,10 +164,11 @@ start_sample(Work *work, int dim)
 				errmsg("memory for k-means with %u clusters is too small", work->spec.n_clusters),
 				errdetail("%u clusters of %d dimensions need %zu kB.", work->spec.n_clusters, dim,
 					(fixed + work->spec.n_clusters * per_row) / 1024 + 1),
-				errhint("Increase maintenance_work_mem, or ask for fewer clusters.")));
+				errhint("Increase maintenance_work_mem, or request fewer clusters.")));
 }
 
-/// Adds rows to the sample; when it is full, each row of the relation is as likely to be in it (Vitter's algorithm R).
+/// Add rows to the sample. Once it is full, each row of the relation is in it with equal probability (Vitter's
+/// algorithm R).
 void
 sample_batch(Work *work, const float *rows, int n)
 {
@@ -195,7 +197,7 @@ sample_batch(Work *work, const float *rows, int n)
 	}
 }
 
-/// Makes the centroids ready for assignment by this process.
+/// Prepare the centroids for assignment by this process.
 void
 start_assignment(Work *work)
 {
@@ -207,7 +209,7 @@ start_assignment(Work *work)
 	work->assign_memory = MemoryContextAllocHuge(work->context, work->assign_bytes);
 }
 
-/// Counts rows to their clusters.
+/// Assign rows to clusters and count them.
 void
 assign_batch(Work *work, const float *rows, int n)
 {
@@ -228,7 +230,7 @@ assign_batch(Work *work, const float *rows, int n)
 	}
 }
 
-/// Reads all rows, a batch at a time. Called with SPI connected.
+/// Read all rows, one batch at a time. Call with SPI connected.
 void
 read_rows(Work *work, ConsumeBatch consume)
 {
@@ -251,7 +253,7 @@ read_rows(Work *work, ConsumeBatch consume)
 			const Datum datum = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &is_null);
 
 			if (is_null)
-				continue; // a cast may make NULL of a value
+				continue; // a cast may turn a value into NULL
 			const types::VectorValue *value = types::vector_from_datum(datum);
 
 			if (work->spec.dim == 0)
@@ -260,7 +262,7 @@ read_rows(Work *work, ConsumeBatch consume)
 				ereport(ERROR,
 					(errcode(ERRCODE_DATA_EXCEPTION),
 						errmsg("different vector dimensions %u and %d", work->spec.dim, value->dim),
-						errdetail("k-means needs rows of one number of dimensions."),
+						errdetail("For k-means all rows must have the same number of dimensions."),
 						errhint("Select such rows with a view, or declare the column as vector(%u).", work->spec.dim)));
 			if (rows == nullptr)
 				rows = static_cast<float *>(
@@ -283,7 +285,7 @@ read_rows(Work *work, ConsumeBatch consume)
 		pfree(rows);
 }
 
-/// The training by this process.
+/// Train in this process.
 void
 train_here(Work *work)
 {
@@ -297,7 +299,7 @@ train_here(Work *work)
 	work->n_used = report.n_used;
 }
 
-/// Balances what the worker has trained, which trains without: by this process, over the same sample.
+/// Balance the clusters in this process, over the same sample: the worker trains without balance.
 void
 balance_here(Work *work)
 {
@@ -318,7 +320,7 @@ balance_here(Work *work)
 	pfree(trained);
 }
 
-/// Centroids of the sample, then sizes and inertia of all rows.
+/// Compute the centroids of the sample, then sizes and inertia of all rows.
 void
 train(Work *work)
 {
@@ -360,7 +362,7 @@ argument_in_range(FunctionCallInfo fcinfo, int number, const char *name, int lar
 } // namespace
 
 /// vectorgpu_kmeans(relation regclass, column_name name, k int, spherical bool, max_iterations int, balance real, seed
-/// bigint): a row for each cluster.
+/// bigint): one row per cluster.
 Datum
 vectorgpu_kmeans(PG_FUNCTION_ARGS)
 {

@@ -20,22 +20,22 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results asked for at a time
+constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // size of one request for results
 constexpr uint64 kMaxRequestRows = 2048;
-constexpr uint64 kElementsPerMs = 8000; // of rows, that a training by the session deals with
-// Elements compared in all: what the lists of 100 million rows of 128 dimensions take. The worker does one training
-// after the other, so that builds of other sessions would wait for a longer one.
+constexpr uint64 kElementsPerMs = 8000; // row elements per ms of a training in the session
+// Limit on the number of elements compared: as many as for the lists of 100 million rows of 128 dimensions. The worker
+// runs one training after the other, so builds of other sessions would wait for a longer one.
 constexpr double kMostWork = 1.6e13;
 
 bool
 fail(KMeansWorker *worker, bridge::Fallback reason)
 {
-	bridge::note_fallback(reason, "The session goes on with k-means by itself.");
+	bridge::note_fallback(reason, "The session continues k-means without the worker.");
 	worker->assigns = false;
 	return false;
 }
 
-/// n_bytes: exactly what the reply has.
+/// n_bytes: the exact size of the reply.
 bool
 request(KMeansWorker *worker, wire::RequestType type, const wire::Part *parts, Size n_parts, void *body, Size n_bytes)
 {
@@ -75,7 +75,7 @@ read_result(KMeansWorker *worker, wire::BuildResult result, void *to, Size n_byt
 	return true;
 }
 
-/// Rows of a request; 0: not one fits.
+/// Return the number of rows per request; 0 if not even one fits.
 uint64
 request_rows(uint32 dim)
 {
@@ -94,7 +94,7 @@ forget(void *context)
 	worker->open = worker->assigns = false;
 }
 
-/// What the worker can do, worth asking, and there to be asked.
+/// True if the worker is available, can train with this spec, and the work is large enough.
 bool
 can_ask(const engine::ivf::KMeansSpec *spec)
 {
@@ -192,11 +192,10 @@ kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 		return false;
 	worker->assigns = false;
 	if (bridge::session_build() != worker->number || !bridge::session_ready(false) || at_a_time == 0)
-		return false; // what the worker has is another's, or gone
+		return false; // the worker's state belongs to another build, or is gone
 	build.dim = worker->dim;
 	build.element = ElementType::kFloat32;
-	build.metric =
-		Metric::kL2; // centroids as they are: those of spherical clusters have length 1, and so have the rows
+	build.metric = Metric::kL2; // use L2 for all: in spherical clustering centroids and rows have length 1
 	build.n_clusters = n;
 	worker->number = bridge::session_new_build();
 	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0))
@@ -226,7 +225,7 @@ kmeans_worker_assign(KMeansWorker *worker, const float *rows, uint64 n, uint32 *
 	if (bridge::session_build() != worker->number || !bridge::session_ready(false) ||
 		(at_a_time = request_rows(worker->dim)) == 0)
 	{
-		worker->assigns = false; // what the worker has is another's, or gone
+		worker->assigns = false; // the worker's state belongs to another build, or is gone
 		return false;
 	}
 	for (uint64 first = 0; first < n; first += at_a_time)
@@ -255,7 +254,7 @@ kmeans_worker_end(KMeansWorker *worker)
 	const wire::Part part = {&build, sizeof(build)};
 	bridge::Fallback reason;
 
-	// What cannot be ended by a request ends with the session: a build holds memory and one of few places.
+	// If the request fails, end the session to end the build, which holds memory and one of few slots.
 	if (worker->open && bridge::session_build() == worker->number &&
 		!(bridge::session_ready(false) &&
 			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))

@@ -1,6 +1,7 @@
 // See knn_graph.hpp.
 #include "am/functions/knn_graph.hpp"
 
+#include "am/functions/knn_worker.hpp"
 #include "am/method/am_interface.hpp"
 #include "storage/metapage.hpp"
 #include "am/recall/recall.hpp"
@@ -25,16 +26,15 @@ namespace vectorgpu::am
 namespace
 {
 
-// Rows that are asked for together: few first, so that an answer comes soon; sessions are opened for a batch, so then
-// more.
+// Rows in one batch: few at first, so that an answer comes soon; more later, since sessions are opened for each batch.
 constexpr uint32 kFirstSources = 256;
 constexpr uint32 kMostSources = 16384;
-constexpr uint32 kGrowthBits = 2;               // fourfold from batch to batch
-constexpr Size kSourceBytes = 16 * 1024 * 1024; // of their values, above one row's
-constexpr uint32 kBatchEdges = 256 * 1024;      // and what they may have in edges, above one row's
+constexpr uint32 kGrowthBits = 2;               // batches grow fourfold
+constexpr Size kSourceBytes = 16 * 1024 * 1024; // most bytes of their values, unless one row has more
+constexpr uint32 kBatchEdges = 256 * 1024;      // most edges of a batch, unless one row has more
 
-/// Notes for serializable transactions that table and index are read, before they are: neither a scan by ranges of
-/// tuple ids nor what the worker answers does, and the scans of single rows come late and may leave some out.
+/// For serializable transactions, record that table and index are read, before reading. Neither a TID range scan nor
+/// the worker's answers do this, and the scans for single rows come late and may miss some.
 void
 note_reading(const IndexAccess *access, Snapshot snapshot)
 {
@@ -42,7 +42,7 @@ note_reading(const IndexAccess *access, Snapshot snapshot)
 	PredicateLockRelation(access->index, snapshot);
 }
 
-/// A walk's pass over a part of the table.
+/// One pass of a walk over a part of the table.
 struct RowReader
 {
 	EState *estate;
@@ -73,7 +73,8 @@ reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, Ro
 	reader->scan = table_beginscan_tidrange(access->heap, snapshot, &low, &high);
 }
 
-/// The next row that the index has, with a value. The value is valid until the next call. False at the end.
+/// Read the next row that is in the index and has a value, which is valid until the next call. Returns false at the
+/// end.
 bool
 reader_next(RowReader *reader, RowId *row, Datum *value)
 {
@@ -105,7 +106,7 @@ reader_end(RowReader *reader)
 	FreeExecutorState(reader->estate);
 }
 
-/// Asks one scan of the index after the other.
+/// Runs one index scan after the other.
 struct Asker
 {
 	IndexScanDesc scan;
@@ -130,7 +131,7 @@ asker_end(Asker *asker)
 	ExecDropSingleTupleTableSlot(asker->slot);
 }
 
-/// Writes a row's edges, at most k; returns how many.
+/// Write a row's edges, at most k; return how many.
 uint32
 ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 {
@@ -141,13 +142,13 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, asker->op.query_type, asker->op.collation,
 		asker->op.function, source->value);
 	index_rescan(scan, nullptr, 0, &key, 1);
-	scan_set_limit(scan, uint64{asker->k} + 1, true); // one is the row itself, as a rule
+	scan_set_limit(scan, uint64{asker->k} + 1, true); // one is usually the row itself
 	while (n < asker->k && index_getnext_tid(scan, ForwardScanDirection) != nullptr)
 	{
 		RowId target;
 
 		CHECK_FOR_INTERRUPTS();
-		if (scan->xs_orderbynulls[0]) // only rows with NULL are left
+		if (scan->xs_orderbynulls[0]) // only rows with NULL follow
 			break;
 		const double distance = DatumGetFloat8(scan->xs_orderbyvals[0]);
 
@@ -162,7 +163,8 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	return n;
 }
 
-/// Those that the worker has not answered many at a time: a scan each, which asks it, or reads pages.
+/// Search for the sources that knn_ask_worker has not answered, with one index scan each, which asks the worker or
+/// reads pages.
 void
 ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k,
 	KnnEdge *edges, uint32 *counts, const bool *answered)

@@ -1,6 +1,6 @@
-// The k-NN graph of an index: for each row of it that a snapshot sees, in the order of the table, its k nearest other
-// rows, as scans of the index give them. In batches, so that no caller ever holds the graph, and nothing is open or
-// pinned between two of them. PG dialect. Used by knn_graph_function.cpp and path_function.cpp.
+// The k-NN graph of an index: for each of its rows that a snapshot sees, in table order, the k nearest other rows
+// according to scans of the index. It is computed in batches, so no caller holds the whole graph, and nothing is open
+// or pinned between two batches. PG dialect.
 #pragma once
 
 #include "am/method/index_access.hpp"
@@ -17,65 +17,55 @@ namespace vectorgpu::am
 
 constexpr int32 kMaxGraphK = 10000;
 
-/// A row and one of its nearest. Both as the snapshot sees them: the TIDs of their visible versions (an index has that
-/// of the first version of a chain).
+/// A row and one of its nearest rows. Both are given by the TIDs of their visible versions, while the index stores that
+/// of the first version of a chain.
 struct KnnEdge
 {
 	RowId source;
 	RowId target;
-	uint32 rank;     // from 1: the nearest
-	double distance; // as the operator gives it
+	uint32 rank;     // 1 for the nearest
+	double distance; // as computed by the operator
 };
 
 struct KnnPages; // knn_pages.cpp
 
-/// How far a walk through the table has come.
+/// The state of a walk through the table.
 struct KnnWalk
 {
-	RowId next; // the first that has not been asked for; 0 in the beginning
+	RowId next; // the first row not yet processed; 0 at the beginning
 	bool done;
 
-	// Of knn_next_edges alone.
-	MemoryContext context;      // that the walk lives in: its lanes are closed with it
-	bridge::SearchLanes *lanes; // to the worker; null: not asked for yet
-	bool without_worker;        // they failed, or could not be had
+	// Used only by knn_next_edges and the functions it calls.
+	MemoryContext context;      // in which the walk lives; deleting it closes the lanes
+	bridge::SearchLanes *lanes; // to the worker; null: not yet requested
+	bool without_worker;        // the lanes failed or were not available
 	uint32 n_batches;
-	KnnPages *pages; // rows that need not be fetched; null: none was asked for yet
+	KnnPages *pages; // which rows need no fetch; null: not yet created
 };
 
-/// A row of the table that is asked for.
+/// A row of the table whose neighbours are searched.
 struct KnnSource
 {
 	RowId row;
 	Datum value; // palloc'd
 };
 
-/// Raises 42809 if the index is not on vectors.
+/// Raise 42809 if the index is not on vectors.
 void knn_check_index(Relation index);
 
-/// The next rows of the table that have a value, at most `most` of them, into rows [most]. Returns how many; walk->done
-/// if no more follow.
+/// Read the next rows of the table that have a value, at most `most`, into rows [most]. Return how many; sets
+/// walk->done if no more follow.
 uint32 knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, RowId *rows, uint32 most);
 
-/// The edges of the next rows, in (source, rank) order, palloc'd in the current context. *n is 0 with walk->done in the
-/// end. A row has fewer than k if there are no others.
+/// Return the edges of the next rows in (source, rank) order, palloc'd in the current context. At the end *n is 0 and
+/// walk->done is set. A row has fewer than k edges if there are no other rows.
 KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n);
 
-/// knn_worker.cpp. Asks the worker for all sources, many at a time: of source i the edges at edges + i * k, counts[i]
-/// of them, where answered[i] comes out true. The others have to be asked for one by one. Opens the walk's lanes, and
-/// gives them up if they fail.
-void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
-	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, bool *answered);
-
-/// knn_pages.cpp. True if the snapshot sees the version at this place itself: an index that leads there means it.
-/// False: fetch it.
-bool knn_sees(KnnWalk *walk, Relation heap, Snapshot snapshot, RowId row);
-
-/// Closes the walk's sessions with the worker; the next batch opens them again. To be called whenever there may be no
-/// next one soon.
+/// Close the walk's sessions with the worker; the next batch opens them again. Call this whenever the next batch may
+/// not follow soon.
 void knn_pause_walk(KnnWalk *walk);
 
-/// A row's own TID as the snapshot sees it.
+/// Return the row id of a TID.
 RowId knn_row_of(const ItemPointerData *tid);
 
 } // namespace vectorgpu::am

@@ -1,10 +1,9 @@
 // The SQL function vectorgpu_knn_graph(index, k). PG dialect.
 //
-// Value per call where it stands in the select list: its rows go to the client (or to LIMIT, an INSERT, a cursor) as
-// they are found, in the table's order. In FROM the executor wants all of them in a tuplestore, which goes to disk
-// beyond work_mem: they are put there at once, without a call and a tuple of its own for each, and the sessions with
-// the worker stay open for all batches. Between two calls there are the edges of one batch and a place in the table,
-// and nothing that would have to be released.
+// In the select list the function returns one row per call: rows go to the client (or to LIMIT, an INSERT, a cursor) as
+// they are found, in table order. Between two calls it holds the edges of one batch and a position in the table, and
+// nothing that would have to be released. In FROM the executor wants all rows in a tuplestore, which spills to disk
+// beyond work_mem. The function fills it in one call, and the sessions with the worker stay open for all batches.
 #include "am/functions/knn_graph.hpp"
 
 extern "C"
@@ -34,20 +33,20 @@ enum Column
 	kColumns,
 };
 
-/// Between two calls.
+/// State between two calls.
 struct KnnCall
 {
 	Oid index;
 	uint32 k;
-	RelFileNode file; // of the table: its rows are named by where they lie
+	RelFileNode file; // of the table, to detect a rewrite, which changes TIDs
 	KnnWalk walk;
 	KnnEdge *edges; // [n_edges], in `batch`
 	uint64 n_edges;
 	uint64 at;
-	MemoryContext batch; // reset for each
+	MemoryContext batch; // reset for each batch
 };
 
-/// Allocates in the current context, which lives as long as the walk.
+/// Begin. Allocates in the current context, which must live as long as the walk.
 KnnCall *
 make_call(FunctionCallInfo fcinfo)
 {
@@ -67,7 +66,7 @@ make_call(FunctionCallInfo fcinfo)
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
 	call->file = access.heap->rd_node;
-	// To the end of the transaction, as a plan has them: tuple ids must mean the same in all batches.
+	// Keep the locks until the end of the transaction: TIDs must mean the same in all batches.
 	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
 	LockRelationOid(call->index, AccessShareLock);
 	index_access_close(&access);
@@ -99,7 +98,7 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	return call;
 }
 
-/// The lock keeps others from that, and not this transaction.
+/// Raise an error if this transaction has rewritten the table; the lock keeps only other transactions from that.
 void
 check_not_rewritten(const KnnCall *call, Relation heap)
 {
@@ -107,10 +106,10 @@ check_not_rewritten(const KnnCall *call, Relation heap)
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),
-				errdetail("The graph names rows by their places in the table, and these are others now.")));
+				errdetail("The graph identifies rows by their ctid, and a rewrite changes it.")));
 }
 
-/// False at the end.
+/// Get the next edge. Returns false at the end.
 bool
 next_batch(KnnCall *call)
 {
@@ -124,7 +123,7 @@ next_batch(KnnCall *call)
 
 		MemoryContextReset(call->batch);
 		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
-		check_not_rewritten(call, access.heap); // at the end as well: of the last batch
+		check_not_rewritten(call, access.heap); // also at the end, for the last batch
 		if (!call->walk.done)
 			call->edges = knn_next_edges(&access, GetActiveSnapshot(), call->k, &call->walk, &call->n_edges);
 		index_access_close(&access);
@@ -142,7 +141,7 @@ tid_datum(RowId row)
 	return PointerGetDatum(tid);
 }
 
-/// All rows into a tuplestore, as the caller prefers it.
+/// Put all rows into a tuplestore, as the caller prefers.
 void
 collect(FunctionCallInfo fcinfo)
 {
@@ -172,7 +171,7 @@ collect(FunctionCallInfo fcinfo)
 			ItemPointerSet(&target, row_id_block(edge->target), row_id_offset(edge->target));
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
-	MemoryContextDelete(context); // which closes the sessions with the worker
+	MemoryContextDelete(context); // this closes the sessions with the worker
 }
 
 } // namespace
@@ -201,7 +200,7 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	{
 		const bool found = next_batch(call);
 
-		knn_pause_walk(&call->walk); // a cursor may be left here, and others need sessions
+		knn_pause_walk(&call->walk); // a cursor may pause here, and other sessions need the worker
 		if (!found)
 			SRF_RETURN_DONE(context);
 	}

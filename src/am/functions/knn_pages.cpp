@@ -1,8 +1,8 @@
-// Which rows a walk may name without fetching them: an index leads to the first version of a row, and where the
-// snapshot sees that very version a fetch would end there. Most rows of most tables are so; each of them is a neighbour
-// of as many others as a row has neighbours, and fetching them one by one was most of the time of a k-NN graph. A page
-// is looked at once. PG dialect; holds one content lock at a time, none when it returns.
-#include "am/functions/knn_graph.hpp"
+// Which rows a walk may return without fetching them. An index entry leads to the first version of a row; if the
+// snapshot sees that version, a fetch would end there. This holds for most rows of most tables. Each of them is a
+// neighbour of about k others, and fetching them one by one took most of the time of a k-NN graph. Here each page is
+// read once. PG dialect; holds one content lock at a time, none when it returns.
+#include "am/functions/knn_pages.hpp"
 
 extern "C"
 {
@@ -18,18 +18,19 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// What is known under one snapshot: a row that it sees it goes on seeing, and nobody removes a version that it sees.
+/// Visibility under one snapshot. A row that the snapshot sees stays visible to it, and no process removes that
+/// version.
 struct KnnPages
 {
-	TransactionId
-		xmin; // these five: of the snapshot; transactions only end, so that as many that run are the same ones
+	TransactionId xmin; // these five identify the snapshot; running transactions only end, so equal counts mean the
+						// same transactions
 	TransactionId xmax;
 	uint32 xcnt;
 	int32 subxcnt;
 	CommandId curcid;
 	BlockNumber n_blocks;
-	uint16 *n_seen; // [n_blocks] 1 + how many of a page's first places hold a version that the snapshot sees and an
-					// index may lead to; 0: not looked at yet
+	uint16 *n_seen; // [n_blocks] 1 + the number of a page's first line pointers that hold a version that the snapshot
+					// sees and an index may point to; 0: page not yet read
 };
 
 namespace
@@ -44,8 +45,8 @@ is_of(const KnnPages *pages, Snapshot snapshot)
 		pages->subxcnt == snapshot->subxcnt && pages->curcid == snapshot->curcid;
 }
 
-/// Of as many pages as work_mem has room for, or none where versions are kept another way or every look at a row has to
-/// be noted (serializable transactions).
+/// Create the table for as many pages as fit in work_mem. It has no pages if the table's access method is not heap, or
+/// in serializable transactions, where every read of a row must be recorded.
 KnnPages *
 make_pages(MemoryContext context, Relation heap, Snapshot snapshot)
 {
@@ -74,7 +75,8 @@ free_pages(KnnPages *pages)
 	pfree(pages);
 }
 
-/// How many of a page's first places hold a version that the snapshot sees and an index may lead to.
+/// Return the number of a page's first line pointers that hold a version that the snapshot sees and an index may point
+/// to.
 uint16
 count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 {
@@ -88,7 +90,7 @@ count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 	page = BufferGetPage(buffer);
 	TestForOldSnapshot(snapshot, heap, page);
 	n_places = PageGetMaxOffsetNumber(page);
-	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery; // as heapgetpage says
+	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery; // see heapgetpage
 	for (; n < n_places; n++)
 	{
 		const ItemId item = PageGetItemId(page, static_cast<OffsetNumber>(n + 1));

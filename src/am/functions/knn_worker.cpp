@@ -1,10 +1,12 @@
-// The k-NN graph by the worker, many searches at a time: a lane (bridge/search_lanes.hpp) takes the next one as soon as
-// its reply has been read, so that the worker always has a batch. Each search is what a scan of LIMIT k + 1 asks first;
-// where such a scan would have to go on (rows that the snapshot does not see, too few found, a copy that is behind),
-// the row is left to one. So the answers are the same. PG dialect.
-#include "am/method/am_interface.hpp"
+// The k-NN graph by the worker, many searches at a time. A lane (bridge/search_lanes.hpp) takes the next search as soon
+// as its reply has been read, so the worker always has a batch. Each search equals the first request of a scan with
+// LIMIT k + 1. If such a scan would have to continue (rows that the snapshot does not see, too few rows, an outdated
+// copy), the row is left to a scan. So the answers are the same. PG dialect.
+#include "am/functions/knn_worker.hpp"
+
 #include "am/feed/copy_feed.hpp"
-#include "am/functions/knn_graph.hpp"
+#include "am/functions/knn_pages.hpp"
+#include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
 #include "am/scan/worker_scan.hpp"
 #include "bridge/client_session.hpp"
@@ -26,26 +28,26 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kLeastSources = 4; // below that lanes are not worth it
-constexpr uint64 kMostRows = 4000;  // of a search: fit one reply
-constexpr uint32 kLeastLanes = 2;   // one is what a scan has
+constexpr uint32 kLeastSources = 4; // below this, lanes cost more than they save
+constexpr uint64 kMostRows = 4000;  // of one search: must fit one reply
+constexpr uint32 kLeastLanes = 2;   // a scan has one
 
 /// One batch of searches.
 struct Batch
 {
 	const IndexAccess *access;
 	KnnWalk *walk;
-	ScanState *state; // of all of them; the query changes
+	ScanState *state; // shared by all searches; the query changes
 	bridge::SearchLanes *lanes;
 	wire::CopyKey key;
 	uint32 k;
-	char *query;            // a place for one
-	engine::Neighbor *rows; // a place for one answer
+	char *query;            // buffer for one query
+	engine::Neighbor *rows; // buffer for one answer
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
 };
 
-/// What a scan of the index knows, for searches of its first round.
+/// Make the state of a scan of the index, for searches of its first round.
 ScanState *
 make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
 {
@@ -90,7 +92,7 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 		batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
 }
 
-/// Edges to those rows that the snapshot sees. False if a scan would have to look further.
+/// Write the edges to the rows that the snapshot sees. Returns false if a scan would have to search further.
 bool
 take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdge *edges, uint32 *n_edges)
 {
@@ -122,7 +124,7 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 	}
 	if (fetched)
 	{
-		// No pins while the worker is waited for.
+		// Hold no pins while waiting for the worker.
 		ExecClearTuple(batch->slot);
 		table_index_fetch_reset(batch->fetch);
 	}
@@ -131,7 +133,7 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 			   : n == batch->k && n_rows == batch->state->batch_size;
 }
 
-/// All sources. False if the lanes are of no more use: *reason.
+/// Search for all sources. Returns false, with *reason, if the lanes have failed.
 bool
 ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered,
 	bridge::Fallback *reason)
@@ -155,7 +157,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 			return false;
 		if (header.status != wire::ReplyStatus::kOk || header.more != 0)
 		{
-			// The copy is behind, or not there: a scan brings it. What is under way is waited for.
+			// The copy is outdated or missing; a scan will update it. Only wait for the searches in progress.
 			going = false;
 			continue;
 		}
@@ -171,7 +173,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 	return true;
 }
 
-/// True if the walk has lanes. Nothing is counted: each scan that follows asks for a session itself.
+/// True if the walk has lanes. Counts no fallback: each scan that follows requests a session itself.
 bool
 have_lanes(KnnWalk *walk, uint32 n_sources)
 {
@@ -208,7 +210,7 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	batch.slot = table_slot_create(access->heap, nullptr);
 	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &reason))
 	{
-		bridge::note_fallback(reason, "The rows of a k-NN graph are searched for one by one.");
+		bridge::note_fallback(reason, "The neighbors in a k-NN graph are searched for one row at a time.");
 		bridge::count_index_fallback(RelationGetRelid(access->index), reason);
 		knn_pause_walk(walk);
 		walk->without_worker = true;

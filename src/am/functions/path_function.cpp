@@ -1,8 +1,8 @@
 // The SQL function vectorgpu_path(index, from_tid, to_tid, k): the smoothest path in the k-NN graph
-// (engine/graph/smooth_path.hpp). An edge lies between two rows if either is among the k nearest of the other, so that
-// a path can be walked both ways. PG dialect.
+// (engine/graph/smooth_path.hpp). Two rows have an edge if either is among the k nearest of the other, so a path can be
+// followed in both directions. PG dialect.
 //
-// Memory: 24 bytes a row of the index, and about 56 more for the search; the graph itself goes by in batches.
+// Memory: 24 bytes per row of the index, and about 56 more for the search; the graph itself is read in batches.
 #include "storage/delta.hpp"
 #include "am/functions/knn_graph.hpp"
 #include "storage/metapage.hpp"
@@ -31,7 +31,7 @@ using namespace vectorgpu;
 using namespace vectorgpu::am;
 
 constexpr uint32 kRowsPerRead = 8192;
-constexpr uint64 kRowBytes = 80; // of memory, for the row and the search
+constexpr uint64 kRowBytes = 80; // memory per row, for the row and the search
 
 enum Column
 {
@@ -41,19 +41,20 @@ enum Column
 	kColumns,
 };
 
-/// The rows of the index, ascending: a node is the number of its row.
+/// The rows of the index, ascending. A node is the index of its row here.
 struct Nodes
 {
 	RowId *rows; // [n]
 	uint32 n;
 };
 
-/// Rows of the index, dead ones too: a search is not of more, but for rows that are inserted meanwhile.
+/// Return the number of rows of the index, including dead ones: an upper bound for the search, except for rows inserted
+/// meanwhile.
 uint64
 most_rows(Relation index)
 {
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	bool foreign = false; // then it was merged meanwhile: about right is enough
+	bool foreign = false; // set if the index was merged meanwhile; an approximate number suffices
 	uint64 n_rows;
 
 	meta_read(index, nullptr, meta);
@@ -73,10 +74,9 @@ too_little_memory(Relation index, uint32 n_read)
 	ereport(ERROR,
 		(errcode(ERRCODE_OUT_OF_MEMORY),
 			errmsg("maintenance_work_mem is too small for a path in index \"%s\"", RelationGetRelationName(index)),
-			errdetail("The search takes %u bytes for each row, of " UINT64_FORMAT
-					  " rows: maintenance_work_mem is %d kB.",
+			errdetail("The search needs %u bytes for each of " UINT64_FORMAT " rows; maintenance_work_mem is %d kB.",
 				static_cast<uint32>(kRowBytes), n_rows, maintenance_work_mem),
-			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "kB', or make an index on fewer rows, with WHERE.",
+			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "kB', or create an index on fewer rows, with WHERE.",
 				(n_rows * kRowBytes + 1023) / 1024)));
 }
 
@@ -106,7 +106,7 @@ read_nodes(const IndexAccess *access, Snapshot snapshot)
 	return nodes;
 }
 
-/// The node of a row; nodes->n if it is none.
+/// Return the node of a row; nodes->n if there is none.
 uint32
 find_node(const Nodes *nodes, RowId row)
 {
@@ -127,12 +127,12 @@ node_of_argument(const IndexAccess *access, const Nodes *nodes, ItemPointer tid)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("(%u,%u) is not a row of index \"%s\"", row_id_block(row), row_id_offset(row),
 					RelationGetRelationName(access->index)),
-				errdetail("No row that this query sees is there, or its value is NULL, or the index leaves it out."),
-				errhint("Pass the ctid of a row, as SELECT ctid FROM the table gives it in the same transaction.")));
+				errdetail("This query sees no row there, or its value is NULL, or the index does not include it."),
+				errhint("Pass the ctid of a row, selected from the table in the same transaction.")));
 	return node;
 }
 
-/// Gives the path search the edges of the graph.
+/// Pass the edges of the graph to the path search.
 void
 add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *nodes, engine::graph::SmoothPath *path)
 {
@@ -180,7 +180,7 @@ put_step(ReturnSetInfo *result, uint32 step, RowId row, double distance)
 } // namespace
 
 /// vectorgpu_path(index regclass, from_tid tid, to_tid tid, k int): rows (step int, tid tid, distance float8),
-/// distance: from the row of the step before, NULL for the first.
+/// distance: from the row of the previous step, NULL for the first.
 Datum
 vectorgpu_path(PG_FUNCTION_ARGS)
 {

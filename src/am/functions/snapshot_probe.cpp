@@ -1,5 +1,5 @@
-// Test builds only (FAULTS=1): an index scan with a snapshot that no SQL hands to an access method, so that a test can
-// see it refused. No script of the extension makes this function: a test does, CREATE FUNCTION … AS
+// Test builds only (FAULTS=1): an index scan with a snapshot that SQL never passes to an access method, so that a test
+// can see it refused. The extension's script does not create this function; a test does: CREATE FUNCTION … AS
 // '$libdir/vectorgpu', 'vectorgpu_snapshot_probe'. PG dialect.
 #include "pg/postgres.hpp"
 
@@ -22,7 +22,7 @@ extern "C"
 namespace
 {
 
-/// Rows that a scan of the whole index returns, without conditions and without an order.
+/// Count the rows that a scan of the whole index returns, without conditions and without an order.
 int64
 count_rows(Relation heap, Relation index, Snapshot snapshot)
 {
@@ -54,8 +54,8 @@ count_bitmap_rows(Relation index, Snapshot snapshot)
 
 } // namespace
 
-/// vectorgpu_snapshot_probe(index regclass, snapshot text, bitmap bool) → bigint: the rows of a scan of the whole index
-/// with the snapshot 'mvcc', 'any', 'self' or 'dirty'.
+/// vectorgpu_snapshot_probe(index regclass, snapshot text, bitmap bool) → bigint: the number of rows of a scan of the
+/// whole index with the snapshot 'mvcc', 'any', 'self' or 'dirty'.
 Datum
 vectorgpu_snapshot_probe(PG_FUNCTION_ARGS)
 {

@@ -3,6 +3,7 @@
 #include "storage/delta.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/check/verify.hpp"
+#include "am/check/verify_copy.hpp"
 
 extern "C"
 {
@@ -21,7 +22,7 @@ namespace
 
 using namespace vectorgpu::am;
 
-/// Makes a row of the function's result type; n_values must be its number of columns.
+/// Make a row of the function's result type; n_values must be its number of columns.
 Datum
 result_row(FunctionCallInfo fcinfo, Datum *values, int n_values)
 {
@@ -43,7 +44,7 @@ int8_datum(uint64 value)
 
 } // namespace
 
-/// vectorgpu_merge(index regclass): the whole index becomes one segment.
+/// vectorgpu_merge(index regclass): merge the whole index into one segment.
 Datum
 vectorgpu_merge(PG_FUNCTION_ARGS)
 {
@@ -53,7 +54,7 @@ vectorgpu_merge(PG_FUNCTION_ARGS)
 	MergePlan plan;
 
 	PreventCommandDuringRecovery("vectorgpu_merge()");
-	// Row exclusive on the index, as VACUUM has it: inserts and scans go on.
+	// RowExclusiveLock on the index, as in VACUUM, so inserts and scans continue.
 	index_access_open(&access, PG_GETARG_OID(0), ShareUpdateExclusiveLock, RowExclusiveLock, IndexRight::kMaintain);
 	meta_read(access.index, nullptr, meta);
 	result.segments_before = result.segments_after = meta->n_segments;
@@ -68,8 +69,8 @@ vectorgpu_merge(PG_FUNCTION_ARGS)
 	return result_row(fcinfo, values, lengthof(values));
 }
 
-/// vectorgpu_check(index regclass, heapallindexed bool, check_cache bool): a row of counts, or an error that names what
-/// is wrong.
+/// vectorgpu_check(index regclass, heapallindexed bool, check_cache bool): return a row of counts, or raise an error
+/// that says what is wrong.
 Datum
 vectorgpu_check(PG_FUNCTION_ARGS)
 {
@@ -81,7 +82,7 @@ vectorgpu_check(PG_FUNCTION_ARGS)
 	result.cache_rows_checked = 0;
 	if (PG_GETARG_BOOL(2) && !RelationUsesLocalBuffers(access.index))
 	{
-		// Not waited for: with a vacuum at work the comparison is less strict.
+		// Do not wait for the lock: if a vacuum is running, the comparison is less strict.
 		const bool locked = !RecoveryInProgress() && ConditionalLockRelation(access.heap, ShareUpdateExclusiveLock);
 
 		check_copy(access.index, locked, &result);

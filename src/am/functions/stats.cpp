@@ -1,8 +1,8 @@
-// What the view vectorgpu_indexes shows: one row for each of our indexes that the user may read, from metapages. Waits
-// for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG
-// dialect.
+// The function behind the view vectorgpu_indexes: one row for each of our indexes that the user may see, from
+// metapages. It waits for no table lock. For an index of another release it raises no error but reports that it needs
+// REINDEX. PG dialect.
 #include "am/method/am_interface.hpp"
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
 #include "am/method/index_access.hpp"
 #include "am/maintain/vacuum.hpp"
 #include "pg/fault.hpp"
@@ -39,7 +39,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr int kTries = 4; // the first, and three after pages that a standby saw recycled
+constexpr int kTries = 4; // the first, and three more if a standby finds pages recycled
 
 enum StatsColumn
 {
@@ -130,8 +130,8 @@ metric_name(Metric metric)
 	return "unknown";
 }
 
-/// Looks at block 0 without trusting it. False if it is no metapage of this release; *version is 0 if not even that is
-/// known, as of a damaged one.
+/// Read block 0 without assuming that it is valid. Returns false unless it is a metapage of this release; *version is 0
+/// if even that is unknown, as for a damaged page.
 bool
 peek_version(Relation index, uint32 *version)
 {
@@ -165,7 +165,7 @@ set_float8(StatsRow *row, StatsColumn column, double value)
 	row->nulls[column] = false;
 }
 
-/// *foreign: a page was.
+/// Fill in the columns about lists. *foreign: a page was foreign.
 void
 fill_lists(Relation index, const MetaData *meta, StatsRow *row, bool *foreign)
 {
@@ -229,7 +229,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	}
 	row->values[kSegments] = Int32GetDatum(meta->n_segments);
 	row->nulls[kSegments] = false;
-	// Not below zero, should a crash have lost the count of rows that vacuum was marking.
+	// The result must not be below zero: a crash during vacuum may have lost a count of dead rows.
 	set_int8(row, kRows, segment_rows + delta_rows - Min(dead_rows, segment_rows + delta_rows));
 	set_int8(row, kSegmentRows, segment_rows);
 	set_int8(row, kNullRows, null_rows);
@@ -243,7 +243,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	pfree(meta);
 }
 
-/// Everything that is read from pages. Sets needs_reindex for a metapage of another release or a damaged one.
+/// Fill in all columns that are read from pages. Sets needs_reindex for a metapage of another release or a damaged one.
 void
 fill_from_pages(Relation index, StatsRow *row)
 {
@@ -261,8 +261,8 @@ fill_from_pages(Relation index, StatsRow *row)
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 }
 
-/// fill_from_pages in a subtransaction, so that one damaged index does not hide the others: false if a page was
-/// damaged.
+/// Run fill_from_pages in a subtransaction, so that one damaged index does not hide the others. Returns false if a page
+/// was damaged.
 bool
 try_fill_from_pages(Relation index, StatsRow *row)
 {
@@ -298,7 +298,7 @@ try_fill_from_pages(Relation index, StatsRow *row)
 	return intact;
 }
 
-/// What can be said about an open index.
+/// Fill in the row of an open index.
 void
 fill_row(Relation index, StatsRow *row)
 {
@@ -306,7 +306,7 @@ fill_row(Relation index, StatsRow *row)
 
 	row->values[kIsValid] = BoolGetDatum(is_valid);
 	row->nulls[kIsValid] = false;
-	// A standby has no main fork of an unlogged index.
+	// On a standby an unlogged index has no main fork.
 	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return;
 	set_int8(row, kIndexBytes, static_cast<uint64>(RelationGetNumberOfBlocks(index)) * BLCKSZ);
@@ -316,7 +316,7 @@ fill_row(Relation index, StatsRow *row)
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 }
 
-/// OIDs of the access methods that are ours.
+/// Return the OIDs of our access methods.
 List *
 our_access_methods()
 {
@@ -338,7 +338,7 @@ our_access_methods()
 	return found;
 }
 
-/// OIDs of all indexes of those access methods.
+/// Return the OIDs of all indexes with these access methods.
 List *
 our_indexes()
 {
@@ -373,7 +373,7 @@ put_index(ReturnSetInfo *result, Oid index_oid)
 	memset(row.nulls, true, sizeof(row.nulls));
 	row.values[kIndexOid] = ObjectIdGetDatum(index_oid);
 	row.nulls[kIndexOid] = false;
-	// Being built, moved or dropped by another session: then the row says no more than that.
+	// Another session is building, moving or dropping the index: then the row has only its name and this fact.
 	if (ConditionalLockRelationOid(index_oid, AccessShareLock))
 	{
 		Relation index = try_relation_open(index_oid, NoLock);

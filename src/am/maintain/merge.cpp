@@ -1,12 +1,14 @@
 // Merging segments and the delta into one new segment. See merge.hpp and README.md ("Merge and tiers").
 //
-// Two metapage records: the extent is taken (and stands in pending), the new manifest is published (and pending
-// cleared); between them only pages that nobody refers to are written. Whatever stops a merge leaves the old manifest
-// in force and the extent in pending, from where the next vacuum or merge gives it back.
+// A merge writes two metapage records: the first takes the extent and enters it in pending, the second publishes the
+// new manifest and clears pending. Between them it writes only pages that nothing refers to. If a merge stops before
+// the second record, the old manifest stays in force and the extent stays in pending, from which the next vacuum or
+// merge reclaims it.
 #include "am/maintain/merge.hpp"
 
 #include "am/method/index_access.hpp"
 #include "am/maintain/row_merge.hpp"
+#include "storage/extent.hpp"
 #include "storage/segment_writer.hpp"
 #include "am/maintain/vacuum.hpp"
 #include "pg/clock.hpp"
@@ -30,15 +32,15 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRowsBetweenLooks = 64;   // how often the clock is read
-constexpr uint64 kGiveWayMs = 200;         // how often waiting sessions are looked for
-constexpr BlockNumber kExtendBlocks = 128; // that the file grows by at a time: a few milliseconds
+constexpr uint32 kRowsBetweenLooks = 64;   // rows between two looks at the clock
+constexpr uint64 kGiveWayMs = 200;         // milliseconds between two checks for waiting sessions
+constexpr BlockNumber kExtendBlocks = 128; // blocks by which the file grows at a time: a few milliseconds
 
 struct Merge
 {
 	Relation index;
 	Relation heap;
-	MetaData meta; // as the merge found it
+	MetaData meta; // as read at the start of the merge
 	const SegmentFormat *format;
 	uint64 delta_end;
 	uint32 n_sources;
@@ -52,9 +54,9 @@ struct Merge
 	uint64 last_look; // pg::monotonic_ms
 };
 
-/// True if another session waits for this table, or wants to drop, move or rename the database.
+/// True if another session waits for this table or wants to drop, move or rename the database.
 bool
-somebody_waits(Merge *merge)
+other_session_waits(Merge *merge)
 {
 	const uint64 now = pg::monotonic_ms();
 	LOCKTAG database;
@@ -64,7 +66,7 @@ somebody_waits(Merge *merge)
 	merge->last_look = now;
 	if (LockHasWaitersRelation(merge->heap, ShareUpdateExclusiveLock))
 		return true;
-	// DROP DATABASE holds this lock while it waits, for five seconds only, for the database's sessions to go.
+	// DROP DATABASE holds this lock while it waits, for at most five seconds, for the database's sessions to end.
 	SET_LOCKTAG_OBJECT(database, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
 	if (LockAcquire(&database, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		return true;
@@ -72,7 +74,7 @@ somebody_waits(Merge *merge)
 	return false;
 }
 
-/// Finds the plan's segments in the manifest.
+/// Find the plan's segments in the manifest.
 void
 resolve_sources(Merge *merge, const MergePlan *plan)
 {
@@ -85,19 +87,20 @@ resolve_sources(Merge *merge, const MergePlan *plan)
 			RelationGetRelationName(merge->index));
 }
 
-/// SegmentPlan::give_way, and a StopCheck's question.
+/// SegmentPlan::give_way and StopCheck::should_stop; state is a Merge.
 bool
 must_give_way(void *state)
 {
 	Merge *merge = static_cast<Merge *>(state);
 
 	CHECK_FOR_INTERRUPTS();
-	return merge->give_way && somebody_waits(merge);
+	return merge->give_way && other_session_waits(merge);
 }
 
-/// Makes the file long enough for the new segment before its blocks are taken. Inserters extend the file too, under the
-/// same lock, up to the end of the blocks that they were given: were the segment's given out first, they would have to
-/// make those as well. In slices, between which inserters get the lock. False if the merge gave way.
+/// Extend the file for the new segment before its blocks are taken. Inserters also extend the file, under the same
+/// lock, up to the end of the blocks that they have taken. If the segment's blocks were taken first, inserters would
+/// have to create those as well. Extends in slices, between which inserters get the lock. Returns false if the merge
+/// gave way.
 bool
 extend_file(Merge *merge, uint32 n_blocks)
 {
@@ -125,7 +128,7 @@ extend_file(Merge *merge, uint32 n_blocks)
 	return goes_on;
 }
 
-/// Takes the new segment's blocks and its id. False if the merge gave way.
+/// Take the new segment's blocks and id. Returns false if the merge gave way.
 bool
 take_extent(Merge *merge, uint64 n_blocks)
 {
@@ -137,7 +140,7 @@ take_extent(Merge *merge, uint64 n_blocks)
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg(
 					"index \"%s\" is too large to be merged into one segment", RelationGetRelationName(merge->index)),
-				errdetail("The segment would have " UINT64_FORMAT " blocks, and an index at most %u.", n_blocks,
+				errdetail("The segment would have " UINT64_FORMAT " blocks; the limit of an index is %u.", n_blocks,
 					MaxBlockNumber),
 				errhint("Partition the table.")));
 	if (!extend_file(merge, static_cast<uint32>(n_blocks)))
@@ -152,12 +155,12 @@ take_extent(Merge *merge, uint64 n_blocks)
 	meta_update_finish(&update);
 	merge->start_block = taken.start_block;
 	merge->n_blocks = n_blocks;
-	// What inserters have taken meanwhile.
+	// Inserters may have taken the blocks that the file was extended for.
 	ensure_blocks(merge->index, taken.start_block + taken.n_blocks);
 	return true;
 }
 
-/// Writes all live rows in TID order. False if the merge gave way.
+/// Write all live rows in TID order. Returns false if the merge gave way.
 bool
 write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 {
@@ -183,8 +186,8 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		segment_write_place(writer, merge->segment_id, merge->start_block);
 	}
 	row_merge_begin(rows, merge->index, &merge->meta, merge->sources, merge->n_sources, delta, true, strategy);
-	// In the maintenance worker only catalog look-ups have made a snapshot: a long merge must not keep VACUUM from
-	// rows.
+	// In the maintenance worker only catalog look-ups have taken a snapshot. Release it, so that a long merge does not
+	// keep VACUUM from removing rows.
 	InvalidateCatalogSnapshotConditionally();
 	while (row_merge_next(rows, &row))
 	{
@@ -192,7 +195,7 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		{
 			(void) VG_FAULT("merge_row");
 			CHECK_FOR_INTERRUPTS();
-			if (merge->give_way && somebody_waits(merge))
+			if (merge->give_way && other_session_waits(merge))
 			{
 				row_merge_end(rows);
 				segment_write_abandon(writer);
@@ -237,7 +240,7 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 	return true;
 }
 
-/// Removes the chunks that have only rows before delta_first_row. Inserters may have added chunks meanwhile.
+/// Remove the chunks that hold only rows before delta_first_row. Inserters may have added chunks meanwhile.
 void
 drop_consumed_chunks(MetaData *meta, uint64 parked_xid)
 {
@@ -254,7 +257,7 @@ drop_consumed_chunks(MetaData *meta, uint64 parked_xid)
 	memset(&meta->chunks[meta->n_chunks], 0, n * sizeof(DeltaChunk));
 }
 
-/// The one record that makes the merge take effect. entry: null if no row was left.
+/// Write the record that makes the merge take effect. entry: null if no live row was left.
 void
 publish(Merge *merge, const MergePlan *plan, const SegmentEntry *entry)
 {
@@ -266,7 +269,7 @@ publish(Merge *merge, const MergePlan *plan, const SegmentEntry *entry)
 	(void) VG_FAULT("merge_publish");
 	meta_update_begin(&update, merge->index);
 	meta = update.meta;
-	// Not before the lock: a snapshot taken since, newer than the number, might still read the old manifest.
+	// Read it under the lock: otherwise a snapshot newer than this id might still read the old manifest.
 	parked_xid = current_parking_xid();
 	for (uint32 i = 0; i < merge->meta.n_segments; i++)
 	{

@@ -1,8 +1,7 @@
 // Live rows in order of row id. See row_merge.hpp.
 //
-// Every source keeps a batch of rows in memory, so that no page stays locked while others are read. The delta's rows
-// are sorted as 16-byte keys (row id, number and NULL flag, both big-endian) under the type uuid, which core sorts by
-// memcmp with abbreviated keys; their vectors are fetched batch by batch.
+// Every source keeps a batch of rows in memory, so no page stays locked while others are read. The sort of the delta
+// (row_count.hpp) holds keys only; vectors are fetched batch by batch.
 #include "am/maintain/row_merge.hpp"
 
 #include "pg/fault.hpp"
@@ -11,12 +10,8 @@
 
 extern "C"
 {
-#include "catalog/pg_type.h"
 #include "commands/vacuum.h"
-#include "port/pg_bitutils.h"
 #include "port/pg_bswap.h"
-#include "utils/typcache.h"
-#include "utils/uuid.h"
 }
 
 namespace vectorgpu::am
@@ -25,34 +20,10 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kBatchBytes = 256 * 1024; // vectors of one batch
+constexpr Size kBatchBytes = 256 * 1024; // bytes of the vectors of one batch
 constexpr uint32 kBatchRows = 1024;      // at most
-constexpr uint32 kHeaderBatch = 1024;    // delta headers read at a time
 
-/// A delta row in the sort.
-struct DeltaKey
-{
-	uint64 row;    // big-endian
-	uint64 number; // big-endian; number << 1 | is NULL
-};
-
-static_assert(sizeof(DeltaKey) == UUID_LEN);
-
-void
-must_not_be_foreign(Relation index, bool intact, BlockNumber block)
-{
-	// Only a standby's reader can meet a recycled page here: a primary's holds a snapshot or the table's lock.
-	if (!intact)
-		page_recycled(index, block);
-}
-
-BlockNumber
-segment_block(const SegmentEntry *segment, StreamKind kind)
-{
-	return segment->streams[static_cast<int>(kind)].start_block;
-}
-
-/// Tombstone bits [first, first + n) of a segment as bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
+/// Read tombstone bits [first, first + n) of a segment into bits 0 .. n-1 of dest ((n + 7) / 8 bytes).
 void
 read_tombstones(RowMerge *merge, const SegmentEntry *segment, uint64 first, uint32 n, uint8 *dest)
 {
@@ -117,7 +88,7 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	if (source->vectors == nullptr)
 		return;
 
-	// Rows mostly arrive in TID order: runs of numbers are read together.
+	// Rows are usually inserted in TID order, so runs of consecutive numbers are read together.
 	for (uint32 i = 0; i < n;)
 	{
 		uint64 headers[kBatchRows];
@@ -133,7 +104,7 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	}
 }
 
-/// The stored value of the source's current row.
+/// Read the stored value of the source's current row.
 const char *
 read_value(RowMerge *merge, const RowSource *source)
 {
@@ -151,7 +122,7 @@ read_value(RowMerge *merge, const RowSource *source)
 	return merge->value.data;
 }
 
-/// Steps to the source's next live row, reading on as needed.
+/// Advance to the source's next live row; read the next batch if needed.
 void
 advance(RowMerge *merge, RowSource *source)
 {
@@ -207,7 +178,7 @@ source_name(const RowSource *source)
 	return source->segment == nullptr ? "the delta" : psprintf("segment %u", source->segment->id);
 }
 
-/// A block to name when a row of the source is wrong: that of its row id, or the metapage for the delta.
+/// Return the block to report if a row of the source is wrong: that of its row id, or the metapage for the delta.
 BlockNumber
 source_block(const RowSource *source)
 {
@@ -220,107 +191,7 @@ source_block(const RowSource *source)
 		static_cast<BlockNumber>(position * sizeof(RowId) / kPayloadBytes);
 }
 
-bool
-stopped(StopCheck *stop)
-{
-	if (stop != nullptr && !stop->stopped)
-		stop->stopped = stop->should_stop(stop->state);
-	return stop != nullptr && stop->stopped;
-}
-
 } // namespace
-
-void
-count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts, StopCheck *stop)
-{
-	const uint64 n_bits = segment->n_rows + segment->n_null_rows;
-	uint8 *bits = static_cast<uint8 *>(palloc(kPayloadBytes));
-	uint64 dead = 0;
-	uint64 dead_rows = 0; // among the rows that are not NULL
-
-	for (uint64 first = 0; first < n_bits; first += kPayloadBytes * 8)
-	{
-		const uint64 n = Min(kPayloadBytes * 8, n_bits - first);
-
-		vacuum_delay_point();
-		if (stopped(stop))
-			return;
-		must_not_be_foreign(index,
-			stream_read(index, meta, segment, StreamKind::kTombstones, first / 8, (n + 7) / 8, bits, strategy),
-			segment_block(segment, StreamKind::kTombstones));
-		dead += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n / 8));
-		for (uint64 i = n & ~UINT64CONST(7); i < n; i++)
-			dead += tombstone_get(bits, i);
-		if (first + n <= segment->n_rows)
-			dead_rows = dead;
-		else if (first < segment->n_rows)
-		{
-			// The page where the NULL rows begin.
-			const uint64 n_here = segment->n_rows - first;
-
-			dead_rows += pg_popcount(reinterpret_cast<char *>(bits), static_cast<int>(n_here / 8));
-			for (uint64 i = n_here & ~UINT64CONST(7); i < n_here; i++)
-				dead_rows += tombstone_get(bits, i);
-		}
-	}
-	pfree(bits);
-	counts->rows += segment->n_rows - dead_rows;
-	counts->null_rows += segment->n_null_rows - (dead - dead_rows);
-	counts->dead_rows += dead;
-}
-
-Tuplesortstate *
-sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop)
-{
-	const TypeCacheEntry *type;
-	Tuplesortstate *sort;
-	uint64 *headers;
-
-	if (first >= end)
-		return nullptr;
-	type = lookup_type_cache(UUIDOID, TYPECACHE_LT_OPR);
-	sort =
-		tuplesort_begin_datum(UUIDOID, type->lt_opr, InvalidOid, false, maintenance_work_mem, nullptr, TUPLESORT_NONE);
-	headers = static_cast<uint64 *>(palloc(kHeaderBatch * sizeof(uint64)));
-	for (uint64 row = first; row < end;)
-	{
-		const uint64 n = Min(static_cast<uint64>(kHeaderBatch), end - row);
-
-		vacuum_delay_point();
-		(void) VG_FAULT("sort_delta_read");
-		if (stopped(stop))
-		{
-			tuplesort_end(sort);
-			return nullptr;
-		}
-		must_not_be_foreign(index, delta_read(index, meta, row, n, headers, nullptr, 0), 0);
-		for (uint64 i = 0; i < n; i++)
-		{
-			const bool is_null = (headers[i] & kDeltaNull) != 0;
-			DeltaKey key;
-
-			if (!delta_starts_row(headers[i]))
-				continue;
-			if ((headers[i] & kDeltaDead) != 0)
-			{
-				counts->dead_rows++;
-				continue;
-			}
-			if (is_null)
-				counts->null_rows++;
-			else
-				counts->rows++;
-			key.row = pg_hton64(headers[i] & kDeltaRowIdMask);
-			key.number = pg_hton64((row + i) << 1 | (is_null ? 1 : 0));
-			tuplesort_putdatum(sort, PointerGetDatum(&key), false);
-		}
-		row += n;
-	}
-	pfree(headers);
-	tuplesort_performsort(sort);
-	return sort;
-}
 
 void
 row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uint32 *segments, uint32 n_segments,
@@ -356,7 +227,7 @@ row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uin
 
 	for (uint32 i = 0; i < merge->n_sources; i++)
 	{
-		merge->sources[i].at = PG_UINT32_MAX; // before the first row
+		merge->sources[i].at = PG_UINT32_MAX; // one before the first row
 		advance(merge, &merge->sources[i]);
 	}
 }
@@ -366,7 +237,8 @@ row_merge_next(RowMerge *merge, MergedRow *row)
 {
 	RowSource *best = nullptr;
 
-	// The source of the row returned last is stepped only now, so that its vector stayed valid.
+	// Advance the source of the previously returned row only now, so that the row's vector stayed valid until this
+	// call.
 	if (merge->last != 0)
 		for (uint32 i = 0; i < merge->n_sources; i++)
 			if (!merge->sources[i].finished && merge->sources[i].rows[merge->sources[i].at] == merge->last)

@@ -1,64 +1,27 @@
-// Live rows of segments and of the delta in one ascending order of row id: what a merge writes and what the check
-// compares. Holds no pin and no lock between calls. PG dialect.
+// Live rows of segments and of the delta in one ascending order of row id, for merges and the check. Holds no pin and
+// no lock between calls. PG dialect.
 #pragma once
 
 #include "am/method/am_interface.hpp"
-#include "storage/delta.hpp"
-
-extern "C"
-{
-#include "utils/tuplesort.h"
-}
+#include "am/maintain/row_count.hpp"
 
 namespace vectorgpu::am
 {
-
-/// Bits of a segment's tombstones: rows first, then NULL rows; bit i is 1 << (i % 8) of byte i / 8.
-inline bool
-tombstone_get(const uint8 *bits, uint64 i)
-{
-	return (bits[i / 8] & (1 << (i % 8))) != 0;
-}
-
-/// Counts of live and dead rows, read from pages.
-struct RowCounts
-{
-	uint64 rows;
-	uint64 null_rows;
-	uint64 dead_rows; // NULL ones included
-};
-
-/// Asks the caller, now and then during a long read, whether to go on. `stopped` is set when it said no.
-struct StopCheck
-{
-	bool (*should_stop)(void *state);
-	void *state;
-	bool stopped;
-};
-
-/// Adds a segment's counts, unless it was stopped.
-void count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy,
-	RowCounts *counts, StopCheck *stop);
-
-/// Reads the headers of delta rows [first, end), adds their counts and returns the live ones sorted by row id: within
-/// maintenance_work_mem, else through temporary files. Null if there are none, or if it was stopped. stop may be null.
-Tuplesortstate *sort_delta(
-	Relation index, const MetaData *meta, uint64 first, uint64 end, RowCounts *counts, StopCheck *stop);
 
 /// One ascending sequence: the rows or the NULL rows of a segment, or the delta.
 struct RowSource
 {
 	const SegmentEntry *segment; // null: the delta
 	bool null_rows;
-	uint64 n_rows;  // of the sequence, dead ones included; unused for the delta
-	uint64 next;    // first row behind the batch
+	uint64 n_rows;  // of the sequence, including dead ones; unused for the delta
+	uint64 next;    // first row after the batch
 	uint32 n_batch; // rows in the batch
-	uint32 at;      // the current row, within the batch
+	uint32 at;      // index of the current row in the batch
 	RowId *rows;
-	uint64 *numbers; // delta: number of the row
+	uint64 *numbers; // delta: numbers of the rows
 	bool *is_null;   // delta
 	uint8 *dead;     // segments: tombstones of the batch
-	char *vectors;   // null if not wanted
+	char *vectors;   // null if vectors are not wanted
 	bool finished;
 };
 
@@ -71,7 +34,7 @@ struct RowMerge
 	const SegmentFormat *format;
 	const ValueFormat *values; // null: vectors
 	bool with_vectors;
-	ValueBuffer value; // stored values: of the current row
+	ValueBuffer value; // stored values: that of the current row
 	BufferAccessStrategy strategy;
 	Tuplesortstate *delta;
 	MemoryContext context;
@@ -89,18 +52,18 @@ struct MergedRow
 	const RowSource *source;
 };
 
-/// Of a source's current row; NULL rows are numbered apart.
+/// Return the origin of a source's current row; NULL rows are numbered separately.
 inline RowOrigin
 row_origin(const RowSource *source)
 {
 	return {source->segment, source->segment != nullptr ? source->next - source->n_batch + source->at : 0};
 }
 
-/// segments: indexes into meta->segments. delta: of sort_delta, may be null; stays the caller's.
+/// Begin. segments: indexes into meta->segments. delta: from sort_delta, may be null; the caller frees it.
 void row_merge_begin(RowMerge *merge, Relation index, const MetaData *meta, const uint32 *segments, uint32 n_segments,
 	Tuplesortstate *delta, bool with_vectors, BufferAccessStrategy strategy);
 
-/// The next row; false at the end. A row id that comes twice raises ERRCODE_INDEX_CORRUPTED.
+/// Get the next row; returns false at the end. Raises ERRCODE_INDEX_CORRUPTED if a row id occurs twice.
 bool row_merge_next(RowMerge *merge, MergedRow *row);
 
 void row_merge_end(RowMerge *merge);

@@ -1,4 +1,4 @@
-// The choice of what to merge. See tiers.hpp and README.md ("Merge and tiers").
+// The choice of segments to merge. See tiers.hpp and README.md ("Merge and tiers").
 #include "am/maintain/tiers.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// A segment, or the delta, as a candidate.
+/// A segment, or the delta, as a candidate for a merge.
 struct Candidate
 {
 	uint64 live;
@@ -25,8 +25,8 @@ segment_rows(const SegmentEntry *segment)
 	return segment->n_rows + segment->n_null_rows;
 }
 
-/// How many of the smallest candidates to merge into one: among the counts that leave at most kTierSegments, the one
-/// that writes the fewest rows for each segment that it removes.
+/// Return how many of the smallest candidates to merge into one: among the counts that leave at most kTierSegments, the
+/// one that writes the fewest rows per segment removed.
 uint32
 cheapest_prefix(const Candidate *sorted, uint32 n)
 {
@@ -52,8 +52,8 @@ cheapest_prefix(const Candidate *sorted, uint32 n)
 	return best;
 }
 
-/// Marks all candidates of a level that has kTierRatio of them, and what is smaller; lowest level first, since what
-/// they become may fill the next one.
+/// Choose all candidates of a level that has kTierRatio of them, and all smaller ones; lowest level first, since the
+/// merged segment may fill the next level.
 void
 choose_full_levels(Candidate *sorted, uint32 n)
 {

@@ -1,5 +1,5 @@
-// Which segments a merge should join: decisions over the manifest, no page access. See README.md ("Merge and tiers").
-// PG dialect.
+// The choice of segments to merge: decisions from the manifest, no page access. See README.md ("Merge and tiers"). PG
+// dialect.
 #pragma once
 
 #include "storage/metapage.hpp"
@@ -7,14 +7,14 @@
 namespace vectorgpu::am
 {
 
-constexpr uint32 kTierSegments = 8;    // segments that stay after a merge, at most
-constexpr uint64 kTierRatio = 8;       // rows of a level against the one below
-constexpr uint64 kTierBaseRows = 4096; // level 0 ends at kTierBaseRows * kTierRatio rows
-constexpr uint64 kDeltaShare = 64;     // the delta joins when it has more than 1/64 of the rows
+constexpr uint32 kTierSegments = 8;    // most segments left after a merge
+constexpr uint64 kTierRatio = 8;       // ratio of rows between a level and the one below
+constexpr uint64 kTierBaseRows = 4096; // level 0 has fewer than kTierBaseRows * kTierRatio rows
+constexpr uint64 kDeltaShare = 64;     // the delta is merged when it has more than 1/64 of the rows
 constexpr uint64 kDeadShare = 3;       // a segment with more than 1/3 dead rows is rewritten
 constexpr uint32 kMaxLevel = 7;
 
-/// What one merge joins into one new segment.
+/// The sources of one merge.
 struct MergePlan
 {
 	bool take_delta;
@@ -22,14 +22,14 @@ struct MergePlan
 	uint32 segment_ids[kMaxSegments];
 };
 
-/// The level that a segment of so many rows belongs to.
+/// Return the level of a segment with n_rows rows.
 uint32 tier_level(uint64 n_rows);
 
-/// What VACUUM should merge now; false if nothing. delta_rows: rows of the delta, dead ones included.
-/// delta_due: the delta has reached its size limit and joins whatever its share is.
+/// Plan what VACUUM should merge now; returns false if nothing. delta_rows: rows of the delta, including dead ones.
+/// delta_due: the delta has reached its size limit and is merged whatever its share.
 bool plan_tiers(const MetaData *meta, uint64 delta_rows, bool delta_due, MergePlan *plan);
 
-/// All of the index into one segment; false if it is that already.
+/// Plan to merge the whole index into one segment; returns false if it is one already.
 bool plan_full(const MetaData *meta, uint64 delta_rows, MergePlan *plan);
 
 } // namespace vectorgpu::am

@@ -1,11 +1,12 @@
 // VACUUM's callbacks. See vacuum.hpp and README.md ("Vacuum").
 //
-// The dead are counted from the pages in every pass, not added to what the metapage says: a pass that was cancelled
-// after it had set tombstones leaves them uncounted, and the next pass, which does not see those entries again, must
-// still move the generation on before VACUUM frees their line pointers.
+// Every pass counts the dead rows from the pages and does not add to the metapage's numbers. A pass that was cancelled
+// after setting tombstones leaves them uncounted. The next pass does not ask about those entries again, but must still
+// increment the generation before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
+#include "storage/extent.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "pg/fault.hpp"
@@ -28,7 +29,7 @@ namespace
 {
 
 constexpr uint32 kBatchRows = 1024;
-constexpr uint64 kPageBits = kPayloadBytes * 8; // tombstones on one page
+constexpr uint64 kPageBits = kPayloadBytes * 8; // tombstone bits per page
 
 /// One pass of ambulkdelete.
 struct BulkDelete
@@ -39,7 +40,7 @@ struct BulkDelete
 	void *callback_state;
 	MetaData meta;
 	uint64 delta_end;
-	uint64 segment_dead[kMaxSegments]; // tombstones, those set before included
+	uint64 segment_dead[kMaxSegments]; // tombstones, including those set before
 	uint64 delta_dead;
 	uint64 newly_dead;
 	RowId rows[kBatchRows];
@@ -58,7 +59,7 @@ is_deletable(BulkDelete *pass, RowId row)
 	return pass->callback(&tid, pass->callback_state);
 }
 
-/// Sets new_bits on one page of a segment's tombstones.
+/// Set new_bits on one page of a segment's tombstones.
 void
 write_tombstones(BulkDelete *pass, const SegmentEntry *segment, uint32 position)
 {
@@ -82,7 +83,7 @@ write_tombstones(BulkDelete *pass, const SegmentEntry *segment, uint32 position)
 	UnlockReleaseBuffer(buffer);
 }
 
-/// Reads the row ids that belong to tombstone bits [first, first + n): rows, then NULL rows.
+/// Read the row ids of tombstone bits [first, first + n): rows, then NULL rows.
 void
 read_row_ids(BulkDelete *pass, const SegmentEntry *segment, uint64 first, uint32 n)
 {
@@ -106,7 +107,7 @@ read_row_ids(BulkDelete *pass, const SegmentEntry *segment, uint64 first, uint32
 			"The page belongs to something else than the segment in the metapage.");
 }
 
-/// Visits the entries whose tombstones are on one page; returns how many of these are dead now.
+/// Visit the entries whose tombstones are on one page; return how many of them are dead now.
 uint64
 vacuum_tombstone_page(BulkDelete *pass, const SegmentEntry *segment, uint32 position)
 {
@@ -174,7 +175,7 @@ vacuum_delta(BulkDelete *pass)
 	}
 }
 
-/// Moves the tombstone generation on if any tombstone is not yet known to the metapage.
+/// Increment the tombstone generation if the metapage does not count all tombstones.
 void
 publish(BulkDelete *pass)
 {
@@ -192,7 +193,7 @@ publish(BulkDelete *pass)
 	update.meta->tombstone_generation++;
 	for (uint32 i = 0; i < meta->n_segments; i++)
 	{
-		// Nobody else changes the manifest while the table's lock is held.
+		// No other process changes the manifest while the table's lock is held.
 		if (pass->segment_dead[i] == meta->segments[i].n_dead)
 			continue;
 		update.meta->segments[i].n_dead = pass->segment_dead[i];
@@ -202,7 +203,7 @@ publish(BulkDelete *pass)
 	meta_update_finish(&update);
 }
 
-/// Sets the counts that describe the index as it is now.
+/// Set the counts that describe the current index.
 void
 fill_stats(Relation index, IndexBulkDeleteResult *stats)
 {
@@ -240,7 +241,7 @@ reclaim_pending(Relation index)
 
 		if (meta->pending[slot].n_blocks == 0)
 			continue;
-		// A chunk may be pending because it is being made just now: then this waits for it.
+		// A chunk may be pending because an inserter is adding it now: wait for that.
 		if (slot == kPendingChunk)
 			LockPage(index, 0, ExclusiveLock);
 		(void) VG_FAULT("reclaim_pending");
@@ -297,7 +298,7 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	MergePlan plan;
 	uint64 delta_rows;
 
-	// ANALYZE has nothing to learn here, and holds too weak a lock for the rest.
+	// There is nothing to do for ANALYZE, which also holds too weak a lock to merge.
 	if (info->analyze_only)
 		return stats;
 	if (stats == nullptr)
@@ -310,7 +311,7 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	delta_rows = delta_end(info->index, meta, nullptr) - meta->delta_first_row;
 	if (plan_tiers(meta, delta_rows, false, &plan))
 	{
-		// VACUUM holds the table's lock: in a parallel worker through its leader.
+		// VACUUM holds the table's lock, in a parallel worker through its leader.
 		Relation heap = table_open(IndexGetRelation(RelationGetRelid(info->index), false), NoLock);
 		MergeResult result;
 

@@ -2,7 +2,7 @@
 // Holds content locks page by page only, and none while it allocates or waits.
 #include "am/scan/scan.hpp"
 
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
 #include "storage/value_format.hpp"
 #include "storage/stream.hpp"
 #include "am/scan/worker_scan.hpp"

@@ -11,7 +11,7 @@ characters_of(const char *text, Size length)
 	int32 n = 0;
 	bool one_byte = pg_database_encoding_max_length() == 1;
 
-	if (!one_byte) // a string of ASCII is the rule in every encoding
+	if (!one_byte) // most strings are ASCII, in every encoding
 	{
 		Size i = 0;
 

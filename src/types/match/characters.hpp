@@ -11,21 +11,22 @@ extern "C"
 namespace vectorgpu::types
 {
 
-/// Where the characters of a string begin.
+/// The positions of a string's characters.
 struct Characters
 {
 	const char *text;
-	const uint32 *offsets; // [n + 1] bytes from text; NULL where each character is a byte
+	const uint32 *offsets; // [n + 1] bytes from text; null if each character is one byte
 	int32 n;
 
 	const char *at(int32 i) const { return text + (offsets != nullptr ? offsets[i] : static_cast<uint32>(i)); }
 };
 
-/// The characters of text [length bytes]; offsets are palloc'd. A character cut off at the end is one of fewer bytes.
+/// Return the characters of text [length bytes]; offsets are palloc'd. A character that is cut off at the end counts as
+/// a shorter one.
 extern Characters characters_of(const char *text, Size length);
 
-/// The bytes of each character as one number, palloc'd [n]: characters have at most 4 bytes, and the first of several
-/// is never 0.
+/// Return the bytes of each character as one number, palloc'd [n]. Characters have at most 4 bytes, and the first of
+/// several is never 0.
 extern uint32 *character_codes(const Characters &characters);
 
 } // namespace vectorgpu::types

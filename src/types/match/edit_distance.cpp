@@ -18,11 +18,12 @@ namespace
 
 constexpr uint32 kBytes = 256;
 
-/// Numbers for the characters of two strings: open addressing, the first string's characters numbered as they come.
+/// Consecutive numbers for the characters of two strings: a hash table with open addressing; the first string's
+/// characters are numbered in order of appearance.
 struct Alphabet
 {
-	uint32 *codes;   // [mask + 1] bytes of a character as one number; characters have at most 4 bytes
-	uint32 *numbers; // [mask + 1] number + 1, 0 where free
+	uint32 *codes;   // [mask + 1] the bytes of a character as one number; a character has at most 4
+	uint32 *numbers; // [mask + 1] number + 1; 0 if free
 	uint32 mask;
 	uint32 n;
 };
@@ -128,7 +129,7 @@ gram_length(FunctionCallInfo fcinfo, int argument)
 	return n;
 }
 
-/// Common ordered n-grams of the first two arguments; their lengths in characters if asked for.
+/// Count the common ordered n-grams of the first two arguments; optionally return their lengths in characters.
 int32
 common_grams(FunctionCallInfo fcinfo, int n, int32 *a, int32 *b)
 {
@@ -164,7 +165,7 @@ distance_bound(FunctionCallInfo fcinfo)
 	PG_RETURN_INT32(static_cast<int32>(engine::match::edit_distance_bound(a, b, count, n)));
 }
 
-/// ordered_grams(text, n): one row for each element, in the order of keys.
+/// ordered_grams(text, n): one row per element, in the order of keys.
 Datum
 ordered_grams(FunctionCallInfo fcinfo)
 {

@@ -1,5 +1,11 @@
-// Values to elements and queries to slices: arrays, tsvector, and the way to the other sources. PG dialect.
+// Turn values into elements and queries into slices: arrays and tsvector here, other sources in files of their own.
+// PG dialect.
+#include "types/match/element.hpp"
+
 #include "types/match/element_list.hpp"
+#include "types/match/grams.hpp"
+#include "types/match/row_value.hpp"
+#include "types/match/signature.hpp"
 
 #include <algorithm>
 
@@ -7,8 +13,6 @@ extern "C"
 {
 #include "access/tupmacs.h"
 #include "catalog/pg_type.h"
-#include "common/cryptohash.h"
-#include "common/sha2.h"
 #include "tsearch/ts_type.h"
 #include "utils/array.h"
 #include "utils/uuid.h"
@@ -19,7 +23,8 @@ namespace vectorgpu::types
 namespace
 {
 
-/// The elements of an array of fixed-length type T that are not NULL, values [number of elements]; returns how many.
+/// Copy the elements of an array of fixed-length type T that are not NULL to values [number of elements]; return how
+/// many.
 template <class T>
 int64
 not_null_values(ArrayType *array, T *values)
@@ -58,7 +63,7 @@ put_key(uint8 *bytes, int64 value)
 	put_int64(bytes, value);
 }
 
-/// Integers are sorted as integers: several times as fast as keys.
+/// Integers are sorted as integers, which is several times as fast as sorting keys.
 template <class T>
 ElementList
 integer_elements(Datum datum)
@@ -118,7 +123,7 @@ text_elements(Datum datum)
 	return sorted_set(elements, n);
 }
 
-/// Lexemes are stored in the order of keys, each once.
+/// The lexemes of a tsvector are stored in the order of keys, each once.
 ElementList
 lexeme_elements(Datum datum)
 {
@@ -131,7 +136,7 @@ lexeme_elements(Datum datum)
 	return sorted_set(elements, vector->size);
 }
 
-/// The set of an array for min-hash.
+/// Return the elements of an array.
 ElementList
 set_elements(ElementSource source, Datum value)
 {
@@ -151,73 +156,7 @@ set_elements(ElementSource source, Datum value)
 	}
 }
 
-bool
-element_before(const Element &a, const Element &b)
-{
-	return a.attribute != b.attribute ? a.attribute < b.attribute : compare_keys(a.key, b.key) < 0;
-}
-
-bool
-same_element(const Element &a, const Element &b)
-{
-	return a.attribute == b.attribute && compare_keys(a.key, b.key) == 0;
-}
-
 } // namespace
-
-ElementKey
-string_key(const char *string, Size length, uint32 limit)
-{
-	if (length < limit)
-		return {reinterpret_cast<const uint8 *>(string), static_cast<uint32>(length)};
-
-	uint8 *key = new_bytes(limit);
-	const Size kept = limit - PG_SHA256_DIGEST_LENGTH;
-	pg_cryptohash_ctx *context = pg_cryptohash_create(PG_SHA256);
-
-	memcpy(key, string, kept);
-	if (context == nullptr || pg_cryptohash_init(context) < 0 ||
-		pg_cryptohash_update(context, reinterpret_cast<const uint8 *>(string), length) < 0 ||
-		pg_cryptohash_final(context, key + kept, PG_SHA256_DIGEST_LENGTH) < 0)
-		elog(ERROR, "could not compute SHA-256");
-	pg_cryptohash_free(context);
-	return {key, limit};
-}
-
-ElementList
-sorted_set(Element *elements, int64 n)
-{
-	if (!std::is_sorted(elements, elements + n, element_before))
-		std::sort(elements, elements + n, element_before);
-	n = std::unique(elements, elements + n, same_element) - elements;
-	if (n > PG_INT32_MAX)
-		ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value has too many elements to count matches"),
-				errdetail("It has %lld, the limit is %d.", static_cast<long long>(n), PG_INT32_MAX)));
-	return {elements, static_cast<int32>(n), 0};
-}
-
-SliceList
-slices_of_elements(const ElementList &list)
-{
-	Slice *slices = static_cast<Slice *>(allocate_array(list.n, sizeof(Slice)));
-	int64 n_bytes = 0;
-	uint8 *bytes;
-
-	for (int32 i = 0; i < list.n; i++)
-		n_bytes += list.elements[i].key.length + 1;
-	bytes = new_bytes(n_bytes);
-	for (int32 i = 0; i < list.n; i++)
-	{
-		const ElementKey key = list.elements[i].key;
-
-		memcpy(bytes, key.bytes, key.length);
-		bytes[key.length] = 0;
-		slices[i] = {list.elements[i].attribute, {bytes, key.length}, {bytes, key.length + 1}};
-		bytes += key.length + 1;
-	}
-	return {slices, list.n, list.characters, list.n};
-}
 
 ElementList
 elements_of_value(ElementSource source, const ElementOptions &options, Datum value)
@@ -267,7 +206,7 @@ count_matches(const ElementList &row, const SliceList &query)
 	{
 		const Element &element = row.elements[i];
 
-		// the first slice that does not end at or before the element; near by as a rule, so the step is doubled
+		// find the first slice that does not end at or before the element; it is usually close, so the step is doubled
 		auto ends_before = [&](const Slice &candidate)
 		{
 			return candidate.attribute != element.attribute ? candidate.attribute < element.attribute

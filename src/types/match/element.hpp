@@ -1,26 +1,26 @@
 // The match-count model (Zhou et al., "A generic inverted index framework for similarity search on the GPU", section
-// II-A): how a stored value becomes a set of elements, and how a query becomes slices of the ordered universe of
-// elements. This is the border between the SQL types and an index: the functions behind the operators and the index go
-// through it, so that both count the same. PG dialect.
+// II-A): how a stored value becomes a set of elements, and a query a set of slices of the ordered universe of elements.
+// This is the interface between the SQL types and an index: the SQL functions and the index both use it, so both count
+// the same. PG dialect.
 //
-// Universe. An element is (attribute, key). Keys are byte strings, ordered by memcmp, a prefix before what it begins.
-// The encodings (key.hpp) preserve the order of the values within a kind, so that a range of values is one slice of the
-// sorted keys of its attribute, and an equality is a slice that holds one key.
+// Universe. An element is (attribute, key). Keys are byte strings ordered by memcmp, a prefix first. The encodings
+// preserve the order of the values within a kind. So a range of values is one slice of the sorted keys of its
+// attribute, and an equality is a slice that holds one key.
 //
 //   source          attribute               key
-//   int4 array      0                       4 bytes, key.hpp
-//   int8 array      0                       8 bytes, key.hpp
+//   int4 array      0                       4 bytes (put_int32)
+//   int8 array      0                       8 bytes (put_int64)
 //   text array      0                       the bytes of the string in the server's encoding, shortened if long
 //   uuid array      0                       16 bytes
 //   tsvector        0                       the bytes of the lexeme, shortened if long
-//   matchrow        argument, from 0        kind byte, then the value, key.hpp; text is shortened if long
-//   text, n-grams   0                       the n characters, 0x00, then 4 bytes big-endian: the how-manieth same gram,
-//   from 0 min-hash        hash function, from 0   4 bytes big-endian, made from the smallest hash of the set's keys
-//   (minhash.hpp) LSH             hash function, from 0   4 bytes big-endian: the value of the function (lsh.hpp); none
-//   for a zero vector by cosine
+//   matchrow        argument, from 0        kind byte, then the value (row_value.hpp); text is shortened if long
+//   text, n-grams   0                       the n characters, 0x00, 4 bytes big-endian: equal n-grams before it
+//   min-hash        hash function, from 0   4 bytes big-endian, from the smallest hash of the set (minhash.hpp)
+//   LSH             hash function, from 0   4 bytes big-endian: the value of the function (lsh.hpp)
 //
+// A zero vector has no LSH elements by cosine.
 // A string of more than kMaxKeyBytes is shortened to its first bytes and its SHA-256: equal strings stay equal,
-// different ones stay different. No range is ever asked over strings.
+// different ones stay different. There are no ranges of strings.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -28,7 +28,7 @@
 namespace vectorgpu::types
 {
 
-/// What an operator class makes elements from. Stored in index pages: never renumber.
+/// The kind of value from which an operator class makes elements. Stored in index pages: never renumber.
 enum class ElementSource : uint8_t
 {
 	kInt4Array = 0,
@@ -36,7 +36,7 @@ enum class ElementSource : uint8_t
 	kTextArray = 2,
 	kUuidArray = 3,
 	kTsvector = 4,
-	kMatchrow = 5,  // queries are of type matchquery, all others of the type of the rows
+	kMatchrow = 5,  // queries have type matchquery; for all others, the type of the rows
 	kTextGrams = 6, // ordered n-grams, section V-A
 	kMinHashInt4Array = 7,
 	kMinHashInt8Array = 8,
@@ -47,7 +47,7 @@ enum class ElementSource : uint8_t
 	kLshCosine = 13, // sign random projection of a vector
 };
 
-/// Options of the sources that have some; the others ignore them. Stored in index pages.
+/// Options of sources; those without options ignore them. Stored in index pages.
 struct ElementOptions
 {
 	int32 gram_length = 3; // n of the n-grams, characters, kMinGramLength .. kMaxGramLength
@@ -55,7 +55,7 @@ struct ElementOptions
 	int32 buckets = 67;    // LSH by L2 and L1: values of a hash function, 2 .. kMaxBuckets
 	float8 width = 4; // L2: bucket width w of equation 10; L1: kernel width sigma of section IV-A3; in units of the
 					  // data, kMinLshWidth .. kMaxLshWidth (lsh.hpp)
-	uint64 seed = 0;  // of the hash functions: equal options give equal functions on every machine
+	uint64 seed = 0;  // of the hash functions; equal options give equal functions on every machine
 };
 
 constexpr int kMinGramLength = 1;
@@ -93,9 +93,9 @@ struct Slice
 	ElementKey high;
 };
 
-/// A query: ascending by (attribute, low), none empty, none overlapping, so that the match count (definition II.1) of a
-/// row is the number of (element, slice) pairs where the slice holds the element, and equal to the number of elements
-/// that some slice holds.
+/// A query: slices ascending by (attribute, low), not empty and not overlapping. So the match count (definition II.1)
+/// of a row, the number of (element, slice) pairs where the slice holds the element, is the number of elements in
+/// slices.
 struct SliceList
 {
 	Slice *slices; // [n]
@@ -104,7 +104,7 @@ struct SliceList
 	int32 max_count;  // no row can have a larger match count
 };
 
-/// -1, 0, 1 as a sorts before, with, after b.
+/// Return -1, 0 or 1 if a sorts before, equal to or after b.
 inline int
 compare_keys(ElementKey a, ElementKey b)
 {
@@ -115,15 +115,15 @@ compare_keys(ElementKey a, ElementKey b)
 	return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
-/// The elements of a stored value, palloc'd; `value` is detoasted as needed, and keys may point into it where it was
-/// not. NULL elements of an array are left out, an empty set gives none. Raises 54000 (program_limit_exceeded) where a
-/// vector and the options ask for more than kMaxLshNumbers random numbers.
+/// Return the elements of a stored value, palloc'd. `value` is detoasted if needed; otherwise keys may point into it.
+/// NULL elements of an array are left out, and an empty set has no elements. Raises 54000 (program_limit_exceeded) if a
+/// vector and the options need more than kMaxLshNumbers random numbers.
 extern ElementList elements_of_value(ElementSource source, const ElementOptions &options, Datum value);
 
-/// The slices of a query (a value of the row's type, or a matchquery for kMatchrow), palloc'd.
+/// Return the slices of a query (a value of the row's type, or a matchquery for kMatchrow), palloc'd.
 extern SliceList slices_of_query(ElementSource source, const ElementOptions &options, Datum query);
 
-/// How many elements of `row` the query holds: the reference for every engine.
+/// Return how many elements of `row` the query holds: the reference for every engine.
 extern int32 count_matches(const ElementList &row, const SliceList &query);
 
 } // namespace vectorgpu::types

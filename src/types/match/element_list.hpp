@@ -1,5 +1,5 @@
-// What the sources of elements share: lists, shortened strings, slices of single keys. PG dialect. Used by the files of
-// this folder.
+// Lists of elements, shortened strings, slices of single keys: shared by the sources of elements. PG dialect. Used by
+// the files of this folder.
 #pragma once
 
 #include "types/match/element.hpp"
@@ -7,7 +7,7 @@
 namespace vectorgpu::types
 {
 
-/// palloc of n * size bytes, beyond 1 GB if need be.
+/// palloc n * size bytes, which may be more than 1 GB.
 inline void *
 allocate_array(int64 n, Size size)
 {
@@ -53,21 +53,15 @@ put_int64(uint8 *bytes, int64 value)
 	put_uint64(bytes, static_cast<uint64>(value) ^ (UINT64_C(1) << 63));
 }
 
-/// A string as a key of at most `limit` bytes: itself if it is shorter than that, else limit bytes, palloc'd: its first
-/// bytes and its SHA-256. No string that fits has `limit` bytes, so that no two strings share a key.
+/// Return a string as a key of at most `limit` bytes: the string itself if it is shorter, else `limit` palloc'd bytes,
+/// its first bytes and its SHA-256. A key of an unshortened string has fewer than `limit` bytes, so no two strings
+/// share a key.
 extern ElementKey string_key(const char *string, Size length, uint32 limit);
 
-/// Sorts elements [n] by (attribute, key), in place, and drops those that are there already.
+/// Sort elements [n] by (attribute, key) in place and drop duplicates.
 extern ElementList sorted_set(Element *elements, int64 n);
 
-/// One slice for each element: the equality with its key.
+/// Return one slice per element: equality with its key.
 extern SliceList slices_of_elements(const ElementList &list);
-
-// The sources of the other files.
-extern ElementList gram_elements(Datum text, int gram_length);
-extern ElementList row_elements(Datum row);
-extern SliceList query_slices(Datum query);
-extern ElementList minhash_elements(const ElementList &set, const ElementOptions &options);
-extern ElementList lsh_elements(ElementSource source, const ElementOptions &options, Datum vector);
 
 } // namespace vectorgpu::types

@@ -1,6 +1,8 @@
-// Ordered n-grams of a string (Zhou et al., section V-A1): every run of n characters, each with how many equal runs
-// precede it, so that the set of a string keeps their multiplicity and the match count of two strings is the size of
-// the common multiset (lemma V.1). PG dialect; characters are those of the server's encoding.
+// Ordered n-grams of a string (Zhou et al., section V-A1): every run of n characters, with the number of equal runs
+// before it. So the set of a string keeps multiplicities, and the match count of two strings is the size of the common
+// multiset (lemma V.1). PG dialect; characters are those of the server's encoding.
+#include "types/match/grams.hpp"
+
 #include "types/match/element_list.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@ namespace vectorgpu::types
 namespace
 {
 
-/// 1 - |common| / |all|; 1 if nothing is common, also for two empty sets, as for bit strings.
+/// Return 1 - |common| / |all|; 1 if there is no common element, also for two empty sets, as for bit strings.
 Datum
 jaccard(FunctionCallInfo fcinfo, ElementSource source)
 {

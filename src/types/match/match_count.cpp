@@ -1,4 +1,4 @@
-// match_count and what follows from it: the operator <#>, match_at_least. PG dialect.
+// match_count and the functions based on it: the operator <#>, match_at_least. PG dialect.
 #include "types/match/element.hpp"
 #include "types/sql_function.hpp"
 
@@ -7,8 +7,8 @@ namespace vectorgpu::types
 namespace
 {
 
-/// The slices of the last query, kept between the calls of one function in one statement: a sequential scan asks for
-/// one query row after row, and a long one takes longer to sort than to match.
+/// The slices of the last query, kept between the calls of one function in one statement. A sequential scan evaluates
+/// the same query for each row, and a long query takes longer to sort than to match.
 struct QueryCache
 {
 	MemoryContext context;
@@ -35,7 +35,7 @@ cached_slices(FunctionCallInfo fcinfo, ElementSource source, struct varlena *que
 		memcmp(cache->query, query, VARSIZE_ANY(query)) == 0)
 		return cache->slices;
 
-	cache->query = nullptr; // should what follows fail
+	cache->query = nullptr; // in case of an error below
 	MemoryContextReset(cache->context);
 	caller = MemoryContextSwitchTo(cache->context);
 
@@ -51,8 +51,8 @@ cached_slices(FunctionCallInfo fcinfo, ElementSource source, struct varlena *que
 int32
 count(FunctionCallInfo fcinfo, ElementSource source)
 {
-	// An external value is an address only: two equal addresses are one value within a statement, but a copy of it must
-	// not outlive the statement's snapshot. Fetched here, it is compared by content.
+	// An external value is only a pointer: two equal pointers are one value within a statement, but a copy must not
+	// outlive the statement's snapshot. So the value is fetched here and compared by content.
 	struct varlena *query = PG_GETARG_VARLENA_PP(1);
 
 	return count_matches(elements_of_value(source, {}, PG_GETARG_DATUM(0)), cached_slices(fcinfo, source, query));
@@ -61,7 +61,7 @@ count(FunctionCallInfo fcinfo, ElementSource source)
 Datum
 minus_count(FunctionCallInfo fcinfo, ElementSource source)
 {
-	PG_RETURN_FLOAT8(-count(fcinfo, source)); // negated as an integer: never -0
+	PG_RETURN_FLOAT8(-count(fcinfo, source)); // negated as an integer, so never -0
 }
 
 } // namespace

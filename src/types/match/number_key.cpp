@@ -1,4 +1,4 @@
-// Order-preserving keys of numbers; see the header. No PostgreSQL.
+// Order-preserving keys of numbers. See number_key.hpp. No PostgreSQL.
 #include "types/match/number_key.hpp"
 
 #include <bit>
@@ -13,12 +13,10 @@ namespace
 {
 
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
-constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to it is a binary64 number
+constexpr int64_t kExactInteger = int64_t{1} << 53; // every whole number up to this is a binary64 number
 constexpr int kExponentBias = 1 << 23;
-constexpr int kDoubleDigits = 767; // no binary64 number has more significant decimal digits
-constexpr int kShortDigits = 15;   // every whole number of so many digits is a binary64 number
-constexpr int kShortExact = 20;    // digits of a binary64 number that is written exactly, such as 2^63
-constexpr int kExactPower = 22;    // 10^22 is the largest power of ten that is one
+constexpr int kShortDigits = 15; // every whole number with this many digits is a binary64 number
+constexpr int kExactPower = 22;  // 10^22 is the largest power of ten that is a binary64 number
 
 constexpr double kPowers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 	1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -49,7 +47,7 @@ get_double(const uint8_t *key)
 	return std::bit_cast<double>(bits);
 }
 
-/// Writes the digits after the head; returns the length of the key.
+/// Write the digits after the head; return the length of the key.
 int
 put_digits(const Decimal &value, uint8_t *key)
 {
@@ -72,7 +70,7 @@ put_digits(const Decimal &value, uint8_t *key)
 	return length;
 }
 
-/// Sign of |a| - |b| of two decimals that are not zero.
+/// Return the sign of |a| - |b|, for decimals that are not zero.
 int
 compare_magnitudes(const Decimal &a, const Decimal &b)
 {
@@ -87,31 +85,7 @@ compare_magnitudes(const Decimal &a, const Decimal &b)
 	return a.n_digits - b.n_digits;
 }
 
-/// The decimal of a finite number > 0, exactly. digits [kDoubleDigits + 16].
-Decimal
-exact_decimal(double value, char *digits)
-{
-	const auto end =
-		std::to_chars(digits, digits + kDoubleDigits + 16, value, std::chars_format::scientific, kDoubleDigits - 1);
-	char *mark = digits;
-	int exponent = 0;
-
-	while (mark < end.ptr && *mark != 'e')
-		mark++;
-	const bool minus = mark + 1 < end.ptr && mark[1] == '-';
-
-	for (const char *p = mark + 2; p < end.ptr; p++)
-		exponent = exponent * 10 + (*p - '0');
-	std::memmove(digits + 1, digits + 2, static_cast<size_t>(mark - digits - 2)); // the point goes
-
-	int n_digits = static_cast<int>(mark - digits) - 1;
-
-	while (n_digits > 0 && digits[n_digits - 1] == '0')
-		n_digits--;
-	return {false, digits, n_digits, (minus ? -exponent : exponent) + 1};
-}
-
-/// The binary64 number nearest to |value|, and the sign of (that number) - |value|.
+/// Return the binary64 number nearest to |value|; *sign: the sign of (that number) - |value|.
 double
 nearest_short(const Decimal &value, int *sign)
 {
@@ -140,11 +114,10 @@ double
 nearest_long(const Decimal &value, int *sign)
 {
 	char text[kMaxNumberDigits + 32];
-	char exact[kDoubleDigits + 16];
+	char exact[kExactDecimalBytes];
 	double nearest = 0;
 
-	// Digits beyond what any binary64 number has cannot move the comparison's result: the exact one below sees all of
-	// them.
+	// Truncating the digits cannot change the result: the exact comparison below uses all of them.
 	const int n_digits = value.n_digits < kMaxNumberDigits ? value.n_digits : kMaxNumberDigits;
 
 	if (value.exponent > 310)
@@ -167,6 +140,29 @@ nearest_long(const Decimal &value, int *sign)
 }
 
 } // namespace
+
+Decimal
+exact_decimal(double value, char *digits)
+{
+	const auto end =
+		std::to_chars(digits, digits + kExactDecimalBytes, value, std::chars_format::scientific, kDoubleDigits - 1);
+	char *mark = digits;
+	int exponent = 0;
+
+	while (mark < end.ptr && *mark != 'e')
+		mark++;
+	const bool minus = mark + 1 < end.ptr && mark[1] == '-';
+
+	for (const char *p = mark + 2; p < end.ptr; p++)
+		exponent = exponent * 10 + (*p - '0');
+	std::memmove(digits + 1, digits + 2, static_cast<size_t>(mark - digits - 2)); // drop the point
+
+	int n_digits = static_cast<int>(mark - digits) - 1;
+
+	while (n_digits > 0 && digits[n_digits - 1] == '0')
+		n_digits--;
+	return {false, digits, n_digits, (minus ? -exponent : exponent) + 1};
+}
 
 int
 number_key(double value, uint8_t *key)
@@ -192,7 +188,7 @@ number_key(const Decimal &value, uint8_t *key)
 
 	if (sign != 0 && value.n_digits > kMaxNumberDigits)
 		return 0;
-	if (value.negative) // the number below -v is further from 0 than v, or v itself
+	if (value.negative) // the largest binary64 number <= -|v| is at least as far from 0 as v
 		floor = sign < 0 ? std::nextafter(-nearest, -kInfinity) : -nearest;
 	else
 		floor = sign > 0 ? std::nextafter(nearest, -kInfinity) : nearest;
@@ -230,7 +226,7 @@ read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey *num
 	if (number->is_double)
 	{
 		put_double(number->value, again);
-		return std::memcmp(key, again, kNumberKeyHead) == 0; // one NaN, one zero
+		return std::memcmp(key, again, kNumberKeyHead) == 0; // only one NaN and one zero are valid
 	}
 	if (std::isnan(number->value))
 		return false;
@@ -260,209 +256,6 @@ read_number_key(const uint8_t *key, int length, char *digits, NumberFromKey *num
 		return false;
 	number->decimal = {negative, digits, n_digits, static_cast<int32_t>(exponent) - kExponentBias};
 	return number_key(number->decimal, again) == length && std::memcmp(key, again, static_cast<size_t>(length)) == 0;
-}
-
-namespace
-{
-
-/// Writes a decimal that is not zero, terminated; returns the length.
-int
-decimal_text(const Decimal &value, char *text)
-{
-	char *p = text;
-
-	if (value.negative)
-		*p++ = '-';
-	if (value.exponent < -4 || value.exponent > 21)
-	{
-		*p++ = value.digits[0];
-		if (value.n_digits > 1)
-		{
-			*p++ = '.';
-			std::memcpy(p, value.digits + 1, static_cast<size_t>(value.n_digits - 1));
-			p += value.n_digits - 1;
-		}
-		*p++ = 'e';
-		if (value.exponent > 0)
-			*p++ = '+';
-		p = std::to_chars(p, p + 12, value.exponent - 1).ptr;
-	}
-	else
-	{
-		if (value.exponent <= 0)
-			*p++ = '0';
-		for (int i = 0; i < value.exponent; i++)
-			*p++ = i < value.n_digits ? value.digits[i] : '0';
-		if (value.n_digits > value.exponent)
-			*p++ = '.';
-		for (int i = value.exponent; i < value.n_digits; i++)
-			*p++ = i < 0 ? '0' : value.digits[i];
-	}
-	*p = '\0';
-	return static_cast<int>(p - text);
-}
-
-/// The shortest decimal that names a finite number other than 0. digits [32].
-Decimal
-shortest_decimal(double value, char *digits)
-{
-	char text[32];
-	const auto end = std::to_chars(text, text + sizeof(text), std::fabs(value), std::chars_format::scientific);
-	int n_digits = 0;
-	int exponent = 0;
-	const char *p = text;
-
-	for (; p < end.ptr && *p != 'e'; p++)
-		if (*p != '.')
-			digits[n_digits++] = *p;
-	const bool minus = p[1] == '-';
-
-	for (p += 2; p < end.ptr; p++)
-		exponent = exponent * 10 + (*p - '0');
-	while (n_digits > 1 && digits[n_digits - 1] == '0')
-		n_digits--;
-	return {value < 0, digits, n_digits, (minus ? -exponent : exponent) + 1};
-}
-
-bool
-equals_word(const char *text, int length, const char *word)
-{
-	if (length != static_cast<int>(std::strlen(word)))
-		return false;
-	for (int i = 0; i < length; i++)
-		if ((text[i] | 0x20) != word[i])
-			return false;
-	return true;
-}
-
-} // namespace
-
-int
-number_text(const NumberFromKey &number, char *text)
-{
-	char digits[32];
-	char exact_digits[kDoubleDigits + 16];
-	uint8_t key[kMaxNumberKey];
-
-	if (!number.is_double)
-		return decimal_text(number.decimal, text);
-	if (std::isnan(number.value) || std::isinf(number.value) || number.value == 0)
-	{
-		const char *word = std::isnan(number.value)
-			? "NaN"
-			: (number.value == 0 ? "0" : (number.value > 0 ? "Infinity" : "-Infinity"));
-
-		std::strcpy(text, word);
-		return static_cast<int>(std::strlen(text));
-	}
-
-	const Decimal shortest = shortest_decimal(number.value, digits);
-
-	if (number_key(shortest, key) == kNumberKeyHead)
-		return decimal_text(shortest, text);
-
-	Decimal exact = exact_decimal(std::fabs(number.value), exact_digits);
-	int length;
-
-	exact.negative = number.value < 0;
-	if (exact.n_digits <= kShortExact)
-		return decimal_text(exact, text);
-	length = decimal_text(shortest, text);
-	text[length++] = 'f';
-	text[length] = '\0';
-	return length;
-}
-
-ReadNumber
-read_number(const char *text, int length, uint8_t *key, int *key_length)
-{
-	constexpr double kInfinity = std::numeric_limits<double>::infinity();
-	char digits[kMaxNumberDigits + kDoubleDigits];
-	Decimal value = {false, digits, 0, 0};
-	const char *p = text;
-	const char *end = text + length;
-	bool any = false;
-	bool dropped = false; // a digit other than 0 did not fit
-	bool point = false;
-	int64_t exponent = 0;
-
-	if (equals_word(text, length, "nan") || equals_word(text, length, "infinity") ||
-		equals_word(text, length, "-infinity"))
-	{
-		*key_length = number_key(
-			text[0] == '-' ? -kInfinity : ((text[0] | 0x20) == 'n' ? -(kInfinity - kInfinity) : kInfinity), key);
-		return ReadNumber::kOk;
-	}
-	if (p < end && *p == '-')
-	{
-		value.negative = true;
-		p++;
-	}
-	for (; p < end && ((*p >= '0' && *p <= '9') || (*p == '.' && !point)); p++)
-	{
-		if (*p == '.')
-		{
-			point = true;
-			continue;
-		}
-		any = true;
-		if (value.n_digits > 0 || *p != '0')
-		{
-			if (value.n_digits < static_cast<int>(sizeof(digits)))
-				digits[value.n_digits++] = *p;
-			else if (*p != '0')
-				dropped = true;
-			if (!point)
-				value.exponent++;
-		}
-		else if (point)
-			value.exponent--;
-	}
-	if (!any)
-		return ReadNumber::kSyntax;
-	if (p < end && (*p | 0x20) == 'e')
-	{
-		const bool minus = p + 1 < end && p[1] == '-';
-
-		p += minus || (p + 1 < end && p[1] == '+') ? 2 : 1;
-		if (p == end || *p < '0' || *p > '9')
-			return ReadNumber::kSyntax;
-		for (; p < end && *p >= '0' && *p <= '9'; p++)
-			exponent = exponent > int64_t{kMaxNumberExponent} * 10 ? exponent : exponent * 10 + (*p - '0');
-		if (minus)
-			exponent = -exponent;
-	}
-
-	const bool nearest = p < end && (*p | 0x20) == 'f';
-
-	if (p + nearest != end)
-		return ReadNumber::kSyntax;
-	while (value.n_digits > 0 && digits[value.n_digits - 1] == '0')
-		value.n_digits--;
-	if (value.n_digits == 0)
-	{
-		*key_length = number_key(0.0, key);
-		return ReadNumber::kOk;
-	}
-	if (dropped)
-		return ReadNumber::kTooLong;
-	exponent += value.exponent;
-	if (exponent > kMaxNumberExponent || exponent < -kMaxNumberExponent)
-		return ReadNumber::kOutOfRange;
-	value.exponent = static_cast<int32_t>(exponent);
-	if (nearest)
-	{
-		double number;
-		const char *from = value.negative && *text == '-' ? text + 1 : text;
-		const auto read = std::from_chars(from, p, number);
-
-		if (read.ec != std::errc() || std::isinf(number))
-			return ReadNumber::kOutOfRange;
-		*key_length = number_key(value.negative ? -number : number, key);
-		return ReadNumber::kOk;
-	}
-	*key_length = number_key(value, key);
-	return *key_length == 0 ? ReadNumber::kTooLong : ReadNumber::kOk;
 }
 
 } // namespace vectorgpu::types

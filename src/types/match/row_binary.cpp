@@ -9,6 +9,7 @@
 //   slice       int8 0, key: equal to it; or int8 1, int8 kind, low bound, high bound: a range
 //   bound       int8 0: open; or int8 1 (inclusive) or 2 (exclusive), key
 #include "types/match/row_value.hpp"
+#include "types/match/value_text.hpp"
 #include "types/sql_function.hpp"
 
 extern "C"
@@ -247,7 +248,7 @@ query_send(FunctionCallInfo fcinfo)
 
 // --- comparison --------------------------------------------------------------
 
-/// Equal values are equal bytes, so that this serves both types.
+/// Equal values have equal bytes, so this function serves both types.
 bool
 same_bytes(FunctionCallInfo fcinfo)
 {
@@ -276,7 +277,7 @@ hash_extended(FunctionCallInfo fcinfo)
 		static_cast<int>(VARSIZE_ANY_EXHDR(value)), static_cast<uint64>(PG_GETARG_INT64(1)));
 }
 
-/// Attribute by attribute, NULL last, then by number of attributes; values of different kinds by kind.
+/// Compare attribute by attribute, NULL last, then by number of attributes; values of different kinds compare by kind.
 int
 compare_rows(FunctionCallInfo fcinfo)
 {

@@ -2,16 +2,18 @@
 //
 //   row    = "(" [ value { "," value } ] ")"
 //   query  = "(" [ item { "," item } ] ")"
-//   item   = "null" | part | "{" [ part { "," part } ] "}"          any of the parts; {} is what nothing matches
+//   item   = "null" | part | "{" [ part { "," part } ] "}"       any of the parts; {} matches nothing
 //   part   = value | range
 //   value  = "null" (rows only) | number | string | "true" | "false" | kind literal
-//   range  = [ kind ] ("[" | "(") [ literal ] "," [ literal ] ("]" | ")")      without a kind: numbers; without a
-//   literal: open kind   = "number" | "boolean" | "date" | "timestamp" | "timestamptz" | "time" | "uuid" string = '"',
-//   in which \ makes the next character an ordinary one, '"' number = digits as usual, "NaN", "Infinity", "-Infinity";
-//   with "f" at the end: the nearest double precision number
-// White space may stand between all of these. Dates are ISO dates, timestamptz is in UTC and ends in Z. What is written
-// is the shortest of the forms, and equal values are written alike.
+//   range  = [ kind ] ("[" | "(") [ literal ] "," [ literal ] ("]" | ")")
+//            without a kind: numbers; without a literal: open
+//   kind   = "number" | "boolean" | "date" | "timestamp" | "timestamptz" | "time" | "uuid"
+//   string = '"', characters, '"'; \ makes the next character an ordinary one
+//   number = digits as usual, "NaN", "Infinity", "-Infinity"; with "f" at the end: the nearest double precision number
+// White space may stand between all of these. Dates are ISO dates; timestamptz is in UTC and ends in Z. Output uses the
+// shortest form, and equal values have equal texts.
 #include "types/match/row_value.hpp"
+#include "types/match/value_text.hpp"
 #include "types/sql_function.hpp"
 
 #include "types/match/number_key.hpp"
@@ -21,7 +23,7 @@ namespace vectorgpu::types
 namespace
 {
 
-/// Where a text is read.
+/// The position in a text that is being read.
 struct Parser
 {
 	const char *text; // all of it, for messages
@@ -68,7 +70,7 @@ take(Parser *parser, char wanted)
 	return true;
 }
 
-/// A run of characters up to punctuation, without the white space round it.
+/// Read a run of characters up to punctuation, without surrounding white space.
 struct Token
 {
 	const char *text;
@@ -96,7 +98,7 @@ is_word(Token token, const char *word)
 	return token.length == strlen(word) && pg_strncasecmp(token.text, word, token.length) == 0;
 }
 
-/// The literal of a value of a kind; an error if it is none.
+/// Return the key of a literal of a kind; raise an error if it is malformed.
 ElementKey
 literal_key(Parser *parser, ValueKind kind, Token token)
 {
@@ -111,7 +113,7 @@ literal_key(Parser *parser, ValueKind kind, Token token)
 	return {key, static_cast<uint32>(length)};
 }
 
-/// A string after its first quote.
+/// Read a string after its opening quote.
 ElementKey
 take_string(Parser *parser)
 {
@@ -131,7 +133,7 @@ take_string(Parser *parser)
 	return {reinterpret_cast<uint8 *>(key.data), static_cast<uint32>(key.len)};
 }
 
-/// What a token that is no range and no NULL stands for.
+/// Return the value of a token that is neither a range nor NULL.
 ElementKey
 token_key(Parser *parser, Token token)
 {
@@ -170,11 +172,11 @@ void
 refuse_string_range(void)
 {
 	ereport(ERROR,
-		(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("ranges of strings are not searched"),
+		(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("ranges of strings are not supported"),
 			errhint("Give the wanted values: {\"a\",\"b\"}.")));
 }
 
-/// A range from its bracket on.
+/// Read a range from its bracket on.
 void
 take_range(Parser *parser, ValueKind kind, SliceSet *set)
 {
@@ -318,7 +320,7 @@ parse(const char *text, const char *type_name, void (*take_one)(Parser *, String
 
 // --- output ------------------------------------------------------------------
 
-/// Whether a value of a kind is told by its form.
+/// True if the form of a value shows its kind, so that the kind's name is not needed.
 bool
 is_plain(ValueKind kind)
 {

@@ -1,4 +1,4 @@
-// Reading and writing of stored matchrow and matchquery values; see the header. PG dialect.
+// Reading and writing stored matchrow and matchquery values. See row_value.hpp. PG dialect.
 #include "types/match/row_value.hpp"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ add_slice(SliceSet *set, ElementKey low, ElementKey high)
 namespace
 {
 
-/// The key followed by 0.
+/// Return the key followed by 0.
 ElementKey
 beyond(ElementKey key)
 {
@@ -154,7 +154,8 @@ add_range(SliceSet *set, ValueKind kind, ElementKey low, bool low_inclusive, Ele
 namespace
 {
 
-/// A slice of one key: the byte of a kind alone is an open bound, but of strings, the empty one.
+/// True if the slice holds one key. The byte of a kind alone is an open bound, except for strings, where it is the
+/// empty string.
 bool
 is_point(const Slice &slice)
 {
@@ -177,7 +178,7 @@ append_item(StringInfo value, SliceSet *set)
 		[](const Slice &a, const Slice &b) { return compare_keys(a.low, b.low) < 0; });
 	for (int32 i = 0; i < set->n; i++)
 	{
-		// Slices of two kinds may touch: an open bound is where the next kind begins.
+		// Slices of two kinds may touch, since an open upper bound is the beginning of the next kind.
 		if (n > 0 && set->slices[i].low.bytes[0] == set->slices[n - 1].low.bytes[0] &&
 			compare_keys(set->slices[i].low, set->slices[n - 1].high) <= 0)
 		{
@@ -212,8 +213,8 @@ read_slice(ValueReader *reader, ElementKey *low, ElementKey *high)
 namespace
 {
 
-/// Whether a bound is a key followed by 0. A number's key has 8 bytes or ends in a byte other than 0, the other kinds
-/// have keys of one length, and strings have no 0.
+/// True if a bound is a key followed by 0. A number's key has 8 bytes or ends in a byte other than 0; other kinds have
+/// keys of a fixed length; strings contain no 0.
 bool
 is_beyond(ElementKey bound)
 {

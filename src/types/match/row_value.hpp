@@ -1,8 +1,8 @@
-// The types matchrow (a tuple of values) and matchquery (what is asked of each of its attributes) as they are stored.
-// PG dialect. Used by the files of this folder; an index sees elements and slices only.
+// The stored form of the types matchrow (a tuple of values) and matchquery (a condition for each attribute). PG
+// dialect. Used by the files of this folder; an index uses elements and slices only.
 //
-// A value is a byte string, its key: the kind, then an order-preserving form of what it is. Nothing in it depends on
-// type oids, time zones or date styles, so that it survives dump, restore and pg_upgrade.
+// A value is stored as a byte string, its key: the kind, then an order-preserving form of the value. Nothing in it
+// depends on type oids, time zones or date styles, so it survives dump, restore and pg_upgrade.
 //
 //   kind             byte  then
 //   number           1     number_key.hpp: integers, numeric, real, double precision by value
@@ -15,15 +15,15 @@
 //   uuid             8     16 bytes
 // Signed integers are big-endian with the sign bit inverted. The infinities of the date types are their extreme values.
 //
-// matchrow, after the varlena word:     byte 1; uint16 n, big-endian; n times: length of the key (0 for NULL), key
-// matchquery, after the varlena word:   byte 1; uint16 n, big-endian; n items: byte 0 for NULL (asks nothing), or byte
-// 1, number
-//                                       of slices, slices: byte 0, length, key: equal to it; or byte 1, length, low,
-//                                       length, high: low <= key < high
-// Lengths and numbers of slices are variable-length integers, 7 bits a byte, low ones first. The slices of an item are
-// ascending, neither empty nor overlapping nor touching, and a single key is never written as a range: equal queries
-// are equal bytes. "Beyond k" is the key k followed by 0: no key lies between. An open bound is the byte of the kind
-// (low) or of the next (high).
+// After the varlena word:
+//   matchrow    byte 1; uint16 n, big-endian; n times: length of the key (0 for NULL), key
+//   matchquery  byte 1; uint16 n, big-endian; n items
+//   item        byte 0 for NULL (matches nothing), or byte 1, number of slices, slices
+//   slice       byte 0, length, key: equal to the key; or byte 1, length, low, length, high: low <= key < high
+// Lengths and numbers of slices are variable-length integers, 7 bits per byte, low ones first. The slices of an item
+// are ascending, not empty, and neither overlap nor touch; a single key is never written as a range. So equal queries
+// have equal bytes. The bound "beyond k" is the key k followed by 0: no key lies between. An open bound is the byte of
+// the kind (low) or of the next kind (high).
 #pragma once
 
 #include "types/match/element_list.hpp"
@@ -36,7 +36,7 @@ extern "C"
 namespace vectorgpu::types
 {
 
-/// Part of stored values: never renumber.
+/// Stored in values: never renumber.
 enum class ValueKind : uint8_t
 {
 	kNumber = 1,
@@ -55,7 +55,7 @@ constexpr uint8 kRowFormat = 1;      // first byte of both types
 constexpr int kMaxAttributes = 4096; // arguments of matchrow and matchquery
 constexpr int kRowHead = 3;          // bytes before the first attribute
 
-/// Reads a stored value front to back. The bytes are our own, so that nothing but the format is checked.
+/// Reads a stored value front to back. The bytes were written by this module, so only the format is checked.
 struct ValueReader
 {
 	const uint8 *next;
@@ -63,23 +63,23 @@ struct ValueReader
 	int32 n; // attributes or items
 };
 
-/// `type_name` is for the message of an unknown format.
+/// Begin to read a value. `type_name` is used in the error message for an unknown format.
 extern ValueReader open_value(Datum value, const char *type_name);
 extern uint32 read_varint(ValueReader *reader);
 
-/// The next key; length 0 is NULL in a matchrow.
+/// Read the next key; length 0 is NULL in a matchrow.
 extern ElementKey read_key(ValueReader *reader);
 
-/// Writes the head of a value of `n` attributes; the varlena word is left for finish_value.
+/// Write the head of a value of `n` attributes; finish_value sets the varlena word.
 extern void begin_value(StringInfo value, int32 n);
 
-/// Corrects n once it is known.
+/// Set the number of attributes once it is known.
 extern void set_attributes(StringInfo value, int32 n);
 extern void append_varint(StringInfo value, uint32 number);
 extern void append_key(StringInfo value, ElementKey key);
 extern Datum finish_value(StringInfo value);
 
-/// One item of a query while it is put together: any slices in any order. A NULL item has none and asks nothing.
+/// One item of a query under construction: any slices in any order. A NULL item has no slices and matches nothing.
 struct SliceSet
 {
 	bool is_null;
@@ -90,17 +90,17 @@ struct SliceSet
 
 extern void add_slice(SliceSet *set, ElementKey low, ElementKey high);
 
-/// The slice of one key.
+/// Add the slice of one key.
 extern void add_point(SliceSet *set, ElementKey key);
 
-/// The slice of a range of values of one kind; a bound with key length 0 is open. One that holds nothing adds nothing.
+/// Add the slice of a range of values of one kind; a bound with key length 0 is open. An empty range adds nothing.
 extern void add_range(
 	SliceSet *set, ValueKind kind, ElementKey low, bool low_inclusive, ElementKey high, bool high_inclusive);
 
-/// Sorts and unites the slices and writes the item.
+/// Sort and unite the slices and write the item.
 extern void append_item(StringInfo value, SliceSet *set);
 
-/// A slice read back. `exact`: the one key `low`. Bounds with length 0 are open, the others are keys of values.
+/// A slice as values. `exact`: only the key `low`. Bounds with length 0 are open, the others are keys of values.
 struct StoredSlice
 {
 	ValueKind kind;
@@ -111,29 +111,22 @@ struct StoredSlice
 	bool high_inclusive;
 };
 
-/// The next slice of an item, its bounds as they are compared (low <= key < high).
+/// Read the next slice of an item as bounds for comparison (low <= key < high).
 extern void read_slice(ValueReader *reader, ElementKey *low, ElementKey *high);
 
-/// The same as values.
+/// Read the next slice of an item as values.
 extern StoredSlice read_stored_slice(ValueReader *reader);
 
-/// Raises an error if a matchrow or matchquery cannot have n attributes.
+/// Raise an error if a matchrow or matchquery cannot have n attributes.
 extern void check_attributes(int64 n, const char *type_name);
 
-/// Raises the error for a number of too many digits.
+/// Raise the error for a number with too many digits.
 extern void number_too_long(void) pg_attribute_noreturn();
 
-/// The name of a kind in the text form, and the kind of a name; 0 if there is none.
-extern const char *kind_name(ValueKind kind);
-extern int kind_of_name(const char *name, Size length);
+/// Return the elements of a matchrow, one per attribute that is not NULL. Long strings are shortened (element.hpp).
+extern ElementList row_elements(Datum row);
 
-/// Writes the text of a key (without its kind) and reads it: value_text.cpp. `key` has room for kMaxNumberKey + 1
-/// bytes; a string is never read here.
-extern void append_value_text(StringInfo text, ElementKey key);
-extern int read_value_text(ValueKind kind, const char *text, Size length, uint8 *key);
-
-/// Checks a key that came from outside; true if a value of its kind has it. A string has passed the check of its
-/// encoding.
-extern bool key_is_valid(ElementKey key);
+/// Return the slices of a matchquery.
+extern SliceList query_slices(Datum query);
 
 } // namespace vectorgpu::types

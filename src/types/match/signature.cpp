@@ -1,4 +1,6 @@
 // Signatures: min-hash of sets and locality-sensitive hashes of vectors, as elements and as arrays for SQL. PG dialect.
+#include "types/match/signature.hpp"
+
 #include "types/match/element_list.hpp"
 #include "types/sql_function.hpp"
 
@@ -18,7 +20,7 @@ namespace vectorgpu::types
 namespace
 {
 
-/// A signature as elements: function i has attribute i.
+/// Return a signature as elements: function i has attribute i.
 ElementList
 signature_elements(const uint32 *values, int32 n)
 {
@@ -59,13 +61,13 @@ minhash_values(const ElementList &set, const ElementOptions &options)
 
 // --- LSH -----------------------------------------------------------------------
 
-/// The random numbers of some options, kept for the life of the backend: making them takes a thousand times as long as
-/// a signature.
+/// Cached random numbers for one set of options, kept for the life of the backend: generating them takes a thousand
+/// times as long as one signature.
 struct LshTable
 {
 	engine::LshOptions options;
-	void *numbers; // NULL while unused
-	uint64 used;   // when, by a counter
+	void *numbers; // null if unused
+	uint64 used;   // time of last use, from a counter
 };
 
 constexpr int kLshTables = 4;
@@ -97,7 +99,7 @@ lsh_table(const engine::LshOptions &options)
 	if (static_cast<int64>(options.dim) * options.hashes > kMaxLshNumbers)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("too many hash functions for vectors of so many dimensions"),
+				errmsg("too many hash functions for the dimensions of the vectors"),
 				errdetail("%u functions of %u dimensions need %lld random numbers, the limit is %lld.", options.hashes,
 					options.dim, static_cast<long long>(options.dim) * options.hashes,
 					static_cast<long long>(kMaxLshNumbers))));
@@ -230,7 +232,7 @@ signature_matches(FunctionCallInfo fcinfo)
 	const int32 *b = signature_argument(fcinfo, 1, &other);
 	int32 matches = 0;
 
-	if (n == 0 || other == 0) // of an empty set: nothing in common with any
+	if (n == 0 || other == 0) // the signature of an empty set agrees with none
 		PG_RETURN_INT32(0);
 	if (n != other)
 		ereport(ERROR,
@@ -271,7 +273,7 @@ lsh_elements(ElementSource source, const ElementOptions &options, Datum datum)
 	const VectorValue *vector = vector_from_datum(datum);
 	const float *elements = elements_of<Float32>(vector);
 
-	// the cosine distance of a zero vector is NaN: it agrees with nothing
+	// the cosine distance of a zero vector is NaN, so it has no elements
 	if (source == ElementSource::kLshCosine &&
 		std::all_of(elements, elements + vector->dim, [](float x) { return x == 0; }))
 		return {nullptr, 0, 0};

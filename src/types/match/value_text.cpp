@@ -1,9 +1,13 @@
-// Values of matchrow and matchquery as text, and what of a value from outside is valid. PG dialect.
+// Values of matchrow and matchquery as text, and validation of keys from outside. PG dialect.
 //
-// The same on every server and in every session: dates in ISO form, timestamps with time zone in UTC, whatever
-// DateStyle and TimeZone are. Only what is written is read, so that reading is immutable too: "today" and the like are
-// no dates here.
-#include "types/match/row_value.hpp"
+// The text is the same on every server and in every session: dates in ISO form, timestamps with time zone in UTC,
+// whatever DateStyle and TimeZone are. Input accepts only the forms that output produces, so it is immutable too:
+// "today" is not a date here.
+#include "types/match/value_text.hpp"
+
+#include "types/match/date_text.hpp"
+#include "types/match/number_key.hpp"
+#include "types/match/number_text.hpp"
 
 extern "C"
 {
@@ -14,8 +18,6 @@ extern "C"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 }
-
-#include "types/match/number_key.hpp"
 
 namespace vectorgpu::types
 {
@@ -43,215 +45,8 @@ get_int64(const uint8 *bytes)
 	return static_cast<int64>(value ^ (UINT64_C(1) << 63));
 }
 
-// --- output ------------------------------------------------------------------
-
-void
-append_date(StringInfo text, int julian_day)
-{
-	int year;
-	int month;
-	int day;
-
-	j2date(julian_day, &year, &month, &day);
-	appendStringInfo(text, "%04d-%02d-%02d", year > 0 ? year : 1 - year, month, day);
-}
-
-/// The year 0 of the calendar that is counted with is 1 BC.
-void
-append_era(StringInfo text, int julian_day)
-{
-	int year;
-	int month;
-	int day;
-
-	j2date(julian_day, &year, &month, &day);
-	if (year <= 0)
-		appendStringInfoString(text, " BC");
-}
-
-void
-append_time(StringInfo text, int64 microseconds)
-{
-	const int64 seconds = microseconds / USECS_PER_SEC;
-	int fraction = static_cast<int>(microseconds % USECS_PER_SEC);
-	int digits = 6;
-
-	appendStringInfo(text, "%02d:%02d:%02d", static_cast<int>(seconds / SECS_PER_HOUR),
-		static_cast<int>(seconds / SECS_PER_MINUTE % MINS_PER_HOUR), static_cast<int>(seconds % SECS_PER_MINUTE));
-	if (fraction == 0)
-		return;
-	for (; fraction % 10 == 0; fraction /= 10)
-		digits--;
-	appendStringInfo(text, ".%0*d", digits, fraction);
-}
-
-void
-append_timestamp(StringInfo text, int64 value, bool utc)
-{
-	int64 day = value / USECS_PER_DAY;
-	int64 time = value % USECS_PER_DAY;
-
-	if (TIMESTAMP_IS_NOBEGIN(value) || TIMESTAMP_IS_NOEND(value))
-	{
-		appendStringInfoString(text, TIMESTAMP_IS_NOBEGIN(value) ? "-infinity" : "infinity");
-		return;
-	}
-	if (time < 0)
-	{
-		time += USECS_PER_DAY;
-		day--;
-	}
-	append_date(text, static_cast<int>(day) + POSTGRES_EPOCH_JDATE);
-	appendStringInfoChar(text, ' ');
-	append_time(text, time);
-	if (utc)
-		appendStringInfoChar(text, 'Z');
-	append_era(text, static_cast<int>(day) + POSTGRES_EPOCH_JDATE);
-}
-
-// --- input -------------------------------------------------------------------
-
-/// Where a value's text is read.
-struct Cursor
-{
-	const char *next;
-	const char *end;
-};
-
-/// A number of min_digits to max_digits digits.
 bool
-read_digits(Cursor *cursor, int min_digits, int max_digits, int *number)
-{
-	int digits = 0;
-
-	*number = 0;
-	for (; cursor->next < cursor->end && digits < max_digits && *cursor->next >= '0' && *cursor->next <= '9'; digits++)
-		*number = *number * 10 + (*cursor->next++ - '0');
-	return digits >= min_digits;
-}
-
-bool
-read_char(Cursor *cursor, char wanted)
-{
-	if (cursor->next == cursor->end || *cursor->next != wanted)
-		return false;
-	cursor->next++;
-	return true;
-}
-
-bool
-read_word(Cursor *cursor, const char *word)
-{
-	const Size length = strlen(word);
-
-	if (static_cast<Size>(cursor->end - cursor->next) < length || memcmp(cursor->next, word, length) != 0)
-		return false;
-	cursor->next += length;
-	return true;
-}
-
-struct YearMonthDay
-{
-	int year;
-	int month;
-	int day;
-};
-
-bool
-read_date(Cursor *cursor, YearMonthDay *date)
-{
-	return read_digits(cursor, 4, 7, &date->year) && read_char(cursor, '-') &&
-		read_digits(cursor, 2, 2, &date->month) && read_char(cursor, '-') && read_digits(cursor, 2, 2, &date->day);
-}
-
-bool
-read_time(Cursor *cursor, int64 *microseconds)
-{
-	int hour;
-	int minute;
-	int second;
-	int fraction = 0;
-
-	if (!read_digits(cursor, 2, 2, &hour) || !read_char(cursor, ':') || !read_digits(cursor, 2, 2, &minute) ||
-		!read_char(cursor, ':') || !read_digits(cursor, 2, 2, &second) || minute > 59 || second > 59)
-		return false;
-	if (read_char(cursor, '.'))
-	{
-		const char *start = cursor->next;
-
-		if (!read_digits(cursor, 1, 6, &fraction))
-			return false;
-		for (auto digits = cursor->next - start; digits < 6; digits++)
-			fraction *= 10;
-	}
-	*microseconds = ((hour * INT64CONST(60) + minute) * 60 + second) * USECS_PER_SEC + fraction;
-	return *microseconds <= USECS_PER_DAY;
-}
-
-/// The Julian day of a date with its era.
-bool
-julian_day(YearMonthDay date, bool before_christ, int *day)
-{
-	const int year = before_christ ? 1 - date.year : date.year;
-
-	if (date.year == 0 || date.month < 1 || date.month > MONTHS_PER_YEAR || date.day < 1 ||
-		date.day > day_tab[isleap(year)][date.month - 1] || !IS_VALID_JULIAN(year, date.month, date.day))
-		return false;
-	*day = date2j(year, date.month, date.day);
-	return true;
-}
-
-bool
-read_date_value(Cursor *cursor, int32 *value)
-{
-	YearMonthDay date;
-	int day;
-
-	if (read_word(cursor, "infinity"))
-	{
-		DATE_NOEND(*value);
-		return true;
-	}
-	if (read_word(cursor, "-infinity"))
-	{
-		DATE_NOBEGIN(*value);
-		return true;
-	}
-	if (!read_date(cursor, &date) || !julian_day(date, read_word(cursor, " BC"), &day))
-		return false;
-	*value = day - POSTGRES_EPOCH_JDATE;
-	return IS_VALID_DATE(*value);
-}
-
-bool
-read_timestamp_value(Cursor *cursor, bool utc, int64 *value)
-{
-	YearMonthDay date;
-	int64 time;
-	int day;
-
-	if (read_word(cursor, "infinity"))
-	{
-		TIMESTAMP_NOEND(*value);
-		return true;
-	}
-	if (read_word(cursor, "-infinity"))
-	{
-		TIMESTAMP_NOBEGIN(*value);
-		return true;
-	}
-	if (!read_date(cursor, &date) || !(read_char(cursor, ' ') || read_char(cursor, 'T')) || !read_time(cursor, &time) ||
-		time == USECS_PER_DAY || (utc && !read_char(cursor, 'Z')) || !julian_day(date, read_word(cursor, " BC"), &day))
-		return false;
-	// far from the limits of int64: the days are within those of dates
-	if (__builtin_mul_overflow(static_cast<int64>(day) - POSTGRES_EPOCH_JDATE, USECS_PER_DAY, value) ||
-		__builtin_add_overflow(*value, time, value))
-		return false;
-	return IS_VALID_TIMESTAMP(*value);
-}
-
-bool
-read_uuid_value(Cursor *cursor, uint8 *bytes)
+read_uuid_value(TextCursor *cursor, uint8 *bytes)
 {
 	for (int i = 0; i < UUID_LEN; i++)
 	{
@@ -330,24 +125,15 @@ append_value_text(StringInfo text, ElementKey key)
 			appendStringInfoString(text, value[0] ? "true" : "false");
 			break;
 		case ValueKind::kDate:
-		{
-			const int32 date = get_int32(value);
-
-			if (DATE_NOT_FINITE(date))
-				appendStringInfoString(text, DATE_IS_NOBEGIN(date) ? "-infinity" : "infinity");
-			else
-			{
-				append_date(text, date + POSTGRES_EPOCH_JDATE);
-				append_era(text, date + POSTGRES_EPOCH_JDATE);
-			}
+			append_date_text(text, get_int32(value));
 			break;
-		}
 		case ValueKind::kTimestamp:
 		case ValueKind::kTimestamptz:
-			append_timestamp(text, get_int64(value), static_cast<ValueKind>(key.bytes[0]) == ValueKind::kTimestamptz);
+			append_timestamp_text(
+				text, get_int64(value), static_cast<ValueKind>(key.bytes[0]) == ValueKind::kTimestamptz);
 			break;
 		case ValueKind::kTime:
-			append_time(text, get_int64(value));
+			append_time_text(text, get_int64(value));
 			break;
 		case ValueKind::kUuid:
 			for (int i = 0; i < UUID_LEN; i++)
@@ -359,7 +145,7 @@ append_value_text(StringInfo text, ElementKey key)
 int
 read_value_text(ValueKind kind, const char *text, Size length, uint8 *key)
 {
-	Cursor cursor = {text, text + length};
+	TextCursor cursor = {text, text + length};
 	int key_length = 0;
 	int64 value;
 
@@ -391,7 +177,7 @@ read_value_text(ValueKind kind, const char *text, Size length, uint8 *key)
 		{
 			int32 date;
 
-			if (!read_date_value(&cursor, &date))
+			if (!read_date_text(&cursor, &date))
 				return 0;
 			put_int32(key + 1, date);
 			key_length = 5;
@@ -399,13 +185,13 @@ read_value_text(ValueKind kind, const char *text, Size length, uint8 *key)
 		}
 		case ValueKind::kTimestamp:
 		case ValueKind::kTimestamptz:
-			if (!read_timestamp_value(&cursor, kind == ValueKind::kTimestamptz, &value))
+			if (!read_timestamp_text(&cursor, kind == ValueKind::kTimestamptz, &value))
 				return 0;
 			put_int64(key + 1, value);
 			key_length = 9;
 			break;
 		case ValueKind::kTime:
-			if (!read_time(&cursor, &value))
+			if (!read_time_text(&cursor, &value))
 				return 0;
 			put_int64(key + 1, value);
 			key_length = 9;

@@ -4,6 +4,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "storage/delta_map.hpp"
+#include "storage/extent.hpp"
 #include "storage/segment_writer.hpp"
 #include "common/limits.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "types/match/number_key.hpp"
+#include "types/match/number_text.hpp"
 
 namespace
 {

@@ -1,0 +1,57 @@
+// A worker of a parallel build, and the state shared with the leader (parallel_build.cpp). PG dialect.
+//
+// Rows travel in messages. Each row is a header (row id and kNullRow) and, unless NULL, the vector or stored value,
+// padded to 8 bytes (padded_vector).
+#pragma once
+
+#include "storage/shape.hpp"
+
+extern "C"
+{
+#include "port/atomics.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
+#include "storage/spin.h"
+
+	/// A worker's main function, which core looks up by name; runs inside the parallel worker's transaction.
+	PGDLLEXPORT void vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc);
+}
+
+namespace vectorgpu::am
+{
+
+enum TocKey : uint64
+{
+	kKeyShared = 1,
+	kKeyQueues = 2,
+	kKeyBufferUsage = 3,
+	kKeyWalUsage = 4,
+	kKeyQueryText = 5,
+};
+
+constexpr uint64 kNullRow = UINT64CONST(1) << 63; // in a row's header; row ids have 48 bits
+constexpr uint64 kEndOfRows = ~UINT64CONST(0);    // the header that ends a worker's rows
+
+/// State in the parallel context's shared memory, for leader and workers.
+struct SharedBuild
+{
+	Oid heap;
+	Oid index;
+	bool concurrent;
+	IndexShape shape;
+	Size queue_bytes;
+	BlockNumber n_blocks;
+	BlockNumber chunk_blocks;
+	pg_atomic_uint64 next_block;
+	slock_t mutex; // guards the following fields
+	double heap_tuples;
+	bool broken_hot_chain;
+};
+
+inline Size
+padded_vector(Size vector_bytes)
+{
+	return MAXALIGN(vector_bytes);
+}
+
+} // namespace vectorgpu::am

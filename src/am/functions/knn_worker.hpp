@@ -1,0 +1,15 @@
+// The k-NN graph by the worker, many searches at a time. PG dialect.
+#pragma once
+
+#include "am/functions/knn_graph.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Ask the worker for the neighbours of all sources. Where answered[i] comes out true, the counts[i] edges of source i
+/// are at edges + i * k; the others have to be asked for one by one. Opens the walk's lanes, and gives them up if they
+/// fail.
+void knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
+	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, bool *answered);
+
+} // namespace vectorgpu::am

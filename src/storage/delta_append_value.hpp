@@ -1,0 +1,12 @@
+// Appending a stored value to the delta. PG dialect.
+#pragma once
+
+#include "storage/delta.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Append a row that holds a stored value (value_format.hpp); value is null for NULL. Called by delta_append.
+void delta_append_value(Relation index, Relation heap, RowId row, const char *value);
+
+} // namespace vectorgpu::am

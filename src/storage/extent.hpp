@@ -1,0 +1,27 @@
+// Extents, that is, runs of blocks: taking them for use and parking freed ones. Works on a MetaData image under the
+// metapage's exclusive lock; the caller logs the change. PG dialect.
+#pragma once
+
+#include "storage/metapage.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Take n_blocks contiguous blocks inside an open MetaUpdate: from the free list if an extent was parked long enough
+/// ago, else from high_water. Raises 54000 if the index would be too large.
+BlockNumber extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks);
+
+/// Return where an extent of n_blocks would end if it had to be made of new blocks; 0 if a free one is available. This
+/// is an estimate, since other processes take and give extents meanwhile.
+BlockNumber extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks);
+
+/// Park blocks, and join them with free neighbours.
+void extent_give(MetaData *meta, BlockNumber start, uint32 n_blocks, uint64 parked_xid);
+
+/// Park all streams of a segment.
+void extent_give_segment(MetaData *meta, const SegmentEntry *segment, uint64 parked_xid);
+
+/// Return the FullTransactionId to park with: the next one to be assigned.
+uint64 current_parking_xid();
+
+} // namespace vectorgpu::am
