@@ -111,6 +111,43 @@ load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSl
 	return slots->chunk_first[kCodeSlots];
 }
 
+/// The last slot whose first chunk is not behind `chunk`.
+__device__ __forceinline__ uint32_t
+slot_of_chunk(const CodeSlots &slots, uint32_t chunk)
+{
+	uint32_t low = 0;
+	uint32_t high = kCodeSlots;
+
+	while (high - low > 1)
+	{
+		const uint32_t middle = (low + high) / 2;
+
+		if (slots.chunk_first[middle] <= chunk)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/// Append the entries of the lanes with `taken` to entries [*fill]. By all lanes of a warp.
+__device__ __forceinline__ void
+append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill)
+{
+	const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
+
+	if (ballot != 0)
+	{
+		uint32_t at = 0;
+
+		if (lane == 0)
+			at = atomicAdd(fill, static_cast<uint32_t>(__popc(ballot)));
+		at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
+		if (taken)
+			entries[at] = entry;
+	}
+}
+
 /// Dynamic shared memory: tables (if Shared), then entries [n_entries].
 template <class Estimator, bool Shared>
 __global__ void __launch_bounds__(Estimator::kThreads, Estimator::kBlocks)
@@ -154,19 +191,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 
 				if (chunk < n_chunks)
 				{
-					uint32_t low = 0; // the last slot whose first chunk is not behind `chunk`
-					uint32_t high = kCodeSlots;
-
-					while (high - low > 1)
-					{
-						const uint32_t middle = (low + high) / 2;
-
-						if (slots.chunk_first[middle] <= chunk)
-							low = middle;
-						else
-							high = middle;
-					}
-
+					const uint32_t low = slot_of_chunk(slots, chunk);
 					const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
 					const uint32_t end = slots.end[low];
 					const double estimate =
@@ -176,18 +201,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 					taken =
 						first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
 
-					const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
-
-					if (ballot != 0)
-					{
-						uint32_t at = 0;
-
-						if (lane == 0)
-							at = atomicAdd(&slots.fill, static_cast<uint32_t>(__popc(ballot)));
-						at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
-						if (taken)
-							entries[at] = entry;
-					}
+					append_taken(entry, taken, lane, entries, &slots.fill);
 				}
 				fill += static_cast<uint32_t>(__syncthreads_count(taken));
 				if (fill + Estimator::kThreads > n_entries)

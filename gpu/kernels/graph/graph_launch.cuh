@@ -2,6 +2,8 @@
 // (graph_lanes_search.cuh, graph_cluster_search.cuh) share parts of it.
 #pragma once
 
+#include "kernels/graph/graph_answer.cuh"
+#include "kernels/graph/graph_merge.cuh"
 #include "kernels/graph/graph_search.cuh"
 
 namespace vectorgpu::kernels

@@ -188,6 +188,22 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 	}
 }
 
+/// Append the candidates of held [n_held] up to the threshold to the query's in memory. By all threads of a block.
+__device__ __forceinline__ void
+few_pass_on(const IvfFewArgs &args, uint32_t query, const IvfFewCandidate *held, uint32_t n_held, uint32_t threshold)
+{
+	const uint32_t lane = threadIdx.x % 32;
+
+	for (uint32_t base = threadIdx.x / 32 * 32; base < n_held; base += kFewThreads)
+	{
+		const uint32_t i = base + lane;
+		const IvfFewCandidate candidate = i < n_held ? held[i] : IvfFewCandidate{kFewNoOrder, 0};
+
+		few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query, kIvfFewCandidates,
+			candidate.order <= threshold, candidate.order, candidate.place, lane);
+	}
+}
+
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
 template <class Scorer>
 __global__ void __launch_bounds__(kFewThreads, Scorer::kBlocks)
@@ -283,14 +299,7 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	else
 	{
 		threshold = min(threshold, few_kth_held(held, n_held, wanted.k, &scratch));
-		for (uint32_t base = warp * 32; base < n_held; base += kFewThreads)
-		{
-			const uint32_t i = base + lane;
-			const IvfFewCandidate candidate = i < n_held ? held[i] : IvfFewCandidate{kFewNoOrder, 0};
-
-			few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query,
-				kIvfFewCandidates, candidate.order <= threshold, candidate.order, candidate.place, lane);
-		}
+		few_pass_on(args, query, held, n_held, threshold);
 	}
 	__threadfence();
 	__syncthreads();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tuned_graphs.hpp"
+#include "graph/tuned_graphs.hpp"
 
 namespace vectorgpu::cuda::test
 {

@@ -1,6 +1,6 @@
 // Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same
 // estimates, bit for bit.
-#include "coded_segments.hpp"
+#include "lists/coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
 {

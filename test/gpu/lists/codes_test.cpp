@@ -1,6 +1,6 @@
 // Inverted lists with codes on the GPU: what the CPU engine answers with the same codes, probes and candidates, bit for
 // bit.
-#include "coded_segments.hpp"
+#include "lists/coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
 {

@@ -9,7 +9,7 @@
 #include "cuda/device/arena.hpp"
 #include "cuda/device/device.hpp"
 #include "kernels/graph/graph.hpp"
-#include "tuned_graphs.hpp"
+#include "graph/tuned_graphs.hpp"
 
 namespace vectorgpu::cuda::test
 {

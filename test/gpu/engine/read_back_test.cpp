@@ -2,7 +2,7 @@
 // structures in any piece; and nothing that the GPU has derived of it, norms, second orders, padding, lists and texts
 // of sets, is found to differ while nobody damages it (fault_test.cpp does).
 #include "answers.hpp"
-#include "coded_segments.hpp"
+#include "lists/coded_segments.hpp"
 #include "engine/graph_rows.hpp"
 #include "match/copies.hpp"
 
