@@ -1,6 +1,6 @@
-// Searches of graphs with several queries in one warp (Zhao, Tan, Li 2020, section 5): each by 16 or 8 of its lanes,
-// which do what a warp does in graph_search.cuh. An alternative for the benchmark and tests: GraphTuning::lanes chooses
-// it, no index does.
+// Searches of graphs with several queries in one warp (Zhao, Tan, Li 2020, section 5): each query by 16 or 8 lanes,
+// which do what a warp does in graph_search.cuh. Only compared: no index uses it. It lies here and not in
+// gpu/experiments because the engine's options reach it (GraphTuning::lanes), as the benchmark and the tests do.
 #pragma once
 
 #include "kernels/graph/graph_lanes_scorers.cuh"

@@ -36,7 +36,7 @@ constexpr size_t kNeighbors = 10;
 constexpr size_t kQueries = 10000;
 constexpr size_t kCompared = 3;              // queries of each line
 constexpr double kBytesPerSecond = 4.25e12;  // as in gpu_search_bench
-constexpr double kLookUpsPerSecond = 2.1e12; // gpu/kernels/README.md, "Codes": 32 banks, 132 processors
+constexpr double kLookUpsPerSecond = 2.1e12; // gpu/kernels/codes/README.md: 32 banks, 132 processors
 
 struct Options
 {
