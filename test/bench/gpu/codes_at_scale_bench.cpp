@@ -311,6 +311,156 @@ same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor>
 		{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
+/// False: an argument that there is not.
+bool
+parse(int argc, char **argv, Options *options)
+{
+	for (int i = 1; i + 1 < argc; i += 2)
+	{
+		const uint64_t value = static_cast<uint64_t>(std::atoll(argv[i + 1]));
+
+		if (std::strcmp(argv[i], "--rows") == 0)
+			options->n_rows = value;
+		else if (std::strcmp(argv[i], "--lists") == 0)
+			options->n_lists = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--dim") == 0)
+			options->dim = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--m") == 0)
+			options->m = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--candidates") == 0)
+			options->n_candidates = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--json") == 0)
+			options->json = argv[i + 1];
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			options->only = {static_cast<uint32_t>(value), static_cast<uint32_t>(std::atoi(argv[i + 2]))};
+			i++;
+		}
+		else
+			return false;
+	}
+	return true;
+}
+
+class Bench
+{
+public:
+	Bench(const Options &options, cuda::Device *device, cuda::SearchContext *context, Held *held)
+		: options_(options), device_(device), context_(context), held_(held), queries_(held->make_queries(kQueries)),
+		  json_(options.json == nullptr ? nullptr : std::fopen(options.json, "a"))
+	{
+	}
+
+	~Bench()
+	{
+		if (json_ != nullptr)
+			std::fclose(json_);
+	}
+
+	Bench(const Bench &) = delete;
+	Bench &operator=(const Bench &) = delete;
+
+	/// True if the answers that were compared are those of the CPU.
+	bool measure(uint32_t batch, uint32_t n_probes)
+	{
+		const engine::SegmentProbes probes[] = {{1, n_probes, options_.n_candidates}};
+		const int n_runs = batch >= 10000 ? 3 : 15;
+		std::vector<std::vector<engine::Neighbor>> results;
+		std::vector<engine::SearchQuery> requests;
+		std::vector<double> times;
+		size_t first = 0;
+		bool equal = true;
+
+		for (int run = -1; run < n_runs; run++)
+		{
+			cuda::SearchCounts counts;
+
+			first = static_cast<size_t>(run + 1) * batch % (kQueries - batch + 1);
+			requests.clear();
+			for (size_t i = first; i < first + batch; i++)
+			{
+				requests.push_back({query(i), kNeighbors, false, {}});
+				requests.back().probes = probes;
+			}
+
+			const double start = now_ms();
+
+			must(cuda::search_lists(device_, context_, held_->spec(), held_->shape(), held_->snapshot(), requests, {},
+				&results, &counts, nullptr));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+		}
+		for (size_t i = 0; i < std::min<size_t>(batch, kCompared); i++)
+			equal = equal && same(results[i], held_->expect(query(first + i), n_probes, options_.n_candidates));
+		std::sort(times.begin(), times.end());
+		report(batch, n_probes, times[times.size() / 2], scanned(first, batch, n_probes), equal);
+		return equal;
+	}
+
+private:
+	/// Sizes of lists that queries look at.
+	struct Scanned
+	{
+		double rows;  // of a query
+		double share; // of all rows that lie in a list of some query
+	};
+
+	const float *query(size_t i) const { return queries_.data() + i * options_.dim; }
+
+	/// Of queries from `first` on: of a large batch some queries stand for all.
+	Scanned scanned(size_t first, uint32_t batch, uint32_t n_probes) const
+	{
+		const size_t n_looked = std::min<size_t>(batch, 64);
+		std::set<uint64_t> lists;
+		uint64_t n_scanned = 0;
+		uint64_t n_distinct = 0;
+
+		for (size_t i = 0; i < n_looked; i++)
+		{
+			const std::vector<engine::Neighbor> ranked = held_->rank(query(first + i));
+
+			for (uint32_t p = 0; p < n_probes; p++)
+			{
+				const uint64_t n = held_->offsets()[ranked[p].row + 1] - held_->offsets()[ranked[p].row];
+
+				n_scanned += n;
+				if (lists.insert(ranked[p].row).second)
+					n_distinct += n;
+			}
+		}
+		return {static_cast<double>(n_scanned) / static_cast<double>(n_looked),
+			batch == n_looked
+				? static_cast<double>(n_distinct) / static_cast<double>(options_.n_rows)
+				: 1 - std::pow(1 - static_cast<double>(n_probes) / options_.n_lists, batch)}; // if lists were alike
+	}
+
+	void report(uint32_t batch, uint32_t n_probes, double median, const Scanned &lists, bool equal) const
+	{
+		const double bytes = lists.share * static_cast<double>(options_.n_rows) * (options_.m + sizeof(float));
+		const double floor_ms = bytes / kBytesPerSecond * 1000;
+		const double look_ups_ms = lists.rows * batch * options_.m / kLookUpsPerSecond * 1000;
+
+		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median,
+			1000.0 * batch / median, lists.rows, bytes / 1e9, floor_ms, look_ups_ms,
+			median / std::max(floor_ms, look_ups_ms), equal ? "yes" : "NO");
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
+				"\"candidates\": %u, \"median_ms\": %.4f, "
+				"\"list_bytes\": %.0f, \"same\": %s}\n",
+				static_cast<unsigned long long>(options_.n_rows), options_.dim, options_.n_lists, options_.m, batch,
+				n_probes, options_.n_candidates, median, bytes, equal ? "true" : "false");
+	}
+
+	const Options options_;
+	cuda::Device *device_;
+	cuda::SearchContext *context_;
+	Held *held_;
+	const std::vector<float> queries_; // [kQueries, dim]
+	std::FILE *json_;
+};
+
 } // namespace
 
 int
@@ -318,40 +468,18 @@ main(int argc, char **argv)
 {
 	Options options;
 
-	for (int i = 1; i + 1 < argc; i += 2)
+	if (!parse(argc, argv, &options))
 	{
-		const uint64_t value = static_cast<uint64_t>(std::atoll(argv[i + 1]));
-
-		if (std::strcmp(argv[i], "--rows") == 0)
-			options.n_rows = value;
-		else if (std::strcmp(argv[i], "--lists") == 0)
-			options.n_lists = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--dim") == 0)
-			options.dim = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--m") == 0)
-			options.m = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--candidates") == 0)
-			options.n_candidates = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--json") == 0)
-			options.json = argv[i + 1];
-		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
-		{
-			options.only = {static_cast<uint32_t>(value), static_cast<uint32_t>(std::atoi(argv[i + 2]))};
-			i++;
-		}
-		else
-		{
-			std::fprintf(stderr,
-				"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
-				"PROBES]\n",
-				argv[0]);
-			return 2;
-		}
+		std::fprintf(stderr,
+			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
+			"PROBES]\n",
+			argv[0]);
+		return 2;
 	}
 
 	cuda::Device device;
 	cuda::SearchContext context;
-	double start = now_ms();
+	const double start = now_ms();
 
 	must(cuda::Device::open(0, [](const char *line) { std::fprintf(stderr, "%s\n", line); }, &device));
 	check(device, kernels::prepare_select_kernels(), "prepare the selection kernels");
@@ -361,8 +489,7 @@ main(int argc, char **argv)
 	std::fflush(stdout);
 
 	Held held(options, &device);
-	const std::vector<float> queries = held.make_queries(kQueries);
-	std::FILE *json = options.json == nullptr ? nullptr : std::fopen(options.json, "a");
+	Bench bench(options, &device, &context, &held);
 	std::vector<std::array<uint32_t, 2>> lines;
 	bool all_same = true;
 
@@ -379,85 +506,9 @@ main(int argc, char **argv)
 		lines.assign(1, options.only);
 	for (const auto &[batch, n_probes] : lines)
 	{
-		const engine::SegmentProbes probes[] = {{1, n_probes, options.n_candidates}};
-		const int n_runs = batch >= 10000 ? 3 : 15;
-		std::vector<std::vector<engine::Neighbor>> results;
-		std::vector<engine::SearchQuery> requests;
-		std::vector<double> times;
-		size_t first = 0;
-
-		for (int run = -1; run < n_runs; run++)
-		{
-			cuda::SearchCounts counts;
-
-			first = static_cast<size_t>(run + 1) * batch % (kQueries - batch + 1);
-			requests.clear();
-			for (size_t i = first; i < first + batch; i++)
-			{
-				requests.push_back({queries.data() + i * options.dim, kNeighbors, false, {}});
-				requests.back().probes = probes;
-			}
-			start = now_ms();
-			must(cuda::search_lists(&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {},
-				&results, &counts, nullptr));
-			if (run >= 0)
-				times.push_back(now_ms() - start);
-		}
-
-		bool equal = true;
-
-		for (size_t i = 0; i < std::min<size_t>(batch, kCompared); i++)
-			equal = equal &&
-				same(results[i],
-					held.expect(queries.data() + (first + i) * options.dim, n_probes, options.n_candidates));
-
-		// Of the last run's queries (some of a large batch, whose lists are nearly all): rows of their lists, and lists
-		// read at least once.
-		const size_t n_looked = std::min<size_t>(batch, 64);
-		std::set<uint64_t> lists;
-		uint64_t n_scanned = 0;
-		uint64_t n_distinct = 0;
-
-		for (size_t i = 0; i < n_looked; i++)
-		{
-			const std::vector<engine::Neighbor> ranked = held.rank(queries.data() + (first + i) * options.dim);
-
-			for (uint32_t p = 0; p < n_probes; p++)
-			{
-				const uint64_t n = held.offsets()[ranked[p].row + 1] - held.offsets()[ranked[p].row];
-
-				n_scanned += n;
-				if (lists.insert(ranked[p].row).second)
-					n_distinct += n;
-			}
-		}
-
-		const double rows = static_cast<double>(n_scanned) / static_cast<double>(n_looked);
-		const double share = batch == n_looked
-			? static_cast<double>(n_distinct) / static_cast<double>(options.n_rows)
-			: 1 - std::pow(1 - static_cast<double>(n_probes) / options.n_lists, batch); // if all lists were alike
-		const double bytes = share * static_cast<double>(options.n_rows) * (options.m + sizeof(float));
-		const double floor_ms = bytes / kBytesPerSecond * 1000;
-		const double look_ups_ms = rows * batch * options.m / kLookUpsPerSecond * 1000;
-
-		std::sort(times.begin(), times.end());
-
-		const double median = times[times.size() / 2];
+		const bool equal = bench.measure(batch, n_probes);
 
 		all_same = all_same && equal;
-		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median,
-			1000.0 * batch / median, rows, bytes / 1e9, floor_ms, look_ups_ms, median / std::max(floor_ms, look_ups_ms),
-			equal ? "yes" : "NO");
-		std::fflush(stdout);
-		if (json != nullptr)
-			std::fprintf(json,
-				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
-				"\"candidates\": %u, \"median_ms\": %.4f, "
-				"\"list_bytes\": %.0f, \"same\": %s}\n",
-				static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, batch,
-				n_probes, options.n_candidates, median, bytes, equal ? "true" : "false");
 	}
-	if (json != nullptr)
-		std::fclose(json);
 	return all_same ? 0 : 1;
 }

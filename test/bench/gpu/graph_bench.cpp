@@ -273,9 +273,7 @@ main(int argc, char **argv)
 
 	Matrix base = read_u8bin(argv[1]);
 	const Matrix queries = read_u8bin(argv[2]);
-	const std::vector<char> truth = read_file(argv[3]);
-	const float *true_distances =
-		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
+	const Truth truth(argv[3], queries.n);
 	const bool whole = n_rows == 0 || n_rows >= base.n;
 
 	if (!whole)
@@ -290,7 +288,7 @@ main(int argc, char **argv)
 		return 0;
 	}
 
-	Bench bench(queries, whole ? true_distances : nullptr);
+	Bench bench(queries, whole ? truth.distances() : nullptr);
 	Graph graph;
 
 	{
