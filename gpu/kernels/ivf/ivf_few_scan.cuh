@@ -204,6 +204,21 @@ few_pass_on(const IvfFewArgs &args, uint32_t query, const IvfFewCandidate *held,
 	}
 }
 
+/// Whether all other blocks of the query have passed on their candidates, which this block then sees. By all threads.
+__device__ __forceinline__ bool
+few_is_last(const IvfFewArgs &args, uint32_t query, FewListScratch *scratch)
+{
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0)
+		scratch->is_last = atomicAdd(args.n_done + query, 1u) == args.n_splits - 1;
+	__syncthreads();
+	if (scratch->is_last == 0)
+		return false;
+	__threadfence();
+	return true;
+}
+
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
 template <class Scorer>
 __global__ void __launch_bounds__(kFewThreads, Scorer::kBlocks)
@@ -301,14 +316,8 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 		threshold = min(threshold, few_kth_held(held, n_held, wanted.k, &scratch));
 		few_pass_on(args, query, held, n_held, threshold);
 	}
-	__threadfence();
-	__syncthreads();
-	if (threadIdx.x == 0)
-		scratch.is_last = atomicAdd(args.n_done + query, 1u) == args.n_splits - 1;
-	__syncthreads();
-	if (scratch.is_last == 0)
+	if (!few_is_last(args, query, &scratch))
 		return;
-	__threadfence();
 	few_answer(args, scorer, query, wanted.k, held, &scratch);
 }
 
