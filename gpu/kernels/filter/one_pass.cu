@@ -1,13 +1,13 @@
-// See one_pass.hpp. A block stays on a processor, as filter_group_kernel's (filter_wgmma.cuh) do, whose pipeline it
-// shares: one warp brings rows, two groups of four warps take turns with the tiles. Rows are on their way from the
-// start. Of the first tile of each group the products are made before there is a threshold; the smallest estimates of
-// its rows are the sample. They stay in registers until the thresholds are there, and are judged then, so that no row
-// is read or multiplied twice. In the end a block takes each query, once all of them have passed on their candidates,
-// and writes its answer to the host.
+// See one_pass.hpp. A block stays on a processor, as in filter_group_kernel (filter_wgmma.cuh), whose pipeline it
+// shares: one warp brings rows, two groups of four warps take turns with the tiles. Rows are requested from the start.
+// The first tile of each group is multiplied before there is a threshold; the smallest estimates of its rows are the
+// sample. The sums stay in registers until the thresholds are there, and are judged then, so no row is read or
+// multiplied twice. In the end, once all blocks have passed on their candidates, a block takes each query and writes
+// its answer to the host.
 //
 // Blocks wait for each other up to four times, by counters in memory: for the queries, unless they are among the
-// arguments, for the sample, of more than kAloneQueries queries for the thresholds, which then are found by a block
-// each, and for the candidates. Where they cannot all be on the device at a time (another process has some of its
+// arguments; for the sample; for the thresholds, if there are more than kAloneQueries queries (then a block each finds
+// them); and for the candidates. If not all blocks can be on the device at a time (another process has some of its
 // processors), those that wait give up.
 #include "kernels/filter/one_pass.hpp"
 
@@ -26,7 +26,7 @@ namespace
 constexpr uint32_t kExactDims =
 	256; // 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded
 constexpr uint32_t kMostHeld = 4;      // tiles of a group whose sums wait for thresholds
-constexpr uint32_t kAloneQueries = 16; // so many thresholds every block finds by itself
+constexpr uint32_t kAloneQueries = 16; // up to this many queries, each block computes all thresholds redundantly
 
 /// Grid: blocks that are all on the device at a time, at most n_tiles; block Shape::kThreads; shared group_fixed_bytes
 /// and the stages. maps: as filter_group_kernel's.
@@ -38,14 +38,14 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr int NT = Shape::NT;
-	constexpr bool kManySums = NT >= 4; // a block's registers are then shared out
+	constexpr bool kManySums = NT >= 4; // the block's registers are then redistributed
 	constexpr int kHeld = NT == 1 ? kMostHeld : 1;
 	extern __shared__ unsigned char shared[];
 	__shared__ float thresholds_of[Shape::kQueries];
 	__shared__ bool all_passed_on;
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp =
-		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // lets the compiler see that all lanes have the same number
 	__shared__ uint32_t tile_list[BlockTiles::kPlaces];
 	BlockTiles tiles(args, n_tiles_all, plan, tile_list);
 	const GroupPipeline<Shape> pipeline(shared, args.parts.rows[0].pitch_bytes, n_stages);
@@ -55,7 +55,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		OnePassInline::kQueries >= args.n_queries && args.n_queries * n_operand_bytes <= OnePassInline::kBytes;
 
 	static_assert(!Shape::kSplit && Shape::kWarps * 32 == kConsumers);
-	auto stamp_one = [&](OnePassStamps::What what) // of the threads that multiply
+	auto stamp_one = [&](OnePassStamps::What what) // by the threads that multiply
 	{
 		if (threadIdx.x == 0)
 			stamp(args.stamps, what);
@@ -87,7 +87,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	auto query_of = [&](int i) { return lane % 4 * 2 + i / 2 * 8 + i % 2; };
 	const WarpMemory<Shape> own(pipeline.behind, warp);
 	ValueRing ring(own.values, warp, lane);
-	// Of the group's h-th tile, if there is one.
+	// For the group's h-th tile, if it exists.
 	auto ask_values = [&](uint32_t h)
 	{
 		const uint32_t tile = tiles[group + 2 * h];
@@ -120,7 +120,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 
 	int held[kHeld][2][NT][4];
 	float held_values[kHeld][4];
-	// Sums that begin at zero, of the h-th tile of the group, if there is one.
+	// Sums that begin at zero, of the group's h-th tile, if it exists.
 	auto multiply_ahead = [&](uint32_t h, int(&sums)[2][NT][4], float(&values)[4])
 	{
 		const uint32_t at = group + 2 * h;
@@ -177,7 +177,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kSampled * OnePassCounters::kStride);
 	stamp_one(OnePassStamps::kSampled);
-	// While others are not so far yet.
+	// Meanwhile other blocks reach this point.
 #pragma unroll
 	for (int h = 1; h < kHeld; h++)
 		multiply_ahead(h, held[h], held_values[h]);
@@ -189,7 +189,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 
 	if (args.n_queries <= kAloneQueries)
 	{
-		// One thread looks: all warps of all blocks would hold up those that count.
+		// One thread polls: all warps of all blocks would delay those that count.
 		if (threadIdx.x == 0)
 			wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
 		stamp_one(OnePassStamps::kAllSampled);
@@ -235,7 +235,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		starts[i] = kept_threshold<Form::kByte>(
 			query_of(i) < args.n_queries ? thresholds_of[query_of(i)] : -infinity_f(), false);
 
-	// Candidates wait in shared memory, each warp's by themselves.
+	// Candidates wait in shared memory, each warp's separately.
 	Staged *staged = own.staged;
 	uint32_t *n_staged = own.count;
 	auto flush = [&](uint32_t at_least)
@@ -293,7 +293,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	for (int h = 0; h < kHeld; h++)
 		if (group + 2 * h < tiles.n_own())
 		{
-			// What the sums would have begun at, added behind: whole numbers do not mind.
+			// Add the value at which the sums would have begun: exact in whole numbers.
 			start(sums, held_values[h]);
 #pragma unroll
 			for (int m = 0; m < 2; m++)
@@ -315,7 +315,7 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 	stamp_one(OnePassStamps::kRowsDone);
 	flush(0);
 
-	// The end of the queries, by a block each.
+	// A block finishes each query.
 	Consumers::sync();
 	if (threadIdx.x == 0)
 		count_up(counters + OnePassCounters::kPassedOn * OnePassCounters::kStride);
@@ -342,9 +342,9 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 
 std::atomic<uint32_t> processors{0};
 
-constexpr size_t kStaticShared = 1024; // of the kernel, or more
+constexpr size_t kStaticShared = 1024; // the kernel's static shared memory, or more
 
-/// Stages that fit beside what the shape needs.
+/// Stages that fit in shared memory with the shape.
 template <class Shape>
 uint32_t
 one_pass_stages(uint32_t dim_pad)
@@ -391,7 +391,7 @@ launch_shape(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stre
 	return cudaGetLastError();
 }
 
-/// Calls use(shape) with the shape for so many queries, if it fits.
+/// Call use(shape) with the shape for this many queries, if it fits.
 template <class Use>
 void
 with_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
@@ -430,16 +430,16 @@ plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OneP
 		{
 			plan.tiles_per_block = (n_tiles + slots - 1) / slots;
 			plan.n_blocks = (n_tiles + plan.tiles_per_block - 1) / plan.tiles_per_block;
-			// Tiles are shared out of what is certainly left when a block is half done; few are not worth it.
+			// Blocks share tiles that are certainly left when a block is half done; sharing few is not worth it.
 			plan.n_own = plan.tiles_per_block;
 			if (n_queries >= tuning.least_queries_to_share &&
-				plan.tiles_per_block >=
-					std::max(tuning.least_tiles_to_share, 4 * kMostHeld)) // what both groups hold is their own
+				plan.tiles_per_block >= std::max(tuning.least_tiles_to_share,
+											4 * kMostHeld)) // tiles that both groups hold are the block's own
 			{
 				const uint32_t n_groups = plan.tiles_per_block / 2 / tuning.shared_tiles;
 
 				plan.n_own -= n_groups * tuning.shared_tiles;
-				// Each block takes one in vain, but for a last one that is short.
+				// Each block takes one group in vain, except a last block that is short.
 				plan.n_shared = (n_groups + 1) * plan.n_blocks -
 					(n_tiles - (plan.n_blocks - 1) * plan.tiles_per_block < plan.n_own ? 1 : 0);
 			}

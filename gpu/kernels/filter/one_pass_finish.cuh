@@ -1,5 +1,5 @@
-// What a block of one_pass.cu does with candidates: it passes them on to memory, and in the end cuts, scores and sorts
-// those of a query and writes the answer to the host.
+// Candidates in one_pass.cu: a block writes them to memory, and in the end cuts, scores and sorts those of a query and
+// writes the answer to the host.
 #pragma once
 
 #include "kernels/canonical/finish.cuh"
@@ -9,7 +9,7 @@
 namespace vectorgpu::kernels
 {
 
-/// A candidate's estimate, if it is alive, goes to memory. row: its number.
+/// Write a candidate's estimate to memory, unless it is dead. row: its number.
 __device__ __forceinline__ void
 pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thresholds)
 {
@@ -24,7 +24,7 @@ pass_on_part(const OnePassArgs &args, const Staged &candidate, const float *thre
 			static_cast<int>(candidate.sum), thresholds[candidate.query], __ldg(args.parts.values[part] + row), false));
 }
 
-/// When finish_few got where.
+/// Times at which finish_few reaches its steps.
 struct FinishStamps
 {
 	const OnePassStamps &stamps;
@@ -39,9 +39,9 @@ struct FinishStamps
 	__device__ __forceinline__ void sorted() const { at(OnePassStamps::kSorted); }
 };
 
-/// The end of a query, by the threads that multiply, once all blocks have passed on their candidates: finish.cuh.
-/// operand: the block's, as copies leave it. is_whole: all candidates are there; else the query has no answer.
-/// is_exact: estimates are scores but for what the query has to itself.
+/// Finish a query, by the threads that multiply, once all blocks have passed on their candidates (finish.cuh). operand:
+/// the block's, in the layout of the copies. is_whole: all candidates are there; else the query has no answer.
+/// is_exact: estimates are scores except for a term that depends on the query alone.
 template <class Shape>
 __device__ __forceinline__ void
 finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked, uint32_t query, uint32_t k,

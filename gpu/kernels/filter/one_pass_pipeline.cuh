@@ -11,7 +11,7 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kConsumers = 256; // threads that multiply
 
-/// Writes to memory before it, by whomever this thread has waited for, are seen by bulk copies after it.
+/// Make earlier writes to memory, by all threads that this thread has waited for, visible to later bulk copies.
 __device__ __forceinline__ void
 show_to_copies()
 {
@@ -26,7 +26,7 @@ struct Consumers
 };
 static_assert(Consumers::size() == 256 && kSelectThreads == 256);
 
-/// A query for all blocks, by the threads that multiply. bytes [n_operand_bytes], given: on the host.
+/// Take a query over for all blocks, by the threads that multiply. bytes [n_operand_bytes], given: on the host.
 __device__ __forceinline__ void
 take_query(
 	const OnePassArgs &args, uint32_t query, const uint8_t *bytes, const OnePassQuery &given, uint32_t n_operand_bytes)
@@ -44,7 +44,7 @@ take_query(
 	}
 }
 
-/// The queries among the arguments become the block's operand, as a copy of them would lie there, by the threads that
+/// Turn the queries among the arguments into the block's operand, in the layout of a copy, by the threads that
 /// multiply.
 template <class Shape>
 __device__ __forceinline__ void
@@ -66,12 +66,12 @@ place_operand(
 		*reinterpret_cast<uint4 *>(
 			operand + (chunk * Shape::kQueries + query) * kChunkBytes + (unit ^ query % 8) * 16) = part;
 	}
-	show_to_copies(); // and to products
+	show_to_copies(); // and visible to products
 	Consumers::sync();
 }
 
-/// One thread: brings the rows of the block's tiles, and the queries, if they are wanted, as soon as they are there.
-/// Stages as GroupPipeline::bring.
+/// By one thread: bring the rows of the block's tiles, and the queries, if queries_wanted, as soon as they are there.
+/// Stages as in GroupPipeline::bring.
 template <class Shape>
 __device__ __forceinline__ void
 bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const OnePassMaps &maps,
@@ -103,7 +103,7 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 
 		for (uint32_t chunk = 0; chunk < pipeline.n_chunks; chunk++, step++)
 		{
-			// As soon as the queries are there; rows go on coming until then, while there is room.
+			// As soon as the queries are there; until then rows keep coming while there is room.
 			if (queries_wanted && step >= min(on_the_way, last_chance) &&
 				(step == last_chance || has_count(args.counters, OnePassCounters::kTakenOver, all_taken_over)))
 			{

@@ -15,8 +15,8 @@ infinity_f()
 	return __int_as_float(0x7F800000);
 }
 
-/// A number that at least k of what a warp's lanes hold are not above, the k-th smallest or little more; infinity where
-/// fewer than k are below that. All lanes get it.
+/// An upper bound on the k-th smallest of the warp's values: the k-th smallest or little more; infinity if fewer than k
+/// are below infinity. All lanes get it.
 __device__ inline float
 warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
 {
@@ -25,7 +25,7 @@ warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
 	float high = -infinity_f();
 	auto count_to = [&](float most)
 	{
-		uint32_t n[4] = {}; // additions that do not wait for each other
+		uint32_t n[4] = {}; // independent additions
 
 #pragma unroll
 		for (uint32_t j = 0; j < kMostMinimaEach; j++)
@@ -58,7 +58,7 @@ warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
 	return high;
 }
 
-/// A query's threshold from its sample, by a warp. Reads what other blocks have written.
+/// A query's threshold from its sample, by a warp. Reads values that other blocks have written.
 __device__ inline float
 sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double norm, uint32_t n_minima, uint32_t lane)
 {
