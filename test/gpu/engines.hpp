@@ -37,8 +37,8 @@ cuda_engine(bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
-		options.graph_choice =
-			false; // graphs are searched, as the CPU engine does: graph_choice_test.cpp has an engine of its own
+		// Graphs are searched, as the CPU engine does: graph_choice_test.cpp has an engine of its own.
+		options.graph_choice = false;
 
 		const Status status = make_cuda_engine(options, &engine);
 

@@ -217,8 +217,8 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 	return true;
 }
 
-constexpr uint32_t kRankedCandidates =
-	512; // up to this many are ranked by counting the smaller ones, instead of halving ranges
+// Up to this many are ranked by counting the smaller ones, instead of halving ranges.
+constexpr uint32_t kRankedCandidates = 512;
 
 /// Sort entries [n] in shared memory, n at most Threads::size(), by counting for each the entries before it. Begins
 /// with a barrier; one must follow.

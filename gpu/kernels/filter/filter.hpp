@@ -51,8 +51,8 @@ struct FilterQueries
 {
 	void *operand = nullptr; // [n_queries, filter_operand_bytes]
 	double *norms = nullptr; // [n_queries] |x|
-	uint8_t *redo =
-		nullptr; // [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow)
+	// [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow).
+	uint8_t *redo = nullptr;
 };
 
 /// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.

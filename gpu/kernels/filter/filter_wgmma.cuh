@@ -37,8 +37,8 @@ struct GroupShape
 constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes; // the rows' part of a stage
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
-constexpr uint32_t kStagesOnTheWay =
-	4; // copies of a block: enough for the memory's bandwidth; more only delay other loads
+// Copies of a block: enough for the memory's bandwidth; more only delay other loads.
+constexpr uint32_t kStagesOnTheWay = 4;
 constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
 constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once this many wait
 constexpr uint32_t kWarpRows = 32;        // of a tile, judged by a warp

@@ -23,8 +23,8 @@ namespace vectorgpu::kernels
 namespace
 {
 
-constexpr uint32_t kExactDims =
-	256; // 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded
+// 256 · 255² < 2²⁴: estimates are halves of whole numbers up to 2²³, no sum of a score is rounded.
+constexpr uint32_t kExactDims = 256;
 constexpr uint32_t kMostHeld = 4;      // tiles of a group whose sums wait for thresholds
 constexpr uint32_t kAloneQueries = 16; // up to this many queries, each block computes all thresholds redundantly
 

@@ -15,8 +15,8 @@ struct OnePassPlan
 {
 	uint32_t n_blocks = 0; // at most the processors, perhaps fewer than queries; 0: no kernel serves this batch
 	uint32_t tiles_per_block = 0;
-	uint32_t n_own =
-		0; // the block's own tiles; the others, a multiple of shared_tiles, go to the block that asks first
+	// The block's own tiles; the others, a multiple of shared_tiles, go to the block that asks first.
+	uint32_t n_own = 0;
 	uint32_t n_shared = 0;    // a launch adds it to kShared
 	uint32_t n_minima = 0;    // of the sample, each of 32 rows
 	uint32_t n_sampled = 0;   // tiles

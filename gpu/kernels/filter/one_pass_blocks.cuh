@@ -103,10 +103,10 @@ class BlockTiles
 {
 public:
 	static constexpr uint32_t kNone = 0xFFFFFFFFu;
-	static constexpr uint32_t kAhead =
-		2 * kValueSlots; // of the values, which each of two groups requests kValueSlots - 1 tiles ahead
-	static constexpr uint32_t kPlaces =
-		32; // places of the shared list: more than lie between the first taken and the last read
+	// Of the values, which each of two groups requests kValueSlots - 1 tiles ahead.
+	static constexpr uint32_t kAhead = 2 * kValueSlots;
+	// Places of the shared list: more than lie between the first taken and the last read.
+	static constexpr uint32_t kPlaces = 32;
 
 	__device__ __forceinline__ BlockTiles(
 		const OnePassArgs &args, uint32_t n_tiles_all, const OnePassPlan &plan, volatile uint32_t *list)

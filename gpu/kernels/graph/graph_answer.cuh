@@ -1,4 +1,4 @@
-// The end of a search of a graph (graph_search.cuh): what was found becomes candidates on the device, or an answer on
+// The end of a search of a graph (graph_search.cuh): the nodes found become candidates on the device, or an answer on
 // the host.
 #pragma once
 
@@ -113,7 +113,7 @@ GraphSearch<metric, Scorer, warps, lanes>::answer(uint32_t k)
 		head->n_entries = min(k, n);
 		head->n_rescored = 0;
 		head->redo = 0;
-		__threadfence_system(); // what the block has written comes before the mark
+		__threadfence_system(); // the block's writes come before the mark
 		head->mark = args_.answers.mark;
 	}
 }
@@ -138,7 +138,7 @@ GraphSearch<metric, Scorer, warps, lanes>::rank_among(
 		rank += __popc(good & ((1u << lane_) - 1));
 		if (entry.key < kNanKey)
 		{
-			// Of equal scores ids decide, where the list has numbers of rows.
+			// Among equal scores ids decide; the list is ordered by row numbers.
 			for (uint32_t j = i; j > 0 && (keys[j - 1] == entry.key || keys[j - 1] >= kNanKey); j--)
 				rank -= keys[j - 1] == entry.key && ids[j - 1] > entry.row ? 1 : 0;
 			for (uint32_t j = i + 1; j < size_ && (keys[j] == entry.key || keys[j] >= kNanKey); j++)

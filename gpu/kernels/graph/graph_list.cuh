@@ -42,15 +42,15 @@ place_of(const uint64_t *items, uint32_t n, uint64_t item)
 	return first;
 }
 
-/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where
-/// it has no warp of its own.
+/// Nodes of a query that are scored at a time: 32 of each warp, of four warps at least, or one of each lane if it has
+/// less than a warp.
 __host__ __device__ constexpr uint32_t
 graph_scored_nodes(uint32_t warps, uint32_t lanes)
 {
 	return lanes < 32 ? lanes : (warps > 4 ? warps : 4) * 32;
 }
 
-/// Bytes of shared memory of a query by so many warps, or so many lanes of one.
+/// Bytes of shared memory of a query with this many warps, or this many lanes of one.
 __host__ __device__ __forceinline__ uint32_t
 graph_shared_bytes(
 	uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)

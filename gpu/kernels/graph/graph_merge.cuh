@@ -117,7 +117,7 @@ GraphSearch<metric, Scorer, warps, lanes>::merge_at_once(uint32_t n)
 		hint_ = min(hint_, counters_[kFirst]);
 		__syncwarp();
 		if (lane_ == 0)
-			counters_[kFirst] = 0xFFFFFFFFu; // whoever sets it next is behind the barriers of another step
+			counters_[kFirst] = 0xFFFFFFFFu; // the next write to it comes after the barriers of another step
 	}
 	sync();
 	return true;
@@ -150,7 +150,7 @@ GraphSearch<metric, Scorer, warps, lanes>::merge(uint32_t n)
 
 	const uint32_t first = places_[0];
 
-	// From the end, so that nothing is written where it has not been read.
+	// From the end, so no place is written before it has been read.
 	if (size_ > first)
 		for (uint32_t base = (size_ - 1) / kThreads * kThreads;; base -= kThreads)
 		{

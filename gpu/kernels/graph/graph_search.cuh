@@ -1,10 +1,11 @@
-// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does
-// all of it, or by some lanes of a warp (graph_lanes_search.cuh), for each query. One list in shared memory, ascending,
-// is both of its queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is
-// the first of the queue to expand; that all of the list have one is the end. Stages of a step: locate the unvisited
-// neighbours of the next nodes (a lane an edge), score them (all lanes a row), merge those that belong into the list. A
-// node's score is the same each time, so that one that is in the list already is met at its place and left out: no set
-// of visited nodes has to be exact.
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1). A query is searched by a warp, by four, by a block of
+// eight that does all of it, or by some lanes of a warp (graph_lanes_search.cuh). One list in shared memory, ascending,
+// is both of SONG's queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark
+// is the head of the queue to expand; when all have a mark, the search ends. Stages of a step: locate the unvisited
+// neighbours of the next nodes (a lane an edge), score them (all lanes a row), merge those that are near enough into
+// the list. A node's score is the same each time, so a node that is already in the list is met at its place and left
+// out: no set of visited nodes has to be exact. Merging is in graph_merge.cuh, the end in graph_answer.cuh;
+// graph_launch.cuh includes both.
 #pragma once
 
 #include "kernels/graph/graph.hpp"
@@ -17,8 +18,8 @@
 namespace vectorgpu::kernels
 {
 
-/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries,
-/// and each goes its own way.
+/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then other lanes of the warp search for other
+/// queries, independently.
 template <Metric metric, class Scorer, int warps, int lanes = 32>
 class GraphSearch
 {
@@ -67,8 +68,8 @@ public:
 protected:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
 	static constexpr uint32_t kThreads = warps * lanes;
-	static constexpr uint32_t kEach =
-		lanes; // items of the list that a warp, or what the query has of it, looks at together
+	// Items of the list that a warp, or a query's part of it, looks at together.
+	static constexpr uint32_t kEach = lanes;
 	static constexpr uint32_t kChunk =
 		kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
@@ -82,7 +83,7 @@ protected:
 			__syncthreads();
 	}
 
-	/// The entry points nearest to the query, which are in order.
+	/// Begin with the entry points nearest to the query, which are in order.
 	__device__ void begin()
 	{
 		visited_.clear(thread_, kThreads);
@@ -103,8 +104,8 @@ protected:
 		sync();
 	}
 
-	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks
-	/// at, `most` at a time: score, number of the entry point.
+	/// Lane i gets the i-th nearest entry point (score, number) among those that warp `number` of n_warps looks at,
+	/// `most` at a time.
 	template <uint32_t most>
 	__device__ __forceinline__ uint64_t nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
@@ -128,7 +129,7 @@ protected:
 		return first;
 	}
 
-	/// The list begins with the size_ first of all lanes' a and b, which are as nearest_entries has them. By one warp.
+	/// Begin the list with the size_ first of all lanes' a and b, from nearest_entries. By one warp.
 	__device__ __forceinline__ void begin_list(uint64_t a, uint64_t b)
 	{
 		const uint64_t first = warp_first(a, b, size_, lane_);
@@ -142,13 +143,13 @@ protected:
 		}
 	}
 
-	/// As begin, with those found among all entry points here.
+	/// As begin, but finds the nearest among all entry points here.
 	__device__ void begin_alone()
 	{
 		const uint64_t first = nearest_entries<32>(warp_, warps);
 
 		if (lane_ < kGraphMostBegin)
-			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
+			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which follows
 		if (thread_ == 0)
 			counters_[kFirst] = 0xFFFFFFFFu;
 		visited_.clear(thread_, kThreads);
@@ -159,7 +160,7 @@ protected:
 		sync();
 	}
 
-	/// Marks the first nodes that are to be expanded. Every thread gets their number.
+	/// Mark the first nodes to expand. Every thread gets their number.
 	__device__ uint32_t choose_parents()
 	{
 		if (warp_ == 0)
@@ -189,19 +190,19 @@ protected:
 		return counters_[0];
 	}
 
-	/// Where the search of a query has what all of its warps use to score edges.
+	/// State that all warps of a query use to score edges.
 	struct Scoring
 	{
 		const uint32_t *parents;
 		uint32_t n_parents;
-		uint64_t last; // nodes are to be nearer
+		uint64_t last; // only nearer nodes become candidates
 		GraphSet &visited;
 		uint64_t *candidates;
-		uint32_t *n_candidates; // counted where a query has several warps
+		uint32_t *n_candidates; // counted if a query has several warps
 	};
 
 	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a
-	/// time. How many this warp has put into candidates.
+	/// time. Returns how many candidates this warp has added.
 	template <uint32_t chunk>
 	__device__ __forceinline__ uint32_t score_edges(
 		const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
@@ -257,7 +258,7 @@ protected:
 		return count;
 	}
 
-	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
+	/// Put the neighbours that are near enough for the list into candidates_. Every thread gets their number.
 	__device__ uint32_t locate_and_score(uint32_t n_parents, uint32_t edge)
 	{
 		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
@@ -277,7 +278,7 @@ protected:
 		return warps > 1 ? *n_candidates : count;
 	}
 
-	/// In turn, so that none is set while it is read.
+	/// Two in turn, so that none is set while it is read.
 	__device__ uint32_t *candidate_counter(uint32_t edge) const { return &counters_[4 + edge / 32 % 2]; }
 
 	__device__ bool any(bool here) const
@@ -288,37 +289,37 @@ protected:
 			return __syncthreads_or(here) != 0;
 	}
 
-	/// sorted_ and places_ from candidates_ [n]. True if some are there twice.
+	/// Fill sorted_ and places_ from candidates_ [n]. True if some are there twice.
 	__device__ bool find_places(uint32_t n);
 
-	/// Takes out of sorted_ [n] what is there twice, or in the list. How many stay.
+	/// Remove from sorted_ [n] the items that are there twice, or in the list. Returns how many stay.
 	__device__ uint32_t drop_twins(uint32_t n);
 
-	/// How many of candidates_ [n] are below `item`; *same: and how many are it.
+	/// How many of candidates_ [n] are below `item`; *same: how many equal it.
 	__device__ uint32_t candidates_below(uint64_t item, uint32_t n, uint32_t *same) const;
 
-	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and
-	/// nothing has happened, if there are more or some are there twice.
+	/// As merge, where a thread holds one item of the list and one candidate: all read, then all write. False, and
+	/// nothing has changed, if there are more items than threads or some are there twice.
 	__device__ bool merge_at_once(uint32_t n);
 
-	/// Merges candidates_ [n], in any order, into the list.
+	/// Merge candidates_ [n], in any order, into the list.
 	__device__ void merge(uint32_t n);
 
-	/// The key of a node that was found; kExcludedKey: it is no result.
+	/// The key of a node that was found; kExcludedKey if it is not a result.
 	__device__ uint64_t key_of(double score, uint32_t node) const;
 
-	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none.
-	/// All lanes of the query's in a warp call it.
+	/// The key of item number base + lane_ of the list, by its exact score; kExcludedKey also if there is no such item.
+	/// By all lanes of the query in a warp.
 	__device__ uint64_t key_of_item(uint64_t item, uint32_t base) const;
 
 	__device__ void write_found();
 
-	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded
+	/// Write the k nearest of the nodes found to the host. Their order is that of scores and ids, not that of rounded
 	/// scores and nodes.
 	__device__ void answer(uint32_t k);
 
-	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are
-	/// not, of each 32; good: which of these 32 are not. By all lanes.
+	/// The rank of an entry among all in their order: keys, ids [size_], excluded keys among them; places_: how many
+	/// are not excluded, of each 32; good: which of these 32 are not. By all lanes.
 	__device__ uint32_t rank_among(
 		const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const;
 
@@ -341,18 +342,18 @@ protected:
 	GraphSet visited_;
 	Scorer scorer_;
 	uint32_t size_ = 0;
-	uint32_t hint_ = 0; // all of the list before it are expanded; warp 0's
+	uint32_t hint_ = 0; // all items before it are expanded; warp 0's
 };
 
-/// Of a block.
+/// Threads of a block.
 __host__ __device__ constexpr uint32_t
 graph_block_threads(int warps)
 {
 	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
 }
 
-/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some
-/// by spilling. Shared memory: graph_shared_bytes for each query of the block.
+/// args.tuning is complete. A block of its own leaves no registers for others: without the bound the compiler would
+/// save some by spilling. Shared memory: graph_shared_bytes for each query of the block.
 template <Metric metric, class Scorer, int warps>
 __global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
 graph_search_kernel(GraphArgs args, uint32_t shared_bytes)

@@ -50,8 +50,8 @@ struct IvfScanArgs
 	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it, and from end_place on, are skipped
 	uint32_t end_place = 0;
 	IvfPlan plan; // launch_ivf_scan_lists, launch_ivf_scan_bytes
-	const uint8_t *byte_queries =
-		nullptr; // launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned
+	// Launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned.
+	const uint8_t *byte_queries = nullptr;
 	const int32_t *byte_norms = nullptr; // [n_queries] Σ x²
 	const float *row_values = nullptr;   // [n_rows] launch_row_values
 };

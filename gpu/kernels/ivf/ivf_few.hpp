@@ -10,8 +10,8 @@ namespace vectorgpu::kernels
 constexpr uint32_t kIvfFewMostQueries = 128;
 constexpr uint32_t kIvfFewMostLists = 8192; // their orders lie in shared memory
 constexpr uint32_t kIvfFewMostProbes = 1024;
-constexpr uint32_t kIvfFewMostDims =
-	1024; // of bytes, L2; beyond kIvfMostByteDims queries with scores from 2^24 on are not answered
+// Of bytes, L2; beyond kIvfMostByteDims queries with scores from 2^24 on are not answered.
+constexpr uint32_t kIvfFewMostDims = 1024;
 constexpr uint32_t kIvfFewMostRealDims = 2048;
 constexpr uint32_t kIvfFewNarrowDims = 64; // up to here a warp takes more rows of reals at a time
 constexpr uint32_t kIvfFewMostK = 128;
@@ -61,8 +61,8 @@ struct IvfFewArgs
 	// Written by the first launch for the second.
 	void *vectors = nullptr;        // [n_queries, dim_pad], 16-byte aligned
 	IvfFewQuery *queries = nullptr; // [n_queries]
-	uint32_t *orders =
-		nullptr; // [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys
+	// [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys.
+	uint32_t *orders = nullptr;
 	uint32_t *lows = nullptr;    // cosine: [n_queries, n_lists] the lower ones
 	uint32_t *n_found = nullptr; // [n_queries]; may exceed kIvfFewCandidates
 	uint32_t *n_done = nullptr;  // [n_queries]: blocks

@@ -10,8 +10,8 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kFewThreads = 256;
 constexpr uint32_t kFewWarps = kFewThreads / 32;
-constexpr uint32_t kFewMostRanked =
-	256; // lists that are put in order: near lists first give a good threshold, nothing else depends on it
+// Lists that are put in order: near lists first give a good threshold, nothing else depends on it.
+constexpr uint32_t kFewMostRanked = 256;
 
 /// Shared memory of a block of few_scan_kernel, besides the orders of the lists and the query.
 struct FewListScratch
