@@ -1,13 +1,12 @@
-// Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of
-// batches of
-// --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size
-// of the delta.
+// Searches beside a delta that grows, at the engine's interface: searches a second by one thread in batches of --batch
+// (as the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size of the
+// delta.
 //   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
 //   [--behind]
-// --chain: no search in one pass. --behind: instead, what a search costs right behind an append of one row, as the
-// worker does it (append_at_once, then the search in another thread), beside one with nothing before it. The delta's
-// rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
-// makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is
+// --chain: no search in one pass. --behind: instead, the time of a search right after an append of one row, as the
+// worker does it (append_at_once, then the search in another thread), and of one with nothing before it. The delta's
+// rows are the base's, each element moved by up to 3, so they are as near to the queries as the base's. --real
+// makes all vectors real numbers (no narrow form). After each measurement the nearest row of some queries is
 // compared with a plain computation.
 #include <algorithm>
 #include <atomic>
@@ -146,12 +145,12 @@ public:
 		return found;
 	}
 
-	/// Medians in us, of searches and appends in turn, each behind a pause as a session makes it.
+	/// Medians in us, of searches and appends in turn, each after a pause as in a session.
 	struct Behind
 	{
 		double alone;    // a search with nothing before it
 		double append;   // an append of one row
-		double behind;   // the search right behind it
+		double behind;   // the search right after it
 		double together; // both
 		size_t refused;  // appends that would have had to wait: not counted
 		size_t n;

@@ -1,5 +1,5 @@
-// Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description
-// behind the lists (engine/interface/codes_layout.hpp).
+// Codes of rows in inverted lists, made on the CPU as in an index build: the part of a segment's description after the
+// lists (engine/interface/codes_layout.hpp).
 #pragma once
 
 #include <algorithm>

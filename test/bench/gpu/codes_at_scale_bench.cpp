@@ -1,10 +1,10 @@
-// Search of product quantiser's codes of as many rows as the device holds, which the device makes by itself.
+// Search of product quantiser's codes of as many rows as the device holds, made by the device.
 //   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH
 //   PROBES]
-// Rows, codes, terms and lists are made by a kernel from a seed (made_lists.cu) where an engine's copy has them, and
-// are searched by what the engine searches copies with (search_lists): ranking, scan of codes, canonical scores of
-// candidates. Recall says nothing of such rows. Some answers of each line are compared with those of engine/ivf on the
-// CPU over the same codes, bit for bit.
+// A kernel makes rows, codes, terms and lists from a seed (made_lists.cu) in the layout of an engine's copy, and
+// search_lists searches them as it searches copies: ranking, scan of codes, canonical scores of candidates. Recall
+// means nothing for such rows. Some answers of each line are compared with those of engine/ivf on the CPU over the same
+// codes, bit for bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -55,7 +55,7 @@ check(const cuda::Device &device, cudaError_t error, const char *what)
 	must(device.check(error, what));
 }
 
-/// Everything that lies on the device, and on the host what an oracle needs.
+/// Everything on the device, and on the host the data that the oracle needs.
 class Held
 {
 public:
@@ -114,8 +114,8 @@ public:
 		return ranked;
 	}
 
-	/// What a query must find: candidates by engine/ivf, over codes and terms read back, and canonical scores of rows
-	/// read back.
+	/// The answer that a query must find: candidates by engine/ivf, over codes and terms read back, and canonical
+	/// scores of rows read back.
 	std::vector<engine::Neighbor> expect(const float *query, uint32_t n_probes, uint32_t n_candidates)
 	{
 		namespace ivf = engine::ivf;
@@ -133,7 +133,7 @@ public:
 			const uint64_t end = offsets_[ranked[i].row + 1];
 			const uint64_t begin = offsets_[ranked[i].row];
 			const uint64_t first =
-				begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block on
+				begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block
 			const size_t n = end - first;
 			const size_t n_bytes = ivf::interleaved_bytes(n, options_.m);
 			std::vector<uint8_t> codes(n_bytes);
@@ -276,7 +276,7 @@ private:
 		must(staging_.allocate(device_, size_t{64} << 20, "codes on their way back"));
 	}
 
-	/// Bytes of the codes as an index has them.
+	/// Read codes back in the index's layout.
 	void read_codes(uint64_t first, size_t n, uint8_t *to)
 	{
 		if (n > staging_.bytes())
@@ -311,7 +311,7 @@ same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor>
 		{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
-/// False: an argument that there is not.
+/// False: an unknown argument.
 bool
 parse(int argc, char **argv, Options *options)
 {

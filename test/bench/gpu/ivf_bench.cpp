@@ -2,14 +2,12 @@
 // through Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
 //     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
-//     [--batches N,N,...]
-//     [--few-pairs X,X,...]
+//     [--batches N,N,...] [--few-pairs X,X,...]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the
-// column says; with
-// --no-vectors these are the answer, and recall is the share of the nearest rows among them. With --few-pairs an engine
-// for each X is measured beside the others: batches over lists of reals go in two launches up to X pairs of a query and
-// a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two" is the share of queries that
-// went so. Some answers of every line are compared with those of the CPU engine.
+// column shows; with --no-vectors these are the answer, and recall is the share of the nearest rows among them.
+// With --few-pairs an engine for each X is measured beside the others: batches over lists of reals go in two launches
+// up to X pairs of a query and a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two"
+// is the share of queries answered so. Some answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -46,7 +44,7 @@ finished(const engine::ivf::Outcome &outcome)
 	std::exit(1);
 }
 
-/// What Engine::load_segment and load_structure want.
+/// Input of Engine::load_segment and load_structure.
 struct InvertedLists
 {
 	std::vector<uint8_t> description;
@@ -345,7 +343,7 @@ public:
 		std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n",
 			options_.n_lists, base_.n, base_.dim, n_threads, trained, now_ms() - start);
 		engine_options.narrow = !options_.fp32;
-		engine_options.self_test = options_.only[0] == 0; // a profiler is to see searches alone
+		engine_options.self_test = options_.only[0] == 0; // for a profiler: searches alone
 		engine_options.n_streams = 1;
 		for (size_t i = 0; i < gpus_.size(); i++)
 		{

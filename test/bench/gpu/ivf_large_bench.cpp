@@ -1,9 +1,9 @@
 // Inverted lists of many rows on the GPU: build and search, end to end through the engine.
 //   gpu_ivf_large_bench BASE.u8bin QUERY.u8bin [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M]
 //   [--pq-bits 4|8]] [--json FILE]
-// Rows are the base's with noise of whole numbers -8 ... 8 added, as often as it takes to N. Lists are trained, and
-// rows assigned, on the GPU. With --made rows are of DIM dimensions and made list by list around rows of the base,
-// without a training: for more rows than memory has room for twice. Recall is that of the first 1,000 queries against
+// Rows are the base's with noise of whole numbers -8 ... 8 added, repeated up to N. Lists are trained, and
+// rows assigned, on the GPU. With --made rows have DIM dimensions and are made list by list around rows of the base,
+// without training: for more rows than memory has room for twice. Recall is that of the first 1,000 queries against
 // the copy's own exact search.
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ constexpr size_t kNeighbors = 10;
 constexpr size_t kJudged = 1000; // queries whose recall is measured
 constexpr int kNoise = 8;
 
-/// work(first, last) over [0, n) in parts, by all threads.
+/// Call work(first, last) over [0, n) in parts, by all threads.
 template <class Work>
 void
 share(size_t n, const Work &work)
@@ -53,7 +53,7 @@ share(size_t n, const Work &work)
 		thread.join();
 }
 
-/// splitmix64 of a row's number: rows do not depend on who makes them.
+/// splitmix64 of a row's number: rows do not depend on the thread that makes them.
 uint64_t
 mix(uint64_t z)
 {
@@ -63,7 +63,7 @@ mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/// to [dim] = from with noise.
+/// Set to [dim] to from with noise.
 void
 put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 {
@@ -82,7 +82,7 @@ put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 class Stopwatch
 {
 public:
-	/// Says what the time since the last line was for.
+	/// Print what the time since the last line was spent on.
 	void lap(const char *what)
 	{
 		const double now = now_ms();
@@ -117,7 +117,7 @@ struct Built
 	std::vector<float> vectors;    // by place
 };
 
-/// Trains and assigns on the GPU.
+/// Train and assign on the GPU.
 Built
 build(engine::Engine *gpu, const Matrix &base, const Options &options, Stopwatch *watch)
 {

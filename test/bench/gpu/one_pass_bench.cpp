@@ -1,9 +1,9 @@
-// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass
-// (kernels/filter/one_pass_tuning.hpp), side by side in one process, round by round, so that a device that gets slower
-// or faster does so for all. Milliseconds from host to host, medians.
+// Small batches over byte rows: the ways of an exact search, and the choices of the searches in one pass
+// (kernels/filter/one_pass_tuning.hpp), compared in one process, round by round, so that changes of the device's
+// speed affect all alike. Milliseconds from host to host, medians.
 //   gpu_one_pass_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--runs N] [--stamps] [--only NAME BATCH]
-// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of
-// a search goes, by the clocks of device and host. --only: a few searches of one kind, for a profiler.
+// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: how long the
+// steps of a search take, by the clocks of device and host. --only: a few searches of one kind, for a profiler.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -64,7 +64,7 @@ struct Kind
 {
 	const Way *way = nullptr;
 	std::unique_ptr<cuda::OnePassTrace> trace;
-	uint64_t *times_of_blocks = nullptr; // for the trace, when it is wanted
+	uint64_t *times_of_blocks = nullptr; // for the trace, if it is recorded
 	std::unique_ptr<cuda::CudaEngine> engine;
 	engine::CopyId copy = 0;
 	std::array<std::vector<double>, std::size(kBatches)> times;
@@ -77,7 +77,7 @@ microseconds(std::chrono::steady_clock::time_point from, std::chrono::steady_clo
 	return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-/// What the stamps of many searches have come to, in us since the first block of each began.
+/// Sums of the stamps of many searches, in us since the first block of each began.
 struct StampSums
 {
 	struct Sum
@@ -111,7 +111,7 @@ struct StampSums
 				const uint64_t at = times[block * OnePassStamps::kCount + what];
 
 				if (at < begin)
-					continue; // not of this block
+					continue; // the block has not recorded this step
 				const double us = static_cast<double>(at - begin) / 1000.0;
 
 				first = std::min(first, us);

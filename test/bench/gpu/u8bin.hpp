@@ -73,7 +73,7 @@ public:
 
 private:
 	std::vector<char> bytes_;
-	size_t first_; // behind the numbers of rows
+	size_t first_; // after the numbers of rows
 };
 
 inline double

@@ -1,5 +1,5 @@
-// Searches right behind an append, while its rows are on their way to the device: every way of a search that looks at
-// the delta must wait for them, whatever it did before. The rows searched for are the last that were sent.
+// Searches right after an append, while its rows are still copied to the device: every way of a search that looks at
+// the delta must wait for them, whatever it did before. The queries are the last rows that were appended.
 #include "engine/graph_rows.hpp"
 #include "engine/list_rows.hpp"
 #include "engines.hpp"
@@ -29,8 +29,8 @@ make_rows(unsigned most, size_t n, std::mt19937 &rng, RowId first_id)
 	return rows;
 }
 
-/// Appends `rows` part by part, first to the CPU engine, whose answer is known before the GPU has the rows; the batch
-/// that make_batch gives for the number of rows held is then the next that the GPU does.
+/// Append `rows` part by part, first to the CPU engine, whose answer is known before the GPU has the rows. The batch
+/// that make_batch gives for the number of rows held is then the GPU's next work.
 template <class MakeBatch>
 void
 expect_right_behind(Both *both, const Rows &rows, MakeBatch make_batch)
@@ -56,7 +56,7 @@ expect_right_behind(Both *both, const Rows &rows, MakeBatch make_batch)
 	}
 }
 
-/// n queries, each one of the last rows of those that are held.
+/// n queries, each one of the last rows held.
 std::vector<SearchQuery>
 last_rows(const Rows &rows, size_t held, size_t n, size_t k)
 {
@@ -72,7 +72,7 @@ TEST(BehindAppend, RowsByEveryWay)
 	constexpr size_t kLarge = 3000; // beyond the selection's k
 
 	for (unsigned most : {0u, 255u})
-		for (size_t n_segment : {0, 700, 18000}) // none, a small one, one that is filtered and gone over in one pass
+		for (size_t n_segment : {0, 700, 18000}) // none; a small one; one that is filtered and searched in one pass
 		{
 			std::mt19937 rng(most + static_cast<unsigned>(n_segment));
 			const Rows segment = make_rows(most, n_segment, rng, 1);
@@ -134,7 +134,7 @@ TEST(BehindAppend, ListsAndGraphs)
 					std::vector<SearchQuery> batch = last_rows(rows, held, n, k);
 
 					for (size_t i = 0; i < batch.size(); i++)
-						if (i % 4 != 3) // some look at everything
+						if (i % 4 != 3) // some look at all rows
 							batch[i].probes = some;
 					return batch;
 				};

@@ -47,7 +47,7 @@ TEST(Changes, SegmentsDeltaTombstonesAndTrimsAsTheCpuHasThem)
 		};
 
 		ASSERT_NO_FATAL_FAILURE(look()); // empty
-		// Loaded in uneven pieces, searched only when sealed.
+		// Loaded in uneven pieces; searched only when sealed.
 		for (size_t first = 0; first < 20000; first += 3001)
 			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c)
 				{ return e.load_segment(c, 1, rows.block(first, std::min<size_t>(3001, 20000 - first))); }));
@@ -224,7 +224,7 @@ TEST(Changes, TheFilterAnswersMostAndPassesOnFewRows)
 	const uint64_t rescored = engine->stats().n_rescored - before;
 
 	EXPECT_GE(rescored, 64u * 10u); // the filter was used
-	EXPECT_LE(rescored, 64u * 20u); // and rules out what it should
+	EXPECT_LE(rescored, 64u * 20u); // and excludes rows as it should
 	ASSERT_OK(engine->drop(copy));
 }
 
@@ -238,7 +238,7 @@ TEST(Changes, SearchesBesideWritersSeeAPrefixOfTheDelta)
 	std::atomic<int> failures{0};
 	std::vector<std::thread> searchers;
 
-	// Row i lies at i: the k nearest to -1 are rows 0 ... k - 1, as many as there are.
+	// Row i lies at i: the k nearest to -1 are rows 0 ... k - 1, or all.
 	for (size_t i = 0; i < kRows; i++)
 	{
 		const float x = static_cast<float>(i);

@@ -1,5 +1,5 @@
-// Copies of random sizes that come and go, some thousands of them, in a budget that they fill (G8, G12): what is left
-// at the end is what there was at the beginning, and there is room for as large a copy as before.
+// Copies of random sizes that come and go, some thousands of them, in a budget that they fill (G8, G12): at the end
+// there is as much memory as at the beginning, and room for as large a copy.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -14,7 +14,7 @@ namespace
 
 constexpr size_t kBudget = size_t{24} << 20;
 constexpr size_t kMostRows = 1 << 18; // more than the budget has room for
-constexpr unsigned kMostBits = 16;    // of the rows of a copy, which finds room when it is alone
+constexpr unsigned kMostBits = 16;    // rows of a copy, for which there is room when it is alone
 constexpr unsigned kMostCopies = 96;
 
 struct Churn
@@ -35,7 +35,7 @@ struct Churn
 		rows.add_random(kMostRows, Data::kGaussian, rng, 1);
 	}
 
-	/// A copy of the first n rows, the last of them in its delta. Leaves nothing if there is no room.
+	/// A copy of the first n rows, the last of them in its delta. Leaves nothing behind if there is no room.
 	Status add(size_t n)
 	{
 		const size_t n_delta = std::min<size_t>(n / 2, 50);
@@ -67,7 +67,7 @@ struct Churn
 		copies.erase(gone);
 	}
 
-	/// Any copy finds the nearest of any of its rows: that row.
+	/// Any copy finds the nearest of any of its rows: that row itself.
 	void search_one()
 	{
 		auto asked = copies.begin();
@@ -83,7 +83,7 @@ struct Churn
 		EXPECT_EQ(found[0][0].row, rows.ids[row]) << "of " << asked->second << " rows";
 	}
 
-	/// The most rows, to a 64th of all, that a copy may have when it is alone.
+	/// The most rows, to a 64th of all, for which a copy alone has room.
 	size_t most_alone()
 	{
 		size_t n = 0;
@@ -110,7 +110,7 @@ TEST(Churn, CopiesOfRandomSizesLeaveNothingBehind)
 	EXPECT_GT(most_before, kMostRows / 64);
 	for (int round = 0; round < n_rounds; round++)
 	{
-		// Most copies are small, some take a good part of the budget.
+		// Most copies are small; some take a large part of the budget.
 		const size_t n = 1 + churn.rng() % (size_t{1} << (1 + churn.rng() % kMostBits));
 
 		while (churn.copies.size() >= kMostCopies)

@@ -1,6 +1,6 @@
 // The delta on the device: its pieces at the sizes where they grow, forms that change inside it, tombstones and trims
-// across pieces, rows that the filter's bound does not cover, appends that must not wait, and searches that come right
-// behind an append.
+// across pieces, rows that the filter's bound does not cover, appends that must not wait, and searches right after an
+// append.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -42,7 +42,7 @@ append(Both *both, const Rows &rows, size_t first, size_t n, uint64_t position)
 		both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
 }
 
-/// A few batches and ks, and searches that go on behind a row.
+/// A few batches and ks, and searches that continue after a row.
 void
 expect_same_all(Both *both, const Rows &queries)
 {
@@ -186,14 +186,14 @@ TEST(Delta, AllOfItsRowsAreNearerThanTheSegments)
 	ASSERT_NO_FATAL_FAILURE(append(&both, near, 0, near.n(), 0));
 	ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
 
-	const std::vector<uint8_t> dead(1000, 0xFF); // of the segment: nothing was found before
+	const std::vector<uint8_t> dead(1000, 0xFF); // of the segment: there are no earlier results
 
 	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 	ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
 }
 
-/// What the segment has given is a threshold far above all that rows near the query can be: it must not drown what
-/// tells them apart.
+/// The segment gives a threshold far above all estimates of rows near the query: it must not hide the differences
+/// between them.
 TEST(Delta, SmallDifferencesBehindASegmentFarAway)
 {
 	for (uint32_t dim : {32u, 512u}) // by canonical scores, by the filter
@@ -243,7 +243,7 @@ TEST(Delta, TombstonesAndTrimsAcrossPieces)
 	}
 	for (size_t at = 3400; at < 5350; at += 650)
 		ASSERT_NO_FATAL_FAILURE(append(&both, rows, at, 650, at));
-	// More than half of the piece, whose block has room for 4,160, is rows that are gone: those that are left move on.
+	// More than half of the piece, whose block has room for 4,160 rows, is trimmed: the rest move.
 	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.trim_delta(c, 4000); }));
 	ASSERT_NO_FATAL_FAILURE(append(&both, rows, 5350, 650, 5350));
 	ASSERT_NO_FATAL_FAILURE(expect_same_all(&both, queries));
@@ -290,7 +290,7 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 	ASSERT_OK(engine->append_delta(copy, 0, rows.block(0, 1)));
 	for (size_t i = 1, refused = 0; i < 1000; i++)
 	{
-		if (!engine->append_at_once(copy, i, rows.block(i, 1), &status)) // the way to the device is full
+		if (!engine->append_at_once(copy, i, rows.block(i, 1), &status)) // all slots on the way to the device are taken
 		{
 			ASSERT_LT(++refused, 999u);
 			ASSERT_OK(engine->append_delta(copy, i, rows.block(i, 1)));
@@ -298,7 +298,7 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 		ASSERT_OK(status);
 		ASSERT_EQ(nearest(i), rows.ids[i]);
 	}
-	EXPECT_TRUE(engine->append_at_once(copy, 990, rows.block(990, 5), &status)); // held already
+	EXPECT_TRUE(engine->append_at_once(copy, 990, rows.block(990, 5), &status)); // already held
 	ASSERT_OK(status);
 	EXPECT_TRUE(engine->append_at_once(copy, 1001, rows.block(1001, 1), &status));
 	EXPECT_EQ(status.code, StatusCode::kInvalidArgument); // a gap

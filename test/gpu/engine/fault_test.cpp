@@ -1,5 +1,6 @@
-// Faults of the GPU, provoked: what must fail fails, what must live lives. Sticky errors break the process's context
-// for good, so each is a process of its own (a death test), which leaves as the worker does. Needs VECTORGPU_FAULTS.
+// Faults of the GPU, provoked: operations that must fail do so, processes that must survive do so. Sticky errors break
+// the process's context for good, so each is provoked in a process of its own (a death test), which exits as the worker
+// does. Needs VECTORGPU_FAULTS.
 #include "engine/graph_rows.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/list_rows.hpp"
@@ -112,7 +113,7 @@ TEST_F(GpuFaultDeathTest, AnIllegalAddressEndsTheProcess)
 
 TEST_F(GpuFaultDeathTest, AMisalignedAddressEndsTheProcess)
 {
-	// Beside other processes that provoke faults the driver calls it illegal now and then.
+	// While other processes provoke faults, the driver now and then reports this as illegal.
 	EXPECT_EXIT(search_with("gpu_misaligned"), testing::ExitedWithCode(kExitLost),
 		"GPU lost: .*cudaError(Misaligned|Illegal)Address");
 }
@@ -138,7 +139,7 @@ TEST_F(GpuFaultDeathTest, AKernelThatNeverEndsIsGivenUpByTheWatchdog)
 	EXPECT_EXIT(search_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
 }
 
-/// Rows are assigned to lists by a builder, which has a stream of its own.
+/// A builder, which has a stream of its own, assigns rows to lists.
 void
 assign_with(const char *fault)
 {
@@ -170,7 +171,7 @@ TEST_F(GpuFaultDeathTest, TheWatchdogWatchesBuildersOfLists)
 	EXPECT_EXIT(assign_with("gpu_spin"), testing::ExitedWithCode(kExitLost), "GPU lost: a kernel does not end");
 }
 
-// Those after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to
+// Errors after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to
 // cause them or not.
 TEST(GpuFault, EachErrorThatLeavesNoContextGivesTheGpuUp)
 {
@@ -393,7 +394,7 @@ TEST(GpuFault, DamagedTombstonesAreRead)
 	}
 }
 
-// What searches of each kind have beside what is read back.
+// Structures that searches of each kind use besides those that are read back.
 TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 {
 	using engine::CopyKind;
@@ -460,8 +461,7 @@ TEST(GpuFault, AfterALaunchThatWasGivenUpThereAreOthers)
 		ASSERT_OK(e->seal_segment(*made, 1));
 		ASSERT_OK(e->append_delta(*made, 0, rows.block(kSealed, 500)));
 	}
-	for (const size_t batch :
-		{2u, 12u, 40u}) // queries among the arguments; thresholds by a block each; queries taken over
+	for (const size_t batch : {2u, 12u, 40u}) // queries among the arguments; thresholds by a block each; queries copied
 	{
 		std::vector<SearchQuery> all;
 		std::vector<std::vector<Neighbor>> expected, found;

@@ -1,5 +1,5 @@
-// The host's threads around large searches: every number is dealt with once, whoever calls at the same time, and
-// nothing that is thrown is lost.
+// The host's threads around large searches: every number is processed once, whichever threads call at the same time,
+// and no exception is lost.
 #include "cuda/device/host_team.hpp"
 
 #include <numeric>

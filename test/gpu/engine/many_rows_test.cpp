@@ -1,6 +1,6 @@
-// A segment whose elements no 31 bits number. One block of rows comes again and again under other row ids, so that a
-// copy of the block is all that the oracle needs: each of its answers stands for as many rows as there are blocks, at
-// one distance, in order of their ids.
+// A segment whose elements cannot be numbered with 31 bits. One block of rows is repeated under other row ids, so the
+// oracle needs a copy of the block only: each of its answers stands for as many rows as there are blocks, at one
+// distance, in order of their ids.
 #include <algorithm>
 #include <vector>
 
@@ -17,9 +17,9 @@ constexpr size_t kBlockRows = 200000;
 constexpr size_t kBlocks = 85;
 constexpr uint32_t kDim = 128;
 constexpr size_t kNeighbors = 100; // more than blocks, so that rows of the last are among them
-constexpr size_t kBehind = 30;     // answers that a query is to leave out
+constexpr size_t kBehind = 30;     // answers that a query leaves out
 
-static_assert(uint64_t{kBlockRows} * (kBlocks - 1) * kDim > uint64_t{1} << 31); // where the last block begins
+static_assert(uint64_t{kBlockRows} * (kBlocks - 1) * kDim > uint64_t{1} << 31); // the last block begins here
 
 TEST(ManyRows, ElementsBeyondTwoToThe31)
 {
@@ -75,7 +75,7 @@ TEST(ManyRows, ElementsBeyondTwoToThe31)
 			ASSERT_NO_FATAL_FAILURE(
 				expect_same(found[i], std::vector<Neighbor>(expected[i].begin(), expected[i].begin() + kNeighbors)));
 	}
-	for (size_t i = 0; i < 3; i++) // the direct way
+	for (size_t i = 0; i < 3; i++) // directly
 	{
 		all[i].has_after = true;
 		all[i].after = expected[i][kBehind - 1];

@@ -36,8 +36,8 @@ TEST(MatchCopy, EqualsTheDefinition)
 	EXPECT_EQ(engine->stats().resident_bytes, before);
 }
 
-// Where the device compares every text, all that live count for each query; where the host does, those that it
-// compares. Sets are counted, not compared.
+// On the device, all live texts count for each query; on the host, those that it compares. Sets are counted, not
+// compared.
 TEST(MatchCopy, ComparedTextsAreCounted)
 {
 	std::unique_ptr<CudaEngine> engine;
@@ -60,7 +60,7 @@ TEST(MatchCopy, ComparedTextsAreCounted)
 		const uint64_t n_live = static_cast<uint64_t>(std::count(rows->dead.begin(), rows->dead.end() - 150, false));
 		std::string stored;
 
-		for (const size_t n : {size_t{5}, size_t{80}}) // the device compares, the host does
+		for (const size_t n : {size_t{5}, size_t{80}}) // compared by the device, by the host
 		{
 			std::vector<std::vector<engine::Neighbor>> results;
 			engine::SearchQuery query;
@@ -79,8 +79,8 @@ TEST(MatchCopy, ComparedTextsAreCounted)
 	}
 }
 
-// Lists and texts that are larger than the budget: the lists come in parts for large batches, or the host counts and
-// compares. The budget holds, and answers are the same.
+// Lists and texts larger than the budget: the lists come in parts for large batches, or the host counts and compares.
+// The budget holds, and answers are the same.
 TEST(MatchCopy, LargerThanTheBudget)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
@@ -101,7 +101,7 @@ TEST(MatchCopy, LargerThanTheBudget)
 		ASSERT_NO_FATAL_FAILURE(rows->load(engine.get(), copy));
 		EXPECT_LE(engine->stats().resident_bytes, options.memory_bytes);
 		EXPECT_GT(engine->stats().resident_bytes, before);
-		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy)); // all rows for some: by the host
+		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy)); // all rows for some queries: by the host
 		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy, 50)); // the parts of the lists are sent
 		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
@@ -110,8 +110,8 @@ TEST(MatchCopy, LargerThanTheBudget)
 	}
 }
 
-// More rows than a tile of marks of 8 bits (no long text), of 16 bits, and characters of which there are too many for
-// the device; queries on both sides of the words of 32 and 64 bits, and longer ones, which the host answers.
+// More rows than a tile of marks of 8 bits (no long text), of 16 bits, and more different characters than the device
+// takes; queries on both sides of the words of 32 and 64 bits, and longer ones, which the host answers.
 TEST(MatchCopy, EditDistancesEqualTheDefinition)
 {
 	struct
@@ -138,7 +138,7 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 		const uint64_t before = engine->stats().resident_bytes;
 
 		ASSERT_NO_FATAL_FAILURE(rows.load(engine.get(), copy));
-		// The device has the texts, or, where their characters are too many for it, nothing.
+		// The device has the texts, or nothing if they have too many different characters.
 		if (one.alphabet < 254)
 			EXPECT_GT(engine->stats().resident_bytes, before + one.n_rows * 8);
 		else
@@ -150,7 +150,7 @@ TEST(MatchCopy, EditDistancesEqualTheDefinition)
 	}
 }
 
-// The same for texts, of marks of 8 and of 16 bits, without dead rows: the first rows are those of the definition,
+// The same for texts, with marks of 8 and of 16 bits, without dead rows: the first rows are those of the definition,
 // however many launches there are.
 TEST(MatchCopy, LaunchesOfTextsAreShort)
 {
@@ -223,7 +223,7 @@ TEST(MatchCopy, LaunchesOfTextsAreShort)
 	}
 }
 
-// The self-test itself, and that it finds the device's counts and distances right.
+// The self-test itself, and that it accepts the device's counts and distances.
 TEST(MatchCopy, TheSelfTestPasses)
 {
 	std::unique_ptr<CudaEngine> engine;
@@ -248,8 +248,8 @@ rows_of(Metric metric, size_t n_first, size_t n_second)
 	return std::make_unique<MatchRows>(11, n_first, n_second, 60);
 }
 
-// Detached, the copy answers from host memory and has nothing on the device; attached, the device answers again,
-// without the rows that died meanwhile.
+// A detached copy answers from host memory and has nothing on the device. Attached, the device answers again, without
+// the rows that died meanwhile.
 TEST(MatchCopy, TheDevicesPartComesAndGoes)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
@@ -281,9 +281,9 @@ TEST(MatchCopy, TheDevicesPartComesAndGoes)
 		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows->kill(engine.get(), copy));
 		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
-		EXPECT_EQ(engine->n_matched(), n_matched); // the host did them
+		EXPECT_EQ(engine->n_matched(), n_matched); // by the host
 		ASSERT_TRUE(engine->attach(copy).is_ok());
-		ASSERT_TRUE(engine->attach(copy).is_ok()); // there is nothing more to bring
+		ASSERT_TRUE(engine->attach(copy).is_ok()); // there is nothing more to upload
 		EXPECT_EQ(engine->stats().resident_bytes, attached);
 		ASSERT_NO_FATAL_FAILURE(rows->expect_answers(engine.get(), copy));
 		EXPECT_GT(engine->n_matched(), n_matched);
@@ -294,7 +294,7 @@ TEST(MatchCopy, TheDevicesPartComesAndGoes)
 	}
 }
 
-// A copy that fits, but not beside another one: sealing succeeds, the host answers, until the other one gives way.
+// A copy that fits, but not beside another one: sealing succeeds, and the host answers until the other one is dropped.
 TEST(MatchCopy, WithoutRoomOnTheDeviceTheHostAnswers)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
@@ -330,7 +330,7 @@ TEST(MatchCopy, WithoutRoomOnTheDeviceTheHostAnswers)
 	}
 }
 
-// A segment without rows, beside others or alone, and dead rows of it: nothing.
+// A segment without rows, beside others or alone, and its dead rows: no effect.
 TEST(MatchCopy, SegmentsWithoutRows)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})
@@ -356,7 +356,7 @@ TEST(MatchCopy, SegmentsWithoutRows)
 		}
 }
 
-// Whoever searches, the device or the host: a search that was stopped says so, and does not count.
+// By the device or the host: a search that was stopped reports it, and does not count.
 TEST(MatchCopy, StoppedSearchesAreCancelled)
 {
 	for (const Metric metric : {Metric::kMatchCount, Metric::kEdit})

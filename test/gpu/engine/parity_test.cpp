@@ -1,4 +1,4 @@
-// The CUDA engine answers what the CPU engine answers: metrics, element types, forms, batches, k, hard data.
+// The CUDA engine gives the CPU engine's answers: metrics, element types, forms, batches, k, hard data.
 #include "engines.hpp"
 #include "kernels/filter/filter.hpp"
 
@@ -109,7 +109,7 @@ TEST(Parity, EveryKFromOneToBeyondTheRows)
 		Rows rows({Metric::kL2, ElementType::kFloat32, 20}), queries(rows.spec);
 		Both both(rows.spec, narrow);
 
-		add_whole_numbers(&rows, kFiltered, 9, rng, 5); // ties in plenty
+		add_whole_numbers(&rows, kFiltered, 9, rng, 5); // many ties
 		add_whole_numbers(&queries, 20, 9, rng, 0);
 		ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
 		for (size_t k :
@@ -215,7 +215,7 @@ TEST(Parity, NearTiesBelowTheErrorOfTheFilter)
 
 TEST(Parity, RowsInTheWorstOrder)
 {
-	// Each row is nearer than the ones before: a running threshold would let all through.
+	// Each row is nearer than the ones before: a running threshold would pass all.
 	for (bool nearer : {true, false})
 	{
 		Rows rows({Metric::kL2, ElementType::kFloat32, 4}), queries(rows.spec);

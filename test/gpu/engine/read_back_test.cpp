@@ -1,6 +1,6 @@
-// What is read back from the GPU for checks is what the CPU engine reads back of the same copy: tombstones and
-// structures in any piece; and nothing that the GPU has derived of it, norms, second orders, padding, lists and texts
-// of sets, is found to differ while nobody damages it (fault_test.cpp does).
+// Reading back from the GPU for checks gives the CPU engine's bytes of the same copy: tombstones and structures in any
+// pieces. Values that the GPU has derived from them (norms, second orders, padding, lists and texts of sets) are found
+// equal while nothing damages them (fault_test.cpp damages them).
 #include "answers.hpp"
 #include "lists/coded_segments.hpp"
 #include "engine/graph_rows.hpp"
@@ -26,12 +26,12 @@ random_bits(size_t n, std::mt19937 &rng)
 	return bits;
 }
 
-/// A copy in both engines, which is looked at.
+/// A copy in both engines to read back from.
 struct Looked
 {
 	Looked(Engine *gpu_engine, CopyId gpu_id, CopyId cpu_id) : gpu(gpu_engine), gpu_copy(gpu_id), cpu_copy(cpu_id) {}
 
-	/// Rows [first, last) of a segment, in pieces. to_end: there are no others.
+	/// Read rows [first, last) of a segment, in pieces. to_end: there are no others.
 	void expect_alike(SegmentId segment, uint64_t first_row, uint64_t last_row, bool to_end = true)
 	{
 		for (int i = 0; i < 40; i++)
@@ -83,7 +83,7 @@ struct Looked
 	std::mt19937 rng{17};
 };
 
-/// Two segments and a delta that are there already: without tombstones, with them, and once rows of the delta are gone.
+/// Two segments and a delta: without tombstones, with them, and after rows of the delta are trimmed.
 void
 expect_alike(Both *both, std::array<size_t, 2> n_rows, size_t n_delta, std::mt19937 *rng)
 {

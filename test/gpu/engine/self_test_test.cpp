@@ -1,4 +1,4 @@
-// The self-tests themselves, with the CPU engine in the GPU's place: right answers pass, and one wrong answer to any
+// The self-tests themselves, with the CPU engine in place of the GPU: right answers pass, and one wrong answer to any
 // query of any batch is found. No GPU is needed.
 #include <functional>
 
@@ -18,7 +18,7 @@ using engine::Neighbor;
 using engine::RowBlock;
 using engine::SegmentId;
 
-/// The CPU engine; of one search it spoils one answer.
+/// The CPU engine with one spoiled answer in one search.
 class SpoilingEngine final : public engine::Engine
 {
 public:
@@ -104,7 +104,7 @@ private:
 
 using SelfTest = std::function<Status(engine::Engine *)>;
 
-/// Each search's first, last and some other answer, spoiled, fails the test.
+/// Each search's first, last and one other answer, spoiled, fails the test.
 void
 expect_spoiled_answers_are_found(const SelfTest &test)
 {
@@ -171,7 +171,7 @@ TEST(SelfTests, FindAWrongAnswerOfMatches)
 		});
 }
 
-// The CPU engine takes a recall target for 1: its exact answers must not pass for those of bins.
+// The CPU engine treats a recall target as 1: its exact answers must not pass for those of bins.
 TEST(SelfTests, ExactAnswersAreNotThoseOfBins)
 {
 	SpoilingEngine exact;

@@ -1,6 +1,6 @@
-// Graphs of bit strings on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit. By
-// Jaccard distance nodes are told apart by rounded scores, which up to 2,000 bits are as different as the scores are;
-// beyond, answers are nearly the same.
+// Graphs of bit strings on the GPU: the CPU engine's answers with the same graphs and widths, bit for bit. By Jaccard
+// distance nodes are told apart by rounded scores: up to 2,000 bits these differ whenever the scores do; beyond,
+// answers are nearly the same.
 #include <array>
 
 #include "answers.hpp"
@@ -45,7 +45,7 @@ struct BothBitGraphs
 		return oracle_score(rows.spec, query, rows.vector(row - rows.ids[0]));
 	}
 
-	/// One batch in which queries have other k and other widths, and some look at everything.
+	/// One batch in which queries have other k and other widths, and some look at all rows.
 	void expect_batch(const Rows &queries, size_t n, size_t k, std::array<uint32_t, 2> widths, bool with_after = false)
 	{
 		std::vector<std::array<SegmentProbes, 2>> named(n);
@@ -113,7 +113,7 @@ TEST(BitGraphs, LongStrings)
 		}
 }
 
-/// One graph alone: each query has a block of its own, in batches of 128 at most.
+/// One graph alone: each query has a block of its own, in batches of at most 128.
 TEST(BitGraphs, SearchesOfOneGraphByABlockEach)
 {
 	for (const Metric metric : kBitMetrics)
@@ -187,8 +187,8 @@ TEST(BitGraphs, EqualRowsAndRowsWithoutABit)
 		}
 }
 
-/// Of so few rows the host finds the nearest by comparing all pairs: the graph is the same, but for Jaccard distances
-/// that are equal, and not whole as floats, at the end of a list.
+/// For few rows the host finds the nearest by comparing all pairs. The graph is the same, except for equal Jaccard
+/// distances that are inexact as floats, at the end of a list.
 TEST(BitGraphs, AreBuiltFromNearestRowsOfTheGpu)
 {
 	for (const Metric metric : kBitMetrics)

@@ -1,4 +1,4 @@
-// Few searches of one graph, a block each (cuda/search/graph_alone.hpp): what the CPU engine answers, bit for bit; by
+// Few searches of one graph, a block each (cuda/search/graph_alone.hpp): the CPU engine's answers, bit for bit; by
 // cosine, where nodes are told apart by rounded scores, nearly. Batches of 128 queries take that way, 129 do not.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"
@@ -22,7 +22,7 @@ make_rows(const DistanceSpec &spec, Values values, size_t n, std::mt19937 &rng, 
 	return rows;
 }
 
-/// One segment with one graph, in both engines, and 128 queries and more.
+/// One segment with one graph, in both engines, and at least 128 queries.
 struct OneGraph
 {
 	OneGraph(const DistanceSpec &spec, Values values, uint32_t seed, size_t n = 2000, uint32_t degree = 16,
@@ -35,7 +35,7 @@ struct OneGraph
 		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
 	}
 
-	/// The first n of the queries: each with its own k and width, of which the largest are those given.
+	/// The first n queries, each with its own k and width, at most the given ones.
 	std::vector<SearchQuery> batch(size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::vector<SearchQuery> requests;
@@ -57,7 +57,7 @@ struct OneGraph
 		return requests;
 	}
 
-	/// The same on both engines, and that way taken by n_alone of the queries.
+	/// Expect the same answers from both engines, n_alone queries of them with a block each.
 	void expect_same(const std::vector<SearchQuery> &requests, size_t n_alone)
 	{
 		const uint64_t before = both.cuda()->n_graph_alone();
@@ -119,12 +119,12 @@ TEST(GraphsAlone, DegreesThatAreNoMultipleOfAWarp)
 
 TEST(GraphsAlone, NumbersOfEntryPointsAroundAWarpAndABlock)
 {
-	// Half the square root of the rows many.
+	// Half the square root of the number of rows.
 	for (const size_t n : {20u, 100u, 256u, 1000u, 4096u, 4500u, 20000u})
 	{
 		OneGraph held({Metric::kL2, ElementType::kFloat32, 6}, Values::kReal, static_cast<uint32_t>(n), n, 8);
 		const uint32_t width =
-			static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40)); // wider ones look at all rows
+			static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40)); // wider searches look at all rows
 
 		ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(20, 5, width), 20));
 	}
@@ -136,7 +136,7 @@ TEST(GraphsAlone, QueriesThatAreNoBytesOverRowsThatAre)
 	std::vector<SearchQuery> requests = held.batch(30, 20, 70);
 	const Rows reals = make_rows(held.graph.rows.spec, Values::kReal, 30, held.rng, 0);
 
-	for (size_t i = 0; i < requests.size(); i += 4) // some of them: none is scored as bytes then
+	for (size_t i = 0; i < requests.size(); i += 4) // some queries: then none is scored as bytes
 		requests[i].query = reals.vector(i);
 	ASSERT_NO_FATAL_FAILURE(held.expect_same(requests, 30));
 }

@@ -1,6 +1,6 @@
-// Which queries look at all rows of a segment instead of its graph (cuda/device/gpu_choice.hpp), and that these answers
-// are exact, say so, and do not depend on the other queries of a batch. Edges are chance here: what a graph finds is
-// not what an exact search does.
+// The choice of queries that look at all rows of a segment instead of its graph (cuda/device/gpu_choice.hpp): these
+// answers are exact, are reported so, and do not depend on the other queries of a batch. Edges are random here, so the
+// nodes found by a graph differ from those of an exact search.
 #include "answers.hpp"
 #include "engine/graph_rows.hpp"
 
@@ -14,8 +14,8 @@ using engine::Coverage;
 using engine::SegmentProbes;
 
 constexpr size_t kRows = 20000;  // enough for the filter
-constexpr uint32_t kWide = 64;   // by the model of such rows: 65 us by the graph, 43 for all
-constexpr uint32_t kNarrow = 10; // 35
+constexpr uint32_t kWide = 64;   // by the model of such rows: 65 us by the graph, 43 us for all rows
+constexpr uint32_t kNarrow = 10; // 35 us
 
 CudaEngine *
 choosing_engine()
@@ -56,7 +56,7 @@ struct Chosen
 		return rows;
 	}
 
-	/// By the GPU, with their coverage. Widths go round.
+	/// Search by the GPU; returns answers with their coverage. Widths are used in turn.
 	void search(size_t n, size_t k, std::vector<uint32_t> widths, bool with_after = false)
 	{
 		std::vector<SearchQuery> batch;
@@ -77,7 +77,7 @@ struct Chosen
 		ASSERT_OK(both.cuda()->search(both.cuda_copy(), batch, &found, nullptr));
 	}
 
-	/// What the CPU finds among all rows.
+	/// The CPU's answers among all rows.
 	void expect_exact(size_t i, size_t k, Coverage expected = Coverage::kAll)
 	{
 		const SearchQuery query = {queries.vector(i), k, false, {}};
@@ -98,7 +98,7 @@ struct Chosen
 	std::vector<std::vector<Neighbor>> found;
 };
 
-/// The choice is for devices whose exact searches have been measured.
+/// The choice is made only on devices whose exact searches have been measured.
 bool
 chooses()
 {
@@ -150,7 +150,7 @@ TEST(GraphChoice, DeadRowsAreNotFoundAndTheDeltaIs)
 	for (size_t i = 0; i < 20; i++)
 		ASSERT_NO_FATAL_FAILURE(held.expect_exact(i, 10));
 
-	// The delta's rows are looked at in any case, and those of the segment with them.
+	// The delta's rows are scored in any case, and then those of the segment with them.
 	add_values(&delta, Values::kBytes, 255, 100, held.rng, kRows + 1);
 	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); }));
 	for (const uint32_t width : {kNarrow, kWide})
@@ -179,15 +179,15 @@ TEST(GraphChoice, OthersSearchTheGraph)
 	const uint64_t before = choosing_engine()->n_graph_alone();
 	uint64_t n = 0;
 
-	// Narrow ones,
+	// Narrow queries,
 	ASSERT_NO_FATAL_FAILURE(held.search(20, 10, {kNarrow}));
 	for (const Coverage coverage : held.coverage)
 		EXPECT_EQ(coverage, Coverage::kPart);
-	// those that go on behind others,
+	// those that continue after others,
 	ASSERT_NO_FATAL_FAILURE(held.search(20, 10, {kWide}, true));
 	for (const Coverage coverage : held.coverage)
 		EXPECT_EQ(coverage, Coverage::kPart);
-	// and those that the exact search would take a longer way for.
+	// and those for which the exact search would take a longer way.
 	held.queries = Rows(held.graph.rows.spec);
 	add_values(&held.queries, Values::kReal, 0, 20, held.rng, 0);
 	ASSERT_NO_FATAL_FAILURE(held.search(20, 10, {kWide}));

@@ -1,5 +1,5 @@
-// Searches of graphs by a cluster of two or four blocks for each query (GraphTuning::blocks): bit for bit what one
-// block finds, and, but for cosine, where nodes are told apart by rounded scores, what the CPU engine answers.
+// Searches of graphs by a cluster of two or four blocks for each query (GraphTuning::blocks): the answers of one block,
+// bit for bit, and, except by cosine, where nodes are told apart by rounded scores, those of the CPU engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ using kernels::GraphTuning;
 using kernels::GraphVisited;
 
 constexpr std::array<uint32_t, 3> kBlockCounts = {1, 2, 4}; // of a query
-constexpr size_t kMostAlone = 128;                          // queries that take this way together
+constexpr size_t kMostAlone = 128;                          // queries in a batch that use this way
 
 bool
 device_has_clusters()
@@ -52,7 +52,7 @@ public:
 	{
 	}
 
-	/// As expect_batch, and every query with a score has been searched for by as many blocks as the engine is to take.
+	/// As expect_batch, and each query with a score was searched by the number of blocks that the engine should take.
 	void expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::array<uint64_t, kBlockCounts.size()> alone, n_blocks;
@@ -96,7 +96,7 @@ TEST(GraphsByClusters, EveryMetricAndFormAndDimension)
 			for (const uint32_t dim : {1u, 3u, 128u, 256u, 300u, 784u})
 			{
 				const DistanceSpec spec = {metric, element, dim};
-				// Of so few dimensions rows may be zero, of which no graph by cosine is built.
+				// Rows of so few dimensions may be zero; no graph by cosine is built of them.
 				Held held(make_rows(spec, values, 1500, dim), 16, narrow, dim < 7 ? Edges::kRandom : Edges::kBuilt);
 				const Rows queries = make_rows(spec, values, kMostAlone, dim + 1);
 
@@ -138,7 +138,7 @@ TEST(GraphsByClusters, DegreesAroundThoseThatAreTakenTogether)
 
 TEST(GraphsByClusters, NumbersOfEntryPointsAroundWarpsAndBlocks)
 {
-	// Half the square root of the rows many.
+	// Half the square root of the number of rows.
 	for (const Values values : {Values::kReal, Values::kBytes})
 		for (const size_t n : {9u, 10u, 20u, 100u, 256u, 1000u, 4096u, 4500u, 20000u})
 		{
@@ -146,7 +146,7 @@ TEST(GraphsByClusters, NumbersOfEntryPointsAroundWarpsAndBlocks)
 			Held held(make_rows(spec, values, n, static_cast<unsigned>(n)), 8);
 			const Rows queries = make_rows(spec, values, 20, static_cast<unsigned>(n) + 1);
 			const SegmentProbes probes[] = {
-				{1, static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40))}}; // wider ones look at all rows
+				{1, static_cast<uint32_t>(std::clamp<size_t>(n / 8 - 1, 1, 40))}}; // wider searches look at all rows
 			std::vector<SearchQuery> requests;
 
 			for (size_t i = 0; i < queries.n(); i++)
@@ -207,7 +207,7 @@ TEST(GraphsByClusters, RowsThatAreEqualOrDead)
 	}
 }
 
-/// Every set of visited nodes, steps and sizes. Filters have so much room here that they take no node for another.
+/// Every set of visited nodes, steps and sizes. Filters have enough room here to take no node for another.
 TEST(GraphsByClusters, EveryTuning)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 30};
@@ -262,8 +262,7 @@ TEST(GraphsByClusters, EveryTuning)
 	}
 }
 
-/// Where nobody has said how many blocks there are to be: four or two for each query of many dimensions, as long as all
-/// have room, and one otherwise.
+/// If no number of blocks is given: four or two for each query of many dimensions, as long as all have room, else one.
 TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
 {
 	int n_processors = 0;
@@ -318,8 +317,8 @@ TEST(GraphsByClusters, SearchesFromManyThreads)
 	}
 }
 
-/// Blocks of an exact search in one pass wait for one another, so all of them must find a place beside clusters that
-/// come and go.
+/// Blocks of an exact search in one pass wait for one another, so all of them must find room beside clusters that come
+/// and go.
 TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 {
 	constexpr size_t kThreads = 8;
@@ -346,7 +345,7 @@ TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 	std::vector<std::vector<Neighbor>> expected, expected_of_graph;
 
 	ASSERT_NO_FATAL_FAILURE(exact.load(1, rows, 0, rows.n() - 100));
-	ASSERT_NO_FATAL_FAILURE(exact.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes in one pass
+	ASSERT_NO_FATAL_FAILURE(exact.load(2, rows, rows.n() - 100, 100)); // with two sources every batch goes in one pass
 	for (size_t i = 0; i < exact_queries.n(); i++)
 		requests.push_back({exact_queries.vector(i), 10, false, {}});
 	ASSERT_OK(exact.cpu()->search(exact.cpu_copy(), requests, &expected, nullptr));
@@ -378,7 +377,7 @@ TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 	EXPECT_EQ(engine->n_one_pass_given_up(), 0u);
 }
 
-/// The kernels by themselves over graphs that an engine looks at as a whole.
+/// The kernels alone, over graphs that an engine would search as a whole.
 TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 {
 	constexpr uint32_t kMostRows = 3;
@@ -422,7 +421,7 @@ TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 					std::generate_n(vectors, kMostRows * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
 					std::generate_n(queries, kQueries * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
 					std::fill_n(edges, kMostRows * degree, UINT32_MAX);
-					for (uint32_t row = 0; row < n_rows; row++) // a chain: its end leads to the beginning
+					for (uint32_t row = 0; row < n_rows; row++) // a chain: its end leads back to the beginning
 					{
 						ids[row] = 100 - row;
 						edges[row * degree + degree - 1] = (row + 1) % n_rows;
@@ -444,7 +443,7 @@ TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 					args.edges = edges;
 					args.degree = degree;
 					args.entry_nodes = entry_nodes;
-					args.entries = args.rows; // the first row is where searches begin
+					args.entries = args.rows; // searches begin at the first row
 					args.entries.n_rows = std::min(n_rows, 1u);
 					args.n_begin = args.entries.n_rows;
 					args.widths = widths;

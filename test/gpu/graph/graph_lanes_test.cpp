@@ -1,5 +1,5 @@
-// Searches of graphs with two or four queries in one warp (GraphTuning::lanes): bit for bit what a warp for each query
-// finds, and, but for cosine, where nodes are told apart by rounded scores, what the CPU engine answers.
+// Searches of graphs with two or four queries in one warp (GraphTuning::lanes): the answers of a warp for each query,
+// bit for bit, and, except by cosine, where nodes are told apart by rounded scores, those of the CPU engine.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +23,7 @@ make_engine(uint32_t lanes, bool narrow)
 	GraphTuning tuning;
 
 	tuning.lanes = lanes;
-	return make_tuned_engine(tuning, narrow, false); // batches of every size go through the kernel that is compared
+	return make_tuned_engine(tuning, narrow, false); // batches of every size use the kernel that is compared
 }
 
 /// One graph in engines whose queries have a warp, 16 lanes or 8, made once each.
@@ -123,7 +123,7 @@ TEST(GraphsByLanes, GraphsOfFewRows)
 			}
 			ASSERT_NO_FATAL_FAILURE(held.expect_same_answers(requests));
 		}
-		// Wider than their parts have rows.
+		// Widths greater than the rows of a part.
 		for (const uint32_t n_parts : {40u, 100u, 300u})
 		{
 			Held held(make_rows(spec, Values::kReal, 300, 9), 4, n_parts);
@@ -179,7 +179,7 @@ TEST(GraphsByLanes, RowsThatAreEqualOrDead)
 	ASSERT_NO_FATAL_FAILURE(of_dead.expect_batch(make_rows(spec, Values::kReal, 21, 16), 21, 30, 90));
 }
 
-/// Sets of visited nodes without false answers, steps and sizes: the same as by a warp.
+/// Sets of visited nodes without false answers, steps and sizes: the same answers as by a warp.
 TEST(GraphsByLanes, EveryTuningWhoseAnswersDoNotDependOnTheOrderOfItsInsertions)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 30};

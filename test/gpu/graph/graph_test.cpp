@@ -1,5 +1,5 @@
-// Graphs on the GPU: what the CPU engine answers with the same graphs and widths, bit for bit; by cosine, where nodes
-// are told apart by rounded scores, nearly.
+// Graphs on the GPU against the CPU engine with the same graphs and widths: the same answers, bit for bit. By cosine,
+// where nodes are told apart by rounded scores, nearly the same.
 #include <array>
 
 #include "answers.hpp"
@@ -50,7 +50,7 @@ struct BothGraphs
 
 			named[i] = {SegmentProbes{1, std::max(1u, widths[0] / divisor)},
 				SegmentProbes{2, std::max(1u, widths[1] / divisor)}};
-			if (i % 7 != 6) // some look at everything
+			if (i % 7 != 6) // some look at all rows
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
 			{
@@ -203,7 +203,7 @@ TEST(Graphs, FewRows)
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({query}));
 	}
 
-	// No row at all.
+	// No row is returned.
 	Both both(engine::CopySpec(spec, CopyKind::kGraph));
 	const std::vector<float> vector(spec.dim);
 	const SegmentProbes probes[] = {{1, 10}};
@@ -293,11 +293,11 @@ TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
 		requests.push_back({queries.vector(i), 10, false, {}});
 		requests.back().probes = probes;
 	}
-	ASSERT_OK(usual->search(copy, requests, &together, nullptr)); // a warp each
+	ASSERT_OK(usual->search(copy, requests, &together, nullptr)); // a warp for each query
 	ASSERT_OK(cpu_engine()->search(cpu_copy, requests, &on_cpu, nullptr));
 	for (size_t i = 0; i < 200; i++)
 	{
-		std::vector<std::vector<Neighbor>> alone; // four warps
+		std::vector<std::vector<Neighbor>> alone; // four warps for each query
 		std::set<RowId> truth;
 
 		ASSERT_OK(usual->search(copy, {&requests[i], 1}, &alone, nullptr));

@@ -1,5 +1,5 @@
-// Graphs with codes on the GPU: what the CPU engine answers with the same graphs, codes and widths, bit for bit,
-// wherever codes lie; and that it is the GPU that answers.
+// Graphs with codes on the GPU: the CPU engine's answers with the same graphs, codes and widths, bit for bit, wherever
+// codes lie; and that the GPU computes them.
 #include <array>
 #include <atomic>
 #include <map>
@@ -48,8 +48,8 @@ struct BothHashed
 		return graphed;
 	}
 
-	/// Searches of all widths in turn, with ones that name none and ones that go on behind a row. The GPU does those of
-	/// n_rows' segments.
+	/// Search with all widths in turn, with queries that name none, and with queries that continue after a row. The GPU
+	/// searches n_rows' segments.
 	void expect_alike(size_t n_queries, std::span<const uint32_t> widths)
 	{
 		const uint64_t before = both.cuda()->n_hashed();
@@ -81,7 +81,7 @@ struct BothHashed
 		EXPECT_EQ(both.cuda()->n_hashed() - before, n_on_device);
 	}
 
-	/// Edges, codes and entry points, in device memory.
+	/// Bytes of edges, codes and entry points in device memory.
 	static uint64_t device_bytes(const GraphedRows &graphed)
 	{
 		return graphed.edges.size() * sizeof(uint32_t) + graphed.codes.size() +
@@ -93,10 +93,10 @@ struct BothHashed
 	GraphedRows second;
 	Rows delta;
 	Both both;
-	std::map<SegmentId, size_t> n_rows; // of the segments that are to lie on the device
+	std::map<SegmentId, size_t> n_rows; // of the segments that have to lie on the device
 };
 
-/// An engine with that budget of device memory.
+/// An engine with this budget of device memory.
 std::unique_ptr<CudaEngine>
 small_engine(uint64_t memory_bytes, Fault fault = nullptr)
 {
@@ -210,7 +210,7 @@ TEST(HashedAlone, a_copy_answers_alike_with_its_codes_on_the_device_and_without)
 		EXPECT_EQ(cuda->host_bytes(copy), on_host);
 	}
 
-	// What is sealed meanwhile is not brought.
+	// A segment sealed meanwhile is not uploaded.
 	GraphedRows third = held.graph(held.delta.spec, 700, 8, 1, 300001, 64);
 
 	ASSERT_OK(cuda->detach(copy));
@@ -304,7 +304,7 @@ TEST(HashedAlone, segments_without_room_are_the_hosts)
 TEST(HashedAlone, want_of_memory_leaves_the_copy_to_the_host)
 {
 	constexpr uint32_t kWidths[] = {1, 40, 200, 511};
-	std::atomic<int> n_until{-1}; // allocations that go well before one that does not; below 0: all do
+	std::atomic<int> n_until{-1}; // allocations that succeed before one that fails; below 0: all succeed
 	const std::unique_ptr<CudaEngine> engine = small_engine(0, [&](const char *name)
 		{ return std::string_view(name) == "gpu_malloc" && n_until >= 0 && n_until.fetch_sub(1) == 0; });
 

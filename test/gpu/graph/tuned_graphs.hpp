@@ -1,4 +1,4 @@
-// One graph in CUDA engines of several tunings (GraphTuning), which are to answer alike, bit for bit, and, but for
+// One graph in CUDA engines of several tunings (GraphTuning). All must answer alike, bit for bit, and, except by
 // cosine, where nodes are told apart by rounded scores, as the CPU engine does. Shared by the tests of those tunings.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace vectorgpu::cuda::test
 {
 
-/// alone: few searches go by blocks of their own (cuda/search/graph_alone.hpp).
+/// alone: few searches have blocks of their own (cuda/search/graph_alone.hpp).
 inline std::unique_ptr<CudaEngine>
 make_tuned_engine(const kernels::GraphTuning &tuning, bool narrow, bool alone)
 {
@@ -34,7 +34,7 @@ make_tuned_engine(const kernels::GraphTuning &tuning, bool narrow, bool alone)
 	return engine;
 }
 
-/// Engines of n values of a tuning, narrow or not, made once each.
+/// Engines for n values of a tuning, narrow or not, made once each.
 template <size_t n>
 class TunedEngines
 {
@@ -78,8 +78,7 @@ public:
 			ASSERT_NO_FATAL_FAILURE(each->change(work));
 	}
 
-	/// The first n of the queries, each with another k and a width from `width` on; queries beyond the last begin
-	/// again.
+	/// The first n queries, each with another k and a width from `width` on; beyond the last they begin again.
 	void expect_batch(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
 		std::vector<engine::SegmentProbes> probes(n);

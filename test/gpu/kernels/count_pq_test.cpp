@@ -1,5 +1,5 @@
-// c-PQ on the device, which is only compared with (test/bench/gpu/count_pq), against the index in host memory: counts,
-// rows and ties, at any k, whether or not its tables run over.
+// c-PQ on the device, which is only compared (test/bench/gpu/count_pq), against the index in host memory: counts, rows
+// and ties, at any k, whether or not its tables run over.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -82,8 +82,8 @@ protected:
 	Device device_;
 };
 
-// Counters of 1 to 16 bits, many ties and few, k of one, of where the answers of an earlier try lacked rows (56 to
-// 5,000), and of all rows; tables as large as they should be, and of one bucket.
+// Counters of 1 to 16 bits, many ties and few, k of 1, of 56 to 5,000, and of all rows; tables as large as they should
+// be, and of one bucket.
 TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 {
 	struct
@@ -136,7 +136,7 @@ TEST_F(CountPq, EqualsTheHostIndexAtAnyK)
 	}
 }
 
-// All rows tie, in every place.
+// All rows tie, at every place.
 TEST_F(CountPq, AllRowsEqual)
 {
 	const std::vector<Set> rows(2 * kTileRows + 100, Set{element('A', 1), element('B', 2)});

@@ -1,5 +1,5 @@
-// k-means on the device against engine/ivf: labels are the canonical nearest centroids whatever the data, means the
-// same bits.
+// k-means on the device against engine/ivf: labels are the canonical nearest centroids whatever the data, means have
+// the same bits.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -186,7 +186,7 @@ compare_labels(Data data, uint32_t dim, uint32_t n_clusters, size_t n_rows)
 						   << ", rows " << n_rows;
 }
 
-/// Rows around so many centres.
+/// Rows around this many centres.
 std::vector<float>
 make_clustered(size_t n, uint32_t dim, size_t n_centers, std::mt19937 *rng)
 {

@@ -1,6 +1,6 @@
 // Match counts on the device against the index in host memory, which test/unit/match checks against the definition:
-// counts, order and ties are equal, whatever the counters' width, the parts an index is loaded in and the chunks of a
-// batch.
+// counts, order and ties are equal, whatever the counters' width, the parts in which an index is loaded and the chunks
+// of a batch.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -31,7 +31,7 @@ struct Asked
 	engine::Neighbor after{};
 };
 
-/// An index on the device beside the one in host memory.
+/// An index on the device and the same in host memory.
 class MatchPair
 {
 public:
@@ -138,7 +138,7 @@ struct Shape
 	size_t n_rows;
 	int n_attributes;
 	uint32_t n_values;
-	int elements; // of a row, at most: several of one attribute happen
+	int elements; // of a row, at most: one attribute may have several
 	uint32_t seed;
 };
 
@@ -208,8 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MatchShapes,
 	::testing::Values(Shape{1, 2, 3, 3, 1}, Shape{31, 3, 3, 5, 2}, Shape{5000, 10, 40, 12, 3}, Shape{65536, 4, 5, 4, 4},
 		Shape{140000, 3, 100000, 6, 5}, Shape{70000, 12, 3, 30, 6}, Shape{3000, 1, 2000, 400, 7}));
 
-// A batch of one kind after the other does not see what the others left; chunks of a batch and parts of an index change
-// nothing.
+// Batches of several kinds in turn do not affect each other; neither do chunks of a batch and parts of an index.
 TEST(Match, ChunksAndPartsChangeNothing)
 {
 	const Shape shape = {200000, 6, 50, 8, 11};
@@ -230,8 +229,8 @@ TEST(Match, ChunksAndPartsChangeNothing)
 	ASSERT_NO_FATAL_FAILURE(in_parts.expect_equal(asked));
 }
 
-// As many launches as there are tiles, and queries, give the answer of one; each is a sign of life, and a search ends
-// between two of them.
+// As many launches as there are tiles, and queries, give the answer of one. Each is a sign of life, and a search can
+// end between two of them.
 TEST(Match, LaunchesAreShort)
 {
 	const Shape shape = {200000, 4, 50, 8, 17};

@@ -201,7 +201,7 @@ TEST(OnePass, Reduced)
 		ASSERT_OK(e->seal_segment(*copy, 1));
 		ASSERT_OK(e->append_delta(*copy, 0, rows.block(kRows, 300)));
 	}
-	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries taken over
+	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries copied
 	{
 		std::vector<SearchQuery> all;
 		std::vector<std::vector<Neighbor>> expected, found;
@@ -224,7 +224,7 @@ TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 {
 	if (!has_one_pass())
 		GTEST_SKIP() << "the device has no products by warp groups";
-	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries taken over
+	for (size_t batch : {2, 12, 40}) // queries among the arguments; thresholds by a block each; queries copied
 	{
 		std::mt19937 rng(11);
 		Rows rows({Metric::kL2, ElementType::kFloat32, 100});
@@ -264,7 +264,7 @@ TEST(OnePass, BlocksThatWaitTooLongGiveUp)
 	}
 }
 
-// The chain answers for passes that are given up: right answers do not prove the way.
+// The chain answers for passes that are given up: right answers do not prove that one pass was used.
 TEST(OnePass, TheSelfTestProvesItOrLeavesItOff)
 {
 	int major = 0;
@@ -286,7 +286,7 @@ TEST(OnePass, TheSelfTestProvesItOrLeavesItOff)
 		CopyId cuda_copy = 0, cpu_copy = 0;
 
 		options.workspace_bytes = size_t{512} << 20;
-		options.filter_min_queries = 2; // the test's batches go that way all the same
+		options.filter_min_queries = 2; // so the test's batches use one pass anyway
 		if (gives_up)
 			options.one_pass_looks = 0;
 		options.log = [&log](const char *line) { log.append(line).append("\n"); };

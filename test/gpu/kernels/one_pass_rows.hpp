@@ -15,7 +15,7 @@ append(Both *both, const Rows &rows, size_t first, size_t n, uint64_t position)
 		both->change([&](Engine &e, CopyId c) { return e.append_delta(c, position, rows.block(first, n)); }));
 }
 
-/// True where the device has the kernel at all (warp groups): 17,000 rows of few dimensions go through it then.
+/// True if the device has the kernel (warp groups): then 17,000 rows of few dimensions are searched by it.
 inline bool
 has_one_pass()
 {

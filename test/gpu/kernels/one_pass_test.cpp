@@ -1,5 +1,5 @@
 // Small batches over byte rows in one pass: dimensions, parts, tombstones, ties, and the batches and rows that must
-// take another way. one_pass_blocks_test.cpp has what depends on blocks.
+// take another way. one_pass_blocks_test.cpp tests blocks.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -74,7 +74,7 @@ TEST(OnePass, EveryShapeMetricAndDimension)
 			add_whole_numbers(&queries, 64, 255, rng, 0);
 			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n() - 100));
 			ASSERT_NO_FATAL_FAILURE(
-				both.load(2, rows, rows.n() - 100, 100)); // of two sources every batch goes this way
+				both.load(2, rows, rows.n() - 100, 100)); // with two sources every batch goes in one pass
 			for (size_t batch : {2, 7, 8, 9, 16, 17, 32, 33, 63, 64})
 				for (size_t k : {1, 10, 60})
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, batch, k));
@@ -183,7 +183,7 @@ TEST(OnePass, TheNearestRowsAreAllInOnePart)
 
 	add_whole_numbers(&rows, kRows, 200, rng, 100);
 	add_whole_numbers(&queries, 12, 3, rng, 0);
-	add_whole_numbers(&rows, 700, 3, rng, 500000); // nearer than all others, in tiles that no sample has
+	add_whole_numbers(&rows, 700, 3, rng, 500000); // nearer than all others, in tiles that are not sampled
 	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, kRows));
 	ASSERT_NO_FATAL_FAILURE(append(&both, rows, kRows, 700, 0));
 	for (size_t k : {1, 10, 50})

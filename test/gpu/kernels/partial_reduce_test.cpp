@@ -1,5 +1,5 @@
-// PartialReduce in the kernels against the reduction in plain code: where estimates are exact (whole numbers) the
-// answers are the same; elsewhere the recall is what the number of bins guarantees. A target of 1 changes nothing.
+// PartialReduce in the kernels against the reduction in plain code. If estimates are exact (whole numbers) the answers
+// are the same; else the recall is what the number of bins guarantees. A target of 1 changes nothing.
 #include "engine/distance/partial_reduce.hpp"
 
 #include <set>
@@ -118,7 +118,7 @@ TEST_P(WholeNumbers, LargeBatchesAnswerAsSmallOnesDo)
 		ASSERT_OK(cuda_engine()->search(both.cuda_copy(), batch_of(queries, 20, 10, 0.95f), &small, nullptr));
 		for (size_t i = 0; i < 20; i++)
 			ASSERT_NO_FATAL_FAILURE(expect_same(large[i], small[i]));
-		if (dim > 128) // squares do not fit a float, and so not the estimates
+		if (dim > 128) // squares do not fit a float, so the estimates do not either
 			continue;
 		for (size_t i : {size_t{0}, size_t{700}, kQueries - 1})
 			ASSERT_NO_FATAL_FAILURE(expect_same(large[i], reduced(rows, queries.vector(i), 10, 0.95, {})));
@@ -161,7 +161,7 @@ TEST(PartialReduce, RecallOfRealNumbersIsWhatTheBinsGuarantee)
 
 				const double recall = static_cast<double>(n_found) / static_cast<double>(kQueries * k);
 
-				// Of 200 queries the mean stays within a few standard deviations (0.005) of an expectation above the
+				// The mean of 200 queries stays within a few standard deviations (0.005) of an expectation above the
 				// guarantee.
 				EXPECT_GE(recall, engine::partial_reduce_recall(k, engine::partial_reduce_bins(k, target)) - 0.01);
 			}
@@ -204,7 +204,7 @@ TEST(PartialReduce, TargetsOfOneBatchDoNotMix)
 
 TEST(PartialReduce, FewRowsAliveAreAllFound)
 {
-	// Nearly everything is dead: fewer bins have a row than results are asked for.
+	// Nearly all rows are dead: fewer bins have a row than results are requested.
 	std::mt19937 rng(10);
 	Rows rows({Metric::kL2, ElementType::kFloat32, 16}), queries(rows.spec);
 	Both both(rows.spec);

@@ -1,4 +1,4 @@
-// Selection by itself against std::sort: values, columns, ties, NaN, orders of input that defeat thresholds.
+// Selection alone against std::sort: values, columns, ties, NaN, orders of input that defeat thresholds.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -87,7 +87,7 @@ make_rows(uint32_t n_rows, uint32_t n_columns, Order order, std::mt19937 &rng)
 
 using Launcher = cudaError_t (*)(const kernels::SelectRowsArgs &, cudaStream_t);
 
-/// All k of one matrix; rows are `offset` numbers behind a multiple of 16 bytes, and where n_columns is odd everywhere.
+/// All k of one matrix; rows begin `offset` numbers after a multiple of 16 bytes, and, if n_columns is odd, anywhere.
 void
 expect_sorted_prefixes(Launcher launch, uint32_t n_rows, uint32_t n_columns, const std::vector<uint32_t> &ks,
 	Order order, uint32_t offset = 0)
@@ -123,7 +123,7 @@ expect_sorted_prefixes(Launcher launch, uint32_t n_rows, uint32_t n_columns, con
 		std::vector<float> out(n_out);
 		std::vector<uint32_t> columns(n_out);
 
-		ASSERT_EQ(cudaMemset(d_columns.get(), 0xEE, n_out * 4), cudaSuccess); // what is not written shows
+		ASSERT_EQ(cudaMemset(d_columns.get(), 0xEE, n_out * 4), cudaSuccess); // numbers that are not written are seen
 		ASSERT_EQ(
 			launch({d_values.as<float>() + offset, n_rows, n_columns, k, d_out.as<float>(), d_columns.as<uint32_t>()},
 				nullptr),
@@ -168,7 +168,7 @@ TEST(SelectRows, RowsBeginAnywhere)
 
 TEST(SelectRows, ManyRowsNeedSomeReadAgain)
 {
-	// Of so many rows some have a sample that misleads.
+	// Among this many rows some have a misleading sample.
 	ASSERT_NO_FATAL_FAILURE(
 		expect_sorted_prefixes(kernels::launch_select_rows, 3000, 8192, {1, 7, 64}, Order::kRandom));
 }

@@ -1,5 +1,5 @@
-// Lists of codes without vectors (CopyKind::kCodes) on the GPU: the candidates that the CPU engine finds, with the same
-// estimates, bit for bit.
+// Lists of codes without vectors (CopyKind::kCodes) on the GPU: the CPU engine's candidates, with the same estimates,
+// bit for bit.
 #include "lists/coded_segments.hpp"
 
 namespace vectorgpu::cuda::test
@@ -16,7 +16,7 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 64, 8, true},
 };
 
-/// The delta is not looked at.
+/// The delta is not searched.
 struct BothCodes : CodedSegments
 {
 	BothCodes(const DistanceSpec &spec, const CodesCase &codes, uint32_t seed, size_t n_rows = 3000)
@@ -24,7 +24,7 @@ struct BothCodes : CodedSegments
 	{
 	}
 
-	/// One batch, and the same behind a row that was found.
+	/// One batch, and the same after a row that was found.
 	void expect_batch(const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates)
 	{
 		Batch batch = make_batch(queries, n, k, most_probes, candidates);
@@ -157,7 +157,7 @@ TEST(Candidates, OfNothing)
 	query.probes = probes;
 	ASSERT_NO_FATAL_FAILURE(both.expect_same_answers({query}));
 
-	Rows delta(spec); // is not looked at
+	Rows delta(spec); // is not searched
 	std::mt19937 rng(1);
 
 	delta.add_random(10, Data::kGaussian, rng, 1);

@@ -1,5 +1,5 @@
-// Two segments of lists with codes, of one kind of copy or the other (kCodedLists, kCodes), in both engines. Shared by
-// the tests of both.
+// Two segments of lists with codes, of one of two kinds of copy (kCodedLists, kCodes), in both engines. Shared by the
+// tests of both.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct CodedSegments
 	static constexpr uint32_t kLists = 30;
 	static constexpr uint32_t kFewLists = 7;
 
-	/// Queries, which point to the probes that they name and to what is to be said of their answers.
+	/// Queries, which point to their probes and to where their coverage is written.
 	struct Batch
 	{
 		explicit Batch(size_t n) : named(n), coverage(n, Coverage::kAll) {}
@@ -52,7 +52,7 @@ struct CodedSegments
 		std::vector<Coverage> coverage;
 	};
 
-	/// twins: every fourth row is the one before it once more, so that estimates are equal.
+	/// twins: every fourth row repeats the one before it, so that estimates are equal.
 	CodedSegments(const DistanceSpec &spec, CopyKind kind, const CodesCase &codes, bool twins, uint32_t seed,
 		size_t n_rows, Data data)
 		: rng(seed), first(coded(spec, codes, twins, n_rows, kLists, 1, data)),
@@ -96,7 +96,7 @@ struct CodedSegments
 		return batch;
 	}
 
-	/// What a failure of such a batch says of itself.
+	/// The description of such a batch in a failure.
 	testing::Message about(size_t n, size_t k, uint32_t most_probes, uint32_t candidates) const
 	{
 		return testing::Message() << metric_name(first.rows.spec.metric) << " element "

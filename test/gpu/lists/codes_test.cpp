@@ -1,4 +1,4 @@
-// Inverted lists with codes on the GPU: what the CPU engine answers with the same codes, probes and candidates, bit for
+// Inverted lists with codes on the GPU: the CPU engine's answers with the same codes, probes and candidates, bit for
 // bit.
 #include "lists/coded_segments.hpp"
 
@@ -7,8 +7,7 @@ namespace vectorgpu::cuda::test
 namespace
 {
 
-/// Parts that do not divide the dimensions, parts that fill words of codes and such that do not, one part, as many as
-/// dimensions.
+/// Parts that do not divide the dimensions, parts that fill words of codes or do not, one part, as many as dimensions.
 constexpr CodesCase kCodes[] = {
 	{CodeKind::kHalves, 0, 0, false},
 	{CodeKind::kSq8, 0, 0, false},
@@ -29,7 +28,7 @@ struct BothCoded : CodedSegments
 	{
 	}
 
-	/// One batch, in which some look at everything.
+	/// One batch, in which some queries look at all rows.
 	void expect_batch(
 		const Rows &queries, size_t n, size_t k, uint32_t most_probes, uint32_t candidates, bool with_after = false)
 	{
@@ -79,7 +78,7 @@ TEST(Codes, EveryMetricAndKindInBatchesOfEverySize)
 			}
 }
 
-// Rows whose scores are computed because codes named them, in one pass and in several: as many as the CPU engine says.
+// Rows that are scored because codes named them, in one pass and in several: as many as in the CPU engine.
 TEST(Codes, RescoredRowsAreCounted)
 {
 	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[6]})
@@ -130,7 +129,7 @@ TEST(Codes, CandidatesOfSeveralPasses)
 	}
 }
 
-/// So many that the rows of the lists are scored instead: exactly what there is in these lists.
+/// So many candidates that the rows of the lists are scored instead: the exact answer within these lists.
 TEST(Codes, CandidatesOfTooManyPasses)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 12};
@@ -373,7 +372,7 @@ TEST(Codes, DescriptionsThatAreNoneAreRefused)
 		else if (wrong == 1)
 			bytes.resize(lists.description().size()); // lists alone
 		else
-			bytes[lists.description().size()] = 77; // no such kind
+			bytes[lists.description().size()] = 77; // there is no such kind
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c)
 			{ return e.load_segment(c, 1, {{rows.ids.data(), rows.n()}, vectors.data(), rows.n()}); }));
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.load_structure(c, 1, 6, bytes); }));

@@ -1,5 +1,5 @@
-// Few queries over inverted lists of bytes in two launches: every size at which the kernels do something else, lists
-// and rows at one distance, tombstones, several segments, what must go other ways, searches side by side.
+// Few queries over inverted lists of bytes in two launches: every size at which the kernels change their way, lists and
+// rows at one distance, tombstones, several segments, queries that must go other ways, searches side by side.
 #include <array>
 
 #include "answers.hpp"
@@ -32,8 +32,8 @@ struct FewLists
 		return engine::test::ListRows(rows, n_lists, rng);
 	}
 
-	/// Each query has another k and other probes, up to these. taken: whether all of them go the way of few, as they
-	/// must if none has to be answered again.
+	/// Each query has another k and other probes, up to these. taken: whether all queries are answered in two launches,
+	/// as they must be if none has to be answered again.
 	void expect_batch(size_t n, size_t k, uint32_t n_probes, bool taken = true)
 	{
 		std::vector<SearchQuery> batch;
@@ -65,7 +65,7 @@ TEST(FewLists, DimensionsAndBatches)
 				 257u, 512u, 784u, 1023u, 1024u, 1025u})
 		{
 			if (dim == 1 && metric == Metric::kInnerProduct)
-				continue; // a query of 0 is as far from all rows
+				continue; // a query of 0 is equally far from all rows
 			FewLists held(metric, dim, dim > 256 ? 1500 : 4000, 30);
 
 			for (const size_t n : {1u, 2u, 7u, 8u, 9u, 15u, 16u, 17u, 32u, 33u, 64u, 127u, 128u})
@@ -109,7 +109,7 @@ TEST(FewLists, ManyRowsAndResults)
 
 TEST(FewLists, FewDifferentRows)
 {
-	// Many lists at one distance from a query, and many rows: of up to 0 ... 1 there are four different ones.
+	// Many lists at one distance from a query, and many rows: with numbers 0 ... 1 there are four different ones.
 	for (const auto &[most, dim] : {std::pair{1u, 2u}, {1u, 6u}, {3u, 4u}, {0u, 5u}})
 		for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
 		{
@@ -188,7 +188,7 @@ TEST(FewLists, DeadRows)
 	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 	for (const size_t n : {1u, 40u})
 		ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 20, 6));
-	std::fill(dead.begin(), dead.begin() + 999, 0xFF); // 8 are left, wherever they are
+	std::fill(dead.begin(), dead.begin() + 999, 0xFF); // 8 are left, anywhere
 	ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 	ASSERT_NO_FATAL_FAILURE(held.expect_batch(40, 20, 6));
 	std::fill(dead.begin(), dead.end(), 0xFF);
@@ -201,7 +201,7 @@ TEST(FewLists, SegmentsAndDelta)
 	FewLists held(Metric::kL2, 96, 5000, 25, 7);
 	Rows rows(held.queries.spec);
 	Rows delta(held.queries.spec);
-	const SegmentProbes probes[] = {{1, 5}, {2, 9}, {3, 2}}; // all of the second's
+	const SegmentProbes probes[] = {{1, 5}, {2, 9}, {3, 2}}; // all rows of the second
 	std::vector<SearchQuery> batch;
 
 	add_whole_numbers(&rows, 600, 7, held.rng, 50000);
@@ -226,8 +226,7 @@ TEST(FewLists, SegmentsAndDelta)
 	ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));
 	EXPECT_EQ(held.both.cuda()->n_few_lists() - before, 50u);
 
-	// One query that is none of bytes, one that goes on behind a row: all go the other way, and answers stay what they
-	// are.
+	// One query that is not bytes, one that continues after a row: all take the other way, and answers stay the same.
 	Rows half(held.queries.spec);
 	const std::vector<float> values(96, 1.5f);
 

@@ -1,6 +1,6 @@
 // Few queries over inverted lists of any numbers in two launches: every metric and form, every size at which the
-// kernels do something else, lists and rows at one distance and nearly at one, tombstones, several segments, NaN and
-// infinities, what must go other ways, searches side by side.
+// kernels change their way, lists and rows at one distance and nearly at one, tombstones, several segments, NaN and
+// infinities, queries that must go other ways, searches side by side.
 #include <array>
 
 #include "answers.hpp"
@@ -21,8 +21,8 @@ enum class Taken
 	kAny, // where rows at one distance may be too many
 };
 
-/// Made once. It goes this way however many pairs of a query and a list there are: lists here are far fewer than where
-/// that would be worth it.
+/// Made once. It uses this way for any number of pairs of a query and a list: lists here are far fewer than would make
+/// it worth while.
 CudaEngine *
 few_engine(bool narrow)
 {
@@ -150,7 +150,7 @@ TEST(FewRealLists, HalvesAndBytes)
 				if (!for_bytes)
 					continue;
 
-				// Queries that are none of bytes, over rows that are.
+				// Queries that are not bytes, over rows that are.
 				held.queries = Rows(held.queries.spec);
 				held.queries.add_random(130, Data::kGaussian, held.rng, 0);
 				for (const size_t n : {1u, 9u, 70u})
@@ -199,7 +199,7 @@ TEST(FewRealLists, ManyRowsAndResults)
 
 TEST(FewRealLists, FewDifferentRows)
 {
-	// Many lists at one distance from a query, and many rows: of up to 0 ... 1 there are four different ones. Not
+	// Many lists at one distance from a query, and many rows: with numbers 0 ... 1 there are four different ones. Not
 	// narrow: rows are floats.
 	for (const auto &[most, dim] : {std::pair{1u, 2u}, {1u, 6u}, {3u, 4u}, {0u, 5u}, {1u, 70u}})
 		for (const Metric metric : kFloatMetrics)
@@ -214,7 +214,7 @@ TEST(FewRealLists, FewDifferentRows)
 
 TEST(FewRealLists, ManyRowsAtOneDistance)
 {
-	// More of them than are sorted, up to the k-th place or behind it.
+	// More of them than are sorted, up to the k-th place or beyond it.
 	for (const Metric metric : kFloatMetrics)
 	{
 		Rows rows({metric, ElementType::kFloat32, 16});
@@ -229,7 +229,7 @@ TEST(FewRealLists, ManyRowsAtOneDistance)
 		const uint64_t before = held.both.cuda()->n_few_real_lists();
 
 		held.queries = Rows(rows.spec);
-		for (RowId id = 0; id < 20; id++) // those are the nearest of all of these
+		for (RowId id = 0; id < 20; id++) // these are the nearest of all
 			held.queries.add(id, reinterpret_cast<const uint8_t *>(same.data()));
 		held.queries.add_random(20, Data::kGaussian, held.rng, 1000);
 		for (const size_t n : {1u, 40u})
@@ -243,7 +243,7 @@ TEST(FewRealLists, ManyRowsAtOneDistance)
 
 TEST(FewRealLists, NearlyOneDistance)
 {
-	// Cosines that are one as floats, and in the upper halves of their bits, of rows and of centroids.
+	// Cosines that are 1 as floats, and equal in the upper halves of their bits, of rows and of centroids.
 	for (const uint32_t dim : {40u, 100u})
 	{
 		const DistanceSpec spec = {Metric::kCosine, ElementType::kFloat32, dim};
@@ -298,7 +298,7 @@ TEST(FewRealLists, DeadRows)
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 		for (const size_t n : {1u, 40u})
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(n, 20, 6));
-		std::fill(dead.begin(), dead.begin() + 999, 0xFF); // 8 are left, wherever they are
+		std::fill(dead.begin(), dead.begin() + 999, 0xFF); // 8 are left, anywhere
 		ASSERT_NO_FATAL_FAILURE(held.both.change([&](Engine &e, CopyId c) { return e.set_tombstones(c, 1, dead); }));
 		ASSERT_NO_FATAL_FAILURE(held.expect_batch(40, 20, 6));
 		std::fill(dead.begin(), dead.end(), 0xFF);
@@ -314,7 +314,7 @@ TEST(FewRealLists, SegmentsAndDelta)
 		FewRealLists held({metric, ElementType::kFloat32, 96}, Values::kReal, 5000, 25);
 		Rows rows(held.queries.spec);
 		Rows delta(held.queries.spec);
-		const SegmentProbes probes[] = {{1, 5}, {2, 9}, {3, 2}}; // all of the second's
+		const SegmentProbes probes[] = {{1, 5}, {2, 9}, {3, 2}}; // all rows of the second
 		std::vector<SearchQuery> batch;
 
 		rows.add_random(600, Data::kGaussian, held.rng, 50000);
@@ -340,7 +340,7 @@ TEST(FewRealLists, SegmentsAndDelta)
 		ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));
 		EXPECT_EQ(held.both.cuda()->n_few_real_lists() - before, 50u);
 
-		// One that goes on behind a row: all go the other way.
+		// One that continues after a row: all take the other way.
 		batch[20].has_after = true;
 		batch[20].after = {metric == Metric::kL2 ? 100.0 : 0.5, 7};
 		ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(batch));

@@ -179,7 +179,7 @@ TEST(ListBuilder, TrainsBits)
 		ASSERT_TRUE(x >= 0 && x <= 1) << x;
 }
 
-/// The worker goes on by the processor's engine.
+/// The worker continues on the CPU engine.
 TEST(ListBuilder, OtherBitStringsAreUnsupported)
 {
 	engine::SearchControl control;
@@ -199,7 +199,7 @@ TEST(ListBuilder, OtherBitStringsAreUnsupported)
 		StatusCode::kUnsupported);
 }
 
-/// Codes [n] of rows by an engine with these centroids, and a model, which is trained if it is empty.
+/// Codes [n] of rows by an engine with these centroids and a model, which is trained if it is empty.
 struct CodesOfRows
 {
 	std::vector<uint32_t> labels;

@@ -1,5 +1,4 @@
-// Inverted lists on the GPU: what the CPU engine answers with the same lists and probes, bit for bit, whatever way was
-// taken.
+// Inverted lists on the GPU: the CPU engine's answers with the same lists and probes, bit for bit, by every way.
 #include <array>
 
 #include "answers.hpp"
@@ -54,7 +53,7 @@ struct BothLists
 
 			named[i] = {SegmentProbes{1, std::max(1u, most_probes[0] / divisor)},
 				SegmentProbes{2, std::max(1u, most_probes[1] / divisor)}};
-			if (i % 7 != 6) // some look at everything
+			if (i % 7 != 6) // some look at all rows
 				query.probes = named[i];
 			if (with_after && i % 2 == 0)
 			{
@@ -69,7 +68,7 @@ struct BothLists
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 	}
 
-	/// Of row 17, so that a search goes on in the middle of a tie.
+	/// After row 17, so that a search continues in the middle of a tie.
 	double engine_score(const void *query) const { return oracle_score(first.rows.spec, query, first.rows.vector(17)); }
 
 	std::mt19937 rng;
@@ -221,7 +220,7 @@ TEST(Lists, BytesUpToTheLargestExactSum)
 					}
 					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 
-					// One query that is none of bytes: the others' answers stay what they are.
+					// One query that is not bytes: the others' answers stay the same.
 					Rows half(spec);
 
 					full[dim / 2] = 0.5f;
