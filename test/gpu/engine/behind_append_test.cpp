@@ -95,7 +95,7 @@ TEST(BehindAppend, RowsByEveryWay)
 		}
 }
 
-TEST(BehindAppend, GoingOnBehindARow)
+TEST(BehindAppend, ContinuingAfterARow)
 {
 	std::mt19937 rng(3);
 	const Rows segment = make_rows(0, 700, rng, 1);

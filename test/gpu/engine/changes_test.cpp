@@ -20,7 +20,7 @@ random_bits(size_t n, std::mt19937 &rng)
 	return bits;
 }
 
-TEST(Changes, SegmentsDeltaTombstonesAndTrimsAsTheCpuHasThem)
+TEST(Changes, SegmentsDeltaTombstonesAndTrimsEqualTheCpu)
 {
 	for (bool whole : {false, true}) // real numbers, or bytes on the device
 	{
@@ -110,7 +110,7 @@ TEST(Changes, AllRowsDead)
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 8, k));
 }
 
-TEST(Changes, RowsAreReadBackAsTheyCame)
+TEST(Changes, RowsAreReadBackUnchanged)
 {
 	for (unsigned most : {0u, 255u, 2000u})
 	{
@@ -278,7 +278,7 @@ TEST(Changes, SearchesBesideWritersSeeAPrefixOfTheDelta)
 	ASSERT_OK(engine->drop(copy));
 }
 
-TEST(Changes, AStoppedSearchSaysSo)
+TEST(Changes, AStoppedSearchReportsIt)
 {
 	std::mt19937 rng(1);
 	Rows rows({Metric::kL2, ElementType::kFloat32, 8});
@@ -301,7 +301,7 @@ TEST(Changes, AStoppedSearchSaysSo)
 	ASSERT_OK(engine->drop(copy));
 }
 
-TEST(Changes, ABudgetRefusesRowsAndTheCopyStaysAsItWas)
+TEST(Changes, ABudgetRefusesRowsAndTheCopyStaysUnchanged)
 {
 	CudaEngineOptions options;
 	std::unique_ptr<CudaEngine> engine;
@@ -336,7 +336,7 @@ TEST(Changes, ABudgetRefusesRowsAndTheCopyStaysAsItWas)
 	EXPECT_FALSE(engine->fatal());
 }
 
-TEST(Changes, ThereIsNoGpuNumberAHundred)
+TEST(Changes, ADeviceNumberOutOfRangeIsRefused)
 {
 	CudaEngineOptions options;
 	std::unique_ptr<CudaEngine> engine;

@@ -117,7 +117,7 @@ TEST(Delta, EveryMetricAndElementType)
 				}
 }
 
-TEST(Delta, RowsThatDoNotFitTheFormOfThoseBefore)
+TEST(Delta, RowsThatDoNotFitTheEarlierForm)
 {
 	const float nan = std::numeric_limits<float>::quiet_NaN();
 
@@ -312,7 +312,7 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 	ASSERT_OK(engine->drop(copy));
 }
 
-TEST(Delta, SearchesSeeWhatWasAppendedBeforeThem)
+TEST(Delta, SearchesSeeEarlierAppends)
 {
 	constexpr size_t kRows = 6000;
 	CudaEngine *engine = cuda_engine();

@@ -173,7 +173,7 @@ TEST_F(GpuFaultDeathTest, TheWatchdogWatchesBuildersOfLists)
 
 // Errors after which the context is broken for good, by the runtime's documentation, whether a kernel can be made to
 // cause them or not.
-TEST(GpuFault, EachErrorThatLeavesNoContextGivesTheGpuUp)
+TEST(GpuFault, EachErrorThatBreaksTheContextGivesTheGpuUp)
 {
 	for (const cudaError_t error : {cudaErrorECCUncorrectable, cudaErrorIllegalAddress, cudaErrorLaunchTimeout,
 			 cudaErrorAssert, cudaErrorHardwareStackError, cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
@@ -194,7 +194,7 @@ TEST(GpuFault, EachErrorThatLeavesNoContextGivesTheGpuUp)
 	}
 }
 
-TEST(GpuFault, TheOneWhoWaitsLongestIsSeen)
+TEST(GpuFault, TheLongestWaitIsReported)
 {
 	Device device;
 
@@ -221,7 +221,7 @@ TEST(GpuFault, TheOneWhoWaitsLongestIsSeen)
 	EXPECT_EQ(device.waiting_since_ns(), 0u);
 }
 
-TEST(GpuFault, ABuilderOfListsThatHasNoRoomSaysSoAtTheStart)
+TEST(GpuFault, ABuilderOfListsWithoutRoomFailsAtTheStart)
 {
 	CudaEngineOptions options = options_with_faults();
 	std::unique_ptr<CudaEngine> engine;
@@ -259,7 +259,7 @@ TEST(GpuFault, ARefusedLaunchFailsOneSearchOnly)
 	prepared.expect_answers();
 }
 
-TEST(GpuFault, NoDeviceMemoryLeavesTheCopyAsItWas)
+TEST(GpuFault, WithoutDeviceMemoryTheCopyStaysUnchanged)
 {
 	Prepared prepared;
 
@@ -439,7 +439,7 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 	}
 }
 
-TEST(GpuFault, AfterALaunchThatWasGivenUpThereAreOthers)
+TEST(GpuFault, LaunchesContinueAfterOneThatWasGivenUp)
 {
 	constexpr size_t kSealed = 17000;
 	CudaEngineOptions options = options_with_faults();

@@ -72,7 +72,7 @@ TEST(HostTeam, CallersAtTheSameTime)
 	EXPECT_EQ(sum, 4 * 200 * (kNumbers * (kNumbers - 1) / 2));
 }
 
-TEST(HostTeam, WhatAPieceThrowsReachesTheCaller)
+TEST(HostTeam, ExceptionsReachTheCaller)
 {
 	for (int round = 0; round < 20; round++)
 		EXPECT_THROW(HostTeam::get().share(1000, 10 * kMany,

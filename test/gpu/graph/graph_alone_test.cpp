@@ -130,7 +130,7 @@ TEST(GraphsAlone, NumbersOfEntryPointsAroundAWarpAndABlock)
 	}
 }
 
-TEST(GraphsAlone, QueriesThatAreNoBytesOverRowsThatAre)
+TEST(GraphsAlone, OtherQueriesThanBytesOverRowsOfBytes)
 {
 	OneGraph held({Metric::kL2, ElementType::kFloat32, 40}, Values::kBytes, 5);
 	std::vector<SearchQuery> requests = held.batch(30, 20, 70);
@@ -141,7 +141,7 @@ TEST(GraphsAlone, QueriesThatAreNoBytesOverRowsThatAre)
 	ASSERT_NO_FATAL_FAILURE(held.expect_same(requests, 30));
 }
 
-TEST(GraphsAlone, NumbersThatAreNoneAndInfinities)
+TEST(GraphsAlone, NaNAndInfinities)
 {
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})

@@ -161,7 +161,7 @@ TEST(GraphChoice, DeadRowsAreNotFoundAndTheDeltaIs)
 	}
 }
 
-TEST(GraphChoice, ARowWithoutAScoreIsBehindAllOthers)
+TEST(GraphChoice, ARowWithoutAScoreOrdersLast)
 {
 	if (!chooses())
 		GTEST_SKIP() << "the device has no products by warp groups";

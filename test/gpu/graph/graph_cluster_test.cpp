@@ -158,7 +158,7 @@ TEST(GraphsByClusters, NumbersOfEntryPointsAroundWarpsAndBlocks)
 		}
 }
 
-TEST(GraphsByClusters, QueriesThatAreNoBytesOverRowsThatAre)
+TEST(GraphsByClusters, OtherQueriesThanBytesOverRowsOfBytes)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
 	{
@@ -169,7 +169,7 @@ TEST(GraphsByClusters, QueriesThatAreNoBytesOverRowsThatAre)
 	}
 }
 
-TEST(GraphsByClusters, NumbersThatAreNoneAndInfinities)
+TEST(GraphsByClusters, NaNAndInfinities)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
@@ -263,7 +263,7 @@ TEST(GraphsByClusters, EveryTuning)
 }
 
 /// If no number of blocks is given: four or two for each query of many dimensions, as long as all have room, else one.
-TEST(GraphsByClusters, FewQueriesOfManyDimensionsHaveThemUnasked)
+TEST(GraphsByClusters, FewQueriesOfManyDimensionsUseThemByDefault)
 {
 	int n_processors = 0;
 

@@ -133,7 +133,7 @@ TEST(GraphsByLanes, GraphsOfFewRows)
 	}
 }
 
-TEST(GraphsByLanes, QueriesThatAreNoBytesOverRowsThatAre)
+TEST(GraphsByLanes, OtherQueriesThanBytesOverRowsOfBytes)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
 	{
@@ -144,7 +144,7 @@ TEST(GraphsByLanes, QueriesThatAreNoBytesOverRowsThatAre)
 	}
 }
 
-TEST(GraphsByLanes, NumbersThatAreNoneAndInfinities)
+TEST(GraphsByLanes, NaNAndInfinities)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})

@@ -126,7 +126,7 @@ TEST(Graphs, DegreesThatAreNoMultipleOfAWarp)
 	}
 }
 
-TEST(Graphs, QueriesThatAreNoBytesOverRowsThatAre)
+TEST(Graphs, OtherQueriesThanBytesOverRowsOfBytes)
 {
 	BothGraphs held({Metric::kL2, ElementType::kFloat32, 40}, Values::kBytes, 3);
 	Rows queries(held.delta.spec);
@@ -147,7 +147,7 @@ TEST(Graphs, LargeKAndWidthsBeyondTheKernels)
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 6, k, {width, 50}));
 }
 
-TEST(Graphs, NumbersThatAreNoneAndInfinities)
+TEST(Graphs, NaNAndInfinities)
 {
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
@@ -259,7 +259,7 @@ TEST(Graphs, SearchesFromManyThreads)
 		[](size_t thread, size_t round) { return Part{(round * 7 + thread) % 60, 1 + round % 4}; }));
 }
 
-TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
+TEST(Graphs, TheDefaultStepsFindAsMuchInBatchesOfEverySize)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 16};
 	std::mt19937 rng(23);
@@ -313,7 +313,7 @@ TEST(Graphs, AsManyStepsAsAreUsualFindAsMuchInBatchesOfEverySize)
 	ASSERT_OK(cpu_engine()->drop(cpu_copy));
 }
 
-TEST(Graphs, GiveBackTheirDescription)
+TEST(Graphs, DescriptionsAreReadBackUnchanged)
 {
 	BothGraphs held({Metric::kL2, ElementType::kFloat32, 6}, Values::kReal, 19);
 	const Bytes given = held.second.description();
@@ -332,7 +332,7 @@ TEST(Graphs, GiveBackTheirDescription)
 	EXPECT_FALSE(held.both.cuda()->read_structure(held.both.cuda_copy(), 3, 0, 1, &byte).is_ok());
 }
 
-TEST(Graphs, ThatLeadOutOfTheSegmentAreRefused)
+TEST(Graphs, EdgesOutOfTheSegmentAreRefused)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 5};
 	std::mt19937 rng(21);

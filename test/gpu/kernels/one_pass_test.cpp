@@ -99,7 +99,7 @@ TEST(OnePass, ManyNeighboursOfAQuery)
 	EXPECT_EQ(both.cuda()->n_one_pass() - before, has ? 5u * (2 + 12 + 40) : 0u);
 }
 
-TEST(OnePass, TakesWhatItIsFor)
+TEST(OnePass, ServesBatchesUpTo64)
 {
 	if (!has_one_pass())
 		GTEST_SKIP() << "the device has no products by warp groups";
@@ -207,7 +207,7 @@ TEST(OnePass, MoreCandidatesThanThereIsRoomFor)
 	}
 }
 
-TEST(OnePass, QueriesThatAreNoBytesGoAnotherWay)
+TEST(OnePass, OtherQueriesThanBytesTakeAnotherWay)
 {
 	std::mt19937 rng(7);
 	Rows rows({Metric::kL2, ElementType::kFloat32, 70}), queries(rows.spec);

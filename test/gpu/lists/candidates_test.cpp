@@ -120,7 +120,7 @@ TEST(Candidates, DeadRowsTakeThePlaceOfOthers)
 	}
 }
 
-TEST(Candidates, AreGivenBackAsTheyCame)
+TEST(Candidates, AreReadBackUnchanged)
 {
 	for (const CodesCase &codes : kCodes)
 	{

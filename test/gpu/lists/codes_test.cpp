@@ -321,7 +321,7 @@ TEST(Codes, DeadRowsTakeThePlaceOfCandidates)
 	}
 }
 
-TEST(Codes, AreGivenBackAsTheyCame)
+TEST(Codes, AreReadBackUnchanged)
 {
 	for (const CodesCase &codes : kCodes)
 	{
@@ -351,7 +351,7 @@ TEST(Codes, AreGivenBackAsTheyCame)
 	}
 }
 
-TEST(Codes, DescriptionsThatAreNoneAreRefused)
+TEST(Codes, MalformedDescriptionsAreRefused)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 20};
 	std::mt19937 rng(19);

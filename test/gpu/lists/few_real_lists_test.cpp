@@ -120,7 +120,7 @@ TEST(FewRealLists, DimensionsAndBatches)
 		}
 }
 
-TEST(FewRealLists, AsManyDimensionsAsThereIsRoomFor)
+TEST(FewRealLists, TheMostDimensions)
 {
 	for (const auto &[dim, taken] : {std::pair{2047u, Taken::kAll}, {2048u, Taken::kAll}, {2049u, Taken::kNone}})
 	{
@@ -271,7 +271,7 @@ TEST(FewRealLists, NearlyOneDistance)
 	}
 }
 
-TEST(FewRealLists, NumbersThatAreNoneAndInfinities)
+TEST(FewRealLists, NaNAndInfinities)
 {
 	for (const Metric metric : kFloatMetrics)
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
@@ -348,7 +348,7 @@ TEST(FewRealLists, SegmentsAndDelta)
 	}
 }
 
-TEST(FewRealLists, NoMorePairsThanAreWorthIt)
+TEST(FewRealLists, ManyPairsUseTheChain)
 {
 	CudaEngineOptions options;
 	std::unique_ptr<CudaEngine> engine;

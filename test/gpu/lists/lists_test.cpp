@@ -114,7 +114,7 @@ TEST(Lists, LargeKAndMoreThanTheListsHave)
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 6, k, {n_probes, 2}));
 }
 
-TEST(Lists, NumbersThatAreNoneAndInfinities)
+TEST(Lists, NaNAndInfinities)
 {
 	for (Metric metric : kFloatMetrics)
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
@@ -261,7 +261,7 @@ TEST(Lists, MoreListsThanTheSelectionGives)
 	}
 }
 
-TEST(Lists, AreReadBackAsTheyWereGiven)
+TEST(Lists, AreReadBackUnchanged)
 {
 	BothLists held({Metric::kCosine, ElementType::kFloat16, 37}, Values::kReal, 9);
 	const Bytes given = held.first.description();
@@ -300,7 +300,7 @@ TEST(Lists, WrongDescriptionsAreRefused)
 	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return e.seal_segment(c, 2); })); // has none
 }
 
-TEST(Lists, QueriesSayWhatTheyHaveLookedAt)
+TEST(Lists, QueriesReportTheirCoverage)
 {
 	BothLists held({Metric::kL2, ElementType::kFloat32, 8}, Values::kReal, 4);
 	const SegmentProbes some[] = {{1, 3}};
