@@ -225,52 +225,57 @@ usage(const char *program)
 	return 2;
 }
 
+/// *n_rows: rows of the base, 0: all. False: an unknown or a wrong argument.
+static bool
+parse(int argc, char **argv, Options *options, uint32_t *n_rows)
+{
+	for (int i = 4; i < argc; i++)
+	{
+		if (std::strcmp(argv[i], "--fp32") == 0)
+			options->fp32 = true;
+		else if (std::strcmp(argv[i], "--ablation") == 0)
+			options->ablation = true;
+		else if (std::strcmp(argv[i], "--blocks-by-dims") == 0)
+			options->blocks_by_dims = true;
+		else if (std::strcmp(argv[i], "--targets") == 0)
+			options->targets = true;
+		else if (std::strcmp(argv[i], "--hash") == 0)
+			options->hash = true;
+		else if (std::strcmp(argv[i], "--chain") == 0)
+			options->chain = true;
+		else if (std::strcmp(argv[i], "--choice") == 0)
+			options->choice = true;
+		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
+			*n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
+			options->degree = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
+			options->steps = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
+			options->lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
+			options->blocks = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			options->only_batch = static_cast<size_t>(std::atoi(argv[++i]));
+			options->only_width = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
+		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+			options->json = std::fopen(argv[++i], "a");
+		else
+			return false;
+	}
+	return (options->blocks <= 2 || options->blocks == 4) &&
+		(options->lanes == 0 || options->lanes == 8 || options->lanes == 16);
+}
+
 int
 main(int argc, char **argv)
 {
 	Options options;
 	uint32_t n_rows = 0;
 
-	if (argc < 4)
-		return usage(argv[0]);
-	for (int i = 4; i < argc; i++)
-	{
-		if (std::strcmp(argv[i], "--fp32") == 0)
-			options.fp32 = true;
-		else if (std::strcmp(argv[i], "--ablation") == 0)
-			options.ablation = true;
-		else if (std::strcmp(argv[i], "--blocks-by-dims") == 0)
-			options.blocks_by_dims = true;
-		else if (std::strcmp(argv[i], "--targets") == 0)
-			options.targets = true;
-		else if (std::strcmp(argv[i], "--hash") == 0)
-			options.hash = true;
-		else if (std::strcmp(argv[i], "--chain") == 0)
-			options.chain = true;
-		else if (std::strcmp(argv[i], "--choice") == 0)
-			options.choice = true;
-		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
-			n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
-			options.degree = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
-			options.steps = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
-			options.lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
-			options.blocks = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
-		{
-			options.only_batch = static_cast<size_t>(std::atoi(argv[++i]));
-			options.only_width = static_cast<uint32_t>(std::atoi(argv[++i]));
-		}
-		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
-			options.json = std::fopen(argv[++i], "a");
-		else
-			return usage(argv[0]);
-	}
-	if ((options.blocks > 2 && options.blocks != 4) ||
-		(options.lanes != 0 && options.lanes != 8 && options.lanes != 16))
+	if (argc < 4 || !parse(argc, argv, &options, &n_rows))
 		return usage(argv[0]);
 
 	Matrix base = read_u8bin(argv[1]);

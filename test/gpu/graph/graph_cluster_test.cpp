@@ -377,16 +377,112 @@ TEST(GraphsByClusters, BesideExactSearchesInOnePass)
 	EXPECT_EQ(engine->n_one_pass_given_up(), 0u);
 }
 
+/// Arguments of searches of a graph of at most three rows, in memory that the device reads as well.
+class SmallGraph
+{
+public:
+	static constexpr uint32_t kMostRows = 3;
+	static constexpr uint32_t kQueries = 5;
+
+	SmallGraph(const PinnedBuffer &memory, Metric metric, uint32_t degree, uint32_t n_rows, uint32_t blocks)
+		: arena_(memory.as<uint8_t>(), memory.bytes()), spec_{metric, ElementType::kFloat32, kDim}, n_rows_(n_rows),
+		  vectors_(arena_.take<float>(kMostRows * kDim)), queries_(arena_.take<float>(kQueries * kDim)),
+		  ids_(arena_.take<uint64_t>(kMostRows)), edges_(arena_.take<uint32_t>(kMostRows * degree)),
+		  entry_nodes_(arena_.take<uint32_t>(1)), k_(arena_.take<uint32_t>(kQueries)),
+		  widths_(arena_.take<uint32_t>(kQueries)), heads_(arena_.take<kernels::AnswerHead>(kQueries)),
+		  entries_(arena_.take<kernels::Entry>(kQueries * kWidth))
+	{
+		if (arena_.failed())
+			return;
+		fill(degree);
+		args.metric = metric;
+		args.rows.vectors = vectors_;
+		args.rows.row_ids = ids_;
+		args.rows.n_rows = n_rows;
+		args.rows.pitch_bytes = kDim * sizeof(float);
+		args.rows.form = Form::kFloat32;
+		args.queries.vectors = queries_;
+		args.queries.k = k_;
+		args.queries.n_queries = kQueries;
+		args.queries.dim_pad = kDim;
+		args.edges = edges_;
+		args.degree = degree;
+		args.entry_nodes = entry_nodes_;
+		args.entries = args.rows; // searches begin at the first row
+		args.entries.n_rows = std::min(n_rows, 1u);
+		args.n_begin = args.entries.n_rows;
+		args.widths = widths_;
+		args.max_width = kWidth;
+		args.answers = {heads_, entries_, kWidth, 1};
+		args.tuning.blocks = blocks;
+	}
+
+	bool failed() const { return arena_.failed(); }
+
+	/// Expect all rows as the answer of each query.
+	void expect_answers() const
+	{
+		for (uint32_t q = 0; q < kQueries; q++)
+		{
+			std::vector<std::pair<double, uint64_t>> expected;
+
+			for (uint32_t row = 0; row < n_rows_; row++)
+				expected.emplace_back(oracle_score(spec_, queries_ + q * kDim, vectors_ + row * kDim), ids_[row]);
+			std::sort(expected.begin(), expected.end());
+			ASSERT_EQ(heads_[q].mark, n_rows_ > 0 ? 1u : 0u);
+			ASSERT_EQ(heads_[q].n_entries, n_rows_);
+			for (uint32_t i = 0; i < n_rows_; i++)
+			{
+				EXPECT_EQ(bits_of(kernels::key_to_score(entries_[q * kWidth + i].key)), bits_of(expected[i].first));
+				EXPECT_EQ(entries_[q * kWidth + i].row, expected[i].second);
+			}
+		}
+	}
+
+	kernels::GraphArgs args;
+
+private:
+	static constexpr uint32_t kWidth = 10;
+	static constexpr uint32_t kDim = 32;
+
+	void fill(uint32_t degree)
+	{
+		std::mt19937 rng(n_rows_ + 7);
+
+		std::generate_n(vectors_, kMostRows * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
+		std::generate_n(queries_, kQueries * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
+		std::fill_n(edges_, kMostRows * degree, UINT32_MAX);
+		for (uint32_t row = 0; row < n_rows_; row++) // a chain: its end leads back to the beginning
+		{
+			ids_[row] = 100 - row;
+			edges_[row * degree + degree - 1] = (row + 1) % n_rows_;
+		}
+		entry_nodes_[0] = 0;
+		std::fill_n(k_, kQueries, kWidth);
+		std::fill_n(widths_, kQueries, kWidth);
+		std::fill_n(heads_, kQueries, kernels::AnswerHead{});
+	}
+
+	Arena arena_;
+	const DistanceSpec spec_;
+	const uint32_t n_rows_;
+	float *vectors_;
+	float *queries_;
+	uint64_t *ids_;
+	uint32_t *edges_;
+	uint32_t *entry_nodes_;
+	uint32_t *k_;
+	uint32_t *widths_;
+	kernels::AnswerHead *heads_;
+	kernels::Entry *entries_;
+};
+
 /// The kernels alone, over graphs that an engine would search as a whole.
 TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 {
-	constexpr uint32_t kMostRows = 3;
-	constexpr uint32_t kQueries = 5;
-	constexpr uint32_t kWidth = 10;
-	constexpr uint32_t kDim = 32;
 	Device device;
 	Stream stream;
-	PinnedBuffer memory; // the device reads it as well
+	PinnedBuffer memory;
 
 	ASSERT_OK(Device::open(0, nullptr, &device));
 	ASSERT_OK(device.use());
@@ -396,80 +492,20 @@ TEST(GraphsByClusters, GraphsOfAtMostThreeRows)
 
 	for (const Metric metric : kFloatMetrics)
 		for (const uint32_t degree : {1u, 2u, 33u})
-			for (uint32_t n_rows = 0; n_rows <= kMostRows; n_rows++)
+			for (uint32_t n_rows = 0; n_rows <= SmallGraph::kMostRows; n_rows++)
 				for (const uint32_t blocks : kBlockCounts)
 				{
-					const DistanceSpec spec = {metric, ElementType::kFloat32, kDim};
-					const ::testing::ScopedTrace trace(__FILE__, __LINE__,
-						testing::Message() << metric_name(metric) << " degree " << degree << " rows " << n_rows
-										   << " blocks " << blocks);
-					Arena arena(memory.as<uint8_t>(), memory.bytes());
-					float *vectors = arena.take<float>(kMostRows * kDim);
-					float *queries = arena.take<float>(kQueries * kDim);
-					uint64_t *ids = arena.take<uint64_t>(kMostRows);
-					uint32_t *edges = arena.take<uint32_t>(kMostRows * degree);
-					uint32_t *entry_nodes = arena.take<uint32_t>(1);
-					uint32_t *k = arena.take<uint32_t>(kQueries);
-					uint32_t *widths = arena.take<uint32_t>(kQueries);
-					kernels::AnswerHead *heads = arena.take<kernels::AnswerHead>(kQueries);
-					kernels::Entry *entries = arena.take<kernels::Entry>(kQueries * kWidth);
-					std::mt19937 rng(n_rows + 7);
-					kernels::GraphArgs args;
+					SCOPED_TRACE(testing::Message()
+						<< metric_name(metric) << " degree " << degree << " rows " << n_rows << " blocks " << blocks);
+
+					const SmallGraph graph(memory, metric, degree, n_rows, blocks);
 					uint32_t n_blocks = 0;
 
-					ASSERT_FALSE(arena.failed());
-					std::generate_n(vectors, kMostRows * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
-					std::generate_n(queries, kQueries * kDim, [&] { return static_cast<float>(rng() % 2000) - 1000; });
-					std::fill_n(edges, kMostRows * degree, UINT32_MAX);
-					for (uint32_t row = 0; row < n_rows; row++) // a chain: its end leads back to the beginning
-					{
-						ids[row] = 100 - row;
-						edges[row * degree + degree - 1] = (row + 1) % n_rows;
-					}
-					entry_nodes[0] = 0;
-					std::fill_n(k, kQueries, kWidth);
-					std::fill_n(widths, kQueries, kWidth);
-					std::fill_n(heads, kQueries, kernels::AnswerHead{});
-					args.metric = metric;
-					args.rows.vectors = vectors;
-					args.rows.row_ids = ids;
-					args.rows.n_rows = n_rows;
-					args.rows.pitch_bytes = kDim * sizeof(float);
-					args.rows.form = Form::kFloat32;
-					args.queries.vectors = queries;
-					args.queries.k = k;
-					args.queries.n_queries = kQueries;
-					args.queries.dim_pad = kDim;
-					args.edges = edges;
-					args.degree = degree;
-					args.entry_nodes = entry_nodes;
-					args.entries = args.rows; // searches begin at the first row
-					args.entries.n_rows = std::min(n_rows, 1u);
-					args.n_begin = args.entries.n_rows;
-					args.widths = widths;
-					args.max_width = kWidth;
-					args.answers = {heads, entries, kWidth, 1};
-					args.tuning.blocks = blocks;
-					ASSERT_EQ(kernels::launch_graph_search(args, stream.get(), &n_blocks), cudaSuccess);
+					ASSERT_FALSE(graph.failed());
+					ASSERT_EQ(kernels::launch_graph_search(graph.args, stream.get(), &n_blocks), cudaSuccess);
 					ASSERT_OK(stream.synchronize());
 					EXPECT_EQ(n_blocks, n_rows > 0 && device_has_clusters() ? blocks : 1);
-					for (uint32_t q = 0; q < kQueries; q++)
-					{
-						std::vector<std::pair<double, uint64_t>> expected;
-
-						for (uint32_t row = 0; row < n_rows; row++)
-							expected.emplace_back(
-								oracle_score(spec, queries + q * kDim, vectors + row * kDim), ids[row]);
-						std::sort(expected.begin(), expected.end());
-						ASSERT_EQ(heads[q].mark, n_rows > 0 ? 1u : 0u);
-						ASSERT_EQ(heads[q].n_entries, n_rows);
-						for (uint32_t i = 0; i < n_rows; i++)
-						{
-							EXPECT_EQ(bits_of(kernels::key_to_score(entries[q * kWidth + i].key)),
-								bits_of(expected[i].first));
-							EXPECT_EQ(entries[q * kWidth + i].row, expected[i].second);
-						}
-					}
+					ASSERT_NO_FATAL_FAILURE(graph.expect_answers());
 				}
 }
 
